@@ -14,11 +14,10 @@ from samara.backends.llvm_draws import drawing
 from samara.core.ops import sin
 from samara.core.random import normals_of, uniforms_of, words
 from samara.core.tree import flatten
-from samara.learn.advance import advance
-from samara.learn.draws import keys_for
 from samara.learn.environment import environment
+from samara.learn.episode import advance
 from samara.learn.load import BLIND, load_task
-from samara.learn.program import program_of
+from samara.learn.program import episode_keys, program_of
 from samara.learn.randomize import RAPTOR
 from samara.learn.sensing import L2F_NOISE, noisy
 from samara.learn.setting import setting_for
@@ -140,7 +139,7 @@ def test_a_number_that_is_not_finite_is_named():
 def test_draws_in_vector_code_are_those_of_numpy():
     """Whole tiles and what is left over, both kinds, and a step above 2³²"""
     kinds = ("uniform", "normal", "normal", "uniform", "normal", "uniform")
-    keys, ticks = keys_for(range(37)), np.arange(37, dtype=np.uint64) << np.uint64(31)
+    keys, ticks = episode_keys(range(37)), np.arange(37, dtype=np.uint64) << np.uint64(31)
     drawn, found = drawing(kinds)(keys, ticks), words((keys[0], keys[1]), np.uint64(0), ticks, len(kinds))
     for row, word, kind in zip(drawn, found, kinds, strict=True):
         assert (row == (normals_of(word) if kind == "normal" else uniforms_of(word))).all()
@@ -257,20 +256,20 @@ def test_delays_that_are_drawn():
     """Each drone keeps to its own, from 0 to 2 periods, and all of them occur"""
     env = VectorEnv("hover", 64, delay=(0, 2), **BRIEF)
     env.reset(seed=0)
-    late = env.episode.late
+    late = env.episode.delay
     assert set(late.tolist()) == {0.0, 1.0, 2.0}
     start, push = env.state, np.ones((64, 4), dtype=np.float32)
     for step in range(3):
         env.step(push)
         faster = env.state.rotor_speed[0] > start.rotor_speed[0]
         assert (faster == (late <= step)).all()
-    assert (env.episode.late == late).all()
+    assert (env.episode.delay == late).all()
 
 
 def test_a_function_of_ones_own_is_compiled_too():
     task = load_task("hover")._replace(observation=lambda situation, craft: (sin(situation.time),), name="mine")
     program = program_of(setting_for(task, "hexarotor_x"))
-    assert (program.observations, len(program.start_kinds)) == (1, 13)
+    assert (program.observations, len(program.reset_draws)) == (1, 13)
 
 
 @pytest.mark.parametrize(

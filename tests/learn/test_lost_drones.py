@@ -1,4 +1,4 @@
-"""Drones that are lost start again, the others fly on; and what an action beyond ±1 costs, in both trainers."""
+"""Episodes that are lost start again, the others fly on; and what an action beyond ±1 costs, in both trainers."""
 
 from types import SimpleNamespace
 
@@ -29,10 +29,12 @@ def test_compiled_training_replaces_the_drones_that_are_lost():
         flown.append(episodes.copy())
         return SimpleNamespace(total=np.zeros(6), end=episodes), np.zeros_like(weights), None
 
-    parts = SimpleNamespace(over=lambda episode: OVER, episode=(0.0, 0.0), kinds=("uniform", "uniform"), begin=tuple)
+    functions = SimpleNamespace(
+        is_terminated=lambda episode: OVER, episode=(0.0, 0.0), draws=("uniform", "uniform"), reset=tuple
+    )
     weights = np.zeros(4, np.float32)
     learning = analytic_lanes.Learning(weights, at_rest(weights), begun(), np.array(0), np.zeros(4, np.float32))
-    analytic_lanes._update(parts, SimpleNamespace(gradient=gradient), RECIPE, 1, learning)
+    analytic_lanes._update(functions, SimpleNamespace(gradient=gradient), RECIPE, 1, learning)
     np.testing.assert_array_equal(flown[0][:, FLIES_ON], EPISODES[:, FLIES_ON])
     assert (flown[0][:, [1, 2, 4]] < 1.0).all() and (flown[0][:, [1, 2, 4]] > 0.0).all()
 
@@ -42,11 +44,11 @@ def test_jax_training_replaces_the_drones_that_are_lost():
     jax = pytest.importorskip("jax")
     from samara.learn import analytic
 
-    pieces = SimpleNamespace(
+    functions = SimpleNamespace(
         size=2,
-        kinds=("uniform", "uniform"),
-        over=lambda rows: [jax.numpy.asarray(OVER)],
-        begin=lambda rows: rows,
+        draws=("uniform", "uniform"),
+        is_terminated=lambda rows: [jax.numpy.asarray(OVER)],
+        reset=lambda rows: rows,
         observations=1,
         actions=1,
     )
@@ -56,7 +58,7 @@ def test_jax_training_replaces_the_drones_that_are_lost():
 
     weights = [(np.zeros((1, 1), np.float32), np.zeros(1, np.float32))]
     learning = analytic.Learning(weights, at_rest(weights), begun(), jax.random.key(1), np.int32(0))
-    after, _ = analytic._update(pieces, rollout, RECIPE, learning)
+    after, _ = analytic._update(functions, rollout, RECIPE, learning)
     end = np.asarray(after.episodes)
     np.testing.assert_array_equal(end[:, FLIES_ON], EPISODES[:, FLIES_ON])
     assert (end[:, [1, 2, 4]] < 1.0).all() and (end[:, [1, 2, 4]] >= 0.0).all()
@@ -73,10 +75,10 @@ def test_an_action_beyond_1_costs_a_tenth_of_its_square(action, cost):
     from samara.learn.rollout import rollout_xla
 
     chosen = jnp.broadcast_to(jnp.array(action)[:, None], (3, 2))
-    pieces = SimpleNamespace(
+    functions = SimpleNamespace(
         size=1, observe=lambda rows: rows, step=lambda rows, action: ([rows[0] + action[0]], jnp.ones(2), jnp.zeros(2))
     )
     network = SimpleNamespace(act=lambda weights, seen, hidden: (chosen, hidden))
-    total, end = rollout_xla(pieces, 4, network)([], jnp.zeros((1, 2)))
+    total, end = rollout_xla(functions, 4, network)([], jnp.zeros((1, 2)))
     assert np.asarray(total) == pytest.approx([4.0 * (1.0 - cost)] * 2, rel=1e-6)
     assert np.asarray(end)[0] == pytest.approx([4.0 * action[0]] * 2, rel=1e-6)

@@ -15,7 +15,7 @@ from samara.control.shipped import shipped_policy
 from samara.control.sight import BLOCKS, COLUMNS, ROWS, nearness, require_blocks
 from samara.control.tuning import tuned
 from samara.core.algebra import Vec3
-from samara.learn.episode import require_blind
+from samara.learn.episode import require_no_camera
 from samara.learn.forest import forest_toml
 from samara.learn.setting import setting_for
 from samara.learn.task import Draw, Situation, craft_for, kinds_drawn
@@ -121,15 +121,15 @@ def test_blocks_of_a_picture():
 def test_a_column_ahead_is_seen_in_the_middle():
     """5 m ahead less its radius, and 8 mm more as the ray is half a pixel aside; the ground below"""
     jax = pytest.importorskip("jax")
-    from samara.learn.pieces import pieces_of
+    from samara.learn.jax_step import flat_step
 
-    pieces = pieces_of(setting_for(navigating(columns=1), "crazyflie"))
-    rows = np.zeros((pieces.size, 1), np.float32)
+    functions = flat_step(setting_for(navigating(columns=1), "crazyflie"))
+    rows = np.zeros((functions.size, 1), np.float32)
     state = [*CRAFT.trim._replace(p_W=Vec3(0.0, 0.0, 1.5)).p_W]
     rows[:3, 0], rows[6, 0] = state, 1.0
-    rows[pieces.state : pieces.state + 3, 0] = 5.0, 0.0, 0.3
-    seen = jax.jit(lambda x: jax.numpy.stack(pieces.observe(list(x))))(rows)[:, 0]
-    assert seen.shape == (pieces.observations,) == (18 + BLOCKS,)
+    rows[functions.state : functions.state + 3, 0] = 5.0, 0.0, 0.3
+    seen = jax.jit(lambda x: jax.numpy.stack(functions.observe(list(x))))(rows)[:, 0]
+    assert seen.shape == (functions.observations,) == (18 + BLOCKS,)
     assert seen[0] == -5.0  # the way to go, cut
     blocks = np.asarray(seen[18:]).reshape(ROWS, COLUMNS)
     assert blocks[2, 7] == pytest.approx(1.0 / 4.7, rel=3e-3) and blocks[2, 0] == pytest.approx(0.1)
@@ -138,7 +138,7 @@ def test_a_column_ahead_is_seen_in_the_middle():
 
 def test_environments_without_eyes_refuse_it():
     with pytest.raises(ValueError, match="task 'navigate' shows pictures of a depth camera"):
-        require_blind(setting_for(navigating(), "crazyflie"))
+        require_no_camera(setting_for(navigating(), "crazyflie"))
     with pytest.raises(ValueError, match="columns = 0; expected a whole number from 1 to 200"):
         navigating(columns=0)
 
@@ -202,15 +202,15 @@ def test_steps_of_physics_in_a_loop_lead_where_those_in_a_row_lead():
     """A task without pictures takes them one after the other: the same numbers but for rounding"""
     jax = pytest.importorskip("jax")
     from samara.learn.analytic import starts
-    from samara.learn.pieces import pieces_of
+    from samara.learn.jax_step import flat_step
 
     task, found = navigating(columns=1), []
     for own in (task, task._replace(sight=None)):
-        pieces = pieces_of(setting_for(own, "crazyflie"))
+        functions = flat_step(setting_for(own, "crazyflie"))
 
-        def after(key, pieces=pieces):
-            rows = starts(pieces, key, 3)
-            there, reward, over = pieces.step(list(rows), [0.1 + 0.0 * rows[0]] * 4)
+        def after(key, functions=functions):
+            rows = starts(functions, key, 3)
+            there, reward, over = functions.step(list(rows), [0.1 + 0.0 * rows[0]] * 4)
             return jax.numpy.stack([*there, reward, over])
 
         quick = jax.jit(after, compiler_options={"xla_disable_hlo_passes": "fusion"})

@@ -1,4 +1,4 @@
-"""PPO: advantages against their definition, drones in lanes against machine code, and a task of one's own that it solves."""
+"""PPO: advantages against their definition, a batch of drones against compiled code, and a task of one's own that it solves."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ import pytest
 
 from samara.core.tree import flatten
 from samara.learn.checkpoint import Checkpoint
+from samara.learn.jax_step import EpisodeBatch
 from samara.learn.judge import judge
-from samara.learn.lanes import Lanes
 from samara.learn.network import first_weights
 from samara.learn.ppo import Recipe, advantages, checked, ppo, shaped
 from samara.learn.program import program_of
@@ -43,19 +43,19 @@ def test_advantages_are_discounted_sums_of_surprises_up_to_the_end_of_an_episode
 
 def test_drones_in_lanes_fly_as_in_machine_code_and_start_again_where_their_time_is_up():
     setting = setting_for("hover", "crazyflie", seconds=0.05)
-    lanes, n = Lanes(setting), 8
+    batch, n = EpisodeBatch(setting), 8
 
     @jax.jit
     def flown(key):
-        drones, fresh = lanes.begin(key, n), lanes.begin(jax.random.fold_in(key, 1), n)
+        drones, fresh = batch.reset(key, n), batch.reset(jax.random.fold_in(key, 1), n)
         drones = drones._replace(age=jnp.float32(np.arange(n) % 5))
         action = jax.random.uniform(key, (4, n), minval=-1.5, maxval=1.5)  # some of it is cut
-        return drones, action, fresh, lanes.step(drones, action, NOTHING[:, :n], fresh)
+        return drones, action, fresh, batch.step(drones, action, NOTHING[:, :n], fresh)
 
     drones, action, fresh, (after, step) = flown(jax.random.key(3))
     rows = np.asarray(drones.rows, dtype=float)
-    seen, reward, _ = program_of(setting).stepped(rows, np.asarray(action, dtype=float))
-    assert np.abs(step.after - seen).max() < 1e-5 and np.abs(step.reward - reward).max() < 1e-5
+    seen, reward, _ = program_of(setting).step(rows, np.asarray(action, dtype=float))
+    assert np.abs(step.final_observation - seen).max() < 1e-5 and np.abs(step.reward - reward).max() < 1e-5
     ended = np.arange(n) % 5 == 4
     assert (step.ended == ended).all() and not step.terminated.any()
     assert (after.rows[:, ended] == fresh.rows[:, ended]).all() and (
@@ -68,21 +68,21 @@ def test_drones_in_lanes_fly_as_in_machine_code_and_start_again_where_their_time
 
 def test_a_step_in_one_kernel_is_the_same_step():
     setting, n = setting_for("hover", "crazyflie"), 4
-    plain, kernel = Lanes(setting), Lanes(setting, kernel=True, interpret=True)
-    drones, fresh = (jax.jit(plain.begin, static_argnums=1)(jax.random.key(seed), n) for seed in (0, 1))
+    plain, kernel = EpisodeBatch(setting), EpisodeBatch(setting, kernel=True, interpret=True)
+    drones, fresh = (jax.jit(plain.reset, static_argnums=1)(jax.random.key(seed), n) for seed in (0, 1))
     given = (drones, jnp.full((4, n), 0.3), NOTHING[:, :n], fresh)
     options = {"xla_disable_hlo_passes": "fusion"}
-    here, there = (jax.jit(lanes.step, compiler_options=options)(*given) for lanes in (plain, kernel))
+    here, there = (jax.jit(batch.step, compiler_options=options)(*given) for batch in (plain, kernel))
     for a, b in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
         assert np.allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
 def test_a_drone_whose_numbers_are_lost_starts_again():
     setting, n = setting_for("hover", "crazyflie"), 4
-    lanes = Lanes(setting)
-    drones, fresh = (jax.jit(lanes.begin, static_argnums=1)(jax.random.key(seed), n) for seed in (0, 1))
+    batch = EpisodeBatch(setting)
+    drones, fresh = (jax.jit(batch.reset, static_argnums=1)(jax.random.key(seed), n) for seed in (0, 1))
     drones = drones._replace(rows=drones.rows.at[4, 2].set(np.nan))
-    after, step = jax.jit(lanes.step)(drones, np.zeros((4, n)), NOTHING[:, :n], fresh)
+    after, step = jax.jit(batch.step)(drones, np.zeros((4, n)), NOTHING[:, :n], fresh)
     assert step.terminated.tolist() == step.ended.tolist() == [0.0, 0.0, 1.0, 0.0]
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((after, step)))
     assert (after.rows[:, 2] == fresh.rows[:, 2]).all()

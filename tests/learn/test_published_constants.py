@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3, matrix_from_quat
-from samara.learn.draws import keys_for, numbers
-from samara.learn.episode import Setting, kinds_at_start
+from samara.learn.episode import Setting, reset_draws
 from samara.learn.load import load_task
+from samara.learn.program import episode_keys, random_numbers
 from samara.learn.randomize import L2F, RAPTOR
 from samara.learn.sensing import L2F_NOISE
 from samara.learn.task import Draw, Situation, craft_for
@@ -72,12 +72,12 @@ def starts(task):
     """The states that so many episodes of a task begin in, as arrays"""
     own = load_task(task)
     setting = Setting(own._replace(randomization=None), CRAFT)
-    drawn = numbers(keys_for([11] * DRAWS), np.arange(DRAWS), 0, kinds_at_start(setting))
+    drawn = random_numbers(episode_keys([11] * DRAWS), np.arange(DRAWS), 0, reset_draws(setting))
     return own.reset(Draw(iter(drawn)), CRAFT)[0]
 
 
 def normals(count):
-    return numbers(keys_for([11] * DRAWS), np.arange(DRAWS), 0, ("normal",) * count)
+    return random_numbers(episode_keys([11] * DRAWS), np.arange(DRAWS), 0, ("normal",) * count)
 
 
 @pytest.mark.parametrize(

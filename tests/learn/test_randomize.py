@@ -8,9 +8,9 @@ import pytest
 import samara
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, unflatten
-from samara.learn.draws import keys_for, numbers
-from samara.learn.episode import Setting, kinds_at_start
+from samara.learn.episode import Setting, reset_draws
 from samara.learn.load import load_task
+from samara.learn.program import episode_keys, random_numbers
 from samara.learn.randomize import FOUR_DECADES, L2F, RAPTOR, Drawn, Ranges, grown
 from samara.learn.task import Draw, craft_for
 from samara.learn.vector import VectorEnv
@@ -23,8 +23,8 @@ CRAFT = craft_for("hexarotor_x")
 
 def all_drawn(ranges, seeds, craft=CRAFT):
     """What seeds draw, as arrays"""
-    kinds = kinds_at_start(Setting(load_task("hover"), craft, ranges))
-    return ranges.draw(Draw(iter(numbers(keys_for(seeds), np.zeros(len(seeds)), 0, kinds))), craft)
+    kinds = reset_draws(Setting(load_task("hover"), craft, ranges))
+    return ranges.draw(Draw(iter(random_numbers(episode_keys(seeds), np.zeros(len(seeds)), 0, kinds))), craft)
 
 
 def drawn_by(ranges, seed, craft=CRAFT):
@@ -114,12 +114,12 @@ def test_drones_of_one_program_have_vehicles_of_their_own():
     """Full throttle from rest: each climbs with its own thrust over weight"""
     env = VectorEnv("hover", 6, "hexarotor_x", randomization=RAPTOR._replace(force_spare=0.0), seconds=1.0)
     env.reset(seed=0)
-    drawn = env.episode.drawn
+    drawn = env.episode.parameters
     assert len(set(drawn.mass.tolist())) == 6
     for k in range(6):
         alone = VectorEnv("hover", 1, "hexarotor_x", randomization=RAPTOR._replace(force_spare=0.0), seconds=1.0)
         alone.reset(seed=k)
-        assert alone.episode.drawn.mass[0] == drawn.mass[k]
+        assert alone.episode.parameters.mass[0] == drawn.mass[k]
     start = env.state
     env.step(np.ones((6, 6)))
     assert (env.state.rotor_speed[0] > start.rotor_speed[0]).all()

@@ -12,7 +12,7 @@ import samara
 from samara.control.network import evaluate, initial_hidden
 from samara.control.policy_file import network_of
 from samara.learn.analytic import starts
-from samara.learn.pieces import pieces_of
+from samara.learn.jax_step import flat_step
 from samara.learn.recurrent import recurrent_network
 from samara.learn.rollout import faded, rollout_xla
 from samara.learn.setting import setting_for
@@ -43,10 +43,10 @@ def test_gradients_go_through_the_memory():
     """dΣr/dh₀ by the adjoint and by differences: what is remembered at the start changes all that follows"""
     with jax.enable_x64(True):
         plain = samara.vehicle("crazyflie").without_effect("rotor_momentum", "airspeed_moment", "damping")
-        pieces, network = pieces_of(setting_for("universal", plain)), recurrent_network((4,), 3)
+        functions, network = flat_step(setting_for("universal", plain)), recurrent_network((4,), 3)
         weights = jax.tree.map(lambda x: x.astype(float), weights_for(network))
-        episodes = starts(pieces, jax.random.key(1), 2).astype(float)
-        rollout = rollout_xla(pieces, 5, network)
+        episodes = starts(functions, jax.random.key(1), 2).astype(float)
+        rollout = rollout_xla(functions, 5, network)
 
         @jax.jit
         def total(initial):

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from samara.backends.pallas import Launch
 from samara.learn.analytic import Recipe, analytic, starts
 from samara.learn.environment import Environment
+from samara.learn.jax_step import flat_step, rolled_integrator
 from samara.learn.judge import judge
 from samara.learn.network import act, dense_network, first_weights
-from samara.learn.pieces import pieces_of, rolled_by
 from samara.learn.rollout import rollout_xla
 from samara.learn.rollout_kernel import rollout_kernel
 from samara.learn.setting import setting_for
@@ -24,9 +24,9 @@ SETTINGS = {
 }
 
 
-def lively(pieces, hidden=16):
+def lively(functions, hidden=16):
     """Weights of a policy that does something from the start"""
-    weights = first_weights(jax.random.key(0), (pieces.observations, hidden, hidden, pieces.actions))
+    weights = first_weights(jax.random.key(0), (functions.observations, hidden, hidden, functions.actions))
     return [*weights[:-1], (30.0 * weights[-1][0], weights[-1][1])]
 
 
@@ -40,22 +40,24 @@ def gradients(rollout, weights, episodes, pull):
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_the_kernel_and_xla_fly_and_differentiate_alike(kind):
-    pieces = pieces_of(setting_for("hover", "crazyflie", **SETTINGS[kind]))
-    weights, episodes = lively(pieces), starts(pieces, jax.random.key(1), 32)
+    functions = flat_step(setting_for("hover", "crazyflie", **SETTINGS[kind]))
+    weights, episodes = lively(functions), starts(functions, jax.random.key(1), 32)
     pull = 0.01 * jax.random.normal(jax.random.key(2), episodes.shape)
-    pull = pull * jnp.isin(jnp.arange(pieces.size), jnp.array(pieces.moving))[:, None]
-    by_xla = gradients(rollout_xla(pieces, 2), weights, episodes, pull)
-    by_kernel = gradients(rollout_kernel(pieces, 2, Launch(block=16, warps=1), interpret=True), weights, episodes, pull)
+    pull = pull * jnp.isin(jnp.arange(functions.size), jnp.array(functions.varying))[:, None]
+    by_xla = gradients(rollout_xla(functions, 2), weights, episodes, pull)
+    by_kernel = gradients(
+        rollout_kernel(functions, 2, Launch(block=16, warps=1), interpret=True), weights, episodes, pull
+    )
     for expected, found in zip(jax.tree.leaves(by_xla), jax.tree.leaves(by_kernel), strict=True):
         assert np.abs(found - expected).max() <= 4e-6 * np.abs(expected).max()
 
 
 def test_by_the_midpoint_the_kernel_has_the_gradient_of_xla():
-    pieces = pieces_of(setting_for("hover", "crazyflie"), rolled_by("midpoint"))
-    weights, episodes = lively(pieces), starts(pieces, jax.random.key(1), 32)
+    functions = flat_step(setting_for("hover", "crazyflie"), rolled_integrator("midpoint"))
+    weights, episodes = lively(functions), starts(functions, jax.random.key(1), 32)
     pull = 0.01 * jax.random.normal(jax.random.key(2), episodes.shape)
-    kernel = rollout_kernel(pieces, 2, Launch(block=16, warps=1), interpret=True, integrator="midpoint")
-    by_xla = gradients(rollout_xla(pieces, 2), weights, episodes, pull)
+    kernel = rollout_kernel(functions, 2, Launch(block=16, warps=1), interpret=True, integrator="midpoint")
+    by_xla = gradients(rollout_xla(functions, 2), weights, episodes, pull)
     by_kernel = gradients(kernel, weights, episodes, pull)
     for expected, found in zip(jax.tree.leaves(by_xla), jax.tree.leaves(by_kernel), strict=True):
         assert np.abs(found - expected).max() <= 4e-6 * np.abs(expected).max()
@@ -63,11 +65,11 @@ def test_by_the_midpoint_the_kernel_has_the_gradient_of_xla():
 
 def test_a_rollout_is_the_flight_of_the_environment():
     setting, steps = setting_for("hover", "crazyflie"), 20
-    env, pieces = Environment(setting), pieces_of(setting)
-    weights = lively(pieces)
+    env, functions = Environment(setting), flat_step(setting)
+    weights = lively(functions)
     flight, observation = env.reset(env.key(7))
     episodes = jnp.stack(jax.tree.leaves(flight.episode))[:, None]
-    total, end = jax.jit(rollout_xla(pieces, steps))(weights, episodes)
+    total, end = jax.jit(rollout_xla(functions, steps))(weights, episodes)
     step, rewards = jax.jit(env.step), 0.0
     for _ in range(steps):
         flight, seen = step(flight, act(weights, observation[:, None])[:, 0])
@@ -78,12 +80,12 @@ def test_a_rollout_is_the_flight_of_the_environment():
 
 def test_a_gradient_is_the_slope_of_the_rewards():
     """J(w + e d) − J(w − e d) = 2 e ∂J·d + O(e³), in float32"""
-    pieces = pieces_of(setting_for("hover", "crazyflie"))
-    weights, episodes = lively(pieces), starts(pieces, jax.random.key(1), 64)
+    functions = flat_step(setting_for("hover", "crazyflie"))
+    weights, episodes = lively(functions), starts(functions, jax.random.key(1), 64)
     direction = [
         jax.tree.map(lambda x: jax.random.normal(jax.random.key(3), x.shape, x.dtype), layer) for layer in weights
     ]
-    rollout = rollout_xla(pieces, 10)
+    rollout = rollout_xla(functions, 10)
 
     @jax.jit
     def value(weights):
@@ -108,16 +110,16 @@ def test_hover_is_learnt_on_a_cpu_and_judged_by_starts_it_has_not_seen():
 
 def test_with_relu_the_kernel_has_the_gradient_of_xla() -> None:
     setting = setting_for("hover", "crazyflie", sees="px4_nn")
-    pieces = pieces_of(setting)
-    weights = first_weights(jax.random.key(0), (pieces.observations, 16, 16, pieces.actions))
-    assert pieces.observations == 15
-    episodes = starts(pieces, jax.random.key(1), 16)
+    functions = flat_step(setting)
+    weights = first_weights(jax.random.key(0), (functions.observations, 16, 16, functions.actions))
+    assert functions.observations == 15
+    episodes = starts(functions, jax.random.key(1), 16)
 
     def total(rollout):
         return jax.grad(lambda own: jnp.sum(rollout(own, episodes)[0]))(weights)
 
-    by_xla = total(rollout_xla(pieces, 2, dense_network(hidden="relu")))
-    by_kernel = total(rollout_kernel(pieces, 2, Launch(block=16, warps=1), interpret=True, hidden="relu"))
+    by_xla = total(rollout_xla(functions, 2, dense_network(hidden="relu")))
+    by_kernel = total(rollout_kernel(functions, 2, Launch(block=16, warps=1), interpret=True, hidden="relu"))
     for (matrix, bias), (other, too) in zip(by_xla, by_kernel, strict=True):
         np.testing.assert_allclose(other, matrix, rtol=2e-4, atol=2e-5)
         np.testing.assert_allclose(too, bias, rtol=2e-4, atol=2e-5)

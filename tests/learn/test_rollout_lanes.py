@@ -11,8 +11,8 @@ from samara.control.policy_file import load_policy
 from samara.core.tree import flatten, unflatten
 from samara.learn.analytic_lanes import analytic, starts
 from samara.learn.checkpoint import Checkpoint
+from samara.learn.episode import StepFunctions
 from samara.learn.judge_lanes import judge
-from samara.learn.parts import parts_of
 from samara.learn.program import program_of
 from samara.learn.randomize import RAPTOR
 from samara.learn.recipe import FEW, RECIPES, Recipe
@@ -32,15 +32,15 @@ class Flight:
     """A lively policy, drones in their first moments, and cotangents of what comes of it"""
 
     def __init__(self, setting, steps=3, drones=19, dtype="float64", hidden="tanh", integrator="rk4"):
-        self.parts = parts_of(setting)
-        self.sizes = (self.parts.observations, 13, 8, len(self.parts.action))
-        self.rollout = LaneRollout(self.parts, self.sizes, steps, dtype, dtype == "float32", hidden, integrator)
+        self.functions = StepFunctions(setting)
+        self.sizes = (self.functions.observations, 13, 8, len(self.functions.action))
+        self.rollout = LaneRollout(self.functions, self.sizes, steps, dtype, dtype == "float32", hidden, integrator)
         rng = np.random.default_rng(0)
         self.weights = (0.3 * rng.normal(size=self.rollout.layers.numbers)).astype(dtype)
-        self.episodes = starts(self.parts, 1, 0, drones)[0].astype(dtype)
+        self.episodes = starts(self.functions, 1, 0, drones)[0].astype(dtype)
         self.total_bar = rng.normal(size=drones)
         self.end_bar = np.zeros(self.episodes.shape)
-        moving = list(self.parts.moving)
+        moving = list(self.functions.varying)
         self.end_bar[moving] = rng.normal(size=(len(moving), drones))
 
     def value(self, weights, episodes):
@@ -62,7 +62,7 @@ def test_a_gradient_is_the_slope_of_what_was_flown(hovering):
     found = hovering.gradient()
     d_weights = rng.normal(size=hovering.weights.shape)
     d_start = np.zeros(hovering.episodes.shape)
-    moving = list(hovering.parts.moving)
+    moving = list(hovering.functions.varying)
     d_start[moving] = rng.normal(size=(len(moving), d_start.shape[1]))
 
     def difference(e):
@@ -81,10 +81,10 @@ def test_a_rollout_is_the_flight_of_the_environment():
     flight = Flight(setting)
     program, rows, rewards = program_of(setting), flight.episodes.copy(), 0.0
     for _ in range(3):
-        x = np.array(flight.parts.observe(unflatten(flight.parts.episode, iter(rows))))
+        x = np.array(flight.functions.observe(unflatten(flight.functions.episode, iter(rows))))
         for matrix, bias in layers_of(flight.weights, flight.sizes):
             x = np.tanh(matrix @ x + bias[:, None])
-        _, reward, _ = program.stepped(rows, x)
+        _, reward, _ = program.step(rows, x)
         rewards = rewards + reward[0]
     found = flight.gradient().flown
     np.testing.assert_allclose(found.total, rewards, rtol=1e-12)
@@ -97,18 +97,18 @@ def test_a_rollout_is_the_flight_of_the_environment():
 )
 def test_jax_flies_and_differentiates_alike(kind, hidden, integrator):
     jax = pytest.importorskip("jax")
+    from samara.learn.jax_step import flat_step, rolled_integrator
     from samara.learn.network import dense_network
-    from samara.learn.pieces import pieces_of, rolled_by
     from samara.learn.rollout import rollout_xla
 
     setting = setting_for("hover", "crazyflie", **SETTINGS[kind])
     flight = Flight(setting, hidden=hidden, integrator=integrator)
     layers = [tuple(map(jax.numpy.asarray, own)) for own in layers_of(flight.weights, flight.sizes)]
-    rollout = rollout_xla(pieces_of(setting, rolled_by(integrator)), 3, dense_network(hidden=hidden))
+    rollout = rollout_xla(flat_step(setting, rolled_integrator(integrator)), 3, dense_network(hidden=hidden))
     (total, end), back = jax.vjp(rollout, layers, jax.numpy.asarray(flight.episodes))
     bars = jax.numpy.asarray(flight.total_bar), jax.numpy.asarray(flight.end_bar)
     by_weights, by_start = back(bars)
-    moving = list(flight.parts.moving)
+    moving = list(flight.functions.varying)
     found = flight.gradient()
     for own, expected in (
         (found.flown.total, total),
@@ -169,7 +169,7 @@ def test_hover_is_learnt_and_judged_by_starts_it_has_not_seen():
     assert [done for done, _, _ in told] == [30, 60, 90]
     judged = judge(setting, 2000)(learnt.weights)
     assert judged.success > 0.99, judged.success
-    assert judged.states.shape == (len(flatten(parts_of(setting).state)), 2000)
+    assert judged.states.shape == (len(flatten(StepFunctions(setting).state)), 2000)
 
 
 WITHOUT_JAX = """

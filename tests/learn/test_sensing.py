@@ -49,7 +49,7 @@ def test_a_filter_knows_where_it_is():
     assert 1e-4 < np.median(error) < 0.05
     attitude = np.array(matrix_from_quat(env.state.q_WB)).T
     assert np.median(np.abs(seen[:, 6:15] - attitude)) < 0.02
-    assert len(env.program.step_kinds) == 12 + 7
+    assert len(env.program.step_draws) == 12 + 7
 
 
 def test_a_kalman_filter_compiles_too():

@@ -13,9 +13,9 @@ from samara.core.algebra import Quat, Vec3, euler_from_quat, matrix_from_quat, n
 from samara.core.random import key_of, normals, normals_of, uniforms_of, words
 from samara.core.tree import flatten
 from samara.learn.actions import ACTIONS
-from samara.learn.advance import advance, begin, proceed
-from samara.learn.draws import keys_for, numbers
+from samara.learn.episode import Episode, Setting, advance, reset, step
 from samara.learn.load import SHIPPED, load_task
+from samara.learn.program import episode_keys, random_numbers
 from samara.learn.task import Draw, Situation, craft_for, kinds_drawn
 from samara.physics.multirotor import derivative
 from samara.vehicles.loader import vehicle
@@ -35,8 +35,19 @@ def termination(situation, craft): return norm(situation.state.p_W) > 1.0
 def starts(name, count=2000):
     """States of so many starts, as arrays"""
     task = load_task(name)
-    rows = numbers(keys_for(range(count)), np.zeros(count), 0, kinds_drawn(task, CRAFT))
+    rows = random_numbers(episode_keys(range(count)), np.zeros(count), 0, kinds_drawn(task, CRAFT))
     return task.reset(Draw(iter(rows)), CRAFT)[0]
+
+
+def first_situation(task, craft=CRAFT):
+    """The situation at the start of an episode with no spread"""
+    return reset(Draw(), Setting(task, craft))[0].situation
+
+
+def step_from(situation, action, task, craft=CRAFT):
+    """One step from a situation: the situation after it, and the transition"""
+    episode, transition = step(Episode(situation), action, Draw(), Setting(task, craft))
+    return episode.situation, transition
 
 
 # Random numbers ----------------------------------------------------------------------------------------------------
@@ -51,7 +62,7 @@ def test_words_make_the_normals_that_are_drawn():
 
 
 def test_words_in_jax_are_the_same():
-    pairs = keys_for([1, 2, 3])
+    pairs = episode_keys([1, 2, 3])
     episodes, steps = np.array([0, 8, 9], dtype=np.uint64), np.array([0, 0, 70], dtype=np.uint64)
     here = words((pairs[0], pairs[1]), np.uint64(0), episodes | steps << np.uint64(32), 6)
     there = draws_jax.words(tuple(jnp.asarray(pairs, jnp.uint32)), 0, episodes, steps, 6)
@@ -61,7 +72,7 @@ def test_words_in_jax_are_the_same():
 
 def test_uniforms_are_spread_evenly():
     """Kolmogorov and Smirnov, of 10 000: below 1.95/√n in 999 of 1000"""
-    drawn = np.sort(numbers(keys_for(range(10_000)), np.zeros(10_000), 0, ("uniform",))[0])
+    drawn = np.sort(random_numbers(episode_keys(range(10_000)), np.zeros(10_000), 0, ("uniform",))[0])
     assert drawn[0] > 0.0 and drawn[-1] < 1.0
     assert np.abs(drawn - np.arange(0.5, 10_000) / 10_000).max() < 1.95 / 100.0
 
@@ -101,12 +112,12 @@ def test_a_quaternion_at_the_start_has_length_one(name):
 @pytest.mark.parametrize("name", ["crazyflie", "hexarotor_x", "crazyflie_brushless"])
 def test_no_action_hovers(name, action):
     craft, task = craft_for(name), load_task("hover")._replace(action=action, substeps=4)
-    before = begin(Draw(), craft, task)._replace(state=craft.trim)
-    after = proceed(before, before.action, craft, task)
-    rates = derivative(after.situation.state, craft.command, craft.vehicle)
+    before = first_situation(task, craft)._replace(state=craft.trim)
+    after, transition = step_from(before, before.action, task, craft)
+    rates = derivative(after.state, craft.command, craft.vehicle)
     assert max(map(abs, flatten(rates.v_W))) < 1e-6
-    assert after.reward == pytest.approx(1.99) and not after.terminated
-    assert after.situation.time == task.period
+    assert transition.reward == pytest.approx(1.99) and not transition.terminated
+    assert after.time == task.period
 
 
 def settled(action, name, seconds, craft=CRAFT):
@@ -162,15 +173,15 @@ def test_full_rotors_are_as_far_above_hover_as_none_is_below():
 
 def test_actions_are_cut_and_the_rest_is_remembered():
     task = load_task("hover")
-    before = begin(Draw(), CRAFT, task)
-    far, full = (proceed(before, (a,) * 4, CRAFT, task) for a in (7.0, 1.0))
-    assert far == full and far.situation.action == (1.0,) * 4
+    before = first_situation(task)
+    far, full = (step_from(before, (a,) * 4, task) for a in (7.0, 1.0))
+    assert far == full and far[0].action == (1.0,) * 4
 
 
 def test_progress_chooses_the_next_goal():
     task = load_task("hover")._replace(progress=lambda before, after, craft: before.goal + after.time)
     before = Situation(CRAFT.trim, 3.0, 0.5, (0.0,) * 4)
-    assert proceed(before, before.action, CRAFT, task).situation.goal == 3.51
+    assert step_from(before, before.action, task)[0].goal == 3.51
 
 
 def test_success_is_at_rest_at_the_origin():
@@ -188,7 +199,7 @@ def test_a_file_is_a_task(tmp_path):
     path.write_text(OWN)
     task = load_task(path)
     assert (task.name, task.seconds, task.action, task.progress) == ("mine", 2.0, "rotors", None)
-    assert proceed(begin(Draw(), CRAFT, task), (0.0,) * 4, CRAFT, task).reward == pytest.approx(1.0)
+    assert step_from(first_situation(task), (0.0,) * 4, task)[1].reward == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +235,7 @@ def test_an_unknown_task_and_a_body_without_rotors_are_refused():
 def test_a_change_of_the_action_costs_its_square():
     """r' = r − c Σ(aₖ − aₖ₋₁)² with actions clipped to ±1: 0.5 (0.2² + 0.1² + 0² + (1 − 0.4)²) = 0.205"""
     task = load_task("hover")
-    before = begin(Draw(), CRAFT, task)._replace(action=(0.1, -0.2, 0.3, 0.4))
+    before = first_situation(task)._replace(action=(0.1, -0.2, 0.3, 0.4))
     action = (0.3, -0.3, 0.3, 7.0)
-    free, costly = (
-        proceed(before, action, CRAFT, task._replace(action_change_cost=cost)).reward for cost in (0.0, 0.5)
-    )
+    free, costly = (step_from(before, action, task._replace(action_change_cost=cost))[1].reward for cost in (0.0, 0.5))
     assert free - costly == pytest.approx(0.205, rel=1e-12)

@@ -7,7 +7,7 @@ import pytest
 
 from samara.control.action import SPEED
 from samara.core.algebra import Quat, Vec3
-from samara.learn.advance import proceed
+from samara.learn.episode import Episode, Setting, step
 from samara.learn.load import load_task
 from samara.learn.task import Draw, Situation, craft_for
 from samara.learn.tasks.race import Goal, racing
@@ -133,7 +133,7 @@ def test_levels_differ_in_what_is_known():
     np.testing.assert_allclose(seen[:, :3].T, np.array(in_gate(here, goal.gates[0])), atol=1e-6)
     assert (seen[:, 27] == 1.0).all()
     assert racing(0).randomization is None and racing(1).randomization is not None
-    assert set(env.episode.drawn.mass.tolist()) != {1.0}
+    assert set(env.episode.parameters.mass.tolist()) != {1.0}
     with pytest.raises(ValueError, match="level is 3; expected one of 0, 1, 2"):
         racing(3)
 
@@ -186,7 +186,9 @@ def test_a_fall_is_no_landing():
     soft = fallen._replace(state=fallen.state._replace(v_W=Vec3(0.0, 0.0, -0.2)))
     assert task.success(soft, CRAFT)
     start = task.reset(Draw(), CRAFT)[0]
-    assert not task.termination(proceed(Situation(start, action=(0.0,) * 4), (0.0,) * 4, CRAFT, task).situation, CRAFT)
+    episode = Episode(Situation(start, action=(0.0,) * 4))
+    after, _ = step(episode, (0.0,) * 4, Draw(), Setting(task, CRAFT))
+    assert not task.termination(after.situation, CRAFT)
 
 
 # Rewards, term by term -----------------------------------------------------------------------------------------------

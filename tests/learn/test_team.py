@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3
+from samara.learn.episode import other_drones, reset, step_team
 from samara.learn.load import load_task
 from samara.learn.sensing import noisy
 from samara.learn.setting import setting_for
 from samara.learn.task import Draw, Other, Situation, craft_for
 from samara.learn.tasks.formation import forming
-from samara.learn.team import among, start, step_apart
 from samara.learn.vector import VectorEnv
 
 CRAFT = craft_for("crazyflie")
@@ -20,7 +20,7 @@ BRIEF = {"seconds": 0.2}
 
 def test_every_drone_starts_near_its_corner_and_sees_the_others():
     setting = setting_for(forming(drones=4, radius=1.0), "crazyflie")
-    team, seen = start(Draw(), setting)
+    team, seen = reset(Draw(), setting)
     size = 22 + 3 + 3 * 6
     assert len(seen) == 4 * size
     for k, episode in enumerate(team):
@@ -28,7 +28,8 @@ def test_every_drone_starts_near_its_corner_and_sees_the_others():
         assert (p_W.x, p_W.y) == pytest.approx((math.cos(k * math.pi / 2), math.sin(k * math.pi / 2)), abs=1e-12)
         following = team[(k + 1) % 4].situation.state.p_W
         assert seen[k * size + 25 : k * size + 28] == pytest.approx(tuple(following - p_W), abs=1e-12)
-        assert [other.p_W for other in among(team)[k].others][-1] == team[k - 1].situation.state.p_W
+        others = other_drones([episode.situation.state for episode in team])[k]
+        assert [other.p_W for other in others][-1] == team[k - 1].situation.state.p_W
 
 
 def test_two_that_touch_end_it():
@@ -51,7 +52,7 @@ def test_the_reward_of_a_team_is_the_mean():
     env.reset(seed=2)
     action = np.random.default_rng(0).uniform(-1.0, 1.0, 12).astype(np.float32)
     team = tuple(_alone(episode) for episode in env.episode)
-    _, each = step_apart(team, tuple(action.astype(float).tolist()), env.setting)
+    _, each = step_team(team, tuple(action.astype(float).tolist()), env.setting)
     seen, rewards, terminated, _, _ = env.step(action[None])
     assert rewards[0] == pytest.approx(np.mean([own.reward for own in each]), rel=1e-12)
     assert seen[0] == pytest.approx([x for own in each for x in own.observation], abs=1e-5)

@@ -12,7 +12,7 @@ from samara.core.algebra import Vec3
 from samara.core.random import normals
 from samara.estimate.fusion import Estimate, Fusion
 from samara.estimate.simple import Noise, noisy_estimator
-from samara.learn.draws import keys_for, numbers
+from samara.learn.program import episode_keys, random_numbers
 from samara.physics.multirotor import at_rest
 from samara.plan.trajectory import hover
 from samara.scenario.events import Event, at, freeze_estimator
@@ -165,15 +165,17 @@ ADDRESSES = {
     "sources": (lambda source, index: normals(1, source, index, 3, COUNT), ("a", 5), ("b", 5), ("a", 6)),
     "ticks": (lambda tick, high: normals(1, "a", 5, tick + 2**32 * high, COUNT), (3, 0), (4, 0), (3, 1)),
     "episodes": (
-        lambda seed, episode: numbers(keys_for([seed] * COUNT), COUNT * episode + np.arange(COUNT), 0, ("normal",))[0],
+        lambda seed, episode: random_numbers(
+            episode_keys([seed] * COUNT), COUNT * episode + np.arange(COUNT), 0, ("normal",)
+        )[0],
         (1, 5),
         (2, 5),
         (1, 6),
     ),
     "steps of an episode": (
-        lambda seed, step: numbers(keys_for([seed] * COUNT), [5] * COUNT, COUNT * step + np.arange(COUNT), ("normal",))[
-            0
-        ],
+        lambda seed, step: random_numbers(
+            episode_keys([seed] * COUNT), [5] * COUNT, COUNT * step + np.arange(COUNT), ("normal",)
+        )[0],
         (1, 5),
         (2, 5),
         (1, 6),

@@ -14,12 +14,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from samara.learn.adam import Moments, adam, at_rest, clipped
-from samara.learn.advance import held_by
 from samara.learn.episode import Setting
 from samara.learn.in_chunks import learner_in_chunks
+from samara.learn.jax_step import FlatStep, flat_step, rolled_integrator
 from samara.learn.learnt import Learner, Weights
 from samara.learn.network import Network, dense_network
-from samara.learn.pieces import Pieces, pieces_of, rolled_by
 from samara.learn.recipe import Recipe, recipe_with
 from samara.learn.recurrent import recurrent_network
 from samara.learn.rollout import Rollout, rollout_xla
@@ -54,59 +53,62 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weight
     On a GPU rollout and adjoint are a kernel each (`samara.learn.rollout_kernel`).
     """
     launched = jax.default_backend() == "gpu" and recipe.memory  # stages in a loop would be launched one by one
-    pieces = pieces_of(setting, (held_by if launched else rolled_by)(recipe.integrator))
-    rollout = rollout_for(pieces, recipe)
+    integrator = recipe.integrator if launched else rolled_integrator(recipe.integrator)
+    functions = flat_step(setting, integrator)
+    rollout = rollout_for(functions, recipe)
     return learner_in_chunks(
-        partial(_begun, pieces, recipe, first),
-        partial(_updates, pieces, rollout, recipe),
+        partial(_begun, functions, recipe, first),
+        partial(_updates, functions, rollout, recipe),
         lambda learning: learning.weights,
         recipe.updates,
         chunks,
     )
 
 
-def rollout_for(pieces: Pieces, recipe: Recipe) -> Rollout:
+def rollout_for(functions: FlatStep, recipe: Recipe) -> Rollout:
     """The quickest way to fly a policy where JAX runs"""
     if jax.default_backend() != "gpu" or recipe.memory:
         share = recipe.largest / (recipe.drones * recipe.horizon)  # of the mean reward
-        return rollout_xla(pieces, recipe.horizon, network_for(recipe), recipe.fading, share)
+        return rollout_xla(functions, recipe.horizon, network_for(recipe), recipe.fading, share)
     from samara.learn.rollout_kernel import rollout_kernel
 
-    return rollout_kernel(pieces, recipe.horizon, hidden=recipe.activation, integrator=recipe.integrator)
+    return rollout_kernel(functions, recipe.horizon, hidden=recipe.activation, integrator=recipe.integrator)
 
 
-def _begun(pieces: Pieces, recipe: Recipe, given: Weights | None, seed: Any) -> Learning:
+def _begun(functions: FlatStep, recipe: Recipe, given: Weights | None, seed: Any) -> Learning:
     first, second, third = jax.random.split(jax.random.key(seed), 3)
-    weights = given or network_for(recipe).first(first, pieces.observations, pieces.actions)
-    episodes = _fresh(pieces, recipe, weights, second)
+    weights = given or network_for(recipe).first(first, functions.observations, functions.actions)
+    episodes = _fresh(functions, recipe, weights, second)
     return Learning(weights, at_rest(weights), episodes, third, jnp.zeros((), jnp.int32))
 
 
-def _fresh(pieces: Pieces, recipe: Recipe, weights: Weights, key: Any) -> Any:
+def _fresh(functions: FlatStep, recipe: Recipe, weights: Weights, key: Any) -> Any:
     """Episodes at their start, and what the policy then remembers: (size + memory, N)"""
-    return jnp.concatenate([starts(pieces, key, recipe.drones), network_for(recipe).begin(weights, recipe.drones)])
+    return jnp.concatenate([starts(functions, key, recipe.drones), network_for(recipe).begin(weights, recipe.drones)])
 
 
-def starts(pieces: Pieces, key: Any, drones: int) -> Any:
+def starts(functions: FlatStep, key: Any, drones: int) -> Any:
     """Episodes at their start, (size, N)"""
     first, second = jax.random.split(key)
-    shape = (max(1, len(pieces.kinds)), drones)
+    shape = (max(1, len(functions.draws)), drones)
     uniform, normal = jax.random.uniform(first, shape, jnp.float32), jax.random.normal(second, shape, jnp.float32)
-    rows = [(uniform if kind == "uniform" else normal)[k] for k, kind in enumerate(pieces.kinds or ("uniform",))]
-    return jnp.stack(pieces.begin(rows))
+    rows = [(uniform if kind == "uniform" else normal)[k] for k, kind in enumerate(functions.draws or ("uniform",))]
+    return jnp.stack(functions.reset(rows))
 
 
-def _updates(pieces: Pieces, rollout: Rollout, recipe: Recipe, count: int, learning: Learning) -> tuple[Learning, Any]:
-    return lax.scan(lambda own, _: _update(pieces, rollout, recipe, own), learning, None, length=count)
+def _updates(
+    functions: FlatStep, rollout: Rollout, recipe: Recipe, count: int, learning: Learning
+) -> tuple[Learning, Any]:
+    return lax.scan(lambda own, _: _update(functions, rollout, recipe, own), learning, None, length=count)
 
 
-def _update(pieces: Pieces, rollout: Rollout, recipe: Recipe, learning: Learning) -> tuple[Learning, Any]:
+def _update(functions: FlatStep, rollout: Rollout, recipe: Recipe, learning: Learning) -> tuple[Learning, Any]:
     """One gradient, and one step of Adam up it; rewards that are not numbers are left out"""
     weights, moments, episodes, key, done = learning
     key, for_starts, for_choice = jax.random.split(key, 3)
-    lost = (pieces.over(list(episodes[: pieces.size]))[0] > 0.0) | ~jnp.isfinite(episodes).all(0)
+    lost = (functions.is_terminated(list(episodes[: functions.size]))[0] > 0.0) | ~jnp.isfinite(episodes).all(0)
     again = lost | (jax.random.uniform(for_choice, lost.shape) < recipe.afresh)
-    episodes = jnp.where(again, _fresh(pieces, recipe, weights, for_starts), episodes)
+    episodes = jnp.where(again, _fresh(functions, recipe, weights, for_starts), episodes)
 
     def loss(weights: Weights) -> tuple[Any, Any]:
         total, end = rollout(weights, episodes)

@@ -15,10 +15,9 @@ from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
 from samara.learn.adam import Moments, adam, at_rest, clipped
 from samara.learn.checkpoint import Checkpoint
-from samara.learn.draws import SOURCE, numbers
-from samara.learn.episode import Setting, require_blind
+from samara.learn.episode import Setting, StepFunctions, require_no_camera
 from samara.learn.learnt import Learner, Learnt, Progress, Weights, first_layers
-from samara.learn.parts import Parts, parts_of
+from samara.learn.program import SOURCE, random_numbers
 from samara.learn.recipe import Recipe
 from samara.learn.rollout_lanes import LaneRollout, layers_of, row_of
 
@@ -41,19 +40,19 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weight
     It goes on from the weights of another policy where `first` are given, else from drawn ones.
     """
     clock = time.perf_counter()
-    require_blind(setting)
-    parts = parts_of(setting)
-    sizes = (parts.observations, *recipe.hidden, len(parts.action))
-    rollout = LaneRollout(parts, sizes, recipe.horizon, hidden=recipe.activation, integrator=recipe.integrator)
+    require_no_camera(setting)
+    functions = StepFunctions(setting)
+    sizes = (functions.observations, *recipe.hidden, len(functions.action))
+    rollout = LaneRollout(functions, sizes, recipe.horizon, hidden=recipe.activation, integrator=recipe.integrator)
     compile_seconds = time.perf_counter() - clock
     size = -(-recipe.updates // chunks)
 
     def learn(seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None) -> Learnt:
         clock = time.perf_counter()
-        learning = _begun(parts, recipe, sizes, first, seed)
+        learning = _begun(functions, recipe, sizes, first, seed)
         learning = (checkpoint.load(learning) if checkpoint is not None else None) or learning
         for done in range(int(learning.done), recipe.updates):
-            learning = _update(parts, rollout, recipe, seed, learning)
+            learning = _update(functions, rollout, recipe, seed, learning)
             if (done + 1) % size and done + 1 < recipe.updates:
                 continue
             if checkpoint is not None:
@@ -66,30 +65,33 @@ def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weight
     return learn
 
 
-def _begun(parts: Parts, recipe: Recipe, sizes: tuple[int, ...], first: Weights | None, seed: int) -> Learning:
+def _begun(
+    functions: StepFunctions, recipe: Recipe, sizes: tuple[int, ...], first: Weights | None, seed: int
+) -> Learning:
     rng = np.random.default_rng(seed)
     shapes = zip(sizes[1:], sizes, strict=False)
     weights = row_of(first or first_layers([rng.standard_normal(shape, dtype=np.float32) for shape in shapes]))
-    episodes, _ = starts(parts, seed, recipe.updates, recipe.drones)
+    episodes, _ = starts(functions, seed, recipe.updates, recipe.drones)
     return Learning(weights, at_rest(weights), episodes, np.array(0), np.zeros(recipe.updates, np.float32))
 
 
-def starts(parts: Parts, seed: int, update: int, drones: int, source: str = SOURCE) -> tuple[Array, Array]:
+def starts(functions: StepFunctions, seed: int, update: int, drones: int, source: str = SOURCE) -> tuple[Array, Array]:
     """Episodes at their start (size, N), and a number from 0 to 1 for each"""
     keys = np.repeat(np.array(key_of(seed, source), dtype=np.uint64)[:, None], drones, axis=1)
-    drawn = numbers(keys, np.full(drones, update), np.arange(drones), (*parts.kinds, "uniform"))
-    leaves = flatten(parts.begin(list(drawn[:-1])))
-    return np.array([np.broadcast_to(x, drones) for x in leaves], dtype=np.float32), drawn[-1]
+    draws = random_numbers(keys, np.full(drones, update), np.arange(drones), (*functions.draws, "uniform"))
+    leaves = flatten(functions.reset(list(draws[:-1])))
+    return np.array([np.broadcast_to(x, drones) for x in leaves], dtype=np.float32), draws[-1]
 
 
-def _update(parts: Parts, rollout: LaneRollout, recipe: Recipe, seed: int, learning: Learning) -> Learning:
+def _update(functions: StepFunctions, rollout: LaneRollout, recipe: Recipe, seed: int, learning: Learning) -> Learning:
     """One gradient, and one step of Adam up it; what are not numbers is left out"""
     weights, moments, episodes, count, curve = learning
     done = int(count)
     with np.errstate(all="ignore"):  # of drones that are lost
-        over = np.broadcast_to(parts.over(unflatten(parts.episode, iter(episodes.astype(float)))), recipe.drones)
-        lost = (over > 0.0) | ~np.isfinite(episodes).all(axis=0)
-    fresh, choice = starts(parts, seed, done, recipe.drones)
+        flying = unflatten(functions.episode, iter(episodes.astype(float)))
+        terminated = np.broadcast_to(functions.is_terminated(flying), recipe.drones)
+        lost = (terminated > 0.0) | ~np.isfinite(episodes).all(axis=0)
+    fresh, choice = starts(functions, seed, done, recipe.drones)
     episodes = np.where(lost | (choice < recipe.afresh), fresh, episodes)
     share = -1.0 / (recipe.drones * recipe.horizon)
     flown, gradient, _ = rollout.gradient(weights, episodes, np.full(recipe.drones, share))

@@ -10,17 +10,25 @@ environments on the CPU, to the rounding of the type.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from samara.core.extras import MissingExtraError
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
-from samara.learn.draws import SOURCE
-from samara.learn.episode import Randomization, Sensing, Setting, require_blind
+from samara.learn.episode import (
+    Randomization,
+    Sensing,
+    Setting,
+    require_no_camera,
+    reset,
+    reset_draws,
+    step,
+    step_draws,
+    templates,
+)
+from samara.learn.program import SOURCE
 from samara.learn.setting import setting_for
 from samara.learn.task import Draw, Task
-from samara.learn.team import kinds_at_start, kinds_at_step, start, step
 from samara.physics.types import Vehicle
 
 try:
@@ -78,7 +86,7 @@ class Environment:
         trace = new_trace(jnp.dtype(self.dtype))
         episode = folded(self._template, [jnp.asarray(x) for x in flatten(flight.episode)], trace)
         given = jnp.asarray(action, self.dtype)
-        numbers = self._drawn(flight.key, flight.count, age, self._step_kinds)
+        numbers = self._drawn(flight.key, flight.count, age, step_draws(self.setting))
         own = folded((0.0,) * self.setting.actions, [given[k] for k in range(self.setting.actions)], trace)
         draws = iter(folded((0.0,) * len(numbers), numbers, trace))
         after, (observation, reward, terminated) = step(episode, own, Draw(draws), self.setting)
@@ -91,9 +99,9 @@ class Environment:
         return Flight(self._carried(after), flight.key, flight.count, age), seen
 
     def _started(self, key: Any, count: Any) -> tuple[Flight, Any]:
-        numbers = self._drawn(key, count, jnp.uint32(0), self._start_kinds)
+        numbers = self._drawn(key, count, jnp.uint32(0), reset_draws(self.setting))
         draws = folded((0.0,) * len(numbers), numbers, new_trace(jnp.dtype(self.dtype)))
-        episode, observation = start(Draw(iter(draws)), self.setting)
+        episode, observation = reset(Draw(iter(draws)), self.setting)
         return Flight(self._carried(episode), key, count, jnp.uint32(0)), self._stacked(observation)
 
     def _drawn(self, key: Any, count: Any, age: Any, kinds: tuple[str, ...]) -> list[Any]:
@@ -110,17 +118,9 @@ class Environment:
     def _number(self, x: Any) -> Any:
         return lax.convert_element_type(x, jnp.dtype(self.dtype))
 
-    @cached_property
-    def _start_kinds(self) -> tuple[str, ...]:
-        return kinds_at_start(self.setting)
-
-    @cached_property
-    def _step_kinds(self) -> tuple[str, ...]:
-        return kinds_at_step(self.setting)
-
-    @cached_property
+    @property
     def _template(self) -> Any:
-        return start(Draw(), self.setting)[0]
+        return templates(self.setting)[0]
 
 
 def environment(
@@ -140,5 +140,5 @@ def environment(
     if dtype == "float64" and jnp.result_type(float) != "float64":
         raise ValueError("dtype 'float64': JAX computes in float32 until jax.config.update('jax_enable_x64', True)")
     setting = setting_for(task, vehicle, randomization, sensing, history, delay, **changes)
-    require_blind(setting)
+    require_no_camera(setting)
     return Environment(setting, dtype)

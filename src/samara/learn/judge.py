@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samara.learn.advance import by_rk4
 from samara.learn.analytic import starts
 from samara.learn.episode import Setting
+from samara.learn.jax_step import ROLLED_RK4, FlatStep, flat_step
 from samara.learn.judged import UNSEEN, Judged, successes
 from samara.learn.learnt import Weights
 from samara.learn.network import Network
-from samara.learn.pieces import Pieces, pieces_of
 from samara.learn.rollout import DENSE
 
 
@@ -23,22 +22,22 @@ def judge(
     setting: Setting, flights: int = 10_000, seed: int = UNSEEN, network: Network = DENSE
 ) -> Callable[[Weights], Judged]:
     """`judged(weights)` flies a policy for the task's `seconds`; a flight that ends before is judged by where it ended"""
-    pieces = pieces_of(setting, by_rk4 if jax.default_backend() == "gpu" else None)
-    fly = jax.jit(partial(_flown, pieces, setting.task.steps, network))
-    begun = starts(pieces, jax.random.key(seed), flights)
+    functions = flat_step(setting, "rk4" if jax.default_backend() == "gpu" else ROLLED_RK4)
+    fly = jax.jit(partial(_flown, functions, setting.task.steps, network))
+    begun = starts(functions, jax.random.key(seed), flights)
 
     def judged(weights: Weights) -> Judged:
         rows = fly(weights, begun)
-        return Judged(flights, int(successes(setting, rows).sum()), np.asarray(rows[: pieces.state]))
+        return Judged(flights, int(successes(setting, rows).sum()), np.asarray(rows[: functions.state]))
 
     return judged
 
 
-def _flown(pieces: Pieces, steps: int, network: Network, weights: Weights, episodes: Any) -> Any:
+def _flown(functions: FlatStep, steps: int, network: Network, weights: Weights, episodes: Any) -> Any:
     def body(now: Any, _: Any) -> tuple[Any, None]:
         rows, hidden, over = now
-        action, hidden = network.act(weights, jnp.stack(pieces.observe(list(rows))), hidden)
-        after, _, terminated = pieces.step(list(rows), list(action))
+        action, hidden = network.act(weights, jnp.stack(functions.observe(list(rows))), hidden)
+        after, _, terminated = functions.step(list(rows), list(action))
         return (jnp.where(over, rows, jnp.stack(after)), hidden, over | (terminated > 0.0)), None
 
     count = episodes.shape[1]

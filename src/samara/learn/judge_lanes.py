@@ -6,10 +6,9 @@ import numpy as np
 
 from samara.core.tree import flatten
 from samara.learn.analytic_lanes import starts
-from samara.learn.episode import Setting, require_blind
+from samara.learn.episode import Setting, StepFunctions, require_no_camera
 from samara.learn.judged import UNSEEN, Judged, successes
 from samara.learn.learnt import Weights
-from samara.learn.parts import parts_of
 from samara.learn.rollout_lanes import LaneRollout, row_of, sizes_of
 
 
@@ -17,17 +16,17 @@ def judge(
     setting: Setting, flights: int = 10_000, seed: int = UNSEEN, hidden: str = "tanh"
 ) -> Callable[[Weights], Judged]:
     """`judged(weights)` flies a policy for the task's `seconds`; a flight that ends before is judged by where it ended"""
-    require_blind(setting)
-    parts = parts_of(setting)
-    begun, _ = starts(parts, seed, 0, flights, "judge")
+    require_no_camera(setting)
+    functions = StepFunctions(setting)
+    begun, _ = starts(functions, seed, 0, flights, "judge")
     compiled: dict[tuple[int, ...], LaneRollout] = {}
 
     def judged(weights: Weights) -> Judged:
         sizes = sizes_of(weights)
         if sizes not in compiled:
-            compiled[sizes] = LaneRollout(parts, sizes, hidden=hidden)
+            compiled[sizes] = LaneRollout(functions, sizes, hidden=hidden)
         flown = compiled[sizes].fly(row_of(weights), begun, setting.task.steps)
         good = flown.done | (successes(setting, flown.end) & ~flown.lost)
-        return Judged(flights, int(np.sum(good)), flown.end[: len(flatten(parts.state))])
+        return Judged(flights, int(np.sum(good)), flown.end[: len(flatten(functions.state))])
 
     return judged

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.tree import unflatten
-from samara.learn.episode import Setting, start, succeeded
-from samara.learn.task import Draw
+from samara.learn.episode import Setting, is_success, templates
 
 UNSEEN = 0x5EED  # the seed of the starts that policies are judged by
 
@@ -25,6 +24,6 @@ class Judged(NamedTuple):
 
 def successes(setting: Setting, rows: Any) -> Any:
     """Of episodes (size, N) at their end, which have succeeded"""
-    template = start(Draw(), setting)[0]
+    template = templates(setting)[0]
     episode = unflatten(template, iter(np.asarray(rows, dtype=float)))
-    return np.asarray(succeeded(episode, setting)) & np.isfinite(np.asarray(rows)).all(0)
+    return np.asarray(is_success(episode, setting)) & np.isfinite(np.asarray(rows)).all(0)

@@ -21,7 +21,7 @@ from samara.backends.program import Program, program_of
 from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
 from samara.core.ops import where
 from samara.core.tree import flatten, unflatten
-from samara.learn.parts import Parts
+from samara.learn.episode import StepFunctions
 
 DONE, LOST = 0.5, 1.0  # how an episode has ended: by success, or otherwise
 
@@ -68,19 +68,25 @@ class Passes:
     """The loops of a rollout and where their numbers are; with `kept` states there can be a way back."""
 
     def __init__(
-        self, parts: Parts, layers: Layers, width: int, kept: bool, hidden: str = "tanh", integrator: str = "rk4"
+        self,
+        functions: StepFunctions,
+        layers: Layers,
+        width: int,
+        kept: bool,
+        hidden: str = "tanh",
+        integrator: str = "rk4",
     ) -> None:
-        self.parts, self.layers, self.width, self.kept = parts, layers, width, kept
+        self.functions, self.layers, self.width, self.kept = functions, layers, width, kept
         self.chain = chain_of(integrator_named(integrator, RUNGE_KUTTA).tableau)
         self.stages = len(self.chain.weights)
         self.rooms: dict[str, Room] = {}
         self.activations = [*[hidden] * (len(layers.sizes) - 2), "tanh"]
-        state, command = len(flatten(parts.state)), len(parts.hovering)
-        self.state, self.command, self.action = state, command, len(parts.action)
-        self.moving, self.constant = len(parts.moving), parts.size - len(parts.moving)
+        state, command = len(flatten(functions.state)), len(functions.setting.craft.command)
+        self.state, self.command, self.action = state, command, len(functions.action)
+        self.moving, self.constant = len(functions.varying), functions.size - len(functions.varying)
         self.m, self.c = self._kept("m", self.moving), self._room("c", self.constant)
-        self.u = self._kept("u", parts.substeps * command)
-        self.z = self._kept("z", parts.substeps * (self.stages + 1) * state)
+        self.u = self._kept("u", functions.substeps * command)
+        self.z = self._kept("z", functions.substeps * (self.stages + 1) * state)
         self.k, self.z_after = self._room("k", self.stages * state), self._kept("z_after", state)
         self.total, self.lost = self._room("total", 1), self._room("lost", 1)
         self.columns = [self._kept(f"column{i}", size) for i, size in enumerate(layers.sizes)]
@@ -106,7 +112,7 @@ class Passes:
             own = (Array("w", (weights,)), Array("w", (bias,)), x.array(), y.array())
             passes.append(Dense(*own, rows, columns, self.width, self.activations[k]))
         rest = self.m.array(self.state)
-        for s in range(self.parts.substeps):
+        for s in range(self.functions.substeps):
             start = self._z(s, 0)
             passes.append(
                 self._pass(self.copy, (self.m.array(0, self.state) if s == 0 else self.z_after.array(),), (start,))
@@ -144,7 +150,7 @@ class Passes:
                 (z_bar.array(), before_bar.array(), a_bar.array()),
             )
         ]
-        for s in range(self.parts.substeps - 1, -1, -1):
+        for s in range(self.functions.substeps - 1, -1, -1):
             total = self._z(s, self.stages)
             passes.append(self._pass(self._adjoint(self.unit, 0), (total, z_bar.array()), (t_bar.array(),)))
             for i in range(self.stages - 1, -1, -1):
@@ -216,37 +222,37 @@ class Passes:
 
     def _episode(self, m: Any, c: Any) -> Any:
         moving, constant = iter(m), iter(c)
-        inside = set(self.parts.moving)
-        leaves = [next(moving) if k in inside else next(constant) for k in range(self.parts.size)]
-        return unflatten(self.parts.episode, iter(leaves))
+        inside = set(self.functions.varying)
+        leaves = [next(moving) if k in inside else next(constant) for k in range(self.functions.size)]
+        return unflatten(self.functions.episode, iter(leaves))
 
     def _moving_of(self, episode: Any) -> tuple[Any, ...]:
         leaves = flatten(episode)
-        return tuple(leaves[k] for k in self.parts.moving)
+        return tuple(leaves[k] for k in self.functions.varying)
 
     @cached_property
     def observe(self) -> Traced:
-        return self._traced(lambda m, c: (self.parts.observe(self._episode(m, c)),), "m", "c")
+        return self._traced(lambda m, c: (self.functions.observe(self._episode(m, c)),), "m", "c")
 
     @cached_property
     def commanded(self) -> Traced:
         def commanded(z: Any, rest: Any, c: Any, a: Any) -> Any:
-            return (tuple(self.parts.command(self._episode((*z, *rest), c), a)),)
+            return (tuple(self.functions.command(self._episode((*z, *rest), c), a)),)
 
         return self._traced(commanded, "z", "rest", "c", "a")
 
     @cached_property
     def rate(self) -> Traced:
         def rate(z: Any, u: Any, c: Any) -> Any:
-            still = flatten(self.parts.episode)
-            episode = self._episode([still[k] for k in self.parts.moving], c)
-            return (self.parts.rate(unflatten(self.parts.state, iter(z)), tuple(u), episode),)
+            still = flatten(self.functions.episode)
+            episode = self._episode([still[k] for k in self.functions.varying], c)
+            return (self.functions.derivative(unflatten(self.functions.state, iter(z)), tuple(u), episode),)
 
         return self._traced(rate, "z", "u", "c")
 
     @cached_property
     def unit(self) -> Traced:
-        return self._traced(lambda z: (unit_quaternions(unflatten(self.parts.state, iter(z))),), "z")
+        return self._traced(lambda z: (unit_quaternions(unflatten(self.functions.state, iter(z))),), "z")
 
     @cached_property
     def copy(self) -> Traced:
@@ -258,13 +264,14 @@ class Passes:
             return (tuple(own + factor * slope for own, slope in zip(x, k, strict=True)),)
 
         return [
-            self._traced(partial(ahead, self.parts.dt * self.chain.ahead[i]), "z", "z") for i in range(self.stages - 1)
+            self._traced(partial(ahead, self.functions.dt * self.chain.ahead[i]), "z", "z")
+            for i in range(self.stages - 1)
         ]
 
     @cached_property
     def summed(self) -> Traced:
         def summed(x: Any, *slopes: Any) -> Any:
-            weights = [self.parts.dt * own for own in self.chain.weights]
+            weights = [self.functions.dt * own for own in self.chain.weights]
             return (
                 tuple(
                     own + sum(w * k for w, k in zip(weights, ks, strict=True))
@@ -281,16 +288,16 @@ class Passes:
         def pulled(weight: float, factor: float, t_bar: Any, z_bar: Any) -> Any:
             return (tuple(weight * t + (factor * z if factor else 0.0) for t, z in zip(t_bar, z_bar, strict=True)),)
 
-        dt = self.parts.dt
+        dt = self.functions.dt
         factors = [(dt * weight, dt * own) for weight, own in zip(*self.chain, strict=True)]
         return [self._traced(partial(pulled, *own), "z", "z") for i, own in enumerate(factors)]
 
     @cached_property
     def after(self) -> Traced:
         def after(z: Any, m: Any, c: Any, a: Any, total: Any, lost: Any) -> Any:
-            state, episode = unflatten(self.parts.state, iter(z)), self._episode(m, c)
-            later, reward, over = self.parts.after(state, episode, tuple(a))
-            ended = where(over, where(self.parts.done(later), DONE, LOST), 0.0)
+            state, episode = unflatten(self.functions.state, iter(z)), self._episode(m, c)
+            later, reward, over = self.functions.conclude(state, episode, tuple(a))
+            ended = where(over, where(self.functions.is_success(later), DONE, LOST), 0.0)
             return self._moving_of(later), (total[0] + reward,), (where(lost[0] > 0.0, lost[0], ended),)
 
         return self._traced(after, "z", "m", "c", "a", "one", "one")
@@ -298,7 +305,9 @@ class Passes:
     @cached_property
     def after_alone(self) -> Traced:
         def after(z: Any, m: Any, c: Any, a: Any) -> Any:
-            later, reward, _ = self.parts.after(unflatten(self.parts.state, iter(z)), self._episode(m, c), tuple(a))
+            later, reward, _ = self.functions.conclude(
+                unflatten(self.functions.state, iter(z)), self._episode(m, c), tuple(a)
+            )
             return self._moving_of(later), (reward,)
 
         return self._traced(after, "z", "m", "c", "a")

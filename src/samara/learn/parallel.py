@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.extras import MissingExtraError
-from samara.learn.draws import keys_for, numbers
-from samara.learn.program import program_of
+from samara.learn.program import episode_keys, program_of, random_numbers
 from samara.learn.setting import setting_for
 from samara.learn.task import Task
 from samara.physics.types import Vehicle
@@ -70,22 +69,22 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
         """The next episode; with a seed, the first of that seed"""
         if seed is not None or self._key is None:
             own = int(np.random.default_rng().integers(2**62)) if seed is None else seed
-            self._key, self._count = keys_for([own]), 0
-        drawn = numbers(self._key, np.array([self._count]), 0, self.program.start_kinds)
-        team, seen = self.program.started(drawn)
+            self._key, self._count = episode_keys([own]), 0
+        draws = random_numbers(self._key, np.array([self._count]), 0, self.program.reset_draws)
+        team, observations = self.program.reset(draws)
         self._team = np.ascontiguousarray(team)
         self._count, self._age, self.agents = self._count + 1, 0, list(self.possible_agents)
-        return self._of_each(seen), {agent: {} for agent in self.agents}
+        return self._of_each(observations), {agent: {} for agent in self.agents}
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         """Observations, rewards, terminations, truncations and infos of all agents, after one period under their actions"""
         given = np.concatenate([self._checked(agent, actions.get(agent)) for agent in self.agents])
-        seen, rewards, ended = self.program.stepped(self._team, given[:, None])
+        observations, rewards, ended = self.program.step(self._team, given[:, None])
         self._age += 1
         over, cut = bool((ended > 0.5).any()), self._age >= self.setting.task.steps
         agents = self.agents
         found: tuple[dict[str, Any], ...] = (
-            self._of_each(seen),
+            self._of_each(observations),
             {agent: float(own[0]) for agent, own in zip(agents, rewards, strict=True)},
             dict.fromkeys(agents, over),
             dict.fromkeys(agents, cut),

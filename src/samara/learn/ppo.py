@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from samara.core.extras import MissingExtraError
-from samara.learn.episode import Setting, require_blind
+from samara.learn.episode import Setting, require_no_camera
 from samara.learn.in_chunks import learner_in_chunks
-from samara.learn.lanes import Drones, Lanes
+from samara.learn.jax_step import EpisodeBatch, Episodes
 from samara.learn.learnt import Learner, Weights
 
 try:
@@ -96,7 +96,7 @@ class Learning(NamedTuple):
 
     networks: Networks
     moments: Moments
-    drones: Drones
+    drones: Episodes
     key: Any
     done: Any
 
@@ -121,12 +121,12 @@ def ppo(setting: Setting, recipe: Recipe, *, chunks: int = 1, kernel: bool | Non
 
     On a GPU a step of all drones is one `kernel`.
     """
-    require_blind(setting)
+    require_no_camera(setting)
     own = checked(recipe)
-    lanes = Lanes(setting, jax.default_backend() == "gpu" if kernel is None else kernel)
+    env = EpisodeBatch(setting, jax.default_backend() == "gpu" if kernel is None else kernel)
     return learner_in_chunks(
-        partial(_begun, lanes, own),
-        partial(_updates, lanes, own),
+        partial(_begun, env, own),
+        partial(_updates, env, own),
         lambda learning: learning.networks.policy,
         own.updates,
         chunks,
@@ -156,26 +156,26 @@ def checked(recipe: Recipe) -> Recipe:
 # The program ----------------------------------------------------------------------------------------------------------
 
 
-def _begun(lanes: Lanes, recipe: Recipe, seed: Any) -> Learning:
+def _begun(env: EpisodeBatch, recipe: Recipe, seed: Any) -> Learning:
     first, second, third, fourth, key = jax.random.split(jax.random.key(seed), 5)
-    seen, actions = lanes.observations, lanes.setting.actions
+    seen, actions = env.observations, env.setting.actions
     policy = first_weights(first, (seen, *recipe.hidden, actions))
     value = first_weights(second, (seen, *recipe.hidden, 1))
     networks = Networks(policy, jnp.full(actions, np.log(recipe.spread), jnp.float32), value)
-    drones = lanes.begin(third, recipe.drones)
+    drones = env.reset(third, recipe.drones)
     # of any age, so that not all episodes end together
-    age = jnp.floor(jax.random.uniform(fourth, (recipe.drones,), jnp.float32, maxval=lanes.setting.task.steps))
+    age = jnp.floor(jax.random.uniform(fourth, (recipe.drones,), jnp.float32, maxval=env.setting.task.steps))
     return Learning(networks, at_rest(networks), drones._replace(age=age), key, jnp.zeros((), jnp.int32))
 
 
-def _updates(lanes: Lanes, recipe: Recipe, count: int, learning: Learning) -> tuple[Learning, Any]:
-    return lax.scan(lambda now, _: _update(lanes, recipe, now), learning, None, length=count)
+def _updates(env: EpisodeBatch, recipe: Recipe, count: int, learning: Learning) -> tuple[Learning, Any]:
+    return lax.scan(lambda now, _: _update(env, recipe, now), learning, None, length=count)
 
 
-def _update(lanes: Lanes, recipe: Recipe, learning: Learning) -> tuple[Learning, Any]:
+def _update(env: EpisodeBatch, recipe: Recipe, learning: Learning) -> tuple[Learning, Any]:
     """All drones fly, and what they saw is learnt from"""
     first, second, key = jax.random.split(learning.key, 3)
-    drones, batches, reward = _flown(lanes, recipe, learning, first, second)
+    drones, batches, reward = _flown(env, recipe, learning, first, second)
     left = jnp.maximum(0.0, 1.0 - learning.done / recipe.updates)
     rate = recipe.last_rate + (recipe.rate - recipe.last_rate) * left
 
@@ -195,23 +195,23 @@ def _update(lanes: Lanes, recipe: Recipe, learning: Learning) -> tuple[Learning,
 
 
 def _flown(
-    lanes: Lanes, recipe: Recipe, learning: Learning, for_starts: Any, for_noise: Any
-) -> tuple[Drones, Batch, Any]:
+    env: EpisodeBatch, recipe: Recipe, learning: Learning, for_starts: Any, for_noise: Any
+) -> tuple[Episodes, Batch, Any]:
     """The drones after `horizon` steps; what came of them, in batches; and the mean reward"""
     n, horizon = recipe.drones, recipe.horizon
     networks, drones = learning.networks, learning.drones
-    fresh = lanes.begin(for_starts, n)
+    fresh = env.reset(for_starts, n)
     own, other = jax.random.split(for_noise)
-    noise = jax.random.normal(own, (horizon, lanes.setting.actions, n), jnp.float32)
+    noise = jax.random.normal(own, (horizon, env.setting.actions, n), jnp.float32)
 
-    def one(drones: Drones, drawn: Any) -> tuple[Drones, Any]:
+    def one(drones: Episodes, drawn: Any) -> tuple[Episodes, Any]:
         own, others = drawn
         action = act(networks.policy, drones.observation) + jnp.exp(networks.log_spread)[:, None] * own
-        after, step = lanes.step(drones, action, others, fresh)
+        after, step = env.step(drones, action, others, fresh)
         return after, (drones.observation, action, step)
 
-    drones, (seen, action, step) = lax.scan(one, drones, (noise, lanes.noise(other, horizon, n)))
-    seen, after, action = (x.swapaxes(0, 1) for x in (seen, step.after, action))  # (size, horizon, drones)
+    drones, (seen, action, step) = lax.scan(one, drones, (noise, env.noise(other, horizon, n)))
+    seen, after, action = (x.swapaxes(0, 1) for x in (seen, step.final_observation, action))  # (size, horizon, drones)
     now, later = (_value(networks.value, x.reshape(len(x), -1)).reshape(horizon, n) for x in (seen, after))
     reward = shaped(step.reward, recipe.sharpness)
     if recipe.loss:

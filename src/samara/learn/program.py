@@ -1,38 +1,69 @@
-"""`start` and `step` of an episode as machine code, for N drones side by side: every number is the same whatever N is."""
+"""`reset` and `step` of an episode compiled for N drones side by side, and their random numbers: the same bits for any N.
 
+Random numbers have an address: the seed, the number of the episode, and the step within it, where 0 is the reset. All
+environments on the CPU get the same bits, and those in JAX the same numbers to rounding.
+"""
+
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.backends.llvm_draws import drawing
 from samara.backends.scan import Run, Templates
 from samara.backends.stepper import Scan, compile_scan
 from samara.core.ops import where
+from samara.core.random import key_of
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.learn import episode as alone
-from samara.learn.advance import advance
-from samara.learn.episode import Episode, Seen, Setting, require_blind
+from samara.learn.episode import (
+    Episode,
+    Setting,
+    Transition,
+    conclude,
+    fly,
+    require_no_camera,
+    reset,
+    reset_draws,
+    step,
+    step_draws,
+    step_team,
+    templates,
+)
 from samara.learn.task import Draw
-from samara.learn.team import kinds_at_start, kinds_at_step, start, step, step_apart
 from samara.physics.types import State
+
+SOURCE = "learn"
 
 Array = np.ndarray[Any, Any]
 
 
-class Program(NamedTuple):
-    """Two compiled functions on rows of numbers, a column for each drone
+def episode_keys(seeds: Sequence[int]) -> Array:
+    """Two words for each seed: (2, N)"""
+    return np.array([key_of(seed % 2**64, SOURCE) for seed in seeds], dtype=np.uint64).reshape(-1, 2).T
 
-    `begin` draws → (episode, observation); `go_on` (action, draws) and an episode, which it changes → (observation, rewards,
-    terminated, sum of the episode). `rewards` is how many there are of the latter two: one, or of a team one for each drone.
-    Where an action has several steps of physics, `fly` takes them in a loop, and `go_on` is given where they lead.
+
+def random_numbers(keys: Array, episodes: Array, steps: Any, kinds: tuple[str, ...]) -> Array:
+    """A random number of each kind, "uniform" or "normal", for every pair of keys: (kinds, N)"""
+    episode, step = np.asarray(episodes, dtype=np.uint64), np.asarray(steps, dtype=np.uint64)
+    return drawing(kinds)(keys, episode | step << np.uint64(32))
+
+
+class Program(NamedTuple):
+    """Compiled functions on rows of numbers, with a column for each drone
+
+    `reset_code`: random numbers → (episode, observation). `step_code`: (action, random numbers) and an episode, which it
+    changes → (observation, rewards, terminated, sum of the episode). There are `rewards` of the second and third: one, or one
+    for each drone of a team. If a step has several updates of the physics, `physics_code` runs them in a loop and `step_code`
+    takes the state that they lead to.
     """
 
-    begin: Run
-    go_on: Run
-    fly: Run | None
+    reset_code: Run
+    step_code: Run
+    physics_code: Run | None
     substeps: int
-    start_kinds: tuple[str, ...]
-    step_kinds: tuple[str, ...]
+    reset_draws: tuple[str, ...]
+    step_draws: tuple[str, ...]
     template: Any
     observations: int
     rewards: int
@@ -40,29 +71,32 @@ class Program(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Of the numbers of an episode"""
+        """The names of an episode's leaves"""
         return leaf_names(self.template)
 
-    def started(self, draws: Array) -> tuple[Array, Array]:
-        """Episodes (components, N) and observations (size, N) from draws (kinds, N)"""
-        nothing = np.empty((0, draws.shape[1]), dtype=self.dtype)
-        _, rows = self.begin(nothing, (), draws[None], 1)
+    def reset(self, draws: Array) -> tuple[Array, Array]:
+        """Episodes (components, N) and observations (size, N) from random numbers (kinds, N)"""
+        no_carry = np.empty((0, draws.shape[1]), dtype=self.dtype)
+        _, rows = self.reset_code(no_carry, (), draws[None], 1)
         return rows[0, : -self.observations], rows[0, -self.observations :]
 
-    def stepped(self, episodes: Array, inputs: Array) -> tuple[Array, Array, Array]:
-        """One action (size, N), with the step's draws below it: rows of observations, rewards, and ends (1, else 0)"""
-        if self.fly is not None:
-            size = len(flatten(self.template.situation.state))
-            there, actions = episodes[:size].copy(), inputs[: len(inputs) - len(self.step_kinds)]
-            self.fly(there, [*episodes[size:], *actions], None, self.substeps, self.substeps)
-            inputs = np.concatenate([inputs, there])
-        _, rows = self.go_on(episodes, (), inputs[None], 1)
-        if not np.isfinite(rows[0, -1]).all():
-            self._name_the_bad(episodes)
-        seen, gained = self.observations, self.observations + self.rewards
-        return rows[0, :seen], rows[0, seen:gained], rows[0, gained:-1]
+    def step(self, episodes: Array, inputs: Array) -> tuple[Array, Array, Array]:
+        """Observations, rewards and terminations (1, else 0) after a step, which changes the episodes in place
 
-    def _name_the_bad(self, episodes: Array) -> None:
+        `inputs` are actions (size, N) with the random numbers of the step below.
+        """
+        if self.physics_code is not None:
+            size = len(flatten(self.template.situation.state))
+            states, actions = episodes[:size].copy(), inputs[: len(inputs) - len(self.step_draws)]
+            self.physics_code(states, [*episodes[size:], *actions], None, self.substeps, self.substeps)
+            inputs = np.concatenate([inputs, states])
+        _, rows = self.step_code(episodes, (), inputs[None], 1)
+        if not np.isfinite(rows[0, -1]).all():
+            self._raise_not_finite(episodes)
+        first, last = self.observations, self.observations + self.rewards
+        return rows[0, :first], rows[0, first:last], rows[0, last:-1]
+
+    def _raise_not_finite(self, episodes: Array) -> None:
         component, drone = (int(x) for x in np.argwhere(~np.isfinite(episodes))[0])
         value = episodes[component, drone]
         raise FloatingPointError(f"{self.names[component]} of drone {drone} is {value}; expected a finite number")
@@ -70,51 +104,50 @@ class Program(NamedTuple):
 
 @lru_cache(maxsize=16)
 def program_of(setting: Setting, dtype: str = "float64", apart: bool = False) -> Program:
-    """The program of a setting; `apart` has a reward and an end for each drone of a team"""
-    require_blind(setting)
-    at_start, at_step = kinds_at_start(setting), kinds_at_step(setting)
-    template, seen = start(Draw(), setting)
+    """Compile a setting; with `apart` there is a reward and a termination for each drone of a team"""
+    require_no_camera(setting)
+    for_reset, for_step = reset_draws(setting), step_draws(setting)
+    template, observation = templates(setting)
 
-    def begin(carry: Any, held: Any, numbers: Any) -> tuple[Any, Any]:
-        return (), start(Draw(iter(numbers)), setting)
+    def reset_body(carry: Any, constants: Any, numbers: Any) -> tuple[Any, Any]:
+        return (), reset(Draw(iter(numbers)), setting)
 
-    def seen_after(episode: Any, action: Any, numbers: Any, there: Any) -> tuple[Any, tuple[Seen, ...]]:
-        if apart and setting.task.drones > 1:
-            return step_apart(episode, action, setting)
+    def step_body(episode: Any, constants: Any, inputs: Any) -> tuple[Any, Any]:
+        after: Any
+        action, numbers, state = inputs
         draw = Draw(iter(numbers))
-        if there:
-            after, one = alone.step(episode, action, draw, setting, lambda *given: there)
+        transitions: tuple[Transition, ...]
+        if apart and setting.task.drones > 1:
+            after, transitions = step_team(episode, action, setting)
         else:
-            after, one = step(episode, action, draw, setting)
-        return after, (one,)
-
-    def go_on(episode: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
-        after, each = seen_after(episode, *inputs)
-        total = sum(flatten(after), 0.0)
-        ends = [where(own.terminated, 1.0, 0.0) for own in each]
-        return after, (*(own.observation for own in each), *(own.reward for own in each), *ends, total)
+            concluded = conclude(episode, action, state, draw, setting) if state else None
+            after, transition = concluded or step(episode, action, draw, setting)
+            transitions = (transition,)
+        observations, rewards, terminations = zip(*transitions, strict=True)
+        ends = [where(terminated, 1.0, 0.0) for terminated in terminations]
+        return after, (*observations, *rewards, *ends, sum(flatten(after), 0.0))
 
     looped = setting.task.substeps > 1 and setting.task.drones == 1
-    actions, there = (0.0,) * setting.actions, template.situation.state if looped else ()
-    first = Scan(begin, Templates((), (), (0.0,) * len(at_start)))
-    later = Scan(go_on, Templates(template, (), (actions, (0.0,) * len(at_step), there)))
-    once, again = (compile_scan("llvm", each, dtype=dtype) for each in (first, later))
-    fly = compile_scan("llvm", _one_of_many(setting, template), dtype=dtype) if looped else None
+    actions, state = (0.0,) * setting.actions, template.situation.state if looped else ()
+    scans = (
+        Scan(reset_body, Templates((), (), (0.0,) * len(for_reset))),
+        Scan(step_body, Templates(template, (), (actions, (0.0,) * len(for_step), state))),
+        *([_substep_scan(setting, template)] if looped else []),
+    )
+    reset_code, step_code, *physics = (compile_scan("llvm", scan, dtype=dtype) for scan in scans)
     rewards = setting.task.drones if apart else 1
-    return Program(once, again, fly, setting.task.substeps, at_start, at_step, template, len(seen), rewards, dtype)
+    codes = reset_code, step_code, physics[0] if physics else None
+    return Program(*codes, setting.task.substeps, for_reset, for_step, template, len(observation), rewards, dtype)
 
 
-def _one_of_many(setting: Setting, template: Episode) -> Scan:
-    """One step of physics under an action: carry the state, held the rest of the episode and the action"""
-    task = setting.task
-    brief = task._replace(period=task.period / task.substeps, substeps=1)
+def _substep_scan(setting: Setting, template: Episode) -> Scan:
+    """One update of the physics: the state is carried, the rest of the episode and the action are held"""
     state = template.situation.state
     rest = tuple(flatten(template)[len(flatten(state)) :])
 
-    def body(state: State, held: Any, inputs: Any) -> tuple[State, Any]:
-        others, action = held
+    def body(state: State, constants: Any, inputs: Any) -> tuple[State, Any]:
+        others, action = constants
         episode = unflatten(template, iter([*flatten(state), *others]))
-        arrived, craft, environment = alone.acting(episode, action, setting)
-        return advance(state, arrived, craft, brief, environment), ()
+        return fly(episode, action, setting, substeps=1), ()
 
     return Scan(body, Templates(state, (rest, (0.0,) * setting.actions), ()))

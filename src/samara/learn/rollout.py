@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from samara.learn.jax_step import FlatStep
 from samara.learn.learnt import Weights
 from samara.learn.network import Network, dense_network
-from samara.learn.pieces import Pieces
 from samara.learn.sight import PICTURE
 
 BEYOND = 0.1  # what an action costs that is cut: so much times the square of what is beyond ±1
@@ -27,16 +27,16 @@ Rollout = Callable[[Weights, Any], tuple[Any, Any]]
 
 
 def rollout_xla(
-    pieces: Pieces, steps: int, network: Network = DENSE, fading: float = 1.0, largest: float = math.inf
+    functions: FlatStep, steps: int, network: Network = DENSE, fading: float = 1.0, largest: float = math.inf
 ) -> Rollout:
     """`steps` actions of all drones; on the way back a step's gradient counts `fading` times as much as the one's after it,
     and no drone's is larger than `largest`"""
     whole = fading == 1.0 and largest == math.inf
 
     def one(weights: Weights, rows: Any) -> tuple[Any, Any]:
-        own, hidden = rows[: pieces.size], rows[pieces.size :]
-        action, hidden = network.act(weights, jnp.stack(pieces.observe(list(own))), hidden)
-        after, reward, _ = pieces.step(list(own), list(action))
+        own, hidden = rows[: functions.size], rows[functions.size :]
+        action, hidden = network.act(weights, jnp.stack(functions.observe(list(own))), hidden)
+        after, reward, _ = functions.step(list(own), list(action))
         beyond = jnp.maximum(jnp.abs(action) - 1.0, 0.0)
         return jnp.concatenate([jnp.stack(after), hidden]), reward - BEYOND * jnp.sum(beyond * beyond, axis=0)
 

@@ -2,7 +2,7 @@
 
 A program of the kernel flies a block of drones for all steps. Their state stays in registers; the network's layers are products
 of tiles, on tensor cores, to which single rows go, and from which they come back, through memory that this program alone uses.
-On the way back the adjoint of a step is JAX's, of the same pieces; each of its stages starts from where it was on the way
+On the way back the adjoint of a step is JAX's, of the same functions; each of its stages starts from where it was on the way
 there, and the gradients of the weights are summed in registers until the last step.
 """
 
@@ -19,9 +19,9 @@ from jax.experimental.pallas import triton
 from samara.backends.pallas import Launch, compiler_options
 from samara.backends.rolled import chosen
 from samara.core.integrate import RUNGE_KUTTA, Chain, chain_of, integrator_named
+from samara.learn.jax_step import FlatStep, Rows
 from samara.learn.learnt import Weights
 from samara.learn.network import RELU, TANH
-from samara.learn.pieces import Pieces, Rows
 from samara.learn.rollout import Rollout
 
 NARROWEST = 16  # rows of a tile, for tensor cores
@@ -36,7 +36,7 @@ class Tiles(NamedTuple):
 
 
 def rollout_kernel(
-    pieces: Pieces,
+    functions: FlatStep,
     steps: int,
     launch: Launch = LAUNCH,
     interpret: bool | None = None,
@@ -49,7 +49,7 @@ def rollout_kernel(
     """
     simulated = jax.default_backend() == "cpu" if interpret is None else interpret
     kernels = _Kernels(
-        pieces, steps, launch, simulated, hidden, chain_of(integrator_named(integrator, RUNGE_KUTTA).tableau)
+        functions, steps, launch, simulated, hidden, chain_of(integrator_named(integrator, RUNGE_KUTTA).tableau)
     )
 
     @jax.custom_vjp
@@ -74,12 +74,14 @@ def rollout_kernel(
 class _Kernels:
     """Both kernels for one number of steps, and the arrays between them."""
 
-    def __init__(self, pieces: Pieces, steps: int, launch: Launch, interpret: bool, hidden: str, chain: Chain) -> None:
-        self.pieces, self.steps, self.launch, self.interpret, self.hidden = pieces, steps, launch, interpret, hidden
-        self.chain = chain
+    def __init__(
+        self, functions: FlatStep, steps: int, launch: Launch, interpret: bool, hidden: str, chain: Chain
+    ) -> None:
+        self.functions, self.steps, self.launch, self.interpret = functions, steps, launch, interpret
+        self.hidden, self.chain = hidden, chain
 
     def forward(self, weights: Weights, episodes: Any) -> tuple[Any, Any, list[Any]]:
-        own, tiles, n = self.pieces, tiles_of(weights), episodes.shape[1]
+        own, tiles, n = self.functions, tiles_of(weights), episodes.shape[1]
         if n % self.launch.block:
             raise ValueError(f"{n} drones; expected a multiple of {self.launch.block}")
         widths = [tiles.matrices[0].shape[1], *(matrix.shape[0] for matrix in tiles.matrices)]
@@ -105,7 +107,7 @@ class _Kernels:
         return total, end, kept
 
     def backward(self, weights: Weights, kept: list[Any], end_bar: Any, total_bar: Any) -> tuple[Weights, Any]:
-        own, tiles, n = self.pieces, tiles_of(weights), end_bar.shape[1]
+        own, tiles, n = self.functions, tiles_of(weights), end_bar.shape[1]
         programs, layers = n // self.launch.block, len(tiles.matrices)
         shapes = [(programs, *each.shape) for each in (*tiles.matrices, *tiles.biases)]
         rows = [_array(self.steps, width, n) for width in (tiles.matrices[-1].shape[0], tiles.matrices[0].shape[1])]
@@ -134,7 +136,7 @@ class _Kernels:
 
 
 def _forward(
-    pieces: Pieces,
+    functions: FlatStep,
     chain: Chain,
     steps: int,
     block: int,
@@ -151,48 +153,48 @@ def _forward(
     def step(t: Any, carried: tuple[Rows, Any]) -> tuple[Rows, Any]:
         episode, total = carried
         _store(kept, (t,), drones, episode)
-        _store(tiles[0], (t,), drones, pieces.observe(episode))
+        _store(tiles[0], (t,), drones, functions.observe(episode))
         _wait(interpret)
-        x = _tile(tiles[0], t, drones, pieces.observations)
+        x = _tile(tiles[0], t, drones, functions.observations)
         for k, (matrix, bias, tile) in enumerate(zip(matrices, biases, tiles[1:], strict=True)):
             x = _product(matrix, x) + bias
             x = jnp.maximum(x, 0.0) if hidden == RELU and k < layers - 1 else _tanh(x, interpret)
             tile[t, :, drones] = x
         _wait(interpret)
-        action = _load(tiles[-1], (t,), drones, pieces.actions)
-        state = episode[: pieces.state]
-        for k in range(pieces.substeps):
+        action = _load(tiles[-1], (t,), drones, functions.actions)
+        state = episode[: functions.state]
+        for k in range(functions.substeps):
             keep = partial(_store, stages, drones=drones)
-            state = _advanced(pieces, chain, state, episode, action, keep, t * pieces.substeps + k)
-        episode, reward, _ = pieces.after(state, episode, action)
+            state = _advanced(functions, chain, state, episode, action, keep, t * functions.substeps + k)
+        episode, reward, _ = functions.conclude(state, episode, action)
         return episode, total + reward
 
-    first = _load(episodes, (), drones, pieces.size)
+    first = _load(episodes, (), drones, functions.size)
     last, total = _loop(steps, step, (first, jnp.zeros_like(first[0])))
     _store(end, (), drones, last)
     total_out[drones] = total
 
 
-def _advanced(pieces: Pieces, chain: Chain, state: Rows, episode: Rows, action: Rows, keep: Any, at: Any) -> Rows:
+def _advanced(functions: FlatStep, chain: Chain, state: Rows, episode: Rows, action: Rows, keep: Any, at: Any) -> Rows:
     """A step as a loop over its stages, each of which leaves where it started"""
-    command = pieces.command([*state, *episode[pieces.state :]], action)
+    command = functions.command([*state, *episode[functions.state :]], action)
 
     def stage(i: Any, carried: tuple[Rows, Rows]) -> tuple[Rows, Rows]:
         z, total = carried
         keep((at, i), rows=z)
-        slopes = pieces.rate(z, command, episode)
-        ahead, weight = (chosen(i, row, jnp.float32) * pieces.dt for row in (chain.ahead, chain.weights))
+        slopes = functions.derivative(z, command, episode)
+        ahead, weight = (chosen(i, row, jnp.float32) * functions.dt for row in (chain.ahead, chain.weights))
         z = [x + ahead * k for x, k in zip(state, slopes, strict=True)]
         return z, [x + weight * k for x, k in zip(total, slopes, strict=True)]
 
     count = len(chain.weights)
     _, total = _loop(count, stage, (state, state))
     keep((at, count), rows=total)
-    return pieces.unit(total)
+    return functions.normalize(total)
 
 
 def _backward(
-    pieces: Pieces,
+    functions: FlatStep,
     chain: Chain,
     steps: int,
     block: int,
@@ -213,34 +215,34 @@ def _backward(
     def step(i: Any, carried: tuple[Rows, list[Any]]) -> tuple[Rows, list[Any]]:
         episode_bar, gradients = carried
         t = steps - 1 - i
-        episode = _load(kept, (t,), drones, pieces.size)
-        action = _load(tiles[-1], (t,), drones, pieces.actions)
-        before_bar, action_bar = _adjoint(pieces, chain, episode, action, stages, t, drones, episode_bar, reward_bar)
+        episode = _load(kept, (t,), drones, functions.size)
+        action = _load(tiles[-1], (t,), drones, functions.actions)
+        before_bar, action_bar = _adjoint(functions, chain, episode, action, stages, t, drones, episode_bar, reward_bar)
         _store(action_rows, (t,), drones, action_bar)
         _wait(interpret)
-        bar, found = _tile(action_rows, t, drones, pieces.actions), []
+        bar, found = _tile(action_rows, t, drones, functions.actions), []
         for k in range(layers - 1, -1, -1):
             y = tiles[k + 1][t, :, drones]
-            x = tiles[k][t, :, drones] if k else _tile(tiles[0], t, drones, pieces.observations)
+            x = tiles[k][t, :, drones] if k else _tile(tiles[0], t, drones, functions.observations)
             bar = jnp.where(y > 0.0, bar, 0.0) if hidden == RELU and k < layers - 1 else bar * (1.0 - y * y)
             found.append((_product(bar, x.T), bar.sum(1, keepdims=True)))
             bar = _product(matrices[k].T, bar)
         seen_rows[t, :, drones] = bar
         _wait(interpret)
-        seen_bar = _load(seen_rows, (t,), drones, pieces.observations)
-        (more,) = _pulled_back(pieces, pieces.observe, episode)(seen_bar)
+        seen_bar = _load(seen_rows, (t,), drones, functions.observations)
+        (more,) = _pulled_back(functions, functions.observe, episode)(seen_bar)
         added = [*(matrix for matrix, _ in found[::-1]), *(bias for _, bias in found[::-1])]
         return _sum(before_bar, more), [a + b for a, b in zip(gradients, added, strict=True)]
 
     nothing = [jnp.zeros(own.shape[1:], jnp.float32) for own in sums]
-    first, gradients = _loop(steps, step, (_load(end_bar, (), drones, pieces.size), nothing))
+    first, gradients = _loop(steps, step, (_load(end_bar, (), drones, functions.size), nothing))
     _store(start_bar, (), drones, first)
     for own, gradient in zip(sums, gradients, strict=True):
         own[pl.program_id(0), :, :] = gradient
 
 
 def _adjoint(
-    pieces: Pieces,
+    functions: FlatStep,
     chain: Chain,
     episode: Rows,
     action: Rows,
@@ -251,40 +253,40 @@ def _adjoint(
     reward_bar: Any,
 ) -> tuple[Rows, Rows]:
     """Cotangents of an episode and an action, from those of the episode after it and of its reward"""
-    last, count = t * pieces.substeps + pieces.substeps - 1, len(chain.weights)
+    last, count = t * functions.substeps + functions.substeps - 1, len(chain.weights)
 
     def after(total: Rows, moving: Rows, action: Rows) -> Any:
-        advanced, reward, _ = pieces.after(pieces.unit(total), _with(pieces, episode, moving), action)
-        return [advanced[k] for k in pieces.moving], reward
+        advanced, reward, _ = functions.conclude(functions.normalize(total), _with(functions, episode, moving), action)
+        return [advanced[k] for k in functions.varying], reward
 
-    total = _load(stages, (last, count), drones, pieces.state)
-    _, back = jax.vjp(after, total, [episode[k] for k in pieces.moving], action)
-    total_bar, moving_bar, action_bar = back(([episode_bar[k] for k in pieces.moving], reward_bar))
-    for k in range(pieces.substeps - 1, -1, -1):
-        at = t * pieces.substeps + k
-        if k < pieces.substeps - 1:
-            total = _load(stages, (at, count), drones, pieces.state)
-            _, normalized = jax.vjp(pieces.unit, total)
+    total = _load(stages, (last, count), drones, functions.state)
+    _, back = jax.vjp(after, total, [episode[k] for k in functions.varying], action)
+    total_bar, moving_bar, action_bar = back(([episode_bar[k] for k in functions.varying], reward_bar))
+    for k in range(functions.substeps - 1, -1, -1):
+        at = t * functions.substeps + k
+        if k < functions.substeps - 1:
+            total = _load(stages, (at, count), drones, functions.state)
+            _, normalized = jax.vjp(functions.normalize, total)
             (total_bar,) = normalized(total_bar)
-        here = [*_load(stages, (at, 0), drones, pieces.state), *episode[pieces.state :]]
+        here = [*_load(stages, (at, 0), drones, functions.state), *episode[functions.state :]]
 
         def commanded(moving: Rows, action: Rows, here: Rows = here) -> Rows:
-            return pieces.command(_with(pieces, here, moving), action)
+            return functions.command(_with(functions, here, moving), action)
 
-        command, back = jax.vjp(commanded, [here[k] for k in pieces.moving], action)
-        start_bar, command_bar = _advanced_adjoint(pieces, chain, command, episode, stages, at, drones, total_bar)
+        command, back = jax.vjp(commanded, [here[k] for k in functions.varying], action)
+        start_bar, command_bar = _advanced_adjoint(functions, chain, command, episode, stages, at, drones, total_bar)
         more, acted = back(command_bar)
-        total_bar = _sum(start_bar, more[: pieces.state])
-        moving_bar = [*moving_bar[: pieces.state], *_sum(moving_bar[pieces.state :], more[pieces.state :])]
+        total_bar = _sum(start_bar, more[: functions.state])
+        moving_bar = [*moving_bar[: functions.state], *_sum(moving_bar[functions.state :], more[functions.state :])]
         action_bar = _sum(action_bar, acted)
-    own = dict(zip(pieces.moving, moving_bar, strict=True))
+    own = dict(zip(functions.varying, moving_bar, strict=True))
     zero = jnp.zeros_like(reward_bar)
-    before = [own.get(k, zero) for k in range(pieces.size)]
-    return [*_sum(before[: pieces.state], total_bar), *before[pieces.state :]], action_bar
+    before = [own.get(k, zero) for k in range(functions.size)]
+    return [*_sum(before[: functions.state], total_bar), *before[functions.state :]], action_bar
 
 
 def _advanced_adjoint(
-    pieces: Pieces, chain: Chain, command: Rows, episode: Rows, stages: Any, at: Any, drones: Any, total_bar: Rows
+    functions: FlatStep, chain: Chain, command: Rows, episode: Rows, stages: Any, at: Any, drones: Any, total_bar: Rows
 ) -> tuple[Rows, Rows]:
     """k̄ᵢ = dt (bᵢ x̄' + aᵢ₊₁ z̄ᵢ₊₁),  z̄ᵢ = f_zᵀ k̄ᵢ,  x̄ = x̄' + Σ z̄ᵢ,  ū = Σ f_uᵀ k̄ᵢ: from the last stage to the first"""
     nothing, count = jnp.zeros_like(total_bar[0]), len(chain.weights)
@@ -292,29 +294,29 @@ def _advanced_adjoint(
     def stage(j: Any, carried: Any) -> Any:
         z_bar, start_bar, command_bar = carried
         i = count - 1 - j
-        z = _load(stages, (at, i), drones, pieces.state)
-        ahead, weight = (chosen(i, row, jnp.float32) * pieces.dt for row in (chain.ahead, chain.weights))
+        z = _load(stages, (at, i), drones, functions.state)
+        ahead, weight = (chosen(i, row, jnp.float32) * functions.dt for row in (chain.ahead, chain.weights))
         slope_bar = [weight * a + ahead * b for a, b in zip(total_bar, z_bar, strict=True)]
-        _, back = jax.vjp(lambda z, u: pieces.rate(z, u, episode), z, command)
+        _, back = jax.vjp(lambda z, u: functions.derivative(z, u, episode), z, command)
         z_bar, more = back(slope_bar)
         return z_bar, _sum(start_bar, z_bar), _sum(command_bar, more)
 
-    _, start_bar, command_bar = _loop(count, stage, ([nothing] * pieces.state, total_bar, [nothing] * len(command)))
+    _, start_bar, command_bar = _loop(count, stage, ([nothing] * functions.state, total_bar, [nothing] * len(command)))
     return start_bar, command_bar
 
 
-def _with(pieces: Pieces, episode: Rows, moving: Rows) -> Rows:
-    own = dict(zip(pieces.moving, moving, strict=True))
+def _with(functions: FlatStep, episode: Rows, moving: Rows) -> Rows:
+    own = dict(zip(functions.varying, moving, strict=True))
     return [own.get(k, x) for k, x in enumerate(episode)]
 
 
-def _pulled_back(pieces: Pieces, function: Any, episode: Rows) -> Any:
+def _pulled_back(functions: FlatStep, function: Any, episode: Rows) -> Any:
     """Cotangents of an episode from those of a function of it; 0 for what does not move"""
-    _, back = jax.vjp(lambda own: function(_with(pieces, episode, own)), [episode[k] for k in pieces.moving])
+    _, back = jax.vjp(lambda own: function(_with(functions, episode, own)), [episode[k] for k in functions.varying])
 
     def all_of(bar: Rows) -> tuple[Rows]:
-        own = dict(zip(pieces.moving, back(bar)[0], strict=True))
-        return ([own.get(k, jnp.zeros_like(bar[0])) for k in range(pieces.size)],)
+        own = dict(zip(functions.varying, back(bar)[0], strict=True))
+        return ([own.get(k, jnp.zeros_like(bar[0])) for k in range(functions.size)],)
 
     return all_of
 

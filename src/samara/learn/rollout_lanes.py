@@ -18,8 +18,8 @@ import numpy as np
 from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_loop import Loops, compile_loops
 from samara.backends.threads import shares_of, side_by_side
+from samara.learn.episode import StepFunctions
 from samara.learn.lane_passes import DONE, LOST, Layers, Passes, Room
-from samara.learn.parts import Parts
 
 Array = np.ndarray[Any, Any]
 WORK = 20_000  # vector instructions of a step there and back, about
@@ -52,7 +52,7 @@ class LaneRollout:
 
     def __init__(
         self,
-        parts: Parts,
+        functions: StepFunctions,
         sizes: Sequence[int],
         kept: int = 0,
         dtype: str = "float32",
@@ -60,13 +60,13 @@ class LaneRollout:
         hidden: str = "tanh",
         integrator: str = "rk4",
     ) -> None:
-        self.parts, self.layers, self.kept, self.dtype = parts, Layers(tuple(sizes)), kept, np.dtype(dtype)
+        self.functions, self.layers, self.kept, self.dtype = functions, Layers(tuple(sizes)), kept, np.dtype(dtype)
         self.width = vector_width(dtype)
-        self._passes = Passes(parts, self.layers, self.width, bool(kept), hidden, integrator)
+        self._passes = Passes(functions, self.layers, self.width, bool(kept), hidden, integrator)
         loops = (self._passes.there(), *(self._passes.back() if kept else ()))
         self._code = compile_loops(loops, dtype, fast)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._code.address)
-        self._constant = [k for k in range(parts.size) if k not in set(parts.moving)]
+        self._constant = [k for k in range(functions.size) if k not in set(functions.varying)]
         self._memories: list[_Memory] = []
 
     def fly(self, weights: Array, episodes: Array, steps: int) -> Flown:
@@ -83,7 +83,7 @@ class LaneRollout:
     def _tiles(self, weights: Array, episodes: Array, steps: int, total_bar: Any, end_bar: Any) -> Gradient:
         n = episodes.shape[1]
         tiles = -(-n // self.width)
-        moving, constant = list(self.parts.moving), self._constant
+        moving, constant = list(self.functions.varying), self._constant
         m, c = self._in_tiles(episodes[moving], tiles), self._in_tiles(episodes[constant], tiles)
         bars = None
         if total_bar is not None:

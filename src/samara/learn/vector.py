@@ -14,9 +14,8 @@ import numpy as np
 
 from samara.core.extras import MissingExtraError
 from samara.core.tree import unflatten
-from samara.learn.draws import keys_for, numbers
 from samara.learn.episode import Randomization, Sensing
-from samara.learn.program import program_of
+from samara.learn.program import episode_keys, program_of, random_numbers
 from samara.learn.setting import setting_for
 from samara.learn.task import Task
 from samara.physics.types import State, Vehicle
@@ -106,7 +105,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             raise ResetNeeded(
                 f"the episode of drone {drone} is over: call reset(), for some with options={{'reset_mask': ...}}"
             )
-        self._seen, gained, ended = self.program.stepped(self._episodes, self._inputs(actions))
+        self._seen, gained, ended = self.program.step(self._episodes, self._inputs(actions))
         self._age += 1
         terminated, truncated = ended[0] > 0.5, self._age >= self.setting.task.steps
         rewards = gained[0].astype(float)
@@ -130,8 +129,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _start(self, drones: Array) -> None:
         assert self._keys is not None
-        drawn = numbers(self._keys[:, drones], self._count[drones], 0, self.program.start_kinds)
-        self._episodes[:, drones], self._seen[:, drones] = self.program.started(drawn)
+        draws = random_numbers(self._keys[:, drones], self._count[drones], 0, self.program.reset_draws)
+        self._episodes[:, drones], self._seen[:, drones] = self.program.reset(draws)
         self._count[drones] += 1
         self._age[drones] = 0
 
@@ -144,11 +143,11 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if not np.isfinite(given).all():
             drone, k = (int(x) for x in np.argwhere(~np.isfinite(given))[0])
             raise ValueError(f"actions[{drone}, {k}] is {given[drone, k]}; expected a finite number")
-        if not self.program.step_kinds:
+        if not self.program.step_draws:
             return given.T
         assert self._keys is not None
-        drawn = numbers(self._keys, self._count - 1, self._age + 1, self.program.step_kinds)
-        return np.concatenate([given.T, drawn])
+        draws = random_numbers(self._keys, self._count - 1, self._age + 1, self.program.step_draws)
+        return np.concatenate([given.T, draws])
 
     def _observations(self) -> Array:
         """(N, size), by columns in memory: what the machine code wrote, without a copy where the type is the same"""
@@ -168,7 +167,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def _seed(self, seed: int | Sequence[int | None] | None, chosen: Array) -> None:
         if self._keys is None:
             first = int(self.np_random.integers(2**62))
-            self._keys = keys_for([first + i for i in range(self.num_envs)])
+            self._keys = episode_keys([first + i for i in range(self.num_envs)])
         if seed is None:
             return
         each = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
@@ -177,5 +176,5 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         for drone in chosen.tolist():
             own = each[drone]
             if own is not None:
-                self._keys[:, drone] = keys_for([own])[:, 0]
+                self._keys[:, drone] = episode_keys([own])[:, 0]
                 self._count[drone] = 0
