@@ -99,13 +99,14 @@ def test_another_integrator_is_close_and_not_the_same():
     assert 0.0 < apart.position_max < 1e-3
 
 
-def test_another_plant_flies_elsewhere(flown):
+def test_another_plant_flies_elsewhere(flown, tmp_path):
     """The same commands on a Crazyflie 5 % heavier: it sinks."""
     run = samara.fly("hover", settings={"duration": 3.0})
     heavier = samara.vehicle("crazyflie_documented", mass=0.0294)
     again = replay(run, vehicle=heavier)
     assert distances(run, again)[0].position_max > 0.05
     assert again.position[-1, 2] < run.position[-1, 2]
+    assert load_run(again.save(tmp_path / "heavier.mcap")).tracks[0].vehicle.mass == heavier.mass
 
 
 def test_a_replay_begins_in_the_recorded_state_and_another_plant_in_its_motion():

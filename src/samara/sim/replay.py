@@ -25,7 +25,7 @@ from samara.record.outputs import output_fields, output_rows, output_units
 from samara.record.recording import RecordingError
 from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD, LOAD_FIELDS
-from samara.record.table import Table
+from samara.record.table import Attachments, Table
 from samara.scenario.batteries import with_cells
 from samara.scenario.timeline import MICROSECONDS, Rates, Timeline, timeline
 from samara.scenario.world import World, world_inside
@@ -80,7 +80,10 @@ def replay(
         Track(track.name, bare, track.controller, {**track.tables, "state": each.states, "outputs": each.outputs})
         for track, bare, each in zip(own.tracks, vehicles, flown, strict=True)
     ]
-    return Run(own.scenario, tuple(tracks), own.logs, own.metadata, own.attachments, own.problem)
+    files = own.attachments
+    if vehicle is not None:
+        files = Attachments({**files, **{f"vehicle/{track.name}.toml": vehicle for track in tracks}})
+    return Run(own.scenario, tuple(tracks), own.logs, own.metadata, files, own.problem)
 
 
 def timeline_from(metadata: Mapping[str, str]) -> Timeline:
