@@ -213,6 +213,27 @@ def test_a_step_keeps_the_types_of_its_state_in_a_scan():
     assert [(x.shape, x.dtype) for x in after] == [(x.shape, x.dtype) for x in state]
 
 
+def test_flights_of_several_drones_have_rows_of_two_axes():
+    """The rows a controller gets, and its answers, in the order of arrays (drones, flights); `step` is a stand-in"""
+    jnp = pytest.importorskip("jax.numpy")
+    from samara.backends.folding import folded, new_trace, unfolded
+    from samara.control.ilqr.jax import ControllerState, FlightController
+
+    level, start = samara.hover(CRAZYFLIE)[0], ControllerState((), (), (0.0,) * 4, (), (), (), (), 0.0)
+
+    def step(before, states, ahead):
+        return states[:4] + ahead[1, :4], before._replace(fallbacks=before.fallbacks + states[:1])
+
+    rng, instants = np.random.default_rng(3), (Reference(ZERO),) * 2
+    states, ahead = rng.normal(size=(len(flatten(level)), 2, 3)), rng.normal(size=(2, len(flatten(instants[0])), 2, 1))
+    trace = new_trace(jnp.dtype("float32"))
+    state, references = folded(level, [*jnp.asarray(states)], trace), [*jnp.asarray(ahead.reshape(-1, 2, 1))]
+    controller = FlightController(start, step)
+    command, after = controller(state, folded(instants, references, trace), CRAZYFLIE, start)
+    np.testing.assert_allclose(np.stack(unfolded(command)), states[:4] + ahead[1, :4], rtol=1e-5)
+    np.testing.assert_allclose(unfolded((after.fallbacks,))[0], states[0], rtol=1e-5)
+
+
 def test_a_vehicle_with_another_state_is_refused():
     pytest.importorskip("jax")
     from samara.control.ilqr.jax import flight_controller

@@ -12,7 +12,6 @@ from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.plan import trajectory as plan
 from samara.scenario.events import Event, at, fail_motor, gust, when
-from samara.scenario.scenario import ScenarioError
 from samara.sim import plant
 from samara.wind.sources import Constant
 from samara.wind.turbulence import Dryden
@@ -268,11 +267,6 @@ def test_what_cannot_be_flown_is_one_sentence(call, words):
 def test_an_argument_that_nobody_takes_is_refused():
     with pytest.raises(TypeError, match="fly_many got sead"):
         samara.fly_many(hopping(), 1, sead=3)
-
-
-def test_a_swarm_is_refused():
-    with pytest.raises(ScenarioError, match="9 drones; expected a scenario of one drone"):
-        samara.fly_many("swarm", 2, settings={"drones.count": 9, "drones.columns": 3})
 
 
 def test_a_task_that_begins_later_is_flown_to_the_end():

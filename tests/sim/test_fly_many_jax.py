@@ -20,7 +20,8 @@ from samara.scenario.scenario import Drone, Scenario, ScenarioError
 from samara.scenario.timeline import Rates
 from samara.scenario.world import Placed, World
 from samara.sensors.registry import part
-from samara.sim.fly_many_jax import fly_batch_jax, require_traceable
+from samara.sim.fly_many_jax import compiled, fly_batch_jax, require_traceable, start_values
+from samara.sim.simulation import Simulation
 from samara.wind.sources import Gust
 from samara.wind.turbulence import Dryden
 
@@ -221,10 +222,6 @@ REFUSED = {
         "'controller' runs in Python: controller in Python",
     ),
     "adaptive steps": (lambda: replace(in_the_air(), integrator="rk45"), "'physics' runs in Python"),
-    "drones": (
-        lambda: replace(in_the_air(), drones=in_the_air().drones * 2),
-        "2 drones: expected a scenario of one drone",
-    ),
     "conditions": (
         lambda: replace(in_the_air(), events=(Event(when("height > 3"), land()),)),
         "conditions of events, which each flight meets at its own time",
@@ -237,6 +234,15 @@ def test_what_jax_cannot_fly_is_refused_with_its_reason(what):
     make, sentence = REFUSED[what]
     with pytest.raises(ScenarioError, match=sentence):
         require_traceable(make())
+
+
+def test_a_flight_from_the_top_of_a_solid_starts_at_rest_on_it():
+    table = World((Placed("table", Box(Vec3(0.0, 0.0, 0.4), half=Vec3(1.0, 1.0, 0.05))),))
+    scenario = changed(standing(), {"start_W": Vec3(0.0, 0.0, 0.45)}, world=table)
+    ((segment, _),) = compiled(replace(scenario, events=()), backend="jax", dtype="float64", fast=False)
+    found = start_values(scenario, segment, np.arange(1), {}, None, None, "float64")["state"]
+    (group,) = Simulation(scenario).fleet.groups
+    assert [float(x[0]) for x in found] == group.slots["state"][:, 0].tolist()
 
 
 def test_an_event_that_depends_on_each_flight_is_refused():

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from samara.backends.stepper import require_backend
-from samara.core.tree import unflatten
+from samara.core.tree import leaf_names, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
-from samara.scenario.expectations import DroneResult, outcomes
 from samara.scenario.load import load_scenario
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.timeline import microseconds
-from samara.sim.flights import Flights
-from samara.sim.vary import PLACES
+from samara.sim.flights import Flights, flights_of
+from samara.sim.vary import PLACES, require_one_drone
 
 BACKENDS = ("llvm", "jax", "pallas")
 DTYPES = ("float64", "float32")
@@ -38,12 +37,13 @@ def fly_many(
     progress: Callable[[int, int], None] = lambda done, total: None,
     **launch: Any,
 ) -> Flights:
-    """n independent flights of a scenario of one drone; flight i has `seeds[i]`, by default the scenario's seed + i
+    """n independent flights of a scenario; flight i has `seeds[i]`, by default the scenario's seed + i
 
     `vary` gives what else differs, by name, with a value for each flight: numbers of the vehicle by their path ("mass",
     "drag.linear", "rotors.k_thrust"), of the controller ("controller.position") and the wind ("wind.sigma_aloft"), where it
     starts ("start_W", "yaw", and "start_charge" of its batteries), and "goal_shift", how far [m] its task is moved. With
-    `record` [s] the states are kept so often.
+    `record` [s] the states are kept so often. Results of a scenario of D drones have the shape (D, n), those of one drone (n,);
+    `vary` takes one drone.
 
     On `backend` "llvm" and in double precision, strict IEEE, flight i is what `samara.fly` flies with that seed and those
     numbers, bit for bit, however many fly beside it and on however many threads. "float32" and `fast` are quicker, and agree
@@ -61,8 +61,9 @@ def fly_many(
     own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
     numbers = _seeds(own, n, seeds)
     varied = {name: _values(name, value, len(numbers)) for name, value in (vary or {}).items()}
-    if len(own.drones) != 1:
-        raise ScenarioError(f"{own.name}: {len(own.drones)} drones; expected a scenario of one drone to fly many of")
+    if varied:
+        require_one_drone(own)
+    _require_equal_states(own)
     if backend != "llvm":
         from samara.sim.fly_many_jax import fly_batch_jax
 
@@ -75,28 +76,38 @@ def fly_many(
     if every_us % own.rates.periods()["log"]:
         raise ScenarioError(f"record is {record} s; expected a multiple of the log's {1.0 / own.rates.log:g} s")
     from samara.backends.machine import Precision
-    from samara.sim.fly_many_cpu import FlyingInLanes
+    from samara.sim.fly_many_cpu import FlyingInLanes, fly_one_by_one
 
     precision = Precision(dtype or "float64", bool(fast) if fast is not None else dtype == "float32")
-    fly = FlyingInLanes(own, numbers, varied, precision, every_us)
-    return _together(own, numbers, fly.all(progress), (record or 0.0))
+    fly = FlyingInLanes(own, numbers, varied, precision, every_us) if len(own.drones) == 1 else None
+    parts = fly.all(progress) if fly else fly_one_by_one(own, numbers, precision, every_us, progress)
+    return _together(own, numbers, parts, (record or 0.0))
 
 
 def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Any, ...]], record: float) -> Flights:
     final, landed, crashed, numbers, states = (np.concatenate(own, axis=-1) for own in zip(*parts, strict=True))
-    drone, metrics = scenario.drones[0], FlightMetrics(*numbers)
-    state: State = unflatten(at_rest(drone.vehicle), iter(final))
-    end = DroneResult(drone.name, state.p_W, landed, crashed, metrics.metric)
-    told = tuple(outcomes(scenario.expect, [end]))
-    flights = Flights(seeds, state, landed, crashed, metrics, told, np.arange(len(states)) * record, states)
-    if flights.lost.any():
-        first, count = int(np.flatnonzero(flights.lost)[0]), int(flights.lost.sum())
+    state: State = unflatten(at_rest(scenario.drones[0].vehicle), iter(final))
+    flights = flights_of(scenario, seeds, state, landed, crashed, FlightMetrics(*numbers), states, record)
+    lost = flights.lost.reshape(-1, len(seeds)).any(axis=0)
+    if lost.any():
+        first, count = int(np.flatnonzero(lost)[0]), int(lost.sum())
         warnings.warn(
             f"{count} of {len(flights)} flights ended in a state that is not finite, the first of them flight {first}",
             RuntimeWarning,
             stacklevel=3,
         )
     return flights
+
+
+def _require_equal_states(scenario: Scenario) -> None:
+    """Check that the states of all drones have the same components, so that they fit into one array"""
+    first = scenario.drones[0]
+    for drone in scenario.drones[1:]:
+        if leaf_names(at_rest(drone.vehicle)) != leaf_names(at_rest(first.vehicle)):
+            raise ScenarioError(
+                f"{scenario.name}: the states of drones {first.name!r} and {drone.name!r} have different components: "
+                "expected vehicles of one structure to fly many of"
+            )
 
 
 def _seeds(scenario: Scenario, n: int | None, seeds: Any) -> Array:

@@ -82,19 +82,36 @@ class FlyingInLanes:
         return self._flown(replace(own, drones=drones), lanes, winds=winds)
 
     def _flown(self, scenario: Scenario, lanes: Array, **more: Any) -> tuple[Any, ...]:
-        measures, n, every_us = MetricsLog(self.every_us), len(lanes), self.every_us
         seeds = self.seeds[lanes].tolist()
-        simulation = Simulation(scenario, seeds=seeds, log=measures, lifts=True, precision=self.precision, **more)
-        fleet = simulation.fleet
-        simulation.run()
-        size = max(len(group.plant.fields) for group in fleet.groups)
-        final = np.full((size, n), np.nan)
-        for group in fleet.groups:
-            final[: len(group.plant.fields), group.indices] = group.plant.state
-        states = np.full((scenario_ticks(scenario, every_us), size, n), np.nan)
-        for drones, times_us, rows in measures.states:
-            states[np.ix_(times_us // every_us, np.arange(rows.shape[1]), drones)] = rows
-        return final, fleet.landed.copy(), fleet.crashed.copy(), np.array(measures.metrics(fleet)), states
+        return _flown(scenario, self.precision, self.every_us, seeds=seeds, lifts=True, **more)
+
+
+def fly_one_by_one(
+    scenario: Scenario, seeds: Array, precision: Precision, every_us: int, progress: Callable[[int, int], None]
+) -> list[tuple[Any, ...]]:
+    """Fly the flights of a scenario of several drones one after another; results (..., drones, 1) of each"""
+    parts = []
+    for seed in seeds.tolist():
+        result = _flown(replace(scenario, seed=seed), precision, every_us)
+        parts.append(tuple(array[..., None] for array in result))
+        progress(len(parts), len(seeds))
+    return parts
+
+
+def _flown(scenario: Scenario, precision: Precision, every_us: int, **more: Any) -> tuple[Any, ...]:
+    """Final states, landed and crashed, measures and recorded states, with a column for each drone"""
+    measures, n = MetricsLog(every_us), len(scenario.drones)
+    simulation = Simulation(scenario, log=measures, precision=precision, **more)
+    fleet = simulation.fleet
+    simulation.run()
+    size = max(len(group.plant.fields) for group in fleet.groups)
+    final = np.full((size, n), np.nan)
+    for group in fleet.groups:
+        final[: len(group.plant.fields), group.indices] = group.plant.state
+    states = np.full((scenario_ticks(scenario, every_us), size, n), np.nan)
+    for drones, times_us, rows in measures.states:
+        states[np.ix_(times_us // every_us, np.arange(rows.shape[1]), drones)] = rows
+    return final, fleet.landed.copy(), fleet.crashed.copy(), np.array(measures.metrics(fleet)), states
 
 
 def scenario_ticks(scenario: Scenario, every_us: int) -> int:

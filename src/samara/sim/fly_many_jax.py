@@ -7,7 +7,7 @@ refused (`require_traceable`).
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -24,21 +24,20 @@ from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
 from samara.scenario.actuators import ActuatorCommand
 from samara.scenario.bus import AutopilotCommand, Bus, DroneBus
-from samara.scenario.expectations import DroneResult, outcomes
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS, microseconds
 from samara.sim.executors.jax import FlightProgram, Run, Values, Wanted, compile_flight_jax
 from samara.sim.executors.pallas import compile_flight_pallas
-from samara.sim.flights import Flights
+from samara.sim.flights import Flights, flights_of
 from samara.sim.sequence import standard_sequence
-from samara.sim.setup import DroneSetup, drone_setup, flight_setup, initial_setting, setting_values
+from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting, setting_values
 from samara.sim.stage import PHYSICS, StageSequence, StageSet, build, part_of
 from samara.sim.stages.contact import Status
 from samara.sim.stages.controller import REFERENCES_AHEAD, named_controller
 from samara.sim.stages.metrics import LOG_REFERENCE
-from samara.sim.start import initial_state, timed_events, with_charge
-from samara.sim.vary import NUMBERS, WIND, wind_number
+from samara.sim.start import state_at_start, timed_events, with_charge
+from samara.sim.vary import NUMBERS, WIND, require_one_drone, wind_number
 from samara.vehicles.payload import centre_shift, with_centre_moved
 
 RESULTS = ("state", "status", "metrics")
@@ -75,7 +74,7 @@ def fly_batch_jax(
     record: float | None = None,
     **launch: Any,
 ) -> Flights:
-    """Fly n flights of a scenario of one drone, one for each seed, on the backend "jax" or "pallas".
+    """Fly n flights of a scenario, one for each seed, on the backend "jax" or "pallas".
 
     Args:
         vary: parameters of the vehicle by their path, such as {"mass": array of n}, and of the wind ("wind.sigma_aloft"). An
@@ -85,11 +84,15 @@ def fly_batch_jax(
         goal_shift: how far their task is moved, (3,) or (3, n) [m].
         record: the period at which states are recorded [s].
 
+    `vary`, `start` and `goal_shift` are for scenarios of one drone.
+
     The controller gets each flight's own parameters; its gains and limits, and the height it stands at, are those of the
     scenario's vehicle.
     """
     numbers, varied = np.asarray(seeds), dict(vary or {})
-    n, drone = len(numbers), scenario.drones[0]
+    n = len(numbers)
+    if varied or start is not None or goal_shift is not None:
+        require_one_drone(scenario)
     starts = {name: np.asarray(varied.pop(name), dtype=float) for name in STARTS if name in varied}
     if starts:
         with precision(dtype):
@@ -110,27 +113,22 @@ def fly_batch_jax(
         values = {
             name: [written.get((name, i), leaf) for i, leaf in enumerate(leaves)] for name, leaves in values.items()
         }
-    ended = {name: [np.broadcast_to(np.asarray(leaf), (n,)) for leaf in values[name]] for name in RESULTS}
-    state: State = unflatten(flight[-1][0].program.templates["state"], iter(ended["state"]))
+    program = flight[-1][0].program
+    shape = program.shape(n)
+    ended = {name: [np.broadcast_to(np.asarray(leaf), shape) for leaf in values[name]] for name in RESULTS}
+    state: State = unflatten(program.templates["state"], iter(ended["state"]))
     status, metrics = Status(*np.array(ended["status"]) > 0.5), FlightMetrics(*ended["metrics"])
-    kept = np.concatenate([np.asarray(own) for own in records]) if records else np.zeros((0, len(ended["state"]), n))
-    end = DroneResult(drone.name, state.p_W, *status, metrics.metric)
-    return Flights(
-        numbers,
-        state,
-        *status,
-        metrics,
-        tuple(outcomes(scenario.expect, [end])),
-        np.arange(len(kept)) * (record or 0.0),
-        kept,
-    )
+    size = len(ended["state"])
+    states = np.concatenate([np.asarray(block) for block in records]) if records else np.zeros((0, size, *shape))
+    return flights_of(scenario, numbers, state, *status, metrics, states, record or 0.0)
 
 
 def require_traceable(scenario: Scenario, vary: Sequence[str] = ()) -> None:
     """Check that jax and pallas can fly a scenario
 
     Raises:
-        ScenarioError: it has several drones, events with conditions, or a stage that only Python can run.
+        ScenarioError: its drones differ in more than start and task, or parameters vary and there are several; it has events
+            with conditions, or a stage that only Python can run.
     """
     _segments(scenario, tuple(vary), 1)
 
@@ -173,6 +171,8 @@ def _compiled(
     make, flight = compile_flight_pallas if backend == "pallas" else compile_flight_jax, []
     for segment in _segments(key.scenario, vary, every_us or 1):
         reasons = [own.xla_only for own in segment.sets.values() if own.xla_only]
+        if segment.program.drones > 1:
+            reasons.append(f"{segment.program.drones} drones, whose arrays a kernel would have to hold in one block")
         if reasons and backend == "pallas":
             raise ScenarioError(f"{key.scenario.name}: {reasons[0]}: expected the backend jax for it")
         tick_us = segment.program.tick_us
@@ -184,8 +184,11 @@ def _compiled(
 
 
 def _segments(scenario: Scenario, vary: tuple[str, ...], every_us: int) -> list[Segment]:
-    if len(scenario.drones) > 1:
-        raise _refused(scenario, f"{len(scenario.drones)} drones", "a scenario of one drone")
+    if vary:
+        require_one_drone(scenario)
+    for drone in scenario.drones:
+        if drone.autopilot is not None:
+            raise _refused(scenario, f"an autopilot controls {drone.name!r}", "controllers that can be traced")
     periods = scenario.rates.periods()
     entries = standard_sequence(scenario, periods["physics"], with_metrics=True)
     events, setting, end_us = timed_events(scenario, periods["physics"]), initial_setting(scenario), _end_us(scenario)
@@ -214,7 +217,7 @@ def _segment(
     vary: tuple[str, ...],
     restarts_wind: bool,
 ) -> Segment:
-    setup = drone_setup(scenario, setting, 0, flight_setup(scenario, setting, periods))
+    setup = _common_setup(scenario, setting, flight_setup(scenario, setting, periods))
     sets = {entry.name: build(entry, setup) for entry in entries}
     for name, own in list(sets.items()):
         if any(stage.interrupts for stage in own.stages) or (name == "events" and own.python):
@@ -230,6 +233,7 @@ def _segment(
         "environment": environment_of(setup.vehicle, scenario.environment)._replace(wind_W=ZERO),
         "command": empty_command(setup.vehicle),
         "goal": ZERO,
+        "drone": 0.0,
         "varied": tuple(parameter(drone.vehicle, name) for name in vary if name not in winds),
         "varied wind": tuple(wind_number(scenario.wind, name) for name in winds),
     }
@@ -250,9 +254,26 @@ def _segment(
     is_last = stop_us == end_us
     tables = {name: clock for name, clock in TABLES.items() if name in templates}
     program = FlightProgram(
-        stages, physics, templates, periods, tick_us, start_us, stop_us, vary, tables, is_last, restarts_wind
+        *(stages, physics, templates, periods, tick_us, start_us, stop_us, vary, tables, is_last, restarts_wind),
+        drones=len(scenario.drones),
     )
     return Segment(program, setup, setting, sets, restarts_wind, _tables(setting, setup, program))
+
+
+def _common_setup(scenario: Scenario, setting: Setting, flight: FlightSetup) -> DroneSetup:
+    """The setup of all drones of a flight, which run in the same stages"""
+    setups = [drone_setup(scenario, setting, k, flight) for k in range(len(scenario.drones))]
+    first = setups[0]
+    for drone, setup in zip(scenario.drones, setups, strict=True):
+        if setup[:-1] != first[:-1]:
+            field = next(name for name in first._fields if getattr(setup, name) != getattr(first, name))
+            difference = "motors fail" if field == "healthy" else field.replace("_", " ")
+            raise _refused(
+                scenario,
+                f"drones {scenario.drones[0].name!r} and {drone.name!r} differ: {difference}",
+                "drones that differ in start and task alone",
+            )
+    return first
 
 
 def _refused(scenario: Scenario, what: str, expected: str) -> ScenarioError:
@@ -264,8 +285,9 @@ def _end_us(scenario: Scenario) -> int:
 
 
 def _tables(setting: Setting, setup: DroneSetup, program: FlightProgram) -> dict[str, Array]:
-    """The references at every tick of a clock, from the segment's start to its end: (ticks, fields)"""
-    own, found = setting.drones[0], {}
+    """The references at every tick of a clock, from the segment's start to its end: (ticks, fields), and of several drones
+    (ticks, fields, drones, 1)"""
+    tables = {}
     for name, clock in program.tables.items():
         period = program.periods[clock]
         ticks = np.arange(-(-program.start_us // period), program.end_us // period + 1)
@@ -274,23 +296,30 @@ def _tables(setting: Setting, setup: DroneSetup, program: FlightProgram) -> dict
             controller: Any = named_controller(setup)
             later_us = np.round(MICROSECONDS * np.asarray(controller.call.look_ahead))
         times_us = np.add.outer(period * ticks, later_us)
-        rows = {t: flatten(own.task.placed((t - own.since_us) / MICROSECONDS)) for t in np.unique(times_us).tolist()}
-        found[name] = np.array([[x for t in row for x in rows[t]] for row in times_us.tolist()], dtype=float)
-    return found
+        by_drone = []
+        for drone in setting.drones:
+            times = np.unique(times_us).tolist()
+            rows = {t: flatten(drone.task.placed((t - drone.since_us) / MICROSECONDS)) for t in times}
+            by_drone.append(np.array([[x for t in row for x in rows[t]] for row in times_us.tolist()], dtype=float))
+        tables[name] = by_drone[0] if program.drones == 1 else np.stack(by_drone, axis=-1)[..., None]
+    return tables
 
 
 def _applied(scenario: Scenario, setting: Setting, event: Any, time_us: int, periods: Mapping[str, int]) -> Setting:
     """The setting after an event at a fixed time, which may depend on the reference, but not on a flight's state"""
-    own, drone, period = setting.drones[0], scenario.drones[0], periods["autopilot"]
+    period = periods["autopilot"]
     before_us = max(-(-time_us // period) - 1, 0) * period  # that of the controller's last tick
-    reference = own.task.placed((before_us - own.since_us) / MICROSECONDS)
     unknown: Any = _Unknown(scenario.name, event.name)
-    state = State(unknown, unknown, unknown, unknown, (), at_rest(drone.vehicle).effects)
     flat = not (scenario.world.solids or scenario.world.terrain is not None)
     around = scenario.environment if flat else unknown
-    command, pilot = ActuatorCommand(()), AutopilotCommand(own.armed, own.task.name, own.since_us)
-    bus = DroneBus(drone.name, state, state, reference, command, pilot, own.faults, unknown, unknown, around)
-    after: Setting = event.action(setting, Bus(time_us, (bus,), unknown, setting.wind_disturbance_W))
+    buses = []
+    for drone, now in zip(scenario.drones, setting.drones, strict=True):
+        reference = now.task.placed((before_us - now.since_us) / MICROSECONDS)
+        state = State(unknown, unknown, unknown, unknown, (), at_rest(drone.vehicle).effects)
+        command, pilot = ActuatorCommand(()), AutopilotCommand(now.armed, now.task.name, now.since_us)
+        bus = DroneBus(drone.name, state, state, reference, command, pilot, now.faults, unknown, unknown, around)
+        buses.append(bus)
+    after: Setting = event.action(setting, Bus(time_us, tuple(buses), unknown, setting.wind_disturbance_W))
     return after
 
 
@@ -321,21 +350,23 @@ def start_values(
     goal_shift: Any,
     dtype: str,
 ) -> Values:
-    """The leaves of all slots at the start: arrays of n, and numbers for what is the same in all flights and stays so"""
+    """The leaves of all slots at the start: arrays, and numbers for what is the same in all flights and stays so"""
     n, drone = len(seeds), scenario.drones[0]
     with precision(dtype):
-        state = start or initial_state(drone, scenario.environment_at(drone.start_W.z))
+        drones = scenario.drones
+        states = [start or state_at_start(scenario, member) for member in drones]
         values: Values = {name: flatten(tree) for name, tree in segment.program.templates.items() if name not in TABLES}
-        values["state"] = flatten(state)
+        values["state"] = _by_drone(states)
 
-        def normals(source: str, count: int) -> tuple[Any, ...]:
-            return tuple(first_draws(keys_of(seeds, source), 0, count, dtype)) if count else ()
+        def normals(drone: int, source: str, count: int) -> tuple[Any, ...]:
+            return tuple(first_draws(keys_of(seeds, source), drone, count, dtype)) if count else ()
 
         for own in segment.sets.values():
             for slot, value in own.slots.items():
                 if callable(value):
-                    values[slot] = flatten(value(state, normals))
-        values["status"] = flatten(Status(landed=float(not drone.airborne)))
+                    values[slot] = _by_drone([value(state, partial(normals, k)) for k, state in enumerate(states)])
+        values["status"] = _by_drone([Status(landed=float(not member.airborne)) for member in drones])
+        values["drone"] = _by_drone([(float(k),) for k in range(len(drones))])
         if goal_shift is not None:
             values["goal"] = list(np.broadcast_to(np.asarray(goal_shift, dtype=float).reshape(3, -1), (3, n)))
         for slot, is_wind in (("varied", False), ("varied wind", True)):
@@ -380,20 +411,32 @@ def _wind_state(before: Segment, segment: Segment, values: Values, fresh: list[A
 
 def _with_setting(segment: Segment, values: Values) -> Values:
     """The values with what the setting says: arming, faults, and what disturbs the wind"""
-    own = setting_values(segment.setup, segment.setting.drones[0])
-    own["wind_disturbance"] = tuple(segment.setting.wind_disturbance_W)
-    for path, numbers in own.items():
+    drones = [setting_values(segment.setup, drone) for drone in segment.setting.drones]
+    settings = {path: _by_drone([values[path] for values in drones]) for path in drones[0]}
+    settings["wind_disturbance"] = list(segment.setting.wind_disturbance_W)
+    for path, numbers in settings.items():
         slot, first, _ = part_of(segment.program.templates, path)
         values[slot] = [*values[slot][:first], *numbers, *values[slot][first + len(numbers) :]]
     return values
 
 
+def _by_drone(trees: Sequence[Any]) -> list[Any]:
+    """Combine the leaves of all drones: (drones, 1) or (drones, n); a leaf that all drones share stays a number"""
+    if len(trees) == 1:
+        return flatten(trees[0])
+    combined: list[Any] = []
+    for leaves in zip(*map(flatten, trees), strict=True):
+        is_common = all(np.ndim(leaf) == 0 and leaf == leaves[0] for leaf in leaves)
+        combined.append(leaves[0] if is_common else jnp.stack([jnp.atleast_1d(leaf) for leaf in leaves]))
+    return combined
+
+
 def _spread(values: Values, program: FlightProgram, n: int, dtype: str) -> Values:
-    """Leaves that change, or differ, as arrays of n; others as numbers"""
-    written = set(program.written)
+    """Leaves that change, or differ, as arrays; others as numbers"""
+    written, shape = set(program.written), program.shape(n)
     return {
         name: [
-            jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) if (name, k) in written or np.ndim(leaf) else float(leaf)
+            jnp.broadcast_to(jnp.asarray(leaf, dtype), shape) if (name, k) in written or np.ndim(leaf) else float(leaf)
             for k, leaf in enumerate(leaves)
         ]
         for name, leaves in values.items()
@@ -404,7 +447,7 @@ def _spread(values: Values, program: FlightProgram, n: int, dtype: str) -> Value
 def varied_start(scenario: Scenario, starts: Mapping[str, Array], start: State | None = None) -> State:
     """Where they begin: on level ground, or in the air, moved and turned from where the scenario has them"""
     drone = scenario.drones[0]
-    begun = start or initial_state(drone, scenario.environment_at(drone.start_W.z))
+    begun = start or state_at_start(scenario, drone)
     if drone.vehicle.has("slung_load"):
         raise ScenarioError(f"{scenario.name}: a load on a cable: expected none where starts differ on jax and pallas")
     if "start_W" in starts:

@@ -41,6 +41,7 @@ class FlightSetup:
     wind_at_hubs: bool = False
     is_frozen: bool = False  # some of the drones' estimates
     can_interrupt: bool = True  # a compiled flight may stop for Python
+    drones: int = 1
 
     def period(self, clock: str) -> float:
         """Between two ticks of a clock  [s]"""
@@ -114,6 +115,7 @@ def flight_setup(
         scenario.wind_at_hubs,
         any(drone.faults.estimator_frozen or drone.faults.sensors for drone in setting.drones),
         can_interrupt,
+        len(setting.drones),
     )
 
 

@@ -45,8 +45,7 @@ from samara.sim.stage import (
     StageFactory,
     StageSequence,
 )
-from samara.sim.stages.ground import plane_finder
-from samara.sim.start import initial_state, timeline_of
+from samara.sim.start import state_at_start, timeline_of
 from samara.wind.sources import WindSource
 
 SELDOM = 10  # visits of Python a second, below which blocks are as long as they may be
@@ -113,13 +112,11 @@ class Simulation:
                 with_metrics=isinstance(self._log, MetricsLog),
             )
             fleet.stages = _require_sequence(tuple(stages(standard)))
-            world, ground = scenario.world, scenario.environment.ground
-            below = plane_finder(world, ground) if world.solids or world.terrain is not None else None
             if not states:
                 known: dict[Any, State] = {}  # of drones that start alike, once
                 for drone in scenario.drones:
                     if _start(drone) not in known:
-                        known[_start(drone)] = initial_state(drone, scenario.environment_at(drone.start_W.z), below)
+                        known[_start(drone)] = state_at_start(scenario, drone)
                 states = [known[_start(drone)] for drone in scenario.drones]
             fleet.form(dict(enumerate(states)))
         except BaseException:

@@ -7,6 +7,7 @@ from samara.physics.types import CALM, Environment, State, Vehicle
 from samara.scenario.events import Event, event_time_us
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Timeline, timeline
+from samara.sim.stages.ground import plane_finder
 from samara.sim.standing import PlaneBelow, standing
 from samara.vehicles.ground import clearance
 from samara.vehicles.trim import hover
@@ -32,6 +33,13 @@ def initial_state(drone: Drone, environment: Environment = CALM, below: PlaneBel
     `below` tells the ground under a place, where it is not the environment's.
     """
     return with_charge(_at_start(drone, environment, below), drone.vehicle, drone.start_charge)
+
+
+def state_at_start(scenario: Scenario, drone: Drone) -> State:
+    """The state a drone of a scenario starts in, on the ground or the solid below it or in the air"""
+    world = scenario.world
+    below = plane_finder(world, scenario.environment.ground) if world.solids or world.terrain is not None else None
+    return initial_state(drone, scenario.environment_at(drone.start_W.z), below)
 
 
 def with_charge(state: State, vehicle: Vehicle, charge: Scalar) -> State:

@@ -10,12 +10,22 @@ from samara.backends.parameters import parameter
 from samara.control.named import as_tuned
 from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3
-from samara.scenario.scenario import Drone
+from samara.scenario.scenario import Drone, Scenario, ScenarioError
 
 Array = np.ndarray[Any, Any]
 PLACES = ("start_W", "goal_shift")
 NUMBERS = ("yaw", "start_charge")
 WIND, CONTROLLER = "wind.", "controller."
+
+
+def require_one_drone(scenario: Scenario) -> None:
+    """Check that parameters may vary between the flights of a scenario
+
+    Raises:
+        ScenarioError: it has several drones.
+    """
+    if len(scenario.drones) > 1:
+        raise ScenarioError(f"{scenario.name}: {len(scenario.drones)} drones: expected one drone where parameters vary")
 
 
 def varied_drone(drone: Drone, varied: Mapping[str, Array], flight: int) -> Drone:

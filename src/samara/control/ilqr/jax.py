@@ -369,16 +369,22 @@ class FlightController:
         return ControllerState(*(jnp.tile(jnp.array(flatten(field), dtype).reshape(-1, 1), n) for field in self.start))
 
     def __call__(self, state: Any, ahead: Any, vehicle: Any, before: ControllerState) -> tuple[Any, ControllerState]:
-        """`step` as stages call a controller, with `Folded` scalars, each an array of n flights → command, controller state
+        """`step` as stages call a controller, with `Folded` scalars, arrays of any shape → command, controller state
 
         `ahead` is a tuple of N + 1 references. The vehicle is the one the controller was made for, whatever is passed.
         """
         leaves = flatten((state, ahead, before))
         trace = next(leaf.trace for leaf in leaves if isinstance(leaf, Folded))
-        n = math.prod(jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in unfolded(tuple(leaves)))))
-        states, references, *fields = (_rows(tree, n, trace.dtype) for tree in (state, ahead, *before))
+        shape = jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in unfolded(tuple(leaves))))
+        n = math.prod(shape)
+
+        def rows(tree: Any) -> Any:
+            return _rows(tuple(jnp.broadcast_to(leaf, shape).reshape(n) for leaf in unfolded(tree)), n, trace.dtype)
+
+        states, references, *fields = (rows(tree) for tree in (state, ahead, *before))
         command, after = self.step(ControllerState(*fields), states, references.reshape(len(ahead), -1, n))
-        return folded(self.start.command, [*command], trace), folded(self.start, [x for y in after for x in y], trace)
+        controls, leaves = ([x.reshape(shape) for row in own for x in row] for own in ([command], after))
+        return folded(self.start.command, controls, trace), folded(self.start, leaves, trace)
 
 
 def _rows(tree: Any, n: int, dtype: Any) -> Any:

@@ -1,5 +1,7 @@
 """The JAX executor: the stages of one drone as one loop over arrays, a number in them for every flight.
 
+Leaves have the shape (flights,), or (drones, flights) where a flight has several drones.
+
 `samara.sim.executors.pallas` runs the same inside kernels of a GPU.
 """
 
@@ -23,7 +25,7 @@ from samara.backends.rolled import rk4_in_kernel, rk4_rolled
 from samara.core.tree import flatten
 from samara.physics.quiet import has_idle
 from samara.physics.reference import Reference
-from samara.sim.stage import Stage, part_of
+from samara.sim.stage import RandomInputs, Stage, part_of
 from samara.sim.stages.physics import integrate, integrate_quietly, is_busy
 from samara.sim.vary import WIND, wind_with
 
@@ -43,7 +45,8 @@ class FlightProgram:
 
     `vary` names parameters of the vehicle and the wind that are inputs: slots "varied" and "varied wind". `tables` are slots
     with a row for each tick of a clock, alike in all flights but for "goal", which is added to their position. `tick_us`
-    divides all periods and `start_us` and `end_us`. Another wind blows at once where it `restarts_wind`.
+    divides all periods and `start_us` and `end_us`. Another wind blows at once where it `restarts_wind`. With several
+    `drones` rows of tables are (fields, drones, 1).
     """
 
     stages: tuple[Stage, ...]
@@ -57,6 +60,11 @@ class FlightProgram:
     tables: Mapping[str, str] = field(default_factory=dict)
     is_last: bool = True
     restarts_wind: bool = False
+    drones: int = 1
+
+    def shape(self, n: int) -> tuple[int, ...]:
+        """Shape of a leaf of n flights"""
+        return (n,) if self.drones == 1 else (self.drones, n)
 
     @property
     def ticks(self) -> int:
@@ -85,7 +93,7 @@ class FlightProgram:
 
 
 class Result(NamedTuple):
-    """The leaves that changed at the end, in the order of `written`; and, where it is recorded, (records, rows, flights)."""
+    """The leaves that changed at the end, in the order of `written`; and records (times, rows, *shape of a leaf), if any."""
 
     final: Sequence[Any]
     records: Any
@@ -219,9 +227,18 @@ class Body:
         if with_normals and stage.normals:
             clock = "wind" if stage.rate == "start" else stage.rate
             passed = lax.convert_element_type(self._passed(clock, k), jnp.uint32)
-            drawn = draws(self.keys[stage.normals.source], 0, passed, stage.normals.size, self.dtype)
-            inputs.append(tuple(Folded(x, trace) for x in drawn))
+            inputs.append(tuple(Folded(x, trace) for x in self._normals(stage.normals, passed)))
         return function(*inputs, **self._parameters(stage, values, trace, is_quiet=function is integrate_quietly))
+
+    def _normals(self, inputs: RandomInputs, tick: Any) -> list[Any]:
+        """Draw the normals of every drone and flight; shared ones are those of drone 0"""
+        keys, drones = self.keys[inputs.source], self.program.drones
+        if drones == 1:
+            return draws(keys, 0, tick, inputs.size, self.dtype)
+        low, high = (jnp.broadcast_to(word, (drones, *jnp.shape(word))) for word in keys)
+        normals = draws((low, high), jnp.arange(drones, dtype=jnp.uint32)[:, None], tick, inputs.size, self.dtype)
+        shared = inputs.shared or (False,) * inputs.size
+        return [jnp.broadcast_to(x[:1], x.shape) if same else x for x, same in zip(normals, shared, strict=True)]
 
     def _parameters(self, stage: Stage, values: Values, trace: Any, *, is_quiet: bool) -> dict[str, Any]:
         """A stage's parameters, with those that vary as inputs, and integrators as loops where that is faster"""

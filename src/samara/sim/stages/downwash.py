@@ -7,7 +7,7 @@ to matter are found by a bound and left out, so that a swarm costs what its neig
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,12 @@ from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench,
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
-from samara.physics.types import Vehicle
+from samara.physics.types import Environment, State, Vehicle
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.schedule import Span
-from samara.sim.stage import PythonStage
+from samara.sim.setup import DroneSetup
+from samara.sim.stage import PythonStage, Stage, StageSet
 
 Array = np.ndarray[Any, Any]
 
@@ -76,6 +77,10 @@ class DownwashStage(PythonStage):
         self._groups: list[Group] = []
         self._pressing: list[Pressing] = []
 
+    def build(self, setup: DroneSetup) -> StageSet:
+        """Python sums over the drones of a fleet; JAX has a stage on arrays of all drones of a flight"""
+        return StageSet(python=self.reason, on_arrays=partial(_among_drones, setup))
+
     def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
         """At the ticks of the wind; never where every drone flies a flight of its own"""
         return super().is_due(fleet, span, needed=needed and not fleet.apart)
@@ -97,6 +102,24 @@ class DownwashStage(PythonStage):
             if not (np.array_equal(pushed[:3], push.f_W) and np.array_equal(pushed[3:], push.tau_B)):
                 push.f_W[:], push.tau_B[:] = pushed[:3], pushed[3:]
                 fleet.environment_changed = True
+
+
+def push_of_others(state: State, environment: Environment, *, vehicle: Vehicle) -> tuple[Wrench]:
+    """Σ over the jets of all other drones of a flight: the wrench on each drone, on JAX arrays (drones, flights)  [N, N·m]"""
+    from samara.backends.neighbours_jax import sum_over_others
+
+    def push(exposed: Exposed, jet: Jet) -> Wrench:
+        return downwash_wrench(exposed, jet, vehicle, vehicle["downwash"])
+
+    return (sum_over_others(push, Exposed(state.p_W, state.q_WB), jet_of(state, vehicle, environment)),)
+
+
+def _among_drones(setup: DroneSetup) -> StageSet:
+    if setup.flight.drones == 1 or not setup.vehicle.has("downwash"):
+        return StageSet()
+    parameters = (("vehicle", setup.vehicle),)
+    writes = ("environment.pushes.0",)
+    return StageSet((Stage("downwash", "wind", push_of_others, ("state", "environment"), writes, parameters),))
 
 
 def downwash_on(flown: Sequence[Pressing]) -> list[Array]:

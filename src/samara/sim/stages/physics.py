@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import norm
+from samara.core.algebra import Vec3, norm
 from samara.core.grid import Grid
 from samara.core.integrate import INTEGRATORS, integrator_named
 from samara.core.ops import equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Scalar
-from samara.physics.multirotor import derivative
+from samara.physics.ground.impact import Material
+from samara.physics.multirotor import at_rest, derivative
 from samara.physics.quiet import all_idle
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.scenario.events import disarm, fail_motor
@@ -24,6 +25,7 @@ from samara.sim.stage import PHYSICS, PythonStage, Stage, StageSet
 from samara.sim.stages.contact import Status
 from samara.vehicles.ground import contact_depths
 from samara.world.collision import Inertia, Obstacles, advance_with_impacts, obstacles_of, parts_table
+from samara.world.drone_collision import OverOthers, advance_drones_with_impacts
 
 if TYPE_CHECKING:
     from samara.sim.collide.collisions import Colliding, Strike
@@ -115,6 +117,16 @@ def is_busy(state: State, environment: Environment, *, vehicle: Vehicle, ahead: 
     return where(all_idle(lower, vehicle, environment), 0.0, 1.0) > 0.5
 
 
+class Swarm(NamedTuple):
+    """What drones of one flight hit each other with: half sides of their hull [m], their material, and how JAX folds over the
+    other drones of a flight."""
+
+    drones: int
+    hull: Vec3
+    material: Material
+    over_others: OverOthers
+
+
 def integrate_among_solids(
     state: State,
     contact: Contact,
@@ -122,28 +134,35 @@ def integrate_among_solids(
     command: Command,
     environment: Environment,
     dt: Scalar,
+    drone: Scalar,
     *,
     vehicle: Vehicle,
     parts: Grid,
     obstacles: Obstacles,
     first_propeller: int,
+    swarm: Swarm | None = None,
     integrator: str | Callable[..., State] = "rk4",
 ) -> tuple[State, Contact, Status]:
-    """x(t + dt) from impact to impact; a hard touch of a solid, and that of a propeller, is a crash"""
+    """x(t + dt) from impact to impact; a hard touch of a solid or another drone, and that of a propeller, is a crash
+
+    `drone` is the index of the drone in its flight.
+    """
 
     def fly(start: State, duration: Scalar, held: tuple[Command, Environment]) -> State:
         return _advance(start, *held, duration, vehicle, integrator)
 
-    after, impact = advance_with_impacts(
-        fly,
-        state,
-        dt,
-        (command, environment),
-        parts=parts,
-        obstacles=obstacles,
-        ground=environment.ground,
-        inertia=Inertia(vehicle.mass, vehicle.inertia_B),
-    )
+    body: dict[str, Any] = {
+        "parts": parts,
+        "obstacles": obstacles,
+        "ground": environment.ground,
+        "inertia": Inertia(vehicle.mass, vehicle.inertia_B),
+    }
+    if swarm is None:
+        after, impact = advance_with_impacts(fly, state, dt, (command, environment), **body)
+    else:
+        drones, hull, material, over_others = swarm
+        body |= {"count": drones, "hull": hull, "material": material, "over_others": over_others}
+        after, impact = advance_drones_with_impacts(fly, state, dt, (command, environment), index=drone, **body)
     by_propeller = impact.part > first_propeller - 0.5
     is_crash = logical_and(impact.count > 0.5, logical_or(by_propeller, impact.max_speed > CRASH_SPEED))
     status = Status(where(is_crash, 0.0, status.landed), where(is_crash, 1.0, status.crashed))
@@ -161,18 +180,27 @@ def physics_stage(setup: DroneSetup) -> Stage:
 
 
 def _among_solids(setup: DroneSetup) -> StageSet:
-    """The step of a drone among solids, on arrays of JAX"""
-    from samara.sim.collide.parts import part_shapes, parts_of
+    """The step of a drone among solids and other drones, on arrays of JAX"""
+    from samara.sim.collide.parts import hull_of, part_shapes, parts_of
 
-    parts, solids = parts_of(setup.vehicle), setup.flight.world.solids
+    parts, world = parts_of(setup.vehicle), setup.flight.world
+    solids, swarm = world.solids, None
+    if world.collisions and setup.flight.drones > 1:
+        from samara.backends.neighbours_jax import fold_over_others
+
+        hull = hull_of(at_rest(setup.vehicle), parts).half
+        swarm = Swarm(setup.flight.drones, hull, world.drone, fold_over_others)
+    elif not solids:
+        return build_physics(setup)
     propellers = [k for k, part in enumerate(parts) if part.kind is PartKind.PROPELLER]
     parameters = (
         *(("vehicle", setup.vehicle), ("integrator", setup.flight.integrator)),
         ("parts", parts_table(part_shapes(parts))),
         ("obstacles", obstacles_of([own.solid for own in solids], [own.material for own in solids])),
         ("first_propeller", min(propellers, default=len(parts))),
+        ("swarm", swarm),
     )
-    reads = ("state", "contact", "status", "command", "environment", "dt")
+    reads = ("state", "contact", "status", "command", "environment", "dt", "drone")
     stage = Stage("physics", PHYSICS, integrate_among_solids, reads, ("state", "contact", "status"), parameters)
     return StageSet((stage,), {"contact": Contact()})
 
@@ -206,7 +234,7 @@ class PhysicsStage(PythonStage):
         if not (self._is_crowded or adaptive or setup.flight.backend not in ("llvm", "python")):
             return built
         world = setup.flight.world
-        if adaptive or world.propeller_strike == "break" or not world.solids:
+        if adaptive or world.propeller_strike == "break" or not self._is_crowded:
             return built._replace(stages=(), python=self.reason)
         return built._replace(stages=(), python=self.reason, on_arrays=partial(_among_solids, setup))
 

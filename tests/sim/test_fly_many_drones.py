@@ -1,0 +1,177 @@
+"""Many flights of several drones: results (drones, flights), on the CPU the bits of `samara.fly`, in JAX the CPU's numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import samara
+from samara.core.algebra import Vec3
+from samara.core.tree import flatten, leaf_names
+from samara.estimate.ekf import ekf
+from samara.physics.ground.impact import Material
+from samara.plan.trajectory import hover
+from samara.scenario.events import Event, at, disarm, fail_motor, go_to
+from samara.scenario.scenario import Drone, Expect, Scenario, ScenarioError
+from samara.scenario.timeline import Rates
+from samara.scenario.world import World
+from samara.sensors.registry import part
+from samara.sim.fly_many_jax import compiled, fly_batch_jax, require_traceable, start_values
+from samara.sim.simulation import Simulation
+from samara.wind.sources import OrnsteinUhlenbeck, Sum
+from samara.wind.turbulence import Dryden
+
+STRICT = {"dtype": "float64", "fast": False}
+SIMPLE = samara.vehicle("crazyflie").without_effect("contact", "airspeed_moment", "damping", "rotor_momentum")
+STARTS = (Vec3(-0.09, 0.0, 2.0), Vec3(0.09, 0.01, 2.0), Vec3(0.0, 3.0, 2.0))
+GOALS = (Vec3(1.0, 0.0, 2.0), Vec3(-1.0, 0.0, 2.0), Vec3(0.3, 3.0, 2.0))
+GUSTS = Sum((OrnsteinUhlenbeck(Vec3(0.5, 0.0, 0.0), 1.0, 0.5), Dryden(Vec3(1.5, 0.5, 0.0))))
+
+
+def team(duration: float = 0.2, drone=None, **changes) -> Scenario:
+    """Three drones in the air, of which the first two fly towards each other"""
+    drones = tuple(
+        Drone(f"d{k}", SIMPLE, hover(goal), start_W=start, airborne=True, **(drone or {}))
+        for k, (start, goal) in enumerate(zip(STARTS, GOALS, strict=True))
+    )
+    return replace(Scenario("team", drones, duration, rates=Rates(log=50.0, sensor=250.0)), **changes)
+
+
+def assert_same(found, exact, tolerance):
+    for tree, other in ((exact.final, found.final), (exact.metrics, found.metrics)):
+        for name, expected, actual in zip(leaf_names(tree), flatten(tree), flatten(other), strict=True):
+            assert np.shape(actual) == np.shape(expected), name
+            # JAX computes no command at the last instant, so that of the least voltage is the one before
+            relaxed = 1e-6 if name == "voltage" else tolerance
+            np.testing.assert_allclose(actual, expected, atol=relaxed, rtol=relaxed, err_msg=name)
+    np.testing.assert_allclose(found.states, exact.states, atol=tolerance, rtol=tolerance)
+    assert (found.landed == exact.landed).all() and (found.crashed == exact.crashed).all()
+    for actual, expected in zip(found.outcomes, exact.outcomes, strict=True):
+        assert (actual.field, actual.drone) == (expected.field, expected.drone)
+        assert (actual.satisfied == expected.satisfied).all()
+
+
+# CPU -------------------------------------------------------------------------------------------------------------------
+
+
+def test_each_flight_of_a_team_is_the_flight_of_its_seed():
+    scenario = team(wind=GUSTS, expect=Expect(max_error=1.0))
+    flights = samara.fly_many(scenario, seeds=[3, 8], record=0.1)
+    assert flights.final.p_W.x.shape == flights.crashed.shape == flights.rms_error.shape == flights.lost.shape == (3, 2)
+    assert flights.states.shape == (3, len(flatten(flights.final)), 3, 2)
+    for k, seed in enumerate((3, 8)):
+        tracks = samara.fly(replace(scenario, seed=seed)).tracks
+        for drone, track in enumerate(tracks):
+            table = track.tables["state"]
+            assert [x[drone, k] for x in flatten(flights.final)] == table.rows[-1].tolist()
+            assert (flights.states[:, :, drone, k] == table.rows[np.isin(table.times_us, (0, 100_000, 200_000))]).all()
+    assert [(own.field, own.drone) for own in flights.outcomes] == [
+        ("no_crash", ""),
+        *(("max_error", f"d{k}") for k in range(3)),
+    ]
+    assert all(own.satisfied.shape == (2,) for own in flights.outcomes)
+    assert str(flights).startswith("2 flights of 3 drones: 0 landed, 0 crashed, worst error")
+
+
+def test_different_states_are_refused():
+    scenario = team()
+    mixed = replace(scenario, drones=(scenario.drones[0], replace(scenario.drones[1], vehicle=samara.vehicle("iris"))))
+    with pytest.raises(ScenarioError, match="the states of drones 'd0' and 'd1' have different components: expected"):
+        samara.fly_many(mixed, 2)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "jax", "pallas"])
+def test_parameters_that_vary_are_refused(backend):
+    with pytest.raises(ScenarioError, match="team: 3 drones: expected one drone where parameters vary"):
+        samara.fly_many(team(), 2, vary={"mass": [0.03, 0.04]}, backend=backend)
+
+
+# JAX -------------------------------------------------------------------------------------------------------------------
+
+
+def other_mass() -> Scenario:
+    scenario = team()
+    heavier = replace(scenario.drones[2], vehicle=SIMPLE.replace({"mass": 0.04}))
+    return replace(scenario, drones=(*scenario.drones[:2], heavier))
+
+
+REFUSED = {
+    "another vehicle": (
+        other_mass,
+        "drones 'd0' and 'd2' differ: vehicle: expected drones that differ in start and task",
+    ),
+    "a motor of one drone": (
+        lambda: team(events=(Event(at(0.1), fail_motor(1, "d1")),)),
+        "drones 'd0' and 'd1' differ: motors fail",
+    ),
+    "propellers that break": (
+        lambda: team(world=World(collisions=True, propeller_strike="break")),
+        "'physics' runs in Python: collisions",
+    ),
+    "an autopilot": (
+        lambda: samara.load_scenario("hover", {"duration": 0.5, "drones.autopilot": "px4"}),
+        "an autopilot controls 'drone': expected controllers that can be traced",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_jax_cannot_fly_is_refused_with_its_reason(what):
+    make, sentence = REFUSED[what]
+    with pytest.raises(ScenarioError, match=sentence):
+        require_traceable(make())
+
+
+def test_a_kernel_takes_one_drone():
+    with pytest.raises(ScenarioError, match=r"team: 3 drones, whose arrays .*: expected the backend jax for it"):
+        samara.fly_many(team(), 2, backend="pallas")
+    with pytest.raises(ScenarioError, match="3 drones: expected one drone where parameters vary"):
+        fly_batch_jax(team(), [0], goal_shift=np.zeros(3))
+
+
+def test_every_drone_starts_with_values_of_its_own():
+    """States, and the biases of sensors that are drawn at the start, of both flights"""
+    sensors = part("bmi088").sensor(), part("vicon").sensor()
+    scenario = team(drone={"estimator": ekf(sensors, 4e-3), "sensors": sensors})
+    ((segment, _),) = compiled(scenario, backend="jax", **STRICT)
+    found = start_values(scenario, segment, np.array([5, 6]), {}, None, None, "float64")
+    differ = set()
+    for flight, seed in enumerate((5, 6)):
+        (group,) = Simulation(replace(scenario, seed=seed)).fleet.groups
+        for name in ("state", "status", *segment.sets["sensors"].slots, *segment.sets["estimator"].slots):
+            for leaf, row in zip(found[name], group.slots[name], strict=True):
+                values = np.broadcast_to(leaf, (3, 2))[:, flight]
+                np.testing.assert_allclose(values, row, rtol=1e-9, atol=1e-12, err_msg=name)
+                differ |= {name} if len(set(values.tolist())) == 3 and name != "state" else set()
+    assert differ
+
+
+FLOWN = {
+    "downwash": (lambda: samara.load_scenario("stack", {"duration": 1.0}), {}, 1e-9),
+    "swarm": (
+        lambda: samara.load_scenario("swarm", {"duration": 1.0, "drones.count": 4, "drones.columns": 2}),
+        {},
+        1e-9,
+    ),
+    "collision": (lambda: team(0.4, world=World(collisions=True, drone=Material(0.5, 0.3))), {"record": 0.02}, 1e-9),
+    "gusts": (
+        lambda: team(wind=GUSTS, events=(Event(at(0.1), disarm("d1")), Event(at(0.1), go_to(GOALS[0], drone="d2")))),
+        {"record": 0.02},
+        1e-9,
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("feature", FLOWN)
+def test_jax_flies_the_drones_of_the_cpu(feature):
+    make, options, tolerance = FLOWN[feature]
+    scenario = make()
+    exact = samara.fly_many(scenario, 2, **options)
+    assert_same(samara.fly_many(scenario, 2, backend="jax", **STRICT, **options), exact, tolerance)
+    if feature == "downwash":  # the lowest is pushed down most
+        assert exact.worst_error[0, 0] > exact.worst_error[1, 0] + 0.05 > exact.worst_error[2, 0] + 0.1
+    if feature == "collision":
+        assert exact.crashed.tolist() == [[True, True], [True, True], [False, False]]
+    if feature == "gusts":
+        assert (exact.final.v_W.z[1] < -0.3).all() and (np.abs(exact.final.v_W.z[[0, 2]]) < 0.2).all()
