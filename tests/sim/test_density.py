@@ -145,7 +145,7 @@ def test_a_model_at_a_density_gives_the_thrust_there():
 @pytest.mark.long
 def test_jax_flies_in_the_same_air():
     """A climb from 1388 m on JAX in double precision comes to where the compiled flight comes to."""
-    from samara.sim.batch_jax import fly_batch_jax
+    from samara.sim.fly_many_jax import fly_batch_jax
 
     up = line(Vec3(0.0, 0.0, 500.0), Vec3(0.0, 0.0, 510.0), speed=4.0)
     drone = Drone("d", CRAZYFLIE, up, Vec3(0.0, 0.0, 500.0), airborne=True)
