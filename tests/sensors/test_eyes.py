@@ -55,7 +55,7 @@ def picture(numbers, state, solids, ground=BELOW, mounting=None, draws=None):
     eye = Eye(numbers, mounting or Mounting(), Among(tuple(solids), ground))
     drawn = np.zeros(eye.rays * eye.draws) if draws is None else draws
     motion = np.array([*state.p_W, *state.v_W, *state.q_WB, *state.omega_B])
-    return Picture(eye).taken(motion, np.zeros(6), [], drawn).reshape(numbers.shape).copy()
+    return Picture(eye).render(motion, np.zeros(6), [], drawn).reshape(numbers.shape).copy()
 
 
 # What can be said in words ------------------------------------------------------------------------------------------

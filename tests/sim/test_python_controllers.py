@@ -14,7 +14,7 @@ from samara.physics.reference import Reference
 from samara.plan.trajectory import figure8
 from samara.scenario.setting import DroneSetting
 from samara.sim.python_controllers import ArrayController, PythonController
-from samara.sim.references import _instants_ahead, asked_ahead, planned
+from samara.sim.references import _instants_ahead, references_ahead, tabulate_references
 
 CRAZYFLIE = samara.vehicle("crazyflie_documented")
 HOVER, _ = samara.hover(CRAZYFLIE)
@@ -113,12 +113,12 @@ def test_what_lies_ahead_is_the_task_at_those_instants():
     fleet = SimpleNamespace(
         periods={"autopilot": 4000},
         block_us=100_000,
-        settings_of=lambda group: [DroneSetting(scenario.drones[0].task, since_us=7000)],
+        drone_settings=lambda group: [DroneSetting(scenario.drones[0].task, since_us=7000)],
     )
     for tick in (3, 4, 28, 29, 60):
         fleet.tick = lambda _, tick=tick: tick
-        own = planned(fleet.settings_of(group), 4000 * tick + np.round(1e6 * look_ahead))
-        np.testing.assert_array_equal(asked_ahead(fleet, group), own)
+        own = tabulate_references(fleet.drone_settings(group), 4000 * tick + np.round(1e6 * look_ahead))
+        np.testing.assert_array_equal(references_ahead(fleet, group), own)
 
 
 def test_instants_that_horizons_share_are_asked_for_once():

@@ -175,8 +175,8 @@ def test_drones_of_one_shape_differ_by_where_they_are_and_when_they_began(monkey
     own = [DroneSetting(shape.moved(Vec3(k, 0.0, -k)), since_us=100 * (k // 2)) for k in range(4)]
     drones = [DroneSetting(TRAJECTORIES["hover"], since_us=7), own[0], own[1], own[3], own[2]]
     times_us = np.arange(0, 5_000_000, 10_000)
-    before = references.planned(drones, times_us + 1000)
-    rows = references.planned(drones, times_us, over=before)
+    before = references.tabulate_references(drones, times_us + 1000)
+    rows = references.tabulate_references(drones, times_us, out=before)
     assert rows is before
     for lane, (task, since_us, *_) in enumerate(drones):
         wanted = by_numpy(task.reference, (times_us - since_us) / 1e6)
@@ -190,11 +190,11 @@ def test_drones_asked_the_same_at_other_places_share_a_table():
     own = Simulation(scenario)
     fleet, group = own.fleet, own.groups[0]
     times_us = np.arange(3) * fleet.periods["autopilot"]
-    expected = references.planned(fleet.settings_of(group), times_us)
+    expected = references.tabulate_references(fleet.drone_settings(group), times_us)
     assert group.reference_table.rows.shape[2] == 1 and len(np.unique(expected[0], axis=1).T) == 5
     for tick, time_us in enumerate(times_us.tolist()):
         fleet.time_us = time_us
-        np.testing.assert_array_equal(references.asked_now(fleet, group), expected[tick])
+        np.testing.assert_array_equal(references.current_references(fleet, group), expected[tick])
     flown = Simulation(scenario)
     taken = {}  # by the compiled flight
     while flown.time_us < times_us[-1]:
@@ -204,6 +204,6 @@ def test_drones_asked_the_same_at_other_places_share_a_table():
     fleet.time_us = 0
     first, *others = fleet.setting.drones
     fleet.apply(fleet.setting._replace(drones=(first._replace(task=hover((1.0, 2.0, 3.0))), *others)))
-    expected = references.planned(fleet.settings_of(group), times_us)
-    np.testing.assert_array_equal(references.asked_now(fleet, group), expected[0])
+    expected = references.tabulate_references(fleet.drone_settings(group), times_us)
+    np.testing.assert_array_equal(references.current_references(fleet, group), expected[0])
     assert group.reference_table.rows.shape[2] == 5

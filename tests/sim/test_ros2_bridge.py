@@ -334,7 +334,7 @@ def test_a_velocity_along_the_heading(node):
     """In base_link, 90° to the left of the map's axes: forward is north; the tilt of the body is left out"""
     from samara.sim.ros2.commands import Heard
 
-    fleet = SimpleNamespace(place_of=lambda index: (SimpleNamespace(estimate=estimate), 0))
+    fleet = SimpleNamespace(locate=lambda index: (SimpleNamespace(estimate=estimate), 0))
     yaw, tilt = quat_from_euler(0.0, 0.0, np.pi / 2), quat_from_euler(0.2, 0.3, 0.0)
     estimate = np.array([[0.0]] * 6 + [[x] for x in yaw * tilt])
     data = layout_of("geometry_msgs/TwistStamped", header={"frame_id": "drone/base_link"}).packed(

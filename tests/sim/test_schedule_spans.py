@@ -77,7 +77,7 @@ def test_blocks_that_follow_each_other(rates, again):
     for start in (0, 1_000_000, 2_000_000, 2_500_000, 3_000_000, 4_000_000):
         known, anew = (
             schedule.span(start, start + 1_000_000, again=again),
-            schedule._found(start, start + 1_000_000, again=again),
+            schedule._build_span(start, start + 1_000_000, again=again),
         )
         for ours, theirs in zip(known, anew, strict=True):
             np.testing.assert_array_equal(ours, theirs)

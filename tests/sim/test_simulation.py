@@ -360,7 +360,7 @@ def test_a_speed_has_its_motors_range_and_a_wrench_has_none():
 
 
 def test_a_controller_that_answers_nonsense_is_told_what_is_expected():
-    with pytest.raises(ValueError, match=r"expected 4 numbers, or \(those, its memory\)"):
+    with pytest.raises(ValueError, match=r"expected 4 numbers, or \(those, its state\)"):
         fly(hovering(), controller=lambda *arguments: (1.0, 2.0))
 
 

@@ -14,7 +14,7 @@ from samara.physics.types import CALM
 from samara.scenario.bus import Faults
 from samara.scenario.timeline import MICROSECONDS, STAGES, Timeline
 from samara.scenario.world import World
-from samara.sim.executors.llvm import Position, Program, walk
+from samara.sim.executors.llvm import Cursor, Program, walk
 from samara.sim.executors.python import PythonProgram
 from samara.sim.group import Group
 from samara.sim.schedule import Schedule
@@ -93,11 +93,11 @@ class StageRun:
         fleet.time_us = self.tick * self.period_us
         span = fleet.schedule.span(fleet.time_us, fleet.time_us, again=True)
         self._program.set_clocks()
-        walk([self._program], span, Position(0, 0), Position(0, len(entries)))
+        walk([self._program], span, Cursor(0, 0), Cursor(0, len(entries)))
         for entry in entries:
             if isinstance(entry, PythonStage) and entry.is_due(fleet, span, needed=entry in self._program.python)[0]:
                 entry.update(fleet)
-        self.group.note_passed(len(entries))
+        self.group.mark_entries_run(len(entries))
         return fleet.time_us / MICROSECONDS
 
     def record(self, ticks, *paths):

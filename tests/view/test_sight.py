@@ -84,7 +84,7 @@ def test_points_lie_on_the_wall_that_was_seen_while_the_drone_moves_and_turns(ki
     eye = Eye(numbers.numbers, mounting, Among((WALL,)))
     row = np.concatenate([np.ravel(own) for own in motion[:4]])
     said = (
-        Picture(eye).taken(row, np.array([0.0, 0.0, -100.0, 0.0, 0.0, 1.0]), [], np.zeros(eye.draws * eye.rays)).copy()
+        Picture(eye).render(row, np.array([0.0, 0.0, -100.0, 0.0, 0.0, 1.0]), [], np.zeros(eye.draws * eye.rays)).copy()
     )
     age = 0.03
     later = motion._replace(p_W=motion.p_W + motion.v_W * age)._replace(omega_B=Vec3(0.0, 0.0, 0.0))

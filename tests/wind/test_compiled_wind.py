@@ -21,7 +21,7 @@ from samara.plan.trajectory import hover
 from samara.scenario.events import Event, at
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
-from samara.sim.stages.wind import WindStage, own_draws, sample_wind, wind_at_hubs
+from samara.sim.stages.wind import WindStage, independent_normals, sample_wind, wind_at_hubs
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, Sum, is_traced, wind_at
 from samara.wind.table import Field, Replay
@@ -71,7 +71,7 @@ def wind_run(wind, drones, **more):
 def draws(wind, drones, tick):
     """The normals of a sample, (normals, drones): those of drone 0 where all drones share them"""
     rows = normals(1, "wind", np.arange(drones), tick, wind.normals_needed).T
-    shared = [not own for own in own_draws(wind)]
+    shared = [not own for own in independent_normals(wind)]
     rows[shared] = rows[shared, :1]
     return rows
 
@@ -196,7 +196,7 @@ def test_the_numbers_of_a_source_may_be_inputs_of_the_program():
 def test_what_all_share_is_drawn_once():
     """Of a sum: the normals of drone 0 for what blows on all, its own for what each meets"""
     wind = BY_PLACE["sum"]
-    assert own_draws(wind) == (False,) * 3 + (True,) * 5
+    assert independent_normals(wind) == (False,) * 3 + (True,) * 5
     run = wind_run(Drawn((SWINGING, Dryden(ZERO))), 4)
     for tick in range(3):
         run.advance()

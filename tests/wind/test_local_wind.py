@@ -24,7 +24,7 @@ from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.sim.stages.wind import own_draws
+from samara.sim.stages.wind import independent_normals
 from samara.view.web.frame import frame_at, frame_of, snapshot_of
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, OrnsteinUhlenbeck, Sum, wind_at
@@ -92,7 +92,7 @@ def test_a_wind_of_all_is_drawn_as_it_always_was():
 def test_what_blows_on_all_does_so_inside_a_local_sum():
     """A mean that grows with height does not split the gusts that all drones share."""
     shared, layer = OrnsteinUhlenbeck(ZERO, 0.7, 1.5), PowerLaw(Vec3(4.0, 0.0, 0.0))
-    assert own_draws(Sum((shared, layer, Dryden(ZERO)))) == (False,) * 3 + (True,) * 5
+    assert independent_normals(Sum((shared, layer, Dryden(ZERO)))) == (False,) * 3 + (True,) * 5
     alone, together = fly(flock(shared, seed=2)), fly(flock(Sum((shared, layer)), seed=2))
     for track in together.tracks:
         mean = 4.0 * power_law(track.position[:, 2], at=10.0, exponent=1 / 7)

@@ -17,7 +17,7 @@ from samara.record.run import Run
 from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
-from samara.sim.references import asked_ahead
+from samara.sim.references import references_ahead
 from samara.sim.simulation import Simulation
 from samara.vehicles.trim import thrust_to_weight
 from samara.wind.sources import Constant
@@ -116,7 +116,7 @@ def _call_time(scenario: Scenario) -> float:
     simulation.advance()
     (group,) = simulation.groups
     fleet, fastest = simulation.fleet, math.inf
-    ahead = asked_ahead(fleet, group)
+    ahead = references_ahead(fleet, group)
     for _ in range(CALLS):
         before = time.perf_counter()
         if group.controller is None:

@@ -18,7 +18,7 @@ from samara.physics.types import Environment, State
 from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
 from samara.sim.stage import RandomInputs, Stage
-from samara.sim.stages.estimator import _fusion_stages, add_noise
+from samara.sim.stages.estimator import add_noise, fusion_stages
 from samara.sim.stages.sensors import reading_template, receive, sample
 
 FILTERS = {name: estimator for name, estimator in ESTIMATORS.items() if estimator.fuses}
@@ -113,7 +113,7 @@ class FusedSensors(NamedTuple):
             stages.append(Stage("sample", "sensor", sample, reads, writes, (known, vehicle), normals, every=every))
             arrives = Stage("receive", "sensor", receive, (queue, reading, fresh, "silent"), (reading, fresh), (known,))
             stages.append(arrives._replace(every=every, delay=delay))
-        return (*stages, *_fusion_stages(self.fusion, "estimate"))
+        return (*stages, *fusion_stages(self.fusion, "estimate"))
 
 
 def fused(

@@ -1,7 +1,7 @@
-"""The drones of a flight at one instant: what they are, how they move, what surrounds them, what became of them.
+"""The drones of a flight at one instant: vehicles, states, environment and status.
 
-Drones that can be computed together are in one group, whose slots are arrays with a column for each. `group.state` and
-`group.environment` are their rows under names: `group.state.p_W`, `group.environment.wind_W`.
+Drones that can be computed together form a group, whose slots are arrays with one column per drone. `group.state` and
+`group.environment` give their rows by field: `group.state.p_W`, `group.environment.wind_W`.
 """
 
 import math
@@ -15,7 +15,6 @@ import numpy as np
 from samara.backends.lanes import UnlikeError, require_equal
 from samara.backends.machine import STRICT, Precision
 from samara.core.algebra import Vec3
-from samara.core.random import key_of
 from samara.core.tree import flatten, shape_of, unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.surroundings import environment_of
@@ -28,7 +27,7 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.executors.llvm import compile_stages, run_entry
 from samara.sim.group import Group
 from samara.sim.links import Links
-from samara.sim.references import planned, reference_table
+from samara.sim.references import reference_table, tabulate_references
 from samara.sim.schedule import Schedule
 from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting
 from samara.sim.stage import PythonStage, StageSequence
@@ -42,19 +41,18 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-BLOCK_US = MICROSECONDS  # references, noise and records are made and handed on by the second
-CROWD, SHORTEST_BLOCKS = 500, 4  # more drones than this fill the memory of a second sooner: down to a quarter of one
-LONGEST_BLOCK = (
-    8  # seconds, of a drone alone that no Python flies: what Python does around a block takes as long as a second
-)
+BLOCK_US = MICROSECONDS  # references are tabulated and tables flushed in blocks of this length
+DRONES_PER_BLOCK_SECOND = 500  # above this number, blocks get shorter to bound their memory
+MAX_BLOCKS_PER_SECOND = 4
+MAX_BLOCK_SECONDS = 8  # for one drone without Python stages: the overhead of a block equals about 1 s of flight
 
 
 REQUIRE_EQUAL = ("physics", "sensors", "controller")
-"""Entries that Python runs for drones of equal setups only."""
+"""Entries that Python can run only for drones of equal setups."""
 
 
 class Fleet:
-    """All drones of a scenario while it is flown."""
+    """All drones of a scenario in flight."""
 
     def __init__(
         self,
@@ -67,125 +65,124 @@ class Fleet:
         precision: Precision = STRICT,
         winds: tuple[WindSource, ...] = (),
     ) -> None:
-        """`tell` gets what autopilots have to say, at once. With `seeds` every drone flies a flight of its own, by its seed.
-        Where it `lifts`, drones that differ in numbers alone are computed together; `winds` are those of each, which differ
-        from the scenario's in numbers."""
+        """Prepare the drones of a scenario; `form` puts them into groups.
+
+        Args:
+            tell: receives messages of external autopilots as they arrive.
+            seeds: one for each drone, which then is a separate flight.
+            lifts: whether drones that differ only in parameters are computed together.
+            precision: of the compiled code.
+            winds: one for each drone; they differ from the scenario's wind only in parameters.
+        """
         self.lifts, self.winds = lifts, winds
-        for own in winds:
-            if not is_traced(own) or shape_of(own) != shape_of(scenario.wind):
-                raise ValueError(f"the wind on one drone is {own}; expected {scenario.wind} with other numbers")
+        for wind in winds:
+            if not is_traced(wind) or shape_of(wind) != shape_of(scenario.wind):
+                raise ValueError(f"the wind on one drone is {wind}; expected {scenario.wind} with other parameters")
         self.scenario, self.schedule, n = scenario, schedule, len(scenario.drones)
         self.periods = schedule.periods
-        self.revision = 0  # counts up whenever the groups, or what their stages do, are others
+        self.revision = 0  # incremented whenever the groups or their stages change
         self.precision = precision
         self.seeds = tuple(seeds) or (scenario.seed,) * n
-        self.apart = bool(seeds)  # each drone in a world of its own
-        self.numbers = np.arange(n) * (not seeds)  # of each drone in its flight: what its draws are counted by
-        self.stream_tables: dict[int, StreamTable] = {}  # those that the compiled flight fills
-        self.block_us = BLOCK_US // min(SHORTEST_BLOCKS, math.ceil(n / CROWD))  # how long blocks are now, and may be
-        self.longest_us = max(self.block_us, BLOCK_US * (LONGEST_BLOCK // n))
+        self.apart = bool(seeds)  # each drone is a separate flight
+        self.numbers = np.arange(n) * (not seeds)  # index of each drone in its flight, for random numbers
+        self.stream_tables: dict[int, StreamTable] = {}  # tables that the compiled flight fills, by identity
+        blocks_per_second = min(MAX_BLOCKS_PER_SECOND, math.ceil(n / DRONES_PER_BLOCK_SECOND))
+        self.block_us = BLOCK_US // blocks_per_second
+        self.longest_us = max(self.block_us, BLOCK_US * (MAX_BLOCK_SECONDS // n))
         self.time_us = 0
-        self.passed = 0  # entries of the sequence, at the instant it is at
+        self.passed = 0  # number of entries already run at the present instant
         self.on_scenario_clock = False
         self.setting = initial_setting(scenario)
-        self.landed = np.array([not own.airborne for own in scenario.drones])
+        self.landed = np.array([not drone.airborne for drone in scenario.drones])
         self.crashed = np.zeros(n, dtype=bool)
         self.logs: list[LogLine] = []
         self.facts: list[Occurrence] = []
-        self.ended = ""  # why, where it did before its time
-        self.environment_changed = True  # by Python: it is to be recorded
+        self.ended = ""  # the reason, if the flight ended early
+        self.environment_changed = True  # by Python, and not recorded yet
         self.groups: list[Group] = []
         self.stages: StageSequence = ()
         self.log: Log | None = None
         self.flush: Callable[[], None] = lambda: None
-        self.controller_states: dict[int, Any] = {}  # by drone: of controllers in Python that go on in another group
-        self._payload_of = [Payload() for _ in scenario.drones]
-        self._setup_of: list[DroneSetup] = []
-        self._place_of: dict[int, tuple[int, int]] = {}
+        self.controller_states: dict[int, Any] = {}  # by drone: of Python controllers that survive regrouping
+        self._payloads = [Payload() for _ in scenario.drones]
+        self._setups: list[DroneSetup] = []
+        self._locations: dict[int, tuple[int, int]] = {}
         self.links = Links(scenario, self.say, tell, lambda index: self.note(index, Fact.AUTOPILOT_LOST))
 
     @property
     def time(self) -> float:
-        """[s]"""
+        """Flight time  [s]"""
         return self.time_us / MICROSECONDS
 
-    def tick(self, axis: str) -> int:
-        """How many periods of an axis have passed"""
-        return int(self.time_us // self.periods[axis])
+    def tick(self, clock: str) -> int:
+        """Number of periods of a clock since the start"""
+        return int(self.time_us // self.periods[clock])
 
     def name_of(self, index: int) -> str:
-        """What a drone is called"""
+        """Name of a drone"""
         return self.scenario.drones[index].name
 
     def say(self, level: str, message: str, *, time_us: int | None = None) -> None:
-        """A line of log, now or of an earlier time since the last instant that Python looked at"""
-        at = self.time_us if time_us is None else time_us
-        self.logs.append(LogLine(at, level, self.scenario.name, message))
+        """Add a line to the log, now or at an earlier time since Python last ran"""
+        log_time_us = self.time_us if time_us is None else time_us
+        self.logs.append(LogLine(log_time_us, level, self.scenario.name, message))
 
-    def note(self, index: int, fact: Fact, *, time_us: int | None = None, **more: Any) -> Occurrence:
-        """What happened to a drone, now or at such an earlier time: a row of its stream `event`"""
-        self.facts.append(Occurrence(self.time_us if time_us is None else time_us, index, fact, **more))
+    def note(self, index: int, fact: Fact, *, time_us: int | None = None, **details: Any) -> Occurrence:
+        """Record an event of a drone, now or at an earlier time since Python last ran, in its stream `event`"""
+        self.facts.append(Occurrence(self.time_us if time_us is None else time_us, index, fact, **details))
         return self.facts[-1]
 
     def warn(self, fact: Occurrence) -> None:
-        """What happened, as a line of log"""
-        names = [own.name for own in self.scenario.drones]
+        """Log a recorded event as a warning"""
+        names = [drone.name for drone in self.scenario.drones]
         self.say("warning", sentence_of(fact, names, self.scenario.world.solids), time_us=fact.time_us)
 
-    def index_of(self, entry: str) -> int:
-        """The place of an entry in the sequence"""
-        return [own.name for own in self.stages].index(entry)
+    def entry_index(self, entry: str) -> int:
+        """Index of an entry in the sequence"""
+        return [stage.name for stage in self.stages].index(entry)
 
-    def keys(self, group: Group, source: str) -> Array:
-        """The key of what a source draws for each drone of a group, (2, n)"""
-        return np.array([key_of(self.seeds[index], source) for index in group.drones], dtype=np.int64).T.copy()
-
-    def numbers_of(self, group: Group) -> Array:
-        """The number in its flight of each drone of a group, (n)"""
-        return self.numbers[group.indices].astype(np.int64)
-
-    def settings_of(self, group: Group) -> list[DroneSetting]:
-        """What each drone of a group is to do now"""
+    def drone_settings(self, group: Group) -> list[DroneSetting]:
+        """Return the present settings of a group's drones"""
         return [self.setting.drones[index] for index in group.drones]
 
-    def place_of(self, index: int) -> tuple[Group, int]:
-        """The group a drone is in, and its column there"""
-        at, lane = self._place_of[index]
-        return self.groups[at], lane
+    def locate(self, index: int) -> tuple[Group, int]:
+        """Return the group a drone is in, and its column there"""
+        group_index, column = self._locations[index]
+        return self.groups[group_index], column
 
-    # All drones in a row, as copies ----------------------------------------------------------------------------------
+    # All drones by index, as copies ----------------------------------------------------------------------------------
 
     @property
     def p_W(self) -> Array:
         """Positions (3, n)  [m]"""
-        return self._gathered("p_W")
+        return self._gather("p_W")
 
     @property
     def v_W(self) -> Array:
         """Velocities (3, n)  [m/s]"""
-        return self._gathered("v_W")
+        return self._gather("v_W")
 
     @property
     def q_WB(self) -> Array:
         """Attitudes (4, n), w first"""
-        return self._gathered("q_WB")
+        return self._gather("q_WB")
 
     @property
     def omega_B(self) -> Array:
         """Body rates (3, n)  [rad/s]"""
-        return self._gathered("omega_B")
+        return self._gather("omega_B")
 
-    def _gathered(self, name: str) -> Array:
+    def _gather(self, name: str) -> Array:
         blocks = [getattr(group.state, name) for group in self.groups]
         rows = np.empty((len(blocks[0]), len(self.scenario.drones)))
         for group, block in zip(self.groups, blocks, strict=True):
             rows[:, group.indices] = block
         return rows
 
-    # Another setting -------------------------------------------------------------------------------------------------
+    # Changes of setting ----------------------------------------------------------------------------------------------
 
     def apply(self, after: Setting) -> None:
-        """From this instant on the setting is another one: stages, vehicles, arming, faults, orders and tasks follow it"""
+        """Change the setting from this instant on: update stages, vehicles, arming, faults, orders and tasks"""
         before, self.setting = self.setting, after
         self.revision += 1
         self._flight = self._flight_setup()
@@ -195,109 +192,113 @@ class Fleet:
             if isinstance(stage, PythonStage):
                 stage.react(self, before)
         setups = [self._setup(index) for index in range(len(after.drones))]
-        if [setup[:-1] for setup in setups] != [setup[:-1] for setup in self._setup_of]:
+        if [setup[:-1] for setup in setups] != [setup[:-1] for setup in self._setups]:
             self._regroup()
         else:
-            self._setup_of = setups
+            self._setups = setups
             self.link()
         for group in self.groups:
             self._apply_settings(group)
         for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
-            for motor, (had, has) in enumerate(zip(old.faults.motor_power, new.faults.motor_power, strict=True)):
-                if has != had:
-                    self.note(index, motor_change(had, has), number=motor, value=has)
+            powers = zip(old.faults.motor_power, new.faults.motor_power, strict=True)
+            for motor, (old_power, new_power) in enumerate(powers):
+                if new_power != old_power:
+                    self.note(index, motor_change(old_power, new_power), number=motor, value=new_power)
             self.links.obey(index, new.orders[len(old.orders) :])
             if (old.task, old.since_us) != (new.task, new.since_us):
-                group, _ = self.place_of(index)
-                group.forget_plans()
+                group, _ = self.locate(index)
+                group.clear_references()
                 if group.reference_table.shift_W is not None:
-                    group.reference_table = reference_table(self.settings_of(group), group.reference_ticks)
+                    group.reference_table = reference_table(self.drone_settings(group), group.reference_ticks)
         self.environment_changed = True
 
     def wreck(self, index: int) -> None:
-        """A drone has crashed"""
-        group, lane = self.place_of(index)
-        self.crashed[index], group.rows("status.crashed")[0, lane] = True, 1.0
+        """Mark a drone as crashed"""
+        group, column = self.locate(index)
+        self.crashed[index], group.rows("status.crashed")[0, column] = True, 1.0
 
     # Groups ----------------------------------------------------------------------------------------------------------
 
     def form(self, states: Mapping[int, State], air: Mapping[int, Mapping[str, Array]] = MappingProxyType({})) -> None:
-        """Put the drones into groups, each in its state, and in the air it was in"""
+        """Put the drones into groups, with their states, and with the air that surrounded them before"""
         self.revision += 1
         self._flight = self._flight_setup()
-        self._setup_of = [self._setup(index) for index in range(len(self.scenario.drones))]
-        alike: dict[Hashable, list[int]] = {}
-        known: dict[Hashable, Hashable] = {}  # a thousand flights of one drone have one shape
-        for index, setup in enumerate(self._setup_of):
-            same = *map(id, setup._replace(healthy=(), motor_map=())), setup.healthy, setup.motor_map
-            if same not in known:
-                known[same] = self._shape(setup)
-            alike.setdefault(known[same], []).append(index)
-        self.groups, waiting = [], list(alike.values())
-        while waiting:
-            drones = waiting.pop(0)
+        self._setups = [self._setup(index) for index in range(len(self.scenario.drones))]
+        drones_by_shape: dict[Hashable, list[int]] = {}
+        shapes: dict[Hashable, Hashable] = {}  # computed once for drones of identical setups
+        for index, setup in enumerate(self._setups):
+            identity = *map(id, setup._replace(healthy=(), motor_map=())), setup.healthy, setup.motor_map
+            if identity not in shapes:
+                shapes[identity] = self._shape(setup)
+            drones_by_shape.setdefault(shapes[identity], []).append(index)
+        self.groups, candidates = [], list(drones_by_shape.values())
+        while candidates:
+            drones = candidates.pop(0)
             try:
                 self.groups.append(self._group(drones))
-            except UnlikeError as apart:
-                waiting[:0] = [[drones[lane] for lane in lanes] for lanes in apart.classes]
-        self._place_of = {
-            index: (at, lane) for at, group in enumerate(self.groups) for lane, index in enumerate(group.drones)
+            except UnlikeError as difference:
+                candidates[:0] = [[drones[column] for column in columns] for columns in difference.classes]
+        self._locations = {
+            index: (group_index, column)
+            for group_index, group in enumerate(self.groups)
+            for column, index in enumerate(group.drones)
         }
         self._flight = self._flight_setup()
-        self._setup_of = [setup._replace(flight=self._flight_of(k)) for k, setup in enumerate(self._setup_of)]
+        self._setups = [setup._replace(flight=self._drone_flight(index)) for index, setup in enumerate(self._setups)]
         self.link()
         for group in self.groups:
             environment = environment_of(group.vehicle, self.scenario.environment)
             group.slots["environment"][:] = np.array(flatten(environment), dtype=float)[:, None]
             group.environment.wind_W[:] = 0.0
-            begun = [states[index] for index in group.drones]
-            numbers = {key: flatten(own) for key, own in {id(own): own for own in begun}.items()}
-            group.slots["state"][:] = np.array([numbers[id(own)] for own in begun], dtype=float).T
+            initial_states = [states[index] for index in group.drones]
+            leaves = {key: flatten(state) for key, state in {id(state): state for state in initial_states}.items()}
+            group.slots["state"][:] = np.array([leaves[id(state)] for state in initial_states], dtype=float).T
             group.start()
             group.slots["status"][:] = self.landed[group.indices], self.crashed[group.indices]
             group.slots["wind_disturbance"][:] = np.array(self.setting.wind_disturbance_W)[:, None]
-            for lane, index in enumerate(group.drones):
+            for column, index in enumerate(group.drones):
                 if index in air:
-                    group.surround(lane, air[index])
+                    group.restore_air(column, air[index])
             self._apply_settings(group)
             if "ground" in group.sets:
                 self.run_entry(group, "ground")
-            period = self.periods["autopilot"]
-            group.reference_table = reference_table(self.settings_of(group), group.reference_ticks)
-            group.reference[:] = planned(self.settings_of(group), np.array([-(-self.time_us // period) * period]))[0]
+            settings, period = self.drone_settings(group), self.periods["autopilot"]
+            next_tick_us = -(-self.time_us // period) * period
+            group.reference_table = reference_table(settings, group.reference_ticks)
+            group.reference[:] = tabulate_references(settings, np.array([next_tick_us]))[0]
         self.prepare()
         assert self.log is not None
-        self.log.regrouped(self)
+        self.log.create_tables(self)
 
     def link(self) -> None:
-        """Build the stages of all groups for the setting as it is"""
+        """Build the stages of all groups for the present setting"""
         for group in self.groups:
-            setups = [self._setup_of[index] for index in group.drones]
+            setups = [self._setups[index] for index in group.drones]
             group.link(self.stages, setups if len(group.setups) > 1 else setups[:1])
 
     def link_flight(self) -> None:
-        """Build the stages of all groups for another wind, and the same vehicles"""
-        self._setup_of = [setup._replace(flight=self._flight_of(k)) for k, setup in enumerate(self._setup_of)]
+        """Build the stages of all groups for a new wind and unchanged vehicles"""
+        self._setups = [setup._replace(flight=self._drone_flight(index)) for index, setup in enumerate(self._setups)]
         self.link()
 
     def run_entry(self, group: Group, name: str) -> None:
-        """The stages of one entry by themselves, at this instant"""
+        """Run the stages of one entry at this instant"""
         run_entry(self, group, name)
 
     def prepare(self) -> None:
-        """Tell the stages in Python that the groups have slots for them"""
+        """Prepare the Python stages for the present groups"""
         for stage in self.stages:
             if isinstance(stage, PythonStage):
                 stage.prepare(self)
 
     def _group(self, drones: list[int]) -> Group:
-        setups = [self._setup_of[index] for index in drones]
+        setups = [self._setups[index] for index in drones]
         differ = any(setup != setups[0] for setup in setups)
         group = Group(
             setups if differ else setups[:1],
             tuple(drones),
             seeds=tuple(self.seeds[index] for index in drones),
-            numbers=self.numbers[drones],
+            drone_numbers=self.numbers[drones],
             names=tuple(self.name_of(index) for index in drones),
             reference_ticks=self.longest_us // self.periods["autopilot"]
             + 2
@@ -309,11 +310,11 @@ class Fleet:
         if self.scenario.backend == "python":
             require_equal([setup[:-1] for setup in group.setups])
         else:
-            compile_stages(group)  # or drones that differ in more than numbers are told apart here
+            compile_stages(group)  # raises UnlikeError if the drones differ in more than parameters
         return group
 
     def _shape(self, setup: DroneSetup) -> Hashable:
-        """What drones must share to be computed together: all, or where numbers may differ all but those"""
+        """Return what drones must have in common to form a group: the setup, or only its structure if parameters may differ"""
         vehicle, world = setup.vehicle, self.scenario.world
         moves_alone = not (world.solids or world.terrain or vehicle.has("downwash"))
         if not (self.lifts and moves_alone):
@@ -321,60 +322,57 @@ class Fleet:
         shape = shape_of((vehicle, setup.controller, setup.model))
         return shape, setup.healthy, setup.estimator, setup.sensors, setup.motor_map
 
-    def wind_on(self, index: int) -> WindSource:
-        """What blows on a drone: the setting's, with its own in place of the scenario's"""
+    def drone_wind(self, index: int) -> WindSource:
+        """Return the wind on a drone: the setting's, with the drone's source in place of the scenario's"""
         source = self.setting.wind
         if not self.winds:
             return source
         if isinstance(source, Sum):
-            return Sum(tuple(self.winds[index] if own is self.scenario.wind else own for own in source.sources))
+            return Sum(tuple(self.winds[index] if part is self.scenario.wind else part for part in source.sources))
         return self.winds[index] if source is self.scenario.wind else source
 
     def _flight_setup(self) -> FlightSetup:
         is_single_tile = len(self.groups) == 1 and is_one_tile(len(self.groups[0].drones))
         return flight_setup(self.scenario, self.setting, self.periods, can_interrupt=is_single_tile)
 
-    def _flight_of(self, index: int) -> FlightSetup:
-        return replace(self._flight, wind=self.wind_on(index)) if self.winds else self._flight
+    def _drone_flight(self, index: int) -> FlightSetup:
+        return replace(self._flight, wind=self.drone_wind(index)) if self.winds else self._flight
 
     def _setup(self, index: int) -> DroneSetup:
         link = self.links.by_drone.get(index)
-        return drone_setup(self.scenario, self.setting, index, self._flight_of(index), link)
+        return drone_setup(self.scenario, self.setting, index, self._drone_flight(index), link)
 
     def _regroup(self) -> None:
-        """A drone became another vehicle: everything is put together again, the motion goes on."""
+        """Form new groups after a change of vehicle; states and controllers continue."""
         self.flush()
         states, values, paces, air, has_run = {}, {}, {}, {}, set()
         for group in self.groups:
             has_run |= group.has_run
             self.controller_states |= group.controller_states()
-            for lane, index in enumerate(group.drones):
-                own = unflatten(at_rest(group.vehicle), iter(group.slots["state"][:, lane].tolist()))
-                payloads = self._payload_of[index], self.setting.drones[index].payload
-                bare = self.scenario.drones[index].vehicle
-                shift = centre_shift(bare, payloads[1]) - centre_shift(bare, payloads[0])
-                states[index] = with_centre_moved(own, shift)
-                values[index], paces[index], air[index] = (
-                    group.values_of(lane),
-                    group.plant.pace[lane],
-                    group.air_of(lane),
-                )
+            for column, index in enumerate(group.drones):
+                state = unflatten(at_rest(group.vehicle), iter(group.slots["state"][:, column].tolist()))
+                payloads = self._payloads[index], self.setting.drones[index].payload
+                empty_vehicle = self.scenario.drones[index].vehicle
+                shift = centre_shift(empty_vehicle, payloads[1]) - centre_shift(empty_vehicle, payloads[0])
+                states[index] = with_centre_moved(state, shift)
+                values[index], air[index] = group.drone_slots(column), group.drone_air(column)
+                paces[index] = group.plant.pace[column]
         self.form(states, air)
         for group in self.groups:
             group.has_run |= has_run
-            for lane, index in enumerate(group.drones):
-                group.plant.pace[lane] = paces[index]
-                group.take_over(lane, values[index])
+            for column, index in enumerate(group.drones):
+                group.plant.pace[column] = paces[index]
+                group.restore_slots(column, values[index])
         self.prepare()
 
     def _apply_settings(self, group: Group) -> None:
         """Write arming and faults into the group's slots."""
-        group.apply(self.settings_of(group))
+        group.apply(self.drone_settings(group))
         for index in group.drones:
-            self._payload_of[index] = self.setting.drones[index].payload
+            self._payloads[index] = self.setting.drones[index].payload
 
     @property
     def wind_W(self) -> Vec3:
-        """The wind; where it depends on the position, that on the first drone"""
-        group, lane = self.place_of(0)
-        return Vec3(*group.environment.wind_W[:, lane].tolist())
+        """Wind on the first drone  [m/s]"""
+        group, column = self.locate(0)
+        return Vec3(*group.environment.wind_W[:, column].tolist())

@@ -1,4 +1,4 @@
-"""Drones that are computed together: their plant, and their slots as arrays with a column for each."""
+"""A group of drones computed together: their plant, and their slots as arrays with one column per drone."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -30,12 +30,12 @@ RESTARTED = frozenset(
         *("controller_state", "estimator_state", "estimate", "new_estimate", "frozen"),
     }
 )
-"""Slots whose values do not move on with a drone that is put into another group: they are set otherwise, or begin anew."""
+"""Slots that are not copied when a drone moves to another group: they are set separately, or restart."""
 
 
 class SensorRows(NamedTuple):
-    """A sensor of a group's drones: its last readings (fields, n), 1 where nobody has used them yet (n), else 0, and when it
-    samples: every `period_us`, and arrives `delay_us` later."""
+    """A sensor of a group's drones: the last readings (fields, n), and for each drone 1 or 0 in `fresh` (n), a reading that is
+    unused, and in `silent` (n), a failed sensor. It samples every `period_us` and readings arrive `delay_us` later."""
 
     sensor: Sensor
     reading: Array
@@ -48,7 +48,7 @@ class SensorRows(NamedTuple):
 class Group:
     """n drones of one structure: `slots` has an array (leaves, n) for each slot, by name.
 
-    `state` and `environment` are the rows of those slots under their names: `group.state.p_W` (3, n).
+    `state` and `environment` give the rows of those slots by field: `group.state.p_W` (3, n).
     """
 
     def __init__(
@@ -56,14 +56,22 @@ class Group:
         setups: Sequence[DroneSetup],
         drones: tuple[int, ...],
         seeds: Sequence[int],
-        numbers: Array,
+        drone_numbers: Array,
         names: tuple[str, ...],
         reference_ticks: int,
     ) -> None:
-        """`setups` are those of the drones where their numbers differ, else the one of all. `numbers` are those of the drones
-        in their flights, by which random numbers are drawn; `reference_ticks` how many references are tabulated at a time."""
+        """Allocate the slots of the group's drones.
+
+        Args:
+            setups: one for each drone if their parameters differ, else a single one.
+            drones: indices of the drones in the scenario.
+            seeds: the seed of each drone's flight.
+            drone_numbers: index of each drone in its flight, which random numbers are drawn by.
+            names: of the drones.
+            reference_ticks: number of references tabulated at a time.
+        """
         self.setups, self.drones, self.names, n = tuple(setups), drones, names, len(drones)
-        self.setup, self.seeds, self.numbers = self.setups[0], tuple(seeds), numbers
+        self.setup, self.seeds, self.numbers = self.setups[0], tuple(seeds), drone_numbers
         self.vehicles = tuple(setup.vehicle for setup in self.setups)
         self.vehicle = self.setup.vehicle
         require_equal([(setup.healthy, setup.estimator, setup.motor_map) for setup in self.setups])
@@ -93,18 +101,16 @@ class Group:
         self.state, self.environment = (
             named_rows(self.slots[name], self.templates[name]) for name in ("state", "environment")
         )
-        self.tables: dict[str, Rows] = {}  # what is recorded and not yet handed on
-        self.first_ticks: dict[
-            str, Array
-        ] = {}  # by table: the tick of the first row that the compiled flight puts into it
+        self.tables: dict[str, Rows] = {}  # recorded rows waiting to be flushed
+        self.first_ticks: dict[str, Array] = {}  # by table: the tick of its row 0
         self.reference_ticks = reference_ticks
-        self.reference_tables = {"reference": ReferenceTable(reference_ticks, n)}  # by the slot they fill
-        self.external_references: dict[int, tuple[list[int], Array]] = {}  # by time [µs]: those of some lanes
-        self.plans: dict[str, tuple[int, Array]] = {}  # references ahead: the first tick, and those from then on
-        self.controller: Any = None  # where Python runs it
+        self.reference_tables = {"reference": ReferenceTable(reference_ticks, n)}  # by slot
+        self.external_references: dict[int, tuple[list[int], Array]] = {}  # by time [µs]: columns and their references
+        self.plans: dict[str, tuple[int, Array]] = {}  # references ahead: the first tick, and the rows from that tick
+        self.controller: Any = None  # if Python runs it
         self.invalid_reported = 0.0
-        self.has_run: set[str] = set()  # stages with a dt of their own at their first update
-        self._to_run: list[tuple[int, str]] = []  # those that have not yet run, with the places of their entries
+        self.has_run: set[str] = set()  # stages with an `initial_dt` that are past their first update
+        self._not_run: list[tuple[int, str]] = []  # the others, with the indices of their entries
 
     def __len__(self) -> int:
         return len(self.drones)
@@ -112,93 +118,95 @@ class Group:
     # Stages and slots -------------------------------------------------------------------------------------------------
 
     def link(self, entries: Sequence[Entry], setups: Sequence[DroneSetup]) -> None:
-        """Build the stages of a sequence, and slots for what they read and write; those of the same shape keep their values"""
+        """Build the stages of a sequence and allocate their slots; slots of unchanged shape keep their values"""
         self.setups, self.setup = tuple(setups), setups[0]
         self.sets = {entry.name: tuple(build(entry, setup) for setup in self.setups) for entry in entries}
-        self._to_run = [
-            (place, stage.name)
-            for place, (sets, *_) in enumerate(self.sets.values())
+        self._not_run = [
+            (entry_index, stage.name)
+            for entry_index, (sets, *_) in enumerate(self.sets.values())
             for stage in sets.stages
             if stage.initial_dt is not None and stage.name not in self.has_run
         ]
         for sets in self.sets.values():
-            kinds = [tuple((stage.name, stage.update, stage.reads) for stage in own.stages) for own in sets]
-            if any(kind != kinds[0] for kind in kinds):
-                raise UnlikeError(kinds)
+            signatures = [
+                tuple((stage.name, stage.update, stage.reads) for stage in stage_set.stages) for stage_set in sets
+            ]
+            if any(signature != signatures[0] for signature in signatures):
+                raise UnlikeError(signatures)
             for slot, value in sets[0].slots.items():
-                self._allocate(slot, value, [own.slots[slot] for own in sets])
+                self._allocate(slot, value, [stage_set.slots[slot] for stage_set in sets])
 
-    def _allocate(self, slot: str, value: Any, of_lanes: Sequence[Any]) -> None:
+    def _allocate(self, slot: str, value: Any, initial_values: Sequence[Any]) -> None:
         template = value(self.templates["state"], lambda source, count: (0.0,) * count) if callable(value) else value
         self.templates[slot] = template
         size, n = len(flatten(template)), len(self)
         if slot in self.slots and self.slots[slot].shape == (size, n):
             return
         self.slots[slot] = np.empty((size, n))
-        self._fill(slot, of_lanes)
+        self._fill(slot, initial_values)
 
     def start(self) -> None:
-        """Give every slot its value at the start, each drone by its state and its own normals"""
+        """Set every slot to its initial value, computed from each drone's state and normals"""
         for sets in self.sets.values():
             for slot in sets[0].slots:
                 if slot != "contact":
-                    self._fill(slot, [own.slots[slot] for own in sets])
+                    self._fill(slot, [stage_set.slots[slot] for stage_set in sets])
 
-    def _fill(self, slot: str, of_lanes: Sequence[Any]) -> None:
+    def _fill(self, slot: str, initial_values: Sequence[Any]) -> None:
         array = self.slots[slot]
         if not len(array):
             return
-        if not callable(of_lanes[0]):
-            columns = np.array([flatten(value) for value in of_lanes], dtype=float).T
-            array[:] = columns if len(of_lanes) == 1 else columns[:, np.arange(len(self)) % len(of_lanes)]
+        if not callable(initial_values[0]):
+            values = np.array([flatten(value) for value in initial_values], dtype=float).T
+            array[:] = values if len(initial_values) == 1 else values[:, np.arange(len(self)) % len(initial_values)]
             return
-        for lane in range(len(self)):
-            initial = of_lanes[lane % len(of_lanes)]
-            state = unflatten(self.templates["state"], iter(self.slots["state"][:, lane].tolist()))
-            array[:, lane] = flatten(initial(state, self._first_normals(lane)))
+        for column in range(len(self)):
+            initial = initial_values[column % len(initial_values)]
+            state = unflatten(self.templates["state"], iter(self.slots["state"][:, column].tolist()))
+            array[:, column] = flatten(initial(state, self._first_normals(column)))
 
-    def _first_normals(self, lane: int) -> Any:
-        seed, number = self.seeds[lane], int(self.numbers[lane])
+    def _first_normals(self, column: int) -> Any:
+        seed, number = self.seeds[column], int(self.numbers[column])
         return lambda source, count: normals(seed, source, number, 0, count).tolist()
 
-    def note_passed(self, entries: int) -> None:
-        """So many entries of the sequence have been run at the instant the fleet is at"""
-        if self._to_run:
-            self.has_run |= {name for at, name in self._to_run if at < entries}
-            self._to_run = [own for own in self._to_run if own[1] not in self.has_run]
+    def mark_entries_run(self, entries: int) -> None:
+        """Record that the first `entries` entries of the sequence have run at the present instant"""
+        if self._not_run:
+            self.has_run |= {name for entry_index, name in self._not_run if entry_index < entries}
+            self._not_run = [pending for pending in self._not_run if pending[1] not in self.has_run]
 
     def part(self, path: str) -> Part:
-        """The part of a slot that a path names"""
+        """Return the part of a slot that a path names"""
         return part_of(self.templates, path)
 
     def rows(self, path: str) -> Array:
-        """The rows of a slot, or of a part of one, (leaves, n), to be read and written in place"""
+        """Return the rows (leaves, n) of a slot or of a part of one: a view to read and write"""
         slot, first, template = self.part(path)
         return self.slots[slot][first : first + len(flatten(template))]
 
     @property
     def estimate(self) -> Array:
-        """What the controllers know: the state itself where that is the truth"""
+        """The estimate the controllers use: the state itself for the estimator `truth`"""
         return self.slots[estimate_slot(self.setup)]
 
     @property
     def sensors(self) -> list[SensorRows]:
-        """Its drones' sensors"""
-        clock, found = self.setup.flight.periods["sensor"], []
+        """The sensors of the group's drones"""
+        clock, sensors = self.setup.flight.periods["sensor"], []
         for sensor in self.setup.sensors:
             every, delay = sampling(sensor, clock)
             reading, fresh, silent = (self.slots[f"{sensor.name}/{part}"] for part in ("reading", "fresh", "silent"))
-            found.append(SensorRows(sensor, reading, fresh[0], silent[0], every * clock, delay * clock))
-        return found
+            sensors.append(SensorRows(sensor, reading, fresh[0], silent[0], every * clock, delay * clock))
+        return sensors
 
     @property
     def reference(self) -> Array:
-        """What is asked of the drones at this tick of the controller: (fields, n)"""
+        """The references at this tick of the controller: (fields, n)"""
         return self.slots["reference"]
 
     @property
     def reference_table(self) -> ReferenceTable:
-        """Those of the controllers"""
+        """The table of the controllers' references"""
         return self.reference_tables["reference"]
 
     @reference_table.setter
@@ -207,86 +215,86 @@ class Group:
 
     @property
     def look_ahead(self) -> Array:
-        """The instants from now whose references the controllers want  [s]"""
+        """Offsets of the references over the controllers' horizon, from now  [s]"""
         return self.controller.look_ahead if self.controller is not None else np.empty(0)
 
-    def vehicle_of(self, lane: int) -> Vehicle:
-        """With its own numbers"""
-        return self.vehicles[lane % len(self.vehicles)]
+    def drone_vehicle(self, column: int) -> Vehicle:
+        """Return the vehicle of one drone, with its parameters"""
+        return self.vehicles[column % len(self.vehicles)]
 
-    def forget_plans(self) -> None:
-        """Tasks have changed: references from some tick on are others"""
+    def clear_references(self) -> None:
+        """Discard the tabulated references, after a change of tasks"""
         for table in self.reference_tables.values():
             table.count = 0
         table = self.reference_table
-        if table.rows.shape[2] < len(self.drones) and table.shift_W is None:  # each its own from now on
+        if table.rows.shape[2] < len(self.drones) and table.shift_W is None:  # from now on they differ
             self.reference_table = ReferenceTable(self.reference_ticks, len(self.drones))
         self.plans.clear()
 
-    # When drones are put together anew --------------------------------------------------------------------------------
+    # Regrouping -------------------------------------------------------------------------------------------------------
 
-    def values_of(self, lane: int) -> dict[str, Array]:
-        """The slots of one drone"""
-        return {name: rows[:, lane].copy() for name, rows in self.slots.items()}
+    def drone_slots(self, column: int) -> dict[str, Array]:
+        """Return copies of one drone's slots"""
+        return {name: rows[:, column].copy() for name, rows in self.slots.items()}
 
-    def take_over(self, lane: int, values: Mapping[str, Array]) -> None:
-        """Go on with the slots of a drone that was in another group"""
-        for name, column in values.items():
-            if name not in RESTARTED and name in self.slots and len(self.slots[name]) == len(column):
-                self.slots[name][:, lane] = column
-        self.slots["command"][:, lane] = values["command"]
-        self.slots["contact"][2, lane] = values["contact"][2]
+    def restore_slots(self, column: int, values: Mapping[str, Array]) -> None:
+        """Restore the slots of a drone that moved here from another group"""
+        for name, leaves in values.items():
+            if name not in RESTARTED and name in self.slots and len(self.slots[name]) == len(leaves):
+                self.slots[name][:, column] = leaves
+        self.slots["command"][:, column] = values["command"]
+        self.slots["contact"][2, column] = values["contact"][2]
         if "filter" in self.slots and "filter" in values:
-            self.slots["estimate"][:BODY, lane] = values["estimate"][:BODY]
-            self.slots["estimate"][BODY:, lane] = self.slots["state"][BODY:, lane]
+            self.slots["estimate"][:BODY, column] = values["estimate"][:BODY]
+            self.slots["estimate"][BODY:, column] = self.slots["state"][BODY:, column]
 
-    def surround(self, lane: int, air: Mapping[str, Array]) -> None:
-        """Go on with what blew and pressed on this drone in another group"""
-        for path, column in air.items():
-            self.rows(path)[:, lane] = column
+    def restore_air(self, column: int, air: Mapping[str, Array]) -> None:
+        """Restore the wind, air density and external forces of a drone that moved here from another group"""
+        for path, leaves in air.items():
+            self.rows(path)[:, column] = leaves
 
-    def air_of(self, lane: int) -> dict[str, Array]:
-        """What blows and presses on one drone"""
+    def drone_air(self, column: int) -> dict[str, Array]:
+        """Return copies of the wind, air density and external forces on one drone"""
         parts = ("environment.air_density", "environment.wind_W", "environment.hub_wind_W", "environment.pushes")
-        return {path: self.rows(path)[:, lane].copy() for path in parts}
+        return {path: self.rows(path)[:, column].copy() for path in parts}
 
     def apply(self, settings: Sequence[DroneSetting]) -> None:
-        """Write arming and faults of its drones into their slots"""
-        for lane, setting in enumerate(settings):
+        """Write arming and faults of the drones into their slots"""
+        for column, setting in enumerate(settings):
             for path, values in setting_values(self.setup, setting).items():
                 if values:
-                    self.rows(path)[:, lane] = values
+                    self.rows(path)[:, column] = values
 
     def controller_states(self) -> dict[int, Any]:
-        """By drone: the states of controllers in Python that do not begin anew with another vehicle or one rotor less"""
+        """By drone: states of Python controllers that survive a change of vehicle or the loss of a rotor"""
         states = getattr(self.controller, "continuing_states", {})
-        return {self.drones[lane]: state for lane, state in states.items()}
+        return {self.drones[column]: state for column, state in states.items()}
 
     def close(self) -> None:
-        """End what its controllers have started"""
+        """Close the controllers, and the processes they started"""
         if self.controller is not None:
             self.controller.close()
 
 
 class NamedRows:
-    """Rows of an array under the names they have in a tuple: to be read and written in place."""
+    """Rows of an array by the field names of a tuple: views to read and write."""
 
     def __init__(self, **parts: Any) -> None:
         self.__dict__.update(parts)
 
 
 def named_rows(rows: Array, template: Any) -> Any:
-    """What each field of the template is, of an array with a row for each of its leaves
+    """Name the rows of an array, one for each leaf of a template, by the template's fields
 
-    A vector, a quaternion and a tuple of them are blocks of rows; a tuple with other names inside is named rows again.
+    Vectors, quaternions and plain tuples of them become blocks of rows; nested named tuples become nested `NamedRows`.
     """
     if _is_block(template):
         return rows
-    parts, at = [], 0
+    parts, first = [], 0
     for branch in template:
         size = len(flatten(branch))
-        parts.append(named_rows(rows[at : at + size], branch))
-        at += size
+        parts.append(named_rows(rows[first : first + size], branch))
+        first += size
     names = getattr(template, "_fields", None)
     return NamedRows(**dict(zip(names, parts, strict=True))) if names else tuple(parts)
 

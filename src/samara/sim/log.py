@@ -1,4 +1,4 @@
-"""What is recorded of a flight: tables that executors fill, handed on by the block, and what they say happened."""
+"""The log of a flight: tables that the executors fill and blocks for the recorder, and the events found in them."""
 
 from functools import lru_cache
 from typing import Any
@@ -18,19 +18,19 @@ from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.python_controllers import require_valid
 from samara.sim.ray_sensors import is_ray_sensor
-from samara.sim.references import planned
+from samara.sim.references import tabulate_references
 from samara.sim.schedule import Span
 from samara.sim.stage import PythonStage
 from samara.sim.streams import Stream
 
 Array = np.ndarray[Any, Any]
 
-HELD = "held"  # commands and environments at every logged state: not recorded, but what the outputs are computed from
-AROUND = "around"  # the environment after every tick of the wind: what changed is recorded
-TOUCHES = "touches"  # contact at every tick of the scenario: what changed is recorded
-INVALID = "invalid"  # how many commands were not numbers: not recorded, but checked
-CHANGES = ("status", "environment")  # have a row where something changed, not at every tick
-INTERNAL = (HELD, INVALID, AROUND, TOUCHES)
+INPUTS = "inputs"  # commands and environments of the logged states: not recorded, the outputs are computed from them
+ENVIRONMENTS = "environments"  # the environment after every tick of the wind; changes are recorded
+CONTACTS = "contacts"  # contact at every tick of the scenario; changes are recorded
+INVALID = "invalid"  # count of commands that are not finite: checked, not recorded
+CHANGES = ("status", "environment")  # have rows only for changes
+INTERNAL = (INPUTS, INVALID, ENVIRONMENTS, CONTACTS)
 
 
 class StatusReport:
@@ -41,12 +41,12 @@ class StatusReport:
         self._checked_us = -1
 
     def collect(self, fleet: Fleet) -> None:
-        """What happened at the ticks since, in their order"""
+        """Report the events of all ticks since the last call, in order"""
         for group in fleet.groups:
             fleet.landed[group.indices], fleet.crashed[group.indices] = group.slots["status"] > 0.5
-        if TOUCHES not in fleet.groups[0].tables:
+        if CONTACTS not in fleet.groups[0].tables:
             return
-        tables = [group.tables[TOUCHES] for group in fleet.groups]
+        tables = [group.tables[CONTACTS] for group in fleet.groups]
         times = tables[0].times[: tables[0].count]
         first = int(np.searchsorted(times, self._checked_us, side="right"))
         if first == len(times):
@@ -66,13 +66,13 @@ class StatusReport:
         self._checked_us = int(times[-1])
 
     def report(self, fleet: Fleet, time_us: int, now: Array) -> None:
-        """Record landed and crashed, 1 or 0, of all drones at a time, where they changed"""
+        """Record changes of landed and crashed (1 or 0) of all drones at a time"""
         if np.array_equal(now, self._reported):
             return
         before, self._reported = self._reported, now.copy()
         for index in np.flatnonzero((before != now).any(axis=0) & np.isfinite(before[0])).tolist():
             fact = status_change(before[:, index].tolist(), now[:, index].tolist())
-            if fact and fact is not Fact.CRASHED:  # noted when it was, with what it touched
+            if fact and fact is not Fact.CRASHED:  # already recorded, with the obstacle
                 fleet.note(index, fact, time_us=time_us)
         for group in fleet.groups:
             if "status" in group.tables:
@@ -80,7 +80,7 @@ class StatusReport:
 
 
 class EnvironmentStage(PythonStage):
-    """Records every drone's environment and load whenever one of them has changed: a replay flies under them."""
+    """Records every drone's environment and load when one of them has changed; replays need them."""
 
     reason = "an environment that Python changed"
 
@@ -90,22 +90,22 @@ class EnvironmentStage(PythonStage):
         self._checked_us = -1
 
     def prepare(self, fleet: Fleet) -> None:
-        """What was recorded of groups that are gone says nothing of the new ones"""
+        """Forget the rows recorded for former groups"""
         if self._groups is not fleet.groups:
             self._recorded.clear()
             self._groups = fleet.groups
 
     def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
-        """At once where something has changed already; else whenever Python changes it"""
-        found = np.zeros(len(span.times_us), dtype=bool)
-        found[0] = fleet.environment_changed
-        return found
+        """Mark the first instant if the environment has changed; the simulation inserts later changes"""
+        due = np.zeros(len(span.times_us), dtype=bool)
+        due[0] = fleet.environment_changed
+        return due
 
     def collect(self, fleet: Fleet) -> None:
-        """Rows for the ticks of the wind that changed something, for all drones"""
-        if not self._recorded or AROUND not in fleet.groups[0].tables:
+        """Record the environments of all drones at the ticks of the wind that changed any"""
+        if not self._recorded or ENVIRONMENTS not in fleet.groups[0].tables:
             return
-        tables = [group.tables[AROUND] for group in fleet.groups]
+        tables = [group.tables[ENVIRONMENTS] for group in fleet.groups]
         times = tables[0].times[: tables[0].count]
         new = slice(int(np.searchsorted(times, self._checked_us, side="right")), len(times))
         if new.start == new.stop:
@@ -128,34 +128,37 @@ class EnvironmentStage(PythonStage):
         self._checked_us, fleet.environment_changed = fleet.time_us, False
 
     def _record(self, fleet: Fleet, group: Group, times_us: Array, environments: Array) -> None:
-        """Record environments (rows, fields, drones) at increasing times; one at the time of the last row replaces it"""
+        """Record environments (rows, fields, drones) at increasing times; a row at the time of the last one replaces it"""
         table = group.tables.get("environment")
         if table is None:
             return
         if table.count and table.times[table.count - 1] == times_us[0]:
             table.count -= 1
-        settings = fleet.settings_of(group)
-        has = len(load_fields(group.vehicle))
-        rows = [[own.payload.mass, *own.payload.r_B, own.faults.cells_left, own.cable_holds][:has] for own in settings]
-        table.extend(times_us, environments, np.array(rows).T[None])
+        settings = fleet.drone_settings(group)
+        load_size = len(load_fields(group.vehicle))
+        loads = [
+            [setting.payload.mass, *setting.payload.r_B, setting.faults.cells_left, setting.cable_holds][:load_size]
+            for setting in settings
+        ]
+        table.extend(times_us, environments, np.array(loads).T[None])
         self._recorded[group.drones[0]] = environments[-1].copy()
 
 
 class Log:
-    """States, references and estimates at the rate of the log; every block all tables go to the sink."""
+    """States, references and estimates at the rate of the log; tables are flushed to the sink once per block."""
 
     def __init__(self, sink: Sink | None) -> None:
         self._sink, self._flushed_us, self._end_logged = sink, 0, False
-        self._waiting: list[tuple[list[Block], list[LogLine]]] = []  # for the sink to have taken them
+        self._waiting: list[tuple[list[Block], list[LogLine]]] = []  # blocks and lines the sink has not accepted
 
     def next_flush_us(self, fleet: Fleet) -> int:
-        """The tick of the log at which tables are handed on"""
+        """Time of the next flush, a tick of the log  [µs]"""
         period = fleet.periods["log"]
         return -(-(self._flushed_us + fleet.block_us) // period) * period
 
     def streams(self, fleet: Fleet, group: Group) -> list[Stream]:
-        """What a compiled flight puts into tables"""
-        streams = [Stream("state", ("state",), "log", "log"), Stream(HELD, ("command", "environment"), "log", "log")]
+        """List the streams that a compiled flight writes into tables"""
+        streams = [Stream("state", ("state",), "log", "log"), Stream(INPUTS, ("command", "environment"), "log", "log")]
         if group.estimate is not group.slots["state"]:
             streams.append(
                 Stream("estimate", ("estimate.p_W", "estimate.v_W", "estimate.q_WB", "estimate.omega_B"), "log", "log")
@@ -168,8 +171,8 @@ class Log:
             entry, rate = ("controller", "autopilot") if fleet.scenario.strict else ("log", "log")
             streams.append(Stream(INVALID, ("invalid_commands",), entry, rate))
             streams.append(Stream("command", ("command",), "controller", "autopilot"))
-        streams.append(Stream(TOUCHES, ("touch",), "contact", "scenario"))
-        streams.append(Stream(AROUND, ("environment",), "environment", "wind"))
+        streams.append(Stream(CONTACTS, ("touch",), "contact", "scenario"))
+        streams.append(Stream(ENVIRONMENTS, ("environment",), "environment", "wind"))
         for sensor in group.setup.sensors:
             if sensor.traced:
                 every, delay = sampling(sensor, fleet.periods["sensor"])
@@ -177,17 +180,17 @@ class Log:
         return streams
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:
-        """Before a compiled flight goes on to a time"""
+        """Prepare for a compiled flight to a time"""
 
-    def regrouped(self, fleet: Fleet) -> None:
-        """Empty tables for the groups that are new"""
+    def create_tables(self, fleet: Fleet) -> None:
+        """Create empty tables for new groups"""
         for group in fleet.groups:
             group.tables = _empty_tables(fleet, group)
 
     def collect(self, fleet: Fleet, *, passed: bool) -> None:
-        """What was asked at the ticks since; and whether all that was put into tables is finite"""
-        lost = [own for group in fleet.groups if (own := _first_not_finite(group))]
-        first = min(lost, key=lambda own: own[0], default=None)
+        """Add the references of the rows since the last call, and require finite states and commands"""
+        failures = [failure for group in fleet.groups if (failure := _first_not_finite(group))]
+        first = min(failures, key=lambda failure: failure[0], default=None)
         self._check_commands(fleet, first[0] if first else fleet.time_us + 1)
         if first:
             self._end(fleet, *first)
@@ -196,31 +199,31 @@ class Log:
             self.flush(fleet)
 
     def _check_commands(self, fleet: Fleet, until_us: int) -> None:
-        """Those given before a time, in their order; where one ends the flight, what was flown after it is dropped"""
-        found = []
-        for place, group in enumerate(fleet.groups):
+        """Check the commands before a time, in order; rows after one that ends the flight are dropped"""
+        new_counts = []
+        for group_index, group in enumerate(fleet.groups):
             counts = group.tables[INVALID]
             new = (counts.rows[: counts.count, 0] != group.invalid_reported).any(axis=1)
-            found += [(int(counts.times[k]), place, k) for k in np.flatnonzero(new).tolist()]
-        for time_us, place, k in sorted(own for own in found if own[0] < until_us):
-            group = fleet.groups[place]
+            new_counts += [(int(counts.times[k]), group_index, k) for k in np.flatnonzero(new).tolist()]
+        for time_us, group_index, k in sorted(item for item in new_counts if item[0] < until_us):
+            group = fleet.groups[group_index]
             try:
                 require_valid(fleet, group, time_us, group.tables[INVALID].rows[k, 0])
             except FloatingPointError:
-                _drop_after(fleet, time_us, len(fleet.stages))
+                _truncate(fleet, time_us, len(fleet.stages))
                 _fill_references(fleet)
                 raise
 
     def _end(self, fleet: Fleet, time_us: int, group: Group, rows: Array) -> None:
-        """A state that is not finite: the flight ends there, and what was flown after it is not recorded."""
-        _drop_after(fleet, time_us, fleet.index_of("log"))
+        """End the flight at a state that is not finite; later rows are dropped."""
+        _truncate(fleet, time_us, fleet.entry_index("log"))
         _fill_references(fleet)
-        row, lane = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
         sentence = (
-            f"{fleet.name_of(group.drones[lane])}: {group.plant.fields[row]} is {rows[row, lane]} "
+            f"{fleet.name_of(group.drones[column])}: {group.plant.fields[row]} is {rows[row, column]} "
             f"at {time_us / MICROSECONDS:.6f} s; expected a finite number"
         )
-        fleet.note(group.drones[lane], Fact.STATE_NOT_FINITE)
+        fleet.note(group.drones[column], Fact.STATE_NOT_FINITE)
         fleet.say("error", sentence)
         self.flush(fleet)
         raise FloatingPointError(sentence)
@@ -233,7 +236,7 @@ class Log:
         for group in fleet.groups:
             slots, tables = group.slots, group.tables
             tables["state"].add(fleet.time_us, slots["state"])
-            tables[HELD].add(fleet.time_us, slots["command"], slots["environment"])
+            tables[INPUTS].add(fleet.time_us, slots["command"], slots["environment"])
             if group.estimate is not slots["state"]:
                 tables["estimate"].add(fleet.time_us, group.estimate[:BODY])
             if "covariance" in tables:
@@ -244,9 +247,9 @@ class Log:
         self.flush(fleet)
 
     def flush(self, fleet: Fleet) -> None:
-        """Hand on what was recorded since the last time"""
-        for own in fleet.stream_tables.values():
-            own.first[0] += own.table.count
+        """Pass the rows recorded since the last flush to the sink"""
+        for stream_table in fleet.stream_tables.values():
+            stream_table.first[0] += stream_table.table.count
         if self._sink is not None:
             blocks = [block for group in fleet.groups for block in _blocks(group)]
             self._waiting.append(([*blocks, *event_blocks(fleet.facts, fleet.scenario.drones)], fleet.logs))
@@ -254,48 +257,48 @@ class Log:
         for group in fleet.groups:
             for table in group.tables.values():
                 table.count = 0
-        for own in fleet.stream_tables.values():
-            own.refresh_address()
+        for stream_table in fleet.stream_tables.values():
+            stream_table.refresh_address()
         self._flushed_us = fleet.time_us
         while self._sink is not None and self._waiting:
             self._sink(*self._waiting[0])
-            del self._waiting[0]  # not before: Ctrl-C may have come in between
+            del self._waiting[0]  # only now: Ctrl-C may have interrupted the sink
 
 
 def _first_not_finite(group: Group) -> tuple[int, Group, Array] | None:
-    """The first state since the last look that is not finite: when it was, and its numbers"""
+    """Return time, group and values of the first new state that is not finite"""
     state = group.tables["state"]
     new = slice(group.tables["reference"].count, state.count)
     bad = np.flatnonzero(~np.isfinite(state.rows[new].sum(axis=(1, 2))))
     if not len(bad):
         return None
-    at = new.start + int(bad[0])
-    return int(state.times[at]), group, state.rows[at].copy()
+    row = new.start + int(bad[0])
+    return int(state.times[row]), group, state.rows[row].copy()
 
 
 def _fill_references(fleet: Fleet) -> None:
-    """The references wherever the state is known by now"""
+    """Add the references at the times of new states"""
     for group in fleet.groups:
         state, reference = group.tables["state"], group.tables["reference"]
         new = slice(reference.count, state.count)
         if new.start < new.stop:
             reference.times[new] = state.times[new]
-            planned(fleet.settings_of(group), state.times[new], over=reference.rows[new])
+            tabulate_references(fleet.drone_settings(group), state.times[new], out=reference.rows[new])
             for k in range(new.start, new.stop) if group.external_references else ():
-                lanes, rows = group.external_references.pop(int(state.times[k]), ([], 0.0))
-                reference.rows[k, :, lanes] = np.transpose(rows)
+                columns, rows = group.external_references.pop(int(state.times[k]), ([], 0.0))
+                reference.rows[k, :, columns] = np.transpose(rows)
             reference.count = state.count
 
 
-def _drop_after(fleet: Fleet, time_us: int, passed: int) -> None:
-    """The fleet is at an earlier time again, as far as it is recorded, when so many entries had been passed"""
-    for own in fleet.stream_tables.values():
-        own.count_rows(time_us, passed)
+def _truncate(fleet: Fleet, time_us: int, passed: int) -> None:
+    """Drop the rows recorded after the first `passed` entries of an earlier instant, and set the fleet back to it"""
+    for stream_table in fleet.stream_tables.values():
+        stream_table.count_rows(time_us, passed)
     for group in fleet.groups:
         for table in (group.tables[name] for name in CHANGES if name in group.tables):
             table.count = int(np.searchsorted(table.times[: table.count], time_us, side="right"))
-    fleet.facts = [own for own in fleet.facts if own.time_us <= time_us]
-    fleet.logs = [own for own in fleet.logs if own.time_us <= time_us]
+    fleet.facts = [record for record in fleet.facts if record.time_us <= time_us]
+    fleet.logs = [record for record in fleet.logs if record.time_us <= time_us]
     fleet.time_us, fleet.passed = time_us, passed
 
 
@@ -308,13 +311,13 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
         "estimate": (BODY, "log"),
         "environment": (environment + len(load_fields(group.vehicle)), "wind"),
         "status": (len(STATUS_FIELDS), "scenario"),
-        HELD: (commands + environment, "log"),
+        INPUTS: (commands + environment, "log"),
         INVALID: (1, "autopilot"),
-        TOUCHES: (4, "scenario"),
-        AROUND: (environment, "wind"),
+        CONTACTS: (4, "scenario"),
+        ENVIRONMENTS: (environment, "wind"),
     }
     ahead = {instants_ahead(fleet.scenario.drones[index].controller) for index in group.drones}
-    if "plan" in group.slots and ahead == {len(group.look_ahead)} != {0}:  # only streams the recording has
+    if "plan" in group.slots and ahead == {len(group.look_ahead)} != {0}:  # only if the recording has this stream
         sizes["plan"] = (3 * len(group.look_ahead), "log")
     if len(group.slots.get("variances", ())):
         sizes["covariance"] = (len(group.slots["variances"]), "log")
@@ -337,19 +340,19 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
 
 
 def _blocks(group: Group) -> list[Block]:
-    """What was recorded of a group, and what follows from it"""
-    held = group.tables[HELD]
+    """Return the recorded blocks of a group, and the outputs computed from them"""
+    inputs = group.tables[INPUTS]
     blocks = {key: table.handed_on() for key, table in group.tables.items() if table.count and key not in INTERNAL}
-    return [*blocks.values(), *([_outputs(group, blocks["state"], held)] if "state" in blocks else [])]
+    return [*blocks.values(), *([_outputs(group, blocks["state"], inputs)] if "state" in blocks else [])]
 
 
-def _outputs(group: Group, state: Block, held: Rows) -> Block:
-    """Supply and airspeed of all logged states, by the equations that flew them."""
+def _outputs(group: Group, state: Block, inputs: Rows) -> Block:
+    """Compute supply and airspeed of all logged states, by the equations of the flight."""
     commands = len(group.slots["command"])
-    whole = min(len(state.times_us), held.count)  # Ctrl-C may come between the two
-    rows, around = state.rows[:whole], held.rows[:whole]
-    outputs = output_code(*group.vehicles).rows(rows, around[:, :commands], around[:, commands:])
-    return Block(_output_topics(state.topics), state.times_us[:whole], outputs)
+    count = min(len(state.times_us), inputs.count)  # Ctrl-C may come between the two
+    rows, input_rows = state.rows[:count], inputs.rows[:count]
+    outputs = output_code(*group.vehicles).rows(rows, input_rows[:, :commands], input_rows[:, commands:])
+    return Block(_output_topics(state.topics), state.times_us[:count], outputs)
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""What is kept of many flights of which no recording is made: their metrics, and states as often as they are asked for."""
+"""The log of a batch of flights without recordings: their metrics, and states at a requested period."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from samara.record.streams import Rows
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.log import Log
-from samara.sim.references import ReferenceTable, cover, is_shared, reference_table
+from samara.sim.references import ReferenceTable, fill_table, is_shared, reference_table
 from samara.sim.stages.metrics import LOG_REFERENCE
 from samara.sim.streams import Stream
 
@@ -18,39 +18,39 @@ STATES = "states"
 
 
 class MetricsLog(Log):
-    """In place of a recording: the metrics of each flight, and its states as often as they are asked for."""
+    """Replaces the recording: the metrics of each flight, and its states at a requested period."""
 
     def __init__(self, every_us: int = 0) -> None:
-        """`every_us` is how often states are kept, a multiple of the log's period; 0: never"""
+        """Save states every `every_us` [µs], a multiple of the log's period; 0 saves none"""
         super().__init__(None)
         self._every_us = every_us
         self.states: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # drones, times, (times, components, drones)
 
     def next_flush_us(self, fleet: Fleet) -> int:
-        """To the end, or as far as the references are known"""
+        """Time up to which the reference tables reach  [µs]"""
         ahead = min(len(group.reference_table.rows) for group in fleet.groups) - 2
         return fleet.time_us + ahead * fleet.periods["autopilot"]
 
     def metrics(self, fleet: Fleet) -> FlightMetrics:
-        """Of all drones, as arrays"""
-        whole = np.empty((len(FlightMetrics._fields), len(fleet.scenario.drones)))
+        """Return the metrics of all drones, as arrays"""
+        rows = np.empty((len(FlightMetrics._fields), len(fleet.scenario.drones)))
         for group in fleet.groups:
-            whole[:, group.indices] = group.slots["metrics"]
-        found: FlightMetrics = unflatten(FlightMetrics.initial(), iter(whole))
-        return found
+            rows[:, group.indices] = group.slots["metrics"]
+        metrics: FlightMetrics = unflatten(FlightMetrics.initial(), iter(rows))
+        return metrics
 
     def streams(self, fleet: Fleet, group: Group) -> list[Stream]:
-        """The states, where they are kept"""
-        self.log_references(fleet, group)  # which the compiled flight reads
+        """List the stream of saved states, if any"""
+        self.log_references(fleet, group)  # the compiled flight reads the table
         every = self._every_us // fleet.periods["log"]
         return [Stream(STATES, ("state",), "metrics", "log", every)] if every else []
 
-    def regrouped(self, fleet: Fleet) -> None:
-        """References that all drones share, be it at other places, are tabulated once, for the whole flight"""
-        self._keep_states(fleet)
+    def create_tables(self, fleet: Fleet) -> None:
+        """Create tables: references common to all drones, up to a shift, are tabulated once for the whole flight"""
+        self._save_states(fleet)
         ticks = fleet.schedule.end_us // fleet.periods["autopilot"] + 2
         for group in fleet.groups:
-            group.tables, settings = {}, fleet.settings_of(group)
+            group.tables, settings = {}, fleet.drone_settings(group)
             if is_shared(settings):
                 group.reference_table = ReferenceTable(ticks, 1)
             elif reference_table(settings, 0).shift_W is not None:
@@ -61,35 +61,34 @@ class MetricsLog(Log):
                 topics = tuple(str(index) for index in group.drones)
                 count = fleet.schedule.end_us // self._every_us + 1
                 table = group.tables[STATES] = Rows(topics, len(group.plant.fields), count)
-                table.rows = np.empty(
-                    table.rows.shape, dtype=fleet.precision.dtype
-                )  # as the compiled flight writes them
+                table.rows = np.empty(table.rows.shape, dtype=fleet.precision.dtype)
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:
-        """The references at the ticks of the log until then"""
+        """Tabulate the references at the ticks of the log up to a time"""
         for group in fleet.groups:
-            cover(fleet, group, self.log_references(fleet, group), until_us)
+            fill_table(fleet, group, self.log_references(fleet, group), until_us)
 
     def log_references(self, fleet: Fleet, group: Group) -> ReferenceTable:
-        """A table for the ticks of the log beside the controller's, with the same columns"""
-        table, like = group.reference_tables.get(LOG_REFERENCE), group.reference_table
-        if table is None or table.rows.shape[2] != like.rows.shape[2] or table.shift_W is not like.shift_W:
-            ticks = len(like.rows) * fleet.periods["autopilot"] // fleet.periods["log"] + 3
-            table = ReferenceTable(ticks, like.rows.shape[2], like.shift_W, "log")
+        """Return the reference table at the ticks of the log, with the columns of the controllers' table"""
+        table, controller_table = group.reference_tables.get(LOG_REFERENCE), group.reference_table
+        columns, shift_W = controller_table.rows.shape[2], controller_table.shift_W
+        if table is None or table.rows.shape[2] != columns or table.shift_W is not shift_W:
+            ticks = len(controller_table.rows) * fleet.periods["autopilot"] // fleet.periods["log"] + 3
+            table = ReferenceTable(ticks, columns, shift_W, "log")
             group.reference_tables[LOG_REFERENCE] = table
         return table
 
     def collect(self, fleet: Fleet, *, passed: bool) -> None:
-        """Nothing to hand on"""
+        """Do nothing: there is no recording"""
 
     def log_end(self, fleet: Fleet) -> None:
-        """Nothing: no state is recorded"""
+        """Do nothing: there is no recording"""
 
     def flush(self, fleet: Fleet) -> None:
-        """Keep the states so far, before groups are others and at the end"""
-        self._keep_states(fleet)
+        """Save the collected states, before regrouping and at the end"""
+        self._save_states(fleet)
 
-    def _keep_states(self, fleet: Fleet) -> None:
+    def _save_states(self, fleet: Fleet) -> None:
         for group in fleet.groups:
             table: Any = group.tables.get(STATES)
             if table is not None and table.count:

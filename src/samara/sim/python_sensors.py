@@ -1,4 +1,4 @@
-"""Sensors that Python samples: functions of one's own that cannot be traced, and cameras and lidars."""
+"""Sensors that Python samples: functions that cannot be traced, cameras and lidars."""
 
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -25,15 +25,15 @@ Array = np.ndarray[Any, Any]
 
 
 class SensorState:
-    """One drone's part of a sensor that Python samples: its state, and the readings that have not arrived yet."""
+    """State of one drone's sensor that Python samples, and its delayed readings."""
 
     def __init__(self, state: Any = ()) -> None:
         self.state = state
-        self.queue: deque[tuple[int, Array]] = deque()  # when each arrives [µs], and its numbers
+        self.queue: deque[tuple[int, Array]] = deque()  # arrival times [µs] and readings
 
 
 class SensorsStage(PythonStage):
-    """Every sensor of every drone; Python samples those that cannot be traced."""
+    """The sensors of all drones; Python samples those that cannot be traced."""
 
     rate = "sensor"
     reason = "sensor in Python"
@@ -44,21 +44,21 @@ class SensorsStage(PythonStage):
         self._rays: RayCaster | None = None
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """The sensors of one drone that can be traced"""
+        """Build the traced sensors of one drone"""
         return build_sensors(setup)
 
     def prepare(self, fleet: "Fleet") -> None:
-        """Show the last pictures to policies whose state begins anew"""
+        """Pass the last depth images to policies whose state was reset"""
         for group in fleet.groups:
-            show_picture(group)
+            show_depth_image(group)
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> Array:
-        """Where a sensor that is not traced is to be sampled, or its reading arrives"""
-        found, times_us = np.zeros(len(span.times_us), dtype=bool), span.times_us
+        """Mark the instants at which a sensor that is not traced samples, or its reading arrives"""
+        due, times_us = np.zeros(len(span.times_us), dtype=bool), span.times_us
         for rows in (rows for group in fleet.groups for rows in group.sensors if not rows.sensor.traced):
             for offset in (0, rows.delay_us):
-                found |= (times_us >= offset) & ((times_us - offset) % rows.period_us == 0)
-        return found & span.at(fleet.schedule.clock("sensor"))
+                due |= (times_us >= offset) & ((times_us - offset) % rows.period_us == 0)
+        return due & span.at(fleet.schedule.clock("sensor"))
 
     def update(self, fleet: "Fleet") -> None:
         for group in fleet.groups:
@@ -68,19 +68,23 @@ class SensorsStage(PythonStage):
                 if fleet.time_us % rows.period_us == 0:
                     self._sample(fleet, group, rows)
                 if self._receive(fleet.time_us, group, rows):
-                    show_picture(group)
+                    show_depth_image(group)
                     if rows.sensor.name in group.tables:
                         group.tables[rows.sensor.name].add(fleet.time_us, rows.reading)
 
-    def _state(self, group: "Group", lane: int, sensor: Sensor) -> SensorState:
-        key = group.drones[lane], sensor.name
+    def _state(self, group: "Group", column: int, sensor: Sensor) -> SensorState:
+        key = group.drones[column], sensor.name
         if key not in self._states:
             state: Any = ()
             if sensor.initial is not None:
-                drawn = normals(
-                    group.seeds[lane], f"sensor {sensor.name} start", int(group.numbers[lane]), 0, sensor.start_normals
+                sensor_normals = normals(
+                    group.seeds[column],
+                    f"sensor {sensor.name} start",
+                    int(group.numbers[column]),
+                    0,
+                    sensor.start_normals,
                 )
-                state = sensor.initial(group.vehicle_of(lane), drawn.tolist())
+                state = sensor.initial(group.drone_vehicle(column), sensor_normals.tolist())
             self._states[key] = SensorState(state)
         return self._states[key]
 
@@ -88,44 +92,51 @@ class SensorsStage(PythonStage):
         from samara.sim.ray_sensors import RayCaster, is_ray_sensor
 
         sensor, tick = rows.sensor, fleet.tick("sensor")
-        for lane in range(len(group)):
+        for column in range(len(group)):
             count = sensor.normals_needed
-            drawn = normals(group.seeds[lane], f"sensor {sensor.name}", int(group.numbers[lane]), tick, count)
-            own = self._state(group, lane, sensor)
+            sensor_normals = normals(
+                group.seeds[column], f"sensor {sensor.name}", int(group.numbers[column]), tick, count
+            )
+            sensor_state = self._state(group, column, sensor)
             if is_ray_sensor(sensor):
                 self._rays = self._rays or RayCaster()
-                values = self._rays.cast(fleet, group, lane, sensor, drawn)
+                values = self._rays.cast(fleet, group, column, sensor, sensor_normals)
             else:
-                values = _measured(group, lane, sensor, own, drawn.tolist(), rows.period_us / MICROSECONDS)
-            own.queue.append((fleet.time_us + rows.delay_us, values))
+                values = _measure(
+                    group, column, sensor, sensor_state, sensor_normals.tolist(), rows.period_us / MICROSECONDS
+                )
+            sensor_state.queue.append((fleet.time_us + rows.delay_us, values))
 
     def _receive(self, time_us: int, group: "Group", rows: "SensorRows") -> bool:
-        """Readings whose delay has passed arrive; whether any did"""
+        """Receive the readings whose delay has passed; return whether there were any"""
         arrived = False
-        for lane in range(len(group)):
-            queue = self._state(group, lane, rows.sensor).queue
+        for column in range(len(group)):
+            queue = self._state(group, column, rows.sensor).queue
             if not queue or queue[0][0] > time_us:
                 continue
             (_, values), arrived = queue.popleft(), True
             if "valid" in rows.sensor.fields:
-                before, state = tuple(rows.reading[:, lane].tolist()), (rows.fresh[lane], rows.silent[lane])
-                reading, rows.fresh[lane] = receive((tuple(values.tolist()),), before, *state, sensor=rows.sensor)
-                rows.reading[:, lane] = reading
-            elif rows.silent[lane] < 0.5:
-                rows.reading[:, lane], rows.fresh[lane] = values, 1.0
+                before, state = tuple(rows.reading[:, column].tolist()), (rows.fresh[column], rows.silent[column])
+                reading, rows.fresh[column] = receive((tuple(values.tolist()),), before, *state, sensor=rows.sensor)
+                rows.reading[:, column] = reading
+            elif rows.silent[column] < 0.5:
+                rows.reading[:, column], rows.fresh[column] = values, 1.0
         return arrived
 
 
-def _measured(group: "Group", lane: int, sensor: Sensor, own: SensorState, drawn: list[float], dt: float) -> Array:
+def _measure(
+    group: "Group", column: int, sensor: Sensor, sensor_state: SensorState, sensor_normals: list[float], dt: float
+) -> Array:
     state, environment = (
-        unflatten(group.templates[name], iter(group.slots[name][:, lane].tolist())) for name in ("state", "environment")
+        unflatten(group.templates[name], iter(group.slots[name][:, column].tolist()))
+        for name in ("state", "environment")
     )
-    command = tuple(group.slots["command"][:, lane].tolist())
-    inputs = (state, command, group.vehicle, environment, drawn)
+    command = tuple(group.slots["command"][:, column].tolist())
+    inputs = (state, command, group.vehicle, environment, sensor_normals)
     if sensor.initial is None:
         reading = sensor.measure(*inputs)
     else:
-        reading, own.state = sensor.measure(*inputs, own.state, dt)
+        reading, sensor_state.state = sensor.measure(*inputs, sensor_state.state, dt)
     if isinstance(reading, tuple):
         reading = tuple(flatten(reading))
     if np.ndim(reading) != 1 or len(reading) != len(sensor.fields):
@@ -135,10 +146,10 @@ def _measured(group: "Group", lane: int, sensor: Sensor, own: SensorState, drawn
     return np.array(reading, dtype=float)
 
 
-def show_picture(group: "Group") -> None:
-    """The last picture of the first depth camera, to a policy that flies by it"""
+def show_depth_image(group: "Group") -> None:
+    """Write the last image of the first depth camera into the state of a vision policy"""
     camera = require_camera(group) if "controller_state" in group.slots else None
     if camera is not None:
-        part, pictures = camera.about.part, group.slots[f"{camera.name}/reading"]
-        shown = nearness(pictures.T.reshape(len(group), *part.shape), part.farthest)
+        camera_part, pictures = camera.about.part, group.slots[f"{camera.name}/reading"]
+        shown = nearness(pictures.T.reshape(len(group), *camera_part.shape), camera_part.farthest)
         group.rows("controller_state.picture")[:] = shown.T

@@ -1,4 +1,4 @@
-"""The standard sequence of a flight: what is gone through at each instant, after the physics steps that lead to it."""
+"""The standard sequence of a flight: the stages run at each instant, after the physics steps that lead to it."""
 
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ def standard_sequence(
     recording: tuple[Entry, ...] = (),
     with_metrics: bool = False,
 ) -> StageSequence:
-    """The stages of a scenario, in their order; `recording` are entries after the controller that record what changed"""
+    """List the stages of a scenario in order; `recording` has entries after the controller that record changes"""
     world, drones = scenario.world, scenario.drones
     ground: tuple[Entry, ...] = ()
     downwash: tuple[Entry, ...] = ()

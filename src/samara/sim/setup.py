@@ -1,4 +1,4 @@
-"""What the stages of one drone are built from: the drone, and the flight it is in; and which slots its setting fills."""
+"""Inputs of the stage builders: one drone, the flight it is in, and the slot values of its setting."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from samara.wind.sources import WindSource
 
 @dataclass(frozen=True, eq=False)
 class FlightSetup:
-    """What all drones of a flight share: the environment at home, the air's source, the clocks' periods [µs]."""
+    """Data common to all drones of a flight: the environment at home, the wind source, the clocks' periods [µs]."""
 
     environment: Environment
     home_altitude: float
@@ -39,20 +39,20 @@ class FlightSetup:
     integrator: str = "rk4"
     backend: str = "llvm"
     wind_at_hubs: bool = False
-    is_frozen: bool = False  # some of the drones' estimates
+    is_frozen: bool = False  # some estimates are frozen by a fault
     can_interrupt: bool = True  # a compiled flight may stop for Python
     drones: int = 1
 
     def period(self, clock: str) -> float:
-        """Between two ticks of a clock  [s]"""
+        """Period of a clock  [s]"""
         return self.periods[clock] / MICROSECONDS
 
 
 class DroneSetup(NamedTuple):
     """One drone of a flight; drones of equal setups are computed together.
 
-    `model` is the vehicle its controller is made for, where that is another; `motor_map` the controller's channel of each
-    motor, () in their order.
+    `model` is the vehicle its controller is designed for, None if it is the same; `motor_map` has the controller's channel of
+    each motor, () for the identity.
     """
 
     vehicle: Vehicle
@@ -65,20 +65,20 @@ class DroneSetup(NamedTuple):
     flight: FlightSetup
 
     @property
-    def known_vehicle(self) -> Vehicle:
-        """The vehicle as its controller knows it"""
+    def controller_vehicle(self) -> Vehicle:
+        """The vehicle model that the controller uses"""
         return self.vehicle if self.model is None else self.model
 
     @property
-    def tuned(self) -> Tuned | None:
-        """Its controller, if it has a name"""
+    def tuned_controller(self) -> Tuned | None:
+        """The controller, if it is a named one; None for functions and autopilots"""
         controller = as_tuned(self.controller)
         return controller if isinstance(controller, Tuned) else None
 
 
 @dataclass(frozen=True, eq=False)
-class Linked:
-    """In place of a controller: the autopilot of one drone, its output at hover, and whether outputs are commands."""
+class LinkedAutopilot:
+    """An external autopilot in place of a controller: its link, its output at hover, and whether outputs are motor commands."""
 
     link: Any
     hover_output: float
@@ -86,7 +86,7 @@ class Linked:
 
 
 def initial_setting(scenario: Scenario) -> Setting:
-    """What the drones do at the start, with nothing wrong"""
+    """Return the setting at the start: the drones' tasks, without faults"""
     drones = (
         DroneSetting(
             drone.task,
@@ -103,7 +103,7 @@ def initial_setting(scenario: Scenario) -> Setting:
 def flight_setup(
     scenario: Scenario, setting: Setting, periods: dict[str, int], *, can_interrupt: bool = True
 ) -> FlightSetup:
-    """What all drones of a flight share under a setting"""
+    """Collect the data common to all drones of a flight under a setting"""
     return FlightSetup(
         scenario.environment,
         scenario.home.origin.altitude,
@@ -122,24 +122,33 @@ def flight_setup(
 def drone_setup(
     scenario: Scenario, setting: Setting, index: int, flight: FlightSetup, controller: Any = None
 ) -> DroneSetup:
-    """One drone under a setting: with its load, its battery, and sensors that see the world's solids"""
-    drone, own, world = scenario.drones[index], setting.drones[index], scenario.world
-    whole = drone.vehicle if own.cable_holds else cut(drone.vehicle)
-    vehicle = with_payload(with_cells(whole, own.faults.cells_left), own.payload)
+    """Set up one drone under a setting: with its load, its battery, and sensors that detect the world's solids"""
+    drone, drone_setting, world = scenario.drones[index], setting.drones[index], scenario.world
+    airframe = drone.vehicle if drone_setting.cable_holds else cut(drone.vehicle)
+    vehicle = with_payload(with_cells(airframe, drone_setting.faults.cells_left), drone_setting.payload)
     sensors = drone.sensors
     if world.solids or world.terrain is not None:
-        # Rays meet the solids, and the ground's plane, or of a height map the plane below the drone.
+        # Rays hit the solids and the ground plane; above a height map, its tangent plane below the drone.
         ground = scenario.environment.ground if world.terrain is None else None
-        sees = Sees(tuple(solid.solid for solid in world.solids), ground)
-        sensors = tuple(seeing(sensor, sees, world.terrain) for sensor in sensors)
+        scene = Sees(tuple(solid.solid for solid in world.solids), ground)
+        sensors = tuple(seeing(sensor, scene, world.terrain) for sensor in sensors)
     motor_map = tuple(np.argsort(drone.motor_map).tolist()) if drone.motor_map else ()
-    known = drone.controller if controller is None else controller
-    return DroneSetup(vehicle, known, own.faults.healthy, drone.estimator, sensors, drone.model, motor_map, flight)
+    drone_controller = drone.controller if controller is None else controller
+    return DroneSetup(
+        vehicle,
+        drone_controller,
+        drone_setting.faults.healthy,
+        drone.estimator,
+        sensors,
+        drone.model,
+        motor_map,
+        flight,
+    )
 
 
 def setting_values(setup: DroneSetup, setting: DroneSetting) -> dict[str, tuple[float, ...]]:
-    """The slots that a drone's setting fills: arming, faults of motors, battery and sensors, components that are frozen"""
-    is_linked = isinstance(setup.controller, Linked)  # an autopilot arms itself, when it is told to
+    """Return the slot values of a drone's setting: arming, motor, battery and sensor faults, frozen components"""
+    is_linked = isinstance(setup.controller, LinkedAutopilot)  # an external autopilot arms itself when ordered
     faults = setting.faults
     values: dict[str, tuple[float, ...]] = {
         "armed": (float(setting.armed or is_linked),),
@@ -158,8 +167,8 @@ def setting_values(setup: DroneSetup, setting: DroneSetting) -> dict[str, tuple[
 
 
 def frozen_components(failed: frozenset[str]) -> set[int]:
-    """The components of an estimate that no longer change when sensors fail: p, v without GPS or vision, ω without gyro, q
-    without magnetometer, the height without barometer"""
+    """Return the components of an estimate that freeze when sensors fail: p, v without GPS or vision, ω without gyro,
+    q without magnetometer, the height without barometer"""
     rows: set[int] = set()
     if failed & {"gps", "vision"}:
         rows |= set(range(6))

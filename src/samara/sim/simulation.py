@@ -3,7 +3,7 @@
     >>> print(Simulation(load_scenario("hover")))
     events → density 50 Hz → wind 50 Hz → controller 250 Hz → log 100 Hz → physics 1000 Hz → contact 50 Hz
 
-Command, air and faults are held between two instants, and change on step boundaries only. Stages that can be traced, and the
+Command, air and faults are constant between two instants and change on step boundaries only. Stages that can be traced, and the
 physics between them, are one compiled schedule (`samara.sim.executors.llvm`): it runs from an instant at which Python is needed
 to the next. With the backend "python" every stage is called with floats (`samara.sim.executors.python`).
 """
@@ -25,13 +25,13 @@ from samara.scenario.events import Action, At, Event
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS, STAGES
-from samara.sim.executors.llvm import Position, Program, walk
+from samara.sim.executors.llvm import Cursor, Program, walk
 from samara.sim.executors.python import PythonProgram
 from samara.sim.fleet import BLOCK_US, Fleet
 from samara.sim.group import Group
 from samara.sim.log import EnvironmentStage, Log, StatusReport
 from samara.sim.metrics_log import MetricsLog
-from samara.sim.references import cover
+from samara.sim.references import fill_table
 from samara.sim.schedule import Schedule, Span
 from samara.sim.sequence import LOG, standard_sequence
 from samara.sim.snapshot import bus_of
@@ -48,11 +48,11 @@ from samara.sim.stage import (
 from samara.sim.start import state_at_start, timeline_of
 from samara.wind.sources import WindSource
 
-SELDOM = 10  # visits of Python a second, below which blocks are as long as they may be
+RARE_VISITS_HZ = 10  # below this rate of Python stages, blocks have their maximum length
 
 
 class PythonWork(NamedTuple):
-    """A stage that Python runs again and again in a flight: why, and how often  [Hz]."""
+    """A stage that Python runs periodically in a flight: the reason, and its rate  [Hz]."""
 
     name: str
     reason: str
@@ -60,7 +60,7 @@ class PythonWork(NamedTuple):
 
 
 class StageLine(NamedTuple):
-    """A stage of a flight: its name, its rate [Hz; 0: when something is due], and why Python runs it, "" where it does not."""
+    """A stage of a flight: its name, its rate [Hz; 0: when something is due], and why Python runs it ("" if compiled)."""
 
     name: str
     rate: float
@@ -68,7 +68,7 @@ class StageLine(NamedTuple):
 
 
 class Simulation:
-    """A scenario in flight. `run()` flies it to the end; `advance()` to the next instant. It prints as its stages."""
+    """A scenario in flight. `run()` flies it to the end; `advance()` flies to the next instant; `str()` lists its stages."""
 
     def __init__(
         self,
@@ -87,19 +87,19 @@ class Simulation:
         """Prepare a flight of a scenario.
 
         Args:
-            sink: gets what is recorded, block by block.
-            tell: gets what autopilots report, at once.
-            stages: makes the sequence to fly from the standard one, see `samara.sim.stage`.
-            seeds: one for each drone, which then flies a flight of its own.
-            log: what is kept of the flights, in place of recordings.
+            sink: receives the recorded blocks.
+            tell: receives messages of external autopilots as they arrive.
+            stages: maps the standard sequence to the one to fly, see `samara.sim.stage`.
+            seeds: one for each drone, which then is a separate flight.
+            log: replaces the recording log.
             lifts: see `Fleet`; `winds` and `precision` likewise.
-            states: where the drones start, if known.
+            states: initial states of the drones; computed from the scenario if empty.
         """
         self.timeline = timeline_of(scenario)
         self.schedule = Schedule(self.timeline)
         self.fleet = fleet = Fleet(scenario, self.schedule, tell, seeds, lifts=lifts, winds=winds, precision=precision)
         self._programs: list[Program | PythonProgram] = []
-        self._linked, self._started = -1, False  # the revision of the fleet that the programs are for
+        self._linked_revision, self._started = -1, False  # the fleet revision of the programs
         self._status, self._environment = StatusReport(len(scenario.drones)), EnvironmentStage()
         fleet.log = self._log = log or Log(sink)
         fleet.flush = self.flush
@@ -113,11 +113,11 @@ class Simulation:
             )
             fleet.stages = _require_sequence(tuple(stages(standard)))
             if not states:
-                known: dict[Any, State] = {}  # of drones that start alike, once
+                initial_states: dict[Any, State] = {}  # computed once for drones with equal starts
                 for drone in scenario.drones:
-                    if _start(drone) not in known:
-                        known[_start(drone)] = state_at_start(scenario, drone)
-                states = [known[_start(drone)] for drone in scenario.drones]
+                    if _start(drone) not in initial_states:
+                        initial_states[_start(drone)] = state_at_start(scenario, drone)
+                states = [initial_states[_start(drone)] for drone in scenario.drones]
             fleet.form(dict(enumerate(states)))
         except BaseException:
             self.close()
@@ -127,23 +127,24 @@ class Simulation:
         return " → ".join(line.name + (f" {line.rate:g} Hz" if line.rate else "") for line in self.sequence())
 
     def sequence(self) -> list[StageLine]:
-        """The stages that do something in this flight, in their order from one instant to the next"""
+        """List the stages that are active in this flight, in the order in which they run"""
         order = sorted(self.fleet.stages, key=lambda entry: entry.name in ("physics", "contact"))
         lines = []
         for entry in (entry for entry in order if entry is not self._environment):
-            sets = [own for group in self.groups for own in group.sets[entry.name]]
+            sets = [stage_set for group in self.groups for stage_set in group.sets[entry.name]]
             is_shown = entry is LOG or (entry.name == "events" and self.scenario.events)
-            if is_shown or any(own.stages or own.python for own in sets):
+            if is_shown or any(stage_set.stages or stage_set.python for stage_set in sets):
                 rate = MICROSECONDS / self.fleet.periods[entry.rate] if entry.rate else 0.0
-                lines.append(StageLine(entry.name, rate, "; ".join(sorted({own.python for own in sets if own.python}))))
+                reasons = sorted({stage_set.python for stage_set in sets if stage_set.python})
+                lines.append(StageLine(entry.name, rate, "; ".join(reasons)))
         return lines
 
     def run(
         self, progress: Callable[[float, float], None] = lambda time, total: None, *, step_by_step: bool = False
     ) -> None:
-        """Fly to the end; `progress(time, total)` is called once a simulated second, or every few where no Python flies
+        """Fly to the end; `progress(time, total)` is called at the end of each block that ends on a full second
 
-        `step_by_step` goes from instant to instant, as `advance` does, where a compiled schedule would go on: the same bits.
+        With `step_by_step`, fly from instant to instant as `advance` does, instead of by the block (slower, bit-identical).
         """
         total = self.timeline.end_us / MICROSECONDS
         progress(0.0, total)
@@ -158,7 +159,7 @@ class Simulation:
         progress(self.time_us / MICROSECONDS if self.ended else total, total)
 
     def advance(self) -> bool:
-        """Fly to the next instant and through its stages; False when there is none left"""
+        """Fly to the next instant and run its stages; return False if the flight is over"""
         if self._is_over:
             self._finish()
             return False
@@ -169,134 +170,135 @@ class Simulation:
     def _is_over(self) -> bool:
         return bool(self.ended) or (self._started and self.time_us >= self.timeline.end_us)
 
-    # From one visit of Python to the next ----------------------------------------------------------------------------
+    # The loop --------------------------------------------------------------------------------------------------------
 
     def _fly(self, until_us: int) -> None:
-        """Through all instants up to one, and it too"""
+        """Fly to `until_us`, including the stages of that instant"""
         until_us = min(until_us, self.timeline.end_us)
-        begin, again = 0, not self._started
+        next_entry, again = 0, not self._started
         self._started = True
-        while begin >= 0 and not self.ended:
-            begin, again = self._part(until_us, begin, again), True
-            if begin >= 0:  # tables of references may be others now, and shorter
+        while next_entry >= 0 and not self.ended:
+            next_entry, again = self._fly_until_change(until_us, next_entry, again), True
+            if next_entry >= 0:  # the new reference tables may be shorter
                 until_us = max(self.time_us, min(until_us, self._log.next_flush_us(self.fleet)))
 
-    def _part(self, until_us: int, begin: int, again: bool) -> int:
-        """On until what is flown changes: then the entry to go on with at the instant that was reached, else −1"""
+    def _fly_until_change(self, until_us: int, first_entry: int, again: bool) -> int:
+        """Fly on until the groups change; return the entry to continue with at the instant reached, −1 at `until_us`"""
         fleet = self.fleet
         self._link()
         self._prepare(until_us)
-        span, at = self.schedule.span(fleet.time_us, until_us, again=again), Position(0, begin)
-        end = Position(len(span.rows) - 1, len(fleet.stages))
-        visits = [own for own in self._visits(span) if own >= at]
+        span, cursor = self.schedule.span(fleet.time_us, until_us, again=again), Cursor(0, first_entry)
+        end = Cursor(len(span.rows) - 1, len(fleet.stages))
+        visits = [visit for visit in self._visits(span) if visit >= cursor]
         while True:
             visit = visits.pop(0) if visits else end
-            reached = walk(self._programs, span, at, Position(*visit).after if visit != end else end)
+            reached = walk(self._programs, span, cursor, Cursor(*visit).next_entry if visit != end else end)
             entry = fleet.stages[reached.entry - 1]
             if reached == end and visit == end:
-                self._come_to(span, end)
+                self._arrive(span, end)
                 return -1
             assert isinstance(entry, PythonStage), entry.name
-            self._come_to(span, reached, collect=entry.needs_tables)
+            self._arrive(span, reached, collect=entry.needs_tables)
             entry.update(fleet)
-            at = reached
-            if self.ended:  # the instant is gone through all the same
-                end = Position(reached.row, len(fleet.stages))
-                visits = [own for own in visits if own.row == reached.row]
-            if fleet.revision != self._linked:
+            cursor = reached
+            if self.ended:  # the remaining stages of this instant still run
+                end = Cursor(reached.row, len(fleet.stages))
+                visits = [visit for visit in visits if visit.row == reached.row]
+            if fleet.revision != self._linked_revision:
                 return reached.entry
-            record = Position(reached.row, fleet.stages.index(self._environment))
-            if fleet.environment_changed and record >= at and record not in visits[:1]:
+            record = Cursor(reached.row, fleet.stages.index(self._environment))
+            if fleet.environment_changed and record >= cursor and record not in visits[:1]:
                 insort(visits, record)
 
     def _link(self) -> None:
-        """Programs for the groups as they are"""
+        """Create programs for the present groups"""
         fleet = self.fleet
-        if self._linked == fleet.revision:
+        if self._linked_revision == fleet.revision:
             return
         fleet.stream_tables.clear()
         fleet.link()
         fleet.prepare()
         in_python = fleet.scenario.backend == "python"
         self._programs = [(PythonProgram if in_python else Program)(fleet, group) for group in fleet.groups]
-        self._linked = fleet.revision
+        self._linked_revision = fleet.revision
         self._choose_block()
 
     def _prepare(self, until_us: int) -> None:
-        """What the programs need to go on to a time: references, and the clocks of their stages"""
+        """Prepare the programs' references, and the dt of their stages, for the flight to `until_us`"""
         for group in self.fleet.groups:
-            cover(self.fleet, group, group.reference_table, until_us)
+            fill_table(self.fleet, group, group.reference_table, until_us)
         self._log.prepare(self.fleet, until_us)
         for program in self._programs:
             program.set_clocks()
 
     def _choose_block(self) -> None:
-        """As long as may be where Python is hardly needed; else a second: whoever waits for it sees it go on, and a process
-        that is killed loses no more"""
+        """Choose the length of blocks: the maximum if Python stages rarely run, else one second, so that progress is visible
+        and a killed process loses little"""
         fleet = self.fleet
         span = self.schedule.span(fleet.time_us, min(fleet.time_us + BLOCK_US, self.timeline.end_us), again=True)
         visits = sum(int(self._is_due(stage, span).sum()) for stage in fleet.stages)
-        fleet.block_us = fleet.longest_us if visits < SELDOM else min(fleet.longest_us, BLOCK_US)
+        fleet.block_us = fleet.longest_us if visits < RARE_VISITS_HZ else min(fleet.longest_us, BLOCK_US)
 
-    def _visits(self, span: Span) -> list[Position]:
-        """Where Python is to run a stage, in their order"""
+    def _visits(self, span: Span) -> list[Cursor]:
+        """List the rows and entries at which Python runs a stage, in order"""
         due = []
-        for place, entry in enumerate(self.fleet.stages):
-            due += [Position(row, place) for row in np.flatnonzero(self._is_due(entry, span)).tolist()]
+        for entry_index, entry in enumerate(self.fleet.stages):
+            due += [Cursor(row, entry_index) for row in np.flatnonzero(self._is_due(entry, span)).tolist()]
         return sorted(due)
 
     def _is_due(self, entry: Entry, span: Span) -> np.ndarray[Any, Any]:
-        """At which instants of a span Python is to run an entry"""
+        """Mark the instants of a span at which Python runs an entry"""
         if not isinstance(entry, PythonStage):
             return np.zeros(len(span.times_us), dtype=bool)
         needed = any(entry in program.python for program in self._programs)
         return entry.is_due(self.fleet, span, needed=needed)
 
     def python_work(self, until_us: int = MICROSECONDS) -> tuple[PythonWork, ...]:
-        """What Python does at every tick of a clock, by a look at the first second; none: the flight is one compiled program
+        """List the stages that Python runs at every tick of a clock, according to the first second; empty if all are compiled
 
-        What happens once, such as an event at its time, only ends a call.
+        Single calls, such as those of timed events, do not count.
         """
         self._link()
         span = self.schedule.span(self.time_us, min(until_us, self.timeline.end_us))
-        seconds, found = int(span.times_us[-1]) / MICROSECONDS, []
+        seconds, work = int(span.times_us[-1]) / MICROSECONDS, []
         for entry in self.fleet.stages:
             rows = self._is_due(entry, span)
             bits = [self.schedule.instant, *(self.schedule.clock(name) for name in STAGES)]
             ticks = [int(due.sum()) for due in map(span.at, bits) if due.any() and rows[due].all()]
             if ticks and isinstance(entry, PythonStage):
-                reasons = {own.python for group in self.groups for own in group.sets[entry.name] if own.python}
-                reason = "; ".join(sorted(reasons)) or entry.reason
-                found.append(PythonWork(entry.name, reason, max(ticks) / seconds))
-        return tuple(found)
+                sets = [stage_set for group in self.groups for stage_set in group.sets[entry.name]]
+                reasons = sorted({stage_set.python for stage_set in sets if stage_set.python})
+                reason = "; ".join(reasons) or entry.reason
+                work.append(PythonWork(entry.name, reason, max(ticks) / seconds))
+        return tuple(work)
 
-    def _come_to(self, span: Span, reached: Position, *, collect: bool = True) -> None:
-        """The fleet is at an instant, all entries before one have been through it"""
+    def _arrive(self, span: Span, reached: Cursor, *, collect: bool = True) -> None:
+        """Set the fleet's time and the number of entries that have run at it"""
         fleet = self.fleet
         fleet.time_us, fleet.passed = int(span.times_us[reached.row]), reached.entry
         fleet.on_scenario_clock = bool(span.due[reached.row] & self.schedule.clock("scenario"))
         for group in fleet.groups:
-            group.note_passed(fleet.passed)
+            group.mark_entries_run(fleet.passed)
         if collect:
             self._collect()
 
     def _collect(self) -> None:
-        """What the programs have left in tables, up to where the fleet is"""
+        """Collect the rows that the programs have written up to the present instant"""
         fleet = self.fleet
         for table in fleet.stream_tables.values():
             table.count_rows(fleet.time_us, fleet.passed)
         self._status.collect(fleet)
         self._environment.collect(fleet)
-        self._log.collect(fleet, passed=fleet.index_of("log") < fleet.passed)
+        self._log.collect(fleet, passed=fleet.entry_index("log") < fleet.passed)
 
     def act(self, action: Action, name: str = "") -> None:
-        """An action from outside, at the instant the simulation is at: applied and logged as an event's is"""
+        """Apply an action at the present instant, and log it as an event"""
         event = Event(At(self.time_us), action, name)
         after = event.action(self.setting, self.bus())
         self.fleet.say("info", event.name)
         if after is not self.setting:
             self.fleet.apply(after)
-            self._environment.update(self.fleet)  # the drones go on from here under it, and so must a replay
+            self._environment.update(self.fleet)  # a replay must apply it at the same instant
 
     def _finish(self) -> None:
         self.fleet.ended = self.fleet.links.part(self.fleet.ended)
@@ -307,62 +309,62 @@ class Simulation:
             self.close()
 
     def flush(self) -> None:
-        """Hand on what was recorded since the last time"""
+        """Pass the rows recorded since the last flush to the sink"""
         if self.fleet.groups:
-            with suppress(FloatingPointError):  # which was raised already, where it ended the flight
+            with suppress(FloatingPointError):  # raised before, when it ended the flight
                 self._collect()
         self._log.flush(self.fleet)
 
     def close(self) -> None:
-        """End the links to autopilots, and those that were started here; the flight cannot go on"""
+        """Close links and controllers, and end the autopilots started by them; the flight cannot continue"""
         self.fleet.links.close()
         for group in self.fleet.groups:
             group.close()
 
     def bus(self) -> Bus:
-        """The world at this instant, as a frozen record"""
+        """Return the state of the flight at this instant as a frozen record"""
         return bus_of(self.fleet)
 
-    # The fleet's own -------------------------------------------------------------------------------------------------
+    # Attributes of the fleet -----------------------------------------------------------------------------------------
 
     @property
     def scenario(self) -> Scenario:
-        """What is flown"""
+        """The scenario flown"""
         return self.fleet.scenario
 
     @property
     def time_us(self) -> int:
-        """The instant it is at  [µs]"""
+        """Flight time  [µs]"""
         return self.fleet.time_us
 
     @property
     def setting(self) -> Setting:
-        """What the drones are to do now, and what is wrong with them"""
+        """The drones' present tasks and faults, and the wind"""
         return self.fleet.setting
 
     @property
     def groups(self) -> list[Group]:
-        """The drones that are computed together"""
+        """Groups of drones computed together"""
         return self.fleet.groups
 
     @property
     def landed(self) -> np.ndarray[Any, Any]:
-        """Who stands on the ground, by drone"""
+        """Whether each drone has landed"""
         return self.fleet.landed
 
     @property
     def crashed(self) -> np.ndarray[Any, Any]:
-        """Who has crashed, by drone"""
+        """Whether each drone has crashed"""
         return self.fleet.crashed
 
     @property
     def logs(self) -> list[LogLine]:
-        """Lines of log that were not yet handed on"""
+        """Lines of the log since the last flush"""
         return self.fleet.logs
 
     @property
     def ended(self) -> str:
-        """Why it ended before its time; "" where it did not"""
+        """Why the flight ended early; "" if it did not"""
         return self.fleet.ended
 
 
@@ -378,16 +380,16 @@ def _require_sequence(stages: StageSequence) -> StageSequence:
         if entry.rate not in clocks:
             raise ValueError(f"stage {entry.name!r}: rate {entry.rate!r}; expected one of {', '.join(STAGES)}, or ''")
     if not any(entry.name == "log" for entry in stages):
-        raise ValueError("no stage 'log': expected it among the stages, all that is recorded goes through it")
+        raise ValueError("no stage 'log': expected it among the stages, as it records the flight")
     return stages
 
 
 def without_autopilots(scenario: Scenario) -> Scenario:
-    """The scenario with a function in Python in place of every autopilot at the end of a link: nothing is opened"""
-    return replace(scenario, drones=tuple(map(_unlinked, scenario.drones)))
+    """Return the scenario with a Python function in place of every external autopilot, so that no link is opened"""
+    return replace(scenario, drones=tuple(map(_without_autopilot, scenario.drones)))
 
 
-def _unlinked(drone: Drone) -> Drone:
+def _without_autopilot(drone: Drone) -> Drone:
     return drone if drone.autopilot is None else replace(drone, autopilot=None, controller=_no_command)
 
 

@@ -1,4 +1,4 @@
-"""The bus of a flight as it stands: the fleet as a frozen record."""
+"""Snapshot of a flight: the fleet as a frozen record, the bus."""
 
 from typing import TYPE_CHECKING
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 def bus_of(fleet: "Fleet") -> Bus:
-    """The world at this instant"""
+    """Return the state of the flight at this instant"""
     drones = tuple(_drone(fleet, index) for index in range(len(fleet.scenario.drones)))
     return Bus(fleet.time_us, drones, fleet.wind_W, fleet.setting.wind_disturbance_W)
 
 
 def _drone(fleet: "Fleet", index: int) -> DroneBus:
-    (group, lane), own = fleet.place_of(index), fleet.setting.drones[index]
-    vehicle = group.vehicle_of(lane)
+    (group, column), setting = fleet.locate(index), fleet.setting.drones[index]
+    vehicle = group.drone_vehicle(column)
     template = at_rest(vehicle)
-    state: State = unflatten(template, iter(group.plant.state[:, lane].tolist()))
-    estimate: State = unflatten(template, iter(group.estimate[:, lane].tolist()))
-    reference: Reference = unflatten(Reference(ZERO), iter(group.reference[:, lane].tolist()))
-    environment: Environment = unflatten(environment_of(vehicle), iter(group.plant.environment[:, lane].tolist()))
-    command = tuple(group.plant.command[:, lane].tolist())
+    state: State = unflatten(template, iter(group.plant.state[:, column].tolist()))
+    estimate: State = unflatten(template, iter(group.estimate[:, column].tolist()))
+    reference: Reference = unflatten(Reference(ZERO), iter(group.reference[:, column].tolist()))
+    environment: Environment = unflatten(environment_of(vehicle), iter(group.plant.environment[:, column].tolist()))
+    command = tuple(group.plant.command[:, column].tolist())
     unit = vehicle.structure.actuation.name in ("normalized", "duty")
     motors = tuple(min(max(u, 0.0), 1.0) for u in command[:MOTOR_CHANNELS]) if unit else ()
     return DroneBus(
@@ -41,19 +41,19 @@ def _drone(fleet: "Fleet", index: int) -> DroneBus:
         estimate,
         reference,
         ActuatorCommand(motors),
-        AutopilotCommand(own.armed, own.task.name, own.since_us),
-        own.faults,
+        AutopilotCommand(setting.armed, setting.task.name, setting.since_us),
+        setting.faults,
         bool(fleet.landed[index]),
         bool(fleet.crashed[index]),
         environment,
-        battery_status(state, command, _in_floats(vehicle, index), environment),
-        {own.sensor.name: tuple(own.reading[:, lane].tolist()) for own in group.sensors},
+        battery_status(state, command, _flight_vehicle(vehicle, index), environment),
+        {rows.sensor.name: tuple(rows.reading[:, column].tolist()) for rows in group.sensors},
     )
 
 
-def _in_floats(vehicle: Vehicle, index: int) -> Vehicle:
-    """With this flight's own numbers, where many fly that differ in them"""
+def _flight_vehicle(vehicle: Vehicle, index: int) -> Vehicle:
+    """Return the vehicle with the parameters of one flight of a batch"""
     if not vehicle.has("battery"):
         return vehicle
-    own = next((each for each in flatten((vehicle.rotors, vehicle.parameters)) if type(each) is Number), None)
-    return vehicle if own is None else in_lane(vehicle, own.tape, index)
+    number = next((leaf for leaf in flatten((vehicle.rotors, vehicle.parameters)) if type(leaf) is Number), None)
+    return vehicle if number is None else in_lane(vehicle, number.tape, index)

@@ -9,7 +9,8 @@ reads and writes **slots**: named trees of scalars such as "state", "command", "
 ("environment.wind_W"). "time" and "dt" [s] may be read as well. The executors (`samara.sim.executors`) allocate the slots,
 call the stages that are due at each instant, in their order, and draw their random numbers.
 
-What cannot be traced (a controller in Python, a socket) is a `PythonStage`, whose `update(fleet)` is called at its instants:
+Code that cannot be traced (a controller in Python, a socket) is a `PythonStage`, whose `update(fleet)` is called at its
+instants:
 
     class Thermal(PythonStage):
         rate = "wind"
@@ -38,13 +39,13 @@ if TYPE_CHECKING:
 
 EVERY_INSTANT, PHYSICS = "", "physics"
 CLOCK = ("time", "dt")
-"""What a stage may read beside slots: the time of the flight and the time since its last update  [s]."""
+"""Readable beside the slots: the flight time and the time since the stage's last update  [s]."""
 
 
 class RandomInputs(NamedTuple):
-    """Standard normals a stage takes at each update: the name of their source, and how many.
+    """Standard normals drawn at each update of a stage: the name of their source, and their number.
 
-    `shared` says of each whether all drones of a flight get that of drone 0; () is none of them.
+    `shared` marks those drawn once for all drones of a flight, with the number of drone 0; () shares none.
     """
 
     source: str
@@ -56,9 +57,10 @@ class Stage(NamedTuple):
     """`update(*reads[, normals], **parameters) → writes`, at the ticks of a clock.
 
     `rate` names the clock ("scenario", "wind", "sensor", "estimator", "autopilot", "log", "physics"); the stage is due at every
-    `every`-th of its ticks, `delay` ticks late. Random numbers are numbered by the clock's ticks. `initial_dt` is the dt of
-    its first update, if another. `skip_when(*reads)` is a condition under which `update` would change nothing. A stage that
-    `interrupts` stops a compiled flight for the Python stage it belongs to, where the last number it writes is not 0.
+    `every`-th of its ticks, `delay` ticks late. Random numbers are counted by the clock's ticks. `initial_dt` is the dt of
+    its first update, if it differs from the period. `skip_when(*reads)` is a condition under which `update` would change
+    nothing. A stage that `interrupts` stops a compiled flight for the Python stage it belongs to when the last scalar it
+    writes is not 0.
 
     Parameters are data: the vehicle, a sensor, a controller. Stages of equal parameters share their compiled code.
     """
@@ -77,21 +79,21 @@ class Stage(NamedTuple):
     interrupts: bool = False
 
     def __call__(self, *inputs: Any) -> Any:
-        """What it writes, from what it reads and its normals"""
+        """Compute the written values from the values read and the normals"""
         return self.update(*inputs, **dict(self.parameters))
 
 
 Normals: TypeAlias = Callable[[str, int], tuple[Any, ...]]
-"""normals(source, count): what a drone draws once, at the start."""
+"""normals(source, count): standard normals a drone draws once, at the start."""
 Initial: TypeAlias = Callable[["State", Normals], Any]
 
 
 class StageSet(NamedTuple):
-    """The stages of one drone under one name, and the slots that they add: each with its value at the start.
+    """The stages of one drone under one name, and the slots they add, each with its initial value.
 
-    A slot's value is a tree of scalars, or `initial(state, normals)` gives it. `python` is why there are none and Python has to
-    compute this part; "" where it has not. `on_arrays` then gives stages for JAX, where there are any that take arrays of many
-    flights and that code for one drone at a time cannot be made of; `xla_only` is why they do not run in a kernel.
+    An initial value is a tree of scalars, or a function `initial(state, normals)` that returns one. `python` is the reason why
+    Python has to compute this part, "" if it is traced. `on_arrays` then builds stages for JAX that work on arrays of many
+    flights, if there are any; `xla_only` is the reason why those cannot run in a GPU kernel.
     """
 
     stages: tuple[Stage, ...] = ()
@@ -102,7 +104,7 @@ class StageSet(NamedTuple):
 
 
 class StageFactory(NamedTuple):
-    """An entry of a flight's sequence: `build(setup)` gives the stages of one drone."""
+    """An entry of a flight's sequence: `build(setup)` returns the stages of one drone."""
 
     name: str
     rate: str
@@ -112,56 +114,56 @@ class StageFactory(NamedTuple):
 class PythonStage:
     """An entry of a flight's sequence that Python runs: `update(fleet)` at its instants, for all drones at once.
 
-    `rate` is the clock it is due at, "" every instant; `reason` says why it is not traced. Where `build` gives stages for some
-    drones, `update` is for the others, and is called only if there are any.
+    `rate` is the clock it is due at, "" every instant; `reason` is why it is not traced. If `build` returns stages for some
+    drones, `update` computes the others, and is called only if there are any.
     """
 
     rate = EVERY_INSTANT
     reason = "a stage in Python"
-    needs_tables = True  # that a compiled flight fills: facts and rows are gathered from them before `update`
+    needs_tables = True  # collect the tables of the compiled flight before `update`
 
     @property
     def name(self) -> str:
-        """Its name in the sequence: its class without `Stage`, in small letters"""
+        """Name in the sequence: the class name without `Stage`, in lower case"""
         return type(self).__name__.removesuffix("Stage").lower()
 
     def build(self, setup: "DroneSetup") -> StageSet:
-        """The stages of a drone, where they can be traced"""
+        """Build the traced stages of a drone, or give the reason why there are none"""
         return StageSet(python=self.reason)
 
     def update(self, fleet: "Fleet") -> None:
-        """Compute this part of the flight at the instant the fleet is at"""
+        """Compute this part of the flight at the fleet's present instant"""
         raise NotImplementedError
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
-        """At which instants of a span `update` is to be called; `needed` says whether some drones are not traced"""
+        """Mark the instants of a span at which to call `update`; `needed` is True if some drones are not traced"""
         ticks = fleet.schedule.clock(self.rate) if self.rate else fleet.schedule.instant
         return span.at(ticks if needed else 0)
 
     def prepare(self, fleet: "Fleet") -> None:
-        """The groups of the fleet, or the arrays of their slots, are others now"""
+        """React to new groups, or to new arrays of their slots"""
 
     def react(self, fleet: "Fleet", before: "Setting") -> None:
-        """Events have changed the setting: tasks, faults, wind, loads"""
+        """React to a setting that events have changed: tasks, faults, wind, loads"""
 
 
 Entry: TypeAlias = Stage | StageFactory | PythonStage
 StageSequence: TypeAlias = tuple[Entry, ...]
 Arrange: TypeAlias = Callable[[StageSequence], Sequence[Entry]]
-"""From the standard sequence to the one to fly."""
+"""Maps the standard sequence to the one to fly."""
 
 
 def insert(stages: Sequence[Entry], stage: Entry, *, after: str) -> StageSequence:
-    """The sequence with one more stage after that of a name"""
+    """Return the sequence with `stage` inserted after the entry named `after`"""
     names = [entry.name for entry in stages]
     if after not in names:
         raise ValueError(f"no stage {after!r}: expected one of {', '.join(names)}")
-    at = names.index(after) + 1
-    return (*stages[:at], stage, *stages[at:])
+    position = names.index(after) + 1
+    return (*stages[:position], stage, *stages[position:])
 
 
 def build(entry: Entry, setup: "DroneSetup") -> StageSet:
-    """The stages of one drone that an entry stands for"""
+    """Build the stages of one drone for an entry"""
     return StageSet((entry,)) if isinstance(entry, Stage) else entry.build(setup)
 
 
@@ -169,7 +171,7 @@ def build(entry: Entry, setup: "DroneSetup") -> StageSet:
 
 
 class Part(NamedTuple):
-    """The part of a slot that a path names: its first leaf, and its shape."""
+    """The part of a slot that a path names: its first leaf and its template."""
 
     slot: str
     first: int
@@ -177,7 +179,7 @@ class Part(NamedTuple):
 
 
 def part_of(templates: Mapping[str, Any], path: str) -> Part:
-    """Where the leaves of "environment.wind_W" are among those of the slot "environment"
+    """Find the leaves of a path such as "environment.wind_W" among those of its slot
 
     Raises:
         ValueError: there is no such slot, or it has no such part.
@@ -194,7 +196,7 @@ def part_of(templates: Mapping[str, Any], path: str) -> Part:
         )
         if field not in names:
             raise ValueError(f"slot {slot!r} has no part {path!r}; expected one of {', '.join(names)}")
-        at = names.index(field)
-        first += sum(len(flatten(branch)) for branch in template[:at])
-        template = template[at]
+        index = names.index(field)
+        first += sum(len(flatten(branch)) for branch in template[:index])
+        template = template[index]
     return Part(slot, first, template)

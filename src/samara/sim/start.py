@@ -1,4 +1,4 @@
-"""What a scenario begins with: its instants, and the state each drone starts in."""
+"""The start of a scenario: its instants, and the initial state of each drone."""
 
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.quantity import Scalar
@@ -14,25 +14,25 @@ from samara.vehicles.trim import hover
 
 
 def timeline_of(scenario: Scenario) -> Timeline:
-    """The instants of a scenario: its axes, and the times its events name"""
+    """Return the timeline of a scenario: its clocks, and the times of its events"""
     physics_us = scenario.rates.periods()["physics"]
     times = [time for time in (event_time_us(event, physics_us) for event in scenario.events) if time is not None]
     return timeline(scenario.rates, scenario.duration, times)
 
 
 def timed_events(scenario: Scenario, physics_us: int) -> list[tuple[int, Event]]:
-    """The events that have a time, last first; of those at one time the last listed first, to be popped from the end."""
+    """Return the timed events, latest first (and at equal times the last listed first), to be popped from the end."""
     times = [(event_time_us(event, physics_us), k, event) for k, event in enumerate(scenario.events)]
-    known = [(time, k, event) for time, k, event in times if time is not None]
-    return [(time, event) for time, _, event in sorted(known, key=lambda item: item[:2], reverse=True)]
+    timed = [(time, k, event) for time, k, event in times if time is not None]
+    return [(time, event) for time, _, event in sorted(timed, key=lambda item: item[:2], reverse=True)]
 
 
 def initial_state(drone: Drone, environment: Environment = CALM, below: PlaneBelow | None = None) -> State:
-    """At rest on its feet, or hovering, at its start; what hangs from it hangs at rest, or lies on the ground below
+    """Return the initial state of a drone: at rest on its feet, or hovering; a slung load hangs at rest or lies on the ground
 
-    `below` tells the ground under a place, where it is not the environment's.
+    `below` finds the ground plane under a position; by default it is the environment's.
     """
-    return with_charge(_at_start(drone, environment, below), drone.vehicle, drone.start_charge)
+    return with_charge(_rest_or_hover(drone, environment, below), drone.vehicle, drone.start_charge)
 
 
 def state_at_start(scenario: Scenario, drone: Drone) -> State:
@@ -43,30 +43,30 @@ def state_at_start(scenario: Scenario, drone: Drone) -> State:
 
 
 def with_charge(state: State, vehicle: Vehicle, charge: Scalar) -> State:
-    """The state with its batteries charged so far, from 1 to 0"""
+    """Return the state with its batteries at a state of charge from 0 to 1"""
     if not vehicle.has("battery"):
         return state
-    at = vehicle.index("battery")
-    charged = tuple(own._replace(charge=charge) for own in state.effects[at])
-    return state._replace(effects=(*state.effects[:at], charged, *state.effects[at + 1 :]))
+    index = vehicle.index("battery")
+    charged = tuple(battery._replace(charge=charge) for battery in state.effects[index])
+    return state._replace(effects=(*state.effects[:index], charged, *state.effects[index + 1 :]))
 
 
-def _at_start(drone: Drone, environment: Environment, below: PlaneBelow | None) -> State:
+def _rest_or_hover(drone: Drone, environment: Environment, below: PlaneBelow | None) -> State:
     attitude = quat_from_euler(0.0, 0.0, drone.yaw)
     if drone.airborne:
         trim = hover(drone.vehicle, drone.start_W, environment)[0]
-        if drone.vehicle.servos:  # which leans against what its tilted rotors push sideways
+        if drone.vehicle.servos:  # tilted against the lateral force of its tilting rotors
             attitude = attitude * trim.q_WB
-        return _with_load_at_rest(trim._replace(q_WB=attitude), drone, environment)
+        return _settle_load(trim._replace(q_WB=attitude), drone, environment)
     state = at_rest(drone.vehicle, drone.start_W + Vec3(0.0, 0.0, clearance(drone.vehicle)), attitude)
-    state = _with_load_at_rest(state, drone, environment)
+    state = _settle_load(state, drone, environment)
     find = below or (lambda p_W, q_WB, vehicle: environment.ground)
-    return _with_load_at_rest(standing(state, drone.start_W, drone.vehicle, environment, find), drone, environment)
+    return _settle_load(standing(state, drone.start_W, drone.vehicle, environment, find), drone, environment)
 
 
-def _with_load_at_rest(state: State, drone: Drone, environment: Environment) -> State:
+def _settle_load(state: State, drone: Drone, environment: Environment) -> State:
     if not drone.vehicle.has("slung_load"):
         return state
-    at = drone.vehicle.index("slung_load")
-    rest = drone.vehicle.structure.effects[at].settled(state.effects[at], state, (), drone.vehicle, environment)
-    return state._replace(effects=(*state.effects[:at], rest, *state.effects[at + 1 :]))
+    index = drone.vehicle.index("slung_load")
+    load = drone.vehicle.structure.effects[index].settled(state.effects[index], state, (), drone.vehicle, environment)
+    return state._replace(effects=(*state.effects[:index], load, *state.effects[index + 1 :]))

@@ -1,4 +1,4 @@
-"""The tables a flight fills: which slots go into which, when, and where their rows are in memory."""
+"""Streams: the slots written to each table of a flight, their ticks, and the addresses of the rows."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Stream(NamedTuple):
-    """A table that gets a row of some slots after an entry of the sequence, at every `every`-th tick of a clock."""
+    """A table that gets one row of slots after an entry of the sequence, at every `every`-th tick of a clock."""
 
     name: str
     slots: tuple[str, ...]
@@ -22,9 +22,9 @@ class Stream(NamedTuple):
 
 
 class StreamTable(NamedTuple):
-    """A table that a compiled flight puts a row into at every tick of a period, after an entry of the sequence.
+    """A table into which a compiled flight writes a row at every tick of a period, after an entry of the sequence.
 
-    `first` is the tick of its row 0, and `place` the address of its rows: arrays of one, for the compiled code to read.
+    `first` is the tick of row 0 and `address` that of the rows: arrays of one element, which the compiled code reads.
     """
 
     table: Rows
@@ -32,14 +32,14 @@ class StreamTable(NamedTuple):
     offset_us: int
     entry: int
     first: Array
-    place: Array
+    address: Array
 
     def refresh_address(self) -> None:
-        """Tell the compiled code where the table's rows are now"""
-        self.place[0] = self.table.rows.ctypes.data
+        """Update the address of the table's rows for the compiled code"""
+        self.address[0] = self.table.rows.ctypes.data
 
     def count_rows(self, time_us: int, passed: int) -> None:
-        """How many rows there are, at a time when so many entries have been passed"""
+        """Set the number of rows and their times, at a time when the first `passed` entries have run"""
         ticks = time_us - self.offset_us
         done = ticks // self.period_us + 1 if passed > self.entry else -(-ticks // self.period_us)
         self.table.count = max(done - int(self.first[0]), 0)
@@ -47,6 +47,6 @@ class StreamTable(NamedTuple):
         self.table.times[: self.table.count] = numbers * self.period_us + self.offset_us
 
     def put(self, due: int, source: Array, skipped: int) -> Operation:
-        """The operation that puts an array into its row, from a field on"""
+        """Return the operation that writes an array into the row, after the first `skipped` fields"""
         shape = len(source), self.table.rows.shape[1], skipped
-        return Operation("put", due, (source, self.place, *shape, self.period_us, self.offset_us, self.first))
+        return Operation("put", due, (source, self.address, *shape, self.period_us, self.offset_us, self.first))

@@ -1,7 +1,7 @@
-"""A trajectory's references at many times, as a table: read off its tape by compiled code, or evaluated by NumPy.
+"""Tables of a trajectory's references at many times: evaluated from its tape by compiled code, or by NumPy.
 
-The bits are the same. NumPy does it for a function of one's own that cannot be taped, and for the first seconds of flight in
-a process, which are over before the code that reads tapes is there.
+The bits are the same. NumPy evaluates functions that cannot be taped, and the first seconds of flight in a process, which take
+less time than compiling.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from samara.core.tree import flatten
 Array = np.ndarray[Any, Any]
 Function = Callable[[Any], Any]
 
-WORTH_COMPILING = 5000  # rows: NumPy makes as many while the code that reads tapes is brought up
+WORTH_COMPILING = 5000  # rows: NumPy evaluates as many in the time the compiled code takes to load
 
 
-class _Itself:
-    """A function as a key: by what it is, as one that compares or cannot be hashed may be a trajectory too."""
+class _IdentityKey:
+    """A function as a key by identity: trajectories may be unhashable, or compare equal to others."""
 
     __slots__ = ("function",)
 
@@ -32,11 +32,11 @@ class _Itself:
         return id(self.function)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.function is self.function
+        return isinstance(other, _IdentityKey) and other.function is self.function
 
 
 class Tables:
-    """Fills tables, and remembers which functions can be taped and how they are read."""
+    """Fills tables, and caches the compiled code of each function."""
 
     def __init__(self, worth_compiling: int = WORTH_COMPILING) -> None:
         self.left_to_numpy = worth_compiling
@@ -46,20 +46,20 @@ class Tables:
         """into[k, i] ← leaf i of function(times[k])"""
         if self.left_to_numpy > 0:
             self.left_to_numpy -= len(times)
-            _by_numpy(into, function, times)
+            _fill_with_numpy(into, function, times)
         else:
-            self._filler(_Itself(function))(into, times)
+            self._filler(_IdentityKey(function))(into, times)
 
 
-def _filler(key: _Itself) -> Callable[[Array, Array], None]:
+def _filler(key: _IdentityKey) -> Callable[[Array, Array], None]:
     try:
         program, numbers = taped(key.function)
-        fill, held = tabulator(program), np.array(numbers)
-    except Exception:  # whatever a function of one's own may raise when it is given a symbol
-        return lambda into, times: _by_numpy(into, key.function, times)
-    return lambda into, times: fill(into, times, held)
+        fill, constants = tabulator(program), np.array(numbers)
+    except Exception:  # a user's function may raise anything when called with a symbol
+        return lambda into, times: _fill_with_numpy(into, key.function, times)
+    return lambda into, times: fill(into, times, constants)
 
 
-def _by_numpy(into: Array, function: Function, times: Array) -> None:
+def _fill_with_numpy(into: Array, function: Function, times: Array) -> None:
     for column, leaf in zip(into.T, flatten(function(times)), strict=True):
         column[:] = leaf

@@ -1,14 +1,14 @@
-"""Drones that are computed together: as many as the widest registers hold."""
+"""Tiles: the drones computed by one pass of vector code, as many as the widest registers hold."""
 
 from typing import NamedTuple
 
 from samara.backends.llvm_code import vector_width
 
-MANY = 4  # tiles
+MIN_TILES_FOR_HALF = 4  # above this number of tiles, a partial rest is worth code of half the width
 
 
 class Tiles(NamedTuple):
-    """Lanes from the first to before the last, so many of them at a time."""
+    """Lanes from `first` to before `last`, computed `width` at a time."""
 
     first: int
     last: int
@@ -16,25 +16,25 @@ class Tiles(NamedTuple):
 
     @property
     def tiles(self) -> int:
-        """How many times `width` lanes it is"""
+        """Number of tiles"""
         return (self.last - self.first) // self.width
 
     def share(self, number: int, shares: int) -> "Tiles":
-        """One of several parts of it, each of whole tiles: neighbours, whose numbers are in the same lines of the cache"""
+        """Return one of several contiguous shares of whole tiles; neighbours share cache lines"""
         first, last = (self.first + self.width * (self.tiles * k // shares) for k in (number, number + 1))
         return Tiles(first, last, self.width)
 
 
 def tiles_of(n: int, dtype: str = "float64") -> list[Tiles]:
-    """The lanes of n drones: whole tiles, half a tile where that leaves none or where they are many, and the rest one by one
+    """Partition n drones into whole tiles, half a tile if that leaves none or there are many tiles, and single lanes
 
-    Each width is compiled by itself, and takes its time.
+    Each width is compiled separately.
     """
     width = vector_width(dtype)
     half = width // 2
-    whole = n - n % width
-    more = whole + (half if n - whole == half > 1 or (n - whole > half and n > MANY * width) else 0)
-    parts = Tiles(0, whole, width), Tiles(whole, more, half), Tiles(more, n, 1)
+    full = n - n % width
+    vectorized = full + (half if n - full == half > 1 or (n - full > half and n > MIN_TILES_FOR_HALF * width) else 0)
+    parts = Tiles(0, full, width), Tiles(full, vectorized, half), Tiles(vectorized, n, 1)
     return [part for part in parts if part.first < part.last]
 
 

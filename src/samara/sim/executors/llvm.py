@@ -1,9 +1,8 @@
 """The compiled executor: the stages of a group of drones and the physics between them, linked into one schedule.
 
-Each stage is traced and compiled once for its parameters; its code reads and writes the rows of the group's slots where they
-are. The operations of all stages, in their order, are walked through by one loop in machine code
-(`samara.backends.llvm_schedule`), from one instant at which Python is needed to the next. Whoever steps from instant to instant
-walks the same operations, one row of the schedule at a time.
+Each stage is traced and compiled once for its parameters; its code reads and writes the rows of the group's slots in place.
+One compiled loop (`samara.backends.llvm_schedule`) runs the operations of all stages in order, from one instant at which Python
+is needed to the next. Stepping from instant to instant runs the same operations, one row of the schedule at a time.
 """
 
 from collections.abc import Sequence
@@ -31,53 +30,51 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-BRIEF = 64  # rows × tiles: not worth giving the interpreter lock away for, nor another thread
-CODES = 512
+BRIEF_TILE_ROWS = 64  # rows × tiles: below this, releasing the interpreter lock or starting threads does not pay
+MAX_COMPILED_STAGES = 512
 
 
-class Position(NamedTuple):
-    """A row of a span and an entry of the sequence: all rows before it are done, and of it all entries before that one."""
+class Cursor(NamedTuple):
+    """Progress in a span: all rows before `row` are done, and of that row all entries before `entry`."""
 
     row: int
     entry: int
 
     @property
-    def after(self) -> "Position":
-        """Past this entry"""
-        return Position(self.row, self.entry + 1)
+    def next_entry(self) -> "Cursor":
+        """The cursor past this entry"""
+        return Cursor(self.row, self.entry + 1)
 
 
 class Program:
-    """All operations of one group, in the order of the sequence; and the entries that Python has to run for it."""
+    """All operations of one group, in the order of the sequence, and the entries that Python runs for it."""
 
     def __init__(self, fleet: "Fleet", group: "Group") -> None:
         operations: list[Operation] = []
         self.python: list[Entry] = []
         self.begins, self._clocks = [0], list[Any]()
         streams = fleet.log.streams(fleet, group) if fleet.log is not None else []
-        for place, entry in enumerate(fleet.stages):
+        for entry_index, entry in enumerate(fleet.stages):
             if group.sets[entry.name][0].python:
                 self.python.append(entry)
             operations += entry_operations(fleet, group, entry, self._clocks)
             for stream in streams:
                 if stream.entry == entry.name:
-                    operations += stream_operations(fleet, group, stream, place)
+                    operations += stream_operations(fleet, group, stream, entry_index)
             self.begins.append(len(operations))
         self.group, self._n, self.memory = group, len(group.drones), Memory(fleet.precision)
         self.parts = tiles_of(self._n, fleet.precision.dtype)
         self._walks = {part.width: Walk(tuple(operations), part.width, self.memory) for part in self.parts}
 
     def set_clocks(self) -> None:
-        """The dt of every stage: that of its first update, or its period"""
+        """Set the dt of every stage: `initial_dt` for its first update, then its period"""
         for stage, dt, period in self._clocks:
             first = stage.initial_dt is not None and stage.name not in self.group.has_run
             dt[:] = stage.initial_dt if first else period
 
-    def run(
-        self, span: Span, start: Position, end: Position, part: Tiles, *, briefly: bool, shared: int = 0
-    ) -> Position:
-        """Some tiles from a position to before another: how far they came, not to the end where a stage interrupted one"""
-        first, until = ((own.row, self.begins[own.entry]) for own in (start, end))
+    def run(self, span: Span, start: Cursor, end: Cursor, part: Tiles, *, briefly: bool, shared: int = 0) -> Cursor:
+        """Run some tiles from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted"""
+        first, until = ((cursor.row, self.begins[cursor.entry]) for cursor in (start, end))
         lanes = part.first, part.last
         stopped = self._walks[part.width].run(
             span.address, first, until, lanes, self._n, briefly=briefly, shared=shared
@@ -85,38 +82,41 @@ class Program:
         if stopped == DONE:
             return end
         row, operation = divmod(stopped, self.begins[-1])
-        return Position(row, int(np.searchsorted(self.begins, operation, side="right")))
+        return Cursor(row, int(np.searchsorted(self.begins, operation, side="right")))
 
 
-def walk(programs: Sequence[Any], span: Span, start: Position, end: Position) -> Position:
-    """All groups from a position to before another; or only past the entry of the first stage that interrupted one
+def walk(programs: Sequence[Any], span: Span, start: Cursor, end: Cursor) -> Cursor:
+    """Run all groups from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted
 
-    Nobody is then past it: a stage may interrupt only where a single tile flies.
+    Stages interrupt only flights of a single tile, so that no other tile is ahead of it.
     """
     parts = [(program, part) for program in programs for part in program.parts]
     for program in programs:
         program.memory.fill()
-    if (tiles := sum(part.tiles for _, part in parts)) == 1 or tiles * (end.row - start.row + 1) < BRIEF:
-        reached = [program.run(span, start, end, part, briefly=end.row - start.row < BRIEF) for program, part in parts]
+    if (tiles := sum(part.tiles for _, part in parts)) == 1 or tiles * (end.row - start.row + 1) < BRIEF_TILE_ROWS:
+        reached = [
+            program.run(span, start, end, part, briefly=end.row - start.row < BRIEF_TILE_ROWS)
+            for program, part in parts
+        ]
     else:
         reached, cores = [], threads_at_most()
         shares = [(program, part.share(k, cores)) for k in range(cores) for program, part in parts]
         counters = np.array([part.first for _, part in shares], dtype=np.int64)  # the next tile of each share
-        turns = [(*own, counters.ctypes.data + 8 * k) for k, own in enumerate(shares)]
+        turns = [(*share, counters.ctypes.data + 8 * k) for k, share in enumerate(shares)]
 
-        def through(first: int) -> None:  # its own share, then what is left of the others
+        def run_shares(first: int) -> None:  # the thread's own share first, then the remaining tiles of the others
             for program, part, shared in turns[first:] + turns[:first]:
                 reached.append(program.run(span, start, end, part, briefly=False, shared=shared))
 
-        side_by_side([partial(through, len(parts) * k) for k in range(cores)])
+        side_by_side([partial(run_shares, len(parts) * k) for k in range(cores)])
     for program in programs:
         program.memory.give_back()
     return min(reached, default=end)
 
 
 def run_entry(fleet: "Fleet", group: "Group", name: str) -> None:
-    """The stages of one entry by themselves, at the instant the fleet is at"""
-    entry = fleet.stages[fleet.index_of(name)]
+    """Run the stages of one entry at the present instant"""
+    entry = fleet.stages[fleet.entry_index(name)]
     clocks: list[Any] = []
     operations = entry_operations(fleet, group, entry, clocks)
     for stage, dt, period in clocks:
@@ -126,9 +126,9 @@ def run_entry(fleet: "Fleet", group: "Group", name: str) -> None:
     row[0, ROW.index("time_us")], row[0, ROW.index("due")] = fleet.time_us, -1
     row.view(np.float64)[0, ROW.index("time")] = fleet.time_us / MICROSECONDS
     for part in tiles_of(len(group.drones)):
-        own = Walk(tuple(operations), part.width, Memory())
+        schedule_walk = Walk(tuple(operations), part.width, Memory())
         lanes = part.first, part.last
-        own.run(row.ctypes.data, (0, 0), (0, len(operations)), lanes, len(group.drones), briefly=True)
+        schedule_walk.run(row.ctypes.data, (0, 0), (0, len(operations)), lanes, len(group.drones), briefly=True)
 
 
 # From a stage to operations --------------------------------------------------------------------------------------------
@@ -138,18 +138,18 @@ def compile_stages(group: "Group") -> None:
     """Trace all stages of a group
 
     Raises:
-        UnlikeError: its drones differ in more than numbers.
+        UnlikeError: its drones differ in more than parameters.
     """
     for sets in group.sets.values():
-        for stages in zip(*(own.stages for own in sets), strict=True):
+        for stages in zip(*(stage_set.stages for stage_set in sets), strict=True):
             if stages[0].rate != PHYSICS:
                 _code(group, stages)
 
 
 def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[Any]) -> list[Operation]:
-    """The operations of one entry; the dt of each stage that reads it is added to `clocks`"""
+    """Return the operations of one entry; append the dt of each stage that reads it to `clocks`"""
     operations: list[Operation] = []
-    for stages in zip(*(own.stages for own in group.sets[entry.name]), strict=True):
+    for stages in zip(*(stage_set.stages for stage_set in group.sets[entry.name]), strict=True):
         if stages[0].rate == PHYSICS:
             operations += group.plant.operations(fleet.schedule.moving) or ()
         else:
@@ -158,7 +158,10 @@ def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[
 
 
 def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], clocks: list[Any]) -> list[Operation]:
-    """Random numbers, the time, references and the call of one stage; `stages` are those of the drones where they differ"""
+    """Return the operations of one stage: random numbers, time, references and the call
+
+    `stages` has one stage for each drone if their parameters differ, else a single one.
+    """
     stage, n = stages[0], len(group.drones)
     period = fleet.periods[stage.rate]
     due = fleet.schedule.bit(stage.every * period, stage.delay * period)
@@ -178,9 +181,9 @@ def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], cl
             if table is not None and table.clock == stage.rate:
                 operations += take_operations(table, group.slots[path], due, period)
     if stage.normals is not None:
-        drawn = np.zeros((stage.normals.size, n))
-        inputs.append((drawn, 0, len(drawn)))
-        operations += _draws(group, stage, due, drawn, period)
+        stage_normals = np.zeros((stage.normals.size, n))
+        inputs.append((stage_normals, 0, len(stage_normals)))
+        operations += _draws(group, stage, due, stage_normals, period)
     outputs = [_block(group, path) for path in stage.writes]
     operations.append(Operation("call", due, (RowCall(_code(group, stages), inputs, outputs),)))
     if stage.interrupts:
@@ -190,29 +193,29 @@ def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], cl
 
 
 def stream_operations(fleet: "Fleet", group: "Group", stream: Stream, entry: int) -> list[Operation]:
-    """A row of a stream's slots at each of its ticks; nothing where there is no such table"""
+    """Return the operations that write a stream's rows; none if the group does not have its table"""
     if stream.name not in group.tables:
         return []
-    own, due = make_stream_table(fleet, group, stream, entry)
-    operations, at = [], 0
+    stream_table, due = make_stream_table(fleet, group, stream, entry)
+    operations, first_field = [], 0
     for path in stream.slots:
         rows = group.rows(path)
-        operations.append(own.put(due, rows, at))
-        at += len(rows)
+        operations.append(stream_table.put(due, rows, first_field))
+        first_field += len(rows)
     return operations
 
 
 def make_stream_table(fleet: "Fleet", group: "Group", stream: Stream, entry: int) -> tuple[StreamTable, int]:
-    """The table of a stream, and the bit of the instants that it gets a row at"""
+    """Create the table of a stream; return it with the schedule bit of its rows"""
     clock, table = fleet.periods[stream.rate], group.tables[stream.name]
     period_us, offset_us = stream.every * clock, stream.delay * clock
     first = group.first_ticks.setdefault(stream.name, np.array([-1], dtype=np.int64))
-    if first[0] < 0:  # from the next tick on, which is this instant's where the entry is still to come
+    if first[0] < 0:  # start at the next tick, which is the present instant if the entry has not run
         ticks = fleet.time_us - offset_us
         first[0] = max(ticks // period_us + 1 if fleet.passed > entry else -(-ticks // period_us), 0)
     if id(table) not in fleet.stream_tables:
-        place = np.array([table.rows.ctypes.data], dtype=np.int64)
-        fleet.stream_tables[id(table)] = StreamTable(table, period_us, offset_us, entry, first, place)
+        address = np.array([table.rows.ctypes.data], dtype=np.int64)
+        fleet.stream_tables[id(table)] = StreamTable(table, period_us, offset_us, entry, first, address)
     return fleet.stream_tables[id(table)], fleet.schedule.bit(period_us, offset_us)
 
 
@@ -221,21 +224,25 @@ def _block(group: "Group", path: str) -> Block:
     return group.slots[slot], first, len(flatten(template))
 
 
-def _draws(group: "Group", stage: Stage, due: int, drawn: Array, period: int) -> list[Operation]:
-    """Normals of each drone's own, and those of drone 0 where all share them"""
+def _draws(group: "Group", stage: Stage, due: int, stage_normals: Array, period: int) -> list[Operation]:
+    """Return the operations that draw normals: one set for each drone, and those of drone 0 for shared ones"""
     assert stage.normals is not None
     source, count, shared = stage.normals
     keys = np.array([key_of(seed, source) for seed in group.seeds], dtype=np.int64).T.copy()
     numbers = group.numbers.astype(np.int64)
     if not any(shared):
-        return [Operation("draw", due, (keys, numbers, drawn, count, period))]
+        return [Operation("draw", due, (keys, numbers, stage_normals, count, period))]
     if all(shared):
-        return [Operation("draw", due, (keys, numbers * 0, drawn, count, period))]
-    common = np.zeros_like(drawn)
+        return [Operation("draw", due, (keys, numbers * 0, stage_normals, count, period))]
+    common = np.zeros_like(stage_normals)
     return [
-        Operation("draw", due, (keys, numbers, drawn, count, period)),
+        Operation("draw", due, (keys, numbers, stage_normals, count, period)),
         Operation("draw", due, (keys, numbers * 0, common, count, period)),
-        *(Operation("copy", due, (common[k : k + 1], drawn[k : k + 1], 1)) for k, one in enumerate(shared) if one),
+        *(
+            Operation("copy", due, (common[k : k + 1], stage_normals[k : k + 1], 1))
+            for k, is_shared in enumerate(shared)
+            if is_shared
+        ),
     ]
 
 
@@ -245,13 +252,13 @@ def _code(group: "Group", stages: Sequence[Stage]) -> CompiledStep:
     if stage.normals is not None:
         reads = (*reads, (0.0,) * stage.normals.size)
     writes = tuple(group.part(path).template for path in stage.writes)
-    code: CompiledStep = in_lanes(stage_code, [(own, reads, writes) for own in stages])
+    code: CompiledStep = in_lanes(stage_code, [(drone_stage, reads, writes) for drone_stage in stages])
     return code
 
 
-@lru_cache(maxsize=CODES)
+@lru_cache(maxsize=MAX_COMPILED_STAGES)
 def stage_code(stage: Stage, reads: Any, writes: Any) -> CompiledStep:
-    """A stage, traced for reads and writes of some shapes"""
+    """Trace a stage for the templates of its reads and writes"""
     skip, count = stage.skip_when, len(stage.reads)
     return CompiledStep(
         lambda before, inputs: stage(*inputs),

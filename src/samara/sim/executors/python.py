@@ -1,6 +1,6 @@
-"""The Python executor: calls every stage with floats, drone after drone, instant by instant. It defines what a flight is.
+"""The Python executor: calls every stage with floats, drone by drone, instant by instant. It is the reference semantics.
 
-Slow, and made for debuggers: a breakpoint in any stage or equation stops with plain named tuples of floats.
+It is slow, and intended for debugging: a breakpoint in any stage or equation shows plain named tuples of floats.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +10,7 @@ import numpy as np
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.executors.llvm import Position, make_stream_table
+from samara.sim.executors.llvm import Cursor, make_stream_table
 from samara.sim.references import ReferenceTable
 from samara.sim.schedule import Span
 from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage
@@ -42,52 +42,50 @@ class PythonProgram:
         self.parts, self.memory = [Tiles(0, len(group), len(group))], _NoMemory()
         for sets in group.sets.values():
             for stage in sets[0].stages:
-                self._bit(stage)  # before any span is made: it marks only what has a bit
+                self._bit(stage)  # spans mark only the bits that exist when they are built
         streams = fleet.log.streams(fleet, group) if fleet.log is not None else []
         self._streams: list[list[tuple[Stream, StreamTable, int]]] = []
-        for place, entry in enumerate(fleet.stages):
-            own = [stream for stream in streams if stream.entry == entry.name and stream.name in group.tables]
-            tables = [make_stream_table(fleet, group, stream, place) for stream in own]
-            self._streams.append([(stream, *pair) for stream, pair in zip(own, tables, strict=True)])
+        for entry_index, entry in enumerate(fleet.stages):
+            entry_streams = [stream for stream in streams if stream.entry == entry.name and stream.name in group.tables]
+            tables = [make_stream_table(fleet, group, stream, entry_index) for stream in entry_streams]
+            self._streams.append([(stream, *pair) for stream, pair in zip(entry_streams, tables, strict=True)])
 
     def set_clocks(self) -> None:
-        """Nothing: the dt of a stage is looked up when it runs"""
+        """Do nothing: the dt of a stage is computed when it runs"""
 
-    def run(
-        self, span: Span, start: Position, end: Position, part: Tiles, *, briefly: bool, shared: int = 0
-    ) -> Position:
-        """From a position to before another: how far it came, not to the end where a stage interrupted it"""
+    def run(self, span: Span, start: Cursor, end: Cursor, part: Tiles, *, briefly: bool, shared: int = 0) -> Cursor:
+        """Run from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted"""
         lengths = span.rows.view(np.float64)[:, 3]
         for row in range(start.row, end.row + 1):
             time_us, steps, due = (int(x) for x in span.rows[row, :3])
             instant = Instant(time_us, steps, due, float(lengths[row]))
             first = start.entry if row == start.row else 0
             last = end.entry if row == end.row else len(self.fleet.stages)
-            for place in range(first, last):
-                if self._run_entry(place, instant):
-                    return Position(row, place + 1)
+            for entry_index in range(first, last):
+                if self._run_entry(entry_index, instant):
+                    return Cursor(row, entry_index + 1)
         return end
 
-    def _run_entry(self, place: int, instant: Instant) -> bool:
-        """All stages of an entry that are due, and its streams; whether one of them interrupts the flight"""
-        group, entry = self.group, self.fleet.stages[place]
+    def _run_entry(self, entry_index: int, instant: Instant) -> bool:
+        """Run the stages of an entry that are due, and write its streams; return whether a stage interrupts the flight"""
+        group, entry = self.group, self.fleet.stages[entry_index]
         interrupted = False
-        for stages in zip(*(own.stages for own in group.sets[entry.name]), strict=True):
+        for stages in zip(*(stage_set.stages for stage_set in group.sets[entry.name]), strict=True):
             if stages[0].rate == PHYSICS:
-                for lane in range(len(group)):
+                for column in range(len(group)):
                     for _ in range(instant.steps):
-                        self._update(stages[lane % len(stages)], lane, instant)
+                        self._update(stages[column % len(stages)], column, instant)
             elif instant.due & self._bit(stages[0]):
                 self._take_references(stages[0], instant)
-                for lane in range(len(group)):
-                    interrupted |= self._update(stages[lane % len(stages)], lane, instant)
-        for stream, table, bit in self._streams[place]:
+                for column in range(len(group)):
+                    interrupted |= self._update(stages[column % len(stages)], column, instant)
+        for stream, table, bit in self._streams[entry_index]:
             if instant.due & bit:
                 tick = (instant.time_us - table.offset_us) // table.period_us - int(table.first[0])
                 table.table.rows[tick] = np.concatenate([group.rows(path) for path in stream.slots])
         return interrupted
 
-    def _update(self, stage: Stage, lane: int, instant: Instant) -> bool:
+    def _update(self, stage: Stage, column: int, instant: Instant) -> bool:
         group, inputs = self.group, list[Any]()
         for path in stage.reads:
             if path == "time":
@@ -96,16 +94,16 @@ class PythonProgram:
                 inputs.append(self._dt(stage, instant))
             else:
                 slot, first, template = group.part(path)
-                leaves = group.slots[slot][first : first + len(flatten(template)), lane].tolist()
+                leaves = group.slots[slot][first : first + len(flatten(template)), column].tolist()
                 inputs.append(unflatten(template, iter(leaves)))
         if stage.normals is not None:
-            inputs.append(self._normals(stage, lane, instant))
+            inputs.append(self._normals(stage, column, instant))
         if stage.skip_when is not None and stage.skip_when(*inputs[: len(stage.reads)]):
             return False
         last = 0.0
         for path, value in zip(stage.writes, stage(*inputs), strict=True):
             leaves = [float(leaf) for leaf in flatten(value)]
-            group.rows(path)[:, lane] = leaves
+            group.rows(path)[:, column] = leaves
             last = leaves[-1] if leaves else last
         return stage.interrupts and last != 0.0
 
@@ -116,13 +114,16 @@ class PythonProgram:
             return stage.initial_dt
         return stage.every * self.fleet.periods[stage.rate] / MICROSECONDS
 
-    def _normals(self, stage: Stage, lane: int, instant: Instant) -> tuple[float, ...]:
+    def _normals(self, stage: Stage, column: int, instant: Instant) -> tuple[float, ...]:
         assert stage.normals is not None
         source, count, shared = stage.normals
-        tick, seed = instant.time_us // self.fleet.periods[stage.rate], self.group.seeds[lane]
-        own = normals(seed, source, int(self.group.numbers[lane]), tick, count).tolist()
-        common = normals(seed, source, 0, tick, count).tolist() if any(shared) else own
-        return tuple(b if one else a for a, b, one in zip(own, common, shared or (False,) * count, strict=True))
+        tick, seed = instant.time_us // self.fleet.periods[stage.rate], self.group.seeds[column]
+        drone_normals = normals(seed, source, int(self.group.numbers[column]), tick, count).tolist()
+        flight_normals = normals(seed, source, 0, tick, count).tolist() if any(shared) else drone_normals
+        return tuple(
+            b if is_shared else a
+            for a, b, is_shared in zip(drone_normals, flight_normals, shared or (False,) * count, strict=True)
+        )
 
     def _take_references(self, stage: Stage, instant: Instant) -> None:
         for path in stage.reads:
@@ -139,10 +140,10 @@ class PythonProgram:
 
 
 class _NoMemory:
-    """Slots are where they are."""
+    """Memory interface without copies: stages use the slots in place."""
 
     def fill(self) -> None:
-        """Nothing"""
+        """Do nothing"""
 
     def give_back(self) -> None:
-        """Nothing"""
+        """Do nothing"""

@@ -15,7 +15,7 @@ from samara.link.ros2.node import Listener, Node
 from samara.record.ros2.topic import MAP, ros_name
 from samara.scenario.scenario import Drone
 from samara.sim.fleet import Fleet
-from samara.sim.setpoints import SPEED, Motors, Path, Place, Velocity, Wish
+from samara.sim.setpoints import SPEED, Motors, Path, Position, Setpoint, Velocity
 
 FARTHEST, FASTEST, FASTEST_TURN = 1e6, 1e3, 100.0  # [m], [m/s], [rad/s]: beyond these a number is a mistake
 UNIT = 1e-2  # by which a quaternion's norm may differ from 1
@@ -35,25 +35,25 @@ class Heard(NamedTuple):
     motors: int
     speed: float
 
-    def pose(self, own: SimpleNamespace, fleet: Fleet) -> Wish:
+    def pose(self, own: SimpleNamespace, fleet: Fleet) -> Setpoint:
         """geometry_msgs/PoseStamped in the map: a place, and the yaw of its attitude"""
         self._require_frame(own, (MAP, f"{self.drone}/odom"))
-        return Place(_three(own.pose.position, "position", FARTHEST), _yaw(own.pose.orientation), self.speed)
+        return Position(_three(own.pose.position, "position", FARTHEST), _yaw(own.pose.orientation), self.speed)
 
-    def twist(self, own: SimpleNamespace, fleet: Fleet) -> Wish:
+    def twist(self, own: SimpleNamespace, fleet: Fleet) -> Setpoint:
         """geometry_msgs/TwistStamped along the map's axes, or those of base_link turned level"""
         body = f"{self.drone}/base_link"
         self._require_frame(own, (MAP, f"{self.drone}/odom", body))
         v = _three(own.twist.linear, "linear velocity", FASTEST)
         rate = float(_three(own.twist.angular, "angular velocity", FASTEST_TURN)[2])
         if own.header.frame_id == body:
-            group, lane = fleet.place_of(self.number)
+            group, lane = fleet.locate(self.number)
             forward = matrix_from_quat(Quat(*group.estimate[6:10, lane].tolist())).rows
             heading = math.atan2(forward[1].x, forward[0].x)
             v = np.array(rotate(Quat(math.cos(heading / 2), 0.0, 0.0, math.sin(heading / 2)), Vec3(*v)))
         return Velocity(v, rate)
 
-    def trajectory(self, own: SimpleNamespace, fleet: Fleet) -> Wish:
+    def trajectory(self, own: SimpleNamespace, fleet: Fleet) -> Setpoint:
         """trajectory_msgs/MultiDOFJointTrajectory of one joint: points at their times from now on"""
         self._require_frame(own, (MAP, f"{self.drone}/odom"))
         if not own.points or any(len(point.transforms) != 1 for point in own.points):
@@ -67,11 +67,11 @@ class Heard(NamedTuple):
         p = np.array([_three(point.transforms[0].translation, "translation", FARTHEST) for point in own.points])
         yaw = np.array([_yaw(point.transforms[0].rotation) for point in own.points])
         if len(p) == 1 and times[0] == 0.0:
-            return Place(p[0], float(yaw[0]), self.speed)
+            return Position(p[0], float(yaw[0]), self.speed)
         v = [_three(own.velocities[0].linear, "velocity", FASTEST) for own in own.points] if given == {1} else None
         return Path(times, p, yaw, None if v is None else np.array(v))
 
-    def motors_of(self, own: SimpleNamespace, fleet: Fleet) -> Wish:
+    def motors_of(self, own: SimpleNamespace, fleet: Fleet) -> Setpoint:
         """std_msgs/Float64MultiArray: a number for each rotor, as the vehicle takes it"""
         if len(own.data) != self.motors:
             raise RefusedError(f"{len(own.data)} numbers; expected {self.motors}, one for each motor")
@@ -85,7 +85,7 @@ class Heard(NamedTuple):
             raise RefusedError(f"frame {shown(frame)}; expected {' or '.join(map(repr, frames))}")
 
 
-KINDS: Mapping[str, tuple[str, Callable[[Heard, SimpleNamespace, Fleet], Wish]]] = {
+KINDS: Mapping[str, tuple[str, Callable[[Heard, SimpleNamespace, Fleet], Setpoint]]] = {
     "pose": ("geometry_msgs/PoseStamped", Heard.pose),
     "twist": ("geometry_msgs/TwistStamped", Heard.twist),
     "trajectory": ("trajectory_msgs/MultiDOFJointTrajectory", Heard.trajectory),
@@ -112,7 +112,7 @@ class Commands:
         again: Callable[[int], None] = lambda time_us: None,
     ) -> None:
         self._lockstep_us, self._patience, self._again = lockstep_us, patience, again
-        self._topics: list[tuple[Heard, Listener, Callable[[Heard, SimpleNamespace, Fleet], Wish]]] = []
+        self._topics: list[tuple[Heard, Listener, Callable[[Heard, SimpleNamespace, Fleet], Setpoint]]] = []
         for index, drone in enumerate(drones):
             if drone.autopilot is not None:
                 continue
@@ -133,14 +133,14 @@ class Commands:
         """Messages whose bytes were not of their type"""
         return sum(listener.malformed for _, listener, _ in self._topics)
 
-    def wishes(self, fleet: Fleet) -> Mapping[int, Wish]:
+    def new_setpoints(self, fleet: Fleet) -> Mapping[int, Setpoint]:
         """What was asked since the last time, the newest of each drone by its number"""
         if self._lockstep_us and fleet.time_us % self._lockstep_us == 0:
             return self._awaited(fleet)
         return self._heard(fleet)
 
-    def _heard(self, fleet: Fleet) -> dict[int, Wish]:
-        found: dict[int, Wish] = {}
+    def _heard(self, fleet: Fleet) -> dict[int, Setpoint]:
+        found: dict[int, Setpoint] = {}
         for own, listener, make in self._topics:
             bad = listener.malformed
             for message in listener.heard():
@@ -160,7 +160,7 @@ class Commands:
             self._told.add(topic)
             fleet.say("warning", sentence)
 
-    def _awaited(self, fleet: Fleet) -> dict[int, Wish]:
+    def _awaited(self, fleet: Fleet) -> dict[int, Setpoint]:
         begun = told = time.monotonic()
         found = self._heard(fleet)
         waiting = {own.number: own.drone for own, _, _ in self._topics}

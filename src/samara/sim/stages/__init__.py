@@ -1,4 +1,4 @@
-"""What happens at an instant of a flight: one file for each stage."""
+"""The stages of a flight, one module each."""
 
 from samara.core.lazy import lazily as _lazily
 

@@ -1,4 +1,4 @@
-"""Landed, crashed, or neither: from how each drone touches the ground."""
+"""Contact stage: whether each drone has landed or crashed, from its contact with the ground."""
 
 from typing import Any, NamedTuple
 
@@ -11,14 +11,14 @@ from samara.vehicles.ground import ground_clearance
 
 
 class Status(NamedTuple):
-    """Each 1 or 0."""
+    """Whether a drone has landed and crashed, 1 or 0."""
 
     landed: Scalar = 0.0
     crashed: Scalar = 0.0
 
 
 class Touch(NamedTuple):
-    """The status, whether it crashed just now, and the speed of the hardest touch of the ground since the last look [m/s]."""
+    """The status, whether the drone crashed at this tick, and the highest impact speed since the last tick [m/s]."""
 
     landed: Scalar = 0.0
     crashed: Scalar = 0.0
@@ -29,7 +29,7 @@ class Touch(NamedTuple):
 def update_status(
     state: State, environment: Environment, impact_speed: Scalar, status: Status, *, vehicle: Vehicle
 ) -> tuple[Status, Touch, Any]:
-    """Whether the drone stands on its feet or is a wreck; the impact speed is then measured anew from 0"""
+    """Update landed and crashed, and reset the impact speed to 0"""
     now = touchdown(
         state.v_W,
         state.q_WB,

@@ -1,8 +1,8 @@
-"""The controller of one drone: its command, brought into the vehicle's range, through to the motors."""
+"""Controller stage: the command of one drone, limited to the vehicle's range and mapped to the motors."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from samara.control.named import Named, controller_named
 from samara.control.tuning import Tuned
@@ -18,10 +18,7 @@ from samara.sim.stages.estimator import estimate_slot
 from samara.vehicles.effective import at_density
 from samara.vehicles.limits import LARGEST_COMMAND, within_limits
 
-if TYPE_CHECKING:
-    pass
-
-CODES = 64
+MAX_CACHED_CONTROLLERS = 64
 REFERENCES_AHEAD = "references_ahead"
 
 
@@ -38,25 +35,25 @@ def control(
     vehicle: Vehicle | None = None,
     model: Vehicle | None = None,
 ) -> tuple[Command, Any, Scalar]:
-    """u = controller(x̂, r) for each motor: 0 where it is no number, which is counted, or not armed, and else within its range
+    """u = armed · clip(controller(x̂, r)); values that are not finite become 0 and are counted in `invalid_commands`
 
-    The controller knows the vehicle, or `model` in its place, at the density of the air at home.
+    The controller uses the vehicle, or `model` if given, at the air density at home.
     """
-    known = at_density(vehicle if model is None else model, density)  # type: ignore[arg-type]
-    command, controller_state = controller(estimate, reference, known, controller_state)
+    model_at_home = at_density(vehicle if model is None else model, density)  # type: ignore[arg-type]
+    command, controller_state = controller(estimate, reference, model_at_home, controller_state)
     finite_command = []
     for u in command:
         finite = logical_and(u > -LARGEST_COMMAND, u < LARGEST_COMMAND)
         finite_command.append(where(finite, u, 0.0))
         invalid_commands = invalid_commands + where(finite, 0.0, 1.0)
-    limited = within_limits(finite_command, known)
+    limited = within_limits(finite_command, model_at_home)
     if motor_map:
         limited = tuple(limited[channel] for channel in motor_map)
     return tuple(u * armed for u in limited), controller_state, invalid_commands
 
 
 def build_controller(setup: DroneSetup) -> StageSet:
-    """The stage of a controller with a name; Python calls functions and what looks ahead"""
+    """Build the stage of a named controller; Python calls functions and predictive controllers"""
     slots: dict[str, Any] = {"armed": 1.0, "reference": Reference(ZERO)}
     named = named_controller(setup)
     if named is None:
@@ -71,18 +68,20 @@ def build_controller(setup: DroneSetup) -> StageSet:
 def _stage(setup: DroneSetup, controller: Callable[..., Any], reference: str) -> Stage:
     reads = (estimate_slot(setup), reference, "controller_state", "invalid_commands", "armed")
     writes = ("command", "controller_state", "invalid_commands")
-    known = ("vehicle", setup.vehicle) if setup.model is None else ("model", setup.model)
+    vehicle_parameter = ("vehicle", setup.vehicle) if setup.model is None else ("model", setup.model)
     density = setup.flight.environment.air_density
-    parameters = (("controller", controller), ("density", density), ("motor_map", setup.motor_map), known)
+    parameters = (("controller", controller), ("density", density), ("motor_map", setup.motor_map), vehicle_parameter)
     return Stage("controller", "autopilot", control, reads, writes, parameters)
 
 
 def _predictive(setup: DroneSetup, named: Named) -> StageSet:
-    """A controller that takes the references of its horizon, on arrays of JAX"""
+    """Build the stage of a predictive controller on JAX arrays"""
     from samara.control.ilqr.jax import flight_controller
 
     predictive: Any = named.call
-    controller = flight_controller(predictive, at_density(setup.known_vehicle, setup.flight.environment.air_density))
+    controller = flight_controller(
+        predictive, at_density(setup.controller_vehicle, setup.flight.environment.air_density)
+    )
     ahead = (Reference(ZERO),) * len(predictive.look_ahead)
     slots = {"armed": 1.0, "invalid_commands": 0.0, "controller_state": controller.start, REFERENCES_AHEAD: ahead}
     reason = f"{named.name} plans over a horizon, for which a kernel has no arrays"
@@ -90,13 +89,13 @@ def _predictive(setup: DroneSetup, named: Named) -> StageSet:
 
 
 def named_controller(setup: DroneSetup) -> Named | None:
-    """A drone's controller, made for the vehicle at the density of the air at home; None for a function or an autopilot"""
-    if setup.tuned is None:
+    """Create a drone's named controller for its vehicle at the air density at home; None for a function or an autopilot"""
+    if setup.tuned_controller is None:
         return None
-    known = at_density(setup.known_vehicle, setup.flight.environment.air_density)
-    return _named(setup.tuned, known, setup.healthy, setup.flight.period("autopilot"))
+    vehicle = at_density(setup.controller_vehicle, setup.flight.environment.air_density)
+    return _create_controller(setup.tuned_controller, vehicle, setup.healthy, setup.flight.period("autopilot"))
 
 
-@lru_cache(maxsize=CODES)
-def _named(controller: Tuned, vehicle: Vehicle, healthy: tuple[bool, ...], period: float) -> Named:
+@lru_cache(maxsize=MAX_CACHED_CONTROLLERS)
+def _create_controller(controller: Tuned, vehicle: Vehicle, healthy: tuple[bool, ...], period: float) -> Named:
     return controller_named(controller.name, vehicle, healthy, period=period, **controller.chosen)

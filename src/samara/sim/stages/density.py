@@ -1,4 +1,4 @@
-"""The density of the air at a drone's height above home, evaluated on the wind's clock and held between its ticks.
+"""Density stage: air density at a drone's height above home, updated at the wind's ticks and constant between them.
 
 In the 20 ms between two ticks a climb of 10 m/s changes the density by 2e-5 of itself.
 """

@@ -1,4 +1,4 @@
-"""Estimators: what each drone makes of its sensors, or of the truth and noise."""
+"""Estimator stages: sensor fusion, or the true state with delay and noise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,54 +16,54 @@ from samara.sim.stage import RandomInputs, Stage, StageFactory, StageSet
 
 
 def predict(reading: Any, fresh: Scalar, filter_state: Any, dt: Scalar, *, fusion: Fusion) -> tuple[Scalar, Any]:
-    """Move the filter on by the driver's reading, which is then no longer fresh"""
+    """Predict with the reading of the driving sensor, which is then no longer fresh"""
     return 0.0, fusion.predict(Sample(reading, fresh), filter_state, dt)
 
 
 def correct(reading: Any, fresh: Scalar, filter_state: Any, *, fusion: Fusion, sensor: Sensor) -> tuple[Scalar, Any]:
-    """Correct the filter by a sensor's reading, which is then no longer fresh"""
+    """Correct the filter with a sensor's reading, which is then no longer fresh"""
     return 0.0, fusion.correct(sensor, Sample(reading, fresh), filter_state)
 
 
 def is_stale(reading: Any, fresh: Scalar, filter_state: Any) -> Any:
-    """Whether there is nothing to correct by"""
+    """Whether the reading has been used before"""
     return fresh < 0.5
 
 
 def read_filter(filter_state: Any, state: State, *, fusion: Fusion) -> tuple[State, Any]:
-    """The estimated motion and its variances; rotor speeds and batteries as motor controllers report them, without error"""
+    """Return the estimated motion and its variances; rotor speeds and batteries are the true ones, as ESCs report them"""
     estimate = fusion.estimate(filter_state)
-    known = state._replace(p_W=estimate.p_W, v_W=estimate.v_W, q_WB=estimate.q_WB, omega_B=estimate.omega_B)
-    return known, estimate.variances
+    estimated = state._replace(p_W=estimate.p_W, v_W=estimate.v_W, q_WB=estimate.q_WB, omega_B=estimate.omega_B)
+    return estimated, estimate.variances
 
 
 def add_noise(
     state: State, estimator_state: Any, dt: Scalar, normals: Sequence[Scalar] = (), *, estimator: Estimator
 ) -> tuple[State, Any]:
-    """The truth, late or with noise"""
+    """Return the true state with delay or noise"""
     return estimator.update(state, normals, estimator_state, dt)
 
 
 def freeze(new: State, estimate: State, frozen: Any) -> tuple[State]:
-    """The new estimate, but for components that are frozen: 1 where they are, else 0"""
+    """Return the new estimate, with the old values of components whose `frozen` is 1"""
     pairs = zip(flatten(frozen), flatten(estimate), flatten(new), strict=True)
     return (unflatten(new, iter([where(mask > 0.5, old, now) for mask, old, now in pairs])),)
 
 
 def estimate_slot(setup: DroneSetup) -> str:
-    """The slot with what the controller knows: the state itself where it knows the truth"""
+    """Return the name of the slot the controller reads: "state" for the estimator `truth`"""
     return "state" if setup.estimator == TRUTH else "estimate"
 
 
 def build_estimator(setup: DroneSetup) -> StageSet:
-    """The stages of one drone's estimator"""
+    """Build the stages of one drone's estimator"""
     estimator, still = setup.estimator, at_rest(setup.vehicle)
     if estimator == TRUTH:
         return StageSet()
     slots: dict[str, Any] = {"estimate": lambda state, normals: state}
     target = "new_estimate" if setup.flight.is_frozen else "estimate"
     if isinstance(estimator, Fusion):
-        stages = _fusion_stages(estimator, target)
+        stages = fusion_stages(estimator, target)
         slots["filter"] = lambda state, normals: estimator.initial(
             state, normals("estimator start", estimator.start_normals)
         )
@@ -82,19 +82,22 @@ def build_estimator(setup: DroneSetup) -> StageSet:
     return StageSet(tuple(stages), slots)
 
 
-def _fusion_stages(fusion: Fusion, target: str) -> list[Stage]:
-    """Predict by the driver's reading, correct by each of the others that is fresh"""
-    driver, known = fusion.driver.name, (("fusion", fusion),)
+def fusion_stages(fusion: Fusion, target: str) -> list[Stage]:
+    """Build the prediction with the driving sensor, and one correction for each of the others"""
+    driver, parameters = fusion.driver.name, (("fusion", fusion),)
     reads: tuple[str, ...]
     reads, writes = (f"{driver}/reading", f"{driver}/fresh", "filter", "dt"), (f"{driver}/fresh", "filter")
-    stages = [Stage("prediction", "estimator", predict, reads, writes, known, initial_dt=0.0)]
+    stages = [Stage("prediction", "estimator", predict, reads, writes, parameters, initial_dt=0.0)]
     for aid in fusion.aids:
         reads, writes = (f"{aid.name}/reading", f"{aid.name}/fresh", "filter"), (f"{aid.name}/fresh", "filter")
-        parameters = (*known, ("sensor", aid))
+        sensor_parameters = (*parameters, ("sensor", aid))
         stages.append(
-            Stage(f"correction by {aid.name}", "estimator", correct, reads, writes, parameters, skip_when=is_stale)
+            Stage(
+                f"correction by {aid.name}", "estimator", correct, reads, writes, sensor_parameters, skip_when=is_stale
+            )
         )
-    return [*stages, Stage("estimate", "estimator", read_filter, ("filter", "state"), (target, "variances"), known)]
+    writes = (target, "variances")
+    return [*stages, Stage("estimate", "estimator", read_filter, ("filter", "state"), writes, parameters)]
 
 
 ESTIMATOR = StageFactory("estimator", "estimator", build_estimator)

@@ -1,4 +1,4 @@
-"""Events: each once, when its time has come or its condition holds, in the order they are listed."""
+"""Events stage: applies each event once, at its time or when its condition holds, in the order listed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.schedule import Span
 
-FLAGS, ABOUT = "conditions", "conditions/about"
+FLAGS, APPLIES = "conditions", "conditions/applies"
 
 
 def check_conditions(
@@ -31,21 +31,21 @@ def check_conditions(
     state: State,
     command: Command,
     environment: Environment,
-    about: tuple[Scalar, ...],
+    applies: tuple[Scalar, ...],
     *,
     vehicle: Vehicle,
     conditions: tuple[Sentence, ...],
 ) -> tuple[Any]:
-    """Whether each condition holds of a drone it is about, 1 or 0, and how many do"""
+    """Evaluate each condition for a drone it applies to (1 or 0), and their sum"""
     drone = Watched(state, reference, *status, batteries_of(state, command, vehicle, environment))
-    met = [where(holds(each, time, drone), mask, 0.0) for each, mask in zip(conditions, about, strict=True)]
+    met = [where(holds(condition, time, drone), mask, 0.0) for condition, mask in zip(conditions, applies, strict=True)]
     return ((tuple(met), sum(met)),)
 
 
 class EventsStage(PythonStage):
-    """Applies events. A time an event names need not be on any clock; conditions are checked on the scenario's.
+    """Applies events. Times of events need not be on any clock; conditions are checked at the scenario's ticks.
 
-    Conditions that can be traced are checked by the compiled flight, where it is of a single tile; it stops where one is met.
+    A compiled flight of a single tile checks the conditions that can be traced, and stops when one holds.
     """
 
     reason = "conditions of events"
@@ -57,30 +57,30 @@ class EventsStage(PythonStage):
         self._compiled: tuple[Event, ...] = ()
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """The stage that checks the conditions that can be traced"""
+        """Build the stage that checks the traced conditions"""
         self._compiled = (
             tuple(event for event in self._conditional if _condition(event)) if setup.flight.can_interrupt else ()
         )
         if not self._compiled:
             return StageSet(python=self.reason if self._conditional else "")
         none = tuple(0.0 for _ in self._compiled)
-        reads = ("time", "reference", "status", "state", "command", "environment", ABOUT)
+        reads = ("time", "reference", "status", "state", "command", "environment", APPLIES)
         parameters = (("vehicle", setup.vehicle), ("conditions", tuple(map(_condition, self._compiled))))
         stage = Stage("conditions", "scenario", check_conditions, reads, (FLAGS,), parameters, interrupts=True)
-        return StageSet((stage,), {FLAGS: (none, 0.0), ABOUT: none})
+        return StageSet((stage,), {FLAGS: (none, 0.0), APPLIES: none})
 
     def prepare(self, fleet: "Fleet") -> None:
-        """Which drones each condition is about"""
+        """Set the drones each condition applies to"""
         for group in fleet.groups if self._compiled else ():
             names = [fleet.name_of(index) for index in group.drones]
-            for row, event in zip(group.slots[ABOUT], self._compiled, strict=True):
-                about = event.trigger.drone if isinstance(event.trigger, When) else ""
-                row[:] = [about in ("", name) for name in names]
+            for row, event in zip(group.slots[APPLIES], self._compiled, strict=True):
+                drone_name = event.trigger.drone if isinstance(event.trigger, When) else ""
+                row[:] = [drone_name in ("", name) for name in names]
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
-        """At the times events name; and where a condition is to be checked in Python"""
-        found = span.at(fleet.schedule.clock("scenario") if len(self._compiled) < len(self._conditional) else 0)
-        return found | np.isin(span.times_us, [time for time, _ in self._timed]) if self._timed else found
+        """Mark the times of events, and the scenario's ticks if Python checks a condition"""
+        due = span.at(fleet.schedule.clock("scenario") if len(self._compiled) < len(self._conditional) else 0)
+        return due | np.isin(span.times_us, [time for time, _ in self._timed]) if self._timed else due
 
     def update(self, fleet: "Fleet") -> None:
         due: list[Event] = []

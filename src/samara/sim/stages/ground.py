@@ -1,7 +1,7 @@
-"""The plane under each drone: what its feet, its ground effect and nothing else take for the ground.
+"""Ground stage: the plane under each drone, which its contact points and its ground effect use.
 
-It is the ground's own, or the plane that touches a height map below, or the top of a solid that all of the feet are over. It is
-found on the wind's clock, written into the environment, where a recording finds it, and held between its ticks.
+It is the ground plane, the tangent plane of a height map, or the top of a solid that is below all feet. It is updated at the
+wind's ticks, written into the environment, which is recorded, and constant between the ticks.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def find_ground(
     ground: Ground | HeightMap,
     tops: tuple[Solid, ...],
 ) -> tuple[Ground]:
-    """The plane below a drone; the one before, where that is the same: a level plane is, wherever on it its point is"""
+    """Find the plane below a drone; return the previous one if it is the same level plane, whatever its point"""
     feet_B = vehicle["contact"].points_B if vehicle.has("contact") else ()
     now = ground_below(p_W, q_WB, ground=ground, tops=tops, feet_B=feet_B)
     pairs = [equal(old, new) for old, new in zip(before.normal_W, now.normal_W, strict=True)]
@@ -40,13 +40,14 @@ def find_ground(
 
 
 def standing_surfaces(world: World, ground: Ground) -> tuple[Ground | HeightMap, tuple[Solid, ...]]:
-    """The ground itself, and the solids whose tops a drone may stand on"""
-    tops = tuple(own.solid for own in world.solids if not isinstance(own.solid, (Sphere, Capsule)))
+    """Return the ground, and the solids whose tops a drone can stand on"""
+    solids = (obstacle.solid for obstacle in world.solids)
+    tops = tuple(solid for solid in solids if not isinstance(solid, (Sphere, Capsule)))
     return ground if world.terrain is None else world.terrain, tops
 
 
 def plane_finder(world: World, ground: Ground) -> Callable[[Vec3, Quat, Vehicle], Ground]:
-    """The plane below a drone as a function of its position, attitude and vehicle"""
+    """Return a function that finds the plane below a drone from its position, attitude and vehicle"""
     surface, tops = standing_surfaces(world, ground)
 
     def find(p_W: Vec3, q_WB: Quat, vehicle: Vehicle) -> Ground:

@@ -1,4 +1,4 @@
-"""The metrics of a flight of which no recording is kept: brought up to date at the ticks of the log and of the scenario."""
+"""Metrics stage: the metrics of a flight without a recording, updated at the ticks of the log and of the scenario."""
 
 from samara.core.algebra import ZERO
 from samara.core.quantity import Scalar
@@ -12,7 +12,7 @@ LOG_REFERENCE = "log_reference"
 
 
 def update_touchdown(metrics: FlightMetrics, impact_speed: Scalar) -> tuple[FlightMetrics]:
-    """After a look at how fast the drone came to the ground since the last"""
+    """Update the touchdown speed with the impact speed since the last tick"""
     return (metrics.touch_down(impact_speed),)
 
 
@@ -25,7 +25,7 @@ def update_metrics(
     *,
     vehicle: Vehicle,
 ) -> tuple[FlightMetrics]:
-    """After one more tick of the log"""
+    """Update the metrics with a tick of the log"""
     return (metrics.update(state, command, reference, vehicle, environment),)
 
 

@@ -1,4 +1,4 @@
-"""Sensors: each samples at its own rate, and its reading arrives when its delay has passed."""
+"""Sensor stages: each sensor samples at its rate, and its reading arrives after its delay."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def sample(
     sensor: Sensor,
     vehicle: Vehicle,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Take a reading, and put it at the end of the queue of those that have not arrived"""
+    """Sample a sensor, and append the reading to the queue of delayed readings"""
     inputs = (state, command, vehicle, environment, normals)
     if sensor.initial is None:
         reading = sensor.measure(*inputs)
@@ -37,9 +37,9 @@ def sample(
 def receive(
     queue: tuple[Any, ...], reading: Any, fresh: Scalar, silent: Scalar, *, sensor: Sensor
 ) -> tuple[Any, Scalar]:
-    """The oldest reading of the queue arrives: fresh, unless the sensor has failed or says that it is not valid
+    """Receive the oldest reading of the queue; it is fresh unless the sensor has failed or the reading is not valid
 
-    What a failed sensor said last stays.
+    A failed sensor keeps its last reading.
     """
     failed = silent > 0.5
     values = [where(failed, old, new) for old, new in zip(flatten(reading), flatten(queue[0]), strict=True)]
@@ -50,12 +50,12 @@ def receive(
 
 
 def reading_template(sensor: Sensor) -> Any:
-    """A reading of zeros"""
+    """Return a reading of zeros"""
     return sensor.reading or tuple(0.0 for _ in sensor.fields)
 
 
 def build_sensors(setup: DroneSetup) -> StageSet:
-    """A stage that samples and one that receives for each sensor that can be traced; slots for all of them"""
+    """Build a sampling and a receiving stage for each traced sensor, and slots for all sensors"""
     stages: list[Stage] = []
     slots: dict[str, Any] = {}
     for sensor in setup.sensors:

@@ -1,6 +1,6 @@
-"""The wind: on each drone where it is, with gusts of its own, and at each of its hubs.
+"""Wind stage: the wind at each drone's position, with independent gusts, and at each of its rotor hubs.
 
-What blows on all drones alike does so inside a sum too: its normals are those of drone 0, whoever else flies.
+Sources that are common to all drones, also inside a sum, use the normals of drone 0.
 """
 
 import math
@@ -53,7 +53,7 @@ def wind_at_hubs(
     source: WindSource,
     vehicle: Vehicle,
 ) -> tuple[tuple[Vec3, ...]]:
-    """w at p + R r of each hub [m/s], at the instant of the last sample: no time passes, so gusts stay"""
+    """w(p + R r) at each hub [m/s] at the instant of the last sample, with dt = 0, so that gusts do not change"""
     no_normals, winds = (0.0,) * source.normals_needed, []
     for r_B in (rotor.r_B for rotor in vehicle.rotors):
         hub_W, hub_v_W = p_W + rotate(q_WB, r_B), v_W + rotate(q_WB, cross(omega_B, r_B))
@@ -62,39 +62,39 @@ def wind_at_hubs(
 
 
 def spread_to_hubs(wind_W: Vec3, *, rotors: int) -> tuple[tuple[Vec3, ...]]:
-    """The drone's wind at each of its hubs"""
+    """w at each hub = w at the drone  [m/s]"""
     return (tuple(wind_W for _ in range(rotors)),)
 
 
 def add_wake(hub_wind_W: tuple[Vec3, ...], wake_W: tuple[Vec3, ...]) -> tuple[tuple[Vec3, ...]]:
-    """What each rotor feels: the wind at its hub and what its own wake adds to it  [m/s]"""
+    """w_hub + w_wake at each rotor  [m/s]"""
     return (tuple(wind + wake for wind, wake in zip(hub_wind_W, wake_W, strict=True)),)
 
 
-def feel_hubs(setup: DroneSetup) -> tuple[Stage, ...]:
-    """The stage that writes what the rotors feel, of a vehicle that reads it"""
+def hub_wind_stages(setup: DroneSetup) -> tuple[Stage, ...]:
+    """Build the stage that writes the wind at the hubs, for a vehicle that reads it"""
     if not setup.vehicle.reads("hub_wind_W"):
         return ()
     return (Stage("hub wind", "wind", add_wake, ("hub_wind", "wake"), (HUBS,)),)
 
 
-def own_draws(source: WindSource) -> tuple[bool, ...]:
-    """For each normal that a source takes, whether every drone draws its own"""
+def independent_normals(source: WindSource) -> tuple[bool, ...]:
+    """Mark the normals of a source that each drone draws independently"""
     if isinstance(source, Sum):
-        return tuple(draw for part in source.sources for draw in own_draws(part))
+        return tuple(draw for part in source.sources for draw in independent_normals(part))
     return (is_local(source),) * source.normals_needed
 
 
 def build_wind(setup: DroneSetup) -> StageSet:
-    """The stages of one drone's wind, where its source can be traced"""
+    """Build the stages of one drone's wind, if its source can be traced"""
     source, vehicle = setup.flight.wind, setup.vehicle
     hubs = tuple(ZERO for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else ()
     slots: dict[str, Any] = {"wind_disturbance": ZERO, "hub_wind": hubs, "wake": hubs}
     if not is_traced(source):
         return StageSet(slots=slots, python=f"{type(source).__name__} is a wind source in Python")
     slots["wind_state"] = source.initial()
-    own = own_draws(source)
-    normals = RandomInputs("wind", len(own), tuple(not draw for draw in own)) if own else None
+    independent = independent_normals(source)
+    normals = RandomInputs("wind", len(independent), tuple(not draw for draw in independent)) if independent else None
     reads: tuple[str, ...] = ("time", "dt", "state.p_W", "state.v_W", "wind_state", "wind_disturbance")
     parameters: tuple[tuple[str, Any], ...]
     writes = ("wind_state", "environment.wind_W")
@@ -106,7 +106,7 @@ def build_wind(setup: DroneSetup) -> StageSet:
     elif hubs:
         parameters = (("rotors", len(vehicle.rotors)),)
         stages.append(Stage("wind at hubs", "wind", spread_to_hubs, ("environment.wind_W",), ("hub_wind",), parameters))
-    return StageSet((*stages, *feel_hubs(setup)), slots)
+    return StageSet((*stages, *hub_wind_stages(setup)), slots)
 
 
 class WindStage(PythonStage):
@@ -116,30 +116,30 @@ class WindStage(PythonStage):
     reason = "wind source in Python"
 
     def __init__(self) -> None:
-        self._source_state: Any = None  # of a source in Python; None before its first sample
+        self._source_state: Any = None  # of a Python source; None before its first sample
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """The wind of one drone, where its source can be traced"""
+        """Build the stages of one drone's wind, if its source can be traced"""
         return build_wind(setup)
 
     def react(self, fleet: "Fleet", before: Setting) -> None:
-        """Another wind blows at once; one that is only added to goes on as it was"""
+        """Switch to a new wind at once; a source that was only added to keeps its state"""
         source = fleet.setting.wind
         if source is before.wind:
             return
-        goes_on = isinstance(source, Sum) and source.sources[0] is before.wind
-        added = tuple(part.initial() for part in source.sources[1:]) if goes_on else ()
+        extends = isinstance(source, Sum) and source.sources[0] is before.wind
+        added = tuple(part.initial() for part in source.sources[1:]) if extends else ()
         states = [group.slots.get("wind_state") for group in fleet.groups]
         fleet.link_flight()
         if not is_traced(source):
-            self._source_state = (self._source_state, *added) if goes_on and self._source_state is not None else None
+            self._source_state = (self._source_state, *added) if extends and self._source_state is not None else None
             self.update(fleet)
             return
-        for group, known in zip(fleet.groups, states, strict=True):
-            start = flatten(added if goes_on and known is not None else source.initial())
-            columns = np.repeat(np.array(start, dtype=float).reshape(-1, 1), len(group), axis=1)
-            if goes_on and known is not None:
-                columns = np.concatenate([known, columns])
+        for group, wind_state in zip(fleet.groups, states, strict=True):
+            initial = flatten(added if extends and wind_state is not None else source.initial())
+            columns = np.repeat(np.array(initial, dtype=float).reshape(-1, 1), len(group), axis=1)
+            if extends and wind_state is not None:
+                columns = np.concatenate([wind_state, columns])
             else:
                 group.has_run.discard("wind")
             group.slots["wind_state"] = np.ascontiguousarray(columns)
@@ -149,37 +149,40 @@ class WindStage(PythonStage):
 
     def update(self, fleet: "Fleet") -> None:
         source, drones, tick = fleet.setting.wind, len(fleet.scenario.drones), fleet.tick("wind")
-        disturbance_W, own, seed = fleet.setting.wind_disturbance_W, own_draws(source), fleet.scenario.seed
+        disturbance_W, independent = fleet.setting.wind_disturbance_W, independent_normals(source)
         first = self._source_state is None
-        place, drawn = (ZERO, ZERO), np.zeros((0, 1))
+        position_and_velocity, wind_normals = (ZERO, ZERO), np.zeros((0, 1))
         if is_local(source):
-            place = Vec3(*fleet.p_W), Vec3(*fleet.v_W)
-        if own:
+            position_and_velocity = Vec3(*fleet.p_W), Vec3(*fleet.v_W)
+        if independent:
             numbers: Any = np.arange(drones) if is_local(source) else np.zeros(1, dtype=int)
-            drawn = standard_normals(seed, "wind", numbers, tick, len(own)).T
-        inputs = tuple(row if each else float(row[0]) for row, each in zip(drawn, own, strict=True))
-        state, dt = (
-            source.initial() if first else self._source_state,
-            math.inf if first else fleet.periods["wind"] / 1e6,
+            wind_normals = standard_normals(fleet.scenario.seed, "wind", numbers, tick, len(independent)).T
+        source_normals = tuple(
+            row if is_independent else float(row[0])
+            for row, is_independent in zip(wind_normals, independent, strict=True)
         )
-        self._source_state, wind_W = sample_wind(fleet.time, dt, *place, state, disturbance_W, inputs, source=source)
+        state = source.initial() if first else self._source_state
+        dt = math.inf if first else fleet.periods["wind"] / 1e6
+        self._source_state, wind_W = sample_wind(
+            fleet.time, dt, *position_and_velocity, state, disturbance_W, source_normals, source=source
+        )
         winds = np.stack([np.broadcast_to(x, (drones,)) for x in wind_W])
         for group in fleet.groups:
             before = group.slots["environment"].copy()
             group.environment.wind_W[:] = winds[:, group.indices]
             if len(group.slots["hub_wind"]):
-                group.slots["hub_wind"][:] = self._at_hubs(fleet, group, winds[:, group.indices])
+                group.slots["hub_wind"][:] = self._hub_wind(fleet, group, winds[:, group.indices])
                 group.environment.hub_wind_W[:] = group.slots["hub_wind"] + group.slots["wake"]
             if not np.array_equal(before, group.slots["environment"]):
                 fleet.environment_changed = True
 
-    def _at_hubs(self, fleet: "Fleet", group: Any, wind_W: Array) -> Array:
+    def _hub_wind(self, fleet: "Fleet", group: Any, wind_W: Array) -> Array:
         source, rotors = fleet.setting.wind, len(group.vehicle.rotors)
         if not (fleet.scenario.wind_at_hubs and is_local(source)):
             return np.tile(wind_W, (rotors, 1))
         leaves = [leaf[group.indices] if np.ndim(leaf) else leaf for leaf in flatten(self._source_state)]
-        state, moving = unflatten(self._source_state, iter(leaves)), group.state
-        vectors = Vec3(*moving.p_W), Vec3(*moving.v_W), Quat(*moving.q_WB), Vec3(*moving.omega_B)
-        known = {"source": source, "vehicle": group.vehicle}
-        winds = wind_at_hubs(fleet.time, *vectors, fleet.setting.wind_disturbance_W, state, **known)
+        state, motion = unflatten(self._source_state, iter(leaves)), group.state
+        vectors = Vec3(*motion.p_W), Vec3(*motion.v_W), Quat(*motion.q_WB), Vec3(*motion.omega_B)
+        parameters = {"source": source, "vehicle": group.vehicle}
+        winds = wind_at_hubs(fleet.time, *vectors, fleet.setting.wind_disturbance_W, state, **parameters)
         return np.stack([np.broadcast_to(x, (len(group),)) for x in flatten(winds)])
