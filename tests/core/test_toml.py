@@ -6,9 +6,8 @@ import pytest
 
 import samara
 from samara.core.argument import Limits
-from samara.core.data_sheet import DataSheet
 from samara.core.quantity import Quantity
-from samara.core.toml import File, Table, document
+from samara.core.toml import DataSheet, File, Table, document
 from samara.rotor.blade import BladeError, blade, blade_names, parse_blade
 from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario, scenario_names
 from samara.sensors.registry import PartError, parse_part, part, part_names

@@ -29,8 +29,7 @@ from samara.campaigns.samplers import GRID, SAMPLERS
 from samara.core.argument import is_number
 from samara.core.named_files import collect_named_files, path_beside, read_bytes, read_text
 from samara.core.printable import LINE, shown
-from samara.core.shipped import is_file
-from samara.core.toml import File, Table, document
+from samara.core.toml import File, Table, document, is_file
 from samara.core.toml_writer import toml_value
 from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.scenario import Scenario

@@ -16,7 +16,7 @@ from samara.cli.settings import typed_settings
 from samara.cli.view import Browser, Port, Speed, watched
 from samara.core.files import point_to
 from samara.core.printable import printable
-from samara.core.shipped import is_file
+from samara.core.toml import is_file
 from samara.core.typed import Typed, typed
 from samara.scenario.autopilot_types import AUTOPILOTS, AutopilotType, Executable, autopilot_help, mode_help
 

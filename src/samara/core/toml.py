@@ -11,14 +11,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
+from importlib import resources
 from inspect import Parameter, signature
-from typing import Any, Self, get_type_hints
+from pathlib import Path
+from typing import Any, NamedTuple, Self, get_type_hints
 
 from samara.core.algebra import Vec3
 from samara.core.argument import UnfitError, argument, is_number, radians, wanted
 from samara.core.budget import Budget
 from samara.core.files import TOO_DEEP
+from samara.core.named_files import read_text
 from samara.core.printable import shown, shown_key
+from samara.core.units import SPELLINGS, converted, fields_of, units_for
 
 MAX_TOML_BYTES = 1 << 23
 MAX_TOML_NODES = 300_000  # parts of keys, values, tables: tomllib takes up to 1 kB for each
@@ -238,3 +243,113 @@ class Table:
                 raise self.missing(key, wanted(hints.get(key)))
         with self.at():
             return function(**keywords)
+
+
+QUANTITY = "{ value, unit, source }"  # what most files have; a spread may stand beside them
+
+
+class DataSheet(Table):
+    """A table of values with their units, which notes their sources."""
+
+    def noted(self, read: Callable[[], Any], otherwise: Any) -> Any:
+        """What is read; or what is wrong noted, and reading goes on with something else"""
+        try:
+            return read()
+        except self.file.error as error:
+            self.file.note(error)
+            return otherwise
+
+    def quantity(self, key: str, unit: str) -> tuple[Any, str]:
+        """The bare value and the unit it is given in: the one asked for or a convertible one"""
+        whole = self.take(key, QUANTITY)
+        if not isinstance(whole, dict):
+            raise self.error(key, whole, QUANTITY)
+        entry = Table(whole, self.file, self.name(key))
+        value, given, source = entry.take("value", "a number or numbers"), entry.text("unit"), entry.text("source", "")
+        if "spread" in entry:
+            self.file.spreads.append((self.name(key), entry.number("spread", above=0.0)))
+        entry.finish()
+        given = SPELLINGS.get(given, given)
+        if source:
+            self.file.sources.append((self.name(key), source))
+        if given not in units_for(unit):
+            known = " or ".join(repr(each) for each in units_for(unit))
+            raise self.wrong(f" has the unit {shown(given)}: expected {known}", key)
+        return value, given
+
+    def converted(self, key: str, value: Any, given: str, quantity: Any) -> float:
+        """A number of a key's value, in SI units"""
+        try:
+            return converted(value, given, quantity)
+        except UnfitError as error:
+            unit = "" if given == "1" else f" {given}"
+            raise self.wrong(f" = {shown(value)}{unit}: expected {error}", key) from None
+
+    def value(self, key: str, quantity: Any) -> float:
+        return self.converted(key, *self.quantity(key, quantity.unit), quantity)
+
+    def values(self, key: str, quantity: Any, count: int | None = None) -> tuple[float, ...]:
+        value, given = self.quantity(key, quantity.unit)
+        if not isinstance(value, list) or (count is not None and len(value) != count):
+            raise self.error(key, value, f"{count if count is not None else 'a list of'} numbers")
+        return tuple(self.converted(key, each, given, quantity) for each in value)
+
+    def three_values(self, key: str, quantity: Any) -> Vec3:
+        return Vec3(*self.values(key, quantity, 3))
+
+    def record(self, kind: type[Any]) -> Any:
+        """A named tuple whose fields are the table's keys, each with the unit and sign its annotation declares"""
+        values = self.fields(kind)
+        self.finish()
+        return kind(**values)
+
+    def fields(self, kind: type[Any], lacking: bool = False) -> dict[str, Any]:
+        """The fields of a record that the table has; the others must have defaults, unless some may be lacking"""
+        values: dict[str, Any] = {}
+        for key, own in fields_of(kind).items():
+            if key not in self and (lacking or key in kind._field_defaults):
+                continue
+            read: Callable[..., Any] = (
+                self.three_values if own.numbers == 3 else self.value if own.numbers else self.values
+            )
+            values[key] = self.noted(partial(read, key, own.quantity), None)
+        return values
+
+
+def is_file(name: str | Path) -> bool:
+    """Whether a name is that of a file and not of something shipped; "x.toml/" and "x.toml/." are files as well."""
+    return Path(name).suffix == ".toml"
+
+
+class Found(NamedTuple):
+    """The text of a file, what errors call it, and its folder, in which it may name others; a shipped one has none."""
+
+    text: str
+    origin: str
+    folder: Path | None = None
+
+
+class Shipped(NamedTuple):
+    """All files of one kind: what it is called, the folder they lie in as a package, the class of its errors."""
+
+    kind: str
+    package: str
+    error: type[ValueError]
+
+    def names(self) -> list[str]:
+        entries = resources.files(self.package).iterdir()
+        return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".toml"))
+
+    def find(self, name_or_path: str | Path) -> Found:
+        """A shipped file by its name, or any other by its path"""
+        path, name = Path(name_or_path), str(name_or_path)
+        if is_file(name_or_path):
+            try:
+                return Found(read_text(path), path.name, path.parent)
+            except (OSError, UnicodeDecodeError) as error:
+                raise self.error(f"{path}: cannot be read ({error}); expected a {self.kind} file") from None
+        if name not in self.names():
+            known = ", ".join(self.names())
+            raise self.error(f"no {self.kind} {shown(name)}; expected a .toml file or one of {known}")
+        entry = resources.files(self.package).joinpath(f"{name}.toml")
+        return Found(entry.read_text(encoding="utf-8"), f"{name}.toml")

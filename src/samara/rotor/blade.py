@@ -11,8 +11,7 @@ import numpy as np
 
 from samara.core.packed import text_inside
 from samara.core.printable import shown
-from samara.core.shipped import Shipped
-from samara.core.toml import File, Table, document
+from samara.core.toml import File, Shipped, Table, document
 
 INCH = 0.0254
 _GEOMETRY = "volume1_geom.csv"

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
 from samara.core.argument import UnfitError
-from samara.core.data_sheet import DataSheet
 from samara.core.printable import shown
 from samara.core.quantity import Quantity
-from samara.core.shipped import Shipped
-from samara.core.toml import File, document
+from samara.core.toml import DataSheet, File, Shipped, document
 from samara.core.units import converted
 from samara.sensors import (
     barometer,

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samara.core.algebra import Vec3, quat_from_axis_angle, rotate
-from samara.core.data_sheet import QUANTITY, DataSheet
 from samara.core.named_files import path_beside
 from samara.core.printable import shown
 from samara.core.quantity import Quantity
-from samara.core.shipped import Shipped, is_file
-from samara.core.toml import File, document
+from samara.core.toml import QUANTITY, DataSheet, File, Shipped, document, is_file
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors.actuator import Lag

@@ -16,8 +16,7 @@ from typing import NamedTuple
 from samara.core.algebra import ZERO, Vec3
 from samara.core.named_files import path_beside
 from samara.core.printable import shown
-from samara.core.shipped import Shipped, is_file
-from samara.core.toml import File, Table
+from samara.core.toml import File, Shipped, Table, is_file
 from samara.core.toml import document as tables_of
 from samara.world.gates import Course, Gate, Sizes, is_outside
 

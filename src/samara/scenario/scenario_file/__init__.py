@@ -12,8 +12,7 @@ from typing import Any
 from samara.core.integrate import IN_FLIGHT
 from samara.core.names import NAME, as_name, is_name
 from samara.core.printable import shown
-from samara.core.shipped import Shipped
-from samara.core.toml import File, Table
+from samara.core.toml import File, Shipped, Table
 from samara.core.toml import document as tables_of
 from samara.scenario.prepare import prepared
 from samara.scenario.scenario import Drone, Expect, Scenario, ScenarioError

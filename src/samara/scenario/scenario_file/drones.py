@@ -11,8 +11,7 @@ from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3
 from samara.core.names import NAME, first_twice, is_name
 from samara.core.printable import shown
-from samara.core.shipped import is_file
-from samara.core.toml import Table
+from samara.core.toml import Table, is_file
 from samara.physics.air.downwash import Downwash
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot

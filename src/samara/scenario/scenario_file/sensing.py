@@ -6,8 +6,7 @@ from typing import Any
 
 from samara.core.algebra import quat_from_euler
 from samara.core.names import first_twice
-from samara.core.shipped import is_file
-from samara.core.toml import Table
+from samara.core.toml import Table, is_file
 from samara.estimate.fusion import EstimatorSetup, Fusion, Options, can_fuse
 from samara.estimate.registry import ESTIMATORS
 from samara.estimate.simple import TRUTH, Estimator
