@@ -9,8 +9,8 @@ from support.command import call
 
 import samara
 from samara.compare.race.race import race
+from samara.core.argument import as_name, file_stem, is_name
 from samara.core.confined import ConfinedFolder
-from samara.core.names import as_name, file_stem, is_name
 from samara.core.packed import text_inside
 from samara.core.toml_writer import toml_value
 from samara.parts.parts_list import PartsError, read_parts_list

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from samara import VehicleError, vehicle
-from samara.core.names import file_stem
+from samara.core.argument import file_stem
 from samara.parts.assemble import assemble
 from samara.parts.parts_list import read_parts_list
 from samara.world.track import TrackError, load_track

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from samara import VehicleError, vehicle
-from samara.core.names import file_stem
+from samara.core.argument import file_stem
 from samara.rotor.blade import blade
 from samara.sensors.registry import part
 

@@ -99,8 +99,8 @@ def adapt(
     from samara import save_vehicle
     from samara import vehicle as load
     from samara.control.policy_file import load_policy
+    from samara.core.argument import file_stem
     from samara.core.files import require_writable
-    from samara.core.names import file_stem
     from samara.learn.adapt import adapt as adapted_to
 
     own = load_policy(policy)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samara.cli.screen import say
-from samara.core.names import file_stem
+from samara.core.argument import file_stem
 
 if TYPE_CHECKING:
     from samara.exchange.imported import Imported

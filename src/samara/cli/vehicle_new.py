@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from samara.cli.screen import console, say, verdict
-from samara.core.names import file_stem
+from samara.core.argument import file_stem
 from samara.parts.parts_list import KNOWN, Known
 
 if TYPE_CHECKING:

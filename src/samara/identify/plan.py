@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.control.gains import gains_for
+from samara.core.argument import as_name
 from samara.core.files import atomic_write
-from samara.core.names import as_name
 from samara.core.toml_writer import toml_value
 from samara.identify.information import Flown, aims_of, information, parameters_of, shortfall, standard_errors
 from samara.identify.manoeuvres import Manoeuvre, Room, controller_for, family, require_room, trajectory

@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from samara.core.argument import NAME, as_name, is_name
 from samara.core.integrate import IN_FLIGHT
-from samara.core.names import NAME, as_name, is_name
 from samara.core.printable import shown
 from samara.core.toml import File, Shipped, Table
 from samara.core.toml import document as tables_of

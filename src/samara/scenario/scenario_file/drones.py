@@ -9,7 +9,7 @@ from samara.control.policy_file import ABOUT, WEIGHTS, PolicyError, load_policy,
 from samara.control.registry import NAMES
 from samara.control.tuning import Tuned, tuned
 from samara.core.algebra import Vec3
-from samara.core.names import NAME, first_twice, is_name
+from samara.core.argument import NAME, first_twice, is_name
 from samara.core.printable import shown
 from samara.core.toml import Table, is_file
 from samara.physics.air.downwash import Downwash

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.algebra import quat_from_euler
-from samara.core.names import first_twice
+from samara.core.argument import first_twice
 from samara.core.toml import Table, is_file
 from samara.estimate.fusion import EstimatorSetup, Fusion, Options, can_fuse
 from samara.estimate.registry import ESTIMATORS

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from samara.core.algebra import Vec3, norm
-from samara.core.names import first_twice
+from samara.core.argument import first_twice
 from samara.core.toml import Table
 from samara.physics.air.atmosphere import density_at_height
 from samara.physics.ground.contact import Ground
