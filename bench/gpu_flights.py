@@ -28,7 +28,7 @@ from samara.backends.pallas import compile_scan_pallas
 from samara.backends.stepper import Stepper
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import environment_of
 from samara.physics.types import Vehicle
 from samara.sim.executors.jax import work
 from samara.sim.fly_many_jax import compiled, fly_batch_jax, keys_of, start_values

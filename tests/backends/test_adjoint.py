@@ -11,8 +11,7 @@ from samara.backends.program import program_of
 from samara.backends.tangent import Group, tangent_of
 from samara.core import ops
 from samara.core.tree import flatten
-from samara.physics.multirotor import derivative
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import derivative, environment_of
 
 
 def gradient_at(function, *numbers):

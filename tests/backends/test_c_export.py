@@ -32,9 +32,8 @@ from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Wrench
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative, with_angles
 from samara.physics.rotors.actuator import ActuatorState, SecondOrder
-from samara.physics.tilting import with_angles
 from samara.physics.types import CALM, State, Vehicle
 
 DT = 1e-3

@@ -15,7 +15,7 @@ from samara.backends.stepper import Stepper, code_of
 from samara.control.geometric import geometric
 from samara.core.algebra import NORTH, Vec3, quat_from_axis_angle
 from samara.core.tree import flatten
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import environment_of
 from samara.vehicles.ground import clearance
 
 DT = 1e-3

@@ -12,8 +12,7 @@ from samara.backends.jax_scan import precision
 from samara.backends.neighbours_jax import sum_over_others
 from samara.core.tree import flatten
 from samara.physics.air.downwash import Downwash, Exposed, downwash_wrench, jet_of
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.sim.stages.downwash import Pressing, downwash_on
 
 VEHICLE = samara.vehicle("crazyflie")

@@ -22,7 +22,7 @@ from samara.backends.tangent import Group, compile_tangent, tangent_of
 from samara.core import ops
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import environment_of
 from samara.physics.types import CALM
 from samara.vehicles.effects import OPTIONS
 from samara.vehicles.ground import clearance

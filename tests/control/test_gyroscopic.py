@@ -9,8 +9,7 @@ from samara.control.opposing import gyroscopic, modelled_acceleration
 from samara.core.algebra import ZERO, Vec3, cross
 from samara.parts.assemble import assemble
 from samara.parts.parts_list import parts_list
-from samara.physics.multirotor import derivative
-from samara.physics.tilting import tilted
+from samara.physics.multirotor import derivative, tilted
 
 SMALL = {"mass": 0.224, "diagonal": 0.13, "motors": "1506 2400KV", "props": "4.2x3.3", "battery": "3S990"}
 

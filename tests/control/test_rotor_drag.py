@@ -14,9 +14,8 @@ from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.parts.assemble import assemble
 from samara.parts.parts_list import parts_list
-from samara.physics.multirotor import wrench
+from samara.physics.multirotor import tilt_angles, wrench
 from samara.physics.rotors.rotor_air import RotorDrag
-from samara.physics.tilting import tilt_angles
 from samara.physics.types import CALM
 
 

@@ -9,7 +9,7 @@ from samara.backends.trace import trace
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.sticks import Sticks, lift_share, stick_pilot
 from samara.core.algebra import Vec3, dot, euler_from_quat, norm, rotate
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import environment_of
 from samara.physics.types import CALM
 
 CENTRE = Sticks(0.0, 0.0, 0.0, 0.0)

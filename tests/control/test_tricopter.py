@@ -13,7 +13,7 @@ from samara.control.lqr import hover_jacobian
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.physics.tilting import tilt_angles, wrench_of_rotors
+from samara.physics.multirotor import tilt_angles, wrench_of_rotors
 from samara.plan import trajectory
 from samara.record.load import load_run
 from samara.scenario.scenario import Drone, Scenario

@@ -26,7 +26,7 @@ from samara.physics.air.downwash import (
     jet_width,
 )
 from samara.physics.effect import Wrench
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import environment_of
 from samara.physics.types import CALM
 from samara.sim.stages.downwash import Pressing, downwash_on
 

@@ -12,11 +12,18 @@ from samara.core.algebra import Vec3, euler_from_quat, quat_from_axis_angle, rot
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
 from samara.link.registry import open_link
-from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
+from samara.physics.multirotor import (
+    at_rest,
+    derivative,
+    steady_command,
+    tilt_angles,
+    tilted,
+    with_angles,
+    wrench_breakdown,
+)
 from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import rotor_angular_momentum
 from samara.physics.rotors.tilt import servo_command, servo_target, tilted_axis
-from samara.physics.tilting import steady_command, tilt_angles, tilted, with_angles
 from samara.physics.types import CALM
 from samara.plan.flatness import flat_to_state
 from samara.scenario.autopilot import Autopilot

@@ -15,8 +15,7 @@ from support.repository import RECORDINGS
 import samara
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.tree import flatten
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.record.format import RecordingError
 from samara.record.load import load_run
 from samara.record.ros2.bag import write_bag, write_ros2_bag

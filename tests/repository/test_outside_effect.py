@@ -21,8 +21,8 @@ from samara.core.tree import flatten
 from samara.equations import equation
 from samara.physics.air.pushed import PUSHED
 from samara.physics.effect import PROVIDED
+from samara.physics.multirotor import environment_of
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, ROTOR_MOMENTUM, ROTORS
-from samara.physics.surroundings import environment_of
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.trajectory import circle
 from samara.record.inside import scenario_inside

@@ -11,9 +11,8 @@ from samara.backends.machine import CompiledStep
 from samara.backends.scan import Templates
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, quat_exp
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.physics.reference import Reference
-from samara.physics.surroundings import empty_command, environment_of
 from samara.plan import trajectory
 from samara.scenario.batteries import BatteryFailsafe, batteries_of, battery_status, failsafe_events
 from samara.scenario.bus import BatteryStatus

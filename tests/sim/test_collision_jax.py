@@ -16,8 +16,7 @@ from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
 from samara.physics.ground.solids import Box, Sphere
-from samara.physics.multirotor import at_rest, derivative
-from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
 from samara.scenario.world import Placed, World
 from samara.sim.collide.collisions import Colliding
 from samara.sim.collide.parts import hull_of, part_shapes, parts_of

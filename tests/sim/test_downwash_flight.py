@@ -15,8 +15,7 @@ from samara.physics.air.atmosphere import density_at_height
 from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.air.pushed import PUSHED, pushed_wrench
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import at_rest, derivative
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, derivative, environment_of
 from samara.physics.types import CALM, Environment
 from samara.plan import trajectory
 from samara.record.load import load_run

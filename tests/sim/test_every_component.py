@@ -21,9 +21,8 @@ from samara.control.named import controller_named, instants_ahead
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.estimate.fusion import Sample
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
 from samara.physics.reference import Reference
-from samara.physics.surroundings import empty_command, environment_of
 from samara.scenario.scenario import ScenarioError
 from samara.sensors.registry import SENSOR_TYPES
 from samara.wind.sources import is_traced, wind_at

@@ -8,8 +8,7 @@ from samara.backends.stepper import Stepper, code_of
 from samara.core.algebra import EAST, Vec3, quat_from_axis_angle
 from samara.core.tree import flatten, leaf_names
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import State
 from samara.sim.plant import observing_step
 from samara.sim.stages.physics import Contact

@@ -8,8 +8,7 @@ import pytest
 import samara
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import CALM
 from samara.sim.plant import Plant, place, state_of
 

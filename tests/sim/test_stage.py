@@ -13,7 +13,7 @@ from samara.core.ops import exp
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.estimate.ekf import ekf
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import environment_of
 from samara.plan.trajectory import hover
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates

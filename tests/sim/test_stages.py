@@ -9,8 +9,7 @@ import pytest
 import samara
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.plan.trajectory import hover
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim import fly

@@ -9,8 +9,7 @@ import samara
 from samara.core.algebra import ZERO, Quat, Vec3, dot, quat_from_euler, rotate, rotate_inverse
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import derivative
-from samara.physics.surroundings import empty_command
+from samara.physics.multirotor import derivative, empty_command
 from samara.physics.types import CALM
 from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario

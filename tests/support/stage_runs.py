@@ -9,7 +9,7 @@ from samara.core.algebra import Quat, Vec3
 from samara.core.tree import flatten
 from samara.estimate.simple import TRUTH
 from samara.physics.ground.contact import Ground
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import environment_of
 from samara.physics.types import CALM
 from samara.scenario.bus import Faults
 from samara.scenario.timeline import MICROSECONDS, STAGES, Timeline

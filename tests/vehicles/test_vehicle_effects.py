@@ -17,13 +17,12 @@ from samara.core.tree import flatten
 from samara.physics.air.ground_effect import Ceiling, GroundEffect, cheeseman_bennett
 from samara.physics.effect import Wrench
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, empty_command
 from samara.physics.rotors.airspeed_moment import AirspeedMoment
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.gazebo_rotor import RollingMoment, ThrustFade
 from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
 from samara.physics.rotors.thrust_curve import ThrustCurve
-from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, Environment
 from samara.plan.flatness import flat_output, flat_to_state
 from samara.plan.trajectory import circle

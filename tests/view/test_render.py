@@ -16,8 +16,7 @@ from support.tricopter import ARM, LEVER, tricopter
 
 import samara
 from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
-from samara.physics.multirotor import at_rest
-from samara.physics.tilting import tilted, with_angles
+from samara.physics.multirotor import at_rest, tilted, with_angles
 from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
 from samara.vehicles.shape import Disc, parts_of

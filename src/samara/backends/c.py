@@ -33,8 +33,7 @@ from samara.core.integrate import RK4, unit_quaternions
 from samara.core.tree import flatten
 from samara.core.version import __version__
 from samara.physics.effect import Effect
-from samara.physics.multirotor import at_rest, derivative
-from samara.physics.surroundings import empty_command
+from samara.physics.multirotor import at_rest, derivative, empty_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 RESERVED = set(FUNCTIONS.values()) | set(  # words of C and C++, and the names of locals

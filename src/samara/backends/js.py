@@ -15,8 +15,7 @@ from samara.core.files import write_text
 from samara.core.integrate import RK4, unit_quaternions
 from samara.core.tree import flatten, unflatten
 from samara.core.version import __version__
-from samara.physics.multirotor import at_rest, derivative
-from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
 from samara.physics.types import Environment, State, Vehicle
 
 OWN = Path(__file__).parent / "js"  # what is the same for every vehicle

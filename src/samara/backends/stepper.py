@@ -19,10 +19,9 @@ from samara.core.algebra import ZERO
 from samara.core.extras import MissingExtraError
 from samara.core.integrate import embedded_step, integrator_named
 from samara.core.printable import shown
-from samara.physics.multirotor import at_rest, derivative
+from samara.physics.multirotor import at_rest, derivative, empty_command
 from samara.physics.quiet import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.reference import Reference
-from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 if TYPE_CHECKING:

@@ -125,7 +125,7 @@ def _commanded(vehicle: "Vehicle", free: tuple[str, ...]) -> str:
 
 def _hovering(vehicle: "Vehicle", power: Any) -> list[tuple[str, str]]:
     from samara import hover
-    from samara.physics.tilting import tilt_angles
+    from samara.physics.multirotor import tilt_angles
 
     state, command = hover(vehicle)
     command, servos = command[: len(vehicle.rotors)], tilt_angles(state, vehicle)

@@ -15,9 +15,8 @@ from samara.backends.machine import CompiledStep
 from samara.control.named import Named, controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, empty_command
 from samara.physics.reference import Reference
-from samara.physics.surroundings import empty_command
 from samara.physics.types import CALM, State, Vehicle
 from samara.sensors.earth import HOME
 from samara.sim.stages.controller import control

@@ -15,8 +15,8 @@ from samara.core.number import plain
 from samara.core.number_tape import numbers_array, rounded
 from samara.core.ops import clamp, maximum, minimum, safe_sqrt
 from samara.core.quantity import Scalar
+from samara.physics.multirotor import steady_command, with_angles
 from samara.physics.rotors.rotor import density_ratio
-from samara.physics.tilting import steady_command, with_angles
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.effective import effective, loads_left
 from samara.vehicles.limits import Range, thrust_limits

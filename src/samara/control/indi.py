@@ -42,8 +42,8 @@ from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
 from samara.physics.motion.body import angular_acceleration
+from samara.physics.multirotor import wrench_of_rotors
 from samara.physics.reference import Reference
-from samara.physics.tilting import wrench_of_rotors
 from samara.physics.types import Command, State, Vehicle
 
 

@@ -46,8 +46,8 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.physics.effect import Role, Wrench
 from samara.physics.motion.body import required_torque
+from samara.physics.multirotor import tilt_angles, with_angles, wrench_of_rotors
 from samara.physics.reference import Reference
-from samara.physics.tilting import tilt_angles, with_angles, wrench_of_rotors
 from samara.physics.types import Command, State, Vehicle, initial_effects
 from samara.plan.flatness import attitude_along
 from samara.vehicles.effective import effective

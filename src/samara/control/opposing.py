@@ -20,9 +20,9 @@ from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
 from samara.physics.motion.body import angular_acceleration, required_torque
+from samara.physics.multirotor import tilted, wrench_of_rotors
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import rotor_momentum_torque
-from samara.physics.tilting import tilted, wrench_of_rotors
 from samara.physics.types import CALM, State, Vehicle
 
 CARRIES = 0.99  # of the weight: rotors that lift more hold the body in the air

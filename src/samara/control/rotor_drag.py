@@ -2,7 +2,7 @@
 
 from samara.core.algebra import ZERO, Vec3, cross
 from samara.physics.effect import Wrench
-from samara.physics.tilting import tilted
+from samara.physics.multirotor import tilted
 from samara.physics.types import CALM, State, Vehicle
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from samara.core.algebra import ZERO
 from samara.core.tree import flatten
 from samara.core.version import __version__
+from samara.physics.multirotor import environment_of
 from samara.physics.reference import REFERENCE_FIELDS
-from samara.physics.surroundings import environment_of
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.plan.trajectory import hover
 from samara.record.outputs import output_table

@@ -17,9 +17,9 @@ from samara.core.quantity import Scalar
 from samara.learn.task import Craft, Draw
 from samara.physics.air.pushed import PUSHED
 from samara.physics.effect import Wrench
+from samara.physics.multirotor import steady_command
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
-from samara.physics.tilting import steady_command
 from samara.physics.types import CALM, Environment, Vehicle
 from samara.vehicles.trim import thrust_to_weight
 

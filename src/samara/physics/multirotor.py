@@ -3,11 +3,16 @@
 What is not in the list costs nothing.
 """
 
+from dataclasses import replace
+from typing import Any
+
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Quat, Vec3
+from samara.core.quantity import Scalar
 from samara.core.tree import leaf_names
 from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.motion.body import angular_acceleration, attitude_rate, translational_acceleration
-from samara.physics.tilting import tilted
+from samara.physics.rotors.propulsion import ROTORS
+from samara.physics.rotors.tilt import servo_command, tilted_axis
 from samara.physics.types import CALM, Command, Environment, Position, State, Vehicle, initial_effects
 
 
@@ -76,3 +81,72 @@ def state_names(vehicle: Vehicle) -> tuple[str, ...]:
         taken.add(name)
         names += leaf_names(own[0] if type(own) is tuple and len(own) == 1 else own, name)
     return tuple(names)
+
+
+def empty_command(vehicle: Vehicle) -> Command:
+    """0 for each rotor, or a wrench of 0"""
+    return (0.0,) * vehicle.command_size
+
+
+def require_command_size(command: Command, vehicle: Vehicle) -> None:
+    """A ValueError about a command of another size than the vehicle takes"""
+    if len(command) != vehicle.command_size:
+        kind, size = vehicle.structure.actuation.name, vehicle.command_size
+        raise ValueError(f"command has {len(command)} numbers; vehicle {vehicle.name!r} ({kind}) takes {size}")
+
+
+def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environment:
+    """The environment with a power of 1 for each motor, ready to be changed
+
+    A vehicle whose rotors feel the wind at their hubs has one for each, and one that can be pushed has a push of 0.
+    """
+    return environment._replace(
+        hub_wind_W=tuple(environment.wind_W for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else (),
+        pushes=(Wrench(),) if vehicle.reads("pushes") else (),
+        motor_power=tuple(1.0 for _ in vehicle.rotors),
+    )
+
+
+def tilt_angles(state: State, vehicle: Vehicle) -> tuple[Scalar, ...]:
+    """δ of every servo; none without any  [rad]"""
+    angles: tuple[Scalar, ...] = state.effects[vehicle.index("tilt")] if vehicle.has("tilt") else ()
+    return angles
+
+
+def with_angles(state: State, angles: Any, vehicle: Vehicle) -> State:
+    """The state with its servos elsewhere"""
+    if not vehicle.has("tilt"):
+        return state
+    at = vehicle.index("tilt")
+    return state._replace(effects=(*state.effects[:at], tuple(angles), *state.effects[at + 1 :]))
+
+
+def tilted(state: State, vehicle: Vehicle) -> Vehicle:
+    """The vehicle with the axes of its rotors as the servos have turned them; itself without any
+
+    What is given here is the vehicle as it was built: one whose axes are turned already would turn twice.
+    """
+    if not vehicle.has("tilt"):
+        return vehicle
+    rotors = list(vehicle.rotors)
+    for i, angle in zip(vehicle.servos, tilt_angles(state, vehicle), strict=True):
+        own = rotors[i]
+        rotors[i] = own._replace(axis_B=tilted_axis(own.axis_B, own.servo.hinge_B, angle))
+    return replace(vehicle, rotors=tuple(rotors))
+
+
+def wrench_of_rotors(state: State, vehicle: Vehicle) -> Wrench:
+    """What the rotors do to the body at their speeds and angles, in calm air  [N, N·m]"""
+    return ROTORS.wrench((), state, (), tilted(state, vehicle), CALM)
+
+
+def steady_command(state: State, vehicle: Vehicle, environment: Environment = CALM) -> Command:
+    """The command that keeps the rotor speeds of the state, and after those the one that keeps the angles of its servos"""
+    command: Command = vehicle.structure.actuation.steady_command(state, vehicle, environment)
+    if not vehicle.has("tilt"):
+        return command
+    angles = tilt_angles(state, vehicle)
+    if vehicle.structure.actuation.name == "speed":
+        return (*command, *angles)
+    servos = (vehicle.rotors[i].servo for i in vehicle.servos)
+    return (*command, *(servo_command(angle, servo) for angle, servo in zip(angles, servos, strict=True)))

@@ -3,8 +3,7 @@
 from samara.core.integrate import integrator_named
 from samara.core.quantity import Scalar
 from samara.core.tree import require_finite
-from samara.physics.multirotor import derivative
-from samara.physics.surroundings import require_command_size
+from samara.physics.multirotor import derivative, require_command_size
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 

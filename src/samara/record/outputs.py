@@ -12,10 +12,9 @@ from samara.backends.machine import CompiledStep
 from samara.core.algebra import Vec3, norm
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.physics.rotors.propulsion import bus_current, motor_currents, supply_voltage
 from samara.physics.rotors.rotor import air_velocity
-from samara.physics.surroundings import empty_command, environment_of
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.record.table import Table
 from samara.scenario.batteries import with_cells

@@ -14,9 +14,8 @@ from samara.core.files import parsed
 from samara.core.presentation import present
 from samara.core.tree import unflatten
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, tilt_angles
 from samara.physics.quantities import speed, tilt
-from samara.physics.tilting import tilt_angles
 from samara.physics.types import Vehicle
 from samara.record.metrics.recorded import RecordedMetrics, distance_between
 from samara.record.metrics.summary import Summary, one_line, several_lines, summary

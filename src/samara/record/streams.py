@@ -10,9 +10,8 @@ from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.quantity import Quantity
 from samara.core.tree import leaf_names
 from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
-from samara.physics.multirotor import at_rest, state_names
+from samara.physics.multirotor import at_rest, environment_of, state_names
 from samara.physics.reference import REFERENCE_FIELDS
-from samara.physics.surroundings import environment_of
 from samara.physics.types import State, Vehicle
 from samara.record.block import Block
 from samara.record.outputs import output_fields, output_units

@@ -9,8 +9,8 @@ from samara.core.quantity import Quantity, Scalar
 from samara.core.random import gauss_markov
 from samara.core.remade import remade
 from samara.physics.air.atmosphere import air_pressure
+from samara.physics.multirotor import tilted
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.tilting import tilted
 from samara.physics.types import Environment, State, Vehicle
 from samara.sensors.earth import HOME, Place
 from samara.sensors.error import quantised

@@ -16,8 +16,7 @@ from samara.backends.lanes import UnlikeError, require_equal
 from samara.backends.machine import STRICT, Precision
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, shape_of, unflatten
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import State
 from samara.record.format import LogLine
 from samara.scenario.facts import Fact, Occurrence, motor_change, sentence_of

@@ -18,8 +18,7 @@ from samara.backends.jax_scan import precision
 from samara.backends.parameters import parameter
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import empty_command, environment_of
+from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
 from samara.scenario.actuators import ActuatorCommand

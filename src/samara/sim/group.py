@@ -9,8 +9,7 @@ from samara.backends.lanes import UnlikeError, require_equal
 from samara.core.algebra import Quat, Vec3
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import BODY, Vehicle
 from samara.record.streams import Rows
 from samara.scenario.setting import DroneSetting

@@ -21,8 +21,7 @@ from samara.core.algebra import norm
 from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, INTEGRATORS, integrator_named, step_factor
 from samara.core.ops import logical_and
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import at_rest, state_names
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of, state_names
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.sim.stages.physics import Contact, observe_contact

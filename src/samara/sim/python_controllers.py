@@ -16,9 +16,8 @@ from samara.backends.packing import unpacker
 from samara.control.named import DEFAULT_PERIOD
 from samara.control.sight import require_blocks
 from samara.core.algebra import ZERO
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.reference import Reference
-from samara.physics.surroundings import environment_of
 from samara.physics.types import BODY, State, Vehicle
 from samara.scenario.batteries import battery_status
 from samara.scenario.bus import require_command, sanitized

@@ -16,8 +16,7 @@ from samara.core.budget import Budget
 from samara.core.files import parsed
 from samara.core.printable import shown
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import CALM, Vehicle, initial_effects
 from samara.record.load import load_run
 from samara.record.outputs import KIND as OUTPUTS

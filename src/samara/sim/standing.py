@@ -16,8 +16,7 @@ from samara.core.number import plain
 from samara.core.number_tape import numbers_array
 from samara.core.ops import maximum
 from samara.physics.ground.contact import Ground
-from samara.physics.multirotor import wrench
-from samara.physics.surroundings import empty_command
+from samara.physics.multirotor import empty_command, wrench
 from samara.physics.types import Environment, State, Vehicle
 from samara.vehicles.ground import clearance, standing_stiffness
 

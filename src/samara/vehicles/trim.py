@@ -14,10 +14,9 @@ from samara.core.number_tape import in_each_lane, numbers_array
 from samara.core.ops import atan2, safe_norm
 from samara.core.quantity import Scalar
 from samara.physics.effect import Role, wrench_in_body_axes
-from samara.physics.multirotor import at_rest, wrench_breakdown
+from samara.physics.multirotor import at_rest, steady_command, tilt_angles, with_angles, wrench_breakdown
 from samara.physics.rotors.propulsion import lag_motors
 from samara.physics.rotors.rotor import Rotor, RotorLoad, density_ratio, rotor_wrench
-from samara.physics.tilting import steady_command, tilt_angles, with_angles
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.ground import contact_depths
 

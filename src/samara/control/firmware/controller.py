@@ -18,11 +18,10 @@ from samara.control.firmware.units import numbers_of, told
 from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import safe_sqrt
 from samara.core.tree import flatten
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, steady_command
 from samara.physics.reference import Reference
 from samara.physics.rotors.propulsion import supply_voltage
 from samara.physics.rotors.rotor import density_ratio
-from samara.physics.tilting import steady_command
 from samara.physics.types import CALM, Command, State, Vehicle
 from samara.vehicles.limits import within_limits
 

@@ -36,8 +36,7 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.argument import is_number
 from samara.core.layouts import quaternion_order
 from samara.core.tree import flatten, leaf_names, unflatten
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import empty_command
+from samara.physics.multirotor import at_rest, empty_command
 from samara.physics.types import BODY, Command, State, Vehicle
 from samara.vehicles.trim import hover
 

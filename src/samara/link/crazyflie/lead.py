@@ -8,8 +8,8 @@ from samara.control.gains import OTHER_LAGS, Gains
 from samara.control.geometric import drag_at
 from samara.control.opposing import Turned, led, motor_lag
 from samara.core.algebra import Vec3, rotate
+from samara.physics.multirotor import wrench_of_rotors
 from samara.physics.reference import Reference
-from samara.physics.tilting import wrench_of_rotors
 from samara.physics.types import State, Vehicle
 
 LEFT = 0.25  # of the lag: what the model may be wrong by

@@ -19,8 +19,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import Environment, State, Vehicle
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group

@@ -8,10 +8,9 @@ from samara.core.algebra import Vec3, rotate
 from samara.core.quantity import Scalar
 from samara.core.random import gauss_markov
 from samara.physics.air.propwash import Propwash, gust_deviation, gust_time
+from samara.physics.multirotor import environment_of, tilted
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor_air import hub_flow
-from samara.physics.surroundings import environment_of
-from samara.physics.tilting import tilted
 from samara.physics.types import Environment, State, Vehicle
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import RandomInputs, Stage, StageFactory, StageSet

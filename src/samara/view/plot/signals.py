@@ -11,8 +11,8 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
 from samara.core.tree import unflatten
+from samara.physics.multirotor import environment_of
 from samara.physics.reference import Reference
-from samara.physics.surroundings import environment_of
 from samara.physics.types import Environment, Vehicle
 from samara.plan.flatness import flat_motion
 from samara.record.metrics import tracking_rows

@@ -7,10 +7,8 @@ import numpy as np
 
 from samara.core.algebra import Vec3
 from samara.core.tree import unflatten
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, environment_of, tilt_angles
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.surroundings import environment_of
-from samara.physics.tilting import tilt_angles
 from samara.physics.types import Environment, State, Vehicle
 from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD, LOAD_FIELDS, is_reading

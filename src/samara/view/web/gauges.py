@@ -6,8 +6,8 @@ from html import escape
 
 from samara.core.algebra import euler_from_quat, norm
 from samara.core.colours import COLOURS, GRID, INK
+from samara.physics.multirotor import tilted
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.tilting import tilted
 from samara.record.recorder import LogLine
 from samara.vehicles.limits import command_limits
 from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED

@@ -14,8 +14,7 @@ from samara.core.tree import flatten
 from samara.link.px4_sih import SharedOrigin, SihReceiver, SihState, wait_for_any
 from samara.link.thrust import command_for_outputs, speeds_for_outputs
 from samara.link.wiring import outputs_by_rotor, rotor_of_output
-from samara.physics.multirotor import at_rest
-from samara.physics.surroundings import environment_of
+from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import Vehicle
 from samara.record.recorder import LogLine
 from samara.vehicles.ground import clearance
