@@ -25,11 +25,10 @@ from samara.physics.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.types import State
 from samara.plan.trajectory import circle, waypoints
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.events import Event, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
+from samara.scenario.events import Event, Order, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
 from samara.scenario.facts import Fact
 from samara.scenario.prepare import flown_by, prepared
 from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario
-from samara.scenario.setting import Order
 from samara.sensors.earth import HOME
 from samara.vehicles.trim import effectiveness
 

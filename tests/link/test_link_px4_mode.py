@@ -19,7 +19,7 @@ from samara.physics.frames import geodetic_from_enu
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.setting import Order
+from samara.scenario.events import Order
 from samara.sensors.earth import HOME
 
 UP = Vec3(0.0, 0.0, 3.0)

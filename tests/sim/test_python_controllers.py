@@ -12,7 +12,7 @@ from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.reference import Reference
 from samara.plan.trajectory import figure8
-from samara.scenario.setting import DroneSetting
+from samara.scenario.events import DroneSetting
 from samara.sim.python_controllers import ArrayController, PythonController
 from samara.sim.references import _instants_ahead, references_ahead, tabulate_references
 

@@ -29,7 +29,7 @@ from samara.plan.trajectory import (
     waypoints,
 )
 from samara.plan.transfer import stop, transfer
-from samara.scenario.setting import DroneSetting
+from samara.scenario.events import DroneSetting
 from samara.sim import references
 from samara.sim.simulation import Simulation
 from samara.sim.tables import Tables

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from samara.link.autopilot import Link, LinkContext
 from samara.link.readings import Readings
 from samara.scenario.autopilot_types import AutopilotType
-from samara.scenario.setting import Order
+from samara.scenario.events import Order
 
 STIFFNESS, DAMPING = 4.0, 4.0  # [1/s², 1/s]: critically damped
 GRAVITY = 9.80665  # [m/s²]

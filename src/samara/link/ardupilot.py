@@ -25,7 +25,7 @@ from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import ARDUPILOT
 from samara.scenario.batteries import BatteryFailsafe
-from samara.scenario.setting import Order
+from samara.scenario.events import Order
 from samara.scenario.supply import battery_of, failsafe_parameters, milliampere_hours
 from samara.sensors.earth import HOME_DEGREES
 

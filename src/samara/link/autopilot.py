@@ -19,7 +19,7 @@ from samara.link.start import Start, StartFolder
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.setting import Order
+from samara.scenario.events import Order
 
 Say = Callable[[str, str], None]
 """say(level, sentence)"""

@@ -26,7 +26,7 @@ from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot, is_loopback
 from samara.scenario.autopilot_types import BETAFLIGHT
-from samara.scenario.setting import Order
+from samara.scenario.events import Order
 
 RAW_PORT, MOTORS_PORT, STATE_PORT, RADIO_PORT, CLI_PORT = 9001, 9002, 9003, 9004, 5761
 MOTORS = struct.Struct("<4f")

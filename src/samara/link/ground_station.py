@@ -19,7 +19,7 @@ from samara.link.readings import Supply
 from samara.physics.frames import Geodetic, enu_from_geodetic, geodetic_from_enu, ned_from_enu, yaw_ned_from_enu
 from samara.physics.reference import Reference
 from samara.scenario.autopilot import is_loopback
-from samara.scenario.setting import Order
+from samara.scenario.events import Order
 
 SYSTEM, COMPONENT = 245, 190  # a ground station that is nobody else's, and MAV_COMP_ID_MISSIONPLANNER
 BEAT_US = 1_000_000  # of simulated time

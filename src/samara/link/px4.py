@@ -29,7 +29,7 @@ from samara.physics.frames import frd_from_flu, ned_from_enu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import PX4, RAPTOR
-from samara.scenario.setting import Order
+from samara.scenario.events import Order
 
 PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16
 LAST_INSTANCE = 9  # with a port for onboard computers of its own

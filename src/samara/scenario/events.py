@@ -9,9 +9,9 @@ are named, or all of them meant when none is.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from samara.core.algebra import Vec3, norm
+from samara.core.algebra import ZERO, Vec3, norm
 from samara.core.argument import Length, Limits, Place, Seconds, Speed, Velocity, is_number
 from samara.core.printable import shown
 from samara.core.remade import remade
@@ -20,12 +20,55 @@ from samara.physics.structure.slung_load import LoadState
 from samara.plan import trajectory as plan
 from samara.plan.trajectory import Trajectory
 from samara.plan.transfer import stop, transfer
-from samara.scenario.bus import SENSOR_FAULTS, Blindness, Bus, DroneBus
+from samara.scenario.bus import SENSOR_FAULTS, Blindness, Bus, DroneBus, Faults
 from samara.scenario.conditions import Sentence, holds, read_sentence
-from samara.scenario.setting import DroneSetting, Setting
+from samara.scenario.landing import BELOW_GROUND
 from samara.scenario.timeline import microseconds
 from samara.vehicles.payload import Payload
 from samara.wind.sources import Constant, Gust, Sum
+
+
+class Order(NamedTuple):
+    """What an autopilot that flies a drone is asked: arm, disarm, take_off, go_to, reach or land.
+
+    A place in the world [m], and a speed [m/s; 0: its own]. To reach a place is to be there before anything else is asked.
+    """
+
+    kind: str
+    p_W: Vec3 = ZERO
+    speed: float = 0.0
+
+
+class DroneSetting(NamedTuple):
+    """What one drone is to do, and what is wrong with it. `since_us` is when its task began; `orders` are all its autopilot
+    was asked so far. `landing_depth` is how far below the ground its landings aim [m]."""
+
+    task: Trajectory
+    since_us: int = 0
+    armed: bool = True
+    faults: Faults = Faults()
+    payload: Payload = Payload()
+    cable_holds: bool = True
+    home_W: Vec3 = ZERO
+    orders: tuple[Order, ...] = ()
+    landing_depth: float = BELOW_GROUND
+
+    def ordered(self, kind: str, p_W: Vec3 = ZERO, speed: float = 0.0) -> "DroneSetting":
+        """The setting with one order more"""
+        return self._replace(orders=(*self.orders, Order(kind, p_W, speed)))
+
+
+class Setting(NamedTuple):
+    """The drones' settings in their order, the wind's source and what disturbs it."""
+
+    drones: tuple[DroneSetting, ...]
+    wind: Any
+    wind_disturbance_W: Vec3 = ZERO
+
+    def with_drone(self, index: int, drone: DroneSetting) -> "Setting":
+        """The setting with another one for this drone"""
+        return self._replace(drones=(*self.drones[:index], drone, *self.drones[index + 1 :]))
+
 
 Action: TypeAlias = Callable[[Setting, Bus], Setting]
 Change: TypeAlias = Callable[[DroneSetting, DroneBus, int], DroneSetting]

@@ -19,9 +19,9 @@ from samara.core.tree import flatten, shape_of, unflatten
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import State
 from samara.record.format import LogLine
+from samara.scenario.events import DroneSetting, Setting
 from samara.scenario.facts import Fact, Occurrence, motor_change, sentence_of
 from samara.scenario.scenario import Scenario
-from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.executors.llvm import compile_stages, run_entry
 from samara.sim.group import Group

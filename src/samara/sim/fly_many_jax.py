@@ -23,8 +23,8 @@ from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
 from samara.scenario.actuators import ActuatorCommand
 from samara.scenario.bus import AutopilotCommand, Bus, DroneBus
+from samara.scenario.events import Setting
 from samara.scenario.scenario import Scenario, ScenarioError
-from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS, microseconds
 from samara.sim.executors.jax import FlightProgram, Run, Values, Wanted, compile_flight_jax
 from samara.sim.executors.pallas import compile_flight_pallas

@@ -5,8 +5,8 @@ from functools import partial
 
 from samara.link.autopilot import Link, task_orders
 from samara.link.registry import open_link
+from samara.scenario.events import Order
 from samara.scenario.scenario import Scenario
-from samara.scenario.setting import Order
 from samara.sim.setup import LinkedAutopilot
 
 Say = Callable[[str, str], None]

@@ -9,7 +9,7 @@ import numpy as np
 
 from samara.backends.llvm_schedule import Operation
 from samara.physics.reference import REFERENCE_FIELDS
-from samara.scenario.setting import DroneSetting
+from samara.scenario.events import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.tables import Tables
 

@@ -14,9 +14,9 @@ from samara.physics.multirotor import at_rest
 from samara.physics.types import Environment, Vehicle
 from samara.scenario.batteries import with_cells
 from samara.scenario.bus import Faults
+from samara.scenario.events import DroneSetting, Setting
 from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Scenario
-from samara.scenario.setting import DroneSetting, Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import World
 from samara.sensors.range_finder import Sees

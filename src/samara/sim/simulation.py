@@ -21,9 +21,8 @@ from samara.physics.types import State
 from samara.record.block import Sink
 from samara.record.format import LogLine
 from samara.scenario.bus import Bus
-from samara.scenario.events import Action, At, Event
+from samara.scenario.events import Action, At, Event, Setting
 from samara.scenario.scenario import Drone, Scenario
-from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS, STAGES
 from samara.sim.executors.llvm import Cursor, Program, walk
 from samara.sim.executors.python import PythonProgram

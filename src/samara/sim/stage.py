@@ -32,7 +32,7 @@ from samara.core.tree import flatten
 
 if TYPE_CHECKING:
     from samara.physics.types import State
-    from samara.scenario.setting import Setting
+    from samara.scenario.events import Setting
     from samara.sim.fleet import Fleet
     from samara.sim.schedule import Span
     from samara.sim.setup import DroneSetup

@@ -16,7 +16,7 @@ from samara.link.ports import bound, other_flight
 from samara.link.readings import Readings
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.setting import Order
+from samara.scenario.events import Order
 
 PORT = 19850
 MOST_AT_ONCE = 256  # datagrams that are looked at in one instant: a flood does not hold up the flight

@@ -13,7 +13,7 @@ from samara.core.quantity import Scalar
 from samara.core.random import normals as standard_normals
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Vehicle
-from samara.scenario.setting import Setting
+from samara.scenario.events import Setting
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, RandomInputs, Stage, StageSet
 from samara.wind.sources import Sum, WindSource, is_local, is_traced, wind_at

@@ -14,8 +14,8 @@ from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD, LOAD_FIELDS, is_reading
 from samara.scenario.batteries import battery_status
 from samara.scenario.bus import BatteryStatus
+from samara.scenario.events import Setting
 from samara.scenario.scenario import Scenario
-from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.eyes import Eye
 from samara.sensors.sensor import Sensor

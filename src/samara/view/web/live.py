@@ -24,6 +24,7 @@ from samara.record.recorder import LogLine
 from samara.record.run import Run
 from samara.scenario.events import (
     Action,
+    Setting,
     fail_motor,
     go_to,
     gust,
@@ -33,7 +34,6 @@ from samara.scenario.events import (
     wind_step,
 )
 from samara.scenario.scenario import Scenario
-from samara.scenario.setting import Setting
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
 from samara.sim.simulation import Simulation
