@@ -15,7 +15,7 @@ from samara.core.toml import File, Table
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, sequence
 from samara.scenario.scenario import ScenarioError
-from samara.scenario.scenario_file.tasks import task_parts
+from samara.scenario.scenario_file.mission import task_parts
 from samara.vehicles.trim import thrust_to_weight
 
 PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)  # of a leg of least jerk: 5.77 L/T²

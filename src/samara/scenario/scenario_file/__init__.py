@@ -18,7 +18,7 @@ from samara.scenario.prepare import prepared
 from samara.scenario.scenario import Drone, Expect, Scenario, ScenarioError
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.scenario_file.drones import read_drones
-from samara.scenario.scenario_file.happening import read_event
+from samara.scenario.scenario_file.mission import read_event
 from samara.scenario.scenario_file.overrides import apply_override
 from samara.scenario.scenario_file.surroundings import read_environment, read_world
 from samara.scenario.scenario_file.wind import WEST, read_wind

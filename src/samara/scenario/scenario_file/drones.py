@@ -18,8 +18,8 @@ from samara.scenario.autopilot import Autopilot
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
+from samara.scenario.scenario_file.mission import read_tasks
 from samara.scenario.scenario_file.sensing import read_estimator, read_sensors
-from samara.scenario.scenario_file.tasks import read_tasks
 from samara.scenario.supply import battery_of
 from samara.scenario.timeline import Rates
 from samara.sensors.earth import Place

@@ -1,17 +1,21 @@
-"""`[[drones.tasks]]` of a scenario: what a drone flies, one after the other.
+"""What drones do and what happens: `[[drones.tasks]]` and `[[events]]` of a scenario.
 
-A table becomes a call: `kind = "circle"` calls `samara.plan.trajectory.circle` with the table's other keys as its arguments.
+A table of a task becomes a call: `kind = "circle"` calls `samara.plan.trajectory.circle` with the other keys as arguments.
 """
 
 import math
 from collections.abc import Callable
-from inspect import signature
+from inspect import isfunction, signature
 from typing import Any
 
 from samara.core.algebra import Vec3, norm
+from samara.core.argument import UnfitError, argument
 from samara.core.toml import Table
 from samara.plan import trajectory
 from samara.plan.trajectory import Trajectory
+from samara.scenario import events
+from samara.scenario.events import Event
+from samara.scenario.scenario import Drone
 
 TRANSFER_SPEED = 1.5  # [m/s], from where one task ends to where the next begins
 MOST_POINTS = {"points": 5000, "gates": 300}  # a race takes time that grows with their square
@@ -106,3 +110,44 @@ def _points(table: Table, key: str, here: Vec3, *, with_start: bool) -> list[Vec
         raise table.error(key, value, expected)
     points = [table.three(key, each, i) for i, each in enumerate(value)]
     return [here, *points] if with_start and norm(points[0] - here) > 1e-9 else points
+
+
+TRIGGERS: dict[str, tuple[type, Callable[..., Any]]] = {
+    "at": (float, lambda time, drone: events.at(time)),
+    "at_step": (int, lambda step, drone: events.at_step(step)),
+    "when": (str, events.when),
+}
+ACTIONS: dict[str, Callable[..., Any]] = {  # every function of `events` that makes an action of plain values
+    name: own
+    for name, own in vars(events).items()
+    if isfunction(own) and own.__annotations__.get("return") == events.Action and not name.startswith("_")
+}
+del ACTIONS["follow"]  # it takes a task
+
+
+def read_event(table: Table, drones: tuple[Drone, ...]) -> Event:
+    """`do = "go_to"` calls `events.go_to` with the table's other keys; `do = "follow"` has a task of its own"""
+    given = [key for key in TRIGGERS if key in table]
+    if len(given) != 1:
+        raise table.wrong(f" has {' and '.join(given) or 'no time'}; expected one of {', '.join(TRIGGERS)}")
+    key, value = given[0], table.entries.pop(given[0])
+    name = table.text("drone", "")
+    if name and name not in [own.name for own in drones]:
+        raise table.error("drone", name, f"one of {', '.join(own.name for own in drones[:20])}")
+    kind_of_value, trigger_of = TRIGGERS[key]
+    try:
+        value = argument(value, kind_of_value)
+    except UnfitError as error:
+        raise table.error(key, value, str(error)) from None
+    with table.at(key):
+        trigger = trigger_of(value, name)
+    kind = table.text("do", choices=(*ACTIONS, "follow"))
+    label = table.text("name", "")
+    if kind == "follow":
+        task = table.table("task")
+        table.finish()
+        return Event(trigger, events.follow(task_anywhere(task), name), label)
+    maker = ACTIONS[kind]
+    return Event(
+        trigger, table.call(maker, **({"drone": name} if "drone" in signature(maker).parameters else {})), label
+    )
