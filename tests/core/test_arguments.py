@@ -14,8 +14,8 @@ from samara.core.argument import Laps, Limits, OneOrThree, Place, Speed, UnfitEr
 from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.scenario_file import ScenarioError, parse_scenario
+from samara.scenario.scenario_file.environment import SOLIDS
 from samara.scenario.scenario_file.mission import ACTIONS, TASKS
-from samara.scenario.scenario_file.surroundings import SOLIDS
 from samara.wind import sources as wind
 from samara.wind.registry import WINDS
 

@@ -12,8 +12,8 @@ from support.components import wind_table
 
 from samara.scenario.scenario import Scenario
 from samara.scenario.scenario_file import ScenarioError, load_scenario
+from samara.scenario.scenario_file.environment import SOLIDS
 from samara.scenario.scenario_file.mission import ACTIONS, TASKS
-from samara.scenario.scenario_file.surroundings import SOLIDS
 from samara.wind.registry import WINDS
 
 from .law import Case, Reader

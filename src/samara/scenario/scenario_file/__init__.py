@@ -18,10 +18,9 @@ from samara.scenario.prepare import prepared
 from samara.scenario.scenario import Drone, Expect, Scenario, ScenarioError
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.scenario_file.drones import read_drones
+from samara.scenario.scenario_file.environment import WEST, read_environment, read_wind, read_world
 from samara.scenario.scenario_file.mission import read_event
 from samara.scenario.scenario_file.overrides import apply_override
-from samara.scenario.scenario_file.surroundings import read_environment, read_world
-from samara.scenario.scenario_file.wind import WEST, read_wind
 from samara.scenario.timeline import MICROSECONDS, Rates, microseconds, sampling
 from samara.vehicles.effects import EffectOption
 
