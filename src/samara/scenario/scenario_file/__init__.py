@@ -1,6 +1,6 @@
 """From a TOML file to a scenario: strict, and one sentence about what is wrong.
 
-The file's own keys are read here; drones, tasks, sensing, wind, surroundings and what happens have files of their own.
+The file's own keys are read here; `drones`, `mission` and `environment` read its tables.
 """
 
 import math

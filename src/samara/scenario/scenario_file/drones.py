@@ -1,17 +1,21 @@
-"""`[[drones]]` of a scenario: the vehicle, where it starts, what flies it."""
+"""`[[drones]]` of a scenario: the vehicle, where it starts, its sensors and estimator, and what flies it."""
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from samara.control.policy_file import ABOUT, WEIGHTS, PolicyError, load_policy, parse_policy
 from samara.control.registry import NAMES
 from samara.control.tuning import Tuned, tuned
-from samara.core.algebra import Vec3
+from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.argument import NAME, first_twice, is_name
 from samara.core.printable import shown
 from samara.core.toml import Table, is_file
+from samara.estimate.fusion import EstimatorSetup, Fusion, Options, can_fuse
+from samara.estimate.registry import ESTIMATORS
+from samara.estimate.simple import TRUTH, Estimator
 from samara.physics.air.downwash import Downwash
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
@@ -19,10 +23,11 @@ from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.scenario import Drone
 from samara.scenario.scenario_file.beside import Beside
 from samara.scenario.scenario_file.mission import read_tasks
-from samara.scenario.scenario_file.sensing import read_estimator, read_sensors
 from samara.scenario.supply import battery_of
-from samara.scenario.timeline import Rates
+from samara.scenario.timeline import MICROSECONDS, Rates
 from samara.sensors.earth import Place
+from samara.sensors.registry import EXACT, altered, parse_part, part, part_names
+from samara.sensors.sensor import Sensor
 from samara.vehicles.build import effects_by_name, switch_names, switch_on, with_effects
 from samara.vehicles.loader import parse_vehicle, vehicle
 from samara.world.track import Track, load_track, parse_track
@@ -225,3 +230,66 @@ def _motor_map(table: Table, rotors: int) -> tuple[int, ...]:
     if not isinstance(value, list) or sorted(x for x in value if isinstance(x, int)) != list(range(rotors)):
         raise table.error("motor_map", value, f"each of 0 to {rotors - 1} once: the rotor that each channel drives")
     return tuple(value)
+
+
+def read_sensors(table: Table, beside: Beside, where: Place) -> tuple[Sensor, ...]:
+    entries = table.take("sensors", "a list", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, (str, dict)) for entry in entries):
+        raise table.error("sensors", entries, "a list of names, or of tables with a part")
+    sensors = [_sensor(table, k, entries, beside, where) for k in range(len(entries))]
+    if (twice := first_twice(sensor.name for sensor in sensors)) is not None:
+        raise table.error("sensors", entries, f"a name of its own for each; two are called {twice!r}")
+    return tuple(sensors)
+
+
+def _sensor(table: Table, k: int, entries: list[Any], beside: Beside, where: Place) -> Sensor:
+    """One without error by its name, or a part as it is, or a table of a part, its mounting, and other numbers for it."""
+    entry = {"part": entries[k]} if isinstance(entries[k], str) else entries[k]
+    own = Table(entry, table.file, f"{table.name('sensors')}[{k}]")
+    kind = own.text("part")
+    if kind in EXACT and not own.entries:
+        return EXACT[kind](where)
+    if kind not in part_names() and not is_file(kind):
+        known = ", ".join((*EXACT, *part_names()))
+        raise table.error("sensors", entries, f"a list of names among {known}, or of .toml files, each once")
+    name, r_B = own.text("name", ""), own.vector("r_B", (0.0, 0.0, 0.0))
+    angles = own.vector("rotation_deg", (0.0, 0.0, 0.0))
+    q_BS = quat_from_euler(*(math.radians(angle) for angle in angles))
+    with own.at():
+        if is_file(kind):
+            text = beside.bytes_of(own, "part", kind).decode("utf-8")
+            made = altered(parse_part(text, Path(kind).name), **own.entries)
+        else:
+            made = part(kind, **own.entries)
+        return made.sensor(r_B=r_B, q_BS=q_BS, where=where, name=name)
+
+
+def read_estimator(table: Table, rates: Rates, sensors: tuple[Sensor, ...], vehicle: Vehicle) -> Estimator | Fusion:
+    """The estimator that is named; without a name the Kalman filter if the sensors allow it, else the truth"""
+    if "estimator" not in table:
+        if not can_fuse(sensors):
+            return TRUTH
+        table.entries["estimator"] = "ekf"
+    block = table.kind_table("estimator")
+    estimator_type = ESTIMATORS[block.text("kind", choices=ESTIMATORS)]
+    setup = EstimatorSetup(sensors, rates.periods()["estimator"] / MICROSECONDS, vehicle["gravity"].acceleration)
+    records = {options.argument: _record(block, options) for options in estimator_type.options}
+    block.finish()
+    with block.at():
+        estimator: Estimator | Fusion = estimator_type.build(setup, **records)
+        return estimator
+
+
+def _record(block: Table, options: Options) -> Any:
+    """The record of an estimator's options, with its defaults for the keys that are missing"""
+    table = block.optional_table(options.table) if options.table else block
+    if table is None:
+        return options.record()
+    numbers = {
+        key: table.number(key, above=options.above)
+        for key in options.record._fields
+        if key in table or key not in options.record._field_defaults
+    }
+    if options.table:
+        table.finish()
+    return options.record(**numbers)
