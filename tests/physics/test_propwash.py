@@ -20,8 +20,7 @@ from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.sim.replay import replay
-from samara.sim.stages.wake import WAKE, wake_gusts
-from samara.sim.stages.wind import WindStage
+from samara.sim.stages.air import WAKE, WindStage, wake_gusts
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import parse_vehicle

@@ -31,8 +31,8 @@ from samara.plan.trajectory import (
 from samara.plan.transfer import stop, transfer
 from samara.scenario.events import DroneSetting
 from samara.sim import references
+from samara.sim.references import Tables
 from samara.sim.simulation import Simulation
-from samara.sim.tables import Tables
 
 PLACES = [(0.0, 0.0, 1.0), (5.0, 2.0, 2.0), (9.0, -1.0, 3.0), (6.0, -6.0, 1.5)]
 MOVING = Reference(Vec3(1.0, -2.0, 3.0), Vec3(0.7, 0.0, -0.4), Vec3(0.0, 0.3, 0.1), yaw=0.4)

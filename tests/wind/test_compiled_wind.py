@@ -21,7 +21,7 @@ from samara.plan.trajectory import hover
 from samara.scenario.events import Event, at
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
-from samara.sim.stages.wind import WindStage, independent_normals, sample_wind, wind_at_hubs
+from samara.sim.stages.air import WindStage, independent_normals, sample_wind, wind_at_hubs
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, Sum, is_traced, wind_at
 from samara.wind.table import Field, Replay

@@ -24,7 +24,7 @@ from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
-from samara.sim.stages.wind import independent_normals
+from samara.sim.stages.air import independent_normals
 from samara.view.web.frame import frame_at, frame_of, snapshot_of
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, OrnsteinUhlenbeck, Sum, wind_at

@@ -19,10 +19,10 @@ from samara.physics.multirotor import at_rest, empty_command
 from samara.physics.reference import Reference
 from samara.physics.types import CALM, State, Vehicle
 from samara.sensors.earth import HOME
+from samara.sim.stages.air import air_density
 from samara.sim.stages.controller import control
-from samara.sim.stages.density import air_density
 from samara.sim.stages.physics import Contact, integrate
-from samara.sim.standing import standing
+from samara.sim.start import standing
 from samara.vehicles.ground import clearance
 
 PERIOD, PHYSICS, AIR = 4e-3, 1e-3, 20e-3  # [s]

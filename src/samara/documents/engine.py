@@ -48,7 +48,7 @@ from samara.physics.rotors.propulsion import delivered
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
 from samara.record.run import Run
-from samara.sim.standing import standing
+from samara.sim.start import standing
 from samara.vehicles.build import build_vehicle, effects_by_name
 from samara.vehicles.check import check_numbers
 from samara.vehicles.ground import clearance

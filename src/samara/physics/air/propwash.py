@@ -8,7 +8,7 @@ descents near the induced velocity of hover and gone with forward speeds of that
 helicopter aerodynamics", 2006).
 
 The download is an effect. The fluctuation is a gust along each rotor's axis, with these functions for its size and time;
-`samara.sim.stages.wake` draws it and `environment.hub_wind_W` carries it to vehicles with `rotor_air`.
+`samara.sim.stages.air` draws it and `environment.hub_wind_W` carries it to vehicles with `rotor_air`.
 """
 
 from typing import Annotated, Any, NamedTuple, TypeAlias

@@ -1,6 +1,8 @@
-"""Wind stage: the wind at each drone's position, with independent gusts, and at each of its rotor hubs.
+"""The air around a drone: its density, the wind at its position and at its hubs, and the gusts of its rotors' own wakes.
 
-Sources that are common to all drones, also inside a sum, use the normals of drone 0.
+Sources that are common to all drones, also inside a sum, use the normals of drone 0. Density changes by 2e-5 of itself between
+two ticks of the wind's clock at a climb of 10 m/s. A wake's gust is a process of deviation 1 for each rotor; how strong it is
+follows from how the rotor moves now, so a drone that leaves its wake is in calm air at once.
 """
 
 import math
@@ -10,16 +12,23 @@ import numpy as np
 
 from samara.core.algebra import ZERO, Quat, Vec3, cross, rotate
 from samara.core.quantity import Scalar
+from samara.core.random import gauss_markov
 from samara.core.random import normals as standard_normals
 from samara.core.tree import flatten, unflatten
-from samara.physics.types import Vehicle
+from samara.physics.air.atmosphere import density_at_height
+from samara.physics.air.propwash import Propwash, gust_deviation, gust_time
+from samara.physics.multirotor import environment_of, tilted
+from samara.physics.rotors.propulsion import rotor_loads
+from samara.physics.rotors.rotor_air import hub_flow
+from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.events import Setting
 from samara.sim.setup import DroneSetup
-from samara.sim.stage import PythonStage, RandomInputs, Stage, StageSet
+from samara.sim.stage import PythonStage, RandomInputs, Stage, StageFactory, StageSet
 from samara.wind.sources import Sum, WindSource, is_local, is_traced, wind_at
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
+
 
 HUBS = "environment.hub_wind_W"
 Array = np.ndarray[Any, Any]
@@ -186,3 +195,62 @@ class WindStage(PythonStage):
         parameters = {"source": source, "vehicle": group.vehicle}
         winds = wind_at_hubs(fleet.time, *vectors, fleet.setting.wind_disturbance_W, state, **parameters)
         return np.stack([np.broadcast_to(x, (len(group),)) for x in flatten(winds)])
+
+
+def air_density(height: Scalar, *, home_density: float, home_altitude: float) -> tuple[Scalar]:
+    """ρ(h₀ + z)  [kg/m³], by the standard atmosphere"""
+    return (density_at_height(height, home_density=home_density, home_altitude=home_altitude),)
+
+
+def _build_density(setup: DroneSetup) -> StageSet:
+    flight = setup.flight
+    parameters = (("home_density", flight.environment.air_density), ("home_altitude", flight.home_altitude))
+    return StageSet(
+        (Stage("density", "wind", air_density, ("state.p_W.z",), ("environment.air_density",), parameters),)
+    )
+
+
+DENSITY = StageFactory("density", "wind", _build_density)
+
+
+def has_wake_gusts(vehicle: Vehicle) -> bool:
+    """Whether a vehicle models the gusts of its rotors' wakes"""
+    return vehicle.has("propwash") and vehicle["propwash"].gusts > 0.0 and bool(environment_of(vehicle).hub_wind_W)
+
+
+def wake_gusts(
+    wake_state: tuple[Scalar, ...],
+    dt: Scalar,
+    state: State,
+    environment: Environment,
+    normals: tuple[Scalar, ...],
+    *,
+    vehicle: Vehicle,
+) -> tuple[tuple[Scalar, ...], tuple[Vec3, ...]]:
+    """xᵢ' = e^{−dt/τᵢ} xᵢ + √(1 − e^{−2dt/τᵢ}) nᵢ,  wᵢ = σᵢ xᵢ' R aᵢ: the processes' state, and the gust at each hub  [m/s]"""
+    wash: Propwash = vehicle["propwash"]
+    density = environment.air_density
+    wake_states, gusts_W = [], []
+    vehicle = tilted(state, vehicle)
+    calm_hubs = environment._replace(hub_wind_W=())  # no feedback of gusts on the next ones
+    loads = rotor_loads(state, vehicle, calm_hubs)
+    for x, normal, load, rotor in zip(wake_state, normals, loads, vehicle.rotors, strict=True):
+        flow = hub_flow(state.q_WB, state.v_W, state.omega_B, environment.wind_W, rotor)
+        sigma = gust_deviation(load, flow, density, radius=rotor.radius, gusts=wash.gusts)
+        x = gauss_markov(x, normal, dt, sigma=1.0, tau=gust_time(load, density, radius=rotor.radius))
+        wake_states.append(x)
+        gusts_W.append(rotate(state.q_WB, rotor.axis_B) * (sigma * x))
+    return tuple(wake_states), tuple(gusts_W)
+
+
+def _build_wake(setup: DroneSetup) -> StageSet:
+    if not has_wake_gusts(setup.vehicle):
+        return StageSet()
+    count = len(setup.vehicle.rotors)
+    reads, writes = ("wake_state", "dt", "state", "environment"), ("wake_state", "wake")
+    normals = RandomInputs("propwash", count)
+    stage = Stage("wake", "wind", wake_gusts, reads, writes, (("vehicle", setup.vehicle),), normals)
+    return StageSet((stage, *hub_wind_stages(setup)), {"wake_state": (0.0,) * count})
+
+
+WAKE = StageFactory("wake", "wind", _build_wake)
