@@ -9,9 +9,9 @@ import pytest
 import samara
 from samara.backends.llvm_code import vector_width
 from samara.scenario.timeline import STAGES, Rates, plant_steps, timeline
+from samara.sim.executors.llvm import Tiles, is_one_tile, tiles_of
 from samara.sim.schedule import Schedule
 from samara.sim.start import timeline_of
-from samara.sim.tiles import Tiles, is_one_tile, tiles_of
 
 RATES = [
     Rates(),

@@ -23,20 +23,19 @@ from samara.scenario.events import DroneSetting, Setting
 from samara.scenario.facts import Fact, Occurrence, motor_change, sentence_of
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.executors.llvm import compile_stages, run_entry
+from samara.sim.executors.llvm import compile_stages, is_one_tile, run_entry
 from samara.sim.group import Group
 from samara.sim.links import Links
 from samara.sim.references import reference_table, tabulate_references
 from samara.sim.schedule import Schedule
 from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting
 from samara.sim.stage import PythonStage, StageSequence
-from samara.sim.tiles import is_one_tile
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved
 from samara.wind.sources import Sum, WindSource, is_traced
 
 if TYPE_CHECKING:
+    from samara.sim.executors.llvm import StreamTable
     from samara.sim.log import Log
-    from samara.sim.streams import StreamTable
 
 Array = np.ndarray[Any, Any]
 

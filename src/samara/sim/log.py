@@ -14,6 +14,7 @@ from samara.record.outputs import output_code
 from samara.record.streams import STATUS_FIELDS, Rows, event_blocks, load_fields
 from samara.scenario.facts import Against, Fact, status_change
 from samara.scenario.timeline import MICROSECONDS, sampling
+from samara.sim.executors.llvm import Stream
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.python_controllers import require_valid
@@ -21,7 +22,6 @@ from samara.sim.ray_sensors import is_ray_sensor
 from samara.sim.references import tabulate_references
 from samara.sim.schedule import Span
 from samara.sim.stage import PythonStage
-from samara.sim.streams import Stream
 
 Array = np.ndarray[Any, Any]
 

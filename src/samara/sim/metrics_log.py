@@ -7,12 +7,12 @@ import numpy as np
 from samara.core.tree import unflatten
 from samara.record.metrics import FlightMetrics
 from samara.record.streams import Rows
+from samara.sim.executors.llvm import Stream
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.log import Log
 from samara.sim.references import ReferenceTable, fill_table, is_shared, reference_table
 from samara.sim.stages.metrics import LOG_REFERENCE
-from samara.sim.streams import Stream
 
 STATES = "states"
 

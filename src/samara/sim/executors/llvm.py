@@ -12,23 +12,105 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from samara.backends.lanes import in_lanes
+from samara.backends.llvm_code import vector_width
 from samara.backends.llvm_schedule import DONE, ROW, Block, Memory, Operation, RowCall, Walk
 from samara.backends.machine import CompiledStep
 from samara.backends.threads import side_by_side, threads_at_most
 from samara.core.random import key_of
 from samara.core.tree import flatten
+from samara.record.streams import Rows
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.references import take_operations
 from samara.sim.schedule import Span
 from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage
-from samara.sim.streams import Stream, StreamTable
-from samara.sim.tiles import Tiles, tiles_of
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
 
 Array = np.ndarray[Any, Any]
+
+
+class Stream(NamedTuple):
+    """A table that gets one row of slots after an entry of the sequence, at every `every`-th tick of a clock."""
+
+    name: str
+    slots: tuple[str, ...]
+    entry: str
+    rate: str
+    every: int = 1
+    delay: int = 0
+
+
+class StreamTable(NamedTuple):
+    """A table into which a compiled flight writes a row at every tick of a period, after an entry of the sequence.
+
+    `first` is the tick of row 0 and `address` that of the rows: arrays of one element, which the compiled code reads.
+    """
+
+    table: Rows
+    period_us: int
+    offset_us: int
+    entry: int
+    first: Array
+    address: Array
+
+    def refresh_address(self) -> None:
+        """Update the address of the table's rows for the compiled code"""
+        self.address[0] = self.table.rows.ctypes.data
+
+    def count_rows(self, time_us: int, passed: int) -> None:
+        """Set the number of rows and their times, at a time when the first `passed` entries have run"""
+        ticks = time_us - self.offset_us
+        done = ticks // self.period_us + 1 if passed > self.entry else -(-ticks // self.period_us)
+        self.table.count = max(done - int(self.first[0]), 0)
+        numbers = np.arange(self.table.count, dtype=np.int64) + int(self.first[0])
+        self.table.times[: self.table.count] = numbers * self.period_us + self.offset_us
+
+    def put(self, due: int, source: Array, skipped: int) -> Operation:
+        """Return the operation that writes an array into the row, after the first `skipped` fields"""
+        shape = len(source), self.table.rows.shape[1], skipped
+        return Operation("put", due, (source, self.address, *shape, self.period_us, self.offset_us, self.first))
+
+
+MIN_TILES_FOR_HALF = 4  # above this number of tiles, a partial rest is worth code of half the width
+
+
+class Tiles(NamedTuple):
+    """Lanes from `first` to before `last`, computed `width` at a time."""
+
+    first: int
+    last: int
+    width: int
+
+    @property
+    def tiles(self) -> int:
+        """Number of tiles"""
+        return (self.last - self.first) // self.width
+
+    def share(self, number: int, shares: int) -> "Tiles":
+        """Return one of several contiguous shares of whole tiles; neighbours share cache lines"""
+        first, last = (self.first + self.width * (self.tiles * k // shares) for k in (number, number + 1))
+        return Tiles(first, last, self.width)
+
+
+def tiles_of(n: int, dtype: str = "float64") -> list[Tiles]:
+    """Partition n drones into whole tiles, half a tile if that leaves none or there are many tiles, and single lanes
+
+    Each width is compiled separately.
+    """
+    width = vector_width(dtype)
+    half = width // 2
+    full = n - n % width
+    vectorized = full + (half if n - full == half > 1 or (n - full > half and n > MIN_TILES_FOR_HALF * width) else 0)
+    parts = Tiles(0, full, width), Tiles(full, vectorized, half), Tiles(vectorized, n, 1)
+    return [part for part in parts if part.first < part.last]
+
+
+def is_one_tile(n: int) -> bool:
+    """Whether n drones are a single tile"""
+    return sum(part.tiles for part in tiles_of(n)) == 1
+
 
 BRIEF_TILE_ROWS = 64  # rows × tiles: below this, releasing the interpreter lock or starting threads does not pay
 MAX_COMPILED_STAGES = 512

@@ -10,12 +10,10 @@ import numpy as np
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.executors.llvm import Cursor, make_stream_table
+from samara.sim.executors.llvm import Cursor, Stream, StreamTable, Tiles, make_stream_table
 from samara.sim.references import ReferenceTable
 from samara.sim.schedule import Span
 from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage
-from samara.sim.streams import Stream, StreamTable
-from samara.sim.tiles import Tiles
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
