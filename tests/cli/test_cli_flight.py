@@ -176,7 +176,8 @@ def test_scenarios_and_check(monkeypatch, capsys, tmp_path):
     assert "hakoniwa_mission" in out and "motor_failure" in out
     status, out, _ = call(monkeypatch, capsys, "check", "waypoints", "swarm")
     assert status == 0
-    assert out.splitlines()[1] == "swarm: scenario swarm, 20 drones, 0 events, 20 s; one program"
+    headers = [line for line in out.splitlines() if not line.startswith("  ")]
+    assert headers[1] == "swarm: scenario swarm, 20 drones, 0 events, 20 s" and "  physics          1000 Hz" in out
     (tmp_path / "bad.toml").write_text('duration = "long"\n[[drones]]\nvehicle = "iris_documented"\n')
     status, out, err = call(monkeypatch, capsys, "check", str(tmp_path / "bad.toml"))
     assert (status, out) == (2, "")

@@ -163,7 +163,10 @@ def _read(data: bytes, name: str, origin: str) -> dict[str, Array]:
     pa, csv, parquet = arrow()
     try:
         file = pa.BufferReader(data)
-        table = parquet.read_table(file) if name.endswith(".parquet") else csv.read_csv(file)
+        if name.endswith(".parquet"):
+            table = parquet.read_table(file, use_threads=False, pre_buffer=False)
+        else:
+            table = csv.read_csv(file)
         columns = {key: np.asarray(table[key].to_numpy(), dtype=float) for key in table.column_names}
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]

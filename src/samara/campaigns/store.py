@@ -129,7 +129,10 @@ class Store:
         name = _rows_file(first, last)
         try:
             with self.files.open(name) as file:
-                table = parquet.ParquetFile(file).read(columns=list(columns) if columns else None)
+                # In this thread: one of Arrow's own may still hold a buffer of Python's when the process ends, and aborts it.
+                table = parquet.ParquetFile(file, pre_buffer=False).read(
+                    list(columns) if columns else None, use_threads=False
+                )
         except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
             raise _damaged(self.folder / name, error) from None
         except OSError as error:  # pyarrow's own about damage have no file name
