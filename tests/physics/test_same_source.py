@@ -21,6 +21,7 @@ import samara.physics
 import samara.physics.effect
 import samara.physics.frames
 import samara.physics.multirotor
+from samara.physics.types import Vehicle
 
 
 def public_functions() -> Iterator[Any]:
@@ -30,8 +31,9 @@ def public_functions() -> Iterator[Any]:
     modules += [importlib.import_module(own.name) for own in found if own.name.count(".") == 3]
     for module in modules:
         for name, function in inspect.getmembers(module, inspect.isfunction):
-            gives_names = inspect.signature(function).return_annotation == tuple[str, ...]
-            if function.__module__ == module.__name__ and not name.startswith("_") and not gives_names:
+            gives = inspect.signature(function).return_annotation
+            is_public = function.__module__ == module.__name__ and not name.startswith("_")
+            if is_public and gives not in (tuple[str, ...], Vehicle, None):
                 yield function
 
 
