@@ -26,7 +26,7 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.executors.llvm import compile_stages, is_one_tile, run_entry
 from samara.sim.group import Group
 from samara.sim.links import Links
-from samara.sim.references import reference_table, tabulate_references
+from samara.sim.references import current_references, reference_table, references_ahead, tabulate_references
 from samara.sim.schedule import Schedule
 from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting
 from samara.sim.stage import PythonStage, StageSequence
@@ -138,6 +138,14 @@ class Fleet:
     def entry_index(self, entry: str) -> int:
         """Index of an entry in the sequence"""
         return [stage.name for stage in self.stages].index(entry)
+
+    def current_references(self, group: Group) -> Array:
+        """Return the references of a group's drones at this tick of the controller: (fields, drones)"""
+        return current_references(self, group)
+
+    def references_ahead(self, group: Group) -> Array:
+        """Return the references over the horizon of a group's controllers: (instants, fields, drones)"""
+        return references_ahead(self, group)
 
     def drone_settings(self, group: Group) -> list[DroneSetting]:
         """Return the present settings of a group's drones"""

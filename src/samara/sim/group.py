@@ -119,6 +119,7 @@ class Group:
     def link(self, entries: Sequence[Entry], setups: Sequence[DroneSetup]) -> None:
         """Build the stages of a sequence and allocate their slots; slots of unchanged shape keep their values"""
         self.setups, self.setup = tuple(setups), setups[0]
+        self._estimate_slot = estimate_slot(self.setup)
         self.sets = {entry.name: tuple(build(entry, setup) for setup in self.setups) for entry in entries}
         self._not_run = [
             (entry_index, stage.name)
@@ -186,7 +187,7 @@ class Group:
     @property
     def estimate(self) -> Array:
         """The estimate the controllers use: the state itself for the estimator `truth`"""
-        return self.slots[estimate_slot(self.setup)]
+        return self.slots[self._estimate_slot]
 
     @property
     def sensors(self) -> list[SensorRows]:

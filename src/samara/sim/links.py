@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from samara.link.autopilot import Link, task_orders
+from samara.link.autopilot import AutopilotLostError, Link, task_orders
 from samara.link.registry import open_link
 from samara.scenario.events import Order
 from samara.scenario.scenario import Scenario
@@ -14,6 +14,8 @@ Say = Callable[[str, str], None]
 
 class Links:
     """`by_drone` has the link of each drone that an external autopilot flies."""
+
+    lost_error = AutopilotLostError
 
     def __init__(
         self, scenario: Scenario, say: Say, tell: Callable[[str], None], lose: Callable[[int], object]

@@ -323,9 +323,7 @@ class ControllerStage(PythonStage):
 
     def references(self, fleet: "Fleet", group: "Group") -> tuple[np.ndarray, np.ndarray]:
         """Return the references of a group's drones, now and over the controllers' horizon"""
-        from samara.sim.references import current_references, references_ahead
-
-        return current_references(fleet, group), references_ahead(fleet, group)
+        return fleet.current_references(group), fleet.references_ahead(group)
 
     def override(self, fleet: "Fleet", group: "Group") -> None:
         """Replace the command of a group's drones before it reaches the motors"""
@@ -348,8 +346,6 @@ class ControllerStage(PythonStage):
                 group.templates["plan"] = (0.0,) * len(group.controller.plan)
 
     def update(self, fleet: "Fleet") -> None:
-        from samara.link.autopilot import AutopilotLostError
-
         now = fleet.time_us
         flown = [(group, *self.references(fleet, group)) for group in fleet.groups if self.runs_in_python(group)]
         for group, reference, _ in flown:
@@ -359,7 +355,7 @@ class ControllerStage(PythonStage):
             try:
                 self._control(group, reference, ahead, now)
                 self.override(fleet, group)
-            except AutopilotLostError as lost:
+            except fleet.links.lost_error as lost:
                 fleet.ended = f"the flight ended at {fleet.time:.3f} s: {lost}"
                 fleet.say("error", fleet.ended)
                 for index in group.drones:
