@@ -17,14 +17,13 @@ from samara.backends.machine import CompiledStep, ScanCode
 from samara.backends.scan import Quiet, Templates
 from samara.backends.stepper import IN_FLIGHT as BACKENDS
 from samara.backends.stepper import Scan, Stepper, code_of, require_backend
-from samara.core.algebra import norm
 from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, INTEGRATORS, integrator_named, step_factor
 from samara.core.ops import logical_and
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import at_rest, environment_of, state_names
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.timeline import MICROSECONDS, plant_steps
-from samara.sim.stages.physics import Contact, observe_contact
+from samara.sim.stages.physics import Contact, contact_after_step, contact_in_the_air
 from samara.vehicles.ground import contact_depths
 
 CONTACT_RESOLUTION = 1e-6  # [s]
@@ -70,8 +69,7 @@ def observing_step(stepper: Stepper, environment: Environment) -> Scan:
         state, contact = carry
         around = held[1].environment
         after, _ = once(state, held, inputs)
-        met = observe_contact(contact, state, vehicle, around)
-        return (after, observe_contact(met, after, vehicle, around)), ()
+        return (after, contact_after_step(contact, state, after, vehicle, around)), ()
 
     both = Templates((templates.carry, Contact()), templates.held, templates.inputs)
     if quiet is None:
@@ -83,8 +81,8 @@ def observing_step(stepper: Stepper, environment: Environment) -> Scan:
     def brief(carry: Any, held: Any, inputs: Any) -> tuple[Any, Any, Any]:
         state, contact = carry
         after, _, idle = quiet.body(state, held, inputs)
-        none = Contact(0.0, norm(after.v_W), contact.impact_speed)
-        return (after, none), (), logical_and(idle, logical_and(is_free(state, held), is_free(after, held)))
+        free = contact_in_the_air(contact, after)
+        return (after, free), (), logical_and(idle, logical_and(is_free(state, held), is_free(after, held)))
 
     def is_free(state: State, held: Any) -> Any:
         return vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, held[1].environment.ground)

@@ -35,6 +35,7 @@ from samara.sim.schedule import Schedule, Span
 from samara.sim.sequence import LOG, standard_sequence
 from samara.sim.snapshot import bus_of
 from samara.sim.stage import (
+    CLOCKS,
     EVERY_INSTANT,
     PHYSICS,
     Arrange,
@@ -43,6 +44,7 @@ from samara.sim.stage import (
     Stage,
     StageFactory,
     StageSequence,
+    require_stage,
 )
 from samara.sim.start import state_at_start, timeline_of
 from samara.wind.sources import WindSource
@@ -372,13 +374,18 @@ def _start(drone: Drone) -> tuple[Any, ...]:
 
 
 def _require_sequence(stages: StageSequence) -> StageSequence:
-    clocks = (EVERY_INSTANT, PHYSICS, *STAGES)
+    names: set[str] = set()
     for entry in stages:
         if not isinstance(entry, (Stage, StageFactory, PythonStage)):
             raise ValueError(f"{entry!r:.80} among the stages; expected records of `samara.sim.stage`")
-        if entry.rate not in clocks:
-            raise ValueError(f"stage {entry.name!r}: rate {entry.rate!r}; expected one of {', '.join(STAGES)}, or ''")
-    if not any(entry.name == "log" for entry in stages):
+        if isinstance(entry, Stage):
+            require_stage(entry)
+        if entry.rate not in (EVERY_INSTANT, PHYSICS, *CLOCKS):
+            raise ValueError(f"stage {entry.name!r}: rate {entry.rate!r}; expected one of {', '.join(CLOCKS)}, or ''")
+        if entry.name in names:
+            raise ValueError(f"two stages {entry.name!r}: expected stages of different names")
+        names.add(entry.name)
+    if "log" not in names:
         raise ValueError("no stage 'log': expected it among the stages, as it records the flight")
     return stages
 

@@ -1,8 +1,9 @@
 """A stage of a flight: data, and one pure function of one drone's named tuples.
 
-    def update(state: State, air_density: Scalar, *, home_altitude: float) -> tuple[Scalar]: ...
+    def update(height: Scalar, *, home_altitude: float) -> tuple[Scalar]: ...
 
-    Stage("density", "wind", update, reads=("state.p_W.z",), writes=("environment.air_density",))
+    parameters = (("home_altitude", 488.0),)
+    Stage("density", "wind", update, ("state.p_W.z",), ("environment.air_density",), parameters)
 
 A stage does not know how many drones fly, how its values are stored, or whether Python, compiled code or a GPU runs it. It
 reads and writes **slots**: named trees of scalars such as "state", "command", "environment" or "estimate", or a part of one
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from samara.sim.setup import DroneSetup
 
 EVERY_INSTANT, PHYSICS = "", "physics"
+CLOCKS = ("scenario", "wind", "sensor", "estimator", "autopilot", "log")
 CLOCK = ("time", "dt")
 """Readable beside the slots: the flight time and the time since the stage's last update  [s]."""
 
@@ -81,6 +83,49 @@ class Stage(NamedTuple):
     def __call__(self, *inputs: Any) -> Any:
         """Compute the written values from the values read and the normals"""
         return self.update(*inputs, **dict(self.parameters))
+
+
+def require_stage(stage: Stage) -> None:
+    """Check the fields of a stage
+
+    Raises:
+        ValueError: a field has a value that no executor can run.
+    """
+    expected = {
+        f"reads = {stage.reads!r}: expected a tuple of slots": _are_names(stage.reads),
+        f"writes = {stage.writes!r}: expected a tuple of at least one slot": _are_names(stage.writes) and stage.writes,
+        f"rate = {stage.rate!r}: expected one of {', '.join(CLOCKS)}": stage.rate in CLOCKS,
+        f"every = {stage.every!r}: expected an integer of at least 1": type(stage.every) is int and stage.every > 0,
+        f"delay = {stage.delay!r}: expected an integer of at least 0": type(stage.delay) is int and stage.delay >= 0,
+    }
+    try:
+        hash(stage.parameters)
+    except TypeError as error:
+        raise ValueError(f"stage {stage.name!r}: parameters: {error}; expected tuples and frozen records") from None
+    for sentence, is_met in expected.items():
+        if not is_met:
+            raise ValueError(f"stage {stage.name!r}: {sentence}")
+
+
+def _are_names(paths: Any) -> bool:
+    return isinstance(paths, tuple) and all(isinstance(path, str) for path in paths)
+
+
+def require_writes(stage: Stage, values: Any, templates: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what `update` has returned, one tree for each slot it writes
+
+    Raises:
+        ValueError: it has returned trees of other sizes than the slots.
+    """
+    expected = [len(flatten(template)) for template in templates]
+    sizes = [len(flatten(value)) for value in values] if isinstance(values, tuple) else []
+    if sizes != expected:
+        slots = ", ".join(f"{path} ({size})" for path, size in zip(stage.writes, expected, strict=True))
+        returned = f"trees of {sizes} numbers" if sizes else f"a {type(values).__name__}"
+        raise ValueError(
+            f"stage {stage.name!r}: update returned {returned}; expected a tuple with one for each of {slots}"
+        )
+    return tuple(values)
 
 
 Normals: TypeAlias = Callable[[str, int], tuple[Any, ...]]

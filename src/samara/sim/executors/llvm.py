@@ -22,7 +22,7 @@ from samara.record.streams import Rows
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.references import take_operations
 from samara.sim.schedule import Span
-from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage
+from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage, require_writes
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
@@ -150,9 +150,7 @@ class Program:
 
     def set_clocks(self) -> None:
         """Set the dt of every stage: `initial_dt` for its first update, then its period"""
-        for stage, dt, period in self._clocks:
-            first = stage.initial_dt is not None and stage.name not in self.group.has_run
-            dt[:] = stage.initial_dt if first else period
+        _set_clocks(self._clocks, self.group.has_run)
 
     def run(self, span: Span, start: Cursor, end: Cursor, part: Tiles, *, briefly: bool, shared: int = 0) -> Cursor:
         """Run some tiles from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted"""
@@ -196,14 +194,19 @@ def walk(programs: Sequence[Any], span: Span, start: Cursor, end: Cursor) -> Cur
     return min(reached, default=end)
 
 
+def _set_clocks(clocks: list[Any], has_run: set[str]) -> None:
+    """Set the dt of every stage: `initial_dt` for its first update, then its period"""
+    for stage, dt, period in clocks:
+        is_first = stage.initial_dt is not None and stage.name not in has_run
+        dt[:] = stage.initial_dt if is_first else period
+
+
 def run_entry(fleet: "Fleet", group: "Group", name: str) -> None:
     """Run the stages of one entry at the present instant"""
     entry = fleet.stages[fleet.entry_index(name)]
     clocks: list[Any] = []
     operations = entry_operations(fleet, group, entry, clocks)
-    for stage, dt, period in clocks:
-        first = stage.initial_dt is not None and stage.name not in group.has_run
-        dt[:] = stage.initial_dt if first else period
+    _set_clocks(clocks, group.has_run)
     row = np.zeros((1, len(ROW)), dtype=np.int64)
     row[0, ROW.index("time_us")], row[0, ROW.index("due")] = fleet.time_us, -1
     row.view(np.float64)[0, ROW.index("time")] = fleet.time_us / MICROSECONDS
@@ -343,7 +346,7 @@ def stage_code(stage: Stage, reads: Any, writes: Any) -> CompiledStep:
     """Trace a stage for the templates of its reads and writes"""
     skip, count = stage.skip_when, len(stage.reads)
     return CompiledStep(
-        lambda before, inputs: stage(*inputs),
+        lambda before, inputs: require_writes(stage, stage(*inputs), writes),
         writes,
         reads,
         skip_when=None if skip is None else lambda inputs: skip(*inputs[:count]),

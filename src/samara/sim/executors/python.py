@@ -13,7 +13,7 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.executors.llvm import Cursor, Stream, StreamTable, Tiles, make_stream_table
 from samara.sim.references import ReferenceTable
 from samara.sim.schedule import Span
-from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage
+from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage, require_writes
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
@@ -99,7 +99,8 @@ class PythonProgram:
         if stage.skip_when is not None and stage.skip_when(*inputs[: len(stage.reads)]):
             return False
         last = 0.0
-        for path, value in zip(stage.writes, stage(*inputs), strict=True):
+        templates = [group.part(path).template for path in stage.writes]
+        for path, value in zip(stage.writes, require_writes(stage, stage(*inputs), templates), strict=True):
             leaves = [float(leaf) for leaf in flatten(value)]
             group.rows(path)[:, column] = leaves
             last = leaves[-1] if leaves else last

@@ -57,6 +57,18 @@ def observe_contact(before: Contact, state: State, vehicle: Vehicle, environment
     return Contact(where(touches, 1.0, 0.0), norm(state.v_W), impact_speed)
 
 
+def contact_after_step(
+    contact: Contact, before: State, after: State, vehicle: Vehicle, environment: Environment
+) -> Contact:
+    """Observe contact before a step, as the drone or the ground may have been moved since the last one, and after it"""
+    return observe_contact(observe_contact(contact, before, vehicle, environment), after, vehicle, environment)
+
+
+def contact_in_the_air(contact: Contact, after: State) -> Contact:
+    """Return the contact of a drone that cannot have touched the ground in a step"""
+    return Contact(0.0, norm(after.v_W), contact.impact_speed)
+
+
 def integrate(
     state: State,
     contact: Contact,
@@ -67,13 +79,11 @@ def integrate(
     vehicle: Vehicle,
     integrator: str | Callable[..., State] = "rk4",
 ) -> tuple[State, Contact]:
-    """x(t + dt), command and environment held; contact is observed before the step, as the drone or the ground may have been
-    moved since the last, and after it"""
+    """x(t + dt) under a constant command and environment, and the contact with the ground after it"""
     after = _advance(state, command, environment, dt, vehicle, integrator)
     if not vehicle.has("contact"):
         return after, contact
-    met = observe_contact(contact, state, vehicle, environment)
-    return after, observe_contact(met, after, vehicle, environment)
+    return after, contact_after_step(contact, state, after, vehicle, environment)
 
 
 def _advance(
@@ -102,12 +112,12 @@ def integrate_quietly(
     """x(t + dt) without the effects that may be idle, such as contact in the air: the same, while `is_busy` is false"""
     rests = [effect.idle is not None for effect in vehicle.structure.effects]
     idle = [effect.name for effect, at_rest in zip(vehicle.structure.effects, rests, strict=True) if at_rest]
-    moving = tuple(own for own, at_rest in zip(state.effects, rests, strict=True) if not at_rest)
+    moving = tuple(effect for effect, at_rest in zip(state.effects, rests, strict=True) if not at_rest)
     brief, alone = vehicle.without_effect(*idle), state._replace(effects=moving)
     after, _ = integrate(alone, contact, command, environment, dt, vehicle=brief, integrator=integrator)
     moved = iter(after.effects)
-    effects = tuple(own if at_rest else next(moved) for own, at_rest in zip(state.effects, rests, strict=True))
-    return after._replace(effects=effects), Contact(0.0, norm(after.v_W), contact.impact_speed)
+    effects = tuple(effect if at_rest else next(moved) for effect, at_rest in zip(state.effects, rests, strict=True))
+    return after._replace(effects=effects), contact_in_the_air(contact, after)
 
 
 def is_busy(state: State, environment: Environment, *, vehicle: Vehicle, ahead: float) -> Scalar:
@@ -168,8 +178,7 @@ def integrate_among_solids(
     status = Status(where(is_crash, 0.0, status.landed), where(is_crash, 1.0, status.crashed))
     if not vehicle.has("contact"):
         return after, contact, status
-    met = observe_contact(contact, state, vehicle, environment)
-    return after, observe_contact(met, after, vehicle, environment), status
+    return after, contact_after_step(contact, state, after, vehicle, environment), status
 
 
 def physics_stage(setup: DroneSetup) -> Stage:
