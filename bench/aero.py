@@ -13,7 +13,7 @@ import numpy as np
 from timing import best
 
 import samara
-from samara.backends.scan import Templates
+from samara.compiler.scan import Templates
 from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
 from samara.core.tree import flatten
@@ -77,7 +77,7 @@ def filled(tree: Any, n: int, dtype: str) -> np.ndarray:
 
 def batch(vehicle: Vehicle, n: int = 16384, dtype: str = "float32", ticks: int = 4) -> float:
     """Seconds per drone and RK4 step on this CPU"""
-    from samara.backends.llvm import compile_scan_llvm
+    from samara.compiler.llvm.backend import compile_scan_llvm
 
     (flying, flown), (blowing, blown) = flight(vehicle), wind()
     fly = compile_scan_llvm(flying, flown, dtype=dtype, fast=True)
@@ -100,7 +100,7 @@ def batch(vehicle: Vehicle, n: int = 16384, dtype: str = "float32", ticks: int =
 
 def costs(n: int = 16384) -> list[dict[str, Any]]:
     """What each effect adds: instructions of one derivative, and nanoseconds of an RK4 step in a batch, float32"""
-    from samara.backends.llvm import compile_scan_llvm
+    from samara.compiler.llvm.backend import compile_scan_llvm
 
     rows = []
     vehicles = {"plain": PLAIN} | {name: with_effects(PLAIN, effects) for name, effects in EFFECTS.items()}
@@ -131,7 +131,7 @@ def costs(n: int = 16384) -> list[dict[str, Any]]:
 
 
 def _instructions(vehicle: Vehicle) -> int:
-    from samara.backends.program import program_of
+    from samara.compiler.trace.program import program_of
 
     state, command = samara.hover(vehicle)
     return len(
@@ -164,9 +164,9 @@ def gpu_batch(vehicle: Vehicle, n: int, launch: Any, ticks: int = 20, repeats: i
     import jax
     import jax.numpy as jnp
 
-    from samara.backends.jax_scan import flat_body
-    from samara.backends.pallas import kernel_function
-    from samara.backends.rolled import rk4_in_kernel
+    from samara.compiler.jax.scan import flat_body
+    from samara.compiler.jax.scan_kernel import kernel_function
+    from samara.compiler.rk_stage_loop import rk4_in_kernel
 
     simulated = jax.default_backend() == "cpu"
     (flying, flown), (blowing, blown) = flight(vehicle, rk4_in_kernel), wind()

@@ -16,8 +16,8 @@ import numpy as np
 from campaign_files import campaign_in
 
 import samara
-from samara.campaigns.flying import Flying
-from samara.campaigns.rows import Block, as_varied
+from samara.campaigns.batch import Flying
+from samara.campaigns.samples import Block, as_varied
 from samara.campaigns.sweep import Progress
 
 Seconds = np.ndarray[Any, Any]

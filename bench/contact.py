@@ -11,7 +11,7 @@ from samara.control.geometric import geometric
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
-from samara.vehicles.ground import clearance
+from samara.vehicles.defaults.ground import clearance
 
 DT = 1e-3
 BATCH = 16384

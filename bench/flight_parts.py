@@ -15,7 +15,7 @@ from typing import Any
 
 from flight import Flight, ceiling, rows_flown
 
-from samara.core.files import write_text
+from samara.core.atomic_files import write_text
 from samara.sim import simulation as flown
 from samara.sim.simulation import Simulation
 

@@ -28,15 +28,15 @@ from aero import FULL as FULL_AIR
 from aero import FULL_3, gpu_batch
 
 import samara
-from samara.backends.jax_scan import compile_scan_jax, flat_body
-from samara.backends.pallas import Launch, compile_scan_pallas
-from samara.backends.scan import Quiet, Templates, compile_scan_python
+from samara.compiler.jax.scan import compile_scan_jax, flat_body
+from samara.compiler.jax.scan_kernel import Launch, compile_scan_pallas
+from samara.compiler.scan import Quiet, Templates, compile_scan_python
 from samara.control.geometric import geometric
 from samara.core.algebra import Vec3, diagonal
 from samara.core.integrate import rk4
 from samara.core.tree import flatten
+from samara.physics.idle_effects import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.multirotor import derivative
-from samara.physics.quiet import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.reference import Reference
 from samara.physics.types import CALM
 

@@ -22,10 +22,10 @@ import numpy as np
 from campaign_files import campaign_in
 
 import samara
-from samara.campaigns.flying import Columns, Flying
-from samara.campaigns.gpu import failures_confirmed, on_devices
+from samara.campaigns.batch import Columns, Flying
+from samara.campaigns.gpu_confirmation import failures_confirmed, on_devices
 from samara.campaigns.outcome import PASS
-from samara.campaigns.rows import Block
+from samara.campaigns.samples import Block
 from samara.campaigns.store import store_for
 from samara.campaigns.sweep import BATCH_ON_GPU
 

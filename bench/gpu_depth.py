@@ -22,16 +22,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from samara.backends.folding import count_operations
-from samara.backends.pallas import Launch
+from samara.compiler.jax.folding_scalar import count_operations
+from samara.compiler.jax.scan_kernel import Launch
 from samara.core.algebra import Quat, Vec3, normalize, quat_from_euler
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.types import State
 from samara.sensors.depth_camera import DepthCameraPart
 from samara.sensors.depth_jax import LAUNCH, depth_images
-from samara.sensors.eyes import Beam, Eye, ray_sent
+from samara.sensors.ray_sensors import Beam, Eye, ray_sent
 from samara.sensors.sensor import AT_CENTRE
 from samara.world.rays import along, first_hit, seen_from
 

@@ -23,9 +23,9 @@ import numpy as np
 from there_and_back import plain_crazyflie, there_and_back
 
 import samara
-from samara.backends.jax_scan import flat_body
-from samara.backends.pallas import compile_scan_pallas
-from samara.backends.stepper import Stepper
+from samara.compiler.jax.scan import flat_body
+from samara.compiler.jax.scan_kernel import compile_scan_pallas
+from samara.compiler.stepper import Stepper
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.multirotor import environment_of

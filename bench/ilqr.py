@@ -31,7 +31,7 @@ def rows(python: Path = PYTHON) -> list[dict[str, Any]]:
 def alone() -> list[dict[str, Any]]:
     """One problem, one core."""
     import samara
-    from samara.control.ilqr import ILQR
+    from samara.control.mpc import ILQR
     from samara.core.algebra import Vec3
     from samara.core.tree import flatten
     from samara.physics.reference import Reference
@@ -73,7 +73,7 @@ def alone() -> list[dict[str, Any]]:
 def batches(count: int = 4096) -> list[dict[str, Any]]:
     """Problems in the lanes of one core's registers."""
     import samara
-    from samara.control.ilqr import ILQR
+    from samara.control.mpc import ILQR
 
     ilqr = ILQR(samara.vehicle("crazyflie_documented"))
     states, targets = some_problems(count)
@@ -109,7 +109,7 @@ def some_problems(count: int) -> tuple[np.ndarray, np.ndarray]:
 def against_crocoddyl(python: Path) -> list[dict[str, Any]]:
     """The same problem here and there"""
     import samara
-    from samara.control.ilqr import ILQR
+    from samara.control.mpc import ILQR
 
     vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     state, _ = samara.hover(vehicle)
@@ -270,10 +270,10 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
     import jax
 
     import samara
-    from samara.control.ilqr.cost import Parameters, Weights, kind_of, vehicle_problem
-    from samara.control.ilqr.jax import Batch, PointTargets, jax_solver, point_goals
-    from samara.control.ilqr.model import DOCUMENTED_LIMITS, model_of
-    from samara.control.ilqr.reference import Shaping
+    from samara.control.mpc.batch_jax import Batch, PointTargets, jax_solver, point_goals
+    from samara.control.mpc.cost import Parameters, Weights, kind_of, vehicle_problem
+    from samara.control.mpc.prediction_model import DOCUMENTED_LIMITS, model_of
+    from samara.control.mpc.reference_shaping import Shaping
     from samara.core.tree import flatten
 
     vehicle = samara.vehicle("crazyflie_documented")

@@ -39,9 +39,9 @@ from rich.table import Table
 from timing import best
 
 import samara
-from samara.backends.program import program_of
+from samara.compiler.trace.program import program_of
 from samara.control.geometric import geometric
-from samara.core.files import write_text
+from samara.core.atomic_files import write_text
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from stable_baselines3 import PPO
 
-from samara.learn.sb3 import VecEnv
-from samara.learn.vector import VectorEnv
+from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.envs.sb3 import VecEnv
 
 STARTS, UNSEEN, MOST = 1000, 2**40, 3_000_000
 

@@ -1,10 +1,9 @@
 """A controller is one function: from what is known and asked to a number for each motor."""
 
 # %%
-from samara.algebra import Vec3, rotate_inverse
-
 import samara
 from samara.control.allocation import allocation_for, command_for_wrench
+from samara.core.algebra import Vec3, rotate_inverse
 
 vehicle = samara.vehicle("crazyflie")
 weight = vehicle.mass * vehicle["gravity"].acceleration

@@ -4,10 +4,10 @@
 import time
 
 import numpy as np
-from samara.arrays import flatten
 
 import samara
 from samara.control.geometric import geometric
+from samara.physics.state_arrays import flatten
 from samara.plan.reference import Reference
 
 n, steps, dt = 10_000, 3000, 1e-3

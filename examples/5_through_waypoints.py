@@ -3,10 +3,9 @@
 # %%
 import math
 
-from samara.algebra import Vec3
-
 import samara
-from samara.plan.limits import Limits, fastest
+from samara.core.algebra import Vec3
+from samara.plan.time_optimal import Limits, fastest
 from samara.scenario.scenario import Drone, Scenario
 from samara.view.plot.plan import draw_plan
 

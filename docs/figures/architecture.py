@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.style import samara_style
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from samara.campaigns.logistic import failure_curve
+from samara.campaigns.failure_curve import failure_curve
 from samara.campaigns.outcome import FAIL, INVALID
 from samara.campaigns.sweep import sweep
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.view.plot import campaign as draw
 from samara.view.plot.style import samara_style
 

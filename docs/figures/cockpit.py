@@ -5,7 +5,7 @@ from pathlib import Path
 
 import samara
 from figures.chromium import Browser, find_chromium, wait_for
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.view.cockpit.page import DEFAULT, write_cockpit
 
 SIZE = (1280, 800)

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 import samara
-from samara.compare.contest import SETTLE, Entry, contest
-from samara.control.firmware.kinds import NAMES
+from samara.compare.controllers import SETTLE, Entry, contest
+from samara.control.crazyflie_firmware.names import NAMES
 from samara.core.algebra import Vec3
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.plan import trajectory
 from samara.record.run import Run
+from samara.scenario.autopilot_sensors import at_own_rate
 from samara.scenario.events import Event, at, wind_step
-from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.style import samara_style
 
 OURS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 import samara
-from samara.control.sight import COLUMNS, ROWS, nearness
-from samara.core.colours import COLOURS
-from samara.core.files import atomic_write
+from samara.control.depth_observation import COLUMNS, ROWS, nearness
+from samara.core.atomic_files import atomic_write
 from samara.learn.forest import forest_toml
 from samara.learn.tasks.navigate import ASIDE, GOAL_W
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.file import parse_scenario
+from samara.vehicles.colours import COLOURS
 from samara.view.plot.style import samara_style
 
 SEEDS = (1, 2, 3, 4, 5, 6)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 
 FLIGHTS, INTERACTION, PROPELLERS = "SAMARA_FLIGHTS", "SAMARA_INTERACTION", "SAMARA_PROPELLERS"
 WAY = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as docs/planning.md lists it
@@ -57,7 +57,7 @@ def trajectories(folder: Path) -> None:
 def plan(folder: Path) -> None:
     """plan.png: the fastest way of docs/planning.md"""
     from samara import vehicle
-    from samara.plan.limits import Limits, fastest
+    from samara.plan.time_optimal import Limits, fastest
     from samara.view.plot.plan import draw_plan
 
     craft, limits = vehicle("iris"), Limits(0.9, math.radians(60.0), math.radians(573.0))
@@ -68,8 +68,8 @@ def plan(folder: Path) -> None:
 def controllers(folder: Path) -> None:
     """controllers.png: all controllers in three winds"""
     from samara import vehicle
-    from samara.compare.contest import contest
-    from samara.view.plot.contest import draw_contest
+    from samara.compare.controllers import contest
+    from samara.view.plot.controllers import draw_contest
 
     entries = contest(vehicle("iris"), CONTROLLERS, winds=(0.0, 4.0, 8.0))
     draw_contest(entries, folder / "controllers.png", "figure8 at 2 m/s, iris")
@@ -150,7 +150,7 @@ def neighbours(folder: Path) -> None:
 def rotor(folder: Path) -> None:
     """rotor_inflow.png, airspeed_moment.png, and beside what was measured rotor_bem.png"""
     from figures.airspeed_moment import draw_airspeed_moment
-    from samara.rotor.blade import read_uiuc
+    from samara.propeller.blade import read_uiuc
     from samara.view.plot.rotor import SHOWN, draw_inflow, draw_rotors
 
     draw_inflow(folder / "rotor_inflow.png")
@@ -254,7 +254,7 @@ def report(folder: Path) -> None:
 def vehicles(folder: Path) -> None:
     """vehicles.svg: how the vehicles show themselves in a notebook"""
     from samara import vehicle, vehicle_names
-    from samara.view.report.notebook import vehicle_svg
+    from samara.view.report.html_repr import vehicle_svg
     from samara.view.report.page import Html, element
 
     size, gap, columns = 170.0, 26.0, 4

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import samara
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.identify import held_out, identify, plan_flight, read_log, write_plan
 from samara.identify.parameters import size_of
 from samara.physics.types import Vehicle

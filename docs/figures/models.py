@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from samara import Vec3, Vehicle, hover, switch_on, vehicle
-from samara.backends.program import program_of
-from samara.core.files import write_text
+from samara.compiler.trace.program import program_of
+from samara.core.atomic_files import write_text
 from samara.equations import Equation, equation
 from samara.equations.letters import LETTERS, letter
 from samara.physics import effect, multirotor
@@ -26,9 +26,9 @@ from samara.physics.air import (
     coaxial,
     downwash,
     drag,
+    external_forces,
     ground_effect,
     propwash,
-    pushed,
     turbulence,
 )
 from samara.physics.effect import Effect
@@ -39,6 +39,7 @@ from samara.physics.rotors import (
     actuator,
     airspeed_moment,
     battery,
+    blade_element,
     flapping,
     gazebo_rotor,
     imbalance,
@@ -46,8 +47,7 @@ from samara.physics.rotors import (
     motor,
     propulsion,
     rotor,
-    rotor_air,
-    rotor_effects,
+    rotor_air_effects,
     thrust_curve,
     tilt,
 )
@@ -324,17 +324,17 @@ _WRITTEN = (
     ),
     Model(
         "A rotor in moving air",
-        (rotor_air, rotor_effects),
+        (blade_element, rotor_air_effects),
         (
-            rotor_air.hub_flow,
-            rotor_air.blade_numbers,
-            rotor_air.held_across,
-            rotor_air.air_load,
-            rotor_air.in_plane_force,
-            Line(rotor_air.inflow_goal, {"induced_velocity": (r"v\left(T\right)",)}),
-            Line(rotor_air.inflow_rate, {"hover_induced": ("v_h",), "mass_flow_speed": ("V_m",)}),
+            blade_element.hub_flow,
+            blade_element.blade_numbers,
+            blade_element.held_across,
+            blade_element.air_load,
+            blade_element.in_plane_force,
+            Line(blade_element.inflow_goal, {"induced_velocity": (r"v\left(T\right)",)}),
+            Line(blade_element.inflow_rate, {"hover_induced": ("v_h",), "mass_flow_speed": ("V_m",)}),
             Line(
-                rotor_air.gradient_rate,
+                blade_element.gradient_rate,
                 {
                     "hover_induced": ("v_h",),
                     "mass_flow_speed": ("V_m",),
@@ -342,9 +342,9 @@ _WRITTEN = (
                     "inflow_gradient": ("g_B",),
                 },
             ),
-            Line(rotor_air.inflow_gradient, {"disc_axes": ("e",)}),
-            rotor_air.drag_of_rotor,
-            rotor_air.climb_loss,
+            Line(blade_element.inflow_gradient, {"disc_axes": ("e",)}),
+            blade_element.drag_of_rotor,
+            blade_element.climb_loss,
         ),
         "Advance ratio up to about 0.3, held beyond 0.5; below stall; with a radius and solidity that fit $k_F$: "
         "$\\theta$ below 0.5 rad. "
@@ -355,17 +355,17 @@ _WRITTEN = (
         "The sum over blade elements (`test_thrust_torque_and_drag_are_the_sum_over_the_blade_elements`). In-plane "
         "drag of a Crazyflie "
         "0.006 N per m/s where Foerster measured 0.0069 ([a rotor's air](rotor.md#flapping)).",
-        said=(rotor_air.balanced_inflow, rotor_air.disc_axes),
+        said=(blade_element.balanced_inflow, blade_element.disc_axes),
         effects=(
-            (rotor_effects.ROTOR_DRAG, rotor_air.RotorDrag(1e-5, 1e-5)),
-            (rotor_effects.DYNAMIC_AIR, rotor_air.RotorAir(0.1)),
-            (rotor_effects.DYNAMIC_AIR_3, rotor_air.RotorAir(0.1)),
-            (rotor_effects.MOMENTUM_AIR, rotor_air.RotorAir(0.1)),
+            (rotor_air_effects.ROTOR_DRAG, blade_element.RotorDrag(1e-5, 1e-5)),
+            (rotor_air_effects.DYNAMIC_AIR, blade_element.RotorAir(0.1)),
+            (rotor_air_effects.DYNAMIC_AIR_3, blade_element.RotorAir(0.1)),
+            (rotor_air_effects.MOMENTUM_AIR, blade_element.RotorAir(0.1)),
         ),
     ),
     Model(
         "Flapping",
-        (flapping, rotor_effects),
+        (flapping, rotor_air_effects),
         (
             flapping.hub_stiffness,
             flapping.lock_number,
@@ -380,7 +380,7 @@ _WRITTEN = (
         "The blade's differential equation (`test_a_blade_that_is_left_to_flap_settles_on_this_lean`). Of the "
         "moment that flights of a Crazyflie "
         "show, 0.4 mN·m for each m/s, it explains a third ([validation](validation.md#what-the-rotation-lacks)).",
-        effects=((rotor_effects.FLAPPING, flapping.Flapping(2.0, 2e-5, 0.0, 1.0)),),
+        effects=((rotor_air_effects.FLAPPING, flapping.Flapping(2.0, 2e-5, 0.0, 1.0)),),
     ),
     Model(
         "Rotors that tilt",
@@ -394,7 +394,7 @@ _WRITTEN = (
     ),
     Model(
         "Moment of airspeed",
-        (airspeed_moment, rotor_effects),
+        (airspeed_moment, rotor_air_effects),
         (
             airspeed_moment.wake_speed,
             Line(airspeed_moment.airspeed_moment, {"hover_induced": ("v_h",), "wake_speed": ("W",)}),
@@ -405,12 +405,12 @@ _WRITTEN = (
         "Seven flights of a Crazyflie, 0.34 to 0.49 mN·m for each m/s, 86 to 96 % of the variance of the torque that is "
         "left over ([validation](validation.md#what-the-rotation-lacks)); its limits by symmetry and momentum theory "
         "(`test_with_equal_coefficients_it_turns_with_the_axes`, `test_it_falls_with_climb`).",
-        effects=((rotor_effects.AIRSPEED_MOMENT, airspeed_moment.AirspeedMoment(0.13, 0.13)),),
+        effects=((rotor_air_effects.AIRSPEED_MOMENT, airspeed_moment.AirspeedMoment(0.13, 0.13)),),
         picture="airspeed_moment.png",
     ),
     Model(
         "Rotors of Gazebo",
-        (gazebo_rotor, rotor_effects),
+        (gazebo_rotor, rotor_air_effects),
         (gazebo_rotor.rolling_moment, gazebo_rotor.faded_thrust),
         "As Gazebo's motor models have it, for aircraft that come from there; no law of nature. gz-sim has the moment "
         "with one sign for all rotors, Gazebo Classic with that of the rotor's turning.",
@@ -418,9 +418,9 @@ _WRITTEN = (
         "`MulticopterMotorModel`, PX4's `gazebo_motor_model` for Classic.",
         "Gazebo's published equations in decimal arithmetic (`test_ten_operating_points_are_those_of_gazebo`).",
         effects=(
-            (rotor_effects.ROLLING_MOMENT, gazebo_rotor.RollingMoment(1e-6)),
-            (rotor_effects.ROLLING_BY_SPIN, gazebo_rotor.RollingMoment(1e-6)),
-            (rotor_effects.THRUST_FADE, gazebo_rotor.ThrustFade(25.0)),
+            (rotor_air_effects.ROLLING_MOMENT, gazebo_rotor.RollingMoment(1e-6)),
+            (rotor_air_effects.ROLLING_BY_SPIN, gazebo_rotor.RollingMoment(1e-6)),
+            (rotor_air_effects.THRUST_FADE, gazebo_rotor.ThrustFade(25.0)),
         ),
     ),
     Model(
@@ -572,13 +572,13 @@ _WRITTEN = (
     ),
     Model(
         "Pushes from outside",
-        (pushed,),
+        (external_forces,),
         (),
         "What the world computes once for a step, the downwash of other drones, and holds through it.",
         "Forces add.",
         "A sum: nothing to measure. What pushes has its own entry.",
-        said=(pushed.pushed_wrench,),
-        effects=((pushed.PUSHED, ()),),
+        said=(external_forces.pushed_wrench,),
+        effects=((external_forces.PUSHED, ()),),
     ),
     Model(
         "Turbulence",
@@ -645,7 +645,7 @@ MODELS = (*_WRITTEN, *_derived())
 
 BLADES = """## Blade element momentum theory
 
-From the shape of a blade to CT, CP and CH: [`rotor/bem.py`](../src/samara/rotor/bem.py). It solves an equation for
+From the shape of a blade to CT, CP and CH: [`propeller/bem.py`](../src/samara/propeller/bem.py). It solves an equation for
 every annulus of the disc, so it is not a formula to print and never inside a step; its equations are in [a rotor's
 air](rotor.md#from-the-shape-of-a-blade), and a polynomial fitted to it flies as the effect `rotor_fit`.
 
@@ -733,8 +733,8 @@ def costs(model: Model) -> Iterator[str]:
     """`effect` +instructions, for each effect of a model"""
     for own, parameters in model.effects:
         beside = iris()
-        if own is rotor_effects.FLAPPING:
-            beside = beside.with_effect(rotor_effects.DYNAMIC_AIR, rotor_air.RotorAir(0.1))
+        if own is rotor_air_effects.FLAPPING:
+            beside = beside.with_effect(rotor_air_effects.DYNAMIC_AIR, blade_element.RotorAir(0.1))
         yield f"`{constant_of(own, model)}` {cost(own, parameters, beside):+d}"
 
 

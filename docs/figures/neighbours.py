@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import IDENTITY, Vec3
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.physics.air.downwash import Downwash, Exposed, Jet, air_speed, downwash_wrench, jet_flux
 from samara.physics.air.ground_effect import (
     GroundEffect,
@@ -24,6 +23,7 @@ from samara.physics.air.ground_effect import (
 )
 from samara.physics.types import Vehicle
 from samara.record.run import Run
+from samara.vehicles.colours import COLOURS, INK
 from samara.vehicles.loader import vehicle
 from samara.view.plot.style import DASHES, samara_style
 

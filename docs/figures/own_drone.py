@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from samara.parts.assemble import assemble
-from samara.parts.parts_list import parts_list
+from samara.vehicles.parts.assemble import assemble
+from samara.vehicles.parts.parts_list import parts_list
 from samara.view.plot.vehicle import draw_vehicle
 
 RACER: dict[str, Any] = {

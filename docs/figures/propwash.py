@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import Vec3
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.physics.air.propwash import ring_strength, wake_flow
 from samara.physics.rotors.inflow import hover_induced, induced_ratio
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
@@ -19,6 +18,7 @@ from samara.record.run import Run
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.vehicles.build import switch_on
+from samara.vehicles.colours import COLOURS, INK
 from samara.vehicles.loader import vehicle
 from samara.view.plot.style import samara_style
 from samara.wind.sources import Constant

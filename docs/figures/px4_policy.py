@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import samara
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.record.run import Run
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.file import parse_scenario
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.style import samara_style
 
 SCENARIO = """

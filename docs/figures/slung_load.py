@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.core.tree import unflatten
 from samara.physics.multirotor import at_rest
 from samara.physics.structure.slung_load import cable_rate, cable_tension
 from samara.physics.types import State
 from samara.record.run import Run, Track
+from samara.vehicles.colours import COLOURS, INK
 from samara.vehicles.shape import LOAD
 from samara.view.plot.style import samara_style
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.trace import trace
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.compiler.trace.trace import trace
+from samara.core.atomic_files import atomic_write
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative
@@ -19,8 +18,9 @@ from samara.physics.rotors.imbalance import unbalance_force
 from samara.physics.structure.arms import arm_of
 from samara.physics.types import CALM, State, Vehicle
 from samara.sensors.registry import part
-from samara.vehicles.arms import free_modes
 from samara.vehicles.build import switch_on
+from samara.vehicles.colours import COLOURS, INK
+from samara.vehicles.defaults.arms import free_modes
 from samara.vehicles.loader import vehicle
 from samara.vehicles.trim import hover
 from samara.view.plot.style import samara_style

@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image
 
 from figures.chromium import Browser, BrowserPage, find_chromium, wait_for
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.scenario.events import Event, at, wind_step
-from samara.scenario.scenario_file import load_scenario, parse_scenario
+from samara.scenario.file import load_scenario, parse_scenario
 from samara.sim.fly import fly
 from samara.view.web.live import Live, endless
 from samara.view.web.replay import Replay

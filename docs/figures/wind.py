@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.core.random import normals
 from samara.physics.air.boundary_layer import log_law, power_law
 from samara.physics.air.turbulence import (
@@ -26,6 +25,7 @@ from samara.physics.air.turbulence import (
     von_karman_along,
 )
 from samara.record.spectrum import welch
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.style import samara_style
 from samara.wind.turbulence import Dryden, VonKarman
 

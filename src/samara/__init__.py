@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from samara.backends.scan import scan
-from samara.backends.simulator import compile
-from samara.core import moved as _moved
-from samara.core import presentation as _presentation
+from samara.compiler.scan import scan
+from samara.compiler.simulator import compile
+from samara.core import display_hooks as _presentation
 from samara.core.algebra import Quat, Vec3
-from samara.core.lazy import lazily as _lazily
+from samara.core.lazy_import import lazily as _lazily
 from samara.core.version import __version__ as __version__
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.multirotor import derivative, wrench, wrench_breakdown
@@ -21,13 +20,13 @@ from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import save_vehicle
 
 if _TYPE_CHECKING:
-    from samara.backends.linear import linearize
     from samara.campaigns.sweep import sweep
+    from samara.compiler.derivatives.linearize import linearize
     from samara.record.load import load_run
     from samara.record.run import Run
+    from samara.scenario.file import scenario_names
     from samara.scenario.load import load_scenario
     from samara.scenario.scenario import Scenario
-    from samara.scenario.scenario_file import scenario_names
     from samara.sim.fly import fly
     from samara.sim.fly_many import fly_many
     from samara.sim.replay import replay
@@ -38,11 +37,11 @@ _LATER = {  # what needs a backend or a file format is imported when it is asked
     "Scenario": "samara.scenario.scenario",
     "fly": "samara.sim.fly",
     "fly_many": "samara.sim.fly_many",
-    "linearize": "samara.backends.linear",
+    "linearize": "samara.compiler.derivatives.linearize",
     "load_run": "samara.record.load",
     "load_scenario": "samara.scenario.load",
     "replay": "samara.sim.replay",
-    "scenario_names": "samara.scenario.scenario_file",
+    "scenario_names": "samara.scenario.file",
     "sweep": "samara.campaigns.sweep",
 }
 
@@ -86,14 +85,13 @@ __all__ = [
 
 _presentation.register(
     {
-        "Run.html": "samara.view.report.notebook:run_html",
+        "Run.html": "samara.view.report.html_repr:run_html",
         "Run.plot": "samara.view.plot.run:plot_run",
-        "Summary.html": "samara.view.report.notebook:summary_html",
-        "Trajectory.html": "samara.view.report.notebook:trajectory_html",
-        "Vehicle.html": "samara.view.report.notebook:vehicle_html",
-        "Vehicle.text": "samara.view.report.notebook:vehicle_text",
+        "Summary.html": "samara.view.report.html_repr:summary_html",
+        "Trajectory.html": "samara.view.report.html_repr:trajectory_html",
+        "Vehicle.html": "samara.view.report.html_repr:vehicle_html",
+        "Vehicle.text": "samara.view.report.html_repr:vehicle_text",
     }
 )
-_moved.install()
 
 __getattr__, __dir__ = _lazily(__name__, __path__, _LATER)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import samara
+from samara.campaigns.batch import Flying, at_row
 from samara.campaigns.campaign import CampaignError, parse_campaign
-from samara.campaigns.flying import Flying, at_row
-from samara.campaigns.rows import Block
+from samara.campaigns.samples import Block
 
 SCENARIO = """
 schema = 1

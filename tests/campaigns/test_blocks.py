@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from samara.campaigns import gpu, replay
+from samara.campaigns import gpu_confirmation, replay
+from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import CampaignError, parse_campaign
 from samara.campaigns.fan import trajectories
-from samara.campaigns.flying import Flying
-from samara.campaigns.gpu import backend_for, worst_confirmed
+from samara.campaigns.gpu_confirmation import backend_for, worst_confirmed
 from samara.campaigns.replay import flown_again
-from samara.campaigns.rows import Block, Rows
+from samara.campaigns.samples import Block, Rows
 from samara.campaigns.store import open_store, store_for
 from samara.record.metrics import FLIGHT_METRICS
 
@@ -146,13 +146,13 @@ def test_the_worst_rows_are_flown_again_as_rows_of_their_own_block(campaign):
     ],
 )
 def test_a_gpu_flies_where_there_is_one_that_can(monkeypatch, has_gpu, reason, asked, before, chosen):
-    monkeypatch.setattr(gpu, "has_gpu", lambda: has_gpu)
-    monkeypatch.setattr(gpu, "why_not", lambda flying: reason)
+    monkeypatch.setattr(gpu_confirmation, "has_gpu", lambda: has_gpu)
+    monkeypatch.setattr(gpu_confirmation, "why_not", lambda flying: reason)
     assert backend_for(None, asked, before) == chosen
 
 
 def test_a_backend_that_cannot_fly_a_campaign_is_refused(monkeypatch):
-    monkeypatch.setattr(gpu, "why_not", lambda flying: "mass varies")
+    monkeypatch.setattr(gpu_confirmation, "why_not", lambda flying: "mass varies")
     flying = SimpleNamespace(campaign=SimpleNamespace(origin="c.toml"))
     with pytest.raises(CampaignError, match=r"c\.toml: backend 'jax': mass varies; expected llvm"):
         backend_for(flying, "jax", None)
@@ -169,7 +169,7 @@ def test_what_jax_can_fly_depends_on_what_varies(tmp_path):
             ", relative = true", "" if reason else ", relative = true"
         )
         flying = Flying.of(parse_campaign(text, "c.toml", tmp_path))
-        assert gpu.why_not(flying) == reason
+        assert gpu_confirmation.why_not(flying) == reason
 
 
 @pytest.mark.parametrize(
@@ -186,5 +186,5 @@ def test_rows_are_divided_among_devices_that_they_are_worth(monkeypatch, rows, p
         sizes.append(len(batch.numbers))
         return {"row": batch.numbers}
 
-    assert gpu.on_devices(fly, Rows(numbers, numbers, {}))["row"].tolist() == numbers.tolist()
+    assert gpu_confirmation.on_devices(fly, Rows(numbers, numbers, {}))["row"].tolist() == numbers.tolist()
     assert sorted(sizes, reverse=True) == parts

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from support.children import COMMAND, child
 
-from samara.backends.threads import limited_to
-from samara.campaigns import gpu
+from samara.campaigns import gpu_confirmation
 from samara.campaigns.campaign import CampaignError, load_campaign
-from samara.campaigns.gpu import Confirmed, confirmed, failures_confirmed
-from samara.campaigns.rows import Rows
+from samara.campaigns.gpu_confirmation import Confirmed, confirmed, failures_confirmed
+from samara.campaigns.samples import Rows
 from samara.campaigns.sweep import sweep
+from samara.compiler.thread_pool import limited_to
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -113,7 +113,7 @@ def test_what_a_gpu_finds_is_flown_again(file, tmp_path):
 
 def test_of_a_gpus_failures_so_many_are_flown_again(monkeypatch):
     """Five flights that LLVM calls passed, four of which failed on the GPU: two of these are asked about"""
-    monkeypatch.setattr(gpu, "MOST_AGAIN", 2)
+    monkeypatch.setattr(gpu_confirmation, "MOST_AGAIN", 2)
     rows = Rows(np.arange(5), np.arange(5), {})
     found = {"outcome": np.array(["fail", "pass", "invalid", "fail", "fail"], dtype=object)}
     told = failures_confirmed(found, rows, lambda some: {"outcome": np.full(len(some.numbers), "pass", dtype=object)})

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from samara.campaigns.logistic import failure_curve
-from samara.campaigns.rare import RareEvent
+from samara.campaigns.failure_curve import failure_curve
+from samara.campaigns.subset_simulation import RareEvent
 
 LEVEL = 0.95
 

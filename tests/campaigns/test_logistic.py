@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from samara.campaigns.logistic import failure_curve, failure_curves
+from samara.campaigns.failure_curve import failure_curve, failure_curves
 
 
 def test_a_factor_of_two_values_is_a_table_of_four():

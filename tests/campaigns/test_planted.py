@@ -7,12 +7,12 @@ Most of the cube leads elsewhere: with a full battery a gust moves a light airfr
 import numpy as np
 import pytest
 
+from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import load_campaign
 from samara.campaigns.falsify import falsify
-from samara.campaigns.flying import Flying
+from samara.campaigns.minimise_failure import shrink
 from samara.campaigns.samplers import uniforms
 from samara.campaigns.search import campaign_margin
-from samara.campaigns.shrink import shrink
 
 SCENARIO = """
 schema = 1

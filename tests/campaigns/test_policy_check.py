@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import samara
 from samara.campaigns.intervals import clopper_pearson
 from samara.campaigns.policy_check import Checked, Trial, _apart, _compared, _depends, check_policy, world
-from samara.campaigns.policy_worlds import PERTURBED, Worlds, scenario_for, worlds_of
+from samara.campaigns.policy_perturbations import PERTURBED, Worlds, scenario_for, worlds_of
 from samara.cli import app
 from samara.core.tree import flatten
 from samara.sim.fly import fly

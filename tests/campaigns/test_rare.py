@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from samara.campaigns.rare import RareEvent, subset_simulation, unit_cube
+from samara.campaigns.subset_simulation import RareEvent, subset_simulation, unit_cube
 
 
 def linear(p):

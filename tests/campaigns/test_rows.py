@@ -5,8 +5,8 @@ import pytest
 
 from samara.campaigns.campaign import Campaign, Factor, checked
 from samara.campaigns.distributions import Choice, Correlated, Grid, LogUniform, Normal, Uniform, distribution
-from samara.campaigns.rows import Block, rows_of
 from samara.campaigns.samplers import SAMPLERS, points, seeds_of, uniforms
+from samara.campaigns.samples import Block, rows_of
 
 SCIPY = pytest.importorskip("scipy.stats")
 N = 4096

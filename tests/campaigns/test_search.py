@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import CampaignError, load_campaign, parse_campaign
-from samara.campaigns.flying import Flying
 from samara.campaigns.search import campaign_margin, rare_failures, save_case, weakness
 from samara.campaigns.sweep import sweep
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import samara
+from samara.campaigns.batch import Flying, at_row
 from samara.campaigns.campaign import CampaignError, campaign_toml, load_campaign, parse_campaign
-from samara.campaigns.flying import Flying, at_row
 from samara.campaigns.store import alone, open_store, store_for
 from samara.campaigns.sweep import sweep
 from samara.core.algebra import Vec3

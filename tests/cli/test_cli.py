@@ -13,7 +13,7 @@ from support.command import call
 
 import samara
 from samara import cli
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 
 
 def test_version(monkeypatch, capsys):

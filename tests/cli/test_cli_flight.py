@@ -12,8 +12,8 @@ from support.children import COMMAND, child, ended
 from support.command import call
 
 import samara
-from samara.cli.flight import typed_command
-from samara.core.files import point_to
+from samara.cli.fly import typed_command
+from samara.core.atomic_files import point_to
 from samara.record.load import load_run
 from samara.record.recording import read_recording
 

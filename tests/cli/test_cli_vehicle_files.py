@@ -6,11 +6,11 @@ import pytest
 from support.command import call
 
 import samara
-from samara.exchange.imported import built
-from samara.exchange.sdf import read_sdf
+from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.exchange.sdf import read_sdf
 
-MARTIN = str(Path(__file__).parents[1] / "exchange" / "martin.xml")
-HERON = Path(__file__).parents[1] / "exchange" / "models" / "heron" / "model.sdf"
+MARTIN = str(Path(__file__).parents[1] / "vehicles" / "martin.xml")
+HERON = Path(__file__).parents[1] / "vehicles" / "models" / "heron" / "model.sdf"
 
 
 def test_a_model_of_gazebo_becomes_a_vehicle_and_a_model_again(monkeypatch, capsys, tmp_path):

@@ -8,14 +8,14 @@ from support.command import call
 
 import samara
 from samara import cli
-from samara.cli.screen import console, verdict
+from samara.cli.console import console, verdict
 from samara.cli.validate import score_table
-from samara.compare.contest import HEADINGS
-from samara.core.printable import printable
+from samara.compare.controllers import HEADINGS
+from samara.core.sanitise import printable
+from samara.identify.prediction_windows import QUANTITIES, UNITS
 from samara.identify.scores import Score
 from samara.identify.validation import HORIZONS
-from samara.identify.windows import QUANTITIES, UNITS
-from samara.scenario.scenario_file import ScenarioError, load_scenario
+from samara.scenario.file import ScenarioError, load_scenario
 
 RED = "\x1b[31m"
 HOSTILE = f"[/red] [m/s] {RED}\x07 \x9b2J \u202e"
@@ -187,7 +187,7 @@ def test_wind_on_the_command_line_is_steady_from_the_scenarios_direction(monkeyp
 
 
 def test_wind_from_elsewhere_stays_from_there(tmp_path):
-    from samara.scenario.scenario_file import steady_wind
+    from samara.scenario.file import steady_wind
 
     path = tmp_path / "mine.toml"
     path.write_text('duration = 1\nwind = { speed = 2, from_deg = 180 }\n[[drones]]\nvehicle = "crazyflie"\n')

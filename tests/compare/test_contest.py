@@ -5,9 +5,9 @@ import pytest
 from support.command import call
 
 import samara
-from samara.compare.contest import contest, labels, require_thrust
+from samara.compare.controllers import contest, labels, require_thrust
 from samara.control.geometric import geometric
-from samara.control.tuning import tuned
+from samara.control.options import tuned
 
 
 @pytest.fixture(scope="module")

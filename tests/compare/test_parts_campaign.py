@@ -3,8 +3,8 @@
 import pytest
 
 from samara.compare.parts_campaign import campaign, summary, told
-from samara.parts.layouts import LAYOUTS
-from samara.parts.random_lists import LEAST_LIFT, random_parts_list, sensible_list
+from samara.vehicles.parts.layouts import LAYOUTS
+from samara.vehicles.parts.random_lists import LEAST_LIFT, random_parts_list, sensible_list
 
 
 def test_the_sampler_keeps_its_word():

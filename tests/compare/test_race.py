@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samara.compare.race.draws import drawn
+from samara.compare.race.disturbances import drawn
 from samara.compare.race.race import as_json, race
 from samara.compare.race.score import Ending, score
 from samara.compare.race.table import as_markdown

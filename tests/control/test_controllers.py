@@ -11,8 +11,8 @@ from scipy.spatial.transform import Rotation
 from support.worlds import rotation
 
 import samara
-from samara.backends.trace import trace
-from samara.control.gains import Gains, authority, gains_for, motor_time_constant
+from samara.compiler.trace.trace import trace
+from samara.control.default_gains import Gains, authority, gains_for, motor_time_constant
 from samara.control.geometric import (
     FlightLimits,
     geometric,
@@ -21,10 +21,10 @@ from samara.control.geometric import (
     turning_along,
     wanted_pull,
 )
-from samara.control.ilqr.disturbance import Observed, observed, share_of
 from samara.control.indi import indi, measured
 from samara.control.lqr import flat_error, hover_design, lqr, scales
 from samara.control.mellinger import mellinger, mellinger_torque
+from samara.control.mpc.disturbance import Observed, observed, share_of
 from samara.control.named import controller_named
 from samara.control.pid import pid, pid_gains
 from samara.control.registry import CONTROLLERS

@@ -13,18 +13,18 @@ import pytest
 from support.children import child as started
 
 import samara
-from samara.control.firmware.child import Firmware, UselessModuleError
-from samara.control.firmware.controller import Flying
-from samara.control.firmware.motors import CURVES
-from samara.control.firmware.process import FirmwareError, FirmwareProcess
-from samara.control.firmware.units import FIELDS
+from samara.control.crazyflie_firmware.controller import Flying
+from samara.control.crazyflie_firmware.conversions import FIELDS
+from samara.control.crazyflie_firmware.motors import CURVES
+from samara.control.crazyflie_firmware.process import FirmwareError, FirmwareProcess
+from samara.control.crazyflie_firmware.worker import Firmware, UselessModuleError
 from samara.control.named import controller_named
 from samara.control.registry import FIRMWARE
 from samara.core.algebra import Vec3
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 from samara.plan import trajectory
+from samara.scenario.autopilot_sensors import at_own_rate
 from samara.scenario.events import Event, at, fail_motor
-from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.simulation import Simulation
 
@@ -199,7 +199,7 @@ def test_a_firmware_that_dies_is_one_sentence(stand_in, monkeypatch):
 
 
 def test_there_are_not_more_of_them_than_a_machine_bears(stand_in, monkeypatch):
-    monkeypatch.setattr("samara.control.firmware.process.MOST", 0)
+    monkeypatch.setattr("samara.control.crazyflie_firmware.process.MOST", 0)
     with pytest.raises(FirmwareError, match="expected at most 0 at once"):
         FirmwareProcess("pid")
 
@@ -218,7 +218,7 @@ def test_its_process_ends_with_the_flight(stand_in):
 def test_its_process_ends_with_a_parent_that_is_killed():
     program = (
         f"import sys; sys.path.insert(0, {STAND_IN!r})\n"
-        "from samara.control.firmware.process import FirmwareProcess\n"
+        "from samara.control.crazyflie_firmware.process import FirmwareProcess\n"
         "own = FirmwareProcess('pid')\n"
         "print(own._process.pid, flush=True)\n"
         "import time; time.sleep(600)\n"

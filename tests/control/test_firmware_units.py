@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.firmware.motors import (
+from samara.control.crazyflie_firmware.conversions import (
+    FIELDS,
+    firmware_sensors,
+    firmware_setpoint,
+    firmware_state,
+    numbers_of,
+    told,
+)
+from samara.control.crazyflie_firmware.motors import (
     CURVES,
     FULL,
     curve_of,
@@ -15,7 +23,6 @@ from samara.control.firmware.motors import (
     thrust_of_voltage,
     voltage_of_thrust,
 )
-from samara.control.firmware.units import FIELDS, firmware_sensors, firmware_setpoint, firmware_state, numbers_of, told
 from samara.core.algebra import ZERO, Vec3, matrix_from_quat, quat_from_axis_angle, quat_from_euler, rotate
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference

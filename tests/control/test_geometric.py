@@ -9,7 +9,7 @@ from support.worlds import rotation
 
 import samara
 from samara.control.allocation import allocation_for, command_for_wrench
-from samara.control.gains import Gains
+from samara.control.default_gains import Gains
 from samara.control.geometric import (
     FlightLimits,
     gains_for,
@@ -192,7 +192,7 @@ def test_a_dc_motor_answers_as_fast_as_its_documents_first_order_pair():
 
 def test_the_controller_traces():
     """One source: through CasADi it gives the same command."""
-    from samara.backends.trace import trace
+    from samara.compiler.trace.trace import trace
 
     vehicle = samara.vehicle("iris_documented")
     state, _ = samara.hover(vehicle)

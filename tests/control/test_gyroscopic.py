@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 import samara
-from samara.control.opposing import gyroscopic, modelled_acceleration
+from samara.control.disturbance_torque import gyroscopic, modelled_acceleration
 from samara.core.algebra import ZERO, Vec3, cross
-from samara.parts.assemble import assemble
-from samara.parts.parts_list import parts_list
 from samara.physics.multirotor import derivative, tilted
+from samara.vehicles.parts.assemble import assemble
+from samara.vehicles.parts.parts_list import parts_list
 
 SMALL = {"mass": 0.224, "diagonal": 0.13, "motors": "1506 2400KV", "props": "4.2x3.3", "battery": "3S990"}
 

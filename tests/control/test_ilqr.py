@@ -11,13 +11,15 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 import samara
-from samara.backends.llvm_loop import Array, Chain, Loop, Pass, compile_loops
-from samara.backends.program import program_of_expressions
-from samara.control.ilqr import ILQR, default_torque_weight
-from samara.control.ilqr.backward import Join, box_step, stage
-from samara.control.ilqr.columns import following_stage, layout_of, step_inputs
-from samara.control.ilqr.cost import ANY_GOAL, Goal, Weights, final_residuals, kind_of
-from samara.control.ilqr.model import (
+from samara.compiler.llvm.array_loop import ArraySpec, Chain, Loop, Pass, compile_loops
+from samara.compiler.trace.program import program_of_expressions
+from samara.control.mpc import ILQR, default_torque_weight
+from samara.control.mpc.backward import Join, box_step, stage
+from samara.control.mpc.backward_single import following_stage, layout_of, step_inputs
+from samara.control.mpc.cost import ANY_GOAL, Goal, Weights, final_residuals, kind_of
+from samara.control.mpc.derivatives import linearised
+from samara.control.mpc.line_search import choose
+from samara.control.mpc.prediction_model import (
     DOCUMENTED_LIMITS,
     Tangent,
     difference,
@@ -26,11 +28,9 @@ from samara.control.ilqr.model import (
     thrust_axis,
     wrench_limits,
 )
-from samara.control.ilqr.problem import Limits, total
-from samara.control.ilqr.reference import goal_of
-from samara.control.ilqr.search import choose
-from samara.control.ilqr.solver import solver_code
-from samara.control.ilqr.trace import linearised
+from samara.control.mpc.problem import Limits, total
+from samara.control.mpc.reference_shaping import goal_of
+from samara.control.mpc.solver import solver_code
 from samara.control.named import controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
@@ -794,7 +794,7 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
     for weight in (5e-4, default_torque_weight(vehicle)):
         turn, error = fastest_turn_and_error(weight)
         assert turn < 5.0 and error < 0.05
-    monkeypatch.setattr("samara.control.ilqr.controller.observer_for", lambda vehicle: None)
+    monkeypatch.setattr("samara.control.mpc.controller.observer_for", lambda vehicle: None)
     assert fastest_turn_and_error(5e-4)[0] > 30.0
 
 
@@ -1053,9 +1053,9 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
         laid = values.copy() if lane == 1 else np.ascontiguousarray(values.T)
         step = 4 if lane == 1 else 1
         sums, rows = np.zeros(4), np.zeros(24)
-        one = Array("sums", (0,), 0, 1)
-        each = Pass(add, (one, Array("values", (0,), step, lane)), (one,), 4)
-        keep = Pass(program_of_expressions([x], [x]), (one,), (Array("rows", (0,), 4, 1),), 4)
+        one = ArraySpec("sums", (0,), 0, 1)
+        each = Pass(add, (one, ArraySpec("values", (0,), step, lane)), (one,), 4)
+        keep = Pass(program_of_expressions([x], [x]), (one,), (ArraySpec("rows", (0,), 4, 1),), 4)
         loops = compile_loops((Loop((each, keep), reverse=reverse),))
         arrays = {"sums": sums, "values": laid, "rows": rows}
         table = np.array([arrays[name].ctypes.data for name in loops.names])
@@ -1102,7 +1102,7 @@ def test_a_box_step_that_settles_at_once_is_left_there(ilqr):
 def test_a_chain_makes_its_calls_in_turn():
     """x + 1, doubled, doubled: 4 (x + 1); the other way round it would be another number"""
     x, number = ca.SX.sym("x"), np.array([2.5])
-    place = Array("x", (0,))
+    place = ArraySpec("x", (0,))
     more, double = (
         compile_loops((Loop((Pass(program_of_expressions([x], [after]), (place,), (place,), 1),)),))
         for after in (x + 1.0, 2.0 * x)
@@ -1204,7 +1204,7 @@ def test_in_a_scenario_it_sees_ahead_and_its_plans_are_recorded():
 @pytest.mark.parametrize(("speed", "bound"), [(1.0, 0.008), (3.0, 0.042)])
 def test_figure_of_eight_error_with_slow_motors(speed, bound):
     """Through measured drag and motors with lag: 6.9 mm at 1 m/s, 38 mm at 3 m/s."""
-    from samara.compare.contest import contest
+    from samara.compare.controllers import contest
 
     (entry,) = contest(samara.vehicle("crazyflie"), ("ilqr",), speed=speed)
     assert not entry.crashed and entry.rmse < bound

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.ilqr import ILQR
-from samara.control.ilqr.plans import shift_inputs, shift_of
+from samara.control.mpc import ILQR
+from samara.control.mpc.warm_start import shift_inputs, shift_of
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
@@ -52,9 +52,9 @@ class Compiled:
         import jax
         import jax.numpy as jnp
 
-        from samara.backends.folding import folded, new_trace, unfolded
-        from samara.backends.jax_scan import precision
-        from samara.control.ilqr.jax import ControllerState, flight_controller
+        from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+        from samara.compiler.jax.scan import precision
+        from samara.control.mpc.batch_jax import ControllerState, flight_controller
 
         self.controller, self.dtype, self._precision = controller, dtype, precision
         self.flight, level = flight_controller(controller, CRAZYFLIE), samara.hover(CRAZYFLIE)[0]
@@ -197,7 +197,7 @@ def test_in_single_precision_it_flies_the_same_figure_of_eight():
 def test_a_step_keeps_the_types_of_its_state_in_a_scan():
     """Traced alone: a scan refuses a state of other types, and a step that looks at its numbers."""
     jax = pytest.importorskip("jax")
-    from samara.control.ilqr.jax import flight_controller
+    from samara.control.mpc.batch_jax import flight_controller
 
     controller = make_controller()
     flight, level = flight_controller(controller, CRAZYFLIE), np.array(flatten(samara.hover(CRAZYFLIE)[0]))
@@ -216,8 +216,8 @@ def test_a_step_keeps_the_types_of_its_state_in_a_scan():
 def test_flights_of_several_drones_have_rows_of_two_axes():
     """The rows a controller gets, and its answers, in the order of arrays (drones, flights); `step` is a stand-in"""
     jnp = pytest.importorskip("jax.numpy")
-    from samara.backends.folding import folded, new_trace, unfolded
-    from samara.control.ilqr.jax import ControllerState, FlightController
+    from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+    from samara.control.mpc.batch_jax import ControllerState, FlightController
 
     level, start = samara.hover(CRAZYFLIE)[0], ControllerState((), (), (0.0,) * 4, (), (), (), (), 0.0)
 
@@ -236,7 +236,7 @@ def test_flights_of_several_drones_have_rows_of_two_axes():
 
 def test_a_vehicle_with_another_state_is_refused():
     pytest.importorskip("jax")
-    from samara.control.ilqr.jax import flight_controller
+    from samara.control.mpc.batch_jax import flight_controller
 
     with pytest.raises(ValueError, match=r"ILQR\('crazyflie'.*for vehicle 'hexarotor_x': expected an ILQR"):
         flight_controller(make_controller(), samara.vehicle("hexarotor_x"))

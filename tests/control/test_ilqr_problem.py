@@ -11,11 +11,11 @@ from support.recorded_flights import arithmetic, kept
 from support.repository import RECORDINGS
 
 import samara
-from samara.control.ilqr.controller import ILQR
-from samara.control.ilqr.cost import TRACKING, Cost
-from samara.control.ilqr.lanes import Tile
-from samara.control.ilqr.problem import Limits, Problem, total
-from samara.control.ilqr.solver import LINE_SEARCH, Solver
+from samara.control.mpc.batch_cpu import Tile
+from samara.control.mpc.controller import ILQR
+from samara.control.mpc.cost import TRACKING, Cost
+from samara.control.mpc.problem import Limits, Problem, total
+from samara.control.mpc.solver import LINE_SEARCH, Solver
 from samara.core.algebra import Vec3, norm, quat_from_euler
 from samara.core.tree import flatten, unflatten
 
@@ -162,7 +162,7 @@ def test_lanes_solve_a_linear_problem(smooth):
 def test_jax_solves_a_linear_problem(smooth):
     """The same by XLA."""
     pytest.importorskip("jax")
-    from samara.control.ilqr.jax import Batch, jax_solver
+    from samara.control.mpc.batch_jax import Batch, jax_solver
 
     problem, horizon = problem_of(two_coupled_masses(), smooth), 5
     solve = jax_solver(problem, horizon, 1, LINE_SEARCH, "float64", lambda states, _: np.zeros((horizon + 1, 0, 3)))

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import samara
-from samara.control.gains import KICK_CROSSING, gains_for, kick, motor_time_constant
+from samara.control.default_gains import KICK_CROSSING, gains_for, kick, motor_time_constant
 from samara.control.pid import pid_gains
 from samara.physics.multirotor import wrench
 from samara.physics.types import CALM

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.compare.contest import contest
-from samara.control.gains import Gains, gains_for
+from samara.compare.controllers import contest
+from samara.control.default_gains import Gains, gains_for
 from samara.control.geometric import drag_ahead, geometric, with_drag
 from samara.control.margins import AXES, hover_loop
 from samara.control.named import controller_named

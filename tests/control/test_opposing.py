@@ -4,15 +4,24 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.gains import OTHER_LAGS
+from samara.control.default_gains import OTHER_LAGS
+from samara.control.disturbance_torque import (
+    CARRIES,
+    STANDS,
+    air_torque,
+    led,
+    nothing_seen,
+    opposed,
+    seen,
+    with_spin_up,
+)
 from samara.control.named import controller_named
-from samara.control.opposing import CARRIES, STANDS, air_torque, led, nothing_seen, opposed, seen, with_spin_up
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import ZERO, Vec3, euler_from_quat, norm, quat_from_euler
 from samara.physics.multirotor import derivative
 from samara.physics.reference import Reference
 from samara.physics.types import CALM
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.file import parse_scenario
 
 PLAIN = samara.vehicle("crazyflie_documented")
 MOTOR_LAG, G = PLAIN.rotors[0].motor.rise, PLAIN["gravity"].acceleration

@@ -9,23 +9,23 @@ from support.distilled import distilled
 from support.networks import drawn
 
 import samara
-from samara.backends.llvm_code import vector_width
-from samara.backends.machine import CompiledStep
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.llvm.codegen import vector_width
+from samara.control.depth_observation import BLOCKS
+from samara.control.gate_observation import AHEAD
 from samara.control.named import controller_named
 from samara.control.network import Gru, evaluate, initial_hidden
 from samara.control.observation import OBSERVATIONS, Bounds, Seen, relative
+from samara.control.options import tuned
 from samara.control.policy_file import LayerKind, Policy, load_policy, network_of, save_policy, trim_of
-from samara.control.racing import AHEAD
-from samara.control.sight import BLOCKS
-from samara.control.tuning import tuned
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
-from samara.core.layer import ACTIVATIONS, Layer
+from samara.core.network_layer import ACTIVATIONS, Layer
 from samara.core.ops import sigmoid, tanh
 from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
-from samara.record.policies import changed_policies, flown_policies
-from samara.scenario.scenario_file import load_scenario
+from samara.record.recorded_policies import changed_policies, flown_policies
+from samara.scenario.file import load_scenario
 from samara.sim.fly import fingerprint
 from samara.sim.replay import replay
 from samara.sim.vary import varied_drone
@@ -161,7 +161,7 @@ def test_a_policy_flies_a_scenario_and_is_recorded(folder: Path) -> None:
 
 def test_a_recording_is_read_without_the_folder_and_tells_when_that_has_changed(folder: Path, tmp_path: Path) -> None:
     from samara.record.load import load_run
-    from samara.scenario.scenario_file import parse_scenario
+    from samara.scenario.file import parse_scenario
 
     held = tmp_path / "policy"
     held.mkdir()

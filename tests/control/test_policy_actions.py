@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.action import loops_for, thrust_and_attitude_command, thrust_and_rates_command, velocity_command
+from samara.control.action_space import (
+    loops_for,
+    thrust_and_attitude_command,
+    thrust_and_rates_command,
+    velocity_command,
+)
+from samara.control.depth_observation import BLOCKS
 from samara.control.named import controller_named
 from samara.control.observation import OBSERVATIONS, Seen
 from samara.control.policy import act, policy_controller
 from samara.control.policy_file import LayerKind, save_policy, trim_of
-from samara.control.sight import BLOCKS
 from samara.core.algebra import Vec3, quat_from_euler, rotate
 from samara.physics.reference import Reference
 

@@ -24,8 +24,8 @@ from samara.control.policy_file import (
     save_policy,
 )
 from samara.core.safetensors import read_tensors, tensors_bytes
+from samara.scenario.file import load_scenario
 from samara.scenario.scenario import ScenarioError
-from samara.scenario.scenario_file import load_scenario
 
 
 def saved(folder: Path, seed: int = 0, **options: Any) -> Path:

@@ -9,8 +9,8 @@ import samara
 from samara.control import raptor
 from samara.control.named import controller_named
 from samara.control.network import evaluate, initial_hidden
-from samara.core.extras import MissingExtraError
-from samara.vehicles.numbering import NUMBERINGS
+from samara.core.optional_dependencies import MissingExtraError
+from samara.vehicles.rotor_numbering import NUMBERINGS
 
 QUADS = ("crazyflie", "iris", "hakoniwa")
 

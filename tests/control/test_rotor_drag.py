@@ -12,11 +12,11 @@ from samara.compare.parts_campaign import figure_of_eight
 from samara.control.geometric import drag_at
 from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
-from samara.parts.assemble import assemble
-from samara.parts.parts_list import parts_list
 from samara.physics.multirotor import tilt_angles, wrench
-from samara.physics.rotors.rotor_air import RotorDrag
+from samara.physics.rotors.blade_element import RotorDrag
 from samara.physics.types import CALM
+from samara.vehicles.parts.assemble import assemble
+from samara.vehicles.parts.parts_list import parts_list
 
 
 def raised(**drag):

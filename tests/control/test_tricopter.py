@@ -7,9 +7,9 @@ import pytest
 from support.tricopter import ARM, LEVER, SERVO, tricopter
 
 from samara.control.allocation import allocation_for, command_for_wrench
-from samara.control.gains import gains_for
-from samara.control.ilqr.model import model_of
+from samara.control.default_gains import gains_for
 from samara.control.lqr import hover_jacobian
+from samara.control.mpc.prediction_model import model_of
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten

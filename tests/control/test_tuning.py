@@ -11,17 +11,17 @@ import pytest
 
 import samara
 from samara.control.controller_type import ANGLE, FLAG, THREE
-from samara.control.ilqr import ILQR
-from samara.control.ilqr.controller_type import YAW_WEIGHT
-from samara.control.ilqr.cost import Weights
-from samara.control.ilqr.reference import Shaping
+from samara.control.mpc import ILQR
+from samara.control.mpc.controller_type import YAW_WEIGHT
+from samara.control.mpc.cost import Weights
+from samara.control.mpc.reference_shaping import Shaping
 from samara.control.named import controller_named, instants_ahead
+from samara.control.options import tuned
 from samara.control.registry import CONTROLLERS
-from samara.control.tuning import tuned
 from samara.core.algebra import Vec3
 from samara.plan import trajectory
+from samara.scenario.file import ScenarioError, load_scenario, parse_scenario
 from samara.scenario.scenario import Drone, Scenario
-from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario
 from samara.sim.fly import fly
 from samara.wind.sources import Constant
 
@@ -103,7 +103,7 @@ def test_ilqr_gets_its_numbers(monkeypatch):
     """With the horizon and the yaw's weight of scenarios unless chosen; and each is an option that ILQR has."""
     given = {}
     monkeypatch.setattr(
-        "samara.control.ilqr.ILQR", lambda *_, **options: given.update(options) or Mock(initial_memory=())
+        "samara.control.mpc.ILQR", lambda *_, **options: given.update(options) or Mock(initial_memory=())
     )
     controller_named("ilqr", CRAZYFLIE, period=0.01, wPosition=60.0, mpcHorizon=12)
     everyone = {"healthy": (True,) * 4, "period": 0.01}

@@ -8,14 +8,14 @@ from typing import Any, get_type_hints
 import pytest
 
 import samara
-from samara.control.tuning import tuned
+from samara.control.options import tuned
 from samara.core.algebra import Vec3
-from samara.core.argument import Laps, Limits, OneOrThree, Place, Speed, UnfitError, argument, radians
+from samara.core.coerce import Laps, Limits, OneOrThree, Place, Speed, UnfitError, argument, radians
 from samara.plan import trajectory
 from samara.scenario import events
-from samara.scenario.scenario_file import ScenarioError, parse_scenario
-from samara.scenario.scenario_file.environment import SOLIDS
-from samara.scenario.scenario_file.mission import ACTIONS, TASKS
+from samara.scenario.file import ScenarioError, parse_scenario
+from samara.scenario.file.environment import SOLIDS
+from samara.scenario.file.mission import ACTIONS, TASKS
 from samara.wind import sources as wind
 from samara.wind.registry import WINDS
 

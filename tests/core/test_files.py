@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.children import COMMAND, child, ended
 
-from samara.cli.flight import fly
-from samara.core.files import atomic_write, point_to, write_text
+from samara.cli.fly import fly
+from samara.core.atomic_files import atomic_write, point_to, write_text
 from samara.record.recorder import Recorder
 
 

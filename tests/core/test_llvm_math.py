@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from samara.backends import llvm_code
-from samara.backends.llvm import compile_scan_llvm
-from samara.backends.llvm_kernel import Shape, scan_kernel
-from samara.backends.program import program_of
-from samara.backends.scan import Templates, compile_scan_python
+from samara.compiler.llvm import codegen
+from samara.compiler.llvm.backend import compile_scan_llvm
+from samara.compiler.llvm.scan import Shape, scan_kernel
+from samara.compiler.scan import Templates, compile_scan_python
+from samara.compiler.trace.program import program_of
 from samara.core import ops
 
 Array = NDArray[Any]
@@ -178,7 +178,7 @@ def test_a_plain_machine_gives_the_same_bits_as_this_one(dtype: str, monkeypatch
     def plain() -> Any:
         return llvm.Target.from_default_triple().create_target_machine(opt=3, jit=True)
 
-    monkeypatch.setattr(llvm_code, "host", plain)
+    monkeypatch.setattr(codegen, "host", plain)
     there = at_width(4, dtype, a, b)
     assert [name for name in NAMES if not same_bits(here[name], there[name])] == []
 
@@ -302,7 +302,7 @@ def test_constant_exponents_are_as_good_as_any(dtype: str) -> None:
 def test_the_loop_calls_no_library(dtype: str) -> None:
     """LLVM by itself turns a vector sine into scalar calls. Only the branch for far angles may name the C library."""
     kernel = scan_kernel(
-        program_of(all_functions, *PAIR), Shape(2, (), 0, True, len(NAMES)), dtype, llvm_code.vector_width(dtype)
+        program_of(all_functions, *PAIR), Shape(2, (), 0, True, len(NAMES)), dtype, codegen.vector_width(dtype)
     )
     loop, *far = re.split(r"^_?samara\.far\.\w+\.\w+:", kernel.assembly, flags=re.MULTILINE)
     library = re.compile(r"(?<![.\w])_?(a?sin|a?cos|a?tan|atan2|exp|log|pow)f?\b")

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samara.backends.folding import folded, new_trace, unfolded
-from samara.backends.jax_scan import precision
-from samara.backends.machine import CompiledStep
-from samara.backends.program import program_of
-from samara.backends.tape import program_as_written
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.jax.scan import precision
+from samara.compiler.trace.program import program_of
+from samara.compiler.trace.tape_scalar import program_as_written
 from samara.core.grid import Grid
 from samara.core.loop import loop
 from samara.core.ops import lookup

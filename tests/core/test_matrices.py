@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh, solve_discrete_are
 
-from samara.core.matrices import (
+from samara.core.portable_linalg import (
     cholesky,
     least_squares,
     product,

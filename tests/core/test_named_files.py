@@ -12,11 +12,11 @@ import pytest
 
 import samara
 from samara.cli import main
-from samara.core.files import parsed
-from samara.core.named_files import path_beside, read_bytes
+from samara.core.atomic_files import parsed
+from samara.core.referenced_files import path_beside, read_bytes
 from samara.record.load import load_run
 from samara.scenario.autopilot import Autopilot, is_loopback
-from samara.scenario.scenario_file import ScenarioError, load_scenario
+from samara.scenario.file import ScenarioError, load_scenario
 from samara.view.report.report import Flown, expectations, fly_command, scenario_inside, scenario_text, write_report
 
 FLIGHT = """

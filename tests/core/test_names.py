@@ -9,12 +9,12 @@ from support.command import call
 
 import samara
 from samara.compare.race.race import race
-from samara.core.argument import as_name, file_stem, is_name
+from samara.core.coerce import as_name, file_stem, is_name
 from samara.core.confined import ConfinedFolder
-from samara.core.packed import text_inside
+from samara.core.safe_decompress import text_inside
 from samara.core.toml_writer import toml_value
-from samara.parts.parts_list import PartsError, read_parts_list
 from samara.vehicles.check import VehicleError
+from samara.vehicles.parts.parts_list import PartsError, read_parts_list
 from samara.world.track import TrackError, load_track
 
 HOSTILE = ["../x", "/abs/x", "a/b", "a\\b", "..", ".", ".hidden", "a\0b", "a\nb", "\x1b[31m", "", "x" * 300, "\u202ex"]
@@ -58,7 +58,7 @@ def test_a_parts_list_and_a_blade_write_nowhere_else(name, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path / "cwd")
     named = toml_value(name.replace("ABSOLUTE", str(tmp_path)))
     Path("parts.toml").write_text(PARTS.format(name=named, more=""))
-    blade = (Path(samara.__file__).parent / "rotor" / "apc_10x4.7.toml").read_text()
+    blade = (Path(samara.__file__).parent / "propeller" / "apc_10x4.7.toml").read_text()
     Path("blade.toml").write_text(
         "\n".join(f"name = {named}" if own.startswith("name =") else own for own in blade.splitlines())
     )

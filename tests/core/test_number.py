@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from samara.core import ops
-from samara.core.matrices import product, solve
 from samara.core.number import Number, plain
 from samara.core.number_tape import Tape, UnlikeLanesError, numbers_array, rounded
+from samara.core.portable_linalg import product, solve
 
 LANES = np.array([[0.3, 0.7, 1.9], [2.1, 0.4, 5.5]])
 

@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from samara.core.packed import arrays_inside, text_inside
-from samara.wind.table import Field
+from samara.core.safe_decompress import arrays_inside, text_inside
+from samara.wind.wind_field import Field
 from samara.world.obstacles import HeightMap
 
 

@@ -5,11 +5,11 @@ from typing import Annotated, NamedTuple
 import pytest
 
 import samara
-from samara.core.argument import Limits
+from samara.core.coerce import Limits
 from samara.core.quantity import Quantity
 from samara.core.toml import DataSheet, File, Table, document
-from samara.rotor.blade import BladeError, blade, blade_names, parse_blade
-from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario, scenario_names
+from samara.propeller.blade import BladeError, blade, blade_names, parse_blade
+from samara.scenario.file import ScenarioError, load_scenario, parse_scenario, scenario_names
 from samara.sensors.registry import PartError, parse_part, part, part_names
 from samara.vehicles.loader import parse_vehicle, vehicle, vehicle_names
 

@@ -62,7 +62,7 @@ from samara.scenario.actuators import (
     px4_command,
     sanitized_command,
 )
-from samara.scenario.bus import BUS_SCHEMA_VERSION, Bus, Faults, FaultState
+from samara.scenario.snapshot import BUS_SCHEMA_VERSION, Bus, Faults, FaultState
 
 DOWN = Vec3(0.0, 0.0, 1.0)
 small = st.floats(-3.0, 3.0)

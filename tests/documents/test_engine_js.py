@@ -10,11 +10,11 @@ from support.command import call
 from support.node import node, printed
 
 import samara
-from samara.backends.js import write_js
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.documents.engine import CrazyflieParams, DroneEngine, MotorModel
 from samara.documents.engine_js import write_engine_js
+from samara.export.javascript import write_js
 
 DT = 5e-3
 FLY = """

@@ -9,7 +9,7 @@ from samara.core.algebra import Vec3
 from samara.documents.engine import DroneEngine
 from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.physics.types import Environment
-from samara.view.web.frame import frame_at
+from samara.view.web.snapshot import frame_at
 
 WIND = Vec3(0.5, -0.2, 0.1)
 

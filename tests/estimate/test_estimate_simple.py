@@ -10,7 +10,7 @@ import samara
 from samara.core.algebra import ZERO, Vec3, conjugate, euler_from_quat, quat_from_euler, quat_log
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
-from samara.estimate.simple import (
+from samara.estimate.ideal import (
     NOISY_NORMALS,
     TRUTH,
     Noise,

@@ -24,14 +24,14 @@ from samara.core.algebra import (
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.estimate.complementary import Gains, complementary
-from samara.estimate.covariance import packed, propagated, unpacked, updated
 from samara.estimate.ekf import ACCELEROMETER, CORE, GYROSCOPE, ROWS, THETA, Moment, P, V, ekf, lasting_errors
-from samara.estimate.fusion import Sample, Start
+from samara.estimate.estimator import Sample, Start
+from samara.estimate.sequential_update import packed, propagated, unpacked, updated
 from samara.physics.multirotor import derivative
 from samara.physics.types import CALM
-from samara.scenario.scenario_file import ScenarioError, parse_scenario
+from samara.scenario.file import ScenarioError, parse_scenario
 from samara.sensors import part
-from samara.sensors.error import drift_sigma
+from samara.sensors.error_models import drift_sigma
 from samara.sensors.imu import ImuReading, perfect
 from samara.sim.simulation import Simulation
 from samara.vehicles.trim import hover

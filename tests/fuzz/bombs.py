@@ -20,16 +20,16 @@ from mcap.writer import CompressionType, Writer
 from samara import vehicle
 from samara.campaigns.campaign import load_campaign
 from samara.control.policy_file import load_policy
-from samara.exchange.formats import read_aircraft
 from samara.identify.readers import read_log
-from samara.parts.parts_list import read_parts_list
 from samara.plan.waypoint_file import read_waypoints
+from samara.propeller.blade import blade
 from samara.record.mcap_sections import MAGIC
 from samara.record.recording import read_recording
-from samara.rotor.blade import blade
-from samara.scenario.scenario_file import load_scenario
+from samara.scenario.file import load_scenario
 from samara.sensors.registry import part
-from samara.wind.table import Replay
+from samara.vehicles.exchange.formats import read_aircraft
+from samara.vehicles.parts.parts_list import read_parts_list
+from samara.wind.wind_field import Replay
 from samara.world.obstacles import HeightMap
 from samara.world.track import load_track
 

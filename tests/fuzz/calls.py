@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import samara
-from samara.control.tuning import tuned
+from samara.control.options import tuned
 from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.autopilot import Autopilot
@@ -21,8 +21,8 @@ from samara.scenario.timeline import Rates
 from samara.sensors.registry import part
 from samara.wind import sources as wind
 from samara.wind.shear import LogLaw, PowerLaw
-from samara.wind.table import Field, Replay
 from samara.wind.turbulence import Dryden
+from samara.wind.wind_field import Field, Replay
 from samara.world.obstacles import HeightMap
 
 from .law import Case, Reader

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import (
     CampaignError,
     campaign_toml,
@@ -20,12 +21,11 @@ from samara.campaigns.campaign import (
     parse_campaign,
     read_campaign,
 )
-from samara.campaigns.flying import Flying
 from samara.campaigns.replay import campaign_of, recording_of
-from samara.campaigns.rows import Block
+from samara.campaigns.samples import Block
+from samara.campaigns.selection import kept_rows, worst_rows
 from samara.campaigns.store import Store, alone, open_store, store_for
 from samara.campaigns.sweep import counted
-from samara.campaigns.worst import kept_rows, worst_rows
 from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.scenario import ScenarioError
 

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from samara import VehicleError, vehicle
-from samara.core.argument import file_stem
-from samara.parts.assemble import assemble
-from samara.parts.parts_list import read_parts_list
+from samara.core.coerce import file_stem
+from samara.vehicles.parts.assemble import assemble
+from samara.vehicles.parts.parts_list import read_parts_list
 from samara.world.track import TrackError, load_track
 
 from .law import Case, Reader

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, fromstring, register_namespace, tostring
 
 from samara import VehicleError, vehicle
-from samara.core.extras import MissingExtraError
-from samara.exchange.formats import read_aircraft
-from samara.exchange.imported import built
-from samara.parts.parts_list import PartsError
+from samara.core.optional_dependencies import MissingExtraError
+from samara.vehicles.exchange.formats import read_aircraft
+from samara.vehicles.exchange.imported_vehicle import built
+from samara.vehicles.parts.parts_list import PartsError
 
 from .law import Case, Reader
 from .mutate import mutated_text
 from .nasty import TEXTS
 
-FILES = Path(__file__).parents[1] / "exchange"
+FILES = Path(__file__).parents[1] / "vehicles"
 XACRO = "http://www.ros.org/wiki/xacro"
 SETS = {  # what is read: the files that lie beside each other
     "heron/model.sdf": {own: FILES / "models" / own for own in ("heron/model.sdf", "heron_base/model.sdf")},

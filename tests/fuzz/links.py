@@ -14,7 +14,7 @@ from samara.link.betaflight import MOTORS, parse_motors
 from samara.link.ground_station import PX4, GroundStation, Wire
 from samara.link.mavlink import LARGEST, Listener, Speaker, layout
 from samara.link.px4 import output as px4_output
-from samara.sensors.earth import HOME
+from samara.sensors.site import HOME
 
 from .law import Case, Reader
 from .mutate import mutated_bytes

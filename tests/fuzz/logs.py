@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from support.repository import RECORDINGS
 
-from samara.identify.checking import check, repaired
+from samara.identify.log_checks import check, repaired
 from samara.identify.readers import read_log
 
 from .flight_logs import PX4_ROWS, as_text, card, dataflash, flight_messages, ulog

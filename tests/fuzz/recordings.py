@@ -16,8 +16,8 @@ from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Metadata, Schema
 
+from samara.record.embedded_scenario import scenario_inside
 from samara.record.format import ABOUT, OWN, RecordingError, checksum
-from samara.record.inside import scenario_inside
 from samara.record.mcap_sections import COMPRESS, MAGIC, RECORD, decompressed
 from samara.record.recording import describe, read_recording
 from samara.record.run import run_from

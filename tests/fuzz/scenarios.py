@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from support.components import wind_table
 
+from samara.scenario.file import ScenarioError, load_scenario
+from samara.scenario.file.environment import SOLIDS
+from samara.scenario.file.mission import ACTIONS, TASKS
 from samara.scenario.scenario import Scenario
-from samara.scenario.scenario_file import ScenarioError, load_scenario
-from samara.scenario.scenario_file.environment import SOLIDS
-from samara.scenario.scenario_file.mission import ACTIONS, TASKS
 from samara.wind.registry import WINDS
 
 from .law import Case, Reader

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from samara.identify.checking import repaired
+from samara.identify.log_checks import repaired
 from samara.identify.readers import read_log
 from samara.plan.waypoint_file import durations, read_waypoints
-from samara.rotor.blade import read_uiuc
-from samara.wind.table import Field, Replay
+from samara.propeller.blade import read_uiuc
+from samara.wind.wind_field import Field, Replay
 from samara.world.obstacles import HeightMap
 
 from .law import Case, Reader

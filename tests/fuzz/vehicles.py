@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from samara import VehicleError, vehicle
-from samara.core.argument import file_stem
-from samara.rotor.blade import blade
+from samara.core.coerce import file_stem
+from samara.propeller.blade import blade
 from samara.sensors.registry import part
 
 from .law import Case, Reader
@@ -64,6 +64,6 @@ PARTS = Reader(
     from_file(lambda path: (own := part(path), own.sensor().about)), (ValueError,), share=2,
 )  # fmt: skip
 BLADES = Reader(
-    "blade", seeds("samara.rotor"), almost("samara.rotor"),
+    "blade", seeds("samara.propeller"), almost("samara.propeller"),
     from_file(lambda path: (own := blade(path), file_stem(own[0].name))), (ValueError,),
 )  # fmt: skip

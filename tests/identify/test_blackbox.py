@@ -10,13 +10,13 @@ from support.blackbox_writer import PRODUCT, Field, Log, written
 from support.repository import RECORDINGS
 
 from samara.core.algebra import Quat, Vec3, conjugate, quat_from_euler, rotate
-from samara.exchange.full_thrust import HOVER_OUTPUT
-from samara.identify.log import ESTIMATE
+from samara.identify.flight_log import ESTIMATE
 from samara.identify.readers import read_log
 from samara.identify.readers.blackbox import sessions_in
 from samara.identify.readers.blackbox_frames import SPARE, frames_in, with_spare
 from samara.identify.readers.blackbox_header import header_spans, parse_header
-from samara.vehicles.numbering import NUMBERINGS
+from samara.vehicles.exchange.thrust_scale import HOVER_OUTPUT
+from samara.vehicles.rotor_numbering import NUMBERINGS
 
 HEADERS = {"minthrottle": "1070", "vbatref": "1650", "motorOutput": "158,2047", "I interval": "8"}
 TIME = Field("time", False, (0, 1), (2, 0))

@@ -9,7 +9,7 @@ import pytest
 from support.format_cases import numbers_for
 
 from samara.identify.campaign import BARS, Answer, Result, lines_of, main, numbers_in, read_result, run, table, work
-from samara.identify.log import FlightLog, Signal
+from samara.identify.flight_log import FlightLog, Signal
 from samara.identify.synthetic import Case, random_vehicle
 from samara.plan.trajectory import hover
 

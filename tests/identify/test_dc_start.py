@@ -5,11 +5,11 @@ import pytest
 
 import samara
 from samara.core.algebra import Mat3
+from samara.identify.experiment_design import plan_flight
 from samara.identify.identification import identify
-from samara.identify.plan import plan_flight
 from samara.identify.synthetic import logs_of
 from samara.physics.rotors.actuator import Lag
-from samara.vehicles.lagging import with_lag_motors
+from samara.vehicles.dc_as_lag import with_lag_motors
 from samara.vehicles.trim import hover
 
 

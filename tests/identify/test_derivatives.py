@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Mat3
+from samara.identify.equation_error_fit import _newey_west
+from samara.identify.flight_log import Signal
 from samara.identify.identification import _of_a_body
-from samara.identify.log import Signal
-from samara.identify.regression import _newey_west
-from samara.identify.samples import _slope, _turning
+from samara.identify.resampled_log import _slope, _turning
 
 TIME = np.arange(0.0, 2.0, 0.005)
 INNER = slice(20, -20)  # away from the ends by the half-width of the parabola, 50 ms

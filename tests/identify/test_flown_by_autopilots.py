@@ -13,12 +13,12 @@ from support.repository import RECORDINGS
 
 import samara
 from samara.core.algebra import Quat, Vec3, rotate_inverse
+from samara.identify.flight_log import FlightLog
 from samara.identify.identification import identify
-from samara.identify.log import FlightLog
 from samara.identify.parameters import parameters_of, ready
 from samara.identify.readers import read_log
 from samara.identify.synthetic import doubted
-from samara.link.wiring import rotor_of_output
+from samara.link.rotor_mapping import rotor_of_output
 from samara.physics.rotors.actuator import Lag
 from samara.vehicles.build import build_vehicle
 

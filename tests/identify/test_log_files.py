@@ -8,12 +8,12 @@ from support.log_files import KINDS, at_most
 
 import samara
 from samara.core.algebra import Vec3
-from samara.identify.log import MOTION_CAPTURE, FlightLog, Signal
+from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers import read_log
-from samara.identify.readers.signals import from_first_sample, signal_names
+from samara.identify.readers.log_signals import from_first_sample, signal_names
 from samara.identify.synthetic import logs_of, random_vehicle, scenario_of
 from samara.plan.trajectory import figure8, hover, sequence
-from samara.vehicles.numbering import NUMBERINGS
+from samara.vehicles.rotor_numbering import NUMBERINGS
 
 HOME = Vec3(0.0, 0.0, 2.0)
 TASK = sequence(hover(HOME, duration=0.5), figure8(HOME, reach=0.4, speed=1.5))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from samara.identify.motors import followed, lag_of_speeds
+from samara.identify.rotor_speed_model import followed, lag_of_speeds
 
 PERIOD = 0.004
 

@@ -10,7 +10,8 @@ import pytest
 import samara
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.identify.information import (
+from samara.identify.experiment_design import Candidate, FlightPlan, _as_long, chosen, flown_in, plan_flight, write_plan
+from samara.identify.fisher_information import (
     GUSTS,
     NOISE,
     SLOW,
@@ -25,7 +26,6 @@ from samara.identify.information import (
     whitened,
 )
 from samara.identify.manoeuvres import Manoeuvre, Room, family, trajectory
-from samara.identify.plan import Candidate, FlightPlan, _as_long, chosen, flown_in, plan_flight, write_plan
 from samara.identify.synthetic import random_vehicle
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import command_from_speed

@@ -6,10 +6,10 @@ from support.measured_flights import PERIOD, exact_samples, lively
 
 from samara.identify.identification import identified
 from samara.identify.parameters import parameters_of, ready, with_gains
-from samara.identify.prediction import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
+from samara.identify.per_flight_offsets import Trim
+from samara.identify.prediction_error_fit import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
 from samara.identify.scores import Predicted, held_out, ratios, said_by, scored_windows, together, trimmed
 from samara.identify.synthetic import doubted, random_vehicle
-from samara.identify.trims import Trim
 
 EVEN = Trim((1.0,) * 4, 0.0, (0.0, 0.0))
 

@@ -9,9 +9,9 @@ from fuzz.flight_logs import FIXED, TIME, N, card
 from support.repository import TESTS
 
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
-from samara.identify.log import ESTIMATE, MOTION_CAPTURE
+from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE
 from samara.identify.readers import FORMATS, format_table, read_log
-from samara.identify.readers.formats import LARGEST
+from samara.identify.readers.registry import LARGEST
 from samara.record.load import load_run
 
 # The Crazyflie's µSD card ----------------------------------------------------------------------------------------------

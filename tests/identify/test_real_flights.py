@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from figures.validation import before_these_flights
 
-from samara.identify.checking import usable
 from samara.identify.identification import identify
-from samara.identify.readers.formats import read_log, read_logs
-from samara.identify.samples import samples_of
+from samara.identify.log_checks import usable
+from samara.identify.readers.registry import read_log, read_logs
+from samara.identify.resampled_log import samples_of
 from samara.identify.scores import held_out, ratios, together
 from samara.physics.rotors.actuator import speed_from_command
 

@@ -7,9 +7,9 @@ import pytest
 from support.measured_flights import PERIOD, exact_samples, lively
 
 from samara.core.algebra import Vec3
-from samara.identify.motors import followed, late
+from samara.identify.equation_error_fit import regress
 from samara.identify.parameters import parameters_of, ready
-from samara.identify.regression import regress
+from samara.identify.rotor_speed_model import followed, late
 from samara.identify.synthetic import doubted, random_vehicle
 
 

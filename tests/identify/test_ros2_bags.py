@@ -9,7 +9,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
-from samara.identify.log import ESTIMATE, MOTION_CAPTURE
+from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE
 from samara.identify.readers import read_log
 
 N = 30

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from samara.identify.prediction import HORIZON, _Search
+from samara.identify.prediction_error_fit import HORIZON, _Search
 
 ERRORS = np.tile(np.array([0.1, -0.2, 0.3])[None, :, None], (2, 1, 40))
 WEIGHTS = np.ones((2, 3))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3
-from samara.identify.log import ESTIMATE, MOTION_CAPTURE
+from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE
 from samara.identify.synthetic import doubted, logs_of, random_vehicle, room_of
 from samara.plan.trajectory import figure8, hover, sequence
 from samara.vehicles.check import check_vehicle
-from samara.vehicles.figures import warnings
+from samara.vehicles.plausibility import warnings
 
 
 def test_random_vehicles_are_plausible_and_span_two_decades():

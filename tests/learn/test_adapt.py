@@ -10,7 +10,7 @@ from support.networks import drawn
 
 import samara
 from samara.control.policy_file import LayerKind, load_policy, save_policy
-from samara.learn.adapt import adapt, weights_of
+from samara.learn.fine_tune import adapt, weights_of
 from samara.physics.types import Vehicle
 
 

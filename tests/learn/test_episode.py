@@ -5,12 +5,12 @@ import pytest
 
 from samara.core.integrate import rk4
 from samara.learn.actions import ACTIONS
+from samara.learn.env_config import setting_for
+from samara.learn.envs.gym_vector import VectorEnv
 from samara.learn.episode import Setting, StepFunctions, reset, run, step
-from samara.learn.load import load_task
-from samara.learn.sensing import L2F_NOISE, noisy
-from samara.learn.setting import setting_for
+from samara.learn.observation_noise import L2F_NOISE, noisy
+from samara.learn.registry import load_task
 from samara.learn.task import Draw, craft_for
-from samara.learn.vector import VectorEnv
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import Plant
 from samara.sim.stage import Stage

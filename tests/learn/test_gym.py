@@ -320,5 +320,6 @@ def test_without_gymnasium_one_sentence_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "samara.core.extras.MissingExtraError: samara.learn.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'"
+        "samara.core.optional_dependencies.MissingExtraError: samara.learn.gym needs Gymnasium 1.1 or newer: "
+        "pip install 'samara[gym]'"
     )

@@ -7,7 +7,7 @@ import pytest
 
 from samara.learn import analytic_lanes
 from samara.learn.adam import at_rest
-from samara.learn.recipe import Recipe
+from samara.learn.hyperparameters import Recipe
 
 RECIPE = Recipe(hidden=(2,), drones=6, horizon=3, updates=4)._replace(afresh=0.0)
 EPISODES = np.arange(12.0, dtype=np.float32).reshape(2, 6) + 100.0
@@ -42,7 +42,7 @@ def test_compiled_training_replaces_the_drones_that_are_lost():
 @pytest.mark.long
 def test_jax_training_replaces_the_drones_that_are_lost():
     jax = pytest.importorskip("jax")
-    from samara.learn import analytic
+    from samara.learn import gradient_training
 
     functions = SimpleNamespace(
         size=2,
@@ -57,8 +57,8 @@ def test_jax_training_replaces_the_drones_that_are_lost():
         return 0.0 * weights[0][0].sum() + jax.numpy.zeros(6), episodes
 
     weights = [(np.zeros((1, 1), np.float32), np.zeros(1, np.float32))]
-    learning = analytic.Learning(weights, at_rest(weights), begun(), jax.random.key(1), np.int32(0))
-    after, _ = analytic._update(functions, rollout, RECIPE, learning)
+    learning = gradient_training.Learning(weights, at_rest(weights), begun(), jax.random.key(1), np.int32(0))
+    after, _ = gradient_training._update(functions, rollout, RECIPE, learning)
     end = np.asarray(after.episodes)
     np.testing.assert_array_equal(end[:, FLIES_ON], EPISODES[:, FLIES_ON])
     assert (end[:, [1, 2, 4]] < 1.0).all() and (end[:, [1, 2, 4]] >= 0.0).all()
@@ -72,7 +72,7 @@ def test_an_action_beyond_1_costs_a_tenth_of_its_square(action, cost):
     pytest.importorskip("jax")
     import jax.numpy as jnp
 
-    from samara.learn.rollout import rollout_xla
+    from samara.learn.rollout_xla import rollout_xla
 
     chosen = jnp.broadcast_to(jnp.array(action)[:, None], (3, 2))
     functions = SimpleNamespace(

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import samara
+from samara.control.bundled_policies import shipped_policy
+from samara.control.depth_observation import BLOCKS, COLUMNS, ROWS, nearness, require_blocks
+from samara.control.options import tuned
 from samara.control.policy import policy_controller
 from samara.control.policy_file import Policy, dense_tensors, mlp, save_policy
-from samara.control.shipped import shipped_policy
-from samara.control.sight import BLOCKS, COLUMNS, ROWS, nearness, require_blocks
-from samara.control.tuning import tuned
 from samara.core.algebra import Vec3
+from samara.learn.env_config import setting_for
 from samara.learn.episode import require_no_camera
 from samara.learn.forest import forest_toml
-from samara.learn.setting import setting_for
 from samara.learn.task import Draw, Situation, craft_for, kinds_drawn
 from samara.learn.tasks.navigate import (
     ASIDE,
@@ -32,7 +32,7 @@ from samara.learn.tasks.navigate import (
     success,
 )
 from samara.learn.training import keep, learn
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.file import parse_scenario
 from samara.vehicles.shape import extent_of
 
 CRAFT = craft_for("crazyflie")
@@ -201,7 +201,7 @@ def test_the_shipped_policy_is_small_and_finds_its_way():
 def test_steps_of_physics_in_a_loop_lead_where_those_in_a_row_lead():
     """A task without pictures takes them one after the other: the same numbers but for rounding"""
     jax = pytest.importorskip("jax")
-    from samara.learn.analytic import starts
+    from samara.learn.gradient_training import starts
     from samara.learn.jax_step import flat_step
 
     task, found = navigating(columns=1), []

@@ -9,12 +9,12 @@ import pytest
 
 from samara.core.tree import flatten
 from samara.learn.checkpoint import Checkpoint
+from samara.learn.compiled_episode import program_of
+from samara.learn.env_config import setting_for
 from samara.learn.jax_step import EpisodeBatch
 from samara.learn.judge import judge
 from samara.learn.network import first_weights
 from samara.learn.ppo import Recipe, advantages, checked, ppo, shaped
-from samara.learn.program import program_of
-from samara.learn.setting import setting_for
 
 NOTHING = np.zeros((0, 8), np.float32)
 SLIDE = '''

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3, matrix_from_quat
+from samara.learn.compiled_episode import episode_keys, random_numbers
+from samara.learn.domain_randomization import L2F, RAPTOR
 from samara.learn.episode import Setting, reset_draws
-from samara.learn.load import load_task
-from samara.learn.program import episode_keys, random_numbers
-from samara.learn.randomize import L2F, RAPTOR
-from samara.learn.sensing import L2F_NOISE
+from samara.learn.observation_noise import L2F_NOISE
+from samara.learn.registry import load_task
 from samara.learn.task import Draw, Situation, craft_for
 
 CRAFT = craft_for("crazyflie")

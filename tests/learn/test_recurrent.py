@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import samara
 from samara.control.network import evaluate, initial_hidden
 from samara.control.policy_file import network_of
-from samara.learn.analytic import starts
+from samara.learn.env_config import setting_for
+from samara.learn.gradient_training import starts
 from samara.learn.jax_step import flat_step
 from samara.learn.recurrent import recurrent_network
-from samara.learn.rollout import faded, rollout_xla
-from samara.learn.setting import setting_for
+from samara.learn.rollout_xla import faded, rollout_xla
 from samara.learn.training import layers_of
 
 

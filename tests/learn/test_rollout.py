@@ -8,15 +8,15 @@ pytest.importorskip("jax")
 import jax
 import jax.numpy as jnp
 
-from samara.backends.pallas import Launch
-from samara.learn.analytic import Recipe, analytic, starts
-from samara.learn.environment import Environment
+from samara.compiler.jax.scan_kernel import Launch
+from samara.learn.env_config import setting_for
+from samara.learn.envs.jax_env import Environment
+from samara.learn.gradient_training import Recipe, analytic, starts
 from samara.learn.jax_step import flat_step, rolled_integrator
 from samara.learn.judge import judge
 from samara.learn.network import act, dense_network, first_weights
-from samara.learn.rollout import rollout_xla
-from samara.learn.rollout_kernel import rollout_kernel
-from samara.learn.setting import setting_for
+from samara.learn.rollout_gpu import rollout_kernel
+from samara.learn.rollout_xla import rollout_xla
 
 SETTINGS = {
     "late actions, seen again, two steps in a period": {"substeps": 2, "delay": (0, 2), "history": 2},

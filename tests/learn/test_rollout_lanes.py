@@ -6,18 +6,18 @@ import sys
 import numpy as np
 import pytest
 
-from samara.backends import threads
+from samara.compiler import thread_pool
 from samara.control.policy_file import load_policy
 from samara.core.tree import flatten, unflatten
 from samara.learn.analytic_lanes import analytic, starts
 from samara.learn.checkpoint import Checkpoint
+from samara.learn.compiled_episode import program_of
+from samara.learn.domain_randomization import RAPTOR
+from samara.learn.env_config import setting_for
 from samara.learn.episode import StepFunctions
+from samara.learn.hyperparameters import FEW, RECIPES, Recipe
 from samara.learn.judge_lanes import judge
-from samara.learn.program import program_of
-from samara.learn.randomize import RAPTOR
-from samara.learn.recipe import FEW, RECIPES, Recipe
-from samara.learn.rollout_lanes import LaneRollout, layers_of, row_of
-from samara.learn.setting import setting_for
+from samara.learn.rollout_cpu import LaneRollout, layers_of, row_of
 
 SETTINGS = {
     "hover": {},
@@ -99,7 +99,7 @@ def test_jax_flies_and_differentiates_alike(kind, hidden, integrator):
     jax = pytest.importorskip("jax")
     from samara.learn.jax_step import flat_step, rolled_integrator
     from samara.learn.network import dense_network
-    from samara.learn.rollout import rollout_xla
+    from samara.learn.rollout_xla import rollout_xla
 
     setting = setting_for("hover", "crazyflie", **SETTINGS[kind])
     flight = Flight(setting, hidden=hidden, integrator=integrator)
@@ -124,7 +124,7 @@ def test_the_same_bits_of_any_number_of_threads_and_drones():
     flight = Flight(setting_for("hover", "crazyflie"), steps=20, drones=40, dtype="float32")
     found = []
     for count in (1, 3):
-        with threads.limited_to(count):
+        with thread_pool.limited_to(count):
             found.append(flight.gradient())
     assert found[0].weights.tobytes() == found[1].weights.tobytes()
     assert found[0].start.tobytes() == found[1].start.tobytes()
@@ -146,7 +146,7 @@ class StoppedError(Exception):
 
 def test_what_was_stopped_goes_on_to_the_same_weights(tmp_path):
     learner = analytic(setting_for("hover", "crazyflie"), TINY, chunks=4)
-    with threads.limited_to(1):
+    with thread_pool.limited_to(1):
         whole = learner(3)
 
     def stop(done, updates, reward):
@@ -176,7 +176,7 @@ WITHOUT_JAX = """
 import sys
 sys.modules["jax"] = None
 from pathlib import Path
-from samara.learn.setting import setting_for
+from samara.learn.env_config import setting_for
 from samara.learn.training import keep, learn
 setting, folder = setting_for("hover", "crazyflie"), Path(sys.argv[1])
 learnt = learn(setting, folder, hidden=(8,), drones=16, horizon=2, updates=3)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import matrix_from_quat
-from samara.estimate.simple import Noise
-from samara.learn.load import load_task
+from samara.estimate.ideal import Noise
+from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.observation_noise import FILTERS, fused, noisy
 from samara.learn.observations import full_state, raptor
-from samara.learn.sensing import FILTERS, fused, noisy
+from samara.learn.registry import load_task
 from samara.learn.task import Situation, craft_for
-from samara.learn.vector import VectorEnv
 
 
 def test_noise_has_its_size_and_is_new_at_every_step():

@@ -6,16 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samara.backends import draws_jax
-from samara.backends.trace import trace
-from samara.control.action import ANGLES, RATES, SPEED, YAW_RATE
+from samara.compiler.jax import random as draws_jax
+from samara.compiler.trace.trace import trace
+from samara.control.action_space import ANGLES, RATES, SPEED, YAW_RATE
 from samara.core.algebra import Quat, Vec3, euler_from_quat, matrix_from_quat, norm
 from samara.core.random import key_of, normals, normals_of, uniforms_of, words
 from samara.core.tree import flatten
 from samara.learn.actions import ACTIONS
+from samara.learn.compiled_episode import episode_keys, random_numbers
 from samara.learn.episode import Episode, Setting, advance, reset, step
-from samara.learn.load import SHIPPED, load_task
-from samara.learn.program import episode_keys, random_numbers
+from samara.learn.registry import SHIPPED, load_task
 from samara.learn.task import Draw, Situation, craft_for, kinds_drawn
 from samara.physics.multirotor import derivative
 from samara.vehicles.loader import vehicle

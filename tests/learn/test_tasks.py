@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from samara.control.action import SPEED
+from samara.control.action_space import SPEED
 from samara.core.algebra import Quat, Vec3
+from samara.learn.envs.gym_vector import VectorEnv
 from samara.learn.episode import Episode, Setting, step
-from samara.learn.load import load_task
+from samara.learn.registry import load_task
 from samara.learn.task import Draw, Situation, craft_for
 from samara.learn.tasks.race import Goal, racing
 from samara.learn.tasks.track import tracking
-from samara.learn.vector import VectorEnv
 from samara.plan.trajectory import circle, figure8
 from samara.world.gates import in_gate
 from samara.world.track import load_track

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3
+from samara.learn.env_config import setting_for
+from samara.learn.envs.gym_vector import VectorEnv
 from samara.learn.episode import other_drones, reset, step_team
-from samara.learn.load import load_task
-from samara.learn.sensing import noisy
-from samara.learn.setting import setting_for
+from samara.learn.observation_noise import noisy
+from samara.learn.registry import load_task
 from samara.learn.task import Draw, Other, Situation, craft_for
 from samara.learn.tasks.formation import forming
-from samara.learn.vector import VectorEnv
 
 CRAFT = craft_for("crazyflie")
 BRIEF = {"seconds": 0.2}
@@ -75,7 +75,7 @@ def test_pettingzoo_finds_nothing_wrong():
     pytest.importorskip("pettingzoo", reason="PettingZoo is not installed: pip install 'samara[pettingzoo]'")
     from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-    from samara.learn.parallel import ParallelEnv
+    from samara.learn.envs.pettingzoo import ParallelEnv
 
     parallel_api_test(ParallelEnv("formation", **BRIEF), num_cycles=60)
     parallel_seed_test(lambda: ParallelEnv("formation", **BRIEF), num_cycles=30)
@@ -84,7 +84,7 @@ def test_pettingzoo_finds_nothing_wrong():
 def test_agents_have_the_numbers_of_the_team():
     """Bit for bit what the vector environment sees, through an end; and the mean of their rewards is its reward"""
     pytest.importorskip("pettingzoo", reason="PettingZoo is not installed: pip install 'samara[pettingzoo]'")
-    from samara.learn.parallel import ParallelEnv
+    from samara.learn.envs.pettingzoo import ParallelEnv
 
     agents, team = ParallelEnv("formation", **BRIEF), VectorEnv("formation", 1, autoreset_mode="Disabled", **BRIEF)
     for seed in (4, None):

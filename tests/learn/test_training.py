@@ -9,9 +9,9 @@ import jax
 from support.command import call
 
 from samara.control.policy_file import load_policy
-from samara.learn.analytic import Recipe, analytic
 from samara.learn.checkpoint import Checkpoint
-from samara.learn.setting import setting_for
+from samara.learn.env_config import setting_for
+from samara.learn.gradient_training import Recipe, analytic
 from samara.learn.training import CHECKPOINT, keep, learn
 
 TINY = {"hidden": (16,), "drones": 8, "horizon": 2, "updates": 4}

@@ -17,14 +17,14 @@ from typer.testing import CliRunner
 
 import samara
 from samara.cli import app
-from samara.control.firmware.controller import command_of_thrusts
+from samara.control.bundled_policies import shipped_policy
+from samara.control.crazyflie_firmware.controller import command_of_thrusts
+from samara.control.options import tuned
 from samara.control.policy import PolicyController
-from samara.control.policy_compiled import compiled
 from samara.control.policy_file import LayerKind, Policy, mlp, save_policy
-from samara.control.shipped import shipped_policy
-from samara.control.tuning import tuned
+from samara.control.policy_native import compiled
 from samara.core.algebra import Quat, Vec3
-from samara.link.crazyflie_policy import FILES, crazyflie_boundary, steps_of, write_crazyflie_policy
+from samara.link.deploy.crazyflie import FILES, crazyflie_boundary, steps_of, write_crazyflie_policy
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 from samara.physics.types import State, Vehicle

@@ -15,11 +15,11 @@ import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.link.ardupilot import Servos, ardupilot_parameters, output, parse_servos, state_line
 from samara.link.registry import open_link
-from samara.link.wiring import outputs_by_rotor, rotor_of_output
+from samara.link.rotor_mapping import outputs_by_rotor, rotor_of_output
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.prepare import flown_by
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.autopilot_sensors import flown_by
+from samara.scenario.file import parse_scenario
 
 SCENARIO = """
 name = "hover"

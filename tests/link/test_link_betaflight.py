@@ -18,17 +18,17 @@ from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
 from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, state_packet
 from samara.link.ports import open_to_network
 from samara.link.process import default_binary
-from samara.link.readings import Readings
+from samara.link.rc_pilot import HIGH, LOW, MIDDLE, Sticks
 from samara.link.registry import open_link
-from samara.link.sticks import HIGH, LOW, MIDDLE, Sticks
-from samara.link.wiring import rotor_of_output
+from samara.link.rotor_mapping import rotor_of_output
+from samara.link.sensor_snapshot import Readings
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_sensors import flown_by
 from samara.scenario.autopilot_types import BETAFLIGHT
 from samara.scenario.events import Event, at, go_to, take_off
-from samara.scenario.prepare import flown_by
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.file import parse_scenario
 
 SCENARIO = """
 name = "hover"

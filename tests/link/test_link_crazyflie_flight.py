@@ -7,13 +7,13 @@ import pytest
 
 import samara
 from samara.core.algebra import ZERO, Vec3
-from samara.link.crazyflie.endpoint import Endpoint
-from samara.link.crazyflie.packet import Packet, Port
-from samara.link.readings import Readings
-from samara.link.thrust import outputs_code
+from samara.link.crazyflie.crtp import Packet, Port
+from samara.link.crazyflie.crtp_server import Endpoint
+from samara.link.motor_outputs import outputs_code
+from samara.link.sensor_snapshot import Readings
 from samara.physics.types import State
-from samara.plan.polynomial import minimum_derivative
-from samara.scenario.scenario_file import parse_scenario
+from samara.plan.min_snap import minimum_derivative
+from samara.scenario.file import parse_scenario
 
 PERIOD = 4e-3
 SCENARIO = """

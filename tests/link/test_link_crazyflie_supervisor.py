@@ -7,10 +7,10 @@ import pytest
 
 import samara
 from samara.core.algebra import IDENTITY, ZERO, Vec3
-from samara.link.crazyflie.endpoint import Endpoint
-from samara.link.crazyflie.packet import Packet, Port
+from samara.link.crazyflie.crtp import Packet, Port
+from samara.link.crazyflie.crtp_server import Endpoint
 from samara.link.crazyflie.supervisor import Condition, G, Supervisor
-from samara.link.readings import Readings
+from samara.link.sensor_snapshot import Readings
 from samara.physics.types import State
 
 UPRIGHT, ASIDE, UPSIDE_DOWN = Vec3(0.0, 0.0, G), Vec3(G, 0.0, 0.1 * G), Vec3(0.0, 0.0, -G)

@@ -19,16 +19,16 @@ from support.repository import REPOSITORY
 
 import samara
 from samara.core.algebra import IDENTITY, ZERO, Vec3
-from samara.link.autopilot import AutopilotLostError
-from samara.link.crazyflie.endpoint import Endpoint
-from samara.link.crazyflie.link import MOST_AT_ONCE, PORT
-from samara.link.crazyflie.packet import Packet
-from samara.link.readings import Readings
+from samara.link.crazyflie.crtp import Packet
+from samara.link.crazyflie.crtp_server import Endpoint
+from samara.link.crazyflie.udp_link import MOST_AT_ONCE, PORT
+from samara.link.link import AutopilotLostError
 from samara.link.registry import open_link
+from samara.link.sensor_snapshot import Readings
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.prepare import flown_by
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.autopilot_sensors import flown_by
+from samara.scenario.file import parse_scenario
 from samara.sim.simulation import Simulation
 
 RUNNER = Path(__file__).parents[1] / "support" / "crazyflie_script.py"

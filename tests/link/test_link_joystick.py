@@ -30,13 +30,13 @@ from samara.link.joystick import (
     save_stick_map,
 )
 from samara.link.process import default_binary
-from samara.link.readings import Readings
+from samara.link.sensor_snapshot import Readings
 from samara.link.stick_controller import LOST, RadioSticks, StickController
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import BETAFLIGHT
-from samara.scenario.scenario_file import parse_scenario
-from samara.sim import links as sim_links
+from samara.scenario.file import parse_scenario
+from samara.sim import autopilots as sim_links
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="joystick devices are Linux's")
 

@@ -11,7 +11,7 @@ from samara.link.ardupilot import parse_servos
 from samara.link.betaflight import parse_motors
 from samara.link.ground_station import PX4, GroundStation, Wire
 from samara.link.mavlink import LARGEST, Listener, Speaker
-from samara.sensors.earth import HOME
+from samara.sensors.site import HOME
 
 HIL_SENSOR = bytes.fromhex(
     "fd3e00000001336b0000a00f00000000000010cc243b09272dbb93b31cc1d2fddb382a6c0cba7794bd392c105d3e4214063c5da7da3e"

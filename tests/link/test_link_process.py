@@ -15,14 +15,14 @@ from support.children import COMMAND, child
 from support.px4_program import read_reports, write_px4_program
 
 import samara
-from samara.link.autopilot import AutopilotLostError, Watch
+from samara.link.launch_script import Start
+from samara.link.link import AutopilotLostError, Watch
 from samara.link.ports import bound
 from samara.link.process import Process
 from samara.link.registry import open_link
-from samara.link.start import Start
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import ARDUPILOT, AUTOPILOTS
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.file import parse_scenario
 
 UNKNOWN_ON_WINDOWS = ("killpg", "getpgid", "setsid", "fork", "getuid"), ("SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1")
 

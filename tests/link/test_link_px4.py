@@ -15,21 +15,21 @@ from support.autopilot_peers import GroundPeer, Px4Peer, mixer_of, one_at_a_time
 
 import samara
 from samara.core.algebra import ZERO, Quat, Vec3, quat_from_euler
-from samara.exchange.px4_out import agility, rotor_parameters
-from samara.link.autopilot import AutopilotLostError, Repeated, task_orders
+from samara.link.link import AutopilotLostError, Repeated, task_orders
 from samara.link.px4 import gps_fields, truth_fields
 from samara.link.px4_parameters import px4_environment, px4_parameters
-from samara.link.readings import Fix, Readings, Senses, outside
 from samara.link.registry import open_link
+from samara.link.sensor_snapshot import Fix, Readings, Senses, outside
 from samara.physics.frames import geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.types import State
 from samara.plan.trajectory import circle, waypoints
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_sensors import flown_by, prepared
 from samara.scenario.events import Event, Order, at, fail_motor, fail_sensor, go_to, land, take_off, wind_step
-from samara.scenario.facts import Fact
-from samara.scenario.prepare import flown_by, prepared
-from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario
-from samara.sensors.earth import HOME
+from samara.scenario.file import ScenarioError, load_scenario, parse_scenario
+from samara.scenario.flight_events import Fact
+from samara.sensors.site import HOME
+from samara.vehicles.exchange.px4_write import agility, rotor_parameters
 from samara.vehicles.trim import effectiveness
 
 MISSION = """

@@ -18,8 +18,8 @@ from samara.link.process import default_binary
 from samara.record.run import check_expectations
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import AUTOPILOTS
-from samara.scenario.scenario_file import load_scenario, parse_scenario
-from samara.sim import links as sim_links
+from samara.scenario.file import load_scenario, parse_scenario
+from samara.sim import autopilots as sim_links
 
 
 def binary(variable):

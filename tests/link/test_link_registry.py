@@ -17,10 +17,10 @@ from support.repository import REPOSITORY
 import samara
 from samara.link.betaflight import CONVENTIONS
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_sensors import flown_by
 from samara.scenario.autopilot_types import AUTOPILOTS, BETAFLIGHT, AutopilotType, autopilot_help, mode_help, register
 from samara.scenario.batteries import BatteryFailsafe, failsafe_events
-from samara.scenario.prepare import flown_by
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.file import parse_scenario
 
 SOURCE = Path(samara.__file__).parent
 SCENARIO = """
@@ -137,7 +137,7 @@ def test_an_entry_that_cannot_be_is_refused(height_hold):
 def test_the_registry_imports_no_link():
     """Scenarios and help texts are read without the modules that talk to autopilots."""
     program = (
-        "import sys, samara.scenario.autopilot, samara.cli.flight, samara.link.registry\n"
+        "import sys, samara.scenario.autopilot, samara.cli.fly, samara.link.registry\n"
         f"print([name for name in {[known.module for known in AUTOPILOTS.values()]} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -147,7 +147,7 @@ def test_the_registry_imports_no_link():
 REGISTRY = "scenario/autopilot_types.py"
 OTHER_MEANINGS = {  # of the same names
     "cli/vehicle_files.py": "formats of vehicle files",
-    "link/betaflight_policy.py": "numberings of rotors",
+    "link/deploy/betaflight.py": "numberings of rotors",
     "view/cockpit/page.py": "vehicles",
 }
 FOLDERS = ("scenario", "record", "link", "sim", "compare", "campaigns", "view", "cli")

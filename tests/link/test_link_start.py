@@ -10,18 +10,18 @@ from support.autopilot_peers import one_at_a_time  # noqa: F401 - a fixture
 from support.command import call
 
 import samara
-from samara.cli.flight import autopilot_changes
+from samara.cli.fly import autopilot_changes
 from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
-from samara.link.autopilot import AutopilotLostError
 from samara.link.betaflight import SETTINGS
+from samara.link.launch_script import NAME, StartFolder
+from samara.link.link import AutopilotLostError
 from samara.link.process import find_installed, require_binary
 from samara.link.px4 import px4_command, px4_start
 from samara.link.px4_parameters import px4_environment, px4_parameters
-from samara.link.start import NAME, StartFolder
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import AUTOPILOTS, PX4
-from samara.scenario.scenario_file import load_scenario
-from samara.scenario.scenario_file.overrides import parse_override
+from samara.scenario.file import load_scenario
+from samara.scenario.file.overrides import parse_override
 
 SCENARIO = """
 duration = 1

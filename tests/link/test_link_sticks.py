@@ -8,8 +8,8 @@ from scipy.spatial.transform import Rotation
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
-from samara.link.readings import Readings
-from samara.link.sticks import Sticks
+from samara.link.rc_pilot import Sticks
+from samara.link.sensor_snapshot import Readings
 from samara.physics.reference import Reference
 from samara.physics.types import State
 

@@ -8,21 +8,21 @@ from typer.testing import CliRunner
 
 import samara
 from samara.cli import app
-from samara.exchange.full_thrust import full_thrust, hover_output
-from samara.exchange.px4_out import airframe_parameters
-from samara.link.px4_parameters import px4_parameters
-from samara.link.thrust import (
+from samara.link.motor_outputs import (
     command_for_outputs,
     command_of_outputs,
     commands_code,
     outputs_code,
     outputs_of_command,
 )
+from samara.link.px4_parameters import px4_parameters
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import CALM
 from samara.scenario.autopilot import Autopilot
 from samara.vehicles.build import ACTUATIONS
+from samara.vehicles.exchange.px4_write import airframe_parameters
+from samara.vehicles.exchange.thrust_scale import full_thrust, hover_output
 from samara.vehicles.trim import hover, thrust_to_weight
 
 VEHICLES = [

@@ -11,16 +11,16 @@ from support.learnt import trained
 from support.networks import drawn
 
 import samara
+from samara.control.bundled_policies import shipped_policy
 from samara.control.network import evaluate, initial_hidden
 from samara.control.observation import Bounds
 from samara.control.policy import PolicyController
 from samara.control.policy_file import WEIGHTS, Policy, network_of, save_policy
 from samara.control.raptor import KINDS
-from samara.control.shipped import shipped_policy
 from samara.core.algebra import Vec3
 from samara.core.safetensors import read_tensors
-from samara.link.px4_raptor import raptor_tensors, write_px4_raptor
-from samara.link.wiring import rotor_of_output
+from samara.link.deploy.px4_raptor import raptor_tensors, write_px4_raptor
+from samara.link.rotor_mapping import rotor_of_output
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 
@@ -88,7 +88,7 @@ def test_in_raptors_order_and_range_it_commands_what_ours_does(name: str, tmp_pa
         )
         command, memory = ours(state, Reference(Vec3(0.0, 0.0, 0.0)), vehicle, memory)
         p = np.clip(np.array(state.p_W), -0.5, 0.5)
-        seen = [*p, *samara.algebra.matrix_from_quat(state.q_WB), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, *last]
+        seen = [*p, *samara.core.algebra.matrix_from_quat(state.q_WB), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, *last]
         theirs, hidden = evaluate(network, seen, hidden)
         last = list(theirs)
         control = [(own + 1.0) / 2.0 for own in theirs]

@@ -12,13 +12,13 @@ from support.worlds import rotation
 
 import samara
 from samara import Environment
-from samara.backends.parameters import parameter
+from samara.compiler.parameters import parameter
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment, wake_speed
+from samara.physics.rotors.blade_element import HubFlow
 from samara.physics.rotors.inflow import hover_induced, induced_velocity
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
-from samara.physics.rotors.rotor_air import HubFlow
 from samara.vehicles.build import with_effects
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml

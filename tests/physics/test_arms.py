@@ -33,8 +33,8 @@ from samara.physics.structure.arms import (
     tip_lean,
 )
 from samara.physics.types import CALM, State
-from samara.vehicles.arms import free_modes, largest_arm_step
 from samara.vehicles.build import switch_on
+from samara.vehicles.defaults.arms import free_modes, largest_arm_step
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
 

@@ -13,10 +13,10 @@ from samara.core.tree import flatten
 from samara.physics.air.coaxial import Coaxial, Wake, axial_flow, covered, wake_loss, wake_on, wake_radius
 from samara.physics.air.propwash import wake_flow
 from samara.physics.multirotor import derivative
+from samara.physics.rotors.blade_element import HubFlow, RotorAir, air_load, balanced_inflow
 from samara.physics.rotors.inflow import hover_induced, induced_velocity
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor, RotorLoad
-from samara.physics.rotors.rotor_air import HubFlow, RotorAir, air_load, balanced_inflow
 from samara.physics.types import CALM
 from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario
@@ -24,9 +24,9 @@ from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
-from samara.vehicles.effective import effective, loads_left
-from samara.vehicles.figures import hover_power
+from samara.vehicles.hover_rotors import effective, loads_left
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.plausibility import hover_power
 from samara.vehicles.trim import hover
 from samara.vehicles.writer import vehicle_toml
 

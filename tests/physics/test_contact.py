@@ -26,7 +26,7 @@ from samara.physics.ground.contact import (
     normal_force,
 )
 from samara.physics.multirotor import at_rest
-from samara.vehicles.ground import DEFAULT_STEP, largest_stable_step
+from samara.vehicles.defaults.ground import DEFAULT_STEP, largest_stable_step
 
 G = 9.80665
 NO_COMMAND = (0.0, 0.0, 0.0, 0.0)

@@ -11,7 +11,7 @@ from scipy.integrate import dblquad
 from scipy.optimize import least_squares
 
 import samara
-from samara.backends.neighbours import sum_over_others
+from samara.compiler.pairwise import sum_over_others
 from samara.core.algebra import IDENTITY, Quat, Vec3, normalize, quat_from_euler, rotate
 from samara.core.tree import flatten
 from samara.physics.air.downwash import (

@@ -12,6 +12,7 @@ import samara
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
+from samara.physics.rotors.blade_element import HarmonicInflow, HubFlow, RotorAir, blade_numbers, in_plane_force
 from samara.physics.rotors.flapping import (
     Flapping,
     coning,
@@ -22,8 +23,7 @@ from samara.physics.rotors.flapping import (
     lock_number,
 )
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
-from samara.physics.rotors.rotor_air import HarmonicInflow, HubFlow, RotorAir, blade_numbers, in_plane_force
-from samara.physics.rotors.rotor_effects import DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR
+from samara.physics.rotors.rotor_air_effects import DYNAMIC_AIR_3, FLAPPING, MOMENTUM_AIR
 
 CRAFT = samara.vehicle("hexarotor_x")
 ROTOR = CRAFT.rotors[0]._replace(spin=1.0)

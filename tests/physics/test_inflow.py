@@ -16,19 +16,9 @@ from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.integrate import rk4
 from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
+from samara.physics.rotors import blade_element as rotor_air_file
 from samara.physics.rotors import inflow as inflow_file
-from samara.physics.rotors import rotor_air as rotor_air_file
-from samara.physics.rotors.inflow import (
-    RING_CENTRE,
-    RING_HALF_WIDTH,
-    hover_induced,
-    induced_ratio,
-    induced_velocity,
-    mass_flow_speed,
-    wake_skew,
-)
-from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
-from samara.physics.rotors.rotor_air import (
+from samara.physics.rotors.blade_element import (
     HarmonicInflow,
     HubFlow,
     RotorAir,
@@ -43,7 +33,17 @@ from samara.physics.rotors.rotor_air import (
     inflow_gradient,
     inflow_rate,
 )
-from samara.physics.rotors.rotor_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, MOMENTUM_AIR, ROTOR_DRAG
+from samara.physics.rotors.inflow import (
+    RING_CENTRE,
+    RING_HALF_WIDTH,
+    hover_induced,
+    induced_ratio,
+    induced_velocity,
+    mass_flow_speed,
+    wake_skew,
+)
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
+from samara.physics.rotors.rotor_air_effects import DYNAMIC_AIR, DYNAMIC_AIR_3, MOMENTUM_AIR, ROTOR_DRAG
 
 CRAFT = samara.vehicle("hexarotor_x")
 ROTOR = CRAFT.rotors[0]

@@ -11,10 +11,10 @@ import samara
 from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.physics.air.propwash import Propwash, download, ring_strength, wake_flow
 from samara.physics.multirotor import at_rest, derivative, environment_of, wrench_breakdown
+from samara.physics.rotors.blade_element import HubFlow, RotorAir, air_load
 from samara.physics.rotors.inflow import hover_induced, induced_ratio, induced_velocity
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor
-from samara.physics.rotors.rotor_air import HubFlow, RotorAir, air_load
 from samara.physics.types import CALM
 from samara.plan import trajectory
 from samara.scenario.scenario import Drone, Scenario

@@ -10,8 +10,8 @@ from samara.core.algebra import Quat, Vec3
 from samara.core.integrate import ONE_STEP, integrator_named
 from samara.core.tree import flatten
 from samara.physics.ground.contact import CLEAR, LONGEST, Ground
+from samara.physics.idle_effects import all_idle, quiet, quieted, woken
 from samara.physics.multirotor import at_rest, derivative
-from samara.physics.quiet import all_idle, quiet, quieted, woken
 
 GRIPS = (0.0, 0.0, 1e-21, 3e-20, 1e-19, 1e-170, 1e-3)  # [m]: none, forgotten, held, and so small that its square is 0
 N = 4000

@@ -27,12 +27,12 @@ from samara.sim.fly import fly
 from samara.sim.replay import replay
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
+from samara.vehicles.defaults.slung_load import cut, largest_load_step
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.shape import LOAD
-from samara.vehicles.slung_load import cut, largest_load_step
 from samara.vehicles.writer import vehicle_toml
 from samara.view.film.render import Film, Stage
-from samara.view.web.frame import frame_at
+from samara.view.web.snapshot import frame_at
 
 G = 9.80665
 ALOFT = Vec3(0.0, 0.0, 50.0)

@@ -9,9 +9,9 @@ import samara
 from samara import Environment
 from samara.core.algebra import Vec3
 from samara.physics.multirotor import derivative
+from samara.physics.rotors.blade_element import HubFlow, RotorAir, RotorDrag, air_load, climb_loss
 from samara.physics.rotors.propulsion import rotor_loads, supply_voltage
 from samara.physics.rotors.rotor import rotor_load
-from samara.physics.rotors.rotor_air import HubFlow, RotorAir, RotorDrag, air_load, climb_loss
 from samara.physics.rotors.thrust_curve import ThrustCurve, ThrustScale, curve_load, scaled_share
 from samara.physics.types import CALM
 from samara.vehicles.build import with_effects

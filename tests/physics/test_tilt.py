@@ -28,8 +28,8 @@ from samara.physics.types import CALM
 from samara.plan.flatness import flat_to_state
 from samara.scenario.autopilot import Autopilot
 from samara.vehicles.check import VehicleError
-from samara.vehicles.figures import controllable
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.plausibility import controllable
 from samara.vehicles.trim import effectiveness, hover, polar
 from samara.vehicles.writer import vehicle_toml
 

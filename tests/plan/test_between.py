@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from samara.plan.polynomial import between
+from samara.plan.min_snap import between
 
 
 def test_from_rest_to_rest_is_the_polynomial_of_degree_seven():

@@ -19,7 +19,7 @@ from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, NORMALIZED
 from samara.physics.types import CALM
 from samara.plan.flatness import SWEEPS, flat_motion, flat_output, flat_to_state
-from samara.plan.series import Series, atan2, of_time
+from samara.plan.taylor import Series, atan2, of_time
 from samara.plan.trajectory import circle, figure8, helix, hover, lissajous, race, take_off
 from samara.vehicles.trim import hover as trim
 

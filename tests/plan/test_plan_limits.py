@@ -15,7 +15,7 @@ from samara.cli import plan as command
 from samara.core.algebra import Vec3
 from samara.documents.rigid_body import RigidBodyQuadrotor
 from samara.plan.flatness import flat_motion, flat_output
-from samara.plan.limits import GRID, Limits, asked, at_pace, equal_speed, fastest, usage
+from samara.plan.time_optimal import GRID, Limits, asked, at_pace, equal_speed, fastest, usage
 from samara.plan.trajectory import circle, hover, race, through
 from samara.plan.waypoint_file import WaypointFile, read_waypoints
 from samara.vehicles.limits import thrust_limits

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from support.every_backend import jnp  # with 64 bits
 
-from samara.backends.folding import folded, new_trace, unfolded
+from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.reference import Reference
 from samara.plan.reference_unit import reference_unit
+from samara.plan.stop_smoothly import transfer
 from samara.plan.trajectory import circle, hover, race, sequence, take_off, through, waypoints
-from samara.plan.transfer import transfer
 
 GATES = [(0.0, 0.0, 1.0), (5.0, 2.0, 2.0), (9.0, -1.0, 3.0), (6.0, -6.0, 1.5)]
 MOVING = Reference(Vec3(1.0, -2.0, 3.0), Vec3(0.7, 0.0, -0.4), Vec3(0.0, 0.3, 0.1), yaw=0.4)

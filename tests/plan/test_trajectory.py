@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.plan.polynomial import minimum_derivative
+from samara.plan.min_snap import minimum_derivative
 from samara.plan.reference import Leg, cruise, cruise_along, minimum_jerk
 from samara.plan.trajectory import (
     circle,
@@ -616,7 +616,7 @@ def test_it_is_refused_in_one_sentence(build, sentence):
 def test_what_scenarios_are_made_of_imports_nothing_heavy():
     heavy = ("jax", "casadi", "sympy", "scipy", "matplotlib", "llvmlite")
     program = (
-        "import sys, samara.core.random, samara.wind.sources, samara.estimate.simple, samara.plan.trajectory; "
+        "import sys, samara.core.random, samara.wind.sources, samara.estimate.ideal, samara.plan.trajectory; "
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,7 +9,8 @@ import pytest
 import samara
 from samara.record.load import load_run
 from samara.record.table import Attachments
-from samara.vehicles import ground, loader, writer
+from samara.vehicles import loader, writer
+from samara.vehicles.defaults import ground
 
 SHORT = 0.05  # [s]
 SWARM = """

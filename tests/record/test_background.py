@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import samara
-from samara.record import outputs
-from samara.record.background import Background
+from samara.record import derived_outputs
 from samara.record.block import Block
 from samara.record.recorder import LogLine, Recorder, RecordingError, Stream
+from samara.record.writer_thread import Background
 
 STATE = Stream("/a/state", ("x", "y"), ("m", "m"), "samara.State")
 
@@ -122,13 +122,13 @@ def test_outputs_of_a_flight_have_the_bits_of_arrays(name):
     """The code of a flight against the equations on arrays: without a battery, and with one whose voltage is iterated for."""
     vehicle, random = samara.vehicle(name), np.random.default_rng(0)
     state, command = samara.hover(vehicle)
-    around = outputs.environment_of(vehicle)
+    around = derived_outputs.environment_of(vehicle)
     for m, drones in ((21, 2), (3, 1)):
         states, commands, environments = (
-            np.array(outputs.flatten(own), float)[None, :, None]
-            + 0.02 * random.normal(size=(m, len(outputs.flatten(own)), drones))
+            np.array(derived_outputs.flatten(own), float)[None, :, None]
+            + 0.02 * random.normal(size=(m, len(derived_outputs.flatten(own)), drones))
             for own in (state, command, around)
         )
-        arrays = outputs.output_rows(states, commands, environments, vehicle)
-        assert arrays.shape == (m, len(outputs.output_fields(vehicle)), drones)
-        assert outputs.output_code(vehicle).rows(states, commands, environments).tobytes() == arrays.tobytes()
+        arrays = derived_outputs.output_rows(states, commands, environments, vehicle)
+        assert arrays.shape == (m, len(derived_outputs.output_fields(vehicle)), drones)
+        assert derived_outputs.output_code(vehicle).rows(states, commands, environments).tobytes() == arrays.tobytes()

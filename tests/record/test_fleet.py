@@ -12,9 +12,9 @@ from mcap_protobuf.decoder import DecoderFactory
 from support.recorded_flights import streams as streams_of_run
 
 import samara
-from samara.record import fleet as fleets
+from samara.record import fleet_messages as fleets
 from samara.record.block import Block
-from samara.record.fleet import MANY
+from samara.record.fleet_messages import MANY
 from samara.record.format import LogLine, Stream
 from samara.record.recorder import Recorder
 from samara.record.recording import read_recording

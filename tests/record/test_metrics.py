@@ -10,15 +10,15 @@ import pytest
 from support.repository import REPOSITORY
 
 import samara
-from samara.backends.jax_scan import compile_scan_jax
-from samara.backends.machine import CompiledStep
-from samara.backends.scan import Templates
+from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import parse_campaign
-from samara.campaigns.flying import Flying
-from samara.campaigns.rows import Block
+from samara.campaigns.samples import Block
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.jax.scan import compile_scan_jax
+from samara.compiler.scan import Templates
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten, unflatten
-from samara.estimate.simple import noisy_estimator
+from samara.estimate.ideal import noisy_estimator
 from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.physics.reference import Reference
 from samara.plan import trajectory
@@ -28,7 +28,7 @@ from samara.scenario import events
 from samara.scenario.events import Event, at
 from samara.scenario.expectations import LIMITS, DroneResult, outcomes
 from samara.scenario.scenario import Drone, Expect, Scenario
-from samara.sim.flights import Flights
+from samara.sim.batch_result import Flights
 from samara.wind.sources import Constant, OrnsteinUhlenbeck
 
 

@@ -10,7 +10,7 @@ import samara
 from samara.record.format import RecordingError
 from samara.record.load import load_run
 from samara.record.pictures import eyes_inside, write_pictures
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.file import parse_scenario
 
 FLIGHT = """
 name = "eyes"

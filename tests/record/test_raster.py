@@ -13,9 +13,9 @@ from mcap.reader import make_reader
 import samara
 from samara.record import format as record_format
 from samara.record.block import Block
+from samara.record.embedded_scenario import scenario_inside
 from samara.record.format import RecordingError
-from samara.record.inside import scenario_inside
-from samara.record.raster import MOST_STEPS, NOT_A_NUMBER, Raster
+from samara.record.image_stream import MOST_STEPS, NOT_A_NUMBER, Raster
 from samara.record.recorder import Recorder, Stream
 from samara.record.recording import read_recording
 from samara.record.streams import LARGEST_NORMAL, raster_of

@@ -21,8 +21,8 @@ from samara.record.export import export_csv
 from samara.record.legacy import to_current_schema
 from samara.record.recorder import Recorder, Stream
 from samara.record.recording import RecordingError, read_recording
-from samara.scenario.bus import BUS_SCHEMA_VERSION
-from samara.scenario.facts import Fact, Occurrence
+from samara.scenario.flight_events import Fact, Occurrence
+from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.sim.fly import fingerprint
 from samara.view.report.report import fly_command, scenario_inside, scenario_text
 

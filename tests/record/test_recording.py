@@ -713,7 +713,7 @@ def test_messages_are_counted_modulo_two_to_the_32(tmp_path):
 KILLED = """
 import ctypes, mmap, os, random, signal, struct, sys, time
 import numpy as np
-from samara.record.background import Background
+from samara.record.writer_thread import Background
 from samara.record.block import Block
 from samara.record.recorder import Recorder, Stream
 

@@ -142,9 +142,9 @@ def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
     paths = sorted(set(re.findall(r"(?<![\w./-])samara(?:\.[A-Za-z_]\w*)+", text)) - FILES)
     assert {
         "samara.control.ILQR",
-        "samara.engine.DroneEngine",
-        "samara.gym.Hover",
-        "samara.drone_physics",
+        "samara.documents.engine.DroneEngine",
+        "samara.learn.gym.Hover",
+        "samara.documents.drone_physics",
     } <= set(paths)
     program = (
         "import sys, functools, samara\n"
@@ -170,11 +170,11 @@ def test_names_that_are_imported_later():
         "import sys, json, samara\n"
         "sys.modules['gymnasium'] = None\n"
         f"listed = {{name: dir(eval(name)) for name in {packages}}}\n"
-        "samara.control.ILQR, samara.engine.DroneEngine, samara.drone_physics.rotor_thrust\n"
+        "samara.control.ILQR, samara.documents.engine.DroneEngine, samara.documents.drone_physics.rotor_thrust\n"
         "try:\n"
-        "    samara.gym\n"
+        "    samara.learn.gym\n"
         "except AttributeError as error:\n"
-        "    print(json.dumps([listed, str(error), hasattr(samara, 'gym')]))\n"
+        "    print(json.dumps([listed, str(error), hasattr(samara.learn, 'gym')]))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     listed, sentence, is_there = json.loads(done.stdout)
@@ -183,7 +183,7 @@ def test_names_that_are_imported_later():
         modules = {own.stem for own in place.glob("*.py")} | {own.parent.name for own in place.glob("*/__init__.py")}
         assert modules - {"__init__", "__main__"} <= set(listed[package])
     assert set(samara.__all__) <= set(listed["samara"]) and "ILQR" in listed["samara.control"]
-    assert re.fullmatch(r"samara\.gym: .*pip install 'samara\[gym\]'", sentence) and not is_there
+    assert re.fullmatch(r"samara\.learn\.gym: .*pip install 'samara\[gym\]'", sentence) and not is_there
 
 
 def test_importing_samara_imports_no_backend():
@@ -207,7 +207,9 @@ PURE = {
     "operator",
     "typing",
 }
-INWARD = {f"samara.core.{name}" for name in ("algebra", "number", "ops", "quantity", "lazy", "presentation", "tree")}
+INWARD = {
+    f"samara.core.{name}" for name in ("algebra", "number", "ops", "quantity", "lazy_import", "display_hooks", "tree")
+}
 EDGES = {"state_arrays.py", "step.py"}  # where arrays come in
 
 

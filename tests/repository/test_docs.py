@@ -13,10 +13,10 @@ from support.repository import REPOSITORY, do_without
 
 import samara
 from samara.control.registry import CONTROLLERS, FIRMWARE, LEARNT
-from samara.core.extras import MissingExtraError
 from samara.core.integrate import IN_FLIGHT
+from samara.core.optional_dependencies import MissingExtraError
 from samara.estimate.registry import ESTIMATORS
-from samara.learn.load import SHIPPED
+from samara.learn.registry import SHIPPED
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity
@@ -24,7 +24,7 @@ from samara.physics.rotors.actuator import Lag, SecondOrder
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
-from samara.scenario.bus import SENSOR_FAULTS
+from samara.scenario.snapshot import SENSOR_FAULTS
 from samara.sensors.registry import SENSOR_TYPES, part_names
 from samara.wind.registry import WINDS
 
@@ -145,7 +145,8 @@ def test_every_page_can_be_reached_from_the_readme():
 
 @pytest.mark.parametrize("page", CARRYING_ON, ids=name_of)
 def test_every_file_that_is_named_to_those_who_carry_on_is_there(page):
-    """`src/samara/control/named.py`, `control/ilqr/trace.py`, `tree.py`: as a path or within the folder of its sentence."""
+    """`src/samara/control/named.py`, `control/mpc/derivatives.py`, `tree.py`: as a path or within the folder of its
+    sentence."""
     named = set(re.findall(r"`([\w./]+/[\w./-]+|\w+\.py)`", FENCED.sub("", page.read_text(encoding="utf-8"))))
     roots = [REPOSITORY, REPOSITORY / "src" / "samara"]
     assert len(named) > 5

@@ -111,9 +111,9 @@ NAMES = {
     "samara.documents.engine.CrazyflieParams": "mass armLength thrustCoeff torqueCoeff omegaMax inertia gravity",
     "samara.documents.engine.Inertia": "Jxx Jyy Jzz",
     "samara.control": "ILQR",
-    "samara.control.ilqr.cost.Weights": "wPosition wVelocity wTilt wYawRate wThrust wTorque wSmooth"
+    "samara.control.mpc.cost.Weights": "wPosition wVelocity wTilt wYawRate wThrust wTorque wSmooth"
     " wTerminalPosition wTerminalVelocity",
-    "samara.control.ilqr.reference.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
+    "samara.control.mpc.reference_shaping.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
     "samara.documents.rigid_body": "RigidBodyQuadrotor",
     "samara.documents.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix"
     " linear_momentum angular_momentum total_energy",
@@ -126,9 +126,9 @@ NAMES = {
     "samara.scenario.actuators.ActuatorCommand": "motors servos",
     "samara.documents.conventions.PlantOutputs": "air_vel_body bus_current_a",
     "samara.documents.conventions.RotorOutput": "bus_current_a",
-    "samara.scenario.bus": "BUS_SCHEMA_VERSION FaultState",
-    "samara.scenario.bus.Bus": "wind_ned",
-    "samara.scenario.bus.FaultState": "motor_disable_mask",
+    "samara.scenario.snapshot": "BUS_SCHEMA_VERSION FaultState",
+    "samara.scenario.snapshot.Bus": "wind_ned",
+    "samara.scenario.snapshot.FaultState": "motor_disable_mask",
     "samara.physics.air.atmosphere": "air_density air_temperature air_pressure",
     "samara.documents.drone_physics": "VectorType VelocityType AccelerationType ForceType TorqueType AngularVelocityType"
     " AngularAccelerationType EulerType EulerRateType EulerAccelerationType ground_vector_from_body body_vector_from_ground"

@@ -1,27 +1,22 @@
 """Arrows point one way: every import in src, those inside functions too, goes from a layer to one below it."""
 
 import ast
-import warnings
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from support.repository import TESTS
 
 import samara
-from samara.core.moved import MOVED, PUBLIC
 
 SOURCE = Path(samara.__file__).parent
 LAYERS = (
     "core",
     "equations",
     "physics",
-    "rotor world",
+    "propeller world",
     "vehicles",
-    "parts",
-    "exchange",
-    "backends",
-    "plan control sensors estimate wind",
+    "compiler",
+    "export plan control sensors estimate wind",
     "scenario record",
     "sim link",
     "compare identify learn campaigns",
@@ -31,7 +26,13 @@ LAYERS = (
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 FILES = {"scenarios", "tracks"}  # these hold files to fly, and no code
-SIBLINGS = {("control", "plan"), ("estimate", "sensors"), ("record", "scenario"), ("sim", "link")}  # (who, whom)
+SIBLINGS = {
+    ("control", "plan"),
+    ("control", "export"),
+    ("estimate", "sensors"),
+    ("record", "scenario"),
+    ("sim", "link"),
+}  # (who, whom)
 
 
 def modules() -> dict[str, Path]:
@@ -111,30 +112,6 @@ def runtime_imports(path: Path, known: dict[str, Path]) -> set[str]:
             full = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {own for own in full if own in known} or {str(node.module)}
     return {own for own in found if own != "samara"}
-
-
-@pytest.mark.parametrize("old", sorted(PUBLIC))
-def test_a_public_path_is_another_name_of_its_module(old):
-    assert import_module(old) is import_module(PUBLIC[old])
-
-
-def test_a_path_that_changed_leads_to_its_module_and_says_the_new_one():
-    for old, new in MOVED.items():
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            assert import_module(old) is import_module(new), old
-        own = [str(each.message) for each in said if issubclass(each.category, DeprecationWarning)]
-        assert all(text.endswith(f"is now {new}") for text in own if text.startswith(f"{old} "))
-
-
-def test_imports_that_pages_and_examples_once_showed_still_work():
-    """`old_imports.txt` has them as they were before files moved: a module, and the names taken from it."""
-    for line in (Path(__file__).with_name("old_imports.txt")).read_text(encoding="utf-8").splitlines():
-        module, _, names = line.partition(":")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            found = import_module(module)
-        assert [name for name in names.split() if not hasattr(found, name)] == [], module
 
 
 def test_tests_mirror_the_source():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.core.argument import first_twice
+from samara.core.coerce import first_twice
 from samara.record import recording
 from samara.record.contents import contents_of
 from samara.record.load import load_long_run

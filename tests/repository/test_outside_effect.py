@@ -14,18 +14,18 @@ import pytest
 from support.components import BESIDE, effect_numbers
 
 import samara
-from samara.control.ilqr.model import model_of
+from samara.control.mpc.prediction_model import model_of
 from samara.core.algebra import Vec3
 from samara.core.quantity import AirDensity, Quantity, Scalar
 from samara.core.tree import flatten
 from samara.equations import equation
-from samara.physics.air.pushed import PUSHED
+from samara.physics.air.external_forces import PUSHED
 from samara.physics.effect import PROVIDED
 from samara.physics.multirotor import environment_of
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, ROTOR_MOMENTUM, ROTORS
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.trajectory import circle
-from samara.record.inside import scenario_inside
+from samara.record.embedded_scenario import scenario_inside
 from samara.record.recording import RecordingError
 from samara.sensors.sensor import specific_force
 from samara.vehicles.effects import OPTIONS

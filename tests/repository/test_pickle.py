@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import samara
-from samara.estimate.simple import delayed_estimator, noisy_estimator
+from samara.estimate.ideal import delayed_estimator, noisy_estimator
 from samara.plan import trajectory as plan
 from samara.plan.reference import Leg
 from samara.scenario import events
-from samara.scenario.scenario_file import load_scenario, scenario_names
+from samara.scenario.file import load_scenario, scenario_names
 from samara.sensors.registry import part, part_names
 from samara.sim.fly import fingerprint
 

@@ -19,8 +19,10 @@ import json, resource, sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[1]]
 from fuzz.bombs import BOMBS
-from samara.identify.readers import blackbox, column_map, csv_columns, dataflash, nanobench, ros2, ulog
-import mcap.reader, mcap.stream_reader, mujoco, pyulog, defusedxml.ElementTree, samara.exchange.mjcf, samara.exchange.sdf
+from samara.identify.readers import blackbox, csv_columns, dataflash, nanobench, ros2, ulog
+from samara.identify.readers import csv_mapping
+import mcap.reader, mcap.stream_reader, mujoco, pyulog, defusedxml.ElementTree
+from samara.vehicles.exchange import mjcf, sdf
 blackbox.frames_in.__globals__["_reader"]()
 folder = Path(sys.argv[2])
 paths = {}

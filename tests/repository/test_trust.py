@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import samara
-from samara.core.argument import UnfitError, argument
+from samara.core.coerce import UnfitError, argument
 from samara.core.typed import Typed, typed
 from samara.scenario.autopilot import Host, Program
 
 SOURCE = Path(samara.__file__).parent
-MINTING = {"cli/flight.py", "cli/settings.py", "scenario/load.py"}
+MINTING = {"cli/fly.py", "cli/settings.py", "scenario/load.py"}
 """Modules that may call `Typed` or `typed`"""
 TRUSTING = {"__init__.py", "sim/fly.py", "sim/fly_many.py"}
 """Modules that may use `samara.load_scenario`, which trusts its settings: each a public function that takes settings itself"""

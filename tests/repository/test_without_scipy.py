@@ -9,11 +9,11 @@ from scipy.interpolate import PchipInterpolator
 from scipy.ndimage import gaussian_filter1d
 from scipy.spatial import ConvexHull, cKDTree
 
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 from samara.documents.rigid_body.checks import seven_checks
-from samara.rotor.blade import monotone_cubic
-from samara.scenario.triangles import convex_hull
-from samara.sim.collide.nearness import pairs_within
+from samara.propeller.blade import monotone_cubic
+from samara.scenario.meshes import convex_hull
+from samara.sim.collide.clearance import pairs_within
 from samara.view.film.render import bell_mean
 
 RANDOM = np.random.default_rng(3)
@@ -67,7 +67,7 @@ def test_what_needs_scipy_says_so(monkeypatch):
 def test_everything_imports_without_scipy():
     """Links, plots, controllers, the engine: the modules of a flight and of what is drawn of it."""
     modules = (
-        "cli, sim.fly, sim.collide.collisions, control.lqr, control.ilqr, documents.rigid_body.checks, rotor.blade, "
+        "cli, sim.fly, sim.collide.collisions, control.lqr, control.mpc, documents.rigid_body.checks, propeller.blade, "
         "view.film.render, view.report.report"
     )
     program = (

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 import samara
-from samara.backends.jax_scan import compile_scan_jax
-from samara.backends.machine import CompiledStep
-from samara.backends.scan import Templates
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.jax.scan import compile_scan_jax
+from samara.compiler.scan import Templates
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, quat_exp
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.physics.reference import Reference
 from samara.plan import trajectory
 from samara.scenario.batteries import BatteryFailsafe, batteries_of, battery_status, failsafe_events
-from samara.scenario.bus import BatteryStatus
 from samara.scenario.conditions import COMPARISONS, QUANTITIES, Comparison, Watched, holds, read_sentence
 from samara.scenario.events import when, when_charge_below
 from samara.scenario.landing import CRASH_TILT, TAKEOFF_CLEARANCE, touchdown
 from samara.scenario.scenario import Drone
+from samara.scenario.snapshot import BatteryStatus
 
 IRIS = samara.vehicle("iris")
 

@@ -13,7 +13,7 @@ from samara.record.load import thinned
 from samara.record.recording import read_recording
 from samara.scenario import events
 from samara.scenario.events import Event, at
-from samara.scenario.facts import (
+from samara.scenario.flight_events import (
     EVENT_FIELDS,
     Against,
     Fact,

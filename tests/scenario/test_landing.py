@@ -7,11 +7,11 @@ import pytest
 from support.tricopter import ARM, LEVER, tricopter
 
 import samara
-from samara.control.gains import gains_for
+from samara.control.default_gains import gains_for
 from samara.physics.rotors.actuator import Lag
 from samara.scenario.landing import BELOW_GROUND, landing_depth
 from samara.sim.fly import fly
-from samara.vehicles.ground import derived_feet
+from samara.vehicles.defaults.ground import derived_feet
 
 SLOW = Lag(100.0, 1000.0, 0.12, 0.12)
 

@@ -8,9 +8,9 @@ import pytest
 import samara
 from samara.core.integrate import IN_FLIGHT
 from samara.record.run import check_expectations
-from samara.scenario.scenario_file import ScenarioError, load_scenario, parse_scenario, scenario_names
-from samara.scenario.scenario_file.mission import ACTIONS, TASKS
-from samara.scenario.scenario_file.overrides import parse_override
+from samara.scenario.file import ScenarioError, load_scenario, parse_scenario, scenario_names
+from samara.scenario.file.mission import ACTIONS, TASKS
+from samara.scenario.file.overrides import parse_override
 
 SMALLEST = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie_documented"\n'
 

@@ -5,7 +5,7 @@ import pytest
 
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.physics.ground.solids import Box, Capsule, Sphere
-from samara.scenario.triangles import faces_of, triangles_of
+from samara.scenario.meshes import faces_of, triangles_of
 from samara.world.obstacles import HeightMap
 
 SOLIDS = {

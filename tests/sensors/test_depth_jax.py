@@ -10,15 +10,15 @@ from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.types import State
 from samara.sensors import part
-from samara.sensors.eyes import Beam, Eye, ray_sent
+from samara.sensors.ray_sensors import Beam, Eye, ray_sent
 from samara.sensors.sensor import Mounting
 from samara.world.obstacles import HeightMap
 from samara.world.rays import first_hit
 
 jax = pytest.importorskip("jax")
 
-from samara.backends.jax_scan import precision  # noqa: E402
-from samara.backends.pallas import Launch  # noqa: E402
+from samara.compiler.jax.scan import precision  # noqa: E402
+from samara.compiler.jax.scan_kernel import Launch  # noqa: E402
 from samara.sensors.depth_jax import depth_images  # noqa: E402
 
 CAMERA = part("d435", width=9, height=7, farthest=20.0, k1=-0.05).numbers

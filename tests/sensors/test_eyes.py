@@ -12,13 +12,13 @@ from samara.core.random import normals
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.types import CALM, State
+from samara.scenario.file import parse_scenario
 from samara.scenario.scenario import ScenarioError
-from samara.scenario.scenario_file import parse_scenario
 from samara.sensors import PartError, part
 from samara.sensors.depth_camera import depth_camera
-from samara.sensors.eyes import Among, Eye, drone_box
 from samara.sensors.lidar import lidar
 from samara.sensors.pinhole import Lens, distorted, pinhole, pixel_of, pixel_ray
+from samara.sensors.ray_sensors import Among, Eye, drone_box
 from samara.sensors.sensor import Mounting
 from samara.sim.metrics_log import MetricsLog
 from samara.sim.ray_sensors import Picture

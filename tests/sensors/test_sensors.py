@@ -19,11 +19,11 @@ from samara.physics.multirotor import at_rest, derivative
 from samara.physics.types import CALM
 from samara.scenario.timeline import sampling
 from samara.sensors import allan, part, part_names, place
-from samara.sensors.earth import HOME, magnetic_field
-from samara.sensors.error import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised
+from samara.sensors.error_models import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised
 from samara.sensors.imu import perfect
 from samara.sensors.registry import PartError, parse_part
 from samara.sensors.sensor import IMU, Sensor
+from samara.sensors.site import HOME, magnetic_field
 from samara.sim.python_sensors import SensorsStage
 from samara.vehicles.trim import hover
 from samara.world.obstacles import Ray, distance_along

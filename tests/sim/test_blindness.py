@@ -10,10 +10,10 @@ from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
 from samara.physics.multirotor import at_rest
 from samara.physics.types import CALM
-from samara.scenario.bus import Blindness, Faults
 from samara.scenario.events import fail_sensor
+from samara.scenario.file import parse_scenario
 from samara.scenario.scenario import ScenarioError
-from samara.scenario.scenario_file import parse_scenario
+from samara.scenario.snapshot import Blindness, Faults
 from samara.sensors.range_finder import Sees
 from samara.sensors.registry import part, seeing
 from samara.sim.python_sensors import SensorsStage

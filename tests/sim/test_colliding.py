@@ -11,7 +11,7 @@ import pytest
 from support.stage_runs import put_ground_below
 
 import samara
-from samara.control.ilqr import ILQR
+from samara.control.mpc import ILQR
 from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, dot, quat_from_euler, rotate
 from samara.physics.ground.collision import Collider, collision_impulse
 from samara.physics.ground.contact import Ground
@@ -21,16 +21,16 @@ from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest
 from samara.plan import trajectory
 from samara.record.load import load_run
-from samara.scenario.facts import Against, Fact, PartKind
+from samara.scenario.file import ScenarioError, parse_scenario
+from samara.scenario.flight_events import Against, Fact, PartKind
 from samara.scenario.scenario import Drone, Scenario
-from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.timeline import Rates
 from samara.scenario.world import Placed, World, spheres_of, world_from_json, world_json
 from samara.sensors.registry import part
+from samara.sim.collide.clearance import shapes_of
 from samara.sim.collide.collisions import Colliding, body_of
 from samara.sim.collide.impacts import Drone as Meeting
 from samara.sim.collide.impacts import both_bounced, first_meeting, placed
-from samara.sim.collide.nearness import shapes_of
 from samara.sim.collide.parts import parts_of
 from samara.sim.fly import fly
 from samara.sim.plant import Plant, place, state_of

@@ -10,8 +10,8 @@ from samara.physics.types import CALM
 from samara.plan.trajectory import hover as hold
 from samara.plan.trajectory import line
 from samara.scenario.scenario import Drone, Scenario
-from samara.sensors.earth import place
-from samara.vehicles.effective import at_density
+from samara.sensors.site import place
+from samara.vehicles.hover_rotors import at_density
 
 PUBLISHED = {
     0: 1.2250,

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import samara
-from samara.backends.neighbours import sum_over_others
+from samara.compiler.pairwise import sum_over_others
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import IDENTITY, Quat, Vec3, cross, direction, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
 from samara.physics.air.atmosphere import density_at_height
 from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, Jet, downwash_wrench, jet_of
-from samara.physics.air.pushed import PUSHED, pushed_wrench
+from samara.physics.air.external_forces import PUSHED, pushed_wrench
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest, derivative, environment_of
 from samara.physics.types import CALM, Environment
@@ -21,8 +21,8 @@ from samara.plan import trajectory
 from samara.record.load import load_run
 from samara.scenario import events
 from samara.scenario.events import Event, at
+from samara.scenario.file import ScenarioError, parse_scenario
 from samara.scenario.scenario import Drone, Scenario
-from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay

@@ -14,13 +14,13 @@ import pytest
 from support.components import FIELD, REPLAY, Bundle, bundles, components
 
 import samara
-from samara.backends.folding import folded, new_trace, unfolded
-from samara.backends.program import program_of
-from samara.backends.tape import play
+from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.trace.program import program_of
+from samara.compiler.trace.tape_scalar import play
 from samara.control.named import controller_named, instants_ahead
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.estimate.fusion import Sample
+from samara.estimate.estimator import Sample
 from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
 from samara.physics.reference import Reference
 from samara.scenario.scenario import ScenarioError

@@ -4,7 +4,7 @@ import numpy as np
 
 import samara
 from samara import Environment
-from samara.backends.stepper import Stepper, code_of
+from samara.compiler.stepper import Stepper, code_of
 from samara.core.algebra import EAST, Vec3, quat_from_axis_angle
 from samara.core.tree import flatten, leaf_names
 from samara.physics.ground.contact import Ground
@@ -12,7 +12,7 @@ from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import State
 from samara.sim.plant import observing_step
 from samara.sim.stages.physics import Contact
-from samara.vehicles.ground import clearance, contact_depths
+from samara.vehicles.defaults.ground import clearance, contact_depths
 
 STEPS, LIFTED, RAISED = 500, 250, 400
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.ilqr import ILQR
+from samara.control.mpc import ILQR
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.reference import Reference

@@ -10,9 +10,9 @@ import samara
 from samara.campaigns.samplers import seeds_of, uniforms
 from samara.core.algebra import Vec3
 from samara.core.random import normals
-from samara.estimate.fusion import Estimate, Fusion
-from samara.estimate.simple import Noise, noisy_estimator
-from samara.learn.program import episode_keys, random_numbers
+from samara.estimate.estimator import Estimate, Fusion
+from samara.estimate.ideal import Noise, noisy_estimator
+from samara.learn.compiled_episode import episode_keys, random_numbers
 from samara.physics.multirotor import at_rest
 from samara.plan.trajectory import hover
 from samara.scenario.events import Event, at, freeze_estimator

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import samara
-from samara.backends.llvm_table import tabulator
-from samara.backends.tape import LONGEST, taped
+from samara.compiler.llvm.tape_interpreter import tabulator
+from samara.compiler.trace.tape_scalar import LONGEST, taped
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.reference import REFERENCE_FIELDS, Reference
 from samara.plan.reference import Leg
+from samara.plan.stop_smoothly import stop, transfer
 from samara.plan.trajectory import (
     Trajectory,
     circle,
@@ -28,7 +29,6 @@ from samara.plan.trajectory import (
     through,
     waypoints,
 )
-from samara.plan.transfer import stop, transfer
 from samara.scenario.events import DroneSetting
 from samara.sim import references
 from samara.sim.references import Tables

@@ -14,7 +14,7 @@ from samara.record.load import load_run
 from samara.record.ros2.bag import write_ros2_bag
 from samara.record.ros2.cdr import layout_of
 from samara.record.ros2.parse import parsed
-from samara.scenario.scenario_file import load_scenario
+from samara.scenario.file import load_scenario
 from samara.sim.replay import replay
 
 DOMAIN = 20 + os.getpid() % 75  # tests of several processes do not hear each other
@@ -332,7 +332,7 @@ def test_a_motor_fails_and_all_goes_on(node):
 
 def test_a_velocity_along_the_heading(node):
     """In base_link, 90° to the left of the map's axes: forward is north; the tilt of the body is left out"""
-    from samara.sim.ros2.commands import Heard
+    from samara.sim.ros2.setpoint_topics import Heard
 
     fleet = SimpleNamespace(locate=lambda index: (SimpleNamespace(estimate=estimate), 0))
     yaw, tilt = quat_from_euler(0.0, 0.0, np.pi / 2), quat_from_euler(0.2, 0.3, 0.0)

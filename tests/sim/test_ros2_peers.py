@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.ros2_peer import peer, require_cyclonedds
 
-from samara.scenario.scenario_file import load_scenario
+from samara.scenario.file import load_scenario
 
 DOMAIN = 20 + (os.getpid() + 37) % 75
 TWIST = """

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import samara
-from samara.backends.llvm_code import vector_width
+from samara.compiler.llvm.codegen import vector_width
 from samara.scenario.timeline import STAGES, Rates, plant_steps, timeline
 from samara.sim.executors.llvm import Tiles, is_one_tile, tiles_of
+from samara.sim.initial_state import timeline_of
 from samara.sim.schedule import Schedule
-from samara.sim.start import timeline_of
 
 RATES = [
     Rates(),

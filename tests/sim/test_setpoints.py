@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from samara.physics.reference import REFERENCE_FIELDS
-from samara.sim.setpoints import SETPOINT_TIMEOUT, STEP_TIME, TURN, YAW, YAW_RATE, A, P, Path, Position, V, Velocity
+from samara.sim.external_setpoints import (
+    SETPOINT_TIMEOUT,
+    STEP_TIME,
+    TURN,
+    YAW,
+    YAW_RATE,
+    A,
+    P,
+    Path,
+    Position,
+    V,
+    Velocity,
+)
 
 
 @pytest.fixture

@@ -12,21 +12,21 @@ import pytest
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_exp, quat_from_euler
 from samara.documents.rigid_body import RigidBodyQuadrotor
-from samara.estimate.simple import delayed_estimator, noisy_estimator
+from samara.estimate.ideal import delayed_estimator, noisy_estimator
 from samara.physics.effect import Effect, Wrench
 from samara.plan import trajectory
 from samara.scenario import events
-from samara.scenario.bus import BUS_SCHEMA_VERSION, require_command, sanitized
 from samara.scenario.conditions import QUANTITIES
 from samara.scenario.events import Event, at, at_step, when
-from samara.scenario.facts import Against, Fact
+from samara.scenario.flight_events import Against, Fact
 from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.snapshot import BUS_SCHEMA_VERSION, require_command, sanitized
 from samara.scenario.timeline import Rates
 from samara.sensors.sensor import IMU, Sensor
 from samara.sim.fly import fingerprint, fly
+from samara.sim.initial_state import initial_state
 from samara.sim.simulation import Simulation
-from samara.sim.start import initial_state
-from samara.vehicles.ground import contact_depths
+from samara.vehicles.defaults.ground import contact_depths
 from samara.vehicles.limits import command_range
 from samara.wind.sources import Constant, OrnsteinUhlenbeck
 
@@ -235,7 +235,7 @@ def test_the_controller_flies_on_the_estimate():
 
 
 def samara_truth():
-    from samara.estimate.simple import TRUTH
+    from samara.estimate.ideal import TRUTH
 
     return TRUTH
 

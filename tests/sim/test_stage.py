@@ -7,7 +7,7 @@ import pytest
 from support.stage_runs import EXECUTORS, StageRun
 
 import samara
-from samara.backends.machine import CompiledStep
+from samara.compiler.compiled_step import CompiledStep
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.ops import exp
 from samara.core.random import normals

@@ -3,7 +3,7 @@
 import math
 
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
-from samara.link.readings import Readings
+from samara.link.sensor_snapshot import Readings
 from samara.physics.types import State
 
 LINE = (

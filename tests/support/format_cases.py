@@ -7,7 +7,7 @@ from pathlib import Path
 
 import samara
 from samara.identify.campaign import Identify, work
-from samara.identify.log import MOTION_CAPTURE, FlightLog
+from samara.identify.flight_log import MOTION_CAPTURE, FlightLog
 from samara.identify.readers import read_log
 from samara.identify.synthetic import Case, cases, is_captured, scenario_of
 

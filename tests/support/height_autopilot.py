@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from samara.link.autopilot import Link, LinkContext
-from samara.link.readings import Readings
+from samara.link.link import Link, LinkContext
+from samara.link.sensor_snapshot import Readings
 from samara.scenario.autopilot_types import AutopilotType
 from samara.scenario.events import Order
 

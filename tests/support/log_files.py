@@ -24,10 +24,10 @@ import numpy as np
 from fuzz.flight_logs import DATAFLASH, PACK, PARAMETERS, PX4, UNIT, dataflash, message, packed, ulog
 
 from samara.core.algebra import Quat, Vec3, conjugate, rotate
-from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.signals import DEGREE, RPM, G, signal_names
+from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
+from samara.identify.readers.log_signals import DEGREE, RPM, G, signal_names
 from samara.physics.frames import attitude_ned_frd_from_enu_flu, frd_from_flu, ned_from_enu
-from samara.vehicles.numbering import rotor_order
+from samara.vehicles.rotor_numbering import rotor_order
 from support.blackbox_writer import Field, Log
 
 Array = np.ndarray[Any, Any]

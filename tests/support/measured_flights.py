@@ -3,10 +3,10 @@
 import numpy as np
 
 from samara.core.algebra import Vec3
-from samara.identify.acting import acting
 from samara.identify.manoeuvres import Room, controller_for, family, trajectory
 from samara.identify.parameters import ready
-from samara.identify.samples import Samples
+from samara.identify.predicted_wrench import acting
+from samara.identify.resampled_log import Samples
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory

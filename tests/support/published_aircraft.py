@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.parts.assemble import assemble
-from samara.parts.battery import battery
-from samara.parts.drive import at_full_throttle, hover_duty, working
-from samara.parts.estimate import Estimate
-from samara.parts.motor import motor
-from samara.parts.parts_list import parts_list
-from samara.parts.propeller import propeller
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
+from samara.vehicles.parts.assemble import assemble
+from samara.vehicles.parts.battery import battery
+from samara.vehicles.parts.motor import motor
+from samara.vehicles.parts.operating_point import at_full_throttle, hover_duty, working
+from samara.vehicles.parts.parts_list import parts_list
+from samara.vehicles.parts.propeller import propeller
+from samara.vehicles.parts.uncertain import Estimate
 from support.stands import at_work
 
-LIST = Path(__file__).parents[1] / "parts" / "published_aircraft.toml"
+LIST = Path(__file__).parents[1] / "vehicles" / "published_aircraft.toml"
 ROTORS = {"x8": 8, "octo_x": 8}
 
 

@@ -14,7 +14,7 @@ from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import land, take_off
-from samara.vehicles.ground import clearance
+from samara.vehicles.defaults.ground import clearance
 
 G = 9.80665
 

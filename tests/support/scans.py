@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.backends.scan import Quiet, Templates, compile_scan_python
+from samara.compiler.scan import Quiet, Templates, compile_scan_python
 from samara.control.geometric import geometric
 from samara.core.algebra import Vec3
 from samara.core.integrate import rk4

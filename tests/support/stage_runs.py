@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from samara.backends.machine import STRICT
+from samara.compiler.compiled_step import STRICT
 from samara.core.algebra import Quat, Vec3
 from samara.core.tree import flatten
-from samara.estimate.simple import TRUTH
+from samara.estimate.ideal import TRUTH
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import environment_of
 from samara.physics.types import CALM
-from samara.scenario.bus import Faults
+from samara.scenario.snapshot import Faults
 from samara.scenario.timeline import MICROSECONDS, STAGES, Timeline
 from samara.scenario.world import World
 from samara.sim.executors.llvm import Cursor, Program, walk

@@ -1,9 +1,10 @@
-"""Motors and propellers at full throttle on stands (tests/parts/full_throttle_data.csv) beside what their sizes alone predict.
+"""Motors and propellers at full throttle on stands (tests/vehicles/full_throttle_data.csv) beside what their sizes
+alone predict.
 
 PYTHONPATH=tests python -m support.stands    prints the table of docs/own-drone-check.md
 
 Every other motor, in the order of their names, is for fits; the rest tells whether they hold. Those of 8 to 13 mm
-(tests/parts/small_stand_data.csv) came later, and are in no fit.
+(tests/vehicles/small_stand_data.csv) came later, and are in no fit.
 """
 
 import csv
@@ -14,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.parts.drive import Drive, at_full_throttle, drive, hover_duty, working
-from samara.parts.estimate import COVERED_95, Estimate, derived
-from samara.parts.motor import RPM_PER_RAD_S, Motor, motor
-from samara.parts.propeller import TOGETHER, Propeller, propeller
+from samara.vehicles.parts.motor import RPM_PER_RAD_S, Motor, motor
+from samara.vehicles.parts.operating_point import Drive, at_full_throttle, drive, hover_duty, working
+from samara.vehicles.parts.propeller import TOGETHER, Propeller, propeller
+from samara.vehicles.parts.uncertain import COVERED_95, Estimate, derived
 
-DATA = Path(__file__).parents[1] / "parts" / "full_throttle_data.csv"
+DATA = Path(__file__).parents[1] / "vehicles" / "full_throttle_data.csv"
 SMALL = DATA.with_name("small_stand_data.csv")
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 import samara
 from samara.scenario.actuators import ActuatorCommand, MotorMap, propulsor_duties
-from samara.vehicles.numbering import CCW, CW, NUMBERINGS, rotor_order
+from samara.vehicles.rotor_numbering import CCW, CW, NUMBERINGS, rotor_order
 
 EVERY = [(frame, system) for frame in NUMBERINGS for system in NUMBERINGS[frame]]
 PAIRS = [(frame, *pair) for frame in NUMBERINGS for pair in itertools.permutations(NUMBERINGS[frame], 2)]

@@ -10,7 +10,7 @@ from support.components import BESIDE, effect_numbers
 from support.shipped import shipped
 
 import samara
-from samara.control.ilqr.model import model_of
+from samara.control.mpc.prediction_model import model_of
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
@@ -19,20 +19,20 @@ from samara.physics.effect import Wrench
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest, empty_command
 from samara.physics.rotors.airspeed_moment import AirspeedMoment
+from samara.physics.rotors.blade_element import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.gazebo_rotor import RollingMoment, ThrustFade
-from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
 from samara.physics.rotors.thrust_curve import ThrustCurve
 from samara.physics.types import CALM, Environment
 from samara.plan.flatness import flat_output, flat_to_state
 from samara.plan.trajectory import circle
-from samara.rotor.blade import blade
-from samara.rotor.fit import fit_rotor
-from samara.scenario.scenario_file import ScenarioError, parse_scenario
+from samara.propeller.blade import blade
+from samara.propeller.fit import fit_rotor
+from samara.scenario.file import ScenarioError, parse_scenario
 from samara.vehicles.build import switch_names, with_effects
 from samara.vehicles.check import fields_of
+from samara.vehicles.collision_radius import body_radius
 from samara.vehicles.effects import OPTIONS, TYPICAL_SOLIDITY, typical_solidity
-from samara.vehicles.hull import body_radius
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
 
@@ -198,7 +198,7 @@ def test_the_usual_solidity_is_a_shipped_blade_s_or_what_the_thrust_needs():
 def test_a_blade_may_lie_beside_the_vehicle(tmp_path):
     from importlib import resources
 
-    text = resources.files("samara.rotor").joinpath("gws_10x4.7.toml").read_text(encoding="utf-8")
+    text = resources.files("samara.propeller").joinpath("gws_10x4.7.toml").read_text(encoding="utf-8")
     (tmp_path / "own.toml").write_text(text, encoding="utf-8")
     (tmp_path / "craft.toml").write_text(
         vehicle_toml(HEXA) + '[rotor_air]\nmodel = "dynamic"\nblade = "own.toml"\n', encoding="utf-8"

@@ -11,8 +11,8 @@ import samara
 from samara.core.algebra import Vec3
 from samara.core.units import CONVERSIONS, SPELLINGS
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
-from samara.vehicles.figures import RANGES, controllable, figures, hover_power, warnings
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.plausibility import RANGES, controllable, figures, hover_power, warnings
 from samara.vehicles.writer import vehicle_toml
 
 REAL = ["crazyflie", "iris", "hexarotor_x", "hexarotor_tilted", "octorotor_x", "rigid_body_quadrotor"]

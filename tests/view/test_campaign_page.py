@@ -6,8 +6,8 @@ import pytest
 
 from samara.campaigns.campaign import load_campaign
 from samara.campaigns.intervals import clopper_pearson
+from samara.campaigns.selection import worst_rows
 from samara.campaigns.sweep import counted, sweep
-from samara.campaigns.worst import worst_rows
 from samara.view.report.campaign import campaign_page, percent, write_campaign_page
 
 pytest.importorskip("pyarrow")

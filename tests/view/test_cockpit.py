@@ -11,10 +11,10 @@ from support.repository import do_without
 from support.tricopter import tricopter
 
 import samara
-from samara.backends.js import js_environment
-from samara.control.sticks import Sticks, stick_pilot
+from samara.control.stick_modes import Sticks, stick_pilot
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
+from samara.export.javascript import js_environment
 from samara.view.cockpit.bundle import bundled
 from samara.view.cockpit.page import DEFAULT, cockpit_html, modules_of, write_cockpit
 

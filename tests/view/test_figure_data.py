@@ -6,18 +6,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from samara.campaigns.failure_curve import failure_curve
 from samara.campaigns.intervals import clopper_pearson
-from samara.campaigns.logistic import failure_curve
-from samara.core.colours import COLOURS
 from samara.record.run import Track
+from samara.vehicles.colours import COLOURS
+from samara.view.interpolation import row_at, state_between
 from samara.view.plot import signals
 from samara.view.plot.campaign import bad_quantile, distributions, failure_map, failure_rates, fan
-from samara.view.plot.contest import magnification
+from samara.view.plot.controllers import magnification
 from samara.view.plot.plots import Flight, Panel, crowd_of, framed, span_of
 from samara.view.plot.signals import Limits, Signal, from_nearby, in_handy_unit
 from samara.view.report.charts import chart_of, map_of
 from samara.view.report.report import _round_step, timeline_svg
-from samara.view.rows import row_at, state_between
 
 TIME = np.linspace(0.0, 2.0, 21)
 

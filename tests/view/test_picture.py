@@ -9,8 +9,8 @@ import pytest
 
 from samara.physics.types import State
 from samara.sensors import part
-from samara.sensors.eyes import Eye
-from samara.view.sight import Seen, coloured, is_picture
+from samara.sensors.ray_sensors import Eye
+from samara.view.depth_colours import Seen, coloured, is_picture
 
 pytest.importorskip("viser", reason="the page needs viser")
 

@@ -19,7 +19,7 @@ from samara.record.load import load_run
 from samara.record.metrics.summary import length
 from samara.record.recorder import LogLine
 from samara.record.run import check_expectations
-from samara.view.report.notebook import trajectory_numbers, vehicle_numbers, vehicle_svg
+from samara.view.report.html_repr import trajectory_numbers, vehicle_numbers, vehicle_svg
 from samara.view.report.page import Html, element, table
 from samara.view.report.report import (
     Flown,

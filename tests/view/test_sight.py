@@ -6,15 +6,13 @@ import pytest
 import samara
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.physics.types import State
-from samara.scenario.scenario_file import parse_scenario
-from samara.sensors.eyes import Among, Eye
+from samara.scenario.file import parse_scenario
+from samara.sensors.ray_sensors import Among, Eye
 from samara.sensors.registry import part
 from samara.sensors.sensor import Mounting
 from samara.sim.ray_sensors import Picture
 from samara.sim.simulation import Simulation
-from samara.view.plot.eyes import draw_eyes
-from samara.view.report.report import Flown, write_report
-from samara.view.sight import (
+from samara.view.depth_colours import (
     ANCHORS,
     NOTHING,
     Seen,
@@ -26,6 +24,8 @@ from samara.view.sight import (
     scale_of,
     seen_at,
 )
+from samara.view.plot.depth_images import draw_eyes
+from samara.view.report.report import Flown, write_report
 from samara.world.obstacles import Box
 
 WALL = Box(Vec3(5.0, 0.0, 0.0), Vec3(1.0, 50.0, 50.0))  # its face is at x = 4
@@ -114,8 +114,8 @@ def test_what_was_recorded_lies_on_wall_ground_and_the_other_drone(run):
 
 def test_live_and_recorded_frames_have_the_same_eyes(run, scenario):
     pytest.importorskip("viser", reason="the page needs viser")
-    from samara.view.web.frame import frame_at, frame_of, snapshot_of
     from samara.view.web.gauges import gauges
+    from samara.view.web.snapshot import frame_at, frame_of, snapshot_of
 
     simulation = Simulation(scenario)
     simulation.run()
@@ -131,7 +131,7 @@ def test_live_and_recorded_frames_have_the_same_eyes(run, scenario):
 def test_the_page_draws_points_and_a_frustum_where_they_are(run):
     pytest.importorskip("viser", reason="the page needs viser")
     from samara.view.web.replay import Replay
-    from samara.view.web.sights import FRUSTUM
+    from samara.view.web.sensor_overlay import FRUSTUM
 
     page = Replay([run], port=0)
     try:

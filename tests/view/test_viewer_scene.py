@@ -24,8 +24,8 @@ from samara.physics.rotors.tilt import tilted_axis
 from samara.plan import trajectory
 from samara.record.diff import first_difference
 from samara.scenario.events import Event, at, fail_motor, go_to, wind_step
+from samara.scenario.file import scenario_names
 from samara.scenario.scenario import Drone, Scenario
-from samara.scenario.scenario_file import scenario_names
 from samara.sim.fly import fingerprint
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
@@ -37,13 +37,13 @@ pytest.importorskip("viser", reason="the page needs viser")
 from support.tricopter import ARM, LEVER, tricopter
 from support.visitor import CAMERA, Visitor, wait_for
 
-from samara.view.web.frame import frame_at, frame_of, positions_of, snapshot_of
 from samara.view.web.gauges import gauges, log_html
-from samara.view.web.guard import LARGEST_MESSAGE, is_permitted, objection
 from samara.view.web.live import Live, endless, fly_watched
 from samara.view.web.mesh import ARC, arc_arrow, blades, linear, turn_to
+from samara.view.web.origin_check import LARGEST_MESSAGE, is_permitted, objection
 from samara.view.web.replay import Replay
 from samara.view.web.requests import MOST, Requests
+from samara.view.web.snapshot import frame_at, frame_of, positions_of, snapshot_of
 from samara.view.web.trail import FIRST_INTERVAL, Trail
 
 QUICK = {"duration": 2.0}

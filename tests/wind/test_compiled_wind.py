@@ -9,9 +9,9 @@ import pytest
 from support.stage_runs import StageRun
 
 import samara
-from samara.backends.jax_scan import compile_scan_jax
-from samara.backends.machine import CompiledStep
-from samara.backends.scan import Templates
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.jax.scan import compile_scan_jax
+from samara.compiler.scan import Templates
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
@@ -24,8 +24,8 @@ from samara.scenario.timeline import Rates
 from samara.sim.stages.air import WindStage, independent_normals, sample_wind, wind_at_hubs
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, Sum, is_traced, wind_at
-from samara.wind.table import Field, Replay
 from samara.wind.turbulence import Dryden, VonKarman
+from samara.wind.wind_field import Field, Replay
 
 jax.config.update("jax_enable_x64", True)
 
@@ -89,7 +89,7 @@ def places(drones, seed=0):
 @pytest.mark.parametrize("drones", [1, 9])
 @pytest.mark.parametrize("wind", EVERY, ids=[*FOR_ALL, *(f"{name}, by place" for name in BY_PLACE)])
 def test_compiled_a_wind_is_bit_for_bit_that_of_arrays(wind, drones):
-    """The formulas of `samara.ops` on arrays, time and dt too, against machine code: wind and memory, from dt = ∞ on"""
+    """The formulas of `samara.core.ops` on arrays, time and dt too, against machine code: wind and memory, from dt = ∞ on"""
     run, memory = wind_run(wind, drones), wind.initial()
     run.group.slots["wind_disturbance"][2] = -0.5
     for tick in range(6):

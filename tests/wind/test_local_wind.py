@@ -14,22 +14,22 @@ from samara.core.random import normals
 from samara.core.tree import flatten
 from samara.physics.air.boundary_layer import log_law, power_law
 from samara.plan import trajectory
-from samara.record.inside import scenario_inside
+from samara.record.embedded_scenario import scenario_inside
 from samara.record.load import load_run
 from samara.scenario import events
 from samara.scenario.events import Event, at
+from samara.scenario.file import ScenarioError, parse_scenario
 from samara.scenario.scenario import Drone, Scenario
-from samara.scenario.scenario_file import ScenarioError, parse_scenario
 from samara.scenario.timeline import Rates
 from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
 from samara.sim.stages.air import independent_normals
-from samara.view.web.frame import frame_at, frame_of, snapshot_of
+from samara.view.web.snapshot import frame_at, frame_of, snapshot_of
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, OrnsteinUhlenbeck, Sum, wind_at
-from samara.wind.table import Field
 from samara.wind.turbulence import Dryden, VonKarman
+from samara.wind.wind_field import Field
 
 jax.config.update("jax_enable_x64", True)
 

@@ -40,8 +40,8 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, OrnsteinUhlenbeck, Sum, is_local, wind_at
-from samara.wind.table import Field, Replay
 from samara.wind.turbulence import Dryden, VonKarman
+from samara.wind.wind_field import Field, Replay
 
 FOOT = 0.3048
 SPECTRA = {

@@ -7,10 +7,10 @@ import pytest
 from jax.experimental import pallas as pl
 
 import samara
-from samara.backends.folding import folded, grids_in, grids_loaded_by, new_trace, unfolded
-from samara.backends.jax_scan import precision
-from samara.backends.machine import CompiledStep
-from samara.backends.pallas import Launch, compiler_options
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.jax.folding_scalar import folded, grids_in, grids_loaded_by, new_trace, unfolded
+from samara.compiler.jax.scan import precision
+from samara.compiler.jax.scan_kernel import Launch, compiler_options
 from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground

@@ -26,14 +26,14 @@ from typing import Any, NamedTuple
 
 from samara.campaigns.distributions import KINDS, Choice, Correlated, Distribution, Grid, distribution
 from samara.campaigns.samplers import GRID, SAMPLERS
-from samara.core.argument import is_number
-from samara.core.named_files import collect_named_files, path_beside, read_bytes, read_text
-from samara.core.printable import LINE, shown
+from samara.core.coerce import is_number
+from samara.core.referenced_files import collect_named_files, path_beside, read_bytes, read_text
+from samara.core.sanitise import LINE, shown
 from samara.core.toml import File, Table, document, is_file
 from samara.core.toml_writer import toml_value
 from samara.record.metrics import FLIGHT_METRICS
+from samara.scenario.file import load_scenario
 from samara.scenario.scenario import Scenario
-from samara.scenario.scenario_file import load_scenario
 
 SCHEMA = 1
 MOST_FLIGHTS = 10**9

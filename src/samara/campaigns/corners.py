@@ -6,11 +6,9 @@ of a Hadamard matrix is an orthogonal array of strength three: 2 n rows for as m
 any three is n/4 times. What goes wrong where three factors are at their ends is flown, whatever all the others lead to.
 """
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 
 def hadamard(least: int) -> Array:

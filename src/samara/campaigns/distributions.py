@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core import extras
-
-Array = np.ndarray[Any, Any]
+from samara.core import optional_dependencies
+from samara.core.types import Array
 
 
 class Uniform(NamedTuple):
@@ -93,7 +92,7 @@ def distribution(kind: str, numbers: tuple[float, ...]) -> Distribution:
 
 def standard_normal(u: Array) -> Array:
     """z = Φ⁻¹(u)"""
-    return np.asarray(extras.scipy("special", "a normal distribution").ndtri(u))
+    return np.asarray(optional_dependencies.scipy("special", "a normal distribution").ndtri(u))
 
 
 class Correlated(NamedTuple):

@@ -4,7 +4,7 @@ Three methods: `evolution` needs nothing, `cma` is CMA-ES (the package cma), `tp
 The first two begin with corners of the cube in which any three factors have all their combinations of ends, so that what takes
 three factors at once is flown though the margin leads elsewhere; then they go where the margin leads. A small weakness in the
 middle of ranges is found later, and one that does not show in the margin around it no sooner than chance. None proves that
-nothing fails; for a rate there is `samara.campaigns.rare`.
+nothing fails; for a rate there is `samara.campaigns.subset_simulation`.
 """
 
 import math
@@ -16,10 +16,9 @@ import numpy as np
 
 from samara.campaigns.corners import corners
 from samara.campaigns.margin import Margin, margins
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 from samara.core.random import key_of, normals
-
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 EDGE = 1e-3  # how near to a face of the cube: a normal factor is there 3.1 standard deviations out, and further nowhere
 INWARD = 0.05  # how far the rows of the first look are from the corners of the cube: the deviation along each factor

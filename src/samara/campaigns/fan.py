@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from samara.campaigns.flying import Flying, some_rows
-from samara.campaigns.rows import settings_of
+from samara.campaigns.batch import Flying, some_rows
+from samara.campaigns.samples import settings_of
 from samara.campaigns.store import Store
-
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 POINTS = 200  # of a trajectory
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 MOST_BINS = 32
 PER_BIN = 20  # flights

@@ -11,8 +11,6 @@ import numpy as np
 
 from samara.campaigns.beta import at_least, at_most, rate_of_tail
 
-Array = np.ndarray[Any, Any]
-
 
 class Interval(NamedTuple):
     """[low, high], both included"""

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
+
 Margin = Callable[[Array], Any]
 """(n, k) rows to (n,) margins, such as the largest error allowed less that of the flight"""
 

@@ -1,16 +1,14 @@
 """Outcomes of flights: pass, fail, invalid or degraded, with the reason as a code, and the margin by which they passed."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.record.metrics import FLIGHT_METRICS, METRICS
 from samara.scenario.expectations import relative_margin
 from samara.scenario.scenario import Expect
-from samara.sim.flights import Flights
-
-Array = np.ndarray[Any, Any]
+from samara.sim.batch_result import Flights
 
 PASS, FAIL, INVALID, DEGRADED = "pass", "fail", "invalid", "degraded"
 OUTCOMES = (PASS, FAIL, INVALID, DEGRADED)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 
 
 def arrow() -> tuple[Any, Any, Any]:

@@ -16,23 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.campaigns.beta import at_least
+from samara.campaigns.failure_curve import FailureCurve, failure_curve
 from samara.campaigns.intervals import Interval, clopper_pearson
-from samara.campaigns.logistic import FailureCurve, failure_curve
 from samara.campaigns.outcome import PASS, evaluate, margins
-from samara.campaigns.policy_worlds import Perturbed, Worlds, scenario_for, worlds_of
+from samara.campaigns.policy_perturbations import Perturbed, Worlds, scenario_for, worlds_of
 from samara.control.policy_c import write_policy_c
-from samara.control.policy_compiled import PolicyInC, compiled
 from samara.control.policy_file import Policy
+from samara.control.policy_native import PolicyInC, compiled
 from samara.core.tree import flatten
-from samara.estimate.simple import Estimator, delayed_estimator
+from samara.core.types import Array
+from samara.estimate.ideal import Estimator, delayed_estimator
 from samara.record.run import check_expectations
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import fly
 from samara.sim.fly_many import fly_many
 from samara.sim.vary import varied_drone, varied_wind
-
-Array = np.ndarray[Any, Any]
 
 FINER, FASTER = 4, 2  # times the steps of physics, and times the rate at which the policy is asked
 ALONE = 4  # worlds that are flown one by one: by steps that choose their length, and by the C

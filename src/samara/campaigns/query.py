@@ -5,7 +5,7 @@ from typing import Any
 
 from samara.campaigns.campaign import CampaignError
 from samara.campaigns.store import open_store
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 
 
 def asked(folder: str | Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from samara.campaigns.batch import Flying, at_row
 from samara.campaigns.campaign import Campaign, CampaignError, parse_campaign
-from samara.campaigns.flying import Flying, at_row
 from samara.campaigns.store import FILES, TEXT, Store, open_store
 from samara.sim.fly import fly
 

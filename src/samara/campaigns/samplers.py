@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from samara.core import extras
+from samara.core import optional_dependencies
 from samara.core.random import key_of, philox
-
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 INDEPENDENT, LATIN, SOBOL, HALTON, GRID = "independent", "latin", "sobol", "halton", "grid"
 SAMPLERS = (INDEPENDENT, LATIN, SOBOL, HALTON, GRID)
@@ -71,7 +70,7 @@ def _hypercube(seed: int, block: int, first: int, total: int, count: int) -> Arr
 
 def _sequence(sampler: str, seed: int, rows: Array, count: int) -> Array:
     """Scrambled points of low discrepancy by their numbers"""
-    qmc: Any = extras.scipy("stats", f"the sampler {sampler!r}").qmc
+    qmc: Any = optional_dependencies.scipy("stats", f"the sampler {sampler!r}").qmc
     start, stop = int(rows.min()), int(rows.max()) + 1
     if sampler == SOBOL and stop > MOST_SOBOL:
         raise ValueError(f"the sampler 'sobol' has {MOST_SOBOL} points; row {stop - 1} is beyond them")

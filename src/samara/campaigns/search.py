@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import Campaign, CampaignError, campaign_toml
 from samara.campaigns.falsify import Falsified, falsify
-from samara.campaigns.flying import Flying
 from samara.campaigns.margin import Margin
-from samara.campaigns.rare import RareEvent, subset_simulation, unit_cube
-from samara.campaigns.rows import Rows, values_at
+from samara.campaigns.minimise_failure import Shrunk, shrink
 from samara.campaigns.samplers import GRID, INDEPENDENT, seeds_of
-from samara.campaigns.shrink import Shrunk, shrink
-from samara.core.files import atomic_write
+from samara.campaigns.samples import Rows, values_at
+from samara.campaigns.subset_simulation import RareEvent, subset_simulation, unit_cube
+from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 
-Array = np.ndarray[Any, Any]
 NO_FLIGHT = 10.0  # the margin of a row that could not be flown: no failure of a flight, and nowhere to search
 
 

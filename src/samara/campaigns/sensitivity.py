@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 
 class SobolIndices(NamedTuple):

@@ -23,17 +23,16 @@ import numpy as np
 from samara.campaigns.campaign import MOST_FLIGHTS, Campaign, CampaignError
 from samara.campaigns.outcome import OUTCOMES
 from samara.campaigns.parquet import arrow
-from samara.campaigns.rows import Block
-from samara.campaigns.versions import version_of
+from samara.campaigns.provenance import version_of
+from samara.campaigns.samples import Block
+from samara.core.atomic_files import parsed, require_writable
 from samara.core.confined import ConfinedFolder
-from samara.core.files import parsed, require_writable
-from samara.core.named_files import LARGEST_TEXT, read_bytes
-from samara.core.printable import printable
+from samara.core.referenced_files import LARGEST_TEXT, read_bytes
+from samara.core.sanitise import printable
 from samara.core.toml import File, Table
+from samara.core.types import Array
 from samara.core.version import __version__
 from samara.record.metrics import FLIGHT_METRICS
-
-Array = np.ndarray[Any, Any]
 
 SCHEMA = 1
 ROWS, FILES = "rows", "files"

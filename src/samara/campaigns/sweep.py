@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.campaigns.batch import Columns, Flying
 from samara.campaigns.campaign import (
     Campaign,
     CampaignError,
@@ -16,14 +17,12 @@ from samara.campaigns.campaign import (
     read_campaign,
 )
 from samara.campaigns.confidence_sequence import confidence_sequence
-from samara.campaigns.flying import Columns, Flying
-from samara.campaigns.gpu import LLVM, backend_for, confirmed, flown_by, worst_confirmed
+from samara.campaigns.gpu_confirmation import LLVM, backend_for, confirmed, flown_by, worst_confirmed
 from samara.campaigns.outcome import DEGRADED, OUTCOMES, PASS
-from samara.campaigns.rows import Block
 from samara.campaigns.samplers import GRID
+from samara.campaigns.samples import Block
 from samara.campaigns.store import Store, alone, store_for
-
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 BATCH = 4096  # rows: some seconds of flying, and a file of a few hundred kilobytes
 BATCH_ON_GPU = 1 << 18
@@ -106,7 +105,7 @@ def _flown(
     flying: Flying, store: Store, left: int, batch: int | None, ray: str | None, how: dict[str, Any], lost: list[int]
 ) -> Iterator[Done]:
     if ray is not None:
-        from samara.campaigns.cluster import flown_on
+        from samara.campaigns.ray_cluster import flown_on
 
         yield from flown_on(ray, flying, store.missing, left, batch, how, lost.append)
         return

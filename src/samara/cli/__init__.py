@@ -10,11 +10,11 @@ from samara.cli import (
     compare,
     demo,
     export,
-    flight,
+    fly,
     identify,
     learn,
-    look,
     plan,
+    plot_report_render,
     policy,
     race,
     ros2,
@@ -26,10 +26,10 @@ from samara.cli import (
     vehicles,
     view,
 )
+from samara.cli.console import hang_up, ready_streams
 from samara.cli.interrupts import INTERRUPTED, interrupts
-from samara.cli.screen import hang_up, ready_streams
-from samara.core.extras import MissingExtraError
-from samara.core.printable import printable
+from samara.core.optional_dependencies import MissingExtraError
+from samara.core.sanitise import printable
 
 app = typer.Typer(
     help="Multirotor physics, simulation and control.",
@@ -95,8 +95,8 @@ def options(
 app.command("vehicles")(vehicles.list_vehicles)
 app.add_typer(vehicle.app, name="vehicle")
 app.command("check")(check.check)
-flight.add_to(app)
-look.add_to(app)
+fly.add_to(app)
+plot_report_render.add_to(app)
 app.command("view")(view.view)
 app.command("sticks")(sticks.sticks)
 app.command("ros2")(ros2.ros2)

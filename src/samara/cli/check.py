@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console, say, verdict
+from samara.cli.console import console, say, verdict
 
 if TYPE_CHECKING:
     from samara.physics.types import Vehicle
@@ -19,7 +19,7 @@ def check(
     """Read files and report every error in them. Lists the stages of a scenario with their rates, and the hover and
     implausible parameters of a vehicle."""
     from samara import vehicle
-    from samara.scenario.scenario_file import load_scenario
+    from samara.scenario.file import load_scenario
 
     problems = []
     for name in files:
@@ -52,7 +52,7 @@ def _report_scenario(name: str, scenario: "Scenario") -> None:
 def _is_vehicle(name: str) -> bool:
     """A shipped name that is a vehicle's, or a file with something that only vehicles have"""
     from samara import vehicle_names
-    from samara.core.named_files import read_text
+    from samara.core.referenced_files import read_text
     from samara.core.toml import document
 
     if not name.endswith(".toml") or not Path(name).is_file():
@@ -64,7 +64,7 @@ def _is_vehicle(name: str) -> bool:
 
 
 def _tell(name: str, vehicle: "Vehicle") -> None:
-    from samara.vehicles.figures import AXES, controllable, figures, hover_power, warnings
+    from samara.vehicles.plausibility import AXES, controllable, figures, hover_power, warnings
 
     say(f"{name}: vehicle {vehicle.name}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors")
     screen = console()
@@ -109,7 +109,7 @@ def _tell_controls(vehicle: "Vehicle", free: tuple[str, ...]) -> None:
 
 
 def _commanded(vehicle: "Vehicle", free: tuple[str, ...]) -> str:
-    from samara.vehicles.figures import NEEDED, reached
+    from samara.vehicles.plausibility import NEEDED, reached
 
     bound = [name for name in NEEDED if name not in free]
     if not bound:

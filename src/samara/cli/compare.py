@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from samara.cli.controllers import controller_of
-from samara.cli.screen import console, say
+from samara.cli.console import console, say
+from samara.cli.controller_argument import controller_of
 
 
 def compare(
@@ -28,10 +28,10 @@ def compare(
     from rich.table import Table
 
     from samara import vehicle as load
-    from samara.compare.contest import HEADINGS, as_markdown, contest, table_rows
+    from samara.compare.controllers import HEADINGS, as_markdown, contest, table_rows
     from samara.control.registry import CONTROLLERS
-    from samara.core.files import write_text
-    from samara.view.plot.contest import draw_contest
+    from samara.core.atomic_files import write_text
+    from samara.view.plot.controllers import draw_contest
 
     words = [word.strip() for word in controllers.split(",") if word.strip()] or list(CONTROLLERS)
     flown = [controller_of(word) for word in words]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from samara.cli.screen import console, say
+from samara.cli.console import console, say
 
 app = typer.Typer(help="Draw what the source documents demonstrate.", no_args_is_help=True)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from samara.cli.screen import say
+from samara.cli.console import say
 
 if TYPE_CHECKING:
     from samara.control.policy_file import Policy
@@ -38,7 +38,7 @@ def export_c(
 ) -> None:
     """Write C99 that needs no library: derivative, RK4 step, its exact Jacobian, hover. One header, one source."""
     from samara import vehicle as load
-    from samara.backends.c import write_c
+    from samara.export.c import write_c
 
     header, source = write_c(load(vehicle), out)
     say(f"header {header}\nsource {source}")
@@ -54,7 +54,7 @@ def export_vehicle(
     if not js:
         return export_c(vehicle, out)
     from samara import vehicle as load
-    from samara.backends.js import write_js
+    from samara.export.javascript import write_js
 
     module = write_js(load(vehicle), out)
     say(f"module {module}")
@@ -89,11 +89,11 @@ def export_policy(
     the firmware of an aircraft takes it."""
     from samara import vehicle as load
     from samara.cli.policy import vehicle_of
-    from samara.control.policy_boundary import NED, OURS
+    from samara.control.bundled_policies import shipped_policy
     from samara.control.policy_c import write_policy_c
-    from samara.control.policy_compiled import measured
     from samara.control.policy_file import load_policy
-    from samara.control.shipped import shipped_policy
+    from samara.control.policy_io import NED, OURS
+    from samara.control.policy_native import measured
 
     own = shipped_policy("universal") if str(policy) == "universal" and not policy.exists() else load_policy(policy)
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
@@ -105,19 +105,19 @@ def export_policy(
     if px4_nn:
         return _export_px4_nn(own, craft, out)
     if px4_raptor:
-        from samara.link.px4_raptor import write_px4_raptor
+        from samara.link.deploy.px4_raptor import write_px4_raptor
 
         path = write_px4_raptor(own, craft, out / "policy.tar")
         say(f"archive {path}\nupload  ftp put {path} /fs/microsd/raptor/policy.tar, by MAVLink")
         say("motors  in the order of PX4's quadrotor in X: front right, back left, front left, back right")
         return say("set     MC_RAPTOR_ENABLE 1, and IMU_GYRO_RATEMAX to a multiple of 100; it was trained at 100")
     if crazyflie:
-        from samara.link.crazyflie_policy import write_crazyflie_policy
+        from samara.link.deploy.crazyflie import write_crazyflie_policy
 
         exported = write_crazyflie_policy(own, craft, out)
         say(f"app    {out}: cd {out} && make CRAZYFLIE_BASE=/path/to/crazyflie-firmware")
     elif betaflight:
-        from samara.link.betaflight_policy import MIXER, write_betaflight_policy
+        from samara.link.deploy.betaflight import MIXER, write_betaflight_policy
 
         exported = write_betaflight_policy(own, craft, out)
         say(f"mixer  {out / MIXER}.c: how to call it is in {MIXER}.h")
@@ -137,7 +137,7 @@ def export_policy(
 
 
 def _export_px4_nn(policy: "Policy", vehicle: "Vehicle", out: Path) -> None:
-    from samara.link.px4_nn import write_px4_nn
+    from samara.link.deploy.px4_tflite import write_px4_nn
 
     written = write_px4_nn(policy, vehicle, out)
     for path in written.paths:
@@ -155,8 +155,8 @@ def export_engine(
 ) -> None:
     """Write document 000's Crazyflie engine: its class, methods and state names in JavaScript, or its vehicle as C99."""
     if not js:
-        from samara.backends.c import write_c
         from samara.documents.engine import CrazyflieParams, engine_vehicle
+        from samara.export.c import write_c
 
         header, source = write_c(engine_vehicle(CrazyflieParams()), out)
         say(f"header {header}\nsource {source}")
@@ -183,19 +183,19 @@ def export_rigid_body(
 
     body = RigidBodyQuadrotor(motor_lag=motor_lag).vehicle
     if js:
-        from samara.backends.js import write_js
+        from samara.export.javascript import write_js
 
         module = write_js(body, out)
         say(f"module {module}")
         return _time_in_node(module)
-    from samara.backends.c import write_c
+    from samara.export.c import write_c
 
     header, source = write_c(body, out)
     say(f"header {header}\nsource {source}")
 
 
 def _time_in_node(module: Path) -> None:
-    from samara.backends.js_time import microseconds_a_step
+    from samara.export.javascript_time import microseconds_a_step
 
     time = microseconds_a_step(module)
     if time is not None:

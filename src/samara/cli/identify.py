@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from samara.cli.console import console, say
 from samara.cli.default_command import default_command
 from samara.cli.interrupts import interrupts
-from samara.cli.screen import console, say
 from samara.cli.validate import Columns, Outputs, ratio_table
-from samara.core.printable import printable
+from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
-    from samara.identify.checking import Finding
+    from samara.identify.flight_log import FlightLog
     from samara.identify.identification import Product
-    from samara.identify.log import FlightLog
+    from samara.identify.log_checks import Finding
     from samara.physics.types import Vehicle
 
 LOGS = "logs"
@@ -66,12 +66,12 @@ def identify(
     """Find a vehicle from its flight logs: every number with its error, or that no flight told it, and what to fly then."""
     from samara import save_vehicle
     from samara import vehicle as load
-    from samara.core.files import require_writable
+    from samara.core.atomic_files import require_writable
     from samara.identify.identification import identify as fit
     from samara.identify.parameters import require_identifiable
-    from samara.identify.readers.formats import read_logs
+    from samara.identify.readers.registry import read_logs
     from samara.identify.scores import held_out, together
-    from samara.vehicles.lagging import with_lag_motors
+    from samara.vehicles.dc_as_lag import with_lag_motors
 
     beside = predictor_out or out.with_name(f"{out.stem}_predictor{out.suffix or '.toml'}")
     if kind is Kind.PREDICTOR and not predictor:
@@ -216,9 +216,9 @@ def plan(
     from rich.markup import escape
 
     from samara import vehicle as load
-    from samara.core.files import require_writable
+    from samara.core.atomic_files import require_writable
+    from samara.identify.experiment_design import plan_flight, write_plan
     from samara.identify.manoeuvres import Room
-    from samara.identify.plan import plan_flight, write_plan
     from samara.view.plot.identify_plan import draw_flight_plan
 
     craft = load(vehicle)

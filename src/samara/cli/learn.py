@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from samara.cli.console import console, say
 from samara.cli.interrupts import interrupts
-from samara.cli.screen import console, say
 
 if TYPE_CHECKING:
-    from samara.learn.learnt import Progress
+    from samara.learn.training_result import Progress
 
 
 class Method(StrEnum):
@@ -51,8 +51,8 @@ def learn(
     updates: Annotated[int | None, typer.Option("--updates", min=1, help="How often the weights change.")] = None,
 ) -> None:
     """Learn a policy, judge it by 10 000 starts it has not seen, and write its folder. What was stopped goes on."""
-    from samara.core.files import require_writable
-    from samara.learn.setting import setting_for
+    from samara.core.atomic_files import require_writable
+    from samara.learn.env_config import setting_for
     from samara.learn.training import keep, method_for, require_flyable
     from samara.learn.training import learn as learnt_by
     from samara.view.plot.learning import learning_curve

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console, say, verdict
+from samara.cli.console import console, say, verdict
 
 if TYPE_CHECKING:
     from samara.physics.types import Vehicle
-    from samara.plan.limits import Limits
+    from samara.plan.time_optimal import Limits
     from samara.plan.trajectory import Trajectory
 
 TOO_HARD = 1
@@ -28,7 +28,7 @@ def plan(
 ) -> None:
     """Find the fastest way through waypoints within a vehicle's limits; or, where the file has times, check those."""
     from samara import vehicle as load
-    from samara.plan.limits import Limits, asked, fastest
+    from samara.plan.time_optimal import Limits, asked, fastest
     from samara.plan.trajectory import through
     from samara.plan.waypoint_file import durations, read_waypoints
 
@@ -65,7 +65,7 @@ def _table(trajectory: "Trajectory", used: dict[str, float], vehicle: "Vehicle",
     from rich.table import Table
 
     from samara.plan.flatness import flat_motion, flat_output
-    from samara.plan.limits import SEARCH_ORDER
+    from samara.plan.time_optimal import SEARCH_ORDER
 
     time = np.linspace(0.0, trajectory.duration, 2000)
     motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle)

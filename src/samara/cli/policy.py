@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console, say, verdict
+from samara.cli.console import console, say, verdict
 
 if TYPE_CHECKING:
     from samara.campaigns.policy_check import Checked
@@ -49,7 +49,7 @@ def check(
     from samara.campaigns.policy_check import check_policy, world
     from samara.campaigns.requirement import parse_requirement
     from samara.control.policy_file import load_policy
-    from samara.core.files import require_writable, write_text
+    from samara.core.atomic_files import require_writable, write_text
     from samara.sim.fly import fly
 
     wanted = parse_requirement(require) if require else None
@@ -99,9 +99,9 @@ def adapt(
     from samara import save_vehicle
     from samara import vehicle as load
     from samara.control.policy_file import load_policy
-    from samara.core.argument import file_stem
-    from samara.core.files import require_writable
-    from samara.learn.adapt import adapt as adapted_to
+    from samara.core.atomic_files import require_writable
+    from samara.core.coerce import file_stem
+    from samara.learn.fine_tune import adapt as adapted_to
 
     own = load_policy(policy)
     if vehicle is None and not logs:
@@ -128,8 +128,8 @@ def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
     from dataclasses import replace
 
     from samara.identify.identification import identify
-    from samara.identify.readers.formats import read_logs
-    from samara.vehicles.lagging import with_lag_motors
+    from samara.identify.readers.registry import read_logs
+    from samara.vehicles.dc_as_lag import with_lag_motors
 
     with console().status("identifying"):
         found = identify(read_logs(logs), with_lag_motors(start), predictor=False).physical.vehicle
@@ -138,7 +138,7 @@ def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
 
 def vehicle_of(policy: Any, folder: Path, vehicle: str | None) -> str:
     """The name or file that was given, else what the policy was trained on, if that is shipped: a stranger's names no files"""
-    from samara.core.printable import shown
+    from samara.core.sanitise import shown
     from samara.vehicles.loader import vehicle_names
 
     if vehicle is not None:

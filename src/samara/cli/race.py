@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.controllers import controller_of
-from samara.cli.screen import console, say
+from samara.cli.console import console, say
+from samara.cli.controller_argument import controller_of
 
 if TYPE_CHECKING:
     from samara.compare.race.race import Race
@@ -48,7 +48,7 @@ def race(
 
     from samara.compare.race.race import as_json, race
     from samara.compare.race.table import HEADINGS, table_rows
-    from samara.core.files import write_text
+    from samara.core.atomic_files import write_text
     from samara.world.track import LEVELS, load_track
 
     own = load_track(track)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from samara.cli.screen import say
+from samara.cli.console import say
 
 LOOPBACK_HINT = "this computer alone (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST for your nodes)"
 
@@ -46,7 +46,7 @@ def ros2(
     /DRONE/command. Pause, reset, wind and motor failures are topics too: docs/ros2.md lists them all.
     """
     from samara.link.ros2.node import Node
-    from samara.scenario.scenario_file import load_scenario
+    from samara.scenario.file import load_scenario
     from samara.sim.ros2.bridge import Bridge
 
     own = load_scenario(scenario, {} if duration is None else {"duration": duration})

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console, say
-from samara.core.argument import file_stem
+from samara.cli.console import console, say
+from samara.core.coerce import file_stem
 
 if TYPE_CHECKING:
-    from samara.rotor.blade import Blade, Measurement
-    from samara.rotor.comparison import Errors
+    from samara.propeller.blade import Blade, Measurement
+    from samara.propeller.comparison import Errors
 
 ALL = "all"
 
@@ -23,13 +23,13 @@ def rotor(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; out/NAME.png by default.")] = None,
 ) -> None:
     """Print thrust, power and efficiency of a propeller by blade element momentum theory, beside what was measured."""
-    from samara.rotor.blade import BladeError, blade, read_uiuc
+    from samara.propeller.blade import BladeError, blade, read_uiuc
 
     screen = console()
     if name == ALL:
         if data is None:
             raise BladeError("name is 'all' and no folder is given; expected --data FOLDER with the UIUC tables")
-        from samara.rotor.comparison import compare_all, medians
+        from samara.propeller.comparison import compare_all, medians
 
         with screen.status("comparing"):
             errors = compare_all(read_uiuc(data))
@@ -62,7 +62,7 @@ def _coefficients(shape: "Blade", measured: "Measurement | None", rpm: float) ->
     from rich import box
     from rich.table import Table
 
-    from samara.rotor.bem import rotor_coefficients
+    from samara.propeller.bem import rotor_coefficients
 
     J = np.arange(0.0, 1.6, 0.1)
     model = rotor_coefficients(shape, J, rpm)
@@ -96,7 +96,7 @@ def _near(measured: "Measurement", advance: float, rpm: float) -> list[str]:
 def _constants(shape: "Blade", rpm: float) -> str:
     from math import pi, sqrt
 
-    from samara.rotor.fit import fit_rotor, rotor_constants
+    from samara.propeller.fit import fit_rotor, rotor_constants
 
     fit = fit_rotor(shape, rpm)
     k_thrust, k_torque = rotor_constants(fit, shape.radius)

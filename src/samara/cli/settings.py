@@ -8,6 +8,6 @@ from samara.core.typed import typed
 
 def typed_settings(texts: Iterable[str]) -> dict[str, Any]:
     """Parse `--set` options; the user typed them, so they may name programs, hosts and any file."""
-    from samara.scenario.scenario_file.overrides import parse_override
+    from samara.scenario.file.overrides import parse_override
 
     return {key: typed(value) for key, value in map(parse_override, texts)}

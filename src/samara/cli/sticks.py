@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from samara.cli.console import console, say
 from samara.cli.interrupts import interrupts
-from samara.cli.screen import console, say
 
 if TYPE_CHECKING:
     from samara.link.joystick import Hands

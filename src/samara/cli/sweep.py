@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from samara.cli import sweep_search
+from samara.cli.console import console, say
 from samara.cli.default_command import default_command
-from samara.cli.screen import console, say
-from samara.core.printable import printable
+from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
     from samara.campaigns.campaign import Campaign
@@ -162,7 +162,7 @@ def _show(store: "Store", counts: dict[str, int]) -> None:
 
 def _confirmed(store: "Store") -> None:
     """What came of a GPU's findings when LLVM flew them again; nothing where there was no GPU"""
-    from samara.campaigns.gpu import MOST_AGAIN, Confirmed
+    from samara.campaigns.gpu_confirmation import MOST_AGAIN, Confirmed
 
     if store.about.get("confirmed") is None:
         return

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from samara.cli.screen import console, say
+from samara.cli.console import console, say
 
 CampaignFile = Annotated[Path, typer.Argument(help="The campaign's TOML file.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of the search; the flights have the campaign's.")]

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console, say
-from samara.core.printable import printable
+from samara.cli.console import console, say
+from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
     from samara.identify.scores import Score
@@ -36,8 +36,8 @@ def validate(
     """Replay recorded motor commands open loop from measured states, and say how far vehicles and real flights part."""
     from rich.markup import escape
 
-    from samara.core.files import write_text
-    from samara.identify.readers.formats import read_logs
+    from samara.core.atomic_files import write_text
+    from samara.identify.readers.registry import read_logs
     from samara.identify.scores import together
     from samara.identify.validation import VEHICLES, table
     from samara.identify.validation import validate as compare
@@ -68,8 +68,8 @@ def validate(
 
 def score_table(together: "Score") -> Any:
     """RMS errors of all flights together"""
+    from samara.identify.prediction_windows import QUANTITIES, UNITS
     from samara.identify.validation import HORIZONS, at
-    from samara.identify.windows import QUANTITIES, UNITS
 
     horizons = " / ".join(f"{h:g}" for h in HORIZONS)
     shown = _table(f"RMS error after {horizons} s, {together.windows} windows")
@@ -83,8 +83,8 @@ def score_table(together: "Score") -> Any:
 
 def ratio_table(together: "Score") -> Any:
     """Errors after half a second over those of constant velocity: below 1 a model knows something"""
+    from samara.identify.prediction_windows import BASELINES, QUANTITIES
     from samara.identify.scores import COASTING, ratios
-    from samara.identify.windows import BASELINES, QUANTITIES
 
     shown = _table(f"After half a second, over the error of {COASTING}")
     for quantity in QUANTITIES:

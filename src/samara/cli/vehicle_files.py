@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.screen import say
-from samara.core.argument import file_stem
+from samara.cli.console import say
+from samara.core.coerce import file_stem
 
 if TYPE_CHECKING:
-    from samara.exchange.imported import Imported
     from samara.physics.types import Vehicle
+    from samara.vehicles.exchange.imported_vehicle import Imported
 
 
 def add_to(app: typer.Typer) -> None:
@@ -58,10 +58,10 @@ def import_vehicle(
     from dataclasses import replace
 
     from samara import vehicle as load
-    from samara.exchange.formats import read_aircraft
-    from samara.exchange.from_parts import estimated_from_parts
-    from samara.exchange.imported import built, sized
-    from samara.parts.estimate import given
+    from samara.vehicles.exchange.fill_from_parts import estimated_from_parts
+    from samara.vehicles.exchange.formats import read_aircraft
+    from samara.vehicles.exchange.imported_vehicle import built, sized
+    from samara.vehicles.parts.uncertain import given
     from samara.vehicles.writer import save_vehicle
 
     read = read_aircraft(file, leave_out_missing, layout, drone)
@@ -107,13 +107,13 @@ def export_vehicle(
 ) -> None:
     """Write what another program needs to fly the same aircraft, and say what its format has no word for."""
     from samara import vehicle as load
-    from samara.exchange import ardupilot_out, betaflight_out, px4_out, sdf_out
+    from samara.vehicles.exchange import ardupilot_write, betaflight_write, px4_write, sdf_write
 
     writers = {
-        "sdf": (sdf, sdf_out.write_sdf, sdf_out.left_out),
-        "px4": (px4, px4_out.write_px4, px4_out.px4_left_out),
-        "ardupilot": (ardupilot, ardupilot_out.write_ardupilot, ardupilot_out.ardupilot_left_out),
-        "betaflight": (betaflight, betaflight_out.write_betaflight, betaflight_out.betaflight_left_out),
+        "sdf": (sdf, sdf_write.write_sdf, sdf_write.left_out),
+        "px4": (px4, px4_write.write_px4, px4_write.px4_left_out),
+        "ardupilot": (ardupilot, ardupilot_write.write_ardupilot, ardupilot_write.ardupilot_left_out),
+        "betaflight": (betaflight, betaflight_write.write_betaflight, betaflight_write.betaflight_left_out),
     }
     chosen = [name for name, (wanted, _, _) in writers.items() if wanted]
     if not chosen:

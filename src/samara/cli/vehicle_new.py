@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from samara.cli.screen import console, say, verdict
-from samara.core.argument import file_stem
-from samara.parts.parts_list import KNOWN, Known
+from samara.cli.console import console, say, verdict
+from samara.core.coerce import file_stem
+from samara.vehicles.parts.parts_list import KNOWN, Known
 
 if TYPE_CHECKING:
-    from samara.parts.pilot import PilotFigure
     from samara.physics.types import Vehicle
+    from samara.vehicles.parts.performance import PilotFigure
 
 QUESTIONS = {
     "mass": "Mass, ready to fly, with its battery [kg]",
@@ -61,10 +61,10 @@ def new(
     """Make a vehicle from its parts: every number with how it was made and how far it may be off; what you know is given
     instead. Without numbers it asks for them."""
     from samara import save_vehicle
-    from samara.core.files import require_writable
-    from samara.parts.assemble import assemble
-    from samara.parts.parts_list import missing, parts_entries, parts_list
-    from samara.parts.pilot import pilot_figures
+    from samara.core.atomic_files import require_writable
+    from samara.vehicles.parts.assemble import assemble
+    from samara.vehicles.parts.parts_list import missing, parts_entries, parts_list
+    from samara.vehicles.parts.performance import pilot_figures
 
     entries: dict[str, Any] = parts_entries(parts) if parts else {}
     flags: dict[str, Any] = {
@@ -167,7 +167,7 @@ def show(vehicle: "Vehicle", figures: "list[PilotFigure]") -> None:
     from rich import box
     from rich.table import Table
 
-    from samara.vehicles.figures import warnings
+    from samara.vehicles.plausibility import warnings
 
     screen = console()
     mass = f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.screen import console
-from samara.core.printable import printable
+from samara.cli.console import console
+from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
     from rich.text import Text

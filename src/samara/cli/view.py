@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from samara.cli.console import console
 from samara.cli.interrupts import interrupts
-from samara.cli.screen import console
 from samara.cli.settings import typed_settings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def view(
 
 
 def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
-    from samara.scenario.scenario_file import load_scenario
+    from samara.scenario.file import load_scenario
 
     require_viser()
     from samara.view.web.live import Live, endless

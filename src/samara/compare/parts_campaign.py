@@ -16,26 +16,25 @@ from typing import Any
 import numpy as np
 
 from samara.compare.alike import LANES, PERIOD, Flight, alike, fly_alike
-from samara.control.gains import gains_for
+from samara.control.default_gains import gains_for
 from samara.core.tree import flatten
-from samara.parts.parts_list import PartsList
-from samara.parts.random_lists import sensible_list
+from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, land, sequence
 from samara.record.metrics.recorded import distance_between
 from samara.record.run import check_expectations
 from samara.scenario.expectations import DroneResult, outcomes
+from samara.scenario.file import load_scenario
 from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Expect, Scenario
-from samara.scenario.scenario_file import load_scenario
 from samara.sim.fly import fly
-from samara.vehicles.figures import warnings
-from samara.vehicles.ground import clearance
+from samara.vehicles.defaults.ground import clearance
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.parts.parts_list import PartsList
+from samara.vehicles.parts.random_lists import sensible_list
+from samara.vehicles.plausibility import warnings
 from samara.vehicles.trim import thrust_to_weight
 from samara.vehicles.writer import vehicle_toml
-
-Array = np.ndarray[Any, Any]
 
 CONTROLLERS = ("geometric", "pid")
 AHEAD = ("ilqr",)  # called in Python, at every instant anew

@@ -1,5 +1,5 @@
 """Controllers: `controller(state, reference, vehicle, memory) → command, memory`, pure and component-wise."""
 
-from samara.core.lazy import lazily as _lazily
+from samara.core.lazy_import import lazily as _lazily
 
-__getattr__, __dir__ = _lazily(__name__, __path__, {"ILQR": "samara.control.ilqr"})  # it brings the compiler along
+__getattr__, __dir__ = _lazily(__name__, __path__, {"ILQR": "samara.control.mpc"})  # it brings the compiler along

@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3, dot, rotate
-from samara.core.matrices import product, pseudoinverse
 from samara.core.number import plain
 from samara.core.number_tape import numbers_array, rounded
 from samara.core.ops import clamp, maximum, minimum, safe_sqrt
+from samara.core.portable_linalg import product, pseudoinverse
 from samara.core.quantity import Scalar
+from samara.core.types import Array
 from samara.physics.multirotor import steady_command, with_angles
 from samara.physics.rotors.rotor import density_ratio
 from samara.physics.types import CALM, Command, State, Vehicle
-from samara.vehicles.effective import effective, loads_left
+from samara.vehicles.hover_rotors import effective, loads_left
 from samara.vehicles.limits import Range, thrust_limits
 from samara.vehicles.trim import effectiveness, polar
 
-Array = np.ndarray[Any, Any]
 Point = tuple[Any, Any]
 
 _NEGLIGIBLE = 1e-9  # of the largest of its kind: zero but for rounding

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.controller_type import FLAG, LIMITS, LOOPS, ControllerType
-from samara.control.gains import Gains
-from samara.control.gains import gains_for as gains_for
-from samara.control.gains import motor_time_constant as motor_time_constant
-from samara.control.opposing import Turned, joined, modelled_acceleration, nothing_seen, opposed, parted, seen
+from samara.control.default_gains import Gains
+from samara.control.default_gains import gains_for as gains_for
+from samara.control.default_gains import motor_time_constant as motor_time_constant
+from samara.control.disturbance_torque import Turned, joined, modelled_acceleration, nothing_seen, opposed, parted, seen
 from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
 from samara.core.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where

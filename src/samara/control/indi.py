@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.controller_type import LIMITS, LOOPS, ControllerType
-from samara.control.gains import OTHER_LAGS, Gains, gains_for
+from samara.control.default_gains import OTHER_LAGS, Gains, gains_for
+from samara.control.disturbance_torque import aloft, anticipation, with_spin_up
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     FlightLimits,
@@ -36,7 +37,6 @@ from samara.control.geometric import (
     wanted_turn,
     with_drag,
 )
-from samara.control.opposing import aloft, anticipation, with_spin_up
 from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar

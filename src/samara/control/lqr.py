@@ -16,7 +16,18 @@ import numpy as np
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.controller_type import FLAG, FREQUENCIES, LIMITS, ControllerType
-from samara.control.gains import Gains, gains_for
+from samara.control.default_gains import Gains, gains_for
+from samara.control.disturbance_torque import (
+    Turned,
+    air_torque,
+    damping,
+    is_turned,
+    joined,
+    nothing_seen,
+    opposed,
+    parted,
+    seen,
+)
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     FlightLimits,
@@ -28,32 +39,21 @@ from samara.control.geometric import (
     turning_along,
     with_drag,
 )
-from samara.control.opposing import (
-    Turned,
-    air_torque,
-    damping,
-    is_turned,
-    joined,
-    nothing_seen,
-    opposed,
-    parted,
-    seen,
-)
 from samara.core.algebra import ZERO, Mat3, Vec3, conjugate, norm, quat_from_matrix, quat_log, rotate_inverse
-from samara.core.matrices import product, pseudoinverse, riccati, solve
 from samara.core.ops import maximum
+from samara.core.portable_linalg import product, pseudoinverse, riccati, solve
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
+from samara.core.types import Array
 from samara.physics.effect import Role, Wrench
 from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import tilt_angles, with_angles, wrench_of_rotors
 from samara.physics.reference import Reference
 from samara.physics.types import Command, State, Vehicle, initial_effects
 from samara.plan.flatness import attitude_along
-from samara.vehicles.effective import effective
+from samara.vehicles.hover_rotors import effective
 from samara.vehicles.trim import effectiveness, hover
 
-Array = np.ndarray[Any, Any]
 Rows = tuple[tuple[float, ...], ...]
 
 _RIGID = 12  # δp, δv, δθ, δω
@@ -215,7 +215,7 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     """
     import casadi
 
-    from samara.backends.simulator import compile
+    from samara.compiler.simulator import compile
 
     vehicle = effective(vehicle)
     left_out = [own.name for own in vehicle.structure.effects if not own.planned or own.role is Role.ACTUATOR]

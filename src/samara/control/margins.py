@@ -14,13 +14,12 @@ import numpy as np
 
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.core.algebra import Quat, Vec3
-from samara.core.matrices import pseudoinverse
+from samara.core.portable_linalg import pseudoinverse
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.physics.reference import Reference
 from samara.physics.types import State, Vehicle
 from samara.vehicles.trim import hover
-
-Array = np.ndarray[Any, Any]
 
 AXES = ("thrust", "roll", "pitch", "yaw")
 LOWEST_FREQUENCY = 0.02  # [rad/s]
@@ -96,7 +95,7 @@ def _plant(vehicle: Vehicle, period: float) -> tuple[State, Array, Array, Array]
     """Hover, A and B of one period with the wrench commanded as the input, and ∂(wrench)/∂(command)"""
     import casadi
 
-    from samara.backends.simulator import compile
+    from samara.compiler.simulator import compile
 
     state, command = hover(vehicle, p_W=(0.0, 0.0, 0.0))
     A, b = compile(vehicle, backend="llvm").linearize(state, command, period, tangent=True)

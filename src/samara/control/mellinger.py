@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from samara.control.controller_type import FLAG, LIMITS, LOOPS, ControllerType
-from samara.control.gains import Gains
+from samara.control.default_gains import Gains
+from samara.control.disturbance_torque import Turned, modelled_acceleration
 from samara.control.geometric import (
     Deviation,
     Geometric,
@@ -20,7 +21,6 @@ from samara.control.geometric import (
     lift_along,
     turning_along,
 )
-from samara.control.opposing import Turned, modelled_acceleration
 from samara.core.algebra import ZERO, Mat3, Vec3, matrix_from_quat, scale
 from samara.core.ops import atan2
 from samara.core.quantity import Scalar

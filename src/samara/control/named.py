@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from samara.control.controller_type import ControllerType, Tuned
+from samara.control.options import checked
 from samara.control.registry import CONTROLLER_TYPES
-from samara.control.tuning import checked
 from samara.physics.types import Vehicle
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from samara.core.layer import Layer
+from samara.core.network_layer import Layer
 from samara.core.ops import tanh
 from samara.core.quantity import Scalar
 

@@ -7,8 +7,8 @@ rest at the origin, facing east, holds any place and heading and follows what mo
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from samara.control.racing import AHEAD
-from samara.control.sight import BLOCKS
+from samara.control.depth_observation import BLOCKS
+from samara.control.gate_observation import AHEAD
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, rotate_inverse
 from samara.core.ops import clamp, cos, sin
 from samara.core.quantity import Scalar
@@ -24,7 +24,7 @@ ACCELERATION, JERK = 5.0, 25.0  # [m/s², m/s³]: of an ordinary path
 class Seen(NamedTuple):
     """A state relative to the reference, the last action in [−1, 1], the rotor speeds of hover [rad/s], and the acceleration
     and the jerk of the reference in the axes of its heading; and what is seen ahead, in a race
-    (`samara.control.racing.sight`) or by a camera (`samara.control.sight.nearness`)."""
+    (`samara.control.gate_observation.sight`) or by a camera (`samara.control.depth_observation.nearness`)."""
 
     state: State
     action: tuple[Scalar, ...]
@@ -106,7 +106,7 @@ def race(seen: Seen) -> tuple[Scalar, ...]:
 
 
 def depth(seen: Seen) -> tuple[Scalar, ...]:
-    """p, v, R by rows, ω / 5 rad/s, and the 96 blocks of a depth picture (`samara.control.sight`)  [m, m/s, 1/m]"""
+    """p, v, R by rows, ω / 5 rad/s, and the 96 blocks of a depth picture (`samara.control.depth_observation`)  [m, m/s, 1/m]"""
     own = seen.state
     return (*own.p_W, *own.v_W, *matrix_from_quat(own.q_WB), *(own.omega_B * (1.0 / RATE)), *seen.ahead)
 

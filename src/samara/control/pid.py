@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from samara.control.allocation import Allocation, allocation_for, command_for_wrench, side_pull
 from samara.control.controller_type import LIMITS, NOT_NEGATIVE, THREE, ControllerType
-from samara.control.gains import OTHER_LAGS, Gains, authority, gains_for, kick
+from samara.control.default_gains import OTHER_LAGS, Gains, authority, gains_for, kick
+from samara.control.disturbance_torque import Turned, joined, modelled_acceleration, nothing_seen, opposed, parted, seen
 from samara.control.geometric import (
     DEFAULT_LIMITS,
     STRAIN,
@@ -26,7 +27,6 @@ from samara.control.geometric import (
     require_plausible,
     with_drag,
 )
-from samara.control.opposing import Turned, joined, modelled_acceleration, nothing_seen, opposed, parted, seen
 from samara.core.algebra import ZERO, Vec3, norm, scale
 from samara.core.ops import clamp, logical_or, where
 from samara.core.quantity import Scalar

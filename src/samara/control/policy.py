@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.control.action import (
+from samara.control.action_space import (
     OF_ROTORS,
     SPEED,
     YAW_RATE,
@@ -22,12 +22,12 @@ from samara.control.action import (
     thrust_and_rates_command,
 )
 from samara.control.controller_type import NUMBERS, ControllerType, Knob
+from samara.control.depth_observation import BLOCKS, NOTHING
+from samara.control.gate_observation import Knowledge, Racer, at_gate, knowledge_of, sight
 from samara.control.geometric import Geometric
 from samara.control.network import Hidden, evaluate, initial_hidden
 from samara.control.observation import OBSERVATIONS, heading, in_order, seen
 from samara.control.policy_file import Policy, Trim, load_policy
-from samara.control.racing import Knowledge, Racer, at_gate, knowledge_of, sight
-from samara.control.sight import BLOCKS, NOTHING
 from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
@@ -42,7 +42,7 @@ ALMOST = 1e-6  # of a period: a sum of ticks that is short of it by rounding is 
 
 class PolicyMemory(NamedTuple):
     """The action and the hidden state of the last period, and how long it still lasts [s]; of one that races, a `Racer`; of one
-    that looks, what it was last shown of a picture (`samara.control.sight`), which a flight writes here"""
+    that looks, what it was last shown of a picture (`samara.control.depth_observation`), which a flight writes here"""
 
     action: tuple[Scalar, ...]
     hidden: Hidden
@@ -141,7 +141,7 @@ def policy_controller(
     """The controller of a policy for a vehicle; where a rotor fails it goes on as it was trained
 
     One trained to race is told the track, and, where its gates and poles are not quite there, the `course`: numbers as
-    `samara.control.racing.knowledge_of` takes them. It sees them once it is near.
+    `samara.control.gate_observation.knowledge_of` takes them. It sees them once it is near.
     """
     if (policy.observation == "race") is not (track is not None):
         word = "needs" if track is None else "does not take"

@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.backends.code import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
-from samara.backends.program import Instruction, program_of
-from samara.control.action import OF_ROTORS
+from samara.compiler.trace.program import Instruction, program_of
+from samara.control.action_space import OF_ROTORS
 from samara.control.policy import policy_controller
-from samara.control.policy_boundary import OURS, Boundary, Told
 from samara.control.policy_file import Policy
-from samara.control.turning import commanded_speeds, motors_in_hover, standing, turned
+from samara.control.policy_io import OURS, Boundary, Told
+from samara.control.rotor_speed_observer import commanded_speeds, motors_in_hover, standing, turned
 from samara.core.algebra import ZERO
-from samara.core.files import write_text
-from samara.core.layer import Layer
+from samara.core.atomic_files import write_text
+from samara.core.network_layer import Layer
 from samara.core.tree import flatten
 from samara.core.version import __version__
+from samara.export.code import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 from samara.physics.types import State, Vehicle

@@ -16,19 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.action import OF_ROTORS, SIZES, rotor_range, throttle_range
-from samara.control.corners import rotor_order
+from samara.control.action_space import OF_ROTORS, SIZES, rotor_range, throttle_range
 from samara.control.network import Gru, Network
 from samara.control.observation import OBSERVATIONS, Bounds
-from samara.core.argument import is_number
-from samara.core.files import atomic_write, write_text
-from samara.core.layer import ACTIVATIONS, Layer
-from samara.core.named_files import path_beside, read_bytes
-from samara.core.printable import shown
-from samara.core.safetensors import Array, read_tensors, tensors_bytes
+from samara.control.quad_rotor_order import rotor_order
+from samara.core.atomic_files import atomic_write, write_text
+from samara.core.coerce import is_number
+from samara.core.network_layer import ACTIVATIONS, Layer
+from samara.core.referenced_files import path_beside, read_bytes
+from samara.core.safetensors import read_tensors, tensors_bytes
+from samara.core.sanitise import shown
 from samara.core.toml import File, Table
 from samara.core.toml import document as tables_of
 from samara.core.toml_writer import toml_value
+from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.vehicles.trim import hover
 

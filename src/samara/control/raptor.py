@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from samara.control.action import throttle_range
+from samara.control.action_space import throttle_range
 from samara.control.controller_type import ControllerType
-from samara.control.corners import rotor_order
 from samara.control.network import Network
 from samara.control.observation import Bounds
 from samara.control.policy import PolicyController, policy_controller
 from samara.control.policy_file import LayerKind, Policy, Trim, network_of
-from samara.core.extras import MissingExtraError
+from samara.control.quad_rotor_order import rotor_order
+from samara.core.optional_dependencies import MissingExtraError
 from samara.core.safetensors import tensors_bytes
 from samara.physics.types import Vehicle
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from samara.core.named_files import open_regular
+from samara.core.referenced_files import open_regular
 
 MAX_BYTES = 1 << 28  # after decompression
 MAX_NODES = 5_000_000

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
-from samara.core.named_files import LARGEST, require_size
+from samara.core.referenced_files import LARGEST, require_size
 
 LINK = "is a symbolic link; expected a file or directory of the folder itself"
 NOT_REGULAR = "is not a regular file"

@@ -1,6 +1,7 @@
 """A constant table, read by index: the heights of a map, the parameters of many solids.
 
-Read it with `samara.core.ops.lookup`. A trace keeps the read as one instruction (`samara.backends.program`), compiled code as a
+Read it with `samara.core.ops.lookup`. A trace keeps the read as one instruction (`samara.compiler.trace.program`),
+compiled code as a
 load, and a kernel of a GPU reads the table from memory.
 """
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from samara.core.algebra import Quat, angle_between, normalize
 from samara.core.ops import absolute, maximum, safe_norm
-from samara.core.printable import shown
 from samara.core.quantity import Scalar
+from samara.core.sanitise import shown
 
 S = TypeVar("S")
 Rate = Callable[[S], S]

@@ -3,7 +3,7 @@
     carry = loop(body, carry, inputs, count=24, active=is_apart)
 
 Floats and NumPy arrays run it in Python. JAX runs it as one `lax` loop. A trace for machine code keeps it as one instruction
-(`samara.backends.program`), so that the code does not grow with the number of turns.
+(`samara.compiler.trace.program`), so that the code does not grow with the number of turns.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from samara.core.ops import library_of, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 
-_TRACES = ("samara.backends.symbol", "samara.backends.tape")
+_TRACES = ("samara.compiler.trace.casadi_scalar", "samara.compiler.trace.tape_scalar")
 Body = Callable[[Scalar, Any, Any], Any]
 Condition = Callable[[Any, Any], Scalar]
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from samara.core.number import DISTINCT, Number, is_distinct, value_of
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 
-Array = np.ndarray[Any, Any]
 Ref = int | float  # an earlier result by its place, or a literal
 
 

@@ -28,15 +28,19 @@ _LIBRARIES = {
     "jaxlib": "jax.numpy",
     "casadi": "casadi",
     "sympy": "sympy",
-    "samara.backends.folding": "samara.backends.folding",  # JAX's tracers, wrapped
-    "samara.backends.symbol": "samara.backends.symbol",  # CasADi's, wrapped
-    "samara.backends.tape": "samara.backends.tape",  # what NumPy would compute, written down
+    "samara.compiler.jax.folding_scalar": "samara.compiler.jax.folding_scalar",  # JAX's tracers, wrapped
+    "samara.compiler.trace.casadi_scalar": "samara.compiler.trace.casadi_scalar",  # CasADi's, wrapped
+    "samara.compiler.trace.tape_scalar": "samara.compiler.trace.tape_scalar",  # what NumPy would compute, written down
     "samara.core.number": "samara.core.number_tape",  # what differs from lane to lane
-    "samara.plan.series": "samara.plan.series",  # Taylor series in time
+    "samara.plan.taylor": "samara.plan.taylor",  # Taylor series in time
 }
-_OURS = ("samara.backends.symbol", "samara.backends.folding", "samara.backends.tape")
-_PRECEDENCE = ("samara.plan.series", "sympy", "casadi", *_OURS, "jax.numpy", "numpy", "samara.core.number_tape", "math")
-_WITHOUT_LOADS = ("samara.plan.series", "sympy", "casadi", "samara.core.number_tape")
+_OURS = (
+    "samara.compiler.trace.casadi_scalar",
+    "samara.compiler.jax.folding_scalar",
+    "samara.compiler.trace.tape_scalar",
+)
+_PRECEDENCE = ("samara.plan.taylor", "sympy", "casadi", *_OURS, "jax.numpy", "numpy", "samara.core.number_tape", "math")
+_WITHOUT_LOADS = ("samara.plan.taylor", "sympy", "casadi", "samara.core.number_tape")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
@@ -58,7 +62,11 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("numpy", "lookup"): lambda grid, i, j: grid.at(i, j),
     ("jax.numpy", "lookup"): lambda grid, i, j: _jax_lookup(grid, i, j),
     **{(library, "lookup"): lambda grid, i, j: selected(grid, i, j) for library in _WITHOUT_LOADS},
-    **{(library, "power"): operator.pow for library in _PRECEDENCE if library not in ("numpy", "samara.backends.tape")},
+    **{
+        (library, "power"): operator.pow
+        for library in _PRECEDENCE
+        if library not in ("numpy", "samara.compiler.trace.tape_scalar")
+    },
 }
 _OUR_OWN = ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "power")  # NumPy's differ by processor
 
@@ -74,7 +82,7 @@ def _library(kind: Any) -> str:
 @cache
 def _function(operation: str, library: str) -> Callable[..., Any]:
     if library == "numpy" and operation in _OUR_OWN:
-        return partial(importlib.import_module("samara.core.numpy_math").elementary, operation)
+        return partial(importlib.import_module("samara.core.portable_math").elementary, operation)
     spelling = _SPELLINGS.get((library, operation), operation)
     return getattr(importlib.import_module(library), spelling) if isinstance(spelling, str) else spelling
 

@@ -7,7 +7,7 @@ loader reads units and signs from it; the tests draw every argument of every phy
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 Scalar: TypeAlias = Any
-"""A Python float, a NumPy or JAX array, a CasADi or SymPy expression: whatever `samara.ops` knows."""
+"""A Python float, a NumPy or JAX array, a CasADi or SymPy expression: whatever `samara.core.ops` knows."""
 
 
 class Quantity(NamedTuple):

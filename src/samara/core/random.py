@@ -18,8 +18,7 @@ import numpy as np
 
 from samara.core.ops import exp, safe_sqrt
 from samara.core.quantity import Scalar
-
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and √3 − 1, of 2³²

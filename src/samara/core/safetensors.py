@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.files import TOO_DEEP, parsed
-from samara.core.printable import shown
+from samara.core.atomic_files import TOO_DEEP, parsed
+from samara.core.sanitise import shown
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, get_type_hints
 
 from samara.core.algebra import Vec3
-from samara.core.argument import UnfitError, argument, is_number, radians, wanted
+from samara.core.atomic_files import TOO_DEEP
 from samara.core.budget import Budget
-from samara.core.files import TOO_DEEP
-from samara.core.named_files import read_text
-from samara.core.printable import shown, shown_key
+from samara.core.coerce import UnfitError, argument, is_number, radians, wanted
+from samara.core.referenced_files import read_text
+from samara.core.sanitise import shown, shown_key
 from samara.core.units import SPELLINGS, converted, fields_of, units_for
 
 MAX_TOML_BYTES = 1 << 23

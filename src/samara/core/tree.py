@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import Vec3
-from samara.core.printable import shown
+from samara.core.sanitise import shown
+from samara.core.types import Array
 
 
 def flatten(tree: Any) -> list[Any]:
@@ -48,7 +49,7 @@ def leaf_names(tree: Any, prefix: str = "") -> list[str]:
     return [name for branch, own in zip(tree, names, strict=True) for name in leaf_names(branch, own)]
 
 
-def numbers_in(value: Any, name: str) -> np.ndarray[Any, Any]:
+def numbers_in(value: Any, name: str) -> Array:
     """An array of real numbers; ValueError naming it for texts, rows of different lengths, and all else that is none"""
     try:
         found = np.asarray(value)

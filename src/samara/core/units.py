@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.core.algebra import Vec3
-from samara.core.argument import UnfitError
+from samara.core.coerce import UnfitError
 from samara.core.quantity import Quantity, Unit, expected
 
 _G, _DEGREE = 9.80665, math.pi / 180.0

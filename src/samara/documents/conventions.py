@@ -46,7 +46,7 @@ from samara.scenario.actuators import motor_disable_mask as motor_disable_mask
 from samara.scenario.actuators import propulsor_duties as propulsor_duties
 from samara.scenario.actuators import px4_command as px4_command
 from samara.scenario.actuators import sanitized_command as sanitized_command
-from samara.sensors.earth import geodetic
+from samara.sensors.site import geodetic
 
 # Attitude ----------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
-from samara.backends.simulator import Simulator, compile
+from samara.compiler.simulator import Simulator, compile
 from samara.core.algebra import (
     IDENTITY,
     ZERO,
@@ -48,10 +48,10 @@ from samara.physics.rotors.propulsion import delivered
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
 from samara.record.run import Run
-from samara.sim.start import standing
+from samara.sim.initial_state import standing
 from samara.vehicles.build import build_vehicle, effects_by_name
 from samara.vehicles.check import check_numbers
-from samara.vehicles.ground import clearance
+from samara.vehicles.defaults.ground import clearance
 from samara.vehicles.loader import vehicle
 
 MOTORS = 4

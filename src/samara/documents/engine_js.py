@@ -8,9 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from samara.backends.code import comment
-from samara.backends.js import runge_kutta, write_modules
-from samara.backends.js_code import Argument, copies, decimal, record, traced, traced_scalar
 from samara.core.algebra import Vec3
 from samara.core.integrate import unit_quaternions
 from samara.core.tree import leaf_names
@@ -24,6 +21,9 @@ from samara.documents.engine import (
     engine_numbers,
     engine_vehicle,
 )
+from samara.export.code import comment
+from samara.export.javascript import runge_kutta, write_modules
+from samara.export.javascript_code import Argument, copies, decimal, record, traced, traced_scalar
 from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.types import CALM, State, Vehicle

@@ -12,22 +12,22 @@ import numpy as np
 
 from samara.core.algebra import ZERO
 from samara.core.tree import flatten
+from samara.core.types import Array
 from samara.core.version import __version__
 from samara.physics.multirotor import environment_of
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.plan.trajectory import hover
-from samara.record.outputs import output_table
+from samara.record.derived_outputs import output_table
 from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD, load_fields, streams_of
 from samara.record.table import Attachments, Table
-from samara.scenario.bus import BUS_SCHEMA_VERSION
 from samara.scenario.scenario import Drone
+from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.scenario.timeline import MICROSECONDS
 from samara.vehicles.build import with_effects
 from samara.vehicles.check import VehicleError
 
-Array = np.ndarray[Any, Any]
 DRONE = "drone"
 
 

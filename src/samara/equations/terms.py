@@ -1,4 +1,4 @@
-"""Vectors, quaternions, matrices and operations that write where those of `samara.algebra` and `samara.core.ops` compute.
+"""Vectors, quaternions, matrices and operations that write where those of `samara.core.algebra` and `samara.core.ops` compute.
 
 Vectors are SymPy symbols like numbers; `Cross`, `Dot` and the others are functions that are left standing. `WRITING` says what
 stands in for what, `COMPUTED` what a written operation computes.
@@ -10,7 +10,7 @@ from typing import Any
 
 from samara.core import algebra, ops
 from samara.core.algebra import Quat, Vec3
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 
 try:
     import sympy as sympy  # type: ignore[import-untyped]
@@ -36,7 +36,7 @@ DENOMINATORS = (
 
 
 class Operation(sympy.Function):  # type: ignore[misc]
-    """An operation of `samara.algebra` that is left standing."""
+    """An operation of `samara.core.algebra` that is left standing."""
 
     template = ""
     loose = False  # needs parentheses beside a factor

@@ -28,9 +28,9 @@ from samara.core.algebra import (
     rotate_inverse,
 )
 from samara.core.ops import absolute, atan2, maximum, where
+from samara.core.picklable import remade
 from samara.core.quantity import Scalar
-from samara.core.remade import remade
-from samara.estimate.fusion import (
+from samara.estimate.estimator import (
     STANDING,
     START_OPTIONS,
     Estimate,

@@ -32,10 +32,9 @@ from samara.core.algebra import (
     skew,
 )
 from samara.core.ops import exp, where
+from samara.core.picklable import remade
 from samara.core.quantity import Scalar
-from samara.core.remade import remade
-from samara.estimate.covariance import diagonal_matrix, packed, propagated, unpacked, updated
-from samara.estimate.fusion import (
+from samara.estimate.estimator import (
     STANDING,
     START_OPTIONS,
     Estimate,
@@ -49,10 +48,11 @@ from samara.estimate.fusion import (
     of_kind,
     require_position,
 )
+from samara.estimate.sequential_update import diagonal_matrix, packed, propagated, unpacked, updated
 from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
 from samara.physics.frames import Geodetic, enu_from_geodetic
 from samara.physics.types import State
-from samara.sensors.error import drift_sigma
+from samara.sensors.error_models import drift_sigma
 from samara.sensors.gps import axes_of
 from samara.sensors.imu import ImuReading
 from samara.sensors.sensor import Sensor

@@ -1,7 +1,9 @@
 """From flight logs to a vehicle: `identify(logs, start)`, with an error on every number and a word on what no flight told.
 
-There are two products. The `physical` vehicle is from regression (`samara.identify.regression`), good for design and for other
-conditions than those flown. The `predictor` is from prediction error (`samara.identify.prediction`), best at saying what comes
+There are two products. The `physical` vehicle is from regression (`samara.identify.equation_error_fit`), good for
+design and for other
+conditions than those flown. The `predictor` is from prediction error (`samara.identify.prediction_error_fit`), best
+at saying what comes
 within half a second in flights like these.
 """
 
@@ -14,21 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
-from samara.identify.checking import Finding, usable
-from samara.identify.fitted import Fitted
-from samara.identify.log import FlightLog
+from samara.core.types import Array
+from samara.identify.equation_error_fit import Residuals, regress
+from samara.identify.fit_result import Fitted
+from samara.identify.flight_log import FlightLog
+from samara.identify.log_checks import Finding, usable
 from samara.identify.parameters import parameters_of, ready
-from samara.identify.prediction import HORIZON, fit
-from samara.identify.regression import Residuals, regress
-from samara.identify.samples import Samples, duration_of, period_of, samples_of
-from samara.identify.trims import Trim
+from samara.identify.per_flight_offsets import Trim
+from samara.identify.prediction_error_fit import HORIZON, fit
+from samara.identify.resampled_log import Samples, duration_of, period_of, samples_of
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
-from samara.vehicles.ground import derived_surface
-from samara.vehicles.lagging import with_lag_motors
+from samara.vehicles.dc_as_lag import with_lag_motors
+from samara.vehicles.defaults.ground import derived_surface
 from samara.vehicles.writer import sources_still_true
-
-Array = np.ndarray[Any, Any]
 
 PHYSICAL, PREDICTOR = "physical", "predictor"
 DAMPED = 3.0  # W l²/v_h: what a predictor may take for damping

@@ -8,14 +8,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from samara.control.gains import gains_for
-from samara.control.tuning import Tuned, tuned
+from samara.control.default_gains import gains_for
+from samara.control.options import Tuned, tuned
 from samara.core.algebra import Vec3
 from samara.core.toml import File, Table
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, sequence
+from samara.scenario.file.mission import task_parts
 from samara.scenario.scenario import ScenarioError
-from samara.scenario.scenario_file.mission import task_parts
 from samara.vehicles.trim import thrust_to_weight
 
 PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)  # of a leg of least jerk: 5.77 L/T²

@@ -17,10 +17,10 @@ from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import Role
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.airspeed_moment import AirspeedMoment
+from samara.physics.rotors.blade_element import RotorDrag
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
-from samara.physics.rotors.rotor_air import RotorDrag
-from samara.physics.rotors.rotor_effects import AIRSPEED_MOMENT, ROTOR_DRAG
+from samara.physics.rotors.rotor_air_effects import AIRSPEED_MOMENT, ROTOR_DRAG
 from samara.physics.rotors.thrust_curve import THRUST_CURVE
 from samara.physics.types import Vehicle
 

@@ -5,19 +5,18 @@ out of every score: a vehicle that is called trimmed has one gain for each rotor
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.identify.identification import Product, identified
 from samara.identify.parameters import ready
-from samara.identify.prediction import RECORDED, Predictor, fit, windows_of
-from samara.identify.samples import Samples
-from samara.identify.trims import GAIN, Trim
-from samara.identify.windows import BASELINES, QUANTITIES, Windows, errors
+from samara.identify.per_flight_offsets import GAIN, Trim
+from samara.identify.prediction_error_fit import RECORDED, Predictor, fit, windows_of
+from samara.identify.prediction_windows import BASELINES, QUANTITIES, Windows, errors
+from samara.identify.resampled_log import Samples
 from samara.physics.types import Vehicle
-
-Array = np.ndarray[Any, Any]
 
 TRIM = 5.0  # [s] in the air
 DENSE = 0.05  # [s] between the starts of scored windows

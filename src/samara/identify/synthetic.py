@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import UP, Vec3
+from samara.core.types import Array
 from samara.estimate.ekf import ekf
-from samara.estimate.simple import TRUTH
-from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
+from samara.estimate.ideal import TRUTH
+from samara.identify.experiment_design import plan_flight, plan_flights
+from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.manoeuvres import Room, controller_for
-from samara.identify.plan import plan_flight, plan_flights
 from samara.physics.air.drag import Drag
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.inflow import hover_induced
@@ -31,8 +32,6 @@ from samara.sensors.sensor import Sensor
 from samara.sim.simulation import Simulation
 from samara.vehicles.build import STANDARD_GRAVITY, build_vehicle
 from samara.wind.turbulence import Dryden
-
-Array = np.ndarray[Any, Any]
 
 LIGHTEST, HEAVIEST = 0.02, 5.0  # [kg]
 CORNERS = ((1.0, 1.0, -1.0), (1.0, -1.0, 1.0), (-1.0, -1.0, -1.0), (-1.0, 1.0, 1.0))  # x, y, spin

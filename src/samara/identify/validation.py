@@ -7,13 +7,13 @@ first five seconds in the air, which are in nobody's score (`samara.identify.sco
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from samara.identify.checking import usable
-from samara.identify.log import FlightLog
-from samara.identify.prediction import RECORDED
-from samara.identify.readers.formats import read_logs
-from samara.identify.samples import samples_of
+from samara.identify.flight_log import FlightLog
+from samara.identify.log_checks import usable
+from samara.identify.prediction_error_fit import RECORDED
+from samara.identify.prediction_windows import QUANTITIES, UNITS
+from samara.identify.readers.registry import read_logs
+from samara.identify.resampled_log import samples_of
 from samara.identify.scores import MOVES, Model, Score, predicted, scored_windows, together
-from samara.identify.windows import QUANTITIES, UNITS
 from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
 

@@ -1,4 +1,5 @@
-"""What an action means for the craft of a task: `samara.control.action` with its trim, and with the loops of an autopilot.
+"""What an action means for the craft of a task: `samara.control.action_space` with its trim, and with the loops of an
+autopilot.
 
 Those loops are made for the vehicle as its file has it, and run at every step of the physics.
 """
@@ -6,8 +7,8 @@ Those loops are made for the vehicle as its file has it, and run at every step o
 from collections.abc import Callable
 from typing import NamedTuple
 
-from samara.control import action as control
-from samara.control.action import SIZES, loops_for, rotor_range, throttle_range
+from samara.control import action_space as control
+from samara.control.action_space import SIZES, loops_for, rotor_range, throttle_range
 from samara.core.quantity import Scalar
 from samara.learn.task import Craft
 from samara.physics.types import Command, State, Vehicle

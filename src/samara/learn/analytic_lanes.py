@@ -1,4 +1,5 @@
-"""Learning by the gradient of the flight itself, in machine code on all cores of a CPU: `samara.learn.analytic` without JAX.
+"""Learning by the gradient of the flight itself, in machine code on all cores of a CPU:
+`samara.learn.gradient_training` without JAX.
 
     maximise  J(w) = mean over drones of  (1/H) Σₖ r(xₖ, aₖ),    a = π_w(o),   with ∂J/∂w through the equations of motion
 
@@ -7,21 +8,20 @@ update, drone), so that nothing depends on how many threads there are, or on whe
 """
 
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.learn.adam import Moments, adam, at_rest, clipped
 from samara.learn.checkpoint import Checkpoint
+from samara.learn.compiled_episode import SOURCE, random_numbers
 from samara.learn.episode import Setting, StepFunctions, require_no_camera
-from samara.learn.learnt import Learner, Learnt, Progress, Weights, first_layers
-from samara.learn.program import SOURCE, random_numbers
-from samara.learn.recipe import Recipe
-from samara.learn.rollout_lanes import LaneRollout, layers_of, row_of
-
-Array = np.ndarray[Any, Any]
+from samara.learn.hyperparameters import Recipe
+from samara.learn.rollout_cpu import LaneRollout, layers_of, row_of
+from samara.learn.training_result import Learner, Learnt, Progress, Weights, first_layers
 
 
 class Learning(NamedTuple):

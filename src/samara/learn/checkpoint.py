@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.learn.trees import leaves_of, mapped, rebuilt
 
 

@@ -5,7 +5,8 @@
 
 A step is the schedule of a flight (`samara.sim.stage`) between two actions: `substeps` updates of a controller stage, which
 turns the action into a command, and of the physics stage, the one that flights are made of. Then the sensors and the estimator
-are updated once, if the policy does not observe the state itself (`samara.learn.sensing`), and the task evaluates the result.
+are updated once, if the policy does not observe the state itself (`samara.learn.observation_noise`), and the task
+evaluates the result.
 
 The episode of a team is a tuple with one `Episode` for each drone. Its action and its observation are those of the first drone,
 then of the second, and so on; its reward is their mean, and it ends for all when it ends for one.
@@ -315,8 +316,8 @@ def require_no_camera(setting: Setting) -> None:
     """ValueError for a task with a depth camera, whose images only the gradient trainer in JAX takes"""
     if setting.task.sight is not None:
         raise ValueError(
-            f"task {setting.task.name!r} shows pictures of a depth camera, which are taken by samara.learn.analytic and "
-            "samara.learn.judge alone; expected a task without"
+            f"task {setting.task.name!r} shows pictures of a depth camera, which samara.learn.gradient_training and "
+            "samara.learn.judge alone take; expected a task without"
         )
 
 

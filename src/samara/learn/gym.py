@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.simulator import compile
+from samara.compiler.simulator import compile
 from samara.core.algebra import Mat3, Quat, Vec3, dot, matrix_from_quat, norm
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, require_finite, unflatten
+from samara.core.types import Array
 from samara.physics.types import Command, State, Vehicle
 from samara.vehicles.loader import vehicle as load_vehicle
 from samara.vehicles.trim import hover
@@ -22,7 +23,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("samara.learn.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'") from error
 
-Array = np.ndarray[Any, Any]
 
 PHYSICS_STEP = 2e-3  # [s]
 STEPS_PER_ACTION = 5  # the policy acts at 100 Hz

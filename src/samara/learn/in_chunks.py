@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from samara.learn.checkpoint import Checkpoint
-from samara.learn.learnt import Learner, Learnt, Progress, Weights
+from samara.learn.training_result import Learner, Learnt, Progress, Weights
 
 
 def learner_in_chunks(

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from samara.control.sight import BLOCKS
-from samara.core.extras import MissingExtraError
+from samara.control.depth_observation import BLOCKS
 from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
+from samara.core.optional_dependencies import MissingExtraError
 from samara.core.tree import flatten, unflatten
 from samara.learn.episode import (
     Integration,
@@ -40,9 +40,9 @@ try:
 except ImportError as error:
     raise MissingExtraError("samara.learn.jax_step needs JAX: pip install 'samara[jax]'") from error
 
-from samara.backends.folding import folded, new_trace, unfolded
-from samara.backends.pallas import Launch, _block, compiler_options, loaded, store
-from samara.backends.rolled import rolled
+from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.jax.scan_kernel import Launch, _block, compiler_options, loaded, store
+from samara.compiler.rk_stage_loop import rolled
 
 MAX_EPISODE_SUM = 1e18  # Σ|x| of an episode above which, or where it is NaN, the drone is lost and starts again
 LAUNCH = Launch(128, 4)

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samara.learn.analytic import starts
 from samara.learn.episode import Setting
+from samara.learn.gradient_training import starts
 from samara.learn.jax_step import ROLLED_RK4, FlatStep, flat_step
 from samara.learn.judged import UNSEEN, Judged, successes
-from samara.learn.learnt import Weights
 from samara.learn.network import Network
-from samara.learn.rollout import DENSE
+from samara.learn.rollout_xla import DENSE
+from samara.learn.training_result import Weights
 
 
 def judge(

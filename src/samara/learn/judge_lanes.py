@@ -8,8 +8,8 @@ from samara.core.tree import flatten
 from samara.learn.analytic_lanes import starts
 from samara.learn.episode import Setting, StepFunctions, require_no_camera
 from samara.learn.judged import UNSEEN, Judged, successes
-from samara.learn.learnt import Weights
-from samara.learn.rollout_lanes import LaneRollout, row_of, sizes_of
+from samara.learn.rollout_cpu import LaneRollout, row_of, sizes_of
+from samara.learn.training_result import Weights
 
 
 def judge(

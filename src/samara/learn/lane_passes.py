@@ -2,7 +2,7 @@
 
     there   o = observe(m),  a = π(o),  u = command(z₁, a),  kᵢ = rate(zᵢ, u),  zᵢ₊₁ = z₁ + aᵢ dt kᵢ,  t = z₁ + dt Σ bᵢ kᵢ,
             z' = t / |q|,  m' = after(z', m, a)
-    back    each of them transposed, from the last to the first (`samara.backends.adjoint`):
+    back    each of them transposed, from the last to the first (`samara.compiler.derivatives.reverse`):
             k̄ᵢ = dt (bᵢ t̄ + aᵢ z̄ᵢ₊₁),  z̄ᵢ = rate_zᵀ k̄ᵢ,  z̄ = t̄ + Σ z̄ᵢ,  ū = Σ rate_uᵀ k̄ᵢ
 
 m are the numbers of an episode that change within it, c those that do not. Every number has its place in memory (`Memory`), as
@@ -14,10 +14,10 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from samara.backends.adjoint import adjoint_of
-from samara.backends.llvm_dense import Dense, DenseBack, DenseGradient
-from samara.backends.llvm_loop import Array, Loop, Pass, Step
-from samara.backends.program import Program, program_of
+from samara.compiler.derivatives.reverse import adjoint_of
+from samara.compiler.llvm.array_loop import ArraySpec, Loop, Pass, Step
+from samara.compiler.llvm.network_gradient import Dense, DenseBack, DenseGradient
+from samara.compiler.trace.program import Program, program_of
 from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
 from samara.core.ops import where
 from samara.core.tree import flatten, unflatten
@@ -37,12 +37,12 @@ class Room(NamedTuple):
     width: int
     each_step: bool = False
 
-    def array(self, first: int = 0, count: int | None = None, ahead: bool = False) -> Array:
+    def array(self, first: int = 0, count: int | None = None, ahead: bool = False) -> ArraySpec:
         """Some of the numbers; `ahead` of them by a step"""
         length = self.numbers * self.width if self.each_step else 0
         last = self.numbers if count is None else first + count
         places = tuple(self.width * own + ahead * length for own in range(first, last))
-        return Array(self.name, places, length, 1)
+        return ArraySpec(self.name, places, length, 1)
 
 
 class Layers(NamedTuple):
@@ -109,7 +109,7 @@ class Passes:
             zip(self.layers.places, self.columns, self.columns[1:], strict=False)
         ):
             rows, columns = self.layers.sizes[k + 1], self.layers.sizes[k]
-            own = (Array("w", (weights,)), Array("w", (bias,)), x.array(), y.array())
+            own = (ArraySpec("w", (weights,)), ArraySpec("w", (bias,)), x.array(), y.array())
             passes.append(Dense(*own, rows, columns, self.width, self.activations[k]))
         rest = self.m.array(self.state)
         for s in range(self.functions.substeps):
@@ -184,7 +184,7 @@ class Passes:
         self.before_tanh = [self._kept(f"before_tanh{i}", sizes[i + 1]) for i in range(layers)]
         return [
             DenseBack(
-                Array("w", (self.layers.places[i][0],)),
+                ArraySpec("w", (self.layers.places[i][0],)),
                 self.columns[i + 1].array(),
                 self.columns_bar[i + 1].array(),
                 self.before_tanh[i].array(),
@@ -203,8 +203,8 @@ class Passes:
             DenseGradient(
                 self.columns[i].array(),
                 self.before_tanh[i].array(),
-                Array("g", (weights,)),
-                Array("g", (bias,)),
+                ArraySpec("g", (weights,)),
+                ArraySpec("g", (bias,)),
                 sizes[i + 1],
                 sizes[i],
                 self.width,
@@ -316,16 +316,16 @@ class Passes:
         own, sizes = program
         return adjoint_of(own, sizes, wanted), sizes
 
-    def _pass(self, program: Traced, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> Pass:
+    def _pass(self, program: Traced, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]) -> Pass:
         return Pass(program[0], inputs, outputs, self.width, apart=True)
 
-    def _z(self, substep: int, stage: int) -> Array:
+    def _z(self, substep: int, stage: int) -> ArraySpec:
         return self.z.array((substep * (self.stages + 1) + stage) * self.state, self.state)
 
-    def _u(self, substep: int) -> Array:
+    def _u(self, substep: int) -> ArraySpec:
         return self.u.array(substep * self.command, self.command)
 
-    def _k(self, stage: int) -> Array:
+    def _k(self, stage: int) -> ArraySpec:
         return self.k.array(stage * self.state, self.state)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from samara.learn.learnt import Layers, Weights, first_layers
+from samara.learn.training_result import Layers, Weights, first_layers
 
 TANH, RELU = "tanh", "relu"
 

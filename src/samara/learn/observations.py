@@ -14,7 +14,7 @@ def observed_as(
 ) -> tuple[Scalar, ...]:
     """The numbers of an observation by its name, relative to a reference; without one to rest at the origin
 
-    `ahead` is what one who races sees of the course (`samara.control.racing.sight`).
+    `ahead` is what one who races sees of the course (`samara.control.gate_observation.sight`).
     """
     own = seen(situation.state, reference, situation.action, craft.trim.rotor_speed)._replace(ahead=ahead)
     return OBSERVATIONS[kind].of(own)

@@ -11,11 +11,11 @@ sharpened above.
 from functools import partial
 from typing import Any, NamedTuple
 
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 from samara.learn.episode import Setting, require_no_camera
 from samara.learn.in_chunks import learner_in_chunks
 from samara.learn.jax_step import EpisodeBatch, Episodes
-from samara.learn.learnt import Learner, Weights
+from samara.learn.training_result import Learner, Weights
 
 try:
     import jax

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from samara.learn.learnt import Layers
 from samara.learn.network import Network
+from samara.learn.training_result import Layers
 
 
 class Gru(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
-from samara.control.sight import nearness
+from samara.control.depth_observation import nearness
 from samara.learn.task import Sight, Situation
 from samara.sensors.depth_jax import depth_images
 

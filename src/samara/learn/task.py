@@ -89,7 +89,7 @@ class Task(NamedTuple):
     action: str = "rotors"  # or another of `samara.learn.actions`
     bounds: Bounds | None = None  # of the errors that its observation shows, where it cuts them
     sees: str = ""  # what of `samara.control.observation` the observation is, where a controller can show it as well
-    randomization: Any = None  # of `samara.learn.randomize`
+    randomization: Any = None  # of `samara.learn.domain_randomization`
     drones: int = 1  # a team of so many; what ends it for one ends it for all
     practice: Callable[["Draw", Craft], tuple[State, Any]] | None = None
     sight: Sight | None = None  # what comes after the observation (`samara.learn.sight`)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.gpu import has_gpu
+from samara.compiler.jax.devices import has_gpu
 from samara.control.policy_file import LayerKind, Policy, dense_tensors, mlp, save_policy
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 from samara.learn.episode import Setting
+from samara.learn.hyperparameters import recipe_with
 from samara.learn.judged import Judged
-from samara.learn.learnt import Learner, Learnt, Progress, Weights
-from samara.learn.recipe import recipe_with
+from samara.learn.training_result import Learner, Learnt, Progress, Weights
 
 METHODS = ("analytic", "ppo")
 CHUNKS = 20  # between which progress is told and a checkpoint is written
@@ -28,7 +28,7 @@ def require_flyable(setting: Setting) -> None:
     if not task.sees:
         raise ValueError(
             f"task {task.name!r} shows what no controller sees, so its policy has no folder; learn it in Python with "
-            "samara.learn.analytic, or let the task say SEES = 'full_state' where its observation is that"
+            "samara.learn.gradient_training, or let the task say SEES = 'full_state' where its observation is that"
         )
     if setting.history:
         raise ValueError(f"a policy folder is of one that sees no past actions; task {task.name!r} differs")
@@ -70,9 +70,9 @@ def learner_for(
         return analytic_lanes.analytic(setting, recipe, chunks=chunks, first=first), recipe
     if find_spec("jax") is None:
         raise MissingExtraError(f"samara learn --method {method} needs JAX: pip install 'samara[jax]'")
-    from samara.learn import analytic, ppo
+    from samara.learn import gradient_training, ppo
 
-    module: Any = {"analytic": analytic, "ppo": ppo}[method]
+    module: Any = {"analytic": gradient_training, "ppo": ppo}[method]
     own = module.recipe_for(setting.task.name)._replace(**changes)
     given = {"first": first} if method == "analytic" else {}
     return getattr(module, method)(setting, own, chunks=chunks, **given), own

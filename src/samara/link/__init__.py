@@ -5,6 +5,6 @@ Inside everything stays ENU and FLU; each protocol's own axes, units and orders 
 else. A flight is lockstep: the autopilot gets sensors of an instant, the plant waits for its answer.
 """
 
-from samara.core.lazy import lazily as _lazily
+from samara.core.lazy_import import lazily as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

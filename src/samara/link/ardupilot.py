@@ -11,15 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from samara.exchange.full_thrust import hover_output
-from samara.link.autopilot import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
+from samara.link.launch_script import Start
+from samara.link.link import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.mavlink import dialect
 from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, require_binary
-from samara.link.readings import Readings, Supply, outside
-from samara.link.start import Start
-from samara.link.wiring import FRAMES, outputs_by_rotor, rotor_of_output
+from samara.link.rotor_mapping import FRAMES, outputs_by_rotor, rotor_of_output
+from samara.link.sensor_snapshot import Readings, Supply, outside
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
@@ -27,7 +26,8 @@ from samara.scenario.autopilot_types import ARDUPILOT
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Order
 from samara.scenario.supply import battery_of, failsafe_parameters, milliampere_hours
-from samara.sensors.earth import HOME_DEGREES
+from samara.sensors.site import HOME_DEGREES
+from samara.vehicles.exchange.thrust_scale import hover_output
 
 PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760
 PACKETS = {18458: struct.Struct("<HHI16H"), 29569: struct.Struct("<HHI32H")}

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Quat, Vec3
-from samara.link.autopilot import Link, LinkContext, Repeated, Say, Watch, counted
+from samara.link.launch_script import Start
+from samara.link.link import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.ports import bound, network_warning, require_free
 from samara.link.process import Process, default_binary, require_binary
-from samara.link.readings import Readings, outside
-from samara.link.start import Start
+from samara.link.rc_pilot import Sticks
+from samara.link.rotor_mapping import outputs_by_rotor, rotor_of_output
+from samara.link.sensor_snapshot import Readings, outside
 from samara.link.stick_controller import RadioSticks, StickController
-from samara.link.sticks import Sticks
-from samara.link.wiring import outputs_by_rotor, rotor_of_output
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot, is_loopback

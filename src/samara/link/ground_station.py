@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Vec3, norm
-from samara.core.printable import printable
-from samara.link.autopilot import Repeated, Say
+from samara.core.sanitise import printable
+from samara.link.link import Repeated, Say
 from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
 from samara.link.ports import bound, network_warning
-from samara.link.readings import Supply
+from samara.link.sensor_snapshot import Supply
 from samara.physics.frames import Geodetic, enu_from_geodetic, geodetic_from_enu, ned_from_enu, yaw_ned_from_enu
 from samara.physics.reference import Reference
 from samara.scenario.autopilot import is_loopback

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from samara.control.sticks import Sticks
-from samara.core.files import atomic_write
+from samara.control.stick_modes import Sticks
+from samara.core.atomic_files import atomic_write
 from samara.core.toml import File, Table, document
 
 EVENT = struct.Struct("<IhBB")

@@ -13,17 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from samara.core.algebra import Vec3
-from samara.link.autopilot import Link, LinkContext, Repeated, Say, Watch, counted
+from samara.link.deploy.px4_raptor import ON_CARD, archive_of
 from samara.link.ground_station import PX4 as PX4_MODES
 from samara.link.ground_station import GroundStation, Wire
+from samara.link.launch_script import Start
+from samara.link.link import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.mavlink import Listener, Speaker, dialect, layout
 from samara.link.ports import bound, other_flight, other_process, require_free
 from samara.link.process import Process, default_binary, require_binary
 from samara.link.px4_parameters import px4_environment, px4_parameters
-from samara.link.px4_raptor import ON_CARD, archive_of
-from samara.link.readings import Fix, Readings, outside
-from samara.link.start import Start
-from samara.link.wiring import outputs_by_rotor, rotor_of_output
+from samara.link.rotor_mapping import outputs_by_rotor, rotor_of_output
+from samara.link.sensor_snapshot import Fix, Readings, outside
 from samara.physics.air.atmosphere import pressure_altitude
 from samara.physics.frames import frd_from_flu, ned_from_enu
 from samara.physics.types import Vehicle

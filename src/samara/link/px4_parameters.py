@@ -1,4 +1,5 @@
-"""The parameters PX4 is started with: those of the vehicle (`samara.exchange.px4_out`), of its sensors and of its battery.
+"""The parameters PX4 is started with: those of the vehicle (`samara.vehicles.exchange.px4_write`), of its sensors and
+of its battery.
 
 They are handed over as environment variables `PX4_PARAM_…`. Where outputs are thrusts the throttle curve stays a straight line;
 where they are the motors' commands PX4 gets what `samara vehicle export --px4` writes.
@@ -7,14 +8,14 @@ where they are the motors' commands PX4 gets what `samara vehicle export --px4` 
 import math
 from dataclasses import replace
 
-from samara.exchange.full_thrust import HOVER_OUTPUT, hover_output
-from samara.exchange.px4_out import HOVER_RANGE, airframe_parameters, gain_parameters, rotor_parameters
-from samara.exchange.throttle import hover_throttle
-from samara.link.wiring import rotor_of_output
+from samara.link.rotor_mapping import rotor_of_output
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot_types import PX4, RAPTOR
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.supply import battery_of, failsafe_parameters
+from samara.vehicles.exchange.px4_write import HOVER_RANGE, airframe_parameters, gain_parameters, rotor_parameters
+from samara.vehicles.exchange.throttle_curve import hover_throttle
+from samara.vehicles.exchange.thrust_scale import HOVER_OUTPUT, hover_output
 
 MODEL = "none_iris"  # an airframe of PX4 that brings no simulator of its own
 NO_BATTERY = {"SIM_BAT_ENABLE": 0, "SIM_BAT_DRAIN": 0}  # that of PX4 until 1.17, and from 1.18 on

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from samara.link.autopilot import Link, LinkContext, Say
+from samara.link.link import Link, LinkContext, Say
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
 

@@ -6,16 +6,16 @@ When the device disappears the failsafe takes over: the drone stops, holds its p
 from collections.abc import Callable
 from typing import Any
 
-from samara.control.sticks import MODES, PilotMemory, StickPilot, Sticks, stick_pilot
+from samara.control.stick_modes import MODES, PilotMemory, StickPilot, Sticks, stick_pilot
 from samara.core.algebra import Vec3, norm
-from samara.exchange.full_thrust import hover_output
 from samara.link.joystick import Hands
-from samara.link.readings import Readings
-from samara.link.sticks import CHANNELS, HIGH, LOW, channel
-from samara.link.sticks import Sticks as AutomaticPilot
+from samara.link.rc_pilot import CHANNELS, HIGH, LOW, channel
+from samara.link.rc_pilot import Sticks as AutomaticPilot
+from samara.link.sensor_snapshot import Readings
 from samara.physics.frames import yaw_from_quat
 from samara.physics.reference import Reference
 from samara.physics.types import Command, State, Vehicle
+from samara.vehicles.exchange.thrust_scale import hover_output
 
 HOLD_S = 1.0  # [s] from the loss of the device to the descent
 DESCENT = 0.5  # [m/s]
@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 class StickController:
     """`controller(state, reference, vehicle, memory, time, dt)`: the command of a person at the sticks
 
-    The mode is one of `samara.control.sticks.MODES`. The scenario's reference is not used. Recordings hold the commands.
+    The mode is one of `samara.control.stick_modes.MODES`. The scenario's reference is not used. Recordings hold the commands.
     """
 
     def __init__(self, hands: Hands, mode: str = "hold", tell: Tell = lambda sentence: None) -> None:
@@ -75,7 +75,7 @@ class StickController:
 
 
 class RadioSticks:
-    """Sixteen radio channels from a person's sticks, in place of the automatic pilot of `samara.link.sticks`.
+    """Sixteen radio channels from a person's sticks, in place of the automatic pilot of `samara.link.rc_pilot`.
 
     Roll, pitch, throttle, yaw, then the arm switch and the angle mode. A throttle that springs back is at hover in its middle.
     """

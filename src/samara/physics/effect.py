@@ -85,12 +85,12 @@ class Effect:
     adds to these, such as what climb takes off the thrust, has `more_loads` of the same arguments. One that does nothing most
     of the time, such as contact in the air, may have `idle(own, state, vehicle, environment)`: a condition under which its
     wrench and its rates are exactly 0, for any finite state and whatever the command. Compiled code then leaves it out where
-    that holds (`samara.physics.quiet`), and computes the same numbers.
+    that holds (`samara.physics.idle_effects`), and computes the same numbers.
 
     The rest says how others treat it. `role` is its part in the flight. `reads` names what it needs of the environment besides
     wind, air and ground: "hub_wind_W", "pushes". What is not `planned` is left out by planners, predictions and gain designs,
     what is not `trimmed` by the balance of hover. `counted` is one that leaves the rotors a fixed part of their loads in hover,
-    which all of these count on (`samara.vehicles.effective`). `turns` is whether its force depends on the attitude.
+    which all of these count on (`samara.vehicles.hover_rotors`). `turns` is whether its force depends on the attitude.
     `state_unit` is the unit of a state that is no named tuple, `state_about` a few words on it for exported code.
     """
 

@@ -3,8 +3,8 @@
 Arrays are component-first: (n,) for one drone, (n, N) for a batch of N.
 """
 
-from samara.core.layouts import LAYOUTS as LAYOUTS
-from samara.core.layouts import quaternion_order as quaternion_order
+from samara.core.array_layout import LAYOUTS as LAYOUTS
+from samara.core.array_layout import quaternion_order as quaternion_order
 from samara.core.tree import flatten as flatten
 from samara.core.tree import leaf_names as leaf_names
 from samara.core.tree import numbers_in as numbers_in

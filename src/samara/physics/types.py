@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Mat3, Vec3
-from samara.core.presentation import present
+from samara.core.display_hooks import present
 from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.effect import Actuation, Effect, Wrench
 from samara.physics.ground.contact import Ground
@@ -38,7 +38,7 @@ class State(NamedTuple):
 
     def to_numpy(self, layout: str = "wxyz") -> Any:
         """Components first: (n,) for one drone, (n, N) for N. The layout names the order of the quaternion."""
-        from samara.core.layouts import stacked
+        from samara.core.array_layout import stacked
 
         return stacked(self, layout)
 
@@ -46,7 +46,7 @@ class State(NamedTuple):
     def from_numpy(x: Any, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
         """The inverse of `to_numpy`. With a vehicle its effects' states are taken too; without one, what is left over is
         rotor speeds."""
-        from samara.core.layouts import quaternion_order, rows_in, unstacked
+        from samara.core.array_layout import quaternion_order, rows_in, unstacked
         from samara.core.tree import flatten
 
         quaternion_order(layout)

@@ -2,7 +2,7 @@
 
 The thrust carries what acceleration, weight and drag leave over, and so gives the tilt; the tilt's rate gives ω, its next rate
 the torques, these the rotor speeds, and the rates of those the command. Every rate is that of a Taylor series in time
-(`samara.plan.series`), so drag and inflow are differentiated as the vehicle has them.
+(`samara.plan.taylor`), so drag and inflow are differentiated as the vehicle has them.
 
 D. Mellinger, V. Kumar, "Minimum snap trajectory generation and control for quadrotors", ICRA 2011; with drag, M. Faessler,
 A. Franchi, D. Scaramuzza, "Differential flatness of quadrotor dynamics subject to rotor drag", RA-L 3, 2018.
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import ZERO, Mat3, Quat, Vec3, cross, direction, matrix_from_quat, quat_from_matrix, rotate
-from samara.core.matrices import product, pseudoinverse
 from samara.core.ops import cos, safe_sqrt, sin, sqrt
+from samara.core.portable_linalg import product, pseudoinverse
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
@@ -23,9 +23,9 @@ from samara.physics.motion.body import angular_velocity_from_attitude_rate, requ
 from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import air_velocity, axial_speed, density_ratio, rotor_momentum_torque
 from samara.physics.types import CALM, Command, Environment, State, Vehicle, initial_effects
-from samara.plan.series import Series, from_derivatives, of_time
+from samara.plan.taylor import Series, from_derivatives, of_time
 from samara.plan.trajectory import Trajectory
-from samara.vehicles.effective import effective
+from samara.vehicles.hover_rotors import effective
 from samara.vehicles.trim import effectiveness
 
 LAG_ORDER = 5

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from samara.core.algebra import Vec3
 from samara.physics.types import Vehicle
-from samara.plan.limits import fastest
+from samara.plan.time_optimal import fastest
 from samara.plan.trajectory import Trajectory, through
 from samara.world.track import Track
 

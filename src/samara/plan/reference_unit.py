@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.tape import played, taped
+from samara.compiler.trace.tape_scalar import played, taped
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import unflatten
+from samara.core.types import Array
 from samara.physics.reference import Reference
 from samara.plan.trajectory import Trajectory
-
-Array = np.ndarray[Any, Any]
 
 
 class ReferenceUnit(NamedTuple):
@@ -32,7 +31,7 @@ def reference_unit(tasks: Sequence[Trajectory]) -> ReferenceUnit:
         reference = unit.update(time, tuple(unit.goals[i]))      # or a column of all flights for each number, in a batch
 
     ValueError where the tasks differ in more than their numbers, such as how many waypoints they have; TypeError or
-    OverflowError for one that cannot be traced (see `samara.backends.tape.taped`).
+    OverflowError for one that cannot be traced (see `samara.compiler.trace.tape_scalar.taped`).
     """
     shapes = {id(task.reference): task for task in tasks}  # tasks that were moved share a function
     tapes = {key: taped(task.reference) for key, task in shapes.items()}

@@ -19,15 +19,16 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import UP, ZERO, Vec3
-from samara.core.argument import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
+from samara.core.coerce import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
+from samara.core.display_hooks import present
 from samara.core.ops import atan2, clamp, cos, floor, logical_and, sin, where, wrap_angle
-from samara.core.presentation import present
-from samara.core.printable import shown
+from samara.core.picklable import remade
 from samara.core.quantity import LARGEST, Scalar
-from samara.core.remade import remade
+from samara.core.sanitise import shown
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.physics.reference import Reference
-from samara.plan.polynomial import Array, Piecewise, minimum_derivative
+from samara.plan.min_snap import Piecewise, minimum_derivative
 from samara.plan.reference import (
     PEAK_SPEED,
     Cruise,
@@ -40,7 +41,7 @@ from samara.plan.reference import (
     cruise_along,
     facing_along,
 )
-from samara.plan.series import Series
+from samara.plan.taylor import Series
 
 ALONG = "along"
 Heading = Annotated[float, Limits("rad", -1e3, 1e3)]

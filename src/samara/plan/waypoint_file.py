@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from samara.core.algebra import Vec3
 from samara.core.budget import Budget
-from samara.core.named_files import read_bytes
-from samara.core.printable import printable, shown
+from samara.core.referenced_files import read_bytes
+from samara.core.sanitise import printable, shown
 
 MAX_FILE_BYTES = 1 << 20
 MAX_WAYPOINTS = 1000

@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.record.format import LogLine
-
-Array = np.ndarray[Any, Any]
 
 
 class Block(NamedTuple):

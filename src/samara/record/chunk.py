@@ -14,10 +14,11 @@ import numpy as np
 from mcap.opcode import Opcode
 from mcap.records import MessageIndex
 
-from samara.record.fleet import FleetLayout, FleetMessages
-from samara.record.layout import Array, Layout, Messages, Times
+from samara.core.types import Array
+from samara.record.fleet_messages import FleetLayout, FleetMessages
+from samara.record.image_stream import RasterLayout, RasterMessages
+from samara.record.layout import Layout, Messages, Times
 from samara.record.mcap_sections import COMPRESS, RECORD, Buffer, Indexed, chunk_head, indexed, written
-from samara.record.raster import RasterLayout, RasterMessages
 
 INDEX_HEAD = struct.Struct("<BQHI")  # opcode, length, channel, bytes of the entries that follow
 ENTRY = 16  # time and place of a message, eight bytes each

@@ -22,8 +22,8 @@ from samara.record.format import (
     stream_metadata,
 )
 from samara.record.foxglove import Posed, pose_layout, posed, transform_layout
+from samara.record.image_stream import RasterLayout, raster_layout
 from samara.record.layout import Layout, stream_layout
-from samara.record.raster import RasterLayout, raster_layout
 from samara.record.schema import message_type, published_schema, stream_schema
 
 

@@ -1,9 +1,10 @@
 """When and where two runs first differ, and by how much."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.record.metrics.recorded import distance_between, sum_of
 from samara.record.run import Run
 from samara.record.table import Table
@@ -81,7 +82,7 @@ def _in_stream(drone: str, stream: str, one: Table, two: Table) -> list[Differen
     return []
 
 
-def _bits(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _bits(rows: Array) -> Array:
     return np.ascontiguousarray(rows, dtype=np.float64).view(np.int64)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.record.recording import RecordingError
 from samara.record.table import Recording, Table
 

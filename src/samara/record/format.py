@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from samara.core.files import parsed
-from samara.record.raster import Raster, raster_from, raster_metadata
+from samara.core.atomic_files import parsed
+from samara.record.image_stream import Raster, raster_from, raster_metadata
 
 FORMAT = 3
 """Raised when a reader of the old number could not read the new file: 2 has one message for many drones, 3 has pictures."""

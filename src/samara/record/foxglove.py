@@ -12,8 +12,9 @@ from foxglove_schemas_protobuf.Quaternion_pb2 import Quaternion
 from foxglove_schemas_protobuf.Vector3_pb2 import Vector3
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 
+from samara.core.types import Array
 from samara.record.format import LEVELS, LogLine, Stream
-from samara.record.layout import NANOS_MARK, SECONDS_MARK, Array, Layout, layout_of, marker
+from samara.record.layout import NANOS_MARK, SECONDS_MARK, Layout, layout_of, marker
 
 WORLD = "world"
 RATE = 30  # poses a second at most; an eye needs no more, and a tool interpolates between them

@@ -14,7 +14,7 @@ import numpy as np
 from mcap.data_stream import RecordBuilder
 from mcap.records import Message
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 MARK = 0x3C5AF00D_00000000  # its bytes are not UTF-8, so no name in a message can hold them
 TIME_MARK, LOG_MARK, PUBLISH_MARK = (MARK + 0xFFFF_FFF0 + k for k in range(3))
@@ -170,7 +170,7 @@ class Messages:
 
     def __init__(self, layouts: Sequence[Layout], count: int, memory: Array) -> None:
         """Lays out the records at the start of the memory; their numbers are written by `fill`."""
-        from samara.backends.llvm_records import Records  # who reads a recording needs no compiler
+        from samara.compiler.llvm.records import Records  # who reads a recording needs no compiler
 
         records, places = np.concatenate([layout.record for layout in layouts]), layouts[0].places
         shape = len(layouts), count

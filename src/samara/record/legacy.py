@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.files import parsed
+from samara.core.atomic_files import parsed
 from samara.core.tree import leaf_names
 from samara.physics.multirotor import at_rest, state_names
 from samara.physics.types import Vehicle
+from samara.record.derived_outputs import output_table
 from samara.record.format import RecordingError
-from samara.record.outputs import output_table
 from samara.record.streams import STATUS_FIELDS, state_units, unit_of
 from samara.record.table import Recording, Table
-from samara.scenario.bus import BUS_SCHEMA_VERSION
-from samara.scenario.facts import EVENT_FIELDS, Occurrence, status_change
+from samara.scenario.flight_events import EVENT_FIELDS, Occurrence, status_change
+from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.vehicles.loader import parse_vehicle
 
 SET = re.compile(r"^# set: (\S+) = (.*)$", re.MULTILINE)

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.record.metrics.recorded import RecordedMetrics
 from samara.record.recording import read_recording
 from samara.record.run import Run, Track, run_from
 from samara.record.table import Recording, Table
-from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.vehicles.effects import EffectOption
-
-Array = np.ndarray[Any, Any]
 
 MOST_ROWS = 20_000  # of a stream: five times what a picture shows of a curve
 FIRST_SPAN_US = 50_000

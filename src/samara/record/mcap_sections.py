@@ -171,7 +171,7 @@ def chunk_head(
     records: Sequence[Buffer], data: Sequence[Buffer], offset: int, begin_ns: int, end_ns: int, compression: str
 ) -> tuple[bytes, ChunkIndex]:
     """What stands before the data of a chunk, and what the summary will say of it."""
-    from samara.backends.llvm_crc import crc32  # who reads a recording needs no compiler
+    from samara.compiler.llvm.crc import crc32  # who reads a recording needs no compiler
 
     name, crc = compression.encode(), 0
     for part in records:

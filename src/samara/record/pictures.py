@@ -22,20 +22,19 @@ from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyp
 from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType, Writer
 
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 from samara.core.version import __version__
+from samara.record.embedded_scenario import scenario_inside
 from samara.record.format import SCENE_TOPIC, TRANSFORM_TOPIC, RecordingError
 from samara.record.foxglove import POSE_FIELDS, WORLD, first_of_each, slots
-from samara.record.inside import scenario_inside
 from samara.record.run import Run, Track
 from samara.record.scene import scene_message
 from samara.record.schema import published_schema
 from samara.record.table import Table
 from samara.scenario.world import world_inside
-from samara.sensors.eyes import MILLIMETRE, Eye
+from samara.sensors.ray_sensors import MILLIMETRE, Eye
 from samara.sensors.sensor import Sensor
-
-Array = np.ndarray[Any, Any]
 
 FLOATS = ("x", "y", "z", "distance")  # of a point
 

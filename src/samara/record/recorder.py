@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 from samara.core.version import __version__
 from samara.record.block import Block
 from samara.record.chunk import Batch, ChunkMemory, Line, chunk
 from samara.record.contents import contents_of
-from samara.record.fleet import Fleet, Fleets, may_be_fleets
+from samara.record.fleet_messages import Fleet, Fleets, may_be_fleets
 from samara.record.format import (
     ABOUT,
     FORMAT,
@@ -29,9 +30,9 @@ from samara.record.format import (
     checksum,
 )
 from samara.record.foxglove import Posed, first_of_each, log_message, slots
-from samara.record.layout import Array, Layout, Times, message_record, times_of
+from samara.record.image_stream import RasterLayout
+from samara.record.layout import Layout, Times, message_record, times_of
 from samara.record.mcap_sections import COMPRESS, Buffer, Indexed, Opening, closing, declared, opening
-from samara.record.raster import RasterLayout
 
 __all__ = ["LogLine", "Recorder", "RecordingError", "Stream"]
 

@@ -20,7 +20,8 @@ from mcap.records import Attachment, Channel, Chunk, Footer, Message, Metadata, 
 from zstandard import ZstdError
 
 from samara.core.budget import Budget, decompressed_limit
-from samara.record.fleet import topics_of, unpack_fleet
+from samara.core.types import Array
+from samara.record.fleet_messages import topics_of, unpack_fleet
 from samara.record.format import (
     ABOUT,
     FORMAT,
@@ -34,9 +35,9 @@ from samara.record.format import (
     stream_from_metadata,
 )
 from samara.record.foxglove import log_line
-from samara.record.layout import CHANNEL, Array, Layout, alike, sequence, stream_layout, unpack
+from samara.record.image_stream import RasterLayout, raster_layout, unpack_raster
+from samara.record.layout import CHANNEL, Layout, alike, sequence, stream_layout, unpack
 from samara.record.mcap_sections import COMPRESS, MAGIC, decompressed, is_absurd
-from samara.record.raster import RasterLayout, raster_layout, unpack_raster
 from samara.record.schema import message_type
 from samara.record.table import Recording, Table
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, euler_from_quat
-from samara.core.files import parsed
-from samara.core.presentation import present
+from samara.core.atomic_files import parsed
+from samara.core.display_hooks import present
 from samara.core.tree import unflatten
+from samara.core.types import Array
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest, tilt_angles
 from samara.physics.quantities import speed, tilt
@@ -23,15 +24,13 @@ from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
 from samara.record.table import Recording, Table
 from samara.scenario.expectations import DroneResult, Outcome, outcomes
-from samara.scenario.facts import Occurrence, occurrence, sentence_of
+from samara.scenario.flight_events import Occurrence, occurrence, sentence_of
 from samara.scenario.scenario import Expect
 from samara.scenario.world import world_inside
+from samara.vehicles.defaults.ground import in_the_air
+from samara.vehicles.defaults.slung_load import cable_ends
 from samara.vehicles.effects import EffectOption
-from samara.vehicles.ground import in_the_air
 from samara.vehicles.loader import parse_vehicle
-from samara.vehicles.slung_load import cable_ends
-
-Array = np.ndarray[Any, Any]
 
 BATTERY_CHARGE = re.compile(r"battery(\[\d+\])?\.charge")  # fields of the stream `state`
 

@@ -19,14 +19,13 @@ from foxglove_schemas_protobuf.Vector3_pb2 import Vector3
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 
 from samara.core.algebra import IDENTITY, UP, ZERO, Quat, Vec3, cross, direction, dot, norm, normalize
+from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.record.foxglove import WORLD
-from samara.scenario.triangles import drawn, triangles_of
+from samara.scenario.meshes import drawn, triangles_of
 from samara.scenario.world import World
 from samara.vehicles.shape import Box, Disc, Rod, parts_of, reach_of
 from samara.world.obstacles import Solid
-
-Array = np.ndarray[Any, Any]
 
 DISC_ALPHA = 0.4
 REFERENCE_COLOUR = "#78828c"

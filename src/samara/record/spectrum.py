@@ -1,11 +1,11 @@
 """What shakes, and how fast: the density of a signal over frequency, by Welch's mean over windows."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 WELCH_WINDOW = 1024  # rows
 SHORTEST_SPECTRUM = 16  # rows

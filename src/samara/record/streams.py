@@ -9,18 +9,18 @@ from samara.control.named import instants_ahead
 from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.quantity import Quantity
 from samara.core.tree import leaf_names
-from samara.estimate.fusion import VARIANCE_UNITS, Fusion, Variances
+from samara.estimate.estimator import VARIANCE_UNITS, Fusion, Variances
 from samara.physics.multirotor import at_rest, environment_of, state_names
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import State, Vehicle
 from samara.record.block import Block
-from samara.record.outputs import output_fields, output_units
-from samara.record.raster import MOST_STEPS, NOT_A_NUMBER, Raster
+from samara.record.derived_outputs import output_fields, output_units
+from samara.record.image_stream import MOST_STEPS, NOT_A_NUMBER, Raster
 from samara.record.recorder import Stream
 from samara.record.table import Table
-from samara.scenario.facts import EVENT_FIELDS, Occurrence
+from samara.scenario.flight_events import EVENT_FIELDS, Occurrence
 from samara.scenario.scenario import Drone
-from samara.sensors.eyes import Beam, Eye
+from samara.sensors.ray_sensors import Beam, Eye
 from samara.sensors.sensor import Sensor
 
 

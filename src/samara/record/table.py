@@ -6,15 +6,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.record.format import LogLine
-from samara.record.raster import Raster
+from samara.record.image_stream import Raster
 from samara.vehicles.check import VehicleError
 from samara.vehicles.writer import vehicle_toml
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """The registry of autopilots: the properties of each type, as data. No other module dispatches on an autopilot's name.
 
-A new autopilot is one module, whose `open_link` returns its `samara.link.autopilot.Link`, and one `AutopilotType` that names
+A new autopilot is one module, whose `open_link` returns its `samara.link.link.Link`, and one `AutopilotType` that names
 the module: in `AUTOPILOTS` below, or passed to `register`. Scenario files, `samara fly --autopilot`, help texts, error
 messages and metrics are derived from it.
 """
@@ -172,7 +172,7 @@ CRAZYFLIE = AutopilotType(
     name="crazyflie",
     title="Crazyflie",
     description="a script that uses cflib",
-    module="samara.link.crazyflie.link",
+    module="samara.link.crazyflie.udp_link",
     default_rate=250.0,
     rate_range=(100.0, 1000.0),
     takes_orders=False,

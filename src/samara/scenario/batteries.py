@@ -9,8 +9,8 @@ from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, share_of_current, source_of
 from samara.physics.rotors.propulsion import bus_current, rated_voltages, supply_voltage
 from samara.physics.types import Environment, State, Vehicle
-from samara.scenario.bus import BatteryStatus
 from samara.scenario.events import Event, disarm, land, return_home, when, when_charge_below
+from samara.scenario.snapshot import BatteryStatus
 
 if TYPE_CHECKING:
     from samara.scenario.scenario import Drone

@@ -11,7 +11,7 @@ from samara.core.quantity import Scalar
 from samara.physics.quantities import DEGREES, least_charge, least_voltage, position_error, speed, tilt_deg
 from samara.physics.reference import Reference
 from samara.physics.types import State
-from samara.scenario.bus import BatteryStatus
+from samara.scenario.snapshot import BatteryStatus
 
 
 class Watched(NamedTuple):

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import ZERO, Vec3, norm
-from samara.core.argument import Length, Limits, Place, Seconds, Speed, Velocity, is_number
-from samara.core.printable import shown
-from samara.core.remade import remade
+from samara.core.coerce import Length, Limits, Place, Seconds, Speed, Velocity, is_number
+from samara.core.picklable import remade
+from samara.core.sanitise import shown
 from samara.core.tree import three_in
 from samara.physics.structure.slung_load import LoadState
 from samara.plan import trajectory as plan
+from samara.plan.stop_smoothly import stop, transfer
 from samara.plan.trajectory import Trajectory
-from samara.plan.transfer import stop, transfer
-from samara.scenario.bus import SENSOR_FAULTS, Blindness, Bus, DroneBus, Faults
 from samara.scenario.conditions import Sentence, holds, read_sentence
 from samara.scenario.landing import BELOW_GROUND
+from samara.scenario.snapshot import SENSOR_FAULTS, Blindness, Bus, DroneBus, Faults
 from samara.scenario.timeline import microseconds
 from samara.vehicles.payload import Payload
 from samara.wind.sources import Constant, Gust, Sum

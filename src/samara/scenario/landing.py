@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from samara.control.allocation import allocation_for
-from samara.control.gains import gains_for
+from samara.control.default_gains import gains_for
 from samara.core.algebra import Quat, Vec3, norm
 from samara.core.number import plain
 from samara.core.ops import logical_and, logical_or, where

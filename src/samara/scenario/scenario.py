@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from samara.control.tuning import Tuned
+from samara.control.options import Tuned
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
-from samara.estimate.fusion import Fusion
-from samara.estimate.simple import TRUTH, Estimator
+from samara.estimate.estimator import Fusion
+from samara.estimate.ideal import TRUTH, Estimator
 from samara.physics.air.atmosphere import density_at_height
 from samara.physics.types import CALM, Environment, Vehicle
 from samara.plan.trajectory import Trajectory
@@ -18,8 +18,8 @@ from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Event
 from samara.scenario.timeline import Rates
 from samara.scenario.world import World
-from samara.sensors.earth import HOME, Place
 from samara.sensors.sensor import Sensor
+from samara.sensors.site import HOME, Place
 from samara.wind.sources import NoWind, WindSource
 
 
@@ -32,7 +32,7 @@ class Drone:
     """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.
 
     It starts at rest on its feet at `start_W`, or hovering there when `airborne`; its batteries have `start_charge`, from 1 to
-    0. A controller is a name, a name with numbers (`samara.control.tuning.tuned`), or a function controller(state, reference,
+    0. A controller is a name, a name with numbers (`samara.control.options.tuned`), or a function controller(state, reference,
     vehicle, memory) → command or (command, memory).
     An `autopilot` flies it in the place of both. `battery_failsafe` brings it home before its battery is empty. `model` is the
     vehicle that its controller is made for, where that is not quite the one that flies.

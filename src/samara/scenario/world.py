@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from samara.core.algebra import UP, ZERO, Vec3, norm, quat_from_euler
-from samara.core.argument import is_number
-from samara.core.files import parsed
-from samara.core.printable import shown
+from samara.core.atomic_files import parsed
+from samara.core.coerce import is_number
+from samara.core.sanitise import shown
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material

@@ -5,10 +5,10 @@ from samara.sensors import part
 imu = part("bmi088").sensor(r_B=(0.02, 0.0, 0.01))
 """
 
-from samara.core.lazy import lazily as _lazily
-from samara.sensors.earth import Place, place
+from samara.core.lazy_import import lazily as _lazily
 from samara.sensors.registry import Part, PartError, part, part_names
 from samara.sensors.sensor import Mounting, Sensor
+from samara.sensors.site import Place, place
 
 __all__ = ["Mounting", "Part", "PartError", "Place", "Sensor", "part", "part_names", "place"]
 

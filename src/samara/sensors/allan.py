@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 
 def allan_deviation(samples: Any, dt: float, times: Sequence[float]) -> Array:

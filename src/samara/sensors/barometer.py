@@ -5,15 +5,14 @@ from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from samara.core.algebra import dot, rotate
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
 from samara.core.random import gauss_markov
-from samara.core.remade import remade
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.multirotor import tilted
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import Environment, State, Vehicle
-from samara.sensors.earth import HOME, Place
-from samara.sensors.error import quantised
+from samara.sensors.error_models import quantised
 from samara.sensors.sensor import (
     AT_CENTRE,
     Mounting,
@@ -23,6 +22,7 @@ from samara.sensors.sensor import (
     exact_barometer,
     reading_sensor,
 )
+from samara.sensors.site import HOME, Place
 
 
 class BarometerPart(NamedTuple):

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.core.remade import remade
 from samara.physics.rotors.propulsion import bus_current, supply_voltage
 from samara.physics.types import Vehicle
-from samara.sensors.error import quantised
+from samara.sensors.error_models import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 
 

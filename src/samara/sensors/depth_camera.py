@@ -7,9 +7,10 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.core.remade import remade
-from samara.sensors.eyes import (
+from samara.sensors.pinhole import Lens, Pinhole, pinhole, pixel_of, pixel_ray
+from samara.sensors.ray_sensors import (
     MILLIMETRE,
     ONLY_GROUND,
     Among,
@@ -21,7 +22,6 @@ from samara.sensors.eyes import (
     require_range,
     solids_and_terrain,
 )
-from samara.sensors.pinhole import Lens, Pinhole, pinhole, pixel_of, pixel_ray
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, SensorType
 
 FARTHEST = 65.535  # [m]: millimetres in 16 bits

@@ -2,7 +2,8 @@
 
     images = depth_images(states, solids, camera)        # (drones, rows, columns) [m]
 
-The rays are those of `samara.sensors.eyes`, and so are the distances along them; there is no noise, and what is farther than
+The rays are those of `samara.sensors.ray_sensors`, and so are the distances along them; there is no noise, and what
+is farther than
 the camera sees is at `farthest`. On a GPU it is one kernel (Pallas and Triton), each program of which has a tile of one picture
 in its registers and passes over solids that cannot be in it; elsewhere, and for slopes, XLA goes through all of them.
 """
@@ -17,14 +18,14 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from samara.backends.pallas import Launch, compiler_options
+from samara.compiler.jax.scan_kernel import Launch, compiler_options
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.core.ops import lesser_of, where
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.types import State
 from samara.sensors.depth_camera import DepthCameraPart
-from samara.sensors.eyes import Beam, Eye, ray_sent
+from samara.sensors.ray_sensors import Beam, Eye, ray_sent
 from samara.sensors.sensor import AT_CENTRE, Mounting
 from samara.world.obstacles import NEVER, HeightMap, Ray, Solid, distance_along
 from samara.world.rays import along, is_inside, kept_nan, reach, seen_from

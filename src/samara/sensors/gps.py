@@ -5,14 +5,14 @@ from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3, cross, rotate, scale
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
 from samara.core.random import gauss_markov
-from samara.core.remade import remade
 from samara.physics.frames import Geodetic, geodetic_from_enu
 from samara.physics.types import Vehicle
-from samara.sensors.earth import HOME, Place
-from samara.sensors.error import heard, held_where_lost, vector
+from samara.sensors.error_models import heard, held_where_lost, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
+from samara.sensors.site import HOME, Place
 
 
 class GpsPart(NamedTuple):

@@ -11,12 +11,12 @@ from typing import Annotated, Any, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3, cross, rotate_inverse, scale
 from samara.core.ops import sqrt, wrap_angle
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.core.remade import remade
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.imbalance import unbalance_force
 from samara.physics.types import Command, Environment, State, Vehicle
-from samara.sensors.error import drift_sigma, quantised, saturated, vector, wandered
+from samara.sensors.error_models import drift_sigma, quantised, saturated, vector, wandered
 from samara.sensors.sensor import (
     AT_CENTRE,
     IMU,

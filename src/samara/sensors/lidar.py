@@ -12,9 +12,9 @@ import numpy as np
 
 from samara.core.algebra import Vec3
 from samara.core.ops import cos, sin
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.core.remade import remade
-from samara.sensors.eyes import (
+from samara.sensors.ray_sensors import (
     MILLIMETRE,
     ONLY_GROUND,
     Among,

@@ -5,11 +5,11 @@ from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from samara.core.algebra import ZERO, Mat3, Vec3, rotate_inverse
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.core.remade import remade
-from samara.sensors.earth import HOME, Place, magnetic_field
-from samara.sensors.error import quantised, saturated, vector
+from samara.sensors.error_models import quantised, saturated, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
+from samara.sensors.site import HOME, Place, magnetic_field
 
 
 class MagnetometerPart(NamedTuple):

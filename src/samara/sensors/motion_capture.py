@@ -4,9 +4,9 @@ from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, conjugate, quat_exp, rotate, rotate_inverse
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.core.remade import remade
-from samara.sensors.error import heard, held_where_lost, vector
+from samara.sensors.error_models import heard, held_where_lost, vector
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 
 from samara.core.algebra import Vec3, cross, rotate_inverse
 from samara.core.ops import clamp, logical_and, where
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.core.remade import remade
 from samara.physics.types import Environment, State
 from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, solids_in_sight, traceable
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor

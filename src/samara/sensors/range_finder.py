@@ -5,11 +5,11 @@ from typing import Annotated, Any, NamedTuple
 
 from samara.core.algebra import EAST, rotate
 from samara.core.ops import logical_and, where
+from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.core.remade import remade
 from samara.physics.ground.contact import Ground
 from samara.physics.types import Environment, State
-from samara.sensors.error import quantised
+from samara.sensors.error_models import quantised
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
 from samara.world.obstacles import HeightMap, Ray, Solid, nearest_along
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
-from samara.core.argument import UnfitError
-from samara.core.printable import shown
+from samara.core.coerce import UnfitError
 from samara.core.quantity import Quantity
+from samara.core.sanitise import shown
 from samara.core.toml import DataSheet, File, Shipped, document
 from samara.core.units import converted
 from samara.sensors import (
@@ -27,9 +27,9 @@ from samara.sensors import (
     optical_flow,
     range_finder,
 )
-from samara.sensors.earth import HOME, Place
 from samara.sensors.range_finder import Sees
 from samara.sensors.sensor import POSITION, Mounting, Sensor, SensorType
+from samara.sensors.site import HOME, Place
 from samara.world.obstacles import HeightMap
 
 SCHEMA = 1

@@ -17,14 +17,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
+from samara.core.picklable import remade
 from samara.core.quantity import Scalar
-from samara.core.remade import remade
 from samara.core.tree import leaf_names
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.effect import Role
 from samara.physics.multirotor import wrench_breakdown
 from samara.physics.types import Command, Environment, State, Vehicle
-from samara.sensors.earth import Place
+from samara.sensors.site import Place
 
 Measure = Callable[..., Any]
 
@@ -43,7 +43,8 @@ AT_CENTRE = Mounting()
 class Sensor:
     """`measure(state, command, vehicle, environment, normals)` gives one number for each field
 
-    `normals_needed` standard normals are drawn for each drone and sample. A `traced` function uses only `samara.ops` and is
+    `normals_needed` standard normals are drawn for each drone and sample. A `traced` function uses only
+    `samara.core.ops` and is
     compiled; any other is called in Python. With `initial(vehicle, normals)`, which gets `start_normals` of them once,
     `measure` takes (…, normals, memory, dt) and gives (values, memory); dt is the time between samples [s].
 

@@ -1,6 +1,6 @@
 """Flights that differ in numbers, by what one trace is for.
 
-The first flight of a case is traced with its numbers as inputs (`samara.backends.numbered`), from the vehicle through the
+The first flight of a case is traced with its numbers as inputs (`samara.compiler.numbered`), from the vehicle through the
 controller that is designed for it to the code; the others only have to be played. Before a case is flown its code is compared
 with what tracing two of its flights by themselves gives.
 """
@@ -12,25 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.llvm_code import vector_width
-from samara.backends.numbered import in_lane
+from samara.compiler.llvm.codegen import vector_width
+from samara.compiler.numbered import in_lane
 from samara.control.named import as_tuned, controller_named
 from samara.core.number import Number
 from samara.core.number_tape import Tape
 from samara.core.tree import unflatten
+from samara.core.types import Array
 from samara.physics.multirotor import at_rest
 from samara.physics.types import State
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import MICROSECONDS
+from samara.sim.initial_state import initial_state
 from samara.sim.metrics_log import MetricsLog
 from samara.sim.simulation import Simulation
 from samara.sim.stage import Stage
-from samara.sim.start import initial_state
 from samara.sim.vary import NUMBERS, PLACES, varied_drone, wind_with, with_values
 from samara.sim.ways import Way, ways_of
-from samara.vehicles.effective import at_density
+from samara.vehicles.hover_rotors import at_density
 
-Array = np.ndarray[Any, Any]
 WHERE = (*PLACES, *NUMBERS)  # what differs in the start and the task alone, and in no code
 KEPT = 4  # scenarios whose cases are
 

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.backends.lanes import UnlikeError, require_equal
-from samara.backends.machine import STRICT, Precision
+from samara.compiler.compiled_step import STRICT, Precision
+from samara.compiler.lanes import UnlikeError, require_equal
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, shape_of, unflatten
+from samara.core.types import Array
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import State
 from samara.record.format import LogLine
 from samara.scenario.events import DroneSetting, Setting
-from samara.scenario.facts import Fact, Occurrence, motor_change, sentence_of
+from samara.scenario.flight_events import Fact, Occurrence, motor_change, sentence_of
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
+from samara.sim.autopilots import Links
 from samara.sim.executors.llvm import compile_stages, is_one_tile, run_entry
 from samara.sim.group import Group
-from samara.sim.links import Links
 from samara.sim.references import current_references, reference_table, references_ahead, tabulate_references
 from samara.sim.schedule import Schedule
 from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from samara.sim.executors.llvm import StreamTable
     from samara.sim.log import Log
 
-Array = np.ndarray[Any, Any]
 
 BLOCK_US = MICROSECONDS  # references are tabulated and tables flushed in blocks of this length
 DRONES_PER_BLOCK_SECOND = 500  # above this number, blocks get shorter to bound their memory

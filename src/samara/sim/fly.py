@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.stepper import IN_FLIGHT as BACKENDS
-from samara.backends.stepper import require_backend
+from samara.compiler.stepper import IN_FLIGHT as BACKENDS
+from samara.compiler.stepper import require_backend
 from samara.control.named import name_of
+from samara.control.options import Tuned
 from samara.control.policy_file import Policy
-from samara.control.tuning import Tuned
 from samara.physics.types import Vehicle
-from samara.record.background import Background
 from samara.record.block import Block, tables
 from samara.record.load import load_flown_run
 from samara.record.recorder import LogLine, Recorder, Stream
@@ -25,16 +24,17 @@ from samara.record.recording import RecordingError
 from samara.record.run import Run, Track
 from samara.record.streams import streams_of
 from samara.record.table import Attachments, Table
+from samara.record.writer_thread import Background
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.bus import BUS_SCHEMA_VERSION
+from samara.scenario.autopilot_sensors import at_own_rate
 from samara.scenario.load import load_scenario
-from samara.scenario.prepare import at_own_rate
 from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import WORLD_FILE, world_json
+from samara.sim.initial_state import timeline_of
 from samara.sim.simulation import Simulation
 from samara.sim.stage import Arrange
-from samara.sim.start import timeline_of
 from samara.vehicles.effects import EffectOption
 from samara.world.track import Track as RaceTrack
 
@@ -62,7 +62,7 @@ def fly(
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
-    A controller is a name, one with numbers of its own (`samara.control.tuning.tuned("ilqr", wPosition=60.0)`), or a function.
+    A controller is a name, one with numbers of its own (`samara.control.options.tuned("ilqr", wPosition=60.0)`), or a function.
     `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
     of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
@@ -88,7 +88,7 @@ def fly(
         require_backend(backend, BACKENDS)
         own = replace(own, backend=backend)
     if autopilot is not None:
-        from samara.scenario.prepare import flown_by
+        from samara.scenario.autopilot_sensors import flown_by
 
         own = flown_by(own, autopilot)
     if out is None:

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.stepper import require_backend
+from samara.compiler.stepper import require_backend
 from samara.core.tree import leaf_names, unflatten
+from samara.core.types import Array
 from samara.physics.multirotor import at_rest
 from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
 from samara.scenario.load import load_scenario
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.timeline import microseconds
-from samara.sim.flights import Flights, flights_of
+from samara.sim.batch_result import Flights, flights_of
 from samara.sim.vary import PLACES, require_one_drone
 
 BACKENDS = ("llvm", "jax", "pallas")
 DTYPES = ("float64", "float32")
-Array = np.ndarray[Any, Any]
 
 
 def fly_many(
@@ -75,7 +75,7 @@ def fly_many(
     every_us = microseconds(record, "record") if record else 0
     if every_us % own.rates.periods()["log"]:
         raise ScenarioError(f"record is {record} s; expected a multiple of the log's {1.0 / own.rates.log:g} s")
-    from samara.backends.machine import Precision
+    from samara.compiler.compiled_step import Precision
     from samara.sim.fly_many_cpu import FlyingInLanes, fly_one_by_one
 
     precision = Precision(dtype or "float64", bool(fast) if fast is not None else dtype == "float32")

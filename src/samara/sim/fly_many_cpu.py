@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.llvm_code import vector_width
-from samara.backends.machine import Precision
+from samara.compiler.compiled_step import Precision
+from samara.compiler.llvm.codegen import vector_width
 from samara.core.number_tape import UnlikeLanesError
+from samara.core.types import Array
 from samara.scenario.events import When
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
@@ -20,7 +21,6 @@ from samara.sim.vary import has_winds, varied_drone, varied_wind
 from samara.sim.ways import Way
 
 ROW = 34 * 64  # bytes of a number of all flights at once: lines of the cache, so many that rows do not share its sets
-Array = np.ndarray[Any, Any]
 
 
 class FlyingInLanes:

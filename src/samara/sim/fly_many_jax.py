@@ -13,29 +13,30 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from samara.backends.draws_jax import first_draws, keys_of
-from samara.backends.jax_scan import precision
-from samara.backends.parameters import parameter
+from samara.compiler.jax.random import first_draws, keys_of
+from samara.compiler.jax.scan import precision
+from samara.compiler.parameters import parameter
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.physics.types import State
 from samara.record.metrics import FlightMetrics
 from samara.scenario.actuators import ActuatorCommand
-from samara.scenario.bus import AutopilotCommand, Bus, DroneBus
 from samara.scenario.events import Setting
 from samara.scenario.scenario import Scenario, ScenarioError
+from samara.scenario.snapshot import AutopilotCommand, Bus, DroneBus
 from samara.scenario.timeline import MICROSECONDS, microseconds
+from samara.sim.batch_result import Flights, flights_of
 from samara.sim.executors.jax import FlightProgram, Run, Values, Wanted, compile_flight_jax
 from samara.sim.executors.pallas import compile_flight_pallas
-from samara.sim.flights import Flights, flights_of
+from samara.sim.initial_state import state_at_start, timed_events, with_charge
 from samara.sim.sequence import standard_sequence
 from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting, setting_values
 from samara.sim.stage import PHYSICS, StageSequence, StageSet, build, part_of
 from samara.sim.stages.contact import Status
 from samara.sim.stages.controller import REFERENCES_AHEAD, named_controller
 from samara.sim.stages.metrics import LOG_REFERENCE
-from samara.sim.start import state_at_start, timed_events, with_charge
 from samara.sim.vary import NUMBERS, WIND, require_one_drone, wind_number
 from samara.vehicles.payload import centre_shift, with_centre_moved
 
@@ -45,8 +46,6 @@ TABLES = {"reference": "autopilot", REFERENCES_AHEAD: "autopilot", LOG_REFERENCE
 RESTARTED = frozenset({"controller_state", "estimator_state", "invalid_commands"})
 """Slots that begin anew when the vehicle changes in flight, as in `samara.sim.group`."""
 PROGRAMS = 8  # compiled flights that are kept
-
-Array = np.ndarray[Any, Any]
 
 
 class Segment(NamedTuple):

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.lanes import UnlikeError, require_equal
+from samara.compiler.lanes import UnlikeError, require_equal
 from samara.core.algebra import Quat, Vec3
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import BODY, Vehicle
 from samara.record.streams import Rows
@@ -20,8 +21,6 @@ from samara.sim.references import ReferenceTable
 from samara.sim.setup import DroneSetup, setting_values
 from samara.sim.stage import Entry, Part, StageSet, build, part_of
 from samara.sim.stages.estimator import estimate_slot
-
-Array = np.ndarray[Any, Any]
 
 RESTARTED = frozenset(
     {

@@ -1,18 +1,18 @@
 """The log of a flight: tables that the executors fill and blocks for the recorder, and the events found in them."""
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from samara.control.named import instants_ahead
+from samara.core.types import Array
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import BODY
 from samara.record.block import Block, Sink
+from samara.record.derived_outputs import output_code
 from samara.record.format import LogLine
-from samara.record.outputs import output_code
 from samara.record.streams import STATUS_FIELDS, Rows, event_blocks, load_fields
-from samara.scenario.facts import Against, Fact, status_change
+from samara.scenario.flight_events import Against, Fact, status_change
 from samara.scenario.timeline import MICROSECONDS, sampling
 from samara.sim.executors.llvm import Stream
 from samara.sim.fleet import Fleet
@@ -22,8 +22,6 @@ from samara.sim.ray_sensors import is_ray_sensor
 from samara.sim.references import tabulate_references
 from samara.sim.schedule import Span
 from samara.sim.stage import PythonStage
-
-Array = np.ndarray[Any, Any]
 
 INPUTS = "inputs"  # commands and environments of the logged states: not recorded, the outputs are computed from them
 ENVIRONMENTS = "environments"  # the environment after every tick of the wind; changes are recorded

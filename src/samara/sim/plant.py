@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.lanes import in_lanes, require_equal
-from samara.backends.llvm_schedule import Operation
-from samara.backends.machine import CompiledStep, ScanCode
-from samara.backends.scan import Quiet, Templates
-from samara.backends.stepper import IN_FLIGHT as BACKENDS
-from samara.backends.stepper import Scan, Stepper, code_of, require_backend
+from samara.compiler.compiled_step import CompiledStep, ScanCode
+from samara.compiler.lanes import in_lanes, require_equal
+from samara.compiler.llvm.flight_loop import Operation
+from samara.compiler.scan import Quiet, Templates
+from samara.compiler.stepper import IN_FLIGHT as BACKENDS
+from samara.compiler.stepper import Scan, Stepper, code_of, require_backend
 from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, INTEGRATORS, integrator_named, step_factor
 from samara.core.ops import logical_and
 from samara.core.tree import flatten, leaf_names, unflatten
@@ -24,7 +24,7 @@ from samara.physics.multirotor import at_rest, environment_of, state_names
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.sim.stages.physics import Contact, contact_after_step, contact_in_the_air
-from samara.vehicles.ground import contact_depths
+from samara.vehicles.defaults.ground import contact_depths
 
 CONTACT_RESOLUTION = 1e-6  # [s]
 SMALLEST_STEP = (

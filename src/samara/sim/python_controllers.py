@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.backends.packing import unpacker
+from samara.compiler.trace.flatten_code import unpacker
+from samara.control.depth_observation import require_blocks
 from samara.control.named import DEFAULT_PERIOD
-from samara.control.sight import require_blocks
 from samara.core.algebra import ZERO
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.reference import Reference
 from samara.physics.types import BODY, State, Vehicle
 from samara.scenario.batteries import battery_status
-from samara.scenario.bus import require_command, sanitized
-from samara.scenario.facts import Fact
+from samara.scenario.flight_events import Fact
+from samara.scenario.snapshot import require_command, sanitized
 from samara.scenario.supply import battery_of, cells_of
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
 from samara.sim.setup import DroneSetup, LinkedAutopilot
 from samara.sim.stage import PythonStage, StageSet
 from samara.sim.stages.controller import build_controller, named_controller
-from samara.vehicles.effective import at_density
+from samara.vehicles.hover_rotors import at_density
 from samara.vehicles.limits import command_bounds, command_range
 
 if TYPE_CHECKING:
-    from samara.link.readings import Readings, Supply
+    from samara.link.sensor_snapshot import Readings, Supply
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
     from samara.sim.plant import Plant
@@ -152,7 +152,7 @@ class PythonController:
 class ArrayController:
     """A predictive controller that works on arrays of n drones; its commands are checked like those of `PythonController`.
 
-    It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (m, 3, n): see `samara.control.ilqr.arrays`.
+    It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (m, 3, n): see `samara.control.mpc.batch_flight`.
     """
 
     def __init__(
@@ -182,8 +182,8 @@ class AutopilotController:
     excess = NO_EXCESS
 
     def __init__(self, linked: LinkedAutopilot, group: "Group") -> None:
-        from samara.link.readings import Senses
-        from samara.link.thrust import commands_code, outputs_code
+        from samara.link.motor_outputs import commands_code, outputs_code
+        from samara.link.sensor_snapshot import Senses
 
         plant = group.plant
         self._link, self._plant = linked.link, plant
@@ -251,7 +251,7 @@ class PowerModule:
         command = tuple(self._plant.command[:, 0].tolist())
         batteries = battery_status(state, command, self._plant.vehicle, environment)
         current = sum(battery.current for battery in batteries)
-        from samara.link.readings import Supply
+        from samara.link.sensor_snapshot import Supply
 
         return Supply(
             batteries[0].voltage,

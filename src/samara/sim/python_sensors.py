@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.control.sight import nearness
+from samara.control.depth_observation import nearness
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
 from samara.sim.python_controllers import require_camera
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from samara.sim.group import Group, SensorRows
     from samara.sim.ray_sensors import RayCaster
     from samara.sim.schedule import Span
-
-Array = np.ndarray[Any, Any]
 
 
 class SensorState:

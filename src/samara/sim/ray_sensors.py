@@ -1,6 +1,7 @@
 """Cameras and lidars of a group's drones: the rays of an image are the lanes of compiled code.
 
-The functions are those of `samara.sensors.eyes`, traced separately: directions of the rays and distance to the ground, nearest
+The functions are those of `samara.sensors.ray_sensors`, traced separately: directions of the rays and distance to the
+ground, nearest
 of a set of solids, nearest drone, and the reading. Height maps are ray-marched by NumPy.
 """
 
@@ -11,15 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import CompiledStep, Machine
+from samara.compiler.compiled_step import CompiledStep, Machine
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
 from samara.core.random import normals
 from samara.core.tree import flatten
+from samara.core.types import Array
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
 from samara.physics.types import State
-from samara.scenario.bus import Blindness
-from samara.sensors.eyes import NO_RETURN, Beam, Eye, drone_box, ray_sent
+from samara.scenario.snapshot import Blindness
+from samara.sensors.ray_sensors import NO_RETURN, Beam, Eye, drone_box, ray_sent
 from samara.sensors.sensor import Mounting, Sensor
 from samara.vehicles.shape import corners_of
 from samara.world.obstacles import NEVER, HeightMap, Ray, Solid
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
 
-Array = np.ndarray[Any, Any]
 
 SOLIDS = 16  # compiled into one function, to bound its compile time
 MOVING = State(ZERO, ZERO, IDENTITY, ZERO)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.backends.llvm_schedule import Operation
-from samara.backends.llvm_table import tabulator
-from samara.backends.tape import taped
+from samara.compiler.llvm.flight_loop import Operation
+from samara.compiler.llvm.tape_interpreter import tabulator
+from samara.compiler.trace.tape_scalar import taped
 from samara.core.tree import flatten
+from samara.core.types import Array
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.scenario.events import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
 
-Array = np.ndarray[Any, Any]
 Function = Callable[[Any], Any]
 
 WORTH_COMPILING = 5000  # rows: NumPy evaluates as many in the time the compiled code takes to load

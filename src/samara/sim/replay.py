@@ -7,20 +7,20 @@ are repeated too: where there are solids, or drones that hit each other, all fly
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.atomic_files import parsed
 from samara.core.budget import Budget
-from samara.core.files import parsed
-from samara.core.printable import shown
+from samara.core.sanitise import shown
 from samara.core.tree import flatten, leaf_names, unflatten
+from samara.core.types import Array
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import CALM, Vehicle, initial_effects
+from samara.record.derived_outputs import KIND as OUTPUTS
+from samara.record.derived_outputs import output_fields, output_rows, output_units
 from samara.record.load import load_run
-from samara.record.outputs import KIND as OUTPUTS
-from samara.record.outputs import output_fields, output_rows, output_units
 from samara.record.recording import RecordingError
 from samara.record.run import Run, Track
 from samara.record.streams import CABLE_FIELD, LOAD_FIELDS
@@ -30,9 +30,9 @@ from samara.scenario.timeline import MICROSECONDS, Rates, Timeline, timeline
 from samara.scenario.world import World, world_inside
 from samara.sim.collide.collisions import Colliding
 from samara.sim.plant import Plant
+from samara.vehicles.defaults.slung_load import cut
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
-from samara.vehicles.slung_load import cut
 
 MAX_INSTANTS = 30_000_000  # over all drones: hours at 1 kHz
 MAX_CHANGES = 100  # of payload, battery or cable: each compiles another vehicle
@@ -147,7 +147,7 @@ class _Replayed:
         self.last_us = int(self._recorded.times_us[-1])
         self._fields = tuple(_names(bare))
         self._rows = np.empty((len(self._recorded.times_us), len(self._fields)))
-        self._flown_with: list[tuple[Vehicle, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []  # at each row
+        self._flown_with: list[tuple[Vehicle, Array, Array]] = []  # at each row
         names = self._environment.fields
         for name in (*(f"wind_W.{axis}" for axis in "xyz"), *LOAD_FIELDS):
             if name not in names:
@@ -178,7 +178,7 @@ class _Replayed:
             self._flown_with.append((plant.vehicle, plant.command[:, 0].copy(), plant.environment[:, 0].copy()))
             self._next_row += 1
 
-    def _surround(self, row: np.ndarray[Any, Any]) -> None:
+    def _surround(self, row: Array) -> None:
         load = self._load
         carried = Payload(float(row[load]), Vec3(*row[load + 1 : load + 4].tolist()))
         cells, held = float(row[load + 4]), bool(row[self._cable]) if self._cable else True
@@ -216,7 +216,7 @@ def _names(vehicle: Vehicle) -> tuple[str, ...]:
     return Plant(vehicle).fields
 
 
-def _first_state(recorded: Table, vehicle: Vehicle, fields: tuple[str, ...]) -> np.ndarray[Any, Any]:
+def _first_state(recorded: Table, vehicle: Vehicle, fields: tuple[str, ...]) -> Array:
     if fields == recorded.fields:
         return recorded.rows[0]
     at = {name: k for k, name in enumerate(recorded.fields)}
@@ -227,7 +227,7 @@ def _first_state(recorded: Table, vehicle: Vehicle, fields: tuple[str, ...]) -> 
     )
 
 
-def _environment(vehicle: Vehicle, fields: tuple[str, ...], row: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _environment(vehicle: Vehicle, fields: tuple[str, ...], row: Array) -> Array:
     """What another vehicle feels of a recorded environment, by the names of its numbers"""
     known = dict(zip(fields, row.tolist(), strict=True))
     wind_W = Vec3(*(known[f"wind_W.{axis}"] for axis in "xyz"))

@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.llvm_schedule import ROW
+from samara.compiler.llvm.flight_loop import ROW
+from samara.core.types import Array
 from samara.scenario.timeline import MICROSECONDS, Timeline, plant_steps
-
-Array = np.ndarray[Any, Any]
 
 
 class Span(NamedTuple):
-    """Rows of a schedule (`samara.backends.llvm_schedule.ROW`), with their times [µs] and bits that are due."""
+    """Rows of a schedule (`samara.compiler.llvm.flight_loop.ROW`), with their times [µs] and bits that are due."""
 
     rows: Array
     times_us: Array

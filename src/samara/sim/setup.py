@@ -6,24 +6,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.control.named import as_tuned
-from samara.control.tuning import Tuned
+from samara.control.options import Tuned
 from samara.core.tree import flatten
-from samara.estimate.fusion import Fusion
-from samara.estimate.simple import TRUTH, Estimator
+from samara.estimate.estimator import Fusion
+from samara.estimate.ideal import TRUTH, Estimator
 from samara.physics.multirotor import at_rest
 from samara.physics.types import Environment, Vehicle
 from samara.scenario.batteries import with_cells
-from samara.scenario.bus import Faults
 from samara.scenario.events import DroneSetting, Setting
 from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Scenario
+from samara.scenario.snapshot import Faults
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import World
 from samara.sensors.range_finder import Sees
 from samara.sensors.registry import faults_of, seeing
 from samara.sensors.sensor import Sensor
+from samara.vehicles.defaults.slung_load import cut
 from samara.vehicles.payload import with_payload
-from samara.vehicles.slung_load import cut
 from samara.wind.sources import WindSource
 
 

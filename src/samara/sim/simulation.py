@@ -16,24 +16,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import STRICT, Precision
+from samara.compiler.compiled_step import STRICT, Precision
+from samara.core.types import Array
 from samara.physics.types import State
 from samara.record.block import Sink
 from samara.record.format import LogLine
-from samara.scenario.bus import Bus
 from samara.scenario.events import Action, At, Event, Setting
 from samara.scenario.scenario import Drone, Scenario
+from samara.scenario.snapshot import Bus
 from samara.scenario.timeline import MICROSECONDS, STAGES
 from samara.sim.executors.llvm import Cursor, Program, walk
 from samara.sim.executors.python import PythonProgram
 from samara.sim.fleet import BLOCK_US, Fleet
+from samara.sim.fleet_snapshot import bus_of
 from samara.sim.group import Group
+from samara.sim.initial_state import state_at_start, timeline_of
 from samara.sim.log import EnvironmentStage, Log, StatusReport
 from samara.sim.metrics_log import MetricsLog
 from samara.sim.references import fill_table
 from samara.sim.schedule import Schedule, Span
 from samara.sim.sequence import LOG, standard_sequence
-from samara.sim.snapshot import bus_of
 from samara.sim.stage import (
     CLOCKS,
     EVERY_INSTANT,
@@ -46,7 +48,6 @@ from samara.sim.stage import (
     StageSequence,
     require_stage,
 )
-from samara.sim.start import state_at_start, timeline_of
 from samara.wind.sources import WindSource
 
 RARE_VISITS_HZ = 10  # below this rate of Python stages, blocks have their maximum length
@@ -247,7 +248,7 @@ class Simulation:
             due += [Cursor(row, entry_index) for row in np.flatnonzero(self._is_due(entry, span)).tolist()]
         return sorted(due)
 
-    def _is_due(self, entry: Entry, span: Span) -> np.ndarray[Any, Any]:
+    def _is_due(self, entry: Entry, span: Span) -> Array:
         """Mark the instants of a span at which Python runs an entry"""
         if not isinstance(entry, PythonStage):
             return np.zeros(len(span.times_us), dtype=bool)
@@ -349,12 +350,12 @@ class Simulation:
         return self.fleet.groups
 
     @property
-    def landed(self) -> np.ndarray[Any, Any]:
+    def landed(self) -> Array:
         """Whether each drone has landed"""
         return self.fleet.landed
 
     @property
-    def crashed(self) -> np.ndarray[Any, Any]:
+    def crashed(self) -> Array:
         """Whether each drone has crashed"""
         return self.fleet.crashed
 

@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from samara.backends.parameters import parameter
+from samara.compiler.parameters import parameter
 from samara.control.named import as_tuned
-from samara.control.tuning import Tuned, tuned
+from samara.control.options import Tuned, tuned
 from samara.core.algebra import Vec3
+from samara.core.types import Array
 from samara.scenario.scenario import Drone, Scenario, ScenarioError
 
-Array = np.ndarray[Any, Any]
 PLACES = ("start_W", "goal_shift")
 NUMBERS = ("yaw", "start_charge")
 WIND, CONTROLLER = "wind.", "controller."

@@ -12,8 +12,8 @@ import numpy as np
 from samara.core.number import Number
 from samara.core.number_tape import Tape, UnlikeLanesError
 from samara.core.tree import flatten
+from samara.core.types import Array
 
-Array = np.ndarray[Any, Any]
 AT_ONCE = 1024  # flights that are played at a time: their numbers stay in the cache
 MOST = 8  # ways, before each flight is computed by itself
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.algebra import Mat3, Vec3, diagonal
-from samara.core.printable import shown
 from samara.core.quantity import Scalar
+from samara.core.sanitise import shown
 from samara.core.tree import flatten, unflatten
 from samara.core.units import Field, fields_of
 from samara.physics.air.drag import Damping, Drag
@@ -22,7 +22,6 @@ from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.rotor import Rotor, inflow_factor, inflow_factor_signed
 from samara.physics.rotors.tilt import TILT
 from samara.physics.types import Structure, Vehicle
-from samara.vehicles.battery import battery_effect
 from samara.vehicles.check import (
     VehicleError,
     check_all,
@@ -36,8 +35,9 @@ from samara.vehicles.check import (
     check_rotors,
     check_vehicle,
 )
+from samara.vehicles.defaults.battery import battery_effect
+from samara.vehicles.defaults.ground import derived_surface
 from samara.vehicles.effects import OPTIONS, EffectOption, options_of, options_with
-from samara.vehicles.ground import derived_surface
 
 ACTUATIONS: dict[str, Actuation] = {
     own.name: own for own in (propulsion.NORMALIZED, propulsion.SPEED, propulsion.DUTY, propulsion.WRENCH)

@@ -9,8 +9,8 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3, dot
-from samara.core.printable import shown as written
 from samara.core.quantity import LARGEST, Quantity, expected
+from samara.core.sanitise import shown as written
 from samara.core.tree import flatten
 from samara.core.units import fields_of
 from samara.physics.ground.contact import Contact
@@ -21,8 +21,8 @@ from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
+from samara.vehicles.defaults.ground import DEFAULT_STEP, derived_surface, largest_stable_step
 from samara.vehicles.effects import check_rotor_air, option_of
-from samara.vehicles.ground import DEFAULT_STEP, derived_surface, largest_stable_step
 
 SMALLEST_MASS = 1e-6  # [kg]: a mosquito; below it a file has its unit wrong
 LARGEST_MASS = 1e5  # [kg]: above every rotorcraft that was ever built

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.vehicles.effective import effective
+from samara.vehicles.hover_rotors import effective
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effectiveness
-
-Array = np.ndarray[Any, Any]
 
 TORQUES = ("roll", "pitch", "yaw")
 _LIFT, _YAW = 0, 3  # rows of (f_z, τx, τy, τz)

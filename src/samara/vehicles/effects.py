@@ -23,14 +23,14 @@ from samara.physics.air.propwash import PROPWASH, Propwash
 from samara.physics.effect import Effect, Role
 from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.airspeed_moment import AirspeedMoment
+from samara.physics.rotors.blade_element import RotorAir, RotorDrag, blade_numbers
 from samara.physics.rotors.flapping import Flapping
 from samara.physics.rotors.gazebo_rotor import RollingMoment, ThrustFade
 from samara.physics.rotors.imbalance import IMBALANCE, Imbalance
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR, full_voltage
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
-from samara.physics.rotors.rotor_air import RotorAir, RotorDrag, blade_numbers
-from samara.physics.rotors.rotor_effects import (
+from samara.physics.rotors.rotor_air_effects import (
     AIRSPEED_MOMENT,
     DYNAMIC_AIR,
     DYNAMIC_AIR_3,
@@ -45,12 +45,12 @@ from samara.physics.rotors.thrust_curve import THRUST_CURVE, THRUST_SCALE, Thrus
 from samara.physics.structure.arms import ARMS, Arms
 from samara.physics.structure.slung_load import SLUNG_LOAD, SlungLoad
 from samara.physics.types import Vehicle
-from samara.rotor.blade import Blade, blade, blade_names
-from samara.rotor.fit import FITTED_ROTORS, TERMS, RotorFit, fit_rotor, rotor_constants
-from samara.vehicles.arms import FREQUENCY, arms_numbers, check_arms
-from samara.vehicles.ground import check_actuator, check_damping, check_drag
-from samara.vehicles.hull import BODY, Hull
-from samara.vehicles.slung_load import check_load, load_numbers
+from samara.propeller.blade import Blade, blade, blade_names
+from samara.propeller.fit import FITTED_ROTORS, TERMS, RotorFit, fit_rotor, rotor_constants
+from samara.vehicles.collision_radius import BODY, Hull
+from samara.vehicles.defaults.arms import FREQUENCY, arms_numbers, check_arms
+from samara.vehicles.defaults.ground import check_actuator, check_damping, check_drag
+from samara.vehicles.defaults.slung_load import check_load, load_numbers
 from samara.vehicles.trim import hover
 
 TYPICAL_SOLIDITY = 0.08  # two blades with a mean chord of R/8, as most propellers of 5 to 15 inch have

@@ -3,24 +3,23 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.matrices import product, pseudoinverse
 from samara.core.number import Number, plain
 from samara.core.number_tape import in_each_lane
 from samara.core.ops import clamp, maximum, where
+from samara.core.portable_linalg import product, pseudoinverse
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.actuator import Lag, slowed
 from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
 from samara.physics.rotors.rotor import rotor_load
 from samara.physics.types import CALM, Vehicle
 from samara.vehicles.trim import effectiveness
-
-Array = np.ndarray[Any, Any]
 
 UNIT_RANGE = (0.0, 1.0)
 LARGEST_COMMAND = 1e12  # in size; beyond it a command is not a number

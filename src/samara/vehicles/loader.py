@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samara.core.algebra import Vec3, quat_from_axis_angle, rotate
-from samara.core.named_files import path_beside
-from samara.core.printable import shown
 from samara.core.quantity import Quantity
+from samara.core.referenced_files import path_beside
+from samara.core.sanitise import shown
 from samara.core.toml import QUANTITY, DataSheet, File, Shipped, document, is_file
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity
@@ -25,11 +25,11 @@ from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
-from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import ACTUATIONS, build_vehicle
 from samara.vehicles.check import MAX_CONTACT_POINTS, MAX_ROTORS, VehicleError, check_vehicle, raise_all
+from samara.vehicles.defaults.battery import BATTERIES
+from samara.vehicles.defaults.ground import derived_feet, derived_top
 from samara.vehicles.effects import OPTIONS, EffectOption, options_with
-from samara.vehicles.ground import derived_feet, derived_top
 from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1

@@ -10,10 +10,10 @@ import math
 from typing import NamedTuple, TypeAlias
 
 from samara.core.algebra import ZERO, Vec3, cross, norm
-from samara.core.colours import COLOURS, INK
 from samara.core.quantity import Scalar
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.types import Vehicle
+from samara.vehicles.colours import COLOURS, INK
 
 COUNTER_CLOCKWISE, CLOCKWISE = COLOURS[5], COLOURS[4]  # light blue and orange: no axis has them
 NOSE = COLOURS[1]

@@ -7,20 +7,21 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from samara.core.algebra import Vec3, cross, quat_from_euler
-from samara.core.argument import is_number
-from samara.core.matrices import least_squares, product, pseudoinverse
+from samara.core.coerce import is_number
 from samara.core.number import plain, value_of
 from samara.core.number_tape import in_each_lane, numbers_array
 from samara.core.ops import atan2, safe_norm
+from samara.core.portable_linalg import least_squares, product, pseudoinverse
 from samara.core.quantity import Scalar
+from samara.core.types import Array
 from samara.physics.effect import Role, wrench_in_body_axes
 from samara.physics.multirotor import at_rest, steady_command, tilt_angles, with_angles, wrench_breakdown
 from samara.physics.rotors.propulsion import lag_motors
 from samara.physics.rotors.rotor import Rotor, RotorLoad, density_ratio, rotor_wrench
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
-from samara.vehicles.ground import contact_depths
+from samara.vehicles.defaults.ground import contact_depths
 
-Array: TypeAlias = np.ndarray[Any, Any]
+Array: TypeAlias = Array
 
 _HELD = 1e-6  # a rotor speed is held when it changes by less than this, of itself, in a second
 _BALANCED = 1e-12  # of the weight: what may remain

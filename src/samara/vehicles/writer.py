@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from samara.core.files import write_text
+from samara.core.atomic_files import write_text
 from samara.core.toml_writer import toml_value
 from samara.core.units import fields_of
 from samara.physics.ground.contact import COMPLIANT
@@ -19,9 +19,9 @@ from samara.physics.rotors.propulsion import (
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import TILT
 from samara.physics.types import Vehicle
-from samara.vehicles.battery import BATTERIES
 from samara.vehicles.build import GRAVITIES, INFLOWS
 from samara.vehicles.check import VehicleError, check_vehicle
+from samara.vehicles.defaults.battery import BATTERIES
 from samara.vehicles.effects import option_of, options_of
 from samara.vehicles.loader import MOTORS, SCHEMA, parse_vehicle
 

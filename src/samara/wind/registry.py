@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.sources import Constant, Gust, NoWind, OrnsteinUhlenbeck, Step, WindSource
-from samara.wind.table import Field, Replay
 from samara.wind.turbulence import Dryden, VonKarman
+from samara.wind.wind_field import Field, Replay
 
 WINDS: dict[str, Callable[..., WindSource]] = {
     "none": NoWind,

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from samara.core.algebra import Vec3
-from samara.core.argument import Exponent, Height
+from samara.core.coerce import Exponent, Height
 from samara.core.quantity import Scalar
 from samara.physics.air.boundary_layer import log_law, power_law
 from samara.physics.frames import wind_enu_from_direction
-from samara.wind.numbers import keep_vector, require_numbers
 from samara.wind.sources import Deterministic
+from samara.wind.validation import keep_vector, require_numbers
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ Where the wind depends on the place, or on how fast a drone flies through it, a 
 
 with position and velocity of one drone, or of all as arrays, each with normals and memory of its own. `sample` then is the
 wind of a drone that hovers at one place. `wind_at` asks either kind, and `is_local` tells which it is. A source that uses
-`samara.ops` alone says `traced`: a flight then compiles it.
+`samara.core.ops` alone says `traced`: a flight then compiles it.
 """
 
 import math
@@ -27,13 +27,13 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeGuard, runtime_checka
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.argument import OneOrThree, Seconds
+from samara.core.coerce import OneOrThree, Seconds
 from samara.core.ops import clamp, cos, where
 from samara.core.quantity import Scalar
 from samara.core.random import gauss_markov
 from samara.core.tree import flatten
 from samara.physics.frames import wind_enu_from_direction
-from samara.wind.numbers import keep_vector, require_numbers
+from samara.wind.validation import keep_vector, require_numbers
 
 Sigma = Annotated[Any, OneOrThree("m/s", -100.0, 100.0)]
 Tau = Annotated[Any, OneOrThree("s", -1e5, 1e5)]
@@ -75,7 +75,7 @@ def _asks_where(source: WindSource) -> TypeGuard[LocalWindSource]:
 
 
 def is_traced(source: WindSource) -> bool:
-    """Whether it can be compiled: it says so by `traced`, as a source of one's own may that uses only `samara.ops`"""
+    """Whether it can be compiled: it says so by `traced`, as a source of one's own may that uses only `samara.core.ops`"""
     return bool(getattr(source, "traced", False))
 
 
@@ -89,7 +89,7 @@ def wind_at(
 
 
 class Traced:
-    """A source written with `samara.ops` alone: it can be compiled, unless its numbers are those of a batch."""
+    """A source written with `samara.core.ops` alone: it can be compiled, unless its numbers are those of a batch."""
 
     @property
     def traced(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from samara.core.algebra import UP, ZERO, Vec3, cross, norm
-from samara.core.argument import Deviation, Height
+from samara.core.coerce import Deviation, Height
 from samara.core.ops import safe_divide, safe_norm, safe_sqrt, where
 from samara.core.quantity import Scalar
 from samara.core.random import gauss_markov
@@ -28,8 +28,8 @@ from samara.physics.air.turbulence import (
     turbulence_lengths,
 )
 from samara.physics.frames import wind_enu_from_direction
-from samara.wind.numbers import require_numbers
 from samara.wind.sources import Constant, Traced, wind_at
+from samara.wind.validation import require_numbers
 
 _PER_SHARE = 5  # normals: one along, two across, two up
 _AT_REST = (0.0, Transverse(0.0, 0.0), Transverse(0.0, 0.0))

@@ -21,12 +21,13 @@ import numpy as np
 from samara.core.algebra import UP, ZERO, Vec3, dot, norm
 from samara.core.grid import Grid
 from samara.core.loop import loop
-from samara.core.named_files import read_bytes
 from samara.core.ops import absolute, clamp, logical_and, logical_or, lookup, maximum, minimum, safe_norm, where
-from samara.core.packed import array_inside, arrays_inside, require_cells
-from samara.core.printable import shown
 from samara.core.quantity import Scalar
+from samara.core.referenced_files import read_bytes
+from samara.core.safe_decompress import array_inside, arrays_inside, require_cells
+from samara.core.sanitise import shown
 from samara.core.tree import numbers_in
+from samara.core.types import Array
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import (
     Box,
@@ -174,7 +175,7 @@ def _interval(knots: Grid, x: Scalar) -> Scalar:
     return i
 
 
-def _rows(data: bytes, path: str | Path) -> np.ndarray[Any, Any]:
+def _rows(data: bytes, path: str | Path) -> Array:
     """The numbers of a table separated by commas"""
     require_cells(data, path)
     lines = data.decode("utf-8-sig").splitlines()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.named_files import path_beside
-from samara.core.printable import shown
+from samara.core.referenced_files import path_beside
+from samara.core.sanitise import shown
 from samara.core.toml import File, Shipped, Table, is_file
 from samara.core.toml import document as tables_of
 from samara.world.gates import Course, Gate, Sizes, is_outside

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.compare.race.draws import Drawn, drawn
+from samara.compare.race.disturbances import Drawn, drawn
 from samara.compare.race.score import Score, score
 from samara.control.named import as_tuned
-from samara.control.tuning import Tuned, tuned
+from samara.control.options import Tuned, tuned
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten
+from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.plan.racing_line import Line, line_of
 from samara.scenario.scenario import Drone, Scenario
@@ -28,8 +29,6 @@ EVERY = 0.01  # [s]: between the places of a path
 SETTLE = 1.0  # [s] after a plan has come to its end
 LULL = 1.0  # [s]: how long a gust lasts
 SEEDS = tuple(range(20))
-
-Array = np.ndarray[Any, Any]
 
 
 class Race(NamedTuple):

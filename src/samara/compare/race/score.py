@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.types import Array
 from samara.world.gates import Course, crossing, is_clear, is_outside, strikes_frame, strikes_pole
 from samara.world.track import Track
 
-Array = np.ndarray[Any, Any]
 NEVER = np.inf
 
 

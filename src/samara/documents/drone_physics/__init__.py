@@ -14,7 +14,7 @@ numbers are those of K. Nonami, "Introduction to Drone Engineering", as the docu
 document is wrong (docs/errata.md), these are right.
 """
 
-from samara.core.lazy import lazily as _lazily
+from samara.core.lazy_import import lazily as _lazily
 from samara.documents.drone_physics.body import (
     acceleration_in_body_frame,
     acceleration_in_ground_frame,

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import samara.documents.drone_physics as library
-from samara.backends.c_code import c_lines, decimal
-from samara.backends.code import Places, comment
-from samara.backends.program import program_of
-from samara.core.files import write_text
+from samara.compiler.trace.program import program_of
+from samara.core.atomic_files import write_text
 from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.core.version import __version__
 from samara.documents.drone_physics import body, boundary, collision, frames, rotor
 from samara.documents.drone_physics.arguments import ROTORS, VERSIONS, Argument, RotorSum, arguments_of, result_of
 from samara.documents.drone_physics.types import EulerType
+from samara.export.c_code import c_lines, decimal
+from samara.export.code import Places, comment
 
 OWN = Path(__file__).parent / "c"  # the files that are the same in every export
 RECORDS = {"vector": ("x", "y", "z"), "euler": EulerType._fields, "quaternion": ("w", "x", "y", "z")}

@@ -1,6 +1,6 @@
 """Document 002's own API: `RigidBodyQuadrotor`, thin over `samara.physics`."""
 
-from samara.core.lazy import lazily as _lazily
+from samara.core.lazy_import import lazily as _lazily
 from samara.documents.gimbal_lock import GimbalLockWarning
 from samara.documents.rigid_body.quadrotor import RigidBodyQuadrotor
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.extras import scipy
-from samara.documents.rigid_body.quadrotor import Array, RigidBodyQuadrotor
+from samara.core.optional_dependencies import scipy
+from samara.core.types import Array
+from samara.documents.rigid_body.quadrotor import RigidBodyQuadrotor
 
 CHECKS = "checking document 002's model"  # against Rotation and solve_ivp, which know nothing of Samara
 NOTHING = np.zeros(4)  # no thrust, no torque

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.gains import Gains
+from samara.control.default_gains import Gains
 from samara.control.geometric import geometric
 from samara.core.algebra import Vec3
-from samara.core.extras import scipy
-from samara.documents.rigid_body.quadrotor import Array, RigidBodyQuadrotor
+from samara.core.optional_dependencies import scipy
+from samara.core.types import Array
+from samara.documents.rigid_body.quadrotor import RigidBodyQuadrotor
 from samara.physics.reference import Reference
 
 TILT = np.radians(30.0)  # document 002's own example

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.colours import COLOURS, GRID, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.documents.rigid_body.demo import (
     FLAT,
     STEP_SECONDS,
@@ -18,6 +17,7 @@ from samara.documents.rigid_body.demo import (
     tilted,
     tumbling,
 )
+from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.view.plot.style import samara_style
 
 DASHED = (0, (2, 2))

@@ -30,6 +30,7 @@ from samara.core.algebra import (
 )
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, unflatten
+from samara.core.types import Array
 from samara.documents.gimbal_lock import warn_near_gimbal_lock
 from samara.documents.single_vehicle import Telemetry, with_single_vehicle_effects
 from samara.physics.air.drag import Drag
@@ -44,7 +45,7 @@ from samara.vehicles.build import build_vehicle, effects_by_name
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle as load_vehicle
 
-Array: TypeAlias = np.ndarray[Any, Any]
+Array: TypeAlias = Array
 
 _ADVICE = "with a quaternion in place of the angles, `quad.quaternion_state(x)`, there is no such attitude"
 _PLACE = ("x", "y", "z", "vx", "vy", "vz")

@@ -11,21 +11,20 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Quat
 from samara.core.budget import BudgetError
-from samara.identify.log import ESTIMATE, FlightLog, Signal
+from samara.core.types import Array
+from samara.identify.flight_log import ESTIMATE, FlightLog, Signal
 from samara.identify.readers.blackbox_frames import SPARE, Frames, frames_budget, frames_in, with_spare
 from samara.identify.readers.blackbox_header import Header, header_spans, parse_header
-from samara.identify.readers.signals import DEGREE, RPM, G, enu_attitude, signal
+from samara.identify.readers.log_signals import DEGREE, RPM, G, enu_attitude, signal
 from samara.link.betaflight import CONVENTIONS, LAST_OF_OLDEST, NEWEST, OLDEST
 from samara.physics.frames import attitude_ned_frd_from_nwu_flu
-from samara.vehicles.numbering import NUMBERINGS
-
-Array = np.ndarray[Any, Any]
+from samara.vehicles.rotor_numbering import NUMBERINGS
 
 DSHOT = (48.0, 2047.0)
 PULSE = (1000.0, 2000.0)  # [µs]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.identify.readers.blackbox_header import Header, Layout
 
 SIGNED_VB, UNSIGNED_VB, NEG_14BIT, TAG8_8SVB, TAG2_3S32, TAG8_4S16, NULL, TAG2_3SVARIABLE = 0, 1, 3, 6, 7, 8, 9, 10
@@ -38,8 +39,6 @@ _EVENTS = (
     (ADJUSTMENT, BYTE, WORD),  # a float, where the byte's highest bit is set: the kind after the other
 )
 NO_FRAME, AN_EVENT = -1, 1 << 16
-
-Array = np.ndarray[Any, Any]
 
 
 class Plan(NamedTuple):

@@ -21,13 +21,12 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.backends.llvm_blocks import INDEX
-from samara.backends.llvm_code import engine_of
+from samara.compiler.llvm.blocks import INDEX
+from samara.compiler.llvm.codegen import engine_of
 from samara.core.budget import Budget
+from samara.core.types import Array
 from samara.identify.readers import blackbox_fields as of
 from samara.identify.readers.blackbox_header import MOST_FIELDS, Header
-
-Array = np.ndarray[Any, Any]
 
 EFFORT = 2
 SPARE = 64  # bytes: the longest read is eight numbers of five bytes, and their tag

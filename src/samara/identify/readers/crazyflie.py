@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import quat_from_euler
-from samara.core.printable import shown
-from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
+from samara.core.sanitise import shown
+from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers.csv_columns import heading_of, read_columns
-from samara.identify.readers.signals import DEGREE, RPM, G, records, signal
+from samara.identify.readers.log_signals import DEGREE, RPM, G, records, signal
 
 FULL = 65535.0  # PWM that is all of the battery's voltage
 MAGIC = 0xBC
@@ -27,7 +27,6 @@ _CLOCKS = {1: ("<u4", 1e-3), 2: ("<u8", 1e-6)}  # by version: how a time is writ
 _LETTERS = "bBhHiIlLqQefd?"
 _TIMES = ("timestamp", "time", "tick", "timeTick")  # what a CSV calls the time [ms]
 
-Array = np.ndarray[Any, Any]
 Find = Callable[[Sequence[str]], Signal | None]  # variables of one record, by the firmware's names
 
 

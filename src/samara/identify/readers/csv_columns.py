@@ -5,17 +5,16 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.budget import MAX_LINE_BYTES, Budget, bounded_lines, decompressed_limit, open_bounded, size_text
-from samara.core.printable import shown
-from samara.identify.log import Signal
+from samara.core.sanitise import shown
+from samara.core.types import Array
+from samara.identify.flight_log import Signal
 
 MAX_CELLS = 20_000_000  # of the columns that are read: two hours of 25 columns at 100 Hz
-
-Array = np.ndarray[Any, Any]
 
 
 class Columns(NamedTuple):

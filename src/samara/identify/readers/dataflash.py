@@ -18,9 +18,10 @@ import numpy as np
 
 from samara.core.algebra import quat_from_euler
 from samara.core.budget import Budget, bounded_lines, decompressed_limit, open_bounded, read_bounded
-from samara.identify.log import ESTIMATE, FlightLog, Signal
+from samara.core.types import Array
+from samara.identify.flight_log import ESTIMATE, FlightLog, Signal
 from samara.identify.readers.dataflash_mixer import OUTPUTS, mixed
-from samara.identify.readers.signals import (
+from samara.identify.readers.log_signals import (
     DEGREE,
     RPM,
     enu,
@@ -65,8 +66,6 @@ _MESSAGES = (
 RARE = 0.05  # [s] between motor commands
 LOW_PASS = 20.0  # [Hz] of gyroscopes and accelerometers, where the log's parameters say nothing else
 _INSTANCE = ("C", "I", "Inst", "Instance")  # what messages call the number of the core or the sensor they are of
-
-Array = np.ndarray[Any, Any]
 
 
 class Messages(NamedTuple):

@@ -7,14 +7,11 @@ largest; e is `MOT_THST_EXPO`. g is what ArduPilot adds for thin air and a flat 
 Near its limits the mixer gives up yaw and thrust; so what comes out is compared with `RCOU`, and not used where they differ.
 """
 
-from typing import Any
-
 import numpy as np
 
-from samara.identify.log import Signal
-from samara.vehicles.numbering import NUMBERINGS
-
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
+from samara.identify.flight_log import Signal
+from samara.vehicles.rotor_numbering import NUMBERINGS
 
 OUTPUTS = ("ROut", "POut", "YOut", "AOut")
 FRAMES = {(1.0, 4): "quad_x", (2.0, 6): "hexa_x", (3.0, 8): "octo_x"}  # by FRAME_CLASS and motors

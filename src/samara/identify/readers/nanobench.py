@@ -14,10 +14,11 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, normalize, quat_from_euler, rotate
 from samara.core.ops import piecewise_linear
-from samara.identify.log import MOTION_CAPTURE, FlightLog, Signal
+from samara.core.types import Array
+from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers.crazyflie import FULL
 from samara.identify.readers.csv_columns import read_columns
-from samara.identify.readers.signals import G, signal
+from samara.identify.readers.log_signals import G, signal
 
 # Bitcraze, Crazyflie 2.0 thrust measurements (2015): PWM [%], supply [V], rotor speed [rpm]
 THRUST_TABLE = (
@@ -48,8 +49,6 @@ _COLUMNS = (
 _IMU = tuple(f"imu_{sensor}_{axis}" for sensor in ("acc", "gyro") for axis in "xyz")
 _REST_SAMPLES = 50  # at the start, before take-off
 _AT_REST = 0.02  # [m/s]
-
-Array = np.ndarray[Any, Any]
 
 
 def _markers_lean(rows: Array) -> Quat:

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.printable import shown
-from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.column_map import SYSTEMS, given_table, range_of
+from samara.core.sanitise import shown
+from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
+from samara.identify.readers.csv_mapping import SYSTEMS, given_table, range_of
+from samara.identify.readers.log_signals import signal
 from samara.identify.readers.ros2_containers import messages_of, topics_of
 from samara.identify.readers.ros2_types import TYPES, Cdr, Row, Type
-from samara.identify.readers.signals import signal
 
 SAME_CLOCK = 1.0  # [s]: stamps and receptions nearer than this are of one clock
 ROLES = ("battery", "pose", "imu", "motors")  # what a later one says of a signal stands: an IMU's rate, not odometry's

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate
-from samara.identify.readers.signals import enu, enu_attitude, flu
+from samara.core.types import Array
+from samara.identify.readers.log_signals import enu, enu_attitude, flu
 
 MOST_NUMBERS = 64  # in one message of motors
-
-Array = np.ndarray[Any, Any]
 
 
 class Row(NamedTuple):

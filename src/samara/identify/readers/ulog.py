@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.budget import Budget, decompressed_limit, read_bounded
-from samara.core.extras import MissingExtraError
-from samara.identify.log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.signals import RPM, enu, enu_attitude, flu, low_pass_delay, signal, stem_of
+from samara.core.optional_dependencies import MissingExtraError
+from samara.core.types import Array
+from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
+from samara.identify.readers.log_signals import RPM, enu, enu_attitude, flu, low_pass_delay, signal, stem_of
 
 MOTOR1 = 101  # what PX4 numbers the output function of the first motor
 RARE = 0.05  # [s] between motor commands
@@ -33,8 +34,6 @@ _TOPICS = (
     *("actuator_motors", "actuator_outputs", "esc_status", "vehicle_attitude", "vehicle_local_position", *_EXTERNAL),
     *("vehicle_angular_velocity", "sensor_combined", "vehicle_acceleration", "battery_status"),
 )
-
-Array = np.ndarray[Any, Any]
 
 
 class Topic(NamedTuple):

@@ -1,7 +1,7 @@
 """Formation: drones at the corners of a polygon that turns slowly about the origin, none too near another.
 
 VectorEnv(forming(drones=5, radius=1.0))           # one policy for all of them
-ParallelEnv(forming(drones=5, radius=1.0))         # each an agent: samara.learn.parallel
+ParallelEnv(forming(drones=5, radius=1.0))         # each an agent: samara.learn.envs.pettingzoo
 """
 
 import math

@@ -10,12 +10,12 @@ the drone comes near them. There is no ground to stand on.
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.control.racing import Knowledge, Standing, at_gate, sight
+from samara.control.gate_observation import Knowledge, Standing, at_gate, sight
 from samara.core.algebra import Vec3, dot
 from samara.core.ops import cos, exp, floor, logical_and, logical_or, maximum, safe_norm, sin, where
 from samara.core.quantity import Scalar
+from samara.learn.domain_randomization import Inertial
 from samara.learn.observations import observed_as
-from samara.learn.randomize import Inertial
 from samara.learn.task import Craft, Draw, Situation, Task, add_action_cost
 from samara.physics.types import State
 from samara.world.gates import (

@@ -10,8 +10,8 @@ between their limits where it was called more often than it was trained.
 from samara.control.observation import Bounds, seen, state_error
 from samara.core.algebra import ZERO, dot
 from samara.core.quantity import Scalar
+from samara.learn.domain_randomization import RAPTOR
 from samara.learn.observations import STILL
-from samara.learn.randomize import RAPTOR
 from samara.learn.task import Craft, Situation, Task
 from samara.learn.tasks import hover
 from samara.learn.tasks.recover import softened

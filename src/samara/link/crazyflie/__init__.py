@@ -4,6 +4,6 @@ Written from the published protocol. What the wire says differently (degrees, mi
 turned at this border and nowhere else.
 """
 
-from samara.core.lazy import lazily as _lazily
+from samara.core.lazy_import import lazily as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from samara.link.crazyflie.packet import MOST_DATA, Packet, Port
+from samara.link.crazyflie.crtp import MOST_DATA, Packet, Port
 
 MOST_LINES = 32  # that wait to be sent
 

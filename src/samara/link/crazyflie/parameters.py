@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from samara.link.crazyflie.contents import Contents, Entry
 from samara.link.crazyflie.number import Kind, packed
+from samara.link.crazyflie.toc import Contents, Entry
 
 SET_BY_NAME, EXTENDED, STORE, STATE, CLEAR, DEFAULT, EXTENDED_2, DEFAULT_2 = 0, 2, 3, 4, 5, 6, 7, 8
 EXTENDED_FLAG, READ_ONLY_FLAG, PERSISTENT = 0x10, 0x40, 1

@@ -5,7 +5,8 @@ import struct
 
 import numpy as np
 
-from samara.plan.polynomial import Array, Piecewise
+from samara.core.types import Array
+from samara.plan.min_snap import Piecewise
 
 POLYNOMIALS, COMPRESSED = 0, 1
 AXES, POWERS = 4, 8

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Euler, Vec3, rotate
-from samara.link.crazyflie.logs import Variable
+from samara.link.crazyflie.controller import Wanted
+from samara.link.crazyflie.logging import Variable
 from samara.link.crazyflie.number import FLOAT, I8, U8, U16, U32, Kind
-from samara.link.crazyflie.pilot import Wanted
 from samara.link.crazyflie.setpoints import FULL_THRUST
 from samara.link.crazyflie.supervisor import G
-from samara.link.readings import Supply
+from samara.link.sensor_snapshot import Supply
 from samara.physics.types import State
 
 SETTLED = 1e-5  # [m²]: the variance of an estimate that is the truth

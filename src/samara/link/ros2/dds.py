@@ -5,7 +5,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from samara.core.extras import MissingExtraError
+from samara.core.optional_dependencies import MissingExtraError
 from samara.record.ros2.definitions import SIZES, definitions
 from samara.record.ros2.type_hash import type_hash
 

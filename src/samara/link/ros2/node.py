@@ -5,7 +5,7 @@ from types import SimpleNamespace, TracebackType
 from typing import Any
 from weakref import WeakSet
 
-from samara.core.printable import shown
+from samara.core.sanitise import shown
 from samara.link.ros2.dds import (
     ENCLAVE,
     configuration,

@@ -22,9 +22,9 @@ from samara.core.ops import absolute, atan2, clamp, maximum, safe_divide, safe_n
 from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.air.propwash import wake_flow
 from samara.physics.effect import Effect
+from samara.physics.rotors.blade_element import HubFlow, RotorAir, air_load, blade_numbers, hub_flow
 from samara.physics.rotors.inflow import ClimbSpeed, Induced, hover_induced, induced_velocity
 from samara.physics.rotors.rotor import Radius, Rotor, RotorLoad
-from samara.physics.rotors.rotor_air import HubFlow, RotorAir, air_load, blade_numbers, hub_flow
 
 if TYPE_CHECKING:
     from samara.physics.types import Environment, State, Vehicle

@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 from samara.core.algebra import Attitude, Vec3, cross, direction, dot, norm, rotate, rotate_inverse
 from samara.core.ops import clamp, exp, safe_divide, safe_sqrt
 from samara.core.quantity import AirDensity, Quantity, Scalar, Unit
-from samara.physics.air.pushed import PUSHED
+from samara.physics.air.external_forces import PUSHED
 from samara.physics.effect import Effect, Wrench
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import Environment, State, Vehicle

@@ -17,10 +17,10 @@ from samara.core.algebra import cross
 from samara.core.ops import absolute, clamp, maximum, safe_divide, safe_norm
 from samara.core.quantity import AirDensity, Quantity, Scalar
 from samara.physics.effect import Effect, Wrench, add_wrenches
+from samara.physics.rotors.blade_element import HubFlow, hub_flow
 from samara.physics.rotors.inflow import ClimbRatio, ClimbSpeed, EdgeRatio, Induced, hover_induced, induced_velocity
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Radius, RotorLoad
-from samara.physics.rotors.rotor_air import HubFlow, hub_flow
 from samara.physics.types import Environment, State, Vehicle
 
 Distance: TypeAlias = Annotated[Scalar, Quantity("m", 0.0, 0.5)]

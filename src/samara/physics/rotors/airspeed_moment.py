@@ -16,9 +16,9 @@ from typing import Annotated, NamedTuple
 from samara.core.algebra import Vec3, cross, dot, scale
 from samara.core.ops import safe_divide, safe_norm, where
 from samara.core.quantity import AirDensity, Quantity, Scalar
+from samara.physics.rotors.blade_element import HubFlow
 from samara.physics.rotors.inflow import ClimbSpeed, Induced, Thrust, hover_induced
 from samara.physics.rotors.rotor import Rotor
-from samara.physics.rotors.rotor_air import HubFlow
 
 
 class AirspeedMoment(NamedTuple):

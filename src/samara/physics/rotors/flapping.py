@@ -13,8 +13,7 @@ from samara.core.algebra import Vec3, cross, dot
 from samara.core.ops import absolute, safe_divide
 from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.motion.body import AngularVelocity
-from samara.physics.rotors.rotor import Rotor
-from samara.physics.rotors.rotor_air import (
+from samara.physics.rotors.blade_element import (
     Gradient,
     HubFlow,
     InducedVelocity,
@@ -23,6 +22,7 @@ from samara.physics.rotors.rotor_air import (
     blade_numbers,
     held_across,
 )
+from samara.physics.rotors.rotor import Rotor
 
 Tilt: TypeAlias = Annotated[Vec3, Quantity("rad", -0.2, 0.2)]
 """How far the tips' disc leans, as the vector by which its normal departs from the axis"""

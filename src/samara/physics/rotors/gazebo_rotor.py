@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from samara.core.algebra import Vec3
 from samara.core.ops import absolute, minimum
 from samara.core.quantity import Quantity, RotorSpeed, Scalar
-from samara.physics.rotors.rotor_air import HubFlow
+from samara.physics.rotors.blade_element import HubFlow
 
 
 class RollingMoment(NamedTuple):

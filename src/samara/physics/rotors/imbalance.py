@@ -10,9 +10,9 @@ from samara.core.algebra import Vec3, cross
 from samara.core.ops import cos, sin
 from samara.core.quantity import Quantity, RotorSpeed, Scalar
 from samara.physics.effect import Effect, Wrench, add_wrenches
+from samara.physics.rotors.blade_element import disc_axes
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor
-from samara.physics.rotors.rotor_air import disc_axes
 
 if TYPE_CHECKING:
     from samara.physics.types import Environment, State, Vehicle

@@ -19,7 +19,7 @@ from samara.physics.quantities import least_charge, least_voltage, position_erro
 from samara.physics.reference import Reference
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.scenario.batteries import batteries_of
-from samara.vehicles.ground import asked_to_fly, in_the_air
+from samara.vehicles.defaults.ground import asked_to_fly, in_the_air
 
 
 class FlightMetrics(NamedTuple):

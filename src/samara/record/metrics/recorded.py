@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.types import Array
 from samara.physics.quantities import DEGREES, least_charge, position_error
 from samara.record.metrics.flight import is_tracking
 from samara.record.metrics.registry import METRICS
 from samara.record.spectrum import Spectrum, spectrum_of
 from samara.scenario.autopilot_types import POSITIONS_ONLY
-from samara.vehicles.ground import asked_to_fly
+from samara.vehicles.defaults.ground import asked_to_fly
 from samara.vehicles.limits import command_range
 
 if TYPE_CHECKING:
     from samara.record.run import Track
 
-Array = np.ndarray[Any, Any]
 
 LIMIT_TOLERANCE = 1e-6  # of the range: a command this close to its limit is at it
 

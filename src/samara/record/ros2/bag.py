@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from mcap.writer import CompressionType, Writer
 
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 from samara.core.version import __version__
-from samara.record.inside import scenario_inside
+from samara.record.embedded_scenario import scenario_inside
 from samara.record.recording import RecordingError
-from samara.record.ros2.cdr import Array
 from samara.record.ros2.definitions import schema_name, schema_text
 from samara.record.ros2.topic import Topic
 from samara.record.ros2.topics import topics_of

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.record.ros2.definitions import SIZES, Field, definitions
-
-Array = np.ndarray[Any, Any]
 
 HEAD = b"\x00\x01\x00\x00"  # plain CDR, little-endian
 

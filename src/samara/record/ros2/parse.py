@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from samara.record.ros2.definitions import SIZES, Field, definitions
-from samara.record.ros2.form import LETTERS
+from samara.record.ros2.message_template import LETTERS
 
 ORDERS = {b"\x00\x00": ">", b"\x00\x01": "<"}  # plain CDR, in either order of bytes
 PADDING = 3  # bytes after a message that fill up its last word

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.core.types import Array
 from samara.physics.frames import attitude_ned_frd_from_enu_flu, frd_from_flu, ned_from_enu
-from samara.record.ros2.cdr import Array, layout_of
-from samara.record.ros2.flight import estimate_in, said_by
-from samara.record.ros2.readings import mounting_of
+from samara.record.ros2.cdr import layout_of
+from samara.record.ros2.pose_topics import estimate_in, said_by
+from samara.record.ros2.sensor_topics import mounting_of
 from samara.record.ros2.topic import Topic
 from samara.record.table import Table
 from samara.sensors.sensor import Sensor

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.record.ros2.cdr import Array, Layout
+from samara.core.types import Array
+from samara.record.ros2.cdr import Layout
 
 MAP = "map"
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")

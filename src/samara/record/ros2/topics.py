@@ -8,9 +8,9 @@ import numpy as np
 from samara.record.format import LEVELS, LogLine
 from samara.record.recording import RecordingError
 from samara.record.ros2.cdr import Layout, layout_of
-from samara.record.ros2.flight import estimate_in, flown, told
+from samara.record.ros2.pose_topics import estimate_in, flown, told
 from samara.record.ros2.px4 import px4_topics
-from samara.record.ros2.readings import mounting_of, readings, supply
+from samara.record.ros2.sensor_topics import mounting_of, readings, supply
 from samara.record.ros2.topic import MAP, Topic, ros_name, stamped
 from samara.record.run import Run, Track
 from samara.record.table import Table

@@ -13,12 +13,14 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, dot, norm
 from samara.core.tree import flatten
+from samara.core.types import Array
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material
 from samara.physics.types import BODY, State
-from samara.scenario.facts import Against, Touch
+from samara.scenario.flight_events import Against, Touch
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.scenario.world import World
+from samara.sim.collide.clearance import distances, pairs_within, shapes_of, touches
 from samara.sim.collide.impacts import (
     Drone,
     Hit,
@@ -29,7 +31,6 @@ from samara.sim.collide.impacts import (
     first_meeting,
     placed,
 )
-from samara.sim.collide.nearness import distances, pairs_within, shapes_of, touches
 from samara.sim.collide.parts import Part, hull_of, parts_of
 from samara.world.collision import MAX_HITS, MIN_BOUNCE_SPEED, SAME_DIRECTION, SAME_HEIGHT, between
 from samara.world.obstacles import HeightMap, Solid, at_least
@@ -41,8 +42,6 @@ HARDEST = 50.0  # [m/s²]: what a drone's speed may gain within a step beyond it
 NEAR = 2e-3  # [m]: parts that are nearer than they can move and this are flown again
 VIEW = 0.3  # [m]: solids that are further from a drone's reach are not measured part by part
 SKIN = 0.5  # [m]: pairs that are further apart are not looked at until somebody has moved half of it
-
-Array = np.ndarray[Any, Any]
 
 
 class Strike(NamedTuple):

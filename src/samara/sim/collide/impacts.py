@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.machine import CompiledStep
+from samara.compiler.compiled_step import CompiledStep
 from samara.core.algebra import IDENTITY, ZERO, Mat3, Vec3, norm
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, velocities_after_wall_impact
 from samara.physics.types import State, Vehicle
-from samara.scenario.facts import PartKind
-from samara.sim.collide import nearness
-from samara.sim.collide.nearness import Shapes, distances, shapes_of, times
+from samara.scenario.flight_events import PartKind
+from samara.sim.collide import clearance
+from samara.sim.collide.clearance import Shapes, distances, shapes_of, times
 from samara.sim.collide.parts import Part, hull_of
 from samara.world.collision import (
     BISECTIONS,
@@ -128,7 +128,7 @@ def _turned_in(before: State, after: State, solid: Solid, shapes: Shapes, drift_
 
 def placed(state: State, shapes: Shapes) -> tuple[Vec3, Vec3]:
     """Where a drone's parts are, and which way their axes point"""
-    return nearness.placed(state.p_W, state.q_WB, shapes)
+    return clearance.placed(state.p_W, state.q_WB, shapes)
 
 
 def _hit_at(

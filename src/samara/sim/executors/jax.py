@@ -16,14 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samara.backends.draws_jax import Words, draws
-from samara.backends.folding import Folded, OperationCount, count_operations, folded, new_trace, unfolded
-from samara.backends.jax_scan import MANY_OPERATIONS, _as, precision, xla_options
-from samara.backends.pallas import _loop
-from samara.backends.parameters import with_parameters
-from samara.backends.rolled import rk4_in_kernel, rk4_rolled
+from samara.compiler.jax.folding_scalar import Folded, OperationCount, count_operations, folded, new_trace, unfolded
+from samara.compiler.jax.random import Words, draws
+from samara.compiler.jax.scan import MANY_OPERATIONS, _as, precision, xla_options
+from samara.compiler.jax.scan_kernel import _loop
+from samara.compiler.parameters import with_parameters
+from samara.compiler.rk_stage_loop import rk4_in_kernel, rk4_rolled
 from samara.core.tree import flatten
-from samara.physics.quiet import has_idle
+from samara.physics.idle_effects import has_idle
 from samara.physics.reference import Reference
 from samara.sim.stage import RandomInputs, Stage, part_of
 from samara.sim.stages.physics import integrate, integrate_quietly, is_busy

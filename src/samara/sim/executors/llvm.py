@@ -1,7 +1,8 @@
 """The compiled executor: the stages of a group of drones and the physics between them, linked into one schedule.
 
 Each stage is traced and compiled once for its parameters; its code reads and writes the rows of the group's slots in place.
-One compiled loop (`samara.backends.llvm_schedule`) runs the operations of all stages in order, from one instant at which Python
+One compiled loop (`samara.compiler.llvm.flight_loop`) runs the operations of all stages in order, from one instant at
+which Python
 is needed to the next. Stepping from instant to instant runs the same operations, one row of the schedule at a time.
 """
 
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from samara.backends.lanes import in_lanes
-from samara.backends.llvm_code import vector_width
-from samara.backends.llvm_schedule import DONE, ROW, Block, Memory, Operation, RowCall, Walk
-from samara.backends.machine import CompiledStep
-from samara.backends.threads import side_by_side, threads_at_most
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.lanes import in_lanes
+from samara.compiler.llvm.codegen import vector_width
+from samara.compiler.llvm.flight_loop import DONE, ROW, Block, Memory, Operation, RowCall, Walk
+from samara.compiler.thread_pool import side_by_side, threads_at_most
 from samara.core.random import key_of
 from samara.core.tree import flatten
+from samara.core.types import Array
 from samara.record.streams import Rows
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.references import take_operations
@@ -27,8 +29,6 @@ from samara.sim.stage import CLOCK, PHYSICS, Entry, Stage, require_writes
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
-
-Array = np.ndarray[Any, Any]
 
 
 class Stream(NamedTuple):

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 
-from samara.backends.folding import grids_in, grids_loaded_by, layers_by_products
-from samara.backends.pallas import Launch, _array_of, _block, _filled, _loop, compiler_options, loaded, store
+from samara.compiler.jax.folding_scalar import grids_in, grids_loaded_by, layers_by_products
+from samara.compiler.jax.scan_kernel import Launch, _array_of, _block, _filled, _loop, compiler_options, loaded, store
 from samara.core.grid import Grid
 from samara.core.tree import flatten
 from samara.sim.executors.jax import (

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.group import Group
 
-Array = np.ndarray[Any, Any]
-
 
 class Instant(NamedTuple):
     """A row of a schedule: the time [µs], and the number and length [s] of the physics steps that lead to it."""

@@ -6,21 +6,21 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from samara.link.ros2.node import Node
-from samara.record.background import Background
 from samara.record.block import Block
 from samara.record.recorder import LogLine
 from samara.record.ros2.topic import ros_name
+from samara.record.writer_thread import Background
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
+from samara.sim.external_setpoints import SPEED
 from samara.sim.fly import ending, recorder_of
-from samara.sim.ros2.commands import Commands
-from samara.sim.ros2.controls import Controls, Deed
-from samara.sim.setpoints import SPEED
+from samara.sim.initial_state import timeline_of
+from samara.sim.ros2.control_topics import Controls, Deed
+from samara.sim.ros2.setpoint_topics import Commands
 from samara.sim.simulation import Simulation
 from samara.sim.stage import Entry, StageSequence, insert
 from samara.sim.stages.ros2 import Ros2Stage
 from samara.sim.stages.setpoints import SetpointsStage
-from samara.sim.start import timeline_of
 
 NAP = 5e-3  # [s] between two looks while it is paused
 SHORTEST_SLEEP = 1e-3  # [s]: less is not worth asking the system for

@@ -15,11 +15,12 @@ from samara.core.quantity import Scalar
 from samara.core.random import gauss_markov
 from samara.core.random import normals as standard_normals
 from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
 from samara.physics.air.atmosphere import density_at_height
 from samara.physics.air.propwash import Propwash, gust_deviation, gust_time
 from samara.physics.multirotor import environment_of, tilted
+from samara.physics.rotors.blade_element import hub_flow
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.rotors.rotor_air import hub_flow
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.events import Setting
 from samara.sim.setup import DroneSetup
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 
 HUBS = "environment.hub_wind_W"
-Array = np.ndarray[Any, Any]
 
 
 def sample_wind(

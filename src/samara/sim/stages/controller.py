@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from samara.control.named import Named, controller_named
-from samara.control.tuning import Tuned
+from samara.control.options import Tuned
 from samara.core.algebra import ZERO
 from samara.core.ops import logical_and, where
 from samara.core.quantity import Scalar
@@ -15,7 +15,7 @@ from samara.physics.types import Command, State, Vehicle
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import Stage, StageSet
 from samara.sim.stages.estimator import estimate_slot
-from samara.vehicles.effective import at_density
+from samara.vehicles.hover_rotors import at_density
 from samara.vehicles.limits import LARGEST_COMMAND, within_limits
 
 MAX_CACHED_CONTROLLERS = 64
@@ -76,7 +76,7 @@ def _stage(setup: DroneSetup, controller: Callable[..., Any], reference: str) ->
 
 def _predictive(setup: DroneSetup, named: Named) -> StageSet:
     """Build the stage of a predictive controller on JAX arrays"""
-    from samara.control.ilqr.jax import flight_controller
+    from samara.control.mpc.batch_jax import flight_controller
 
     predictive: Any = named.call
     controller = flight_controller(

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from samara.backends.llvm_neighbours import Columns, NearSum
-from samara.backends.machine import CompiledStep
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.llvm.pairwise_sum import Columns, NearSum
 from samara.core.algebra import IDENTITY, ZERO, dot, norm
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
+from samara.core.types import Array
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest, environment_of
@@ -26,8 +27,6 @@ from samara.sim.group import Group
 from samara.sim.schedule import Span
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, Stage, StageSet
-
-Array = np.ndarray[Any, Any]
 
 EXPOSED, JET = Exposed(ZERO, IDENTITY), Jet(ZERO, ZERO, 1.0, 1.0)
 REACH = 4.5  # widths: further out the flux is e⁻⁴⁰ of that on the axis, less than the rounding of it
@@ -105,7 +104,7 @@ class DownwashStage(PythonStage):
 
 def push_of_others(state: State, environment: Environment, *, vehicle: Vehicle) -> tuple[Wrench]:
     """Σ over the jets of all other drones of a flight: the wrench on each drone, on JAX arrays (drones, flights)  [N, N·m]"""
-    from samara.backends.neighbours_jax import sum_over_others
+    from samara.compiler.jax.pairwise import sum_over_others
 
     def push(exposed: Exposed, jet: Jet) -> Wrench:
         return downwash_wrench(exposed, jet, vehicle, vehicle["downwash"])

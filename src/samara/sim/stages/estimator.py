@@ -6,8 +6,8 @@ from typing import Any
 from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
-from samara.estimate.fusion import Fusion, Sample, Variances
-from samara.estimate.simple import TRUTH, Estimator
+from samara.estimate.estimator import Fusion, Sample, Variances
+from samara.estimate.ideal import TRUTH, Estimator
 from samara.physics.multirotor import at_rest
 from samara.physics.types import State
 from samara.sensors.sensor import Sensor

@@ -12,10 +12,10 @@ from samara.scenario.batteries import batteries_of, failsafe_events
 from samara.scenario.conditions import Sentence, Watched, holds
 from samara.scenario.events import Event, When
 from samara.scenario.scenario import Scenario
+from samara.sim.initial_state import timed_events
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, Stage, StageSet
 from samara.sim.stages.contact import Status
-from samara.sim.start import timed_events
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
@@ -89,7 +89,7 @@ class EventsStage(PythonStage):
         checking = fleet.on_scenario_clock and self._conditional
         if not (due or checking):
             return
-        from samara.sim.snapshot import bus_of
+        from samara.sim.fleet_snapshot import bus_of
 
         bus = bus_of(fleet)
         if checking:

@@ -12,18 +12,18 @@ from samara.core.integrate import INTEGRATORS, integrator_named
 from samara.core.ops import equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Scalar
 from samara.physics.ground.impact import Material
+from samara.physics.idle_effects import all_idle
 from samara.physics.multirotor import at_rest, derivative
-from samara.physics.quiet import all_idle
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.scenario.events import disarm, fail_motor
-from samara.scenario.facts import Fact, PartKind
+from samara.scenario.flight_events import Fact, PartKind
 from samara.scenario.landing import CRASH_SPEED
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PHYSICS, PythonStage, Stage, StageSet
 from samara.sim.stages.contact import Status
-from samara.vehicles.ground import contact_depths
+from samara.vehicles.defaults.ground import contact_depths
 from samara.world.collision import Inertia, Obstacles, advance_with_impacts, obstacles_of, parts_table
 from samara.world.drone_collision import OverOthers, advance_drones_with_impacts
 
@@ -195,7 +195,7 @@ def _among_solids(setup: DroneSetup) -> StageSet:
     parts, world = parts_of(setup.vehicle), setup.flight.world
     solids, swarm = world.solids, None
     if world.collisions and setup.flight.drones > 1:
-        from samara.backends.neighbours_jax import fold_over_others
+        from samara.compiler.jax.pairwise import fold_over_others
 
         hull = hull_of(at_rest(setup.vehicle), parts).half
         swarm = Swarm(setup.flight.drones, hull, world.drone, fold_over_others)
@@ -274,7 +274,7 @@ class PhysicsStage(PythonStage):
             self._status.report(fleet, fleet.time_us, np.array([fleet.landed, fleet.crashed], dtype=float))
 
     def _apply_strikes(self, fleet: "Fleet", strikes: "list[Strike]") -> None:
-        from samara.sim.snapshot import bus_of
+        from samara.sim.fleet_snapshot import bus_of
 
         world, after = fleet.scenario.world, fleet.setting
         for strike in strikes:

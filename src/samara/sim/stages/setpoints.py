@@ -1,23 +1,22 @@
 """Setpoints stage: controllers that follow external setpoints, positions, velocities, paths or motor commands."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from samara.link.autopilot import AutopilotLostError
+from samara.core.types import Array
+from samara.link.link import AutopilotLostError
 from samara.scenario.timeline import MICROSECONDS
+from samara.sim.external_setpoints import SETPOINT_TIMEOUT, YAW, Motors, P, Path, Position, Setpoint, Velocity
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group
 from samara.sim.python_controllers import ControllerStage
 from samara.sim.schedule import Span
-from samara.sim.setpoints import SETPOINT_TIMEOUT, YAW, Motors, P, Path, Position, Setpoint, Velocity
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import StageSet
 from samara.sim.stages.controller import build_controller
 from samara.vehicles.limits import command_bounds
-
-Array = np.ndarray[Any, Any]
 
 MAX_ANCHOR_DISTANCE = 2.0  # [m] from a lagging drone to the start of a new setpoint
 

@@ -5,15 +5,15 @@ import math
 from pathlib import Path
 from typing import Any
 
-from samara.backends.js import js_layout, js_source, state_argument
-from samara.backends.js_code import Argument, traced
 from samara.control.allocation import allocation_for, command_for_wrench
-from samara.control.sticks import MODES, Asked, Sticks, stick_pilot
+from samara.control.stick_modes import MODES, Asked, Sticks, stick_pilot
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import leaf_names
+from samara.export.javascript import js_layout, js_source, state_argument
+from samara.export.javascript_code import Argument, traced
 from samara.physics.multirotor import at_rest
 from samara.physics.types import Vehicle
-from samara.vehicles.ground import clearance
+from samara.vehicles.defaults.ground import clearance
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.shape import Disc, extent_of, parts_of, reach_of
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from samara.backends.code import comment
-from samara.backends.js_code import traced_scalar
-from samara.core.files import write_text
+from samara.core.atomic_files import write_text
 from samara.core.random import gauss_markov
 from samara.core.version import __version__
+from samara.export.code import comment
+from samara.export.javascript_code import traced_scalar
 from samara.physics.types import Vehicle
 from samara.view.cockpit.bundle import bundled
 from samara.view.cockpit.craft import PAGE, craft_name, craft_source

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.colours import COLOURS
-from samara.core.files import write_text
+from samara.core.atomic_files import write_text
 from samara.record.format import LOG_TOPIC, SCENE_TOPIC
 from samara.record.foxglove import WORLD
 from samara.record.run import Run, Track, run_from
 from samara.record.schema import identifiers
 from samara.record.table import Recording
+from samara.vehicles.colours import COLOURS
 
 DRONES = 4  # whose curves are plotted; the rest can be added by hand
 SUPPLY = (("outputs", "voltage"), ("outputs", "current"), ("outputs", "airspeed"))

@@ -1,5 +1,5 @@
 """Moving pictures of a flight."""
 
-from samara.core.lazy import lazily as _lazily
+from samara.core.lazy_import import lazily as _lazily
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 NEAR = 0.02  # [m]: what is closer to the eye is not seen
 WORLD_UP = np.array([0.0, 0.0, 1.0])

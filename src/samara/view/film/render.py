@@ -16,18 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, quat_from_axis_angle, rotate
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 from samara.physics.quantities import position_error, speed
 from samara.physics.types import Vehicle
 from samara.record.run import Run, Track
-from samara.scenario.triangles import drawn, faces_of
+from samara.scenario.meshes import drawn, faces_of
 from samara.scenario.world import World, world_inside
+from samara.vehicles.colours import COLOURS, INK
 from samara.vehicles.shape import LOAD, Box, Disc, Rod, load_radius, parts_of, reach_of
 from samara.view.film.camera import Camera, area_seen, in_camera, lines_seen, look_at, looking, on_picture
 from samara.view.plot.signals import limits_of
 
-Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
 
 CAMERAS = ("chase", "fixed", "top", "onboard")

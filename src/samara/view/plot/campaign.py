@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from samara.campaigns.failure_curve import FailureCurve
 from samara.campaigns.first_order import bins_of
 from samara.campaigns.intervals import clopper_pearson
-from samara.campaigns.logistic import FailureCurve
 from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
-from samara.core.colours import COLOURS, INK
+from samara.core.types import Array
 from samara.record.metrics import METRICS
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.style import Picture, plain, samara_style
-
-Array = np.ndarray[Any, Any]
 
 COLOUR = {PASS: COLOURS[0], DEGRADED: COLOURS[4], FAIL: COLOURS[1], INVALID: "#000000"}
 MARK = {PASS: "o", DEGRADED: "D", FAIL: "X", INVALID: "s"}

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from samara.core.algebra import Quat, euler_from_quat
-from samara.core.colours import COLOURS, GRID, INK
+from samara.core.types import Array
+from samara.identify.equation_error_fit import Residuals
 from samara.identify.identification import Estimate, Product
 from samara.identify.parameters import parameters_of
-from samara.identify.regression import Residuals
 from samara.identify.scores import Predicted
+from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.view.plot.style import DASHES, Picture, plain, samara_style
-
-Array = np.ndarray[Any, Any]
 
 FAINT = "#9aa5af"
 BINS = 12

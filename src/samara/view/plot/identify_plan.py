@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
-from samara.identify.information import aims_of, parameters_of
-from samara.identify.plan import FlightPlan
+from samara.core.atomic_files import atomic_write
+from samara.identify.experiment_design import FlightPlan
+from samara.identify.fisher_information import aims_of, parameters_of
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.identify import called
 from samara.view.plot.style import plain, samara_style
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.colours import COLOURS
+from samara.vehicles.colours import COLOURS
 from samara.view.plot.style import Picture, samara_style
 
 SMOOTH = 25  # of the updates, the part that a mean is taken over

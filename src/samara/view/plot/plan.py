@@ -7,12 +7,12 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from samara.core.colours import COLOURS, GRID, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.physics.types import Vehicle
 from samara.plan.flatness import flat_motion, flat_output
-from samara.plan.limits import SEARCH_ORDER, Limits, usage
+from samara.plan.time_optimal import SEARCH_ORDER, Limits, usage
 from samara.plan.trajectory import Trajectory
+from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.view.plot.style import samara_style
 
 SAMPLES = 1500

@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from samara.core.algebra import Quat, Vec3, rotate
-from samara.core.colours import COLOURS, INK, PAPER
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.record.run import Run, Track
-from samara.scenario.triangles import CONTOUR, drawn, outline
+from samara.scenario.meshes import CONTOUR, drawn, outline
 from samara.scenario.world import World, world_inside
+from samara.vehicles.colours import COLOURS, INK, PAPER
 from samara.view.plot.signals import (
     RECORDED,
     ROUGHLY,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from samara.compare.race.race import Race
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.style import DASHES, plain, samara_style
 from samara.world.gates import Gate
 from samara.world.track import Track

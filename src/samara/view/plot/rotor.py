@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.colours import COLOURS, GRID, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.physics.rotors.inflow import JOHNSON, RING_CENTRE, RING_HALF_WIDTH, induced_ratio
-from samara.rotor.bem import rotor_coefficients
-from samara.rotor.blade import Blade, Measurement
+from samara.propeller.bem import rotor_coefficients
+from samara.propeller.blade import Blade, Measurement
+from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.view.plot.style import DASHES, samara_style
 
 SHOWN = ("apce 9.0x4.5", "kyosho 10.0x7.0", "gwssf 11.0x8.0", "apcsf 10.0x4.7")
@@ -115,7 +115,7 @@ def draw_inflow(path: str | Path) -> None:
 
 
 if __name__ == "__main__":
-    from samara.rotor.blade import read_uiuc
+    from samara.propeller.blade import read_uiuc
 
     propellers, images = read_uiuc(sys.argv[1]), Path(sys.argv[2])
     draw_rotors([propellers[name] for name in SHOWN], images / "rotor_bem.png")

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from samara.core.colours import COLOURS, INK
 from samara.record.run import Run
 from samara.scenario.world import world_inside
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.plots import (
     FEW,
     FORMATS,

@@ -5,12 +5,13 @@ Each subject is a function of one drone's track that gives its signals, or none 
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
 from samara.core.tree import unflatten
+from samara.core.types import Array
 from samara.physics.multirotor import environment_of
 from samara.physics.reference import Reference
 from samara.physics.types import Environment, Vehicle
@@ -21,8 +22,6 @@ from samara.record.run import Track
 from samara.record.spectrum import SHORTEST_SPECTRUM, Spectrum
 from samara.scenario.autopilot_types import POSITIONS_ONLY
 from samara.vehicles.limits import command_range, speed_range
-
-Array = np.ndarray[Any, Any]
 
 ASKED_POINTS = 300  # where the attitude that the reference asks for is computed: more than a picture shows
 SPINNING = 4.0 * math.pi  # [rad]: a yaw that turns further is drawn within ±180°

@@ -9,8 +9,8 @@ import matplotlib
 from cycler import cycler
 from matplotlib.figure import Figure
 
-from samara.core.colours import COLOURS, GRID, INK, PAPER
-from samara.core.printable import printable
+from samara.core.sanitise import printable
+from samara.vehicles.colours import COLOURS, GRID, INK, PAPER
 
 DASHES = (0, (2, 2))
 """The line of what was asked."""

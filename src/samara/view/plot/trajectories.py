@@ -13,8 +13,7 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from samara.core.colours import GRID, INK
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.plan.trajectory import (
     Trajectory,
     circle,
@@ -29,6 +28,7 @@ from samara.plan.trajectory import (
     take_off,
     waypoints,
 )
+from samara.vehicles.colours import GRID, INK
 from samara.view.plot.style import samara_style
 
 GATES = ((0.0, 0.0, 1.0), (5.0, 2.0, 2.0), (9.0, -1.0, 3.0), (6.0, -6.0, 1.5), (1.0, -4.0, 1.0))

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.colours import COLOURS, INK
-from samara.core.files import atomic_write
-from samara.identify.prediction import HORIZON, RECORDED
+from samara.core.atomic_files import atomic_write
+from samara.identify.prediction_error_fit import HORIZON, RECORDED
+from samara.identify.prediction_windows import BASELINES, QUANTITIES, UNITS
 from samara.identify.scores import COASTING, Score, together
-from samara.identify.windows import BASELINES, QUANTITIES, UNITS
+from samara.vehicles.colours import COLOURS, INK
 from samara.view.plot.style import Picture, plain, samara_style
 
 LEAST = 1e-3  # of what constant velocity errs by in the end: less is not worth the paper

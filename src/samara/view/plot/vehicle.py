@@ -4,9 +4,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from samara.core.colours import GRID, INK, PAPER
-from samara.core.files import atomic_write
+from samara.core.atomic_files import atomic_write
 from samara.physics.types import Vehicle
+from samara.vehicles.colours import GRID, INK, PAPER
 from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, NOSE, PALE, extent_of, propeller_radius
 from samara.view.plot.style import Picture, plain, samara_style
 

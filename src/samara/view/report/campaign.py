@@ -6,30 +6,29 @@ write_campaign_page("out/gusty", "out/gusty/report.html")
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import Campaign, Factor
 from samara.campaigns.confidence_sequence import confidence_sequence
 from samara.campaigns.distributions import Choice, Grid, LogUniform, Normal, Uniform
+from samara.campaigns.failure_curve import FailureCurve, failure_curve
 from samara.campaigns.fan import trajectories
 from samara.campaigns.first_order import first_order
-from samara.campaigns.flying import Flying
 from samara.campaigns.intervals import Interval, clopper_pearson, quantile_interval
-from samara.campaigns.logistic import FailureCurve, failure_curve
 from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
 from samara.campaigns.replay import campaign_of
 from samara.campaigns.samplers import INDEPENDENT
+from samara.campaigns.selection import worst_rows
 from samara.campaigns.store import Store, open_store
-from samara.campaigns.worst import worst_rows
+from samara.core.atomic_files import write_text
 from samara.core.confined import ConfinedFolder
-from samara.core.files import write_text
+from samara.core.types import Array
 from samara.record.metrics import FLIGHT_METRICS, METRICS
 from samara.view.plot import campaign as draw
 from samara.view.report.page import Html, element, page, picture, table
-
-Array = np.ndarray[Any, Any]
 
 UNITS = {name: METRICS[name].unit for name in FLIGHT_METRICS if METRICS[name].unit}
 PAGE = "report.html"

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.colours import COLOURS
-from samara.scenario.triangles import drawn, outline
+from samara.core.types import Array
+from samara.scenario.meshes import drawn, outline
 from samara.scenario.world import World
+from samara.vehicles.colours import COLOURS
 from samara.view.plot.plots import FEW, LEAST_SPAN, Flight, Mark, Panel, crowd_of, panels_of, span_of, thinned
 from samara.view.plot.signals import Signal
 from samara.view.report.page import Html, element
@@ -28,8 +29,6 @@ POINTS, FEWEST = (
 )  # of a curve alone in a chart, and of one among many: more than a page is wide, and enough for it
 DIGITS = 5
 OVER = {"time": ("time [s]", "s"), "frequency": ("frequency [Hz]", "Hz"), "east": ("x east [m]", "m")}
-
-Array = np.ndarray[Any, Any]
 
 
 @cache

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from samara.core.files import atomic_write, write_text
+from samara.core.atomic_files import atomic_write, write_text
 from samara.identify.identification import Estimate, Identified, Product
 from samara.identify.parameters import size_of
-from samara.identify.samples import duration_of
+from samara.identify.prediction_windows import BASELINES, QUANTITIES
+from samara.identify.resampled_log import duration_of
 from samara.identify.scores import TRIM, Predicted, Score, ratios, together
-from samara.identify.windows import BASELINES, QUANTITIES
 from samara.view.plot import identify as draw
 from samara.view.plot.style import Picture, samara_style
 from samara.view.plot.validation import errors_over_time

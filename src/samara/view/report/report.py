@@ -15,22 +15,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.argument import is_number
-from samara.core.colours import COLOURS
-from samara.core.files import write_text
+from samara.core.atomic_files import write_text
+from samara.core.coerce import is_number
 from samara.record.diff import different_vehicles, distances, first_difference
+from samara.record.embedded_scenario import said, scenario_inside, scenario_text, table_said
 from samara.record.format import LEVELS
-from samara.record.inside import said, scenario_inside, scenario_text, table_said
 from samara.record.load import load_run
 from samara.record.metrics import report_tables, report_values, summary_table
 from samara.record.metrics.summary import formatted
 from samara.record.run import CheckedExpectation, Run, Track, check_expectations
 from samara.scenario.world import world_inside
-from samara.view.plot.eyes import draw_eyes
+from samara.vehicles.colours import COLOURS
+from samara.view.plot.depth_images import draw_eyes
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
 from samara.view.plot.run import draw_run
 from samara.view.report.charts import Charts, script, script_hash
-from samara.view.report.notebook import vehicle_numbers, vehicle_svg
+from samara.view.report.html_repr import vehicle_numbers, vehicle_svg
 from samara.view.report.page import Html, element, image, page, picture, table
 
 ONE_BY_ONE = 6  # more drones than this have a table of the least, the median and the largest instead of a column each
@@ -336,7 +336,7 @@ def _again(flown: Flown) -> Html:
 
 def fly_command(scenario: str, text: str, settings: dict[str, Any]) -> str:
     """The command that flies this scenario: by its name where it came with Samara, else by its file"""
-    from samara.scenario.scenario_file import SCENARIOS
+    from samara.scenario.file import SCENARIOS
 
     shipped = SCENARIOS.find(scenario).text if scenario in SCENARIOS.names() else ""
     name = scenario if text and shipped.rstrip() == text.rstrip() else "scenario.toml" if text else ""

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.core.files import write_text
-from samara.parts.estimate import Estimate
-from samara.parts.pilot import RESERVE, PilotFigure
+from samara.core.atomic_files import write_text
 from samara.physics.types import Vehicle
-from samara.vehicles.figures import warnings
+from samara.vehicles.parts.performance import RESERVE, PilotFigure
+from samara.vehicles.parts.uncertain import Estimate
+from samara.vehicles.plausibility import warnings
 from samara.vehicles.writer import vehicle_toml
 from samara.view.plot.vehicle import vehicle_picture
 from samara.view.report.page import Html, element, page, picture, table

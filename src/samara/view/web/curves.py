@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import viser
 
-from samara.core.colours import COLOURS, GRID, INK
+from samara.core.types import Array
 from samara.physics.types import Vehicle
+from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.vehicles.shape import reach_of
 from samara.view.web.gauges import STYLE
 from samara.view.web.history import ERROR, FIRST_ROTOR, HEIGHT, TILT
-
-Array = np.ndarray[Any, Any]
 
 TALL = 66  # [pixels]
 FONT = "10px sans-serif"

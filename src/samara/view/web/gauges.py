@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from html import escape
 
 from samara.core.algebra import euler_from_quat, norm
-from samara.core.colours import COLOURS, GRID, INK
 from samara.physics.multirotor import tilted
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.record.recorder import LogLine
+from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.vehicles.limits import command_limits
 from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED
-from samara.view.web.frame import Close
+from samara.view.web.snapshot import Close
 
 LOW_CHARGE = 0.2
 LINES = 6  # of the log

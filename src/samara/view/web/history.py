@@ -3,16 +3,14 @@
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3
+from samara.core.types import Array
 from samara.physics.quantities import position_error, tilt_deg
 from samara.record.run import Run, Track
-from samara.view.web.frame import most_rotors
-
-Array = np.ndarray[Any, Any]
+from samara.view.web.snapshot import most_rotors
 
 WINDOW = 20.0  # [s] of a live flight
 ROWS = 300

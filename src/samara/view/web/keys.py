@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import viser
 
-from samara.core.colours import GRID
+from samara.vehicles.colours import GRID
 from samara.view.web.gauges import STYLE
 
 NAMES = {"space": "space", "pageup": "Page ↑", "pagedown": "Page ↓", "home": "Home"}

@@ -16,12 +16,12 @@ import numpy as np
 
 from samara.control.named import name_of
 from samara.control.registry import CONTROLLERS
-from samara.core.colours import COLOURS
+from samara.core.types import Array
 from samara.physics.frames import wind_enu_from_direction
-from samara.record.background import Background
 from samara.record.block import Block, Sink
 from samara.record.recorder import LogLine
 from samara.record.run import Run
+from samara.record.writer_thread import Background
 from samara.scenario.events import (
     Action,
     Setting,
@@ -37,7 +37,7 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
 from samara.sim.simulation import Simulation
-from samara.view.web.frame import Array, Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
+from samara.vehicles.colours import COLOURS
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import History, measured
 from samara.view.web.keys import Key
@@ -45,6 +45,7 @@ from samara.view.web.page import Page
 from samara.view.web.requests import Request
 from samara.view.web.scene import FEW, Figure
 from samara.view.web.server import PORT
+from samara.view.web.snapshot import Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
 from samara.view.web.trail import Trail
 from samara.view.web.viewer import FRAMES, IDLE, SPEEDS, Viewer, on_choice
 

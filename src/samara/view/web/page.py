@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import viser
 
-from samara.core.colours import COLOURS
+from samara.vehicles.colours import COLOURS
+from samara.view.web.backpressure import Pulse
+from samara.view.web.button_group import Pressed
 from samara.view.web.curves import Curves
-from samara.view.web.frame import Frame
 from samara.view.web.gauges import gauges
 from samara.view.web.history import History, Recorded
 from samara.view.web.keys import Key, add_keys
 from samara.view.web.mesh import rgb
 from samara.view.web.picture import eyes_html
-from samara.view.web.pressed import Pressed
-from samara.view.web.pulse import Pulse
 from samara.view.web.requests import Requests
 from samara.view.web.scene import FIELD_OF_VIEW, Figure, Scene
 from samara.view.web.server import PORT, address_of, close_server, open_server
+from samara.view.web.snapshot import Frame
 
 MODES = ("follow", "onboard", "free")
 GAUGES_EVERY, PLOTS_EVERY = 0.15, 0.25  # [s] of the wall's clock: faster nobody reads

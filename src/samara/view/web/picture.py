@@ -5,14 +5,12 @@ import struct
 import zlib
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
-from samara.view.sight import ANCHORS, Seen, coloured, common_scale
+from samara.core.types import Array
+from samara.view.depth_colours import ANCHORS, Seen, coloured, common_scale
 from samara.view.web.gauges import STYLE
-
-Array = np.ndarray[Any, Any]
 
 FLATTEST = 4.0  # width to height: a lidar's sixteen channels would be a line
 

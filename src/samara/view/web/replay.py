@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import ZERO
-from samara.core.colours import COLOURS
+from samara.core.types import Array
 from samara.plan.trajectory import Trajectory, hover
-from samara.record.inside import scenario_inside
+from samara.record.embedded_scenario import scenario_inside
 from samara.record.load import load_run
 from samara.record.recorder import LogLine
 from samara.record.run import Run, Track
 from samara.scenario.world import world_inside
-from samara.view.sight import eyes_of
-from samara.view.web.frame import Array, frame_at
+from samara.vehicles.colours import COLOURS
+from samara.view.depth_colours import eyes_of
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import Recorded
 from samara.view.web.keys import Key
@@ -26,6 +26,7 @@ from samara.view.web.page import Page
 from samara.view.web.requests import Request
 from samara.view.web.scene import FEW, Figure
 from samara.view.web.server import PORT
+from samara.view.web.snapshot import frame_at
 from samara.view.web.viewer import IDLE, Viewer
 
 POINTS = 24_000  # of all paths together

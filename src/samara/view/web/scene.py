@@ -24,12 +24,13 @@ from samara.core.algebra import (
     rotate,
     rotate_inverse,
 )
-from samara.core.colours import COLOURS, GRID, INK
+from samara.core.types import Array
 from samara.physics.ground.contact import Ground
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory
-from samara.scenario.triangles import drawn, triangles_of
+from samara.scenario.meshes import drawn, triangles_of
 from samara.scenario.world import World
+from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.vehicles.shape import (
     CLOCKWISE,
     COUNTER_CLOCKWISE,
@@ -42,7 +43,6 @@ from samara.vehicles.shape import (
     reach_of,
     thrust_arrow,
 )
-from samara.view.web.frame import Array, Frame
 from samara.view.web.mesh import (
     blades,
     body_axes_model,
@@ -54,8 +54,9 @@ from samara.view.web.mesh import (
     rgb,
     turn_to,
 )
+from samara.view.web.sensor_overlay import Sights
 from samara.view.web.shadow import ABOVE, SHADOW, shadow_poses, silhouette
-from samara.view.web.sights import Sights
+from samara.view.web.snapshot import Frame
 
 FEW = 8  # so many drones have colours, names and thrust arrows of their own
 GHOST, PLAN, WIND = COLOURS[3], COLOURS[2], COLOURS[0]

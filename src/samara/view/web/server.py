@@ -17,7 +17,7 @@ import websockets.asyncio.server as asyncio_server
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Response
 
-from samara.view.web.guard import POLICY, is_permitted, objection
+from samara.view.web.origin_check import POLICY, is_permitted, objection
 
 HOST, PORT = "127.0.0.1", 8080
 GOODBYE = 0.5  # [s] a browser has to say that it goes

@@ -1,14 +1,11 @@
 """The shadow of a drone on the ground straight below it: where it is over the ground, and how high, is seen at a glance."""
 
-from typing import Any
-
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.vehicles.shape import Box, Disc, Rod, parts_of
-
-Array = np.ndarray[Any, Any]
 
 SHADOW = "#c2c9d0"
 CORNERS = 28  # of a disc

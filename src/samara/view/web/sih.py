@@ -9,22 +9,23 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.algebra import Vec3
-from samara.core.colours import COLOURS
 from samara.core.tree import flatten
+from samara.core.types import Array
+from samara.link.motor_outputs import command_for_outputs, speeds_for_outputs
 from samara.link.px4_sih import SharedOrigin, SihReceiver, SihState, wait_for_any
-from samara.link.thrust import command_for_outputs, speeds_for_outputs
-from samara.link.wiring import outputs_by_rotor, rotor_of_output
+from samara.link.rotor_mapping import outputs_by_rotor, rotor_of_output
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import Vehicle
 from samara.record.recorder import LogLine
-from samara.vehicles.ground import clearance
-from samara.view.web.frame import Array, Close, Frame, thrusts_of
+from samara.vehicles.colours import COLOURS
+from samara.vehicles.defaults.ground import clearance
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import ERROR, History, measured
 from samara.view.web.keys import Key
 from samara.view.web.page import Page
 from samara.view.web.scene import Figure
 from samara.view.web.server import PORT
+from samara.view.web.snapshot import Close, Frame, thrusts_of
 from samara.view.web.trail import Trail
 from samara.view.web.viewer import FRAMES, Viewer
 

@@ -1,10 +1,8 @@
 """The path flown so far, in a bounded number of points: when there is no room for more, every second one is dropped."""
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from samara.core.types import Array
 
 POINTS = 24_000  # of all drones together
 MOST, LEAST = 1500, 60  # of one drone

@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from samara.view.web.drawer import Drawer
 from samara.view.web.keys import Key
+from samara.view.web.latest_thread import Drawer
 from samara.view.web.page import Page
 
 FRAMES = 30.0  # [1/s] of the wall's clock

@@ -1,0 +1,179 @@
+"""Controllers side by side: the same trajectory, vehicle and wind for each, and how well it went."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from samara.control.named import name_of
+from samara.control.options import Tuned
+from samara.core.algebra import Vec3, norm
+from samara.physics.air.drag import drag_force
+from samara.physics.types import Vehicle
+from samara.plan import trajectory
+from samara.plan.trajectory import Trajectory
+from samara.record.metrics.recorded import sum_of
+from samara.record.run import Run
+from samara.scenario.autopilot_sensors import at_own_rate
+from samara.scenario.scenario import Drone, Scenario
+from samara.sim.fly import fly
+from samara.sim.references import references_ahead
+from samara.sim.simulation import Simulation
+from samara.vehicles.trim import thrust_to_weight
+from samara.wind.sources import Constant
+
+HEIGHT = 3.0  # [m]
+CALLS = 200
+SETTLE = 2.0  # [s], hovering at the start before the clock runs
+
+TRAJECTORIES: dict[str, Callable[[float], Trajectory]] = {
+    "figure8": lambda speed: trajectory.figure8((0.0, 0.0, HEIGHT), reach=3.0, speed=speed, laps=2),
+    "circle": lambda speed: trajectory.circle((0.0, 0.0, HEIGHT), radius=2.5, speed=speed, laps=2),
+    "helix": lambda speed: trajectory.helix((0.0, 0.0, HEIGHT), radius=2.0, rise=1.0, turns=3.0, speed=speed),
+    "lissajous": lambda speed: trajectory.lissajous(
+        (0.0, 0.0, HEIGHT), amplitude=(2.0, 2.0, 0.5), frequency=(1.0, 2.0, 3.0), speed=speed, laps=2
+    ),
+}
+
+
+class Entry(NamedTuple):
+    """How one controller did in one wind: errors [m], effort (mean square command rate), time per call [µs]."""
+
+    controller: str
+    wind: float
+    rmse: float
+    max_error: float
+    effort: float
+    microseconds: float
+    crashed: bool
+    run: Run
+
+
+def contest(
+    vehicle: Vehicle,
+    controllers: Sequence[str | Tuned | Callable[..., Any]],
+    *,
+    trajectory_name: str = "figure8",
+    speed: float = 2.0,
+    winds: Sequence[float] = (0.0,),
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Entry]:
+    """Every controller in every wind, from the west; errors count from when the trajectory begins
+
+    A controller is a name, a name with numbers of its own, or a function, as `samara.fly` takes them. What a function remembers
+    belongs into its memory, which is fresh in every wind.
+    """
+    if trajectory_name not in TRAJECTORIES:
+        raise ValueError(f"no trajectory {trajectory_name!r}; expected one of {', '.join(TRAJECTORIES)}")
+    task = TRAJECTORIES[trajectory_name](speed)
+    for wind in winds:
+        require_thrust(vehicle, wind, speed)
+    return list(_flown(vehicle, controllers, task, winds, progress))
+
+
+def _flown(
+    vehicle: Vehicle,
+    controllers: Sequence[str | Tuned | Callable[..., Any]],
+    task: Trajectory,
+    winds: Sequence[float],
+    progress: Callable[[int, int], None],
+) -> Iterator[Entry]:
+    total, done = len(controllers) * len(winds), 0
+    start = Vec3(*(float(x) for x in task.at(0.0).p_W))
+    whole = trajectory.sequence(trajectory.hover(start, duration=SETTLE), task)
+    for wind in winds:
+        for name, controller in zip(labels(controllers), controllers, strict=True):
+            drone = Drone("drone", vehicle, whole, start, airborne=True, controller=controller)
+            blowing = Constant(Vec3(float(wind), 0.0, 0.0))
+            scenario = at_own_rate(
+                Scenario(f"{name} in {wind:g} m/s", (drone,), round(whole.duration + 1.0, 3), wind=blowing)
+            )
+            run = fly(scenario)
+            done += 1
+            progress(done, total)
+            yield _evaluate(run, name, float(wind), _call_time(scenario))
+
+
+def labels(controllers: Sequence[str | Tuned | Callable[..., Any]]) -> list[str]:
+    """What each is called, with the numbers chosen of it; a number behind those that would be called alike"""
+    names = [_label(own) for own in controllers]
+    return [name if names.count(name) == 1 else f"{name} {names[: k + 1].count(name)}" for k, name in enumerate(names)]
+
+
+def _label(controller: str | Tuned | Callable[..., Any]) -> str:
+    chosen = controller.options if isinstance(controller, Tuned) else ()
+    return " ".join(
+        [
+            name_of(controller),
+            *(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in chosen),
+        ]
+    )
+
+
+def _call_time(scenario: Scenario) -> float:
+    """How long the controller takes for one command, the best of many calls  [s]"""
+    simulation = Simulation(scenario)
+    simulation.advance()
+    (group,) = simulation.groups
+    fleet, fastest = simulation.fleet, math.inf
+    ahead = references_ahead(fleet, group)
+    for _ in range(CALLS):
+        before = time.perf_counter()
+        if group.controller is None:
+            fleet.run_entry(group, "controller")
+        else:
+            group.controller.run(group.estimate, group.reference, 0, ahead)
+        fastest = min(fastest, time.perf_counter() - before)
+    return fastest
+
+
+def _evaluate(run: Run, name: str, wind: float, call_time: float) -> Entry:
+    error = run.error[run.time >= SETTLE]
+    return Entry(
+        name,
+        wind,
+        sum_of(error**2).rms,
+        float(error.max()),
+        float(run.metrics.squared_command_rate.mean),
+        1e6 * call_time,
+        bool(run.crashed),
+        run,
+    )
+
+
+def require_thrust(vehicle: Vehicle, wind: float, speed: float) -> None:
+    """ValueError when holding still in the wind, or flying against it, needs more thrust than there is"""
+    if not vehicle.has("drag") or not vehicle.rotors:
+        return
+    weight = vehicle.mass * vehicle["gravity"].acceleration
+    drag = norm(drag_force(Vec3(abs(wind) + speed, 0.0, 0.0), drag=vehicle["drag"]))
+    needed, there = math.hypot(weight, drag), thrust_to_weight(vehicle) * weight
+    if needed > there:
+        raise ValueError(
+            f"vehicle {vehicle.name!r} at {speed:g} m/s against a wind of {wind:g} m/s needs {needed:.3g} N; "
+            f"its rotors give {there:.3g} N"
+        )
+
+
+def table_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+    """Text for a table: controller, wind, RMSE, largest error, effort, time per call"""
+    return [
+        (
+            own.controller,
+            f"{own.wind:g}",
+            "crashed" if own.crashed else f"{1e3 * own.rmse:.3g}",
+            f"{1e3 * own.max_error:.3g}",
+            f"{own.effort:.3g}",
+            f"{own.microseconds:.1f}",
+        )
+        for own in entries
+    ]
+
+
+HEADINGS = ("controller", "wind [m/s]", "RMSE [mm]", "largest [mm]", "effort [1/s²]", "time per call [µs]")
+
+
+def as_markdown(entries: Sequence[Entry]) -> str:
+    """The table as Markdown"""
+    rows: list[Any] = [HEADINGS, tuple("---" for _ in HEADINGS), *table_rows(entries)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,0 +1,5 @@
+"""Differentiate programs forward and in reverse."""
+
+from samara.core.lazy_import import lazily
+
+__getattr__, __dir__ = lazily(__name__, __path__)

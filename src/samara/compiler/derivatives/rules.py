@@ -1,0 +1,40 @@
+"""The slope of every operation of a program by each of its operands, in one table: what derivatives of programs are made of.
+
+    y = f(a, b):   forward  ẏ = f_a ȧ + f_b ḃ,     backward  ā += f_a ȳ,  b̄ += f_b ȳ
+
+What is not in `SLOPES` has none: a condition, a floor and a lookup are constant between their jumps (`FLAT`), and a selection
+(`SELECTIONS`) passes on the derivative of what it selected, whatever that of the other is: multiplying by 0 and 1 would make
+NaN of an infinite slope that was not taken.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from samara.compiler.trace.program import CONDITIONS
+from samara.core.ops import cos, log, safe_divide, sin, sqrt
+
+FLAT = CONDITIONS | {"floor", "lookup"}
+SELECTIONS = frozenset({"select", "if_else_zero"})
+
+SLOPES: Mapping[str, Callable[..., tuple[Any, ...]]] = {
+    "add": lambda a, b, y: (1.0, 1.0),
+    "subtract": lambda a, b, y: (1.0, -1.0),
+    "multiply": lambda a, b, y: (b, a),
+    "divide": lambda a, b, y: (1.0 / b, -(y * (1.0 / b))),
+    "negate": lambda a, y: (-1.0,),
+    "square": lambda a, y: (a + a,),
+    "twice": lambda a, y: (2.0,),
+    "invert": lambda a, y: (-(y * y),),
+    "sqrt": lambda a, y: (0.5 / y,),
+    "sin": lambda a, y: (cos(a),),
+    "cos": lambda a, y: (-sin(a),),
+    "tan": lambda a, y: (1.0 + y * y,),
+    "asin": lambda a, y: (1.0 / sqrt(1.0 - a * a),),
+    "acos": lambda a, y: (-1.0 / sqrt(1.0 - a * a),),
+    "atan": lambda a, y: (1.0 / (1.0 + a * a),),
+    "atan2": lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)),
+    "exp": lambda a, y: (y,),
+    "log": lambda a, y: (1.0 / a,),
+    "power": lambda a, b, y: (b * safe_divide(y, a), y * log(a)),
+}
+"""By the name of the operation: its operands and its result → the slope by each operand, a number or a scalar"""

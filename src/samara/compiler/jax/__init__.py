@@ -1,0 +1,5 @@
+"""Run programs with JAX and in one GPU kernel."""
+
+from samara.core.lazy_import import lazily
+
+__getattr__, __dir__ = lazily(__name__, __path__)

@@ -1,0 +1,186 @@
+"""Random numbers with an address in JAX: those of `samara.core.random`, for many seeds at once, inside kernels too.
+
+    keys = keys_of(seeds, "wind")                      # two words of 32 bits for each seed
+    drawn = draws(keys, drone, tick, 5, "float32")     # five normals for each
+
+The words are the same bit for bit; the normals agree to the rounding of the type. Words of 32 bits are all that a kernel has.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from samara.compiler.jax.scan import precision
+from samara.core.random import _KEY_STEPS, _MULTIPLIERS, _ROUNDS, _SPLIT, _central, _far
+
+Words = tuple[Any, Any]
+
+
+def draws(keys: Words, drone: Any, tick: Any, count: int, dtype: Any) -> list[Any]:
+    """`count` standard normals for each key: what `samara.core.random.normals` gives for its seed and source
+
+    `drone` and `tick` are words of 32 bits: a tick beyond 2³² would take 50 days at 1 kHz.
+    """
+
+    def four(block: Any) -> list[Any]:
+        words = philox(tuple(_word(x, keys[0]) for x in (block, drone, tick, 0)), keys)
+        return [normal(word, dtype) for word in words]
+
+    blocks = -(-count // 4)
+    if blocks <= 1:
+        return four(0)[:count] if count else []
+    nothing = [jnp.zeros(jnp.shape(keys[0]), dtype)] * (4 * blocks)
+    drawn = lax.fori_loop(np.int32(0), np.int32(blocks), lambda i, drawn: [*drawn[4:], *four(i)], nothing)
+    return list(drawn[:count])
+
+
+def words(keys: Words, drone: Any, tick: Any, high: Any, count: int) -> Any:
+    """`samara.core.random.words` at the tick `tick` + 2³² `high`: (count, ...), of 32 bits"""
+    shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in (*keys, drone, tick, high)))
+    block = jnp.arange(-(-count // 4), dtype=jnp.uint32).reshape(-1, *(1 for _ in shape))
+    like = jnp.broadcast_to(block, (len(block), *shape))
+    low, upper = (jnp.broadcast_to(jnp.asarray(key), like.shape) for key in keys)
+    found = philox(tuple(_word(x, like) for x in (block, drone, tick, high)), (low, upper))
+    return jnp.stack(found, axis=1).reshape(-1, *shape)[:count]
+
+
+def uniform(word: Any, dtype: Any) -> Any:
+    """(word + ½) / 2³²"""
+    return (word.astype(dtype) + 0.5) * 2.0**-32
+
+
+def _word(x: Any, like: Any) -> Any:
+    return jnp.broadcast_to(jnp.asarray(x).astype(jnp.uint32), jnp.shape(like))
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def first_draws(keys: Words, drone: Any, count: int, dtype: Any) -> Any:
+    """The same at tick 0, outside a kernel: (count, keys)"""
+    block = jnp.arange(-(-count // 4), dtype=jnp.uint32)[:, None]
+    low, high = (jnp.broadcast_to(key, (len(block), len(key))) for key in keys)
+    words = jnp.stack(philox(tuple(_word(x, low) for x in (block, drone, 0, 0)), (low, high)), axis=1)
+    return normal(words.reshape(-1, len(keys[0]))[:count], dtype)
+
+
+def philox(counter: Sequence[Any], keys: Words) -> tuple[Any, Any, Any, Any]:
+    """`samara.core.random.philox` in words of 32 bits: the upper half of a product from products of 16 bits"""
+
+    def once(_: Any, now: Any) -> Any:
+        c0, c1, c2, c3, k0, k1 = now
+        (high_a, low_a), (high_b, low_b) = _product(c0, _MULTIPLIERS[0]), _product(c2, _MULTIPLIERS[1])
+        step0, step1 = (np.uint32(step) for step in _KEY_STEPS)
+        return high_b ^ c1 ^ k0, low_b, high_a ^ c3 ^ k1, low_a, k0 + step0, k1 + step1
+
+    # a loop: written out, each word is used twice in every round, and XLA would copy what leads to it as often
+    c0, c1, c2, c3, *_ = lax.fori_loop(np.int32(0), np.int32(_ROUNDS), once, (*counter, *keys))
+    return c0, c1, c2, c3
+
+
+def _product(x: Any, factor: int) -> tuple[Any, Any]:
+    """The upper and the lower word of x · factor"""
+    half, low = np.uint32(16), np.uint32(0xFFFF)
+    a, b = np.uint32(factor & 0xFFFF), np.uint32(factor >> 16)
+    x0, x1 = x & low, x >> half
+    middle = x1 * a + ((x0 * a) >> half)  # below 2³²: (2¹⁶ − 1)² + 2¹⁶ − 1
+    other = x0 * b + (middle & low)
+    return x1 * b + (middle >> half) + (other >> half), x * np.uint32(factor)
+
+
+def normal(word: Any, dtype: Any) -> Any:
+    """Φ⁻¹((word + ½) / 2³²), by the formulas of `samara.core.random`
+
+    The smaller tail is counted from its own end, so that float32 has all its digits there.
+    """
+    turned = lax.bitcast_convert_type(word ^ np.uint32(1 << 31), jnp.int32)  # word − 2³¹
+    upper = turned >= 0
+    q = (turned.astype(dtype) + 0.5) * 2.0**-32
+    tail = lax.bitcast_convert_type(jnp.where(upper, ~word, word), jnp.int32)  # below 2³¹
+    p = (tail.astype(dtype) + 0.5) * 2.0**-32
+    far = _far(jnp.sqrt(-jnp.log(p)))
+    return jnp.where(jnp.abs(q) <= _SPLIT, _central(q), jnp.where(upper, far, -far))
+
+
+# Keys: BLAKE2b (M.-J. Saarinen, J.-P. Aumasson, RFC 7693) of a name, keyed by each seed ---------------------------------------
+
+_START = (
+    0x6A09E667F3BCC908,
+    0xBB67AE8584CAA73B,
+    0x3C6EF372FE94F82B,
+    0xA54FF53A5F1D36F1,
+    0x510E527FADE682D1,
+    0x9B05688C2B3E6C1F,
+    0x1F83D9ABFB41BD6B,
+    0x5BE0CD19137E2179,
+)
+_ORDER = (
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+    (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
+    (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
+    (7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8),
+    (9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13),
+    (2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9),
+    (12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11),
+    (13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10),
+    (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
+    (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
+)
+_COLUMNS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15))
+_DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
+_BLOCK = 128  # bytes
+
+
+def keys_of(seeds: Any, source: str) -> Words:
+    """The key that `samara.core.random` has for each seed and this source, as two arrays of 32 bits
+
+    A million seeds take a second of `hashlib`, as long as a GPU flies them; here they are hashed where they will be used.
+    """
+    name = source.encode()
+    if len(name) > _BLOCK:
+        raise ValueError(f"source {source!r} has {len(name)} bytes; expected at most {_BLOCK}")
+    message = np.frombuffer(name.ljust(_BLOCK, b"\0"), dtype="<u8")
+    with precision("float64"):
+        words = _hashed(jnp.asarray(np.asarray(seeds).astype(np.uint64)), jnp.asarray(message), np.uint64(len(name)))
+        return words.astype(jnp.uint32), (words >> np.uint64(32)).astype(jnp.uint32)
+
+
+@jax.jit
+def _hashed(seeds: Any, message: Any, length: Any) -> Any:
+    h = [jnp.full_like(seeds, start) for start in np.array(_START, dtype=np.uint64)]
+    h[0] = h[0] ^ np.uint64(0x01010000 ^ 8 << 8 ^ 8)  # eight bytes, keyed by eight
+    h = _compressed(h, jnp.zeros(16, jnp.uint64), seeds, np.uint64(_BLOCK), last=False)
+    return _compressed(h, message, jnp.zeros_like(seeds), np.uint64(_BLOCK) + length, last=True)[0]
+
+
+def _compressed(h: list[Any], message: Any, first: Any, count: Any, *, last: bool) -> list[Any]:
+    """F of the standard; `first` is added to the first word of the block, all others are the same for all seeds"""
+    order = jnp.asarray(np.array([*_ORDER, *_ORDER[:2]], dtype=np.int32))
+    v = [*h, *(jnp.full_like(first, start) for start in np.array(_START, dtype=np.uint64))]
+    v[12] = v[12] ^ count
+    if last:
+        v[14] = ~v[14]
+
+    def twelfth(r: Any, v: Any) -> Any:
+        v = list(v)
+        for i, (a, b, c, d) in enumerate((*_COLUMNS, *_DIAGONALS)):
+            x, y = (message[k] + jnp.where(k == 0, first, np.uint64(0)) for k in (order[r, 2 * i], order[r, 2 * i + 1]))
+            v[a] = v[a] + v[b] + x
+            v[d] = _turned(v[d] ^ v[a], 32)
+            v[c] = v[c] + v[d]
+            v[b] = _turned(v[b] ^ v[c], 24)
+            v[a] = v[a] + v[b] + y
+            v[d] = _turned(v[d] ^ v[a], 16)
+            v[c] = v[c] + v[d]
+            v[b] = _turned(v[b] ^ v[c], 63)
+        return tuple(v)
+
+    v = lax.fori_loop(0, len(_ORDER) + 2, twelfth, tuple(v))
+    return [x ^ v[k] ^ v[k + 8] for k, x in enumerate(h)]
+
+
+def _turned(x: Any, bits: int) -> Any:
+    return (x >> np.uint64(bits)) | (x << np.uint64(64 - bits))

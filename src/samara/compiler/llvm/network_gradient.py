@@ -1,0 +1,232 @@
+"""Dense layers whose weights are in memory, there and back, as passes of a loop (`llvm_loop.py`): lanes are drones.
+
+    there    y = f(W x + b)
+    back     p̄ = ȳ f',   x̄ = Wᵀ p̄          f' = 1 − y² of tanh, and 1 where y > 0, else 0, of a ReLU
+    at last  W̄ = Σₖ p̄ₖ xₖᵀ,   b̄ = Σₖ p̄ₖ        over all steps, and over the lanes in their order
+
+Columns of numbers lie one after the other, `width` lanes each; W has its rows one after the other. Sums are in an order of
+their own, whatever runs beside them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import llvmlite.ir as ir
+
+from samara.compiler.llvm.array_loop import ArraySpec, Code
+from samara.compiler.llvm.blocks import INDEX, loop
+from samara.compiler.llvm.codegen import Emitter
+
+ROWS = 8  # of a product at a time: sums that do not wait for each other
+BLOCK = 4  # rows and columns of W̄ at a time: sixteen sums for eight loads
+
+
+class Dense(NamedTuple):
+    """y = f(W x + b)"""
+
+    weights: ArraySpec
+    bias: ArraySpec
+    x: ArraySpec
+    y: ArraySpec
+    rows: int
+    columns: int
+    width: int
+    activation: str = "tanh"
+
+    @property
+    def inputs(self) -> tuple[ArraySpec, ...]:
+        return self.weights, self.bias, self.x
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        return (self.y,)
+
+    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: Code) -> None:
+        emitter = code.emitter(builder, self.width)
+        weights, bias, x, y = (_at(builder, bases, k, own) for own in (self.weights, self.bias, self.x, self.y))
+
+        def finish(row: Any, total: Any) -> None:
+            biased = builder.fadd(total, _splat(emitter, bias, row), flags=emitter.flags)
+            _store(emitter, emitter.activated(self.activation, biased), y, row)
+
+        _product(emitter, weights, (self.columns, 1), (self.rows, self.columns), x, finish)
+
+
+class DenseBack(NamedTuple):
+    """p̄ = ȳ f', x̄ = Wᵀ p̄"""
+
+    weights: ArraySpec
+    y: ArraySpec
+    y_bar: ArraySpec
+    p_bar: ArraySpec
+    x_bar: ArraySpec
+    rows: int
+    columns: int
+    width: int
+    activation: str = "tanh"
+
+    @property
+    def inputs(self) -> tuple[ArraySpec, ...]:
+        return self.weights, self.y, self.y_bar
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        return self.p_bar, self.x_bar
+
+    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: Code) -> None:
+        emitter = code.emitter(builder, self.width)
+        arrays = (self.weights, self.y, self.y_bar, self.p_bar, self.x_bar)
+        weights, y, y_bar, p_bar, x_bar = (_at(builder, bases, k, own) for own in arrays)
+        with loop(builder, _number(self.rows)) as row:
+            slope = _slope(emitter, self.activation, _load(emitter, y, row))
+            _store(emitter, builder.fmul(_load(emitter, y_bar, row), slope, flags=emitter.flags), p_bar, row)
+
+        def finish(row: Any, total: Any) -> None:
+            _store(emitter, total, x_bar, row)
+
+        _product(emitter, weights, (1, self.columns), (self.columns, self.rows), p_bar, finish)
+
+
+class DenseGradient(NamedTuple):
+    """W̄ and b̄ of all steps, where a loop has ended: `steps` is the number of that end"""
+
+    x: ArraySpec
+    p_bar: ArraySpec
+    weights: ArraySpec
+    bias: ArraySpec
+    rows: int
+    columns: int
+    width: int
+
+    @property
+    def inputs(self) -> tuple[ArraySpec, ...]:
+        return self.x, self.p_bar
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        return self.weights, self.bias
+
+    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], steps: Any, code: Code) -> None:
+        emitter, start = code.emitter(builder, self.width), _number(0)
+        x, p_bar, weights, bias = (_at(builder, bases, start, own) for own in (*self.inputs, *self.outputs))
+        sums = _sums(emitter, BLOCK * BLOCK)
+        for first, rows in _blocks(builder, self.rows, BLOCK):
+            for column, columns in _blocks(builder, self.columns, BLOCK):
+                self._block(emitter, (x, p_bar, weights), (first, rows), (column, columns), steps, sums)
+            own = sums[:rows]
+            _clear(emitter, own)
+            with loop(builder, steps) as k:
+                at = builder.gep(p_bar, [builder.mul(k, _number(self.p_bar.step))])
+                for i, total in enumerate(own):
+                    _add(emitter, total, _load(emitter, at, builder.add(first, _number(i))))
+            for i, total in enumerate(own):
+                builder.store(
+                    _across(emitter, builder.load(total)), builder.gep(bias, [builder.add(first, _number(i))])
+                )
+
+    def _block(
+        self, emitter: Emitter, bases: tuple[Any, Any, Any], rows: tuple[Any, int], columns: tuple[Any, int], steps: Any,
+        sums: list[Any],
+    ) -> None:  # fmt: skip
+        builder, (x, p_bar, weights) = emitter.builder, bases
+        own = sums[: rows[1] * columns[1]]
+        _clear(emitter, own)
+        with loop(builder, steps) as k:
+            here = builder.gep(x, [builder.mul(k, _number(self.x.step))])
+            bars = builder.gep(p_bar, [builder.mul(k, _number(self.p_bar.step))])
+            left = [_load(emitter, bars, builder.add(rows[0], _number(i))) for i in range(rows[1])]
+            right = [_load(emitter, here, builder.add(columns[0], _number(j))) for j in range(columns[1])]
+            for n, total in enumerate(own):
+                i, j = divmod(n, columns[1])
+                _add(emitter, total, builder.fmul(left[i], right[j], flags=emitter.flags))
+        for n, total in enumerate(own):
+            i, j = divmod(n, columns[1])
+            row = builder.mul(builder.add(rows[0], _number(i)), _number(self.columns))
+            place = builder.add(row, builder.add(columns[0], _number(j)))
+            builder.store(_across(emitter, builder.load(total)), builder.gep(weights, [place]))
+
+
+def _slope(emitter: Emitter, activation: str, y: Any) -> Any:
+    """f' of what f has given"""
+    builder, one, zero = emitter.builder, emitter.constant(1.0), emitter.constant(0.0)
+    if activation == "relu":
+        return builder.select(builder.fcmp_ordered(">", y, zero), one, zero)
+    return builder.fsub(one, builder.fmul(y, y, flags=emitter.flags), flags=emitter.flags)
+
+
+def _product(
+    emitter: Emitter, matrix: Any, strides: tuple[int, int], shape: tuple[int, int], x: Any, finish: Callable[..., None]
+) -> None:
+    """finish(i, Σⱼ M[i, j] x[j]) for every row, ROWS of them at a time"""
+    builder, sums = emitter.builder, _sums(emitter, ROWS)
+    for first, count in _blocks(builder, shape[0], ROWS):
+        own = sums[:count]
+        _clear(emitter, own)
+        with loop(builder, _number(shape[1])) as j:
+            value, column = _load(emitter, x, j), builder.mul(j, _number(strides[1]))
+            for i, total in enumerate(own):
+                row = builder.mul(builder.add(first, _number(i)), _number(strides[0]))
+                weight = _splat(emitter, matrix, builder.add(row, column))
+                _add(emitter, total, builder.fmul(weight, value, flags=emitter.flags))
+        for i, total in enumerate(own):
+            finish(builder.add(first, _number(i)), builder.load(total))
+
+
+def _blocks(builder: ir.IRBuilder, count: int, size: int) -> Iterator[tuple[Any, int]]:
+    """The first of every block of so many, in a loop, and what is left over as one more"""
+    if count >= size:
+        with loop(builder, _number(count // size)) as block:
+            yield builder.mul(block, _number(size)), size
+    if count % size:
+        yield _number(count - count % size), count % size
+
+
+def _number(value: int) -> ir.Constant:
+    return ir.Constant(INDEX, value)
+
+
+def _at(builder: ir.IRBuilder, bases: dict[str, Any], k: Any, array: ArraySpec) -> Any:
+    """The first of an array's numbers at a step"""
+    offset = builder.add(builder.mul(k, _number(array.step)), _number(array.places[0]))
+    return builder.gep(bases[array.name], [offset])
+
+
+def _place(emitter: Emitter, base: Any, index: Any) -> Any:
+    at = emitter.builder.gep(base, [emitter.builder.mul(index, _number(emitter.width))])
+    return emitter.builder.bitcast(at, emitter.vector.as_pointer())
+
+
+def _load(emitter: Emitter, base: Any, index: Any) -> Any:
+    return emitter.builder.load(_place(emitter, base, index), align=emitter.bytes)
+
+
+def _store(emitter: Emitter, value: Any, base: Any, index: Any) -> None:
+    emitter.builder.store(value, _place(emitter, base, index), align=emitter.bytes)
+
+
+def _splat(emitter: Emitter, base: Any, index: Any) -> Any:
+    return emitter.splat(emitter.builder.load(emitter.builder.gep(base, [index])))
+
+
+def _sums(emitter: Emitter, count: int) -> list[Any]:
+    with emitter.builder.goto_entry_block():
+        return [emitter.builder.alloca(emitter.vector) for _ in range(count)]
+
+
+def _clear(emitter: Emitter, sums: list[Any]) -> None:
+    for total in sums:
+        emitter.builder.store(emitter.constant(0.0), total)
+
+
+def _add(emitter: Emitter, total: Any, value: Any) -> None:
+    builder = emitter.builder
+    builder.store(builder.fadd(builder.load(total), value, flags=emitter.flags), total)
+
+
+def _across(emitter: Emitter, value: Any) -> Any:
+    """The sum over all lanes, from the first to the last"""
+    builder = emitter.builder
+    total = builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+    for lane in range(1, emitter.width):
+        total = builder.fadd(total, builder.extract_element(value, ir.Constant(ir.IntType(32), lane)))
+    return total

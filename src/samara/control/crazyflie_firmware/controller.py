@@ -1,0 +1,139 @@
+"""A controller of the firmware as one of ours: `controller(state, reference, vehicle, memory) → command, memory`.
+
+The memory is the drone's own firmware, started at its first tick. A PWM becomes the thrust that Bitcraze's curve gives for it,
+and this the command with which the vehicle's rotor gives the same. Where the vehicle has a battery, its voltage is measured.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from samara.compiler.compiled_step import CompiledStep
+from samara.control.allocation import allocation_for
+from samara.control.crazyflie_firmware.conversions import numbers_of, told
+from samara.control.crazyflie_firmware.motors import thrust_of_pwm, voltage_of_thrust
+from samara.control.crazyflie_firmware.names import PREFIX, RATE
+from samara.control.crazyflie_firmware.process import FirmwareProcess, module_folder
+from samara.control.quad_rotor_order import rotor_order
+from samara.core.algebra import ZERO, Vec3
+from samara.core.ops import safe_sqrt
+from samara.core.tree import flatten
+from samara.physics.multirotor import at_rest, steady_command
+from samara.physics.reference import Reference
+from samara.physics.rotors.propulsion import supply_voltage
+from samara.physics.rotors.rotor import density_ratio
+from samara.physics.types import CALM, Command, State, Vehicle
+from samara.vehicles.limits import within_limits
+
+
+@dataclass(frozen=True)
+class CrazyflieController:
+    """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`
+
+    It has no instants to look ahead to, and is called in Python. A rotor that fails is nothing that the firmware is told, and
+    so its memory `goes_on` where another controller would be built anew.
+    """
+
+    kind: str
+    order: tuple[int, ...]
+    look_ahead: tuple[float, ...] = ()
+    initial_memory: "Flying | None" = None
+    goes_on: bool = True
+
+    def __call__(
+        self, state: State, reference: Reference, vehicle: Vehicle, memory: "Flying | None"
+    ) -> tuple[Command, "Flying"]:
+        own = memory if memory is not None else Flying(self.kind, vehicle)
+        return own.tick(state, reference, vehicle, self.order), own
+
+
+def crazyflie_controller(kind: str, vehicle: Vehicle, period: float) -> CrazyflieController:
+    """A controller of the firmware for a quadrotor in X, called every millisecond"""
+    name = f"{PREFIX}{kind}"
+    if abs(period * RATE - 1.0) > 1e-9:
+        raise ValueError(
+            f"{name} is called at the firmware's own rate: rates.autopilot is {1.0 / period:g}; expected {RATE:g}"
+        )
+    order = rotor_order(vehicle, name)
+    module_folder(name)
+    return CrazyflieController(kind, order)
+
+
+class Flying:
+    """The firmware of one drone in flight."""
+
+    def __init__(self, kind: str, vehicle: Vehicle) -> None:
+        self.firmware = FirmwareProcess(kind)
+        self._v_W: Vec3 | None = None
+        self._command: Command = tuple(0.0 for _ in vehicle.rotors)
+        self._fly(vehicle)
+
+    def _fly(self, vehicle: Vehicle) -> None:
+        """This vehicle from now on: it may have picked up a load, or lost a cell."""
+        self._vehicle = vehicle
+        self._commands = _commands_code(vehicle).machine()
+        self._supplies = _supply_code(vehicle).machine() if vehicle.has("battery") else None
+
+    def tick(self, state: State, reference: Reference, vehicle: Vehicle, order: tuple[int, ...]) -> Command:
+        """The command for a millisecond"""
+        if vehicle is not self._vehicle:
+            self._fly(vehicle)
+        gravity = vehicle["gravity"].acceleration
+        a_W = ZERO if self._v_W is None else (state.v_W - self._v_W) * RATE
+        self._v_W = state.v_W
+        numbers = flatten(state)
+        supply, curve = self._supply(numbers, vehicle), self.firmware.curve
+        pwm = self.firmware.tick(numbers_of(told(state, a_W, reference, gravity)), supply)
+        thrusts = [0.0] * len(order)
+        for rotor, own in zip(order, pwm, strict=True):
+            thrusts[rotor] = thrust_of_pwm(own, supply, curve)
+        self._commands.held[:, 0] = [*numbers, *thrusts]
+        self._commands.run(1)
+        self._command = tuple(self._commands.carry[:, 0].tolist())
+        return self._command
+
+    def _supply(self, numbers: list[Any], vehicle: Vehicle) -> float:
+        """The battery's voltage; without one that at which full PWM gives what the rotors can give at most  [V]"""
+        if self._supplies is None:
+            return voltage_of_thrust(most_thrust(vehicle), self.firmware.curve)
+        self._supplies.held[:, 0] = [*numbers, *self._command]
+        self._supplies.run(1)
+        return float(self._supplies.carry[0, 0])
+
+    def close(self) -> None:
+        """Ends the firmware's process"""
+        self.firmware.close()
+
+
+def command_of_thrusts(thrusts: tuple[Any, ...], state: State, vehicle: Vehicle) -> Command:
+    """Ωᵢ = √(Tᵢ / kF), and the command that keeps Ω, within its limits"""
+    ratio = density_ratio(CALM.air_density)
+    speeds = tuple(
+        safe_sqrt(thrust / (rotor.k_thrust * ratio)) for thrust, rotor in zip(thrusts, vehicle.rotors, strict=True)
+    )
+    return within_limits(steady_command(state._replace(rotor_speed=speeds), vehicle), vehicle)
+
+
+@lru_cache(maxsize=16)
+def most_thrust(vehicle: Vehicle) -> float:
+    """Of the strongest rotor  [N]"""
+    return float(max(limit.high for limit in allocation_for(vehicle).limits))
+
+
+@lru_cache(maxsize=16)
+def _commands_code(vehicle: Vehicle) -> CompiledStep:
+    nothing = tuple(0.0 for _ in vehicle.rotors)
+
+    def body(own: Any, held: Any) -> Any:
+        return command_of_thrusts(held[1], held[0], vehicle)
+
+    return CompiledStep(body, nothing, (at_rest(vehicle), nothing))
+
+
+@lru_cache(maxsize=16)
+def _supply_code(vehicle: Vehicle) -> CompiledStep:
+    def body(own: Any, held: Any) -> Any:
+        state, command = held
+        return (supply_voltage(state, command, vehicle, CALM),)
+
+    return CompiledStep(body, (0.0,), (at_rest(vehicle), tuple(0.0 for _ in vehicle.rotors)))

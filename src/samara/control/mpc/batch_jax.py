@@ -1,0 +1,456 @@
+"""iLQR for thousands of problems in JAX: on whatever device JAX has, compiled for a horizon and a number of iterations.
+
+Physics is elementwise on arrays of B problems: rollouts over (step sizes, B), derivatives over (columns, N, B) by forward
+differentiation of the same step and residuals. The backward pass is batched matrix products, one stage after another.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from samara.compiler.jax.folding_scalar import Folded, folded, new_trace, unfolded
+from samara.compiler.jax.scan import precision
+from samara.control.disturbance_torque import observer_for
+from samara.control.mpc.backward import Join, smoothing, stage
+from samara.control.mpc.batch_flight import ATTITUDE
+from samara.control.mpc.disturbance import (
+    NOTHING,
+    body_of,
+    confirmed_push,
+    given_command,
+    led_body,
+    observed,
+    unit_body,
+)
+from samara.control.mpc.line_search import Choice, choose
+from samara.control.mpc.prediction_model import Model
+from samara.control.mpc.problem import Problem, Residuals, feedback, is_zero, total
+from samara.control.mpc.reference_shaping import Shaping, Target, Way, goal_of, shaped_step
+from samara.control.mpc.solver import MOST_DAMPING
+from samara.control.mpc.warm_start import shift_inputs, shift_of
+from samara.core.algebra import ZERO, Vec3
+from samara.core.tree import flatten, unflatten
+from samara.physics.reference import Reference
+from samara.physics.types import Vehicle
+from samara.vehicles.trim import hover
+
+if TYPE_CHECKING:
+    from samara.control.mpc.controller import ILQR
+
+Rows = list[Any]  # one array for each number of a state, an input, a goal
+
+JOIN = Join(jnp.vstack, jnp.hstack)
+
+
+class Batch(NamedTuple):
+    """B problems: states (n, B), what their goals are made of, inputs before (m, B), first inputs (N, m, B).
+
+    The first rollout gives these inputs and the feedback `start_gains` (m, · + m) of a cold start: 0 for a warm one.
+    """
+
+    states: Any
+    asked: Any
+    before: Any
+    controls: Any
+    start_gains: Any
+
+
+class Solved(NamedTuple):
+    """Inputs (N, m, B), states (N + 1, n, B), costs and convergence (B,)."""
+
+    controls: Any
+    states: Any
+    cost: Any
+    converged: Any
+
+
+@lru_cache(maxsize=8)
+def jax_solver(
+    problem: Problem,
+    horizon: int,
+    iterations: int,
+    sizes: tuple[float, ...],
+    dtype: str,
+    goals: Callable[[Any, Any], Any],
+) -> Callable[[Batch, Any, float], Solved]:
+    """solve(batch, parameters, tolerance), parameters flat; compiled when first called with a number of problems
+
+    `goals(states, asked)` are the goals (N + 1, ·, B) of a batch.
+    """
+    with precision(dtype), jax.default_matmul_precision("highest"):
+        compiled = jax.jit(_Solver(problem, horizon, iterations, sizes, dtype, goals).solve)
+
+    def solve(batch: Batch, parameters: Any, tolerance: float) -> Solved:
+        with precision(dtype), jax.default_matmul_precision("highest"):
+            numbers = jnp.asarray(parameters, dtype)
+            given = jax.tree.map(lambda x: jnp.asarray(x, dtype), (batch, tolerance))
+            found: Solved = compiled(given[0], numbers, given[1])
+            return found
+
+    return solve
+
+
+class PointTargets(NamedTuple):
+    """Targets (3, B), yaws (B,), and how the way to them is shaped."""
+
+    targets: Any
+    yaw: Any
+    shaping: Shaping
+
+
+@lru_cache(maxsize=8)
+def point_goals(model: Model, horizon: int) -> Callable[[Any, PointTargets], Any]:
+    """The shaped ways from the states of a vehicle to `PointTargets`: goals (N + 1, 12, B)"""
+
+    def goals(states: Any, asked: PointTargets) -> Any:
+        start = Vec3(*states[:3])
+        target = Target(Vec3(*asked.targets), start, asked.yaw)
+
+        def body(carry: Rows, _: None) -> tuple[Rows, Any]:
+            way, goal = shaped_step(unflatten(Way(start, start), iter(carry)), target, asked.shaping, model)
+            return flatten(way), jnp.stack(flatten(goal))
+
+        return lax.scan(body, [*states[:6]], None, length=horizon + 1)[1]
+
+    return goals
+
+
+@dataclass(frozen=True)
+class _Solver:
+    problem: Problem
+    horizon: int
+    iterations: int
+    sizes: tuple[float, ...]
+    dtype: str
+    goals: Callable[[Any, Any], Any]
+
+    def solve(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
+        numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
+        first = self._begin(batch, goals, numbers, 0.0)
+        return self._iterate(batch, goals, numbers, first, tolerance, stop=False)
+
+    def resume(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
+        """Solve from the cheaper of two rollouts, of the warm-start inputs and of `problem.command`, until each problem has
+        converged; the cost is not finite if neither rollout's is"""
+        numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
+        ends = jnp.array([0.0, 1.0], self.dtype)
+        warm, level = zip(*jax.vmap(lambda end: self._begin(batch, goals, numbers, end))(ends), strict=True)
+        first = tuple(jnp.where(warm[2] <= level[2], a, b) for a, b in zip(warm, level, strict=True))
+        return self._iterate(batch, goals, numbers, first, tolerance, stop=True)
+
+    def _begin(self, batch: Batch, goals: Any, parameters: Any, blend: Any) -> Any:
+        """States, inputs and cost of the first rollout, its inputs `blend` of the way to `problem.command`"""
+        gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
+        start, nominal = (batch.states, batch.before), (self._start(batch.states), batch.controls)
+        steps = jnp.array(self.problem.command, self.dtype)[:, None] - batch.controls
+        return self._rollout(start, goals, parameters, nominal, gains, steps, blend)
+
+    def _iterate(self, batch: Batch, goals: Any, numbers: Any, first: Any, tolerance: Any, stop: bool) -> Solved:
+        """Iterate from the first rollout; with `stop`, a problem that has converged stays as it is"""
+        before, start = batch.before, (batch.states, batch.before)
+        x, u, cost = first
+        damping, converged = jnp.zeros_like(cost), jnp.zeros_like(cost)
+
+        def iterate(_: Any, carry: Any) -> Any:
+            x, u, cost, damping, converged = carry
+            nominal = (x[:-1], u)
+            M, slope, H = self._derivatives(nominal, before, goals, numbers)
+            gains, steps, sums = self._backward(x[-1], u, M, slope, H, goals, numbers, damping)
+
+            def rollout(alpha: Any) -> Any:
+                return self._rollout(start, goals, numbers, nominal, gains, steps, alpha)
+
+            xs, us, costs = jax.vmap(rollout)(jnp.array(self.sizes, self.dtype))
+            choice = choose([*costs], self.sizes, cost, sums[0], sums[1], damping, tolerance)
+            x, u = (_taken(tried, kept, choice) for tried, kept in ((xs, x), (us, u)))
+            after = (jnp.asarray(each, self.dtype) for each in (choice.cost, choice.damping, choice.converged))
+            advanced = (x, u, *after)
+            if not stop or self.iterations == 1:
+                return advanced
+            done = (converged > 0.0) | (damping > MOST_DAMPING)
+            return tuple(jnp.where(done, old, new) for old, new in zip(carry, advanced, strict=True))
+
+        x, u, cost, damping, converged = lax.fori_loop(0, self.iterations, iterate, (x, u, cost, damping, converged))
+        return Solved(u, x, cost, converged > 0.0)
+
+    def _start(self, states: Any) -> Any:
+        """The nominal states of a cold start (N, n, B)"""
+        start = self.problem.start
+        nominal = flatten(self.problem.state) if start is None else start.nominal(states, jnp.hypot)
+        rows = jnp.stack([jnp.broadcast_to(jnp.asarray(each, self.dtype), states.shape[1:]) for each in nominal])
+        return jnp.broadcast_to(rows, (self.horizon, *rows.shape))
+
+    def _state(self, rows: Sequence[Any]) -> Any:
+        return unflatten(self.problem.state, iter(rows))
+
+    def _goal(self, rows: Sequence[Any]) -> Any:
+        return unflatten(self.problem.goal, iter([*rows]))
+
+    def _folded(self, parameters: Any, trace: Any) -> Any:
+        return folded(self.problem.parameters, flatten(parameters), trace)
+
+    def _rollout(
+        self, given: Any, goals: Any, parameters: Any, nominal: Any, gains: Any, steps: Any, alpha: Any
+    ) -> tuple[Any, Any, Any]:
+        """States (N + 1, n, B), inputs (N, m, B) and costs (B,) of the feedback around a nominal trajectory"""
+        problem, (x0, before) = self.problem, given
+        limits = problem.limits(parameters)
+
+        def body(carry: Any, row: Any) -> Any:
+            x, u_before, u_before_nominal, cost = carry
+            goal, x_nominal, u_nominal, K, k = row
+            trace = new_trace(self.dtype)
+            state, near = (folded(problem.state, rows, trace) for rows in (x, [*x_nominal]))
+            off = [
+                *unfolded(problem.difference(state, near)),
+                *(a - b for a, b in zip(u_before, u_before_nominal, strict=True)),
+            ]
+            u = feedback([*u_nominal], [*k], [[*gain] for gain in K], off, alpha, limits)
+            command = folded(tuple(u), u, trace)
+            after = unfolded(problem.step(state, command, self._folded(parameters, trace)))
+            here = problem.stage_residuals(self._state(x), tuple(u), tuple(u_before), self._goal(goal), parameters)
+            shape = jnp.shape(cost)
+            after = [jnp.broadcast_to(each, shape) for each in after]
+            return (after, u, [*u_nominal], cost + total(here)), (jnp.stack(after), jnp.stack(u))
+
+        carry = ([*x0], [*before], [*before], jnp.zeros_like(x0[0]))
+        (x, _, _, cost), (states, inputs) = lax.scan(body, carry, (goals[:-1], *nominal, gains, steps))
+        cost = cost + total(problem.final(self._state(x), self._goal(goals[-1]), parameters))
+        return jnp.concatenate([x0[None], states]), inputs, cost
+
+    def _derivatives(self, nominal: Any, before: Any, goals: Any, parameters: Any) -> tuple[Any, Any, Any]:
+        """[A B] (N, B, ·, · + m), the cost's slope (N, B, · + m) and curvature (N, B, · + m, · + m)"""
+        (x, u), problem, size = nominal, self.problem, self.problem.sizes
+        earlier = jnp.concatenate([before[None], u[:-1]])
+        rows, inputs = [x[:, i] for i in range(size.state)], [u[:, a] for a in range(size.command)]
+        goal = self._goal([goals[:-1, i] for i in range(size.goal)])
+        u_before = tuple(earlier[:, a] for a in range(size.command))
+
+        def local(*delta: Any) -> tuple[list[Any], Residuals]:
+            trace = new_trace(self.dtype)
+            state = folded(problem.state, rows, trace)
+            by = folded(problem.tangent, delta[: size.tangent], trace)
+            nudges = zip(inputs, delta[size.tangent :], strict=True)
+            command = tuple(folded((0.0,), [a + b], trace)[0] for a, b in nudges)
+            near = problem.moved(state, by)
+            numbers = self._folded(parameters, trace)
+            still = problem.step(state, folded(tuple(inputs), inputs, trace), numbers)
+            after = unfolded(problem.difference(problem.step(near, command, numbers), still))
+            plain = self._state([jnp.asarray(each) for each in unfolded(near)])
+            return after, problem.stage_residuals(plain, tuple(unfolded(command)), u_before, goal, parameters)
+
+        jacobian, slope, curvature = self._linearised(local, rows[0], size.width)
+        return jnp.stack(jacobian, axis=-2), slope, curvature
+
+    def _linearised(
+        self, local: Callable[..., tuple[list[Any], Residuals]], like: Any, size: int
+    ) -> tuple[Any, Any, Any]:
+        """The derivatives of (values, residuals) by so many numbers at 0: of the values, and Gauss and Newton's of the cost"""
+
+        def weighed(*delta: Any) -> tuple[list[Any], list[Any], list[Any]]:
+            values, residuals = local(*delta)
+            on = [(w, r) for w, r in residuals if not is_zero(w)]
+            return values, [r for _, r in on], [w for w, _ in on]
+
+        (_, r, weights), push = jax.linearize(weighed, *[jnp.zeros_like(like)] * size)
+        basis, ones = jnp.eye(size, dtype=self.dtype), jnp.ones_like(like)
+        values, slopes, _ = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(size))), out_axes=-1)(basis)
+        if not weights:
+            return values, jnp.zeros((*like.shape, size), self.dtype), jnp.zeros((*like.shape, size, size), self.dtype)
+        return values, *_gauss_newton(weights, r, slopes)
+
+    def _backward(
+        self, x_end: Any, u: Any, M: Any, slope: Any, H: Any, goals: Any, parameters: Any, damping: Any
+    ) -> tuple[Any, Any, Any]:
+        """Gains (N, m, · + m, B), steps (N, m, B), and the sums over the horizon"""
+        V, v = self._final(x_end, goals[-1], parameters)
+        m, n, count = self.problem.sizes.command, self.problem.sizes.tangent, x_end.shape[1]
+        limits, weight = self.problem.limits(parameters), self.problem.smoothing(parameters)
+        later = jnp.full((self.horizon,), weight, self.dtype).at[-1].set(0.0)
+        following = jnp.concatenate([u[1:], u[-1:]])
+        from_before = -weight * jnp.eye(m, dtype=self.dtype)
+
+        def one(
+            V: Any, v: Any, M: Any, slope: Any, H: Any, here: Any, next_u: Any, K: Any, k: Any, damping: Any, s: Any
+        ) -> Any:
+            change = None
+            if not is_zero(weight):
+                before = [[K[a, n + b] for b in range(m)] for a in range(m)]
+                change = smoothing(s, K[:, :n], before, [*k], [*here], [*next_u])
+            own = stage(V, v, M, H, slope[:, None], limits, [*here], damping, change, from_before, JOIN)
+            value = 0.5 * (own.V + own.V.T)
+            return value, own.v, own.gains, jnp.stack(own.box.step), jnp.stack([own.box.linear, own.box.quadratic])
+
+        every = jax.vmap(one, in_axes=(0,) * 10 + (None,))
+
+        def body(carry: Any, row: Any) -> Any:
+            V, v, K, k, sums = carry
+            M, slope, H, here, next_u, s = row
+            V, v, K, k, more = every(V, v, M, slope, H, here.T, next_u.T, K, k, damping, s)
+            return (V, v, K, k, sums + more), (K, k)
+
+        carry = (
+            V,
+            v,
+            jnp.zeros((count, m, n + m), self.dtype),
+            jnp.zeros((count, m), self.dtype),
+            jnp.zeros((count, 2), self.dtype),
+        )
+        (_, _, _, _, sums), (gains, steps) = lax.scan(body, carry, (M, slope, H, u, following, later), reverse=True)
+        return jnp.moveaxis(gains, 1, -1), jnp.moveaxis(steps, 1, -1), sums.T
+
+    def _final(self, x: Any, goal: Any, parameters: Any) -> tuple[Any, Any]:
+        rows, problem = [*x], self.problem
+
+        def local(*delta: Any) -> tuple[list[Any], Residuals]:
+            near = problem.moved(self._state(rows), unflatten(problem.tangent, iter(delta)))
+            return [], problem.final(near, self._goal(goal), parameters)
+
+        _, slope, curvature = self._linearised(local, rows[0], problem.sizes.tangent)
+        return curvature, slope[:, :, None]
+
+
+def _gauss_newton(weights: Sequence[Any], residuals: Sequence[Any], slopes: Sequence[Any]) -> tuple[Any, Any]:
+    """Σ w r ∇r (…, columns) and Σ w ∇r ∇rᵀ (…, columns, columns), elementwise: a batched product takes ten times as long"""
+    slope, curvature = 0.0, 0.0
+    for w, r, g in zip(weights, residuals, slopes, strict=True):
+        slope = slope + (w * r)[..., None] * g
+        curvature = curvature + w * g[..., :, None] * g[..., None, :]
+    return slope, curvature
+
+
+def _taken(tried: Any, kept: Any, choice: Choice) -> Any:
+    """Of the rollouts tried (sizes, ·, ·, B), each problem's best; or what it had, where none was accepted"""
+    index = jnp.broadcast_to(jnp.asarray(choice.index, int), kept.shape[-1:])
+    best = jnp.take_along_axis(tried, index[None, None, None], axis=0)[0]
+    return jnp.where(choice.accepted > 0.5, best, kept)
+
+
+# In flight -----------------------------------------------------------------------------------------------------------
+
+
+class ControllerState(NamedTuple):
+    """The state of n controllers between two ticks: in each field rows (·, n), or for one of them a tuple of scalars.
+
+    The inputs of the last solution, the input applied and the command made of it, the disturbance observer and whether it has
+    observed before (1 or 0), the torque observer of a vehicle that has one, the positions planned [m], and the number of
+    ticks without a solution, at which the hover input was applied instead.
+    """
+
+    controls: Any
+    before: Any
+    command: Any
+    push_observer: Any
+    confirmed: Any
+    torque_observer: Any
+    prediction: Any
+    fallbacks: Any
+
+
+@dataclass(frozen=True, eq=False)
+class FlightController:
+    """`step(controller_state, states, ahead) → commands, controller_state`: pure, to be traced in a loop.
+
+    States are rows (components, n), references `ahead` (N + 1, fields, n) at the instants `ILQR.look_ahead` from now, commands
+    rows (channels, n), not limited to the vehicle's range. `start` is the state of one controller before its first tick.
+    """
+
+    start: ControllerState
+    step: Callable[[ControllerState, Any, Any], tuple[Any, ControllerState]]
+
+    def initial(self, n: int, dtype: Any = float) -> ControllerState:
+        """Return the state of n controllers before their first tick."""
+        return ControllerState(*(jnp.tile(jnp.array(flatten(field), dtype).reshape(-1, 1), n) for field in self.start))
+
+    def __call__(self, state: Any, ahead: Any, vehicle: Any, before: ControllerState) -> tuple[Any, ControllerState]:
+        """`step` as stages call a controller, with `Folded` scalars, arrays of any shape → command, controller state
+
+        `ahead` is a tuple of N + 1 references. The vehicle is the one the controller was made for, whatever is passed.
+        """
+        leaves = flatten((state, ahead, before))
+        trace = next(leaf.trace for leaf in leaves if isinstance(leaf, Folded))
+        shape = jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in unfolded(tuple(leaves))))
+        n = math.prod(shape)
+
+        def rows(tree: Any) -> Any:
+            return _rows(tuple(jnp.broadcast_to(leaf, shape).reshape(n) for leaf in unfolded(tree)), n, trace.dtype)
+
+        states, references, *fields = (rows(tree) for tree in (state, ahead, *before))
+        command, after = self.step(ControllerState(*fields), states, references.reshape(len(ahead), -1, n))
+        controls, leaves = ([x.reshape(shape) for row in own for x in row] for own in ([command], after))
+        return folded(self.start.command, controls, trace), folded(self.start, leaves, trace)
+
+
+def _rows(tree: Any, n: int, dtype: Any) -> Any:
+    """The leaves of a nested tuple of scalars as rows (leaves, n)"""
+    leaves = [jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) for leaf in unfolded(tree)]
+    return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
+
+
+def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
+    """Return `OnArrays.run` of a controller as a pure function of arrays, in the precision of the states
+
+    A state or reference that is not finite, or a start without a finite cost, is answered with the hover input and counted in
+    `fallbacks` (there with a warning, and for such a start after a cold start has failed, too). ValueError for a vehicle that
+    the controller does not match.
+    """
+    if not controller.matches(vehicle):
+        raise ValueError(
+            f"{controller!r} for vehicle {vehicle.name!r}: expected an ILQR made for a vehicle with its state"
+        )
+    vehicle, model, horizon, period = controller.vehicle, controller.model, controller.horizon, controller.period
+    (hover_state, hover_command), torque_start = hover(vehicle), observer_for(vehicle) or ()
+    level, shift = model.hover_input, shift_of(period, model.dt, horizon)
+    nowhere = (math.nan,) * len(ZERO) * (horizon + 1)
+    start = ControllerState((level,) * horizon, level, hover_command, NOTHING, 0.0, torque_start, nowhere, 0.0)
+
+    def step(before: ControllerState, states: Any, ahead: Any) -> tuple[Any, ControllerState]:
+        n, dtype = states.shape[1], states.dtype
+        trace, is_finite = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
+        sound = jnp.where(is_finite, states, _rows(hover_state, n, dtype))
+        state, push = folded(hover_state, [*sound], trace), folded(NOTHING, [*before.push_observer], trace)
+        if controller.observer_gain:
+            command = folded(hover_command, [*before.command], trace)
+            push = observed(push, state, command, vehicle, controller.observer_gain, period)
+        push_W = confirmed_push(push.push_W, Folded(before.confirmed[0], trace))
+        body = unit_body(body_of(state), Folded(jnp.linalg.norm(sound[ATTITUDE], axis=0), trace))
+        torque = folded(torque_start, [*jnp.where(is_finite, before.torque_observer, 0.0)], trace)
+        if torque_start:
+            body = led_body(body, state, torque, vehicle)
+        references = folded(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
+        goals = [jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfolded(goal_of(references, model, push_W))]
+        batch = Batch(
+            _rows(body, n, dtype),
+            jnp.stack(goals, axis=1),
+            before.before,
+            shift_inputs(before.controls.reshape(horizon, -1, n), *shift),
+            jnp.zeros((model.inputs, controller.problem.sizes.width), dtype),
+        )
+        turns, sizes = controller.control_iterations, controller.line_search
+        solver = _Solver(controller.problem, horizon, turns, sizes, dtype.name, lambda _, goals: goals)
+        parameters = unfolded(controller.parameters._replace(push_W=push_W))
+        with jax.default_matmul_precision("highest"):
+            solved = solver.resume(batch, [jnp.asarray(x, dtype) for x in parameters], controller.tolerance)
+        has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
+        controls = jnp.where(has_solution, solved.controls, jnp.asarray(level, dtype)[:, None])
+        wrench = model.thrust_and_torque(folded(level, [*controls[0]], trace))
+        allocated, torque = given_command(wrench, state, torque, vehicle, controller.allocation, period)
+        planned = jnp.where(has_solution, solved.states[:, : len(ZERO)], 0.0)
+        return (command := _rows(allocated, n, dtype)), ControllerState(
+            controls.reshape(-1, n),
+            controls[0],
+            command,
+            jnp.where(is_finite, _rows(push._replace(push_W=push_W), n, dtype), 0.0),
+            is_finite[None].astype(dtype),
+            _rows(torque, n, dtype),
+            planned.reshape(-1, n),
+            before.fallbacks + ~has_solution,
+        )
+
+    return FlightController(start, step)

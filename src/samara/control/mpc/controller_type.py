@@ -1,0 +1,43 @@
+"""iLQR as a controller that scenarios name: its parameters and its horizon."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from samara.control.controller_type import ANGLE, NOT_NEGATIVE, POSITIVE, SHARE, WHOLE, ControllerType, choice
+from samara.control.mpc.cost import Weights
+from samara.control.mpc.reference_shaping import Shaping
+from samara.core.integrate import RUNGE_KUTTA
+from samara.physics.types import Vehicle
+
+HORIZON = 20  # steps
+YAW_WEIGHT = 4.0  # as document 001's tilt; the document has no weight of the yaw, and references have a yaw
+
+
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
+    from samara.control.mpc import ILQR  # which imports the compiler
+
+    return ILQR(vehicle, healthy=healthy, period=period, **{"mpcHorizon": HORIZON, "wYaw": YAW_WEIGHT, **chosen})
+
+
+def _instants_ahead(chosen: Mapping[str, Any]) -> int:
+    return int(chosen.get("mpcHorizon", HORIZON)) + 1
+
+
+TYPE = ControllerType(
+    "ilqr",
+    _build,
+    {
+        **dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE),
+        "maxRefVelocity": POSITIVE,
+        "maxRefAcceleration": POSITIVE,
+        "refFollow": SHARE,
+        "mpcHorizon": WHOLE,
+        "predictionDt": POSITIVE,
+        "controlIterations": WHOLE,
+        "integrator": choice(*RUNGE_KUTTA),
+        "inputs": choice("wrench", "rotors"),
+        "maxTilt": ANGLE,
+        "pushSmoothing": NOT_NEGATIVE,
+    },
+    instants_ahead=_instants_ahead,
+)

@@ -1,0 +1,180 @@
+"""What a value of a file must be to become an argument: the annotation of the parameter says it, once.
+
+    def circle(centre_W: Place, *, radius: Length, speed: Speed, clockwise: bool = False, ...)
+
+`argument(value, hint)` is the value as that parameter wants it, or `UnfitError` with what was expected. From Python the same
+functions take more: arrays, symbols, endless laps; their own checks stand in them.
+"""
+
+import math
+import types
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin
+
+from samara.core.algebra import Vec3
+from samara.core.quantity import LARGEST
+from samara.core.sanitise import shown
+from samara.core.typed import OnlyTyped
+
+MOST = 100_000  # numbers in a list
+
+
+class Limits(NamedTuple):
+    """A number within [low, high] of a unit."""
+
+    unit: str
+    low: float
+    high: float
+
+
+class Three(NamedTuple):
+    """Three numbers, each within [low, high] of a unit."""
+
+    unit: str
+    low: float
+    high: float
+
+
+class OneOrThree(NamedTuple):
+    """A number for all axes or one for each, within [low, high] of a unit."""
+
+    unit: str
+    low: float
+    high: float
+
+
+Place: TypeAlias = Annotated[Any, Three("m", -1e6, 1e6)]
+Velocity: TypeAlias = Annotated[Any, Three("m/s", -1e3, 1e3)]
+Length: TypeAlias = Annotated[float, Limits("m", -1e6, 1e6)]
+Speed: TypeAlias = Annotated[float, Limits("m/s", 1e-3, 1e3)]
+Acceleration: TypeAlias = Annotated[float, Limits("m/s^2", 1e-3, 1e4)]
+Seconds: TypeAlias = Annotated[Any, Limits("s", 0.0, 1e6)]
+Height: TypeAlias = Annotated[Any, Limits("m", -1e5, 1e5)]
+Deviation: TypeAlias = Annotated[Any, Limits("m/s", -100.0, 100.0)]
+Exponent: TypeAlias = Annotated[Any, Limits("", -10.0, 10.0)]
+Laps: TypeAlias = Annotated[float, Limits("", 1e-3, 1e3)]
+
+
+class UnfitError(ValueError):
+    """What was expected of a value."""
+
+
+def is_number(value: Any) -> bool:
+    """A number that a file may hold: finite, and no larger than any of ours"""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST
+
+
+def argument(value: Any, hint: Any) -> Any:
+    """The value as a parameter with this annotation takes it; UnfitError says what was expected"""
+    if get_origin(hint) is Annotated:
+        base, mark = get_args(hint)[:2]
+        if isinstance(mark, OnlyTyped):
+            if not mark.accepts(text := argument(value, base)):
+                raise UnfitError(mark.expected)
+            return text
+        return _within(value, mark) if isinstance(mark, (Limits, Three, OneOrThree)) else argument(value, base)
+    if get_origin(hint) in (Union, types.UnionType):
+        return _one_of(value, [own for own in get_args(hint) if own is not type(None)])
+    if get_origin(hint) in (list, Sequence):
+        if not isinstance(value, list) or len(value) > MOST:
+            raise UnfitError(f"a list of at most {MOST} entries")
+        return [argument(each, get_args(hint)[0]) for each in value]
+    expected, fits = PLAIN.get(hint, ("none in a file", lambda value: False))
+    if not fits(value):
+        raise UnfitError(expected)
+    return Vec3(*map(float, value)) if hint is Vec3 else value
+
+
+def wanted(hint: Any) -> str:
+    """What a parameter with this annotation takes, in words"""
+    try:
+        argument(..., hint)
+    except UnfitError as error:
+        return str(error)
+    return "a value"
+
+
+def _is_three(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 3 and all(map(is_number, value))
+
+
+PLAIN: dict[Any, tuple[str, Any]] = {
+    float: ("a finite number", is_number),
+    int: ("a whole number", lambda value: isinstance(value, int) and is_number(value)),
+    str: ("a text", lambda value: isinstance(value, str)),
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    Vec3: ("three finite numbers", _is_three),
+}
+
+
+def _within(value: Any, mark: Limits | Three | OneOrThree) -> Any:
+    bounds = f"from {mark.low:g} to {mark.high:g} {mark.unit}".rstrip()
+    if is_number(value) and not isinstance(mark, Three):
+        if not mark.low <= value <= mark.high:
+            raise UnfitError(f"a number {bounds}")
+        return value
+    what = {Limits: "a finite number", Three: "three finite numbers", OneOrThree: "a finite number or three"}[
+        type(mark)
+    ]
+    if isinstance(mark, Limits) or not _is_three(value):
+        raise UnfitError(what)
+    if not all(mark.low <= each <= mark.high for each in value):
+        raise UnfitError(f"three numbers, each {bounds}")
+    return Vec3(*map(float, value))
+
+
+def _one_of(value: Any, hints: Sequence[Any]) -> Any:
+    expected = []
+    for hint in hints:
+        try:
+            return argument(value, hint)
+        except UnfitError as error:
+            expected.append(str(error))
+    raise UnfitError(" or ".join(expected))
+
+
+def radians(value: Any) -> Any:
+    """Degrees of a file, one number or a list of them"""
+    if isinstance(value, list) and all(map(is_number, value)):
+        return [math.radians(each) for each in value]
+    if not is_number(value):
+        raise UnfitError("a finite number of degrees")
+    return math.radians(value)
+
+
+NAME = "letters, digits, - and _"
+LONGEST_STEM = 200  # letters; file systems take 255 bytes
+
+
+def is_name(text: str) -> bool:
+    """Whether a scenario or a drone may be called so"""
+    return bool(text) and all(letter.isalnum() or letter in "_-" for letter in text)
+
+
+def as_name(text: str) -> str:
+    """Return the text with every letter that no name may have as _."""
+    return "".join(letter if is_name(letter) else "_" for letter in text[:LONGEST_STEM])
+
+
+def file_stem(name: str) -> str:
+    """Return the file name, without ending, for something that a file calls `name`: "APC 10x4.7" is "APC_10x4.7".
+
+    ValueError for a name that would lead into another directory or that no directory can hold: with a slash or a control
+    character, beginning with a dot, empty, or too long.
+    """
+    if not name.isprintable() or set(name) & {"/", "\\"} or name.startswith(".") or not 0 < len(name) <= LONGEST_STEM:
+        raise ValueError(
+            f"the name {shown(name)} cannot be that of a file; expected no slash, no control character, no dot in front and at "
+            f"most {LONGEST_STEM} letters, or --out"
+        )
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+
+
+def first_twice(names: Iterable[str]) -> str | None:
+    """The first name that is there before, in one pass; None where each is there once"""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -1,5 +1,0 @@
-"""Vehicle files of other programs, read and written: what they say, what they cannot say, and what it became here."""
-
-from samara.core.lazy import lazily as _lazily
-
-__getattr__, __dir__ = _lazily(__name__, __path__)

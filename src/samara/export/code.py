@@ -1,0 +1,184 @@
+"""A traced program as lines of a language with the operators of C: what every generated file of C and JavaScript is made of."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import NamedTuple
+
+from samara.compiler.trace.program import CONDITIONS, Instruction, Program
+
+WIDTH = 100  # of a generated line
+FUNCTIONS = {"power": "pow"} | {
+    name: name for name in ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "floor")
+}
+
+
+class Dialect(NamedTuple):
+    """What a language says its own way: functions, numbers that are not finite, declarations of numbers and of conditions, and
+    what it needs to hear about an argument that is not used."""
+
+    functions: Mapping[str, str]
+    nan: str
+    infinity: str
+    number: str
+    condition: str
+    unused: str = ""
+
+
+_CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)  # how tightly an expression binds
+_INFIX = {
+    "add": ("+", _SUM, _SUM, _PRODUCT),
+    "subtract": ("-", _SUM, _SUM, _PRODUCT),
+    "multiply": ("*", _PRODUCT, _PRODUCT, _SIGN),
+    "divide": ("/", _PRODUCT, _PRODUCT, _SIGN),
+    "less": ("<", _COMPARE, _SUM, _SUM),
+    "less_equal": ("<=", _COMPARE, _SUM, _SUM),
+    "equal": ("==", _COMPARE, _SUM, _SUM),
+    "not_equal": ("!=", _COMPARE, _SUM, _SUM),
+    "and": ("&&", _AND, _COMPARE, _COMPARE),
+    "or": ("||", _OR, _COMPARE, _COMPARE),
+}
+
+
+class Term(NamedTuple):
+    """An expression: its text, how tightly it binds, and whether it is a number or a condition."""
+
+    text: str
+    binds: int = _ATOM
+    number: bool = True
+
+    def within(self, least: int) -> str:
+        return self.text if self.binds >= least else f"({self.text})"
+
+    def as_number(self) -> "Term":
+        return self if self.number else Term(f"{self.within(_OR)} ? 1.0 : 0.0", _CHOICE)
+
+    def as_condition(self) -> "Term":
+        return Term(f"{self.within(_SUM)} != 0.0", _COMPARE, False) if self.number else self
+
+
+def literal(value: float, dialect: Dialect) -> Term:
+    """The shortest decimals that read back as the same number."""
+    if math.isnan(value):
+        return Term(dialect.nan)
+    text = dialect.infinity if math.isinf(value) else repr(abs(float(value)))
+    return Term(f"-{text}", _PRODUCT) if math.copysign(1.0, value) < 0.0 else Term(text)
+
+
+def _expression(operation: str, arguments: list[Term], dialect: Dialect) -> Term:
+    if operation in ("not", "and", "or"):
+        arguments = [argument.as_condition() for argument in arguments]
+        if operation == "not":
+            return Term(f"!{arguments[0].within(_ATOM)}", _SIGN, False)
+    elif operation in ("select", "if_else_zero"):
+        condition, *values = arguments
+        values = [value.as_number() for value in values] + [literal(0.0, dialect)]
+        texts = [condition.as_condition().within(_OR), *(value.within(_SUM) for value in values[:2])]
+        return Term("{} ? {} : {}".format(*texts), _CHOICE)
+    else:
+        arguments = [argument.as_number() for argument in arguments]
+    if operation in _INFIX:
+        sign, binds, left, right = _INFIX[operation]
+        text = f"{arguments[0].within(left)} {sign} {arguments[1].within(right)}"
+        return Term(text, binds, operation not in CONDITIONS)
+    if operation in dialect.functions:
+        return Term(f"{dialect.functions[operation]}({', '.join(argument.text for argument in arguments)})")
+    (own,) = arguments
+    if operation == "negate":
+        return Term(f"-{own.within(_ATOM)}", _PRODUCT)
+    if operation == "square":
+        return Term(f"{own.within(_ATOM)} * {own.within(_ATOM)}", _PRODUCT)
+    if operation == "twice":
+        return Term(f"2.0 * {own.within(_SIGN)}", _PRODUCT)
+    if operation == "invert":
+        return Term(f"1.0 / {own.within(_SIGN)}", _PRODUCT)
+    raise NotImplementedError(f"{operation} has no code yet")
+
+
+class Places(NamedTuple):
+    """Numbers a function reads or writes: what each of them is, and how the language spells its place."""
+
+    holds: Sequence[str]
+    at: Sequence[str]
+
+
+def array(name: str, holds: Sequence[str]) -> Places:
+    """The places of an array: name[0], name[1], ..."""
+    return Places(holds, [f"{name}[{k}]" for k in range(len(holds))])
+
+
+class Body:
+    """A program's lines. What is used once stands where it is used, as long as the line stays short."""
+
+    def __init__(self, program: Program, inputs: Sequence[Places], outputs: Sequence[Places], dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.uses = Counter(i for instruction in program.instructions for i in instruction.arguments)
+        self.targets: dict[int, list[str]] = {}
+        for places, group in zip(outputs, program.outputs, strict=True):
+            for k, i in enumerate(group):
+                self.uses[i] += 1
+                self.targets.setdefault(i, []).append(f"{places.at[k]} = {{}}; /* {places.holds[k]} */")
+        self.terms: list[Term] = []
+        self.lines: list[str] = []
+        self.names: Counter[str] = Counter()
+        read = sorted({i.place for i in program.instructions if i.operation == "input"})
+        for group_, index in read:
+            places = inputs[group_]
+            name, place = _flat(places.holds[index]), places.at[index]
+            if name != place:
+                self.lines.append(f"{dialect.number} {name} = {place};")
+        unread = [places for k, places in enumerate(inputs) if k not in {group for group, _ in read}]
+        if dialect.unused:
+            self.lines += [dialect.unused.format(re.split(r"[^A-Za-z0-9_]", places.at[0])[0]) for places in unread]
+        for i, instruction in enumerate(program.instructions):
+            self.terms.append(self._term(instruction, inputs))
+            if self.uses[i] > 1 and instruction.operation not in ("input", "constant"):
+                self._give_name(i)
+            for target in self.targets.get(i, []):
+                self._store(i, target)
+
+    def _store(self, i: int, target: str) -> None:
+        if len(target) + len(self.terms[i].text) > WIDTH + 10 and not re.fullmatch(r"[\w.]+", self.terms[i].text):
+            self._give_name(i)
+        self.lines.append(target.format(self.terms[i].as_number().text))
+
+    def _term(self, instruction: Instruction, inputs: Sequence[Places]) -> Term:
+        if instruction.operation == "constant":
+            return literal(instruction.constant, self.dialect)
+        if instruction.operation == "input":
+            group, index = instruction.place
+            return Term(_flat(inputs[group].holds[index]))
+        own = instruction.arguments
+        if instruction.operation == "square" and self.terms[own[0]].binds != _ATOM:
+            self._give_name(own[0])
+        while True:
+            term = _expression(instruction.operation, [self.terms[i] for i in own], self.dialect)
+            longest = max(own, key=lambda i: len(self.terms[i].text))
+            if len(term.text) <= WIDTH - 26 or re.fullmatch(r"\w+", self.terms[longest].text):
+                return term
+            self._give_name(longest)
+
+    def _give_name(self, i: int) -> None:
+        term = self.terms[i]
+        letter, declared = ("t", self.dialect.number) if term.number else ("c", self.dialect.condition)
+        self.names[letter] += 1
+        name = f"{letter}{self.names[letter]}"
+        self.lines.append(f"{declared} {name} = {term.text};")
+        self.terms[i] = Term(name, number=term.number)
+
+
+def _flat(path: str) -> str:
+    """'rotor_speed[2]' as the name of a local: rotor_speed_2"""
+    return re.sub(r"[.\[]", "_", path.replace("]", ""))
+
+
+def comment(*paragraphs: str) -> str:
+    """A comment of whole lines; nothing in the text can end it, or hide in it."""
+    blocks = []
+    for paragraph in paragraphs:
+        plain = "".join(letter if letter.isprintable() else " " for letter in paragraph)
+        plain = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain.replace("\\", "/"))
+        blocks.append("\n * ".join(wrap(plain, WIDTH - 6)))
+    return "/* " + "\n *\n * ".join(blocks) + " */"

@@ -1,0 +1,128 @@
+"""A vehicle as an ES module for browsers and Node: no dependency, plain objects, the equations of everything else.
+
+Emitted from the same traced programs as C. Around them stand the objects and the four stages of RK4.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from samara.core.atomic_files import write_text
+from samara.core.integrate import RK4, unit_quaternions
+from samara.core.tree import flatten, unflatten
+from samara.core.version import __version__
+from samara.export.code import comment
+from samara.export.field_names import Layout, about_command, about_vehicle, layout_of, members, trim_of
+from samara.export.javascript_code import RESERVED, Argument, braced, copies, decimal, fields, record, traced
+from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
+from samara.physics.types import Environment, State, Vehicle
+
+OWN = Path(__file__).parent / "js"  # what is the same for every vehicle
+PACKAGE = json.dumps({"private": True, "type": "module"}, indent=2) + "\n"
+
+
+def write_js(vehicle: Vehicle, folder: str | Path) -> Path:
+    """Write samara_<vehicle>.js and package.json into the folder and return the path of the module."""
+    name = f"{js_layout(vehicle).prefix}.js"
+    return write_modules({name: js_source(vehicle)}, folder)[0]
+
+
+def write_modules(texts: Mapping[str, str], folder: str | Path) -> list[Path]:
+    """Write ES modules by their file names, each atomically, and return their paths.
+
+    A package.json with "type": "module" is added, so that every version of Node takes them as such; one that is there already
+    is left alone.
+    """
+    package = {} if (Path(folder) / "package.json").exists() else {"package.json": PACKAGE}
+    try:
+        for name, text in {**texts, **package}.items():
+            write_text(Path(folder) / name, text)
+    except OSError as error:
+        raise OSError(f"{folder}: cannot be written to ({error.strerror}); expected a folder for modules") from None
+    return [Path(folder) / name for name in texts]
+
+
+def js_layout(vehicle: Vehicle) -> Layout:
+    """The names of its numbers in JavaScript; the environment has a power for each motor"""
+    return layout_of(vehicle, RESERVED, js_environment(vehicle))
+
+
+def js_environment(vehicle: Vehicle) -> Environment:
+    """One wind for all hubs, a power for each motor"""
+    return environment_of(vehicle)._replace(hub_wind_W=())
+
+
+def js_source(vehicle: Vehicle) -> str:
+    """The text of the module; the same vehicle gives the same text."""
+    layout, environment = js_layout(vehicle), js_environment(vehicle)
+    state, command = state_argument(vehicle), Argument("u", members(layout.command), empty_command(vehicle))
+    held = Argument("e", members(layout.environment), environment)
+    rates = Argument("rates", [f"d/dt {path}" for path in state.holds])
+    parts = [
+        comment(*_about(vehicle, layout.prefix)),
+        f"const NAME = {json.dumps(vehicle.name)};\n"
+        f"export const STATES = {len(state.holds)}; /* numbers in a state */\n"
+        f"export const COMMANDS = {len(command.holds)}; /* numbers in a command */\n"
+        f"const ENVIRONMENT = {len(held.holds)};\n{runge_kutta()}",
+        "/** A state at rest in the origin. */\n" + _made("atRest", fields(layout.state)),
+        "/** Still air of sea-level density, level ground at height 0, all motors and the battery well. */\n"
+        + _made("calm", fields(layout.environment)),
+        "const CALM = calm();",
+        *_hover(vehicle, layout),
+        (OWN / "vehicle.js").read_text(encoding="utf-8").strip(),
+        "/* The objects as arrays. */",
+        copies("state", "x", layout.state, back=True),
+        copies("environment", "e", layout.environment),
+        "/* Traced from the equations. */",
+        traced("rate", lambda s, c, env: (derivative(s, c, vehicle, env),), [state, command, held], [rates]),
+        traced("unit", lambda own: (unit_quaternions(own),), [state], [Argument("at_unit", state.holds)]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def state_argument(vehicle: Vehicle) -> Argument:
+    """The array x of a state's numbers, as traced functions take it"""
+    return Argument("x", members(js_layout(vehicle).state), at_rest(vehicle))
+
+
+def runge_kutta() -> str:
+    """The coefficients of the classical method"""
+    nodes = ", ".join(decimal(row[-1] if row else 0.0) for row in RK4.stages)
+    weights = ", ".join(map(decimal, RK4.weights))
+    return f"const NODE = [{nodes}], WEIGHT = [{weights}]; /* Runge-Kutta */"
+
+
+def shaped(group: Any, values: Any) -> str:
+    """An object of a group's names with the numbers of a nested tuple"""
+    numbers = iter(flatten(values))
+    return fields((name, unflatten(tree, numbers)) for name, tree in group)
+
+
+def _about(vehicle: Vehicle, prefix: str) -> list[str]:
+    return [
+        *about_vehicle(vehicle, prefix),
+        "A state is an object of plain objects { x, y, z }, { w, x, y, z } and arrays, under the names of Samara's state; a "
+        f"command is an array: {about_command(vehicle)}. environment.motor_power is what is left of each motor: 0 has failed.",
+        f"Generated by Samara {__version__} (samara export vehicle --js); changes belong into the vehicle or into Samara.",
+    ]
+
+
+def _made(name: str, text: str) -> str:
+    return braced(f"export function {name}()", f"return {text};".split("\n"))
+
+
+def _hover(vehicle: Vehicle, layout: Layout) -> list[str]:
+    trim = trim_of(vehicle)
+    if trim is None:
+        return ["/* No hover here: this vehicle cannot hold still and level in calm air. */"]
+    state, command = trim
+    return [
+        "/** Level and at rest 1 m above the origin in calm air, and the command that keeps it there. */\n"
+        + _made("hover", f"{{ state: {shaped(layout.state, _plain(state))}, command: {record(tuple(command))} }}")
+    ]
+
+
+def _plain(state: State) -> Any:
+    """Floats: a trim may hold NumPy's"""
+    return tuple(float(x) for x in flatten(state))

@@ -1,0 +1,70 @@
+"""What acts on a candidate along a measured flight: its equations at every sample at once, the samples in the lanes."""
+
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.compiler.parameters import parameter, with_parameters
+from samara.compiler.scan import Run, Templates
+from samara.compiler.stepper import Scan, compile_scan
+from samara.core.algebra import IDENTITY, ZERO, Vec3
+from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
+from samara.identify.parameters import VARIED
+from samara.physics.effect import wrench_in_body_axes
+from samara.physics.motion.body import required_torque
+from samara.physics.multirotor import at_rest, wrench
+from samara.physics.rotors.actuator import command_from_speed
+from samara.physics.types import BODY, CALM, State, Vehicle
+
+
+class Acting(NamedTuple):
+    """Force and torque on the body without gravity, in body axes, (3, n) each  [N, N·m]"""
+
+    f_B: Array
+    tau_B: Array
+
+
+def told(commanded: Any, vehicle: Vehicle) -> tuple[Any, ...]:
+    """The commands that stand for commanded speeds, in the vehicle's own kind of command"""
+    if vehicle.structure.actuation.name == "speed":
+        return tuple(commanded)
+    return tuple(command_from_speed(own, rotor.motor) for own, rotor in zip(commanded, vehicle.rotors, strict=True))
+
+
+def acting(vehicle: Vehicle, body: Array, speeds: Array, commanded: Array, wind_W: Vec3 = ZERO) -> Acting:
+    """f_B and τ_B at the measured states `body` (13, n), with rotors that turn so fast and are told so much (rotors, n)"""
+    n = body.shape[1]
+    varied = tuple(parameter(vehicle, path) for path in VARIED)
+    ones = unflatten(varied, repeat(1.0))
+    run = _code(with_parameters(vehicle, VARIED, ones))
+    held = [*body[3:BODY], *speeds, *told(commanded, vehicle), *wind_W, *flatten(varied)]
+    rows = [float(own) if np.ndim(own) == 0 else np.ascontiguousarray(own) for own in held]
+    _, found = run(np.zeros((1, n)), rows, None, 1, 1)
+    return Acting(found[0, :3], found[0, 3:])
+
+
+def needed_torque(body: Array, turning: Array, vehicle: Vehicle) -> Array:
+    """J ω̇ + ω × Jω  [N·m]"""
+    return np.stack(required_torque(Vec3(*body[10:BODY]), Vec3(*turning), inertia_B=vehicle.inertia_B))
+
+
+@lru_cache(maxsize=16)
+def _code(vehicle: Vehicle) -> Run:
+    """One code for all vehicles that differ in `VARIED` alone, whose numbers are inputs"""
+    felt = vehicle.without_effect("gravity")
+    effects = at_rest(felt).effects
+
+    def body(carry: Any, held: Any, inputs: Any) -> Any:
+        v_W, q_WB, omega_B, speeds, command, wind_W, varied = held
+        own = with_parameters(felt, VARIED, varied)
+        state = State(ZERO, v_W, q_WB, omega_B, speeds, effects)
+        total = wrench_in_body_axes(wrench(state, command, own, CALM._replace(wind_W=wind_W)), q_WB)
+        return carry, (total.f_B, total.tau_B)
+
+    each = tuple(0.5 for _ in vehicle.rotors)
+    varied = tuple(parameter(vehicle, path) for path in VARIED)
+    held = (ZERO, IDENTITY, ZERO, each, each, ZERO, varied)
+    return compile_scan("llvm", Scan(body, Templates((0.0,), held, ())))

@@ -1,0 +1,106 @@
+"""A team of drones as a `ParallelEnv` of PettingZoo: every drone is an agent, with its own observation, action and reward.
+
+    env = ParallelEnv("formation")
+    observations, infos = env.reset(seed=0)
+    observations, rewards, terminations, truncations, infos = env.step({agent: action for agent in env.agents})
+
+The numbers are those of `VectorEnv` with the same task and seed, where one action has the numbers of all.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from samara.core.optional_dependencies import MissingExtraError
+from samara.core.types import Array
+from samara.learn.compiled_episode import episode_keys, program_of, random_numbers
+from samara.learn.env_config import setting_for
+from samara.learn.task import Task
+from samara.physics.types import Vehicle
+
+try:
+    import pettingzoo
+    from gymnasium.spaces import Box
+except ImportError as error:
+    raise MissingExtraError(
+        "samara.learn.envs.pettingzoo needs PettingZoo: pip install 'samara[pettingzoo]'"
+    ) from error
+
+
+class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
+    """A task for a team, or for one drone as a team of one. What ends it for one agent ends it for all."""
+
+    metadata = {"name": "samara", "render_modes": []}  # noqa: RUF012 (PettingZoo reads it from the class)
+
+    def __init__(
+        self,
+        task: Task | str = "formation",
+        vehicle: Vehicle | str = "crazyflie",
+        *,
+        dtype: str = "float64",
+        **options: Any,
+    ) -> None:
+        """`options` are those of `VectorEnv`, without sensing"""
+        self.setting = setting_for(task, vehicle, **options)
+        self.program = program_of(self.setting, dtype, apart=True)
+        drones = self.setting.task.drones
+        self.metadata = {**self.metadata, "name": f"samara_{self.setting.task.name}"}
+        self.possible_agents = [f"drone_{k}" for k in range(drones)]
+        self.agents: list[str] = []
+        self.render_mode = None
+        self._action = Box(-1.0, 1.0, (self.setting.actions // drones,), np.float32)
+        self._seen = Box(-np.inf, np.inf, (self.program.observations // drones,), np.float32)
+        self.action_spaces = dict.fromkeys(self.possible_agents, self._action)
+        self.observation_spaces = dict.fromkeys(self.possible_agents, self._seen)
+        self._key: Array | None = None
+        self._count = self._age = 0
+        self._team = np.zeros((0, 1))
+
+    def observation_space(self, agent: str) -> Box:
+        """The same for all"""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Box:
+        """The same for all"""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, dict[str, Any]]]:
+        """The next episode; with a seed, the first of that seed"""
+        if seed is not None or self._key is None:
+            own = int(np.random.default_rng().integers(2**62)) if seed is None else seed
+            self._key, self._count = episode_keys([own]), 0
+        draws = random_numbers(self._key, np.array([self._count]), 0, self.program.reset_draws)
+        team, observations = self.program.reset(draws)
+        self._team = np.ascontiguousarray(team)
+        self._count, self._age, self.agents = self._count + 1, 0, list(self.possible_agents)
+        return self._of_each(observations), {agent: {} for agent in self.agents}
+
+    def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        """Observations, rewards, terminations, truncations and infos of all agents, after one period under their actions"""
+        given = np.concatenate([self._checked(agent, actions.get(agent)) for agent in self.agents])
+        observations, rewards, ended = self.program.step(self._team, given[:, None])
+        self._age += 1
+        over, cut = bool((ended > 0.5).any()), self._age >= self.setting.task.steps
+        agents = self.agents
+        found: tuple[dict[str, Any], ...] = (
+            self._of_each(observations),
+            {agent: float(own[0]) for agent, own in zip(agents, rewards, strict=True)},
+            dict.fromkeys(agents, over),
+            dict.fromkeys(agents, cut),
+            {agent: {} for agent in agents},
+        )
+        if over or cut:
+            self.agents = []
+        return found
+
+    def _of_each(self, seen: Array) -> dict[str, Array]:
+        rows = seen[:, 0].astype(np.float32).reshape(len(self.possible_agents), -1)
+        return dict(zip(self.possible_agents, rows, strict=True))
+
+    def _checked(self, agent: str, action: Any) -> Array:
+        given = np.asarray(action, dtype=float) if action is not None else np.zeros(0)
+        if given.shape != self._action.shape or not np.isfinite(given).all():
+            raise ValueError(f"actions[{agent!r}] is {action!r:.60}; expected {self._action.shape[0]} finite numbers")
+        return given

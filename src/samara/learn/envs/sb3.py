@@ -1,0 +1,76 @@
+"""N drones as a `VecEnv` of Stable-Baselines3: `VectorEnv` under the names that it asks for.
+
+from stable_baselines3 import PPO
+model = PPO("MlpPolicy", VecEnv("hover", 64)).learn(1_000_000)
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from samara.core.optional_dependencies import MissingExtraError
+from samara.core.types import Array
+from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.task import Task
+from samara.physics.types import Vehicle
+
+try:
+    from stable_baselines3.common import vec_env
+except ImportError as error:
+    raise MissingExtraError("samara.learn.envs.sb3 needs Stable-Baselines3: pip install 'samara[sb3]'") from error
+
+
+class VecEnv(vec_env.VecEnv):  # type: ignore[misc, unused-ignore]
+    """A task flown by N drones; the step in which an episode ends starts the next, and its info has `terminal_observation`."""
+
+    def __init__(
+        self, task: Task | str = "hover", num_envs: int = 64, vehicle: Vehicle | str = "crazyflie", **options: Any
+    ) -> None:
+        """`options` are those of `VectorEnv`"""
+        self.many = VectorEnv(task, num_envs, vehicle, autoreset_mode="SameStep", **options)
+        self.render_mode = None
+        self._given: Any = None
+        super().__init__(num_envs, self.many.single_observation_space, self.many.single_action_space)
+
+    def reset(self) -> Array:
+        """New episodes of all drones; after `seed(s)` the first of s + i"""
+        observations, _ = self.many.reset(seed=None if self._seeds[0] is None else self._seeds)
+        self._reset_seeds()
+        self._reset_options()
+        return observations
+
+    def step_async(self, actions: Array) -> None:
+        """What `step_wait` is to do"""
+        self._given = actions
+
+    def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
+        """Observations, rewards, which episodes are over, and an info for each drone"""
+        observations, rewards, terminated, truncated, info = self.many.step(self._given)
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        over = terminated | truncated
+        for drone in np.flatnonzero(over).tolist():
+            cut = bool(truncated[drone] and not terminated[drone])
+            infos[drone] = {"terminal_observation": info["final_obs"][drone], "TimeLimit.truncated": cut}
+        return observations, rewards.astype(np.float32), over, infos
+
+    def close(self) -> None:
+        """Nothing is open"""
+
+    def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
+        """Of this environment, the same for every drone asked about"""
+        if not hasattr(self, attr_name):
+            raise AttributeError(f"{type(self).__name__} has no {attr_name!r}")
+        return [getattr(self, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
+        """Drones have nothing of their own to set"""
+        raise AttributeError(f"{attr_name!r} cannot be set: the drones of one program differ in their seeds alone")
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """Drones are no objects with methods"""
+        raise AttributeError(f"{method_name!r} cannot be called: the drones of one program are no objects")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: int | Iterable[int] | None = None) -> Sequence[bool]:
+        """Never"""
+        return [False for _ in self._get_indices(indices)]

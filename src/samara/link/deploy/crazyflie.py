@@ -1,0 +1,206 @@
+"""A policy for the Crazyflie's firmware: C for an app with an out-of-tree controller, in place of all its own.
+
+The firmware's world is ours, its body too; its gyroscope tells degrees per second, and so does the yaw of its set point
+degrees. Motors are told a share of THRUST_MAX (`controlModeForce`), which the firmware makes into a PWM by the voltage of the
+battery. Nobody measures how fast the brushed motors turn: a policy that sees it is told the lag of its commands.
+"""
+
+import math
+from pathlib import Path
+
+from samara.control.policy_c import PREFIX, Exported, read_of_reference, write_policy_c
+from samara.control.policy_file import Policy
+from samara.control.policy_io import Boundary, Told, Units
+from samara.control.rotor_speed_observer import commanded_speeds, motors_in_hover
+from samara.core.atomic_files import write_text
+from samara.core.quantity import Scalar
+from samara.core.version import __version__
+from samara.export.code import comment
+from samara.link.rotor_mapping import rotor_of_output
+from samara.physics.rotors.rotor import rotor_load
+from samara.physics.types import Command, Vehicle
+
+RATE = 1000  # [Hz] of the firmware's stabilizer
+CONTROLLER = "samara_controller.c"
+FILES = (f"{PREFIX}.h", f"{PREFIX}.c", CONTROLLER, "Kbuild", "app-config", "Makefile")
+RAD_PER_DEG = math.pi / 180.0
+FRAMES = (
+    "those of the Crazyflie's firmware. World: x, y, z up; body: forward, left, up. Quaternions are Hamilton's, scalar first, "
+    "from body to world. Rates are those of its gyroscope."
+)
+UNITS = Units(
+    p="[m], state->position",
+    v="[m/s], state->velocity, world axes",
+    q="state->attitudeQuaternion: w, x, y, z",
+    omega="[deg/s], sensors->gyro, body axes",
+    moving="[m], setpoint->position, and its derivatives by time below",
+    yaw="[deg], counter-clockwise from x",
+    given="The thrust of each motor [N], M1 front right, M2 back right, M3 back left, M4 front left",
+)
+
+
+def crazyflie_boundary(vehicle: Vehicle) -> Boundary:
+    """The firmware's axes, units and motors; ValueError with one sentence about a vehicle laid out otherwise"""
+    order, motors = rotor_of_output(vehicle, "crazyflie"), motors_in_hover(vehicle)
+
+    def ours(told: Told) -> Told:
+        omega_B = told.state.omega_B * RAD_PER_DEG
+        return Told(told.state._replace(omega_B=omega_B), told.moving, told.yaw * RAD_PER_DEG)
+
+    def thrusts(command: Command) -> tuple[Scalar, ...]:
+        """T = kF Ω² of the speed that each motor comes to  [N]"""
+        speeds = commanded_speeds(command, vehicle, motors)
+        return tuple(rotor_load(speeds[k], vehicle.rotors[k]).thrust for k in order)
+
+    return Boundary(FRAMES, UNITS, ours, thrusts, measures_rotors=False, small_stack=True)
+
+
+def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Exported:
+    """Writes an app for the firmware's build: the policy, the controller that calls it, Kbuild, app-config and Makefile"""
+    if policy.period * RATE < 1.0 - 1e-6:
+        raise ValueError(
+            f"{policy.folder or 'the policy'}: acts every {policy.period * 1e3:g} ms; the Crazyflie's stabilizer runs every "
+            f"{1e3 / RATE:g} ms"
+        )
+    exported = write_policy_c(policy, vehicle, folder, crazyflie_boundary(vehicle))
+    about = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
+    objects = " ".join(f"{Path(name).stem}.o" for name in FILES if name.endswith(".c"))
+    for name, text in (
+        (CONTROLLER, _controller(about, steps_of(policy.period), read_of_reference(policy))),
+        ("Kbuild", f"obj-y += {objects}\n"),
+        (
+            "app-config",
+            "CONFIG_APP_ENABLE=y\nCONFIG_APP_PRIORITY=1\nCONFIG_APP_STACKSIZE=350\nCONFIG_CONTROLLER_OOT=y\n",
+        ),
+        ("Makefile", _MAKEFILE),
+    ):
+        write_text(Path(folder) / name, text)
+    return exported
+
+
+def steps_of(period: float) -> int:
+    """Of the stabilizer, from one action to the next: never more than the period"""
+    return max(1, math.floor(period * RATE * (1.0 + 1e-6)))
+
+
+_MAKEFILE = """# make CRAZYFLIE_BASE=/path/to/crazyflie-firmware
+CRAZYFLIE_BASE ?= ../crazyflie-firmware
+OOT_CONFIG := $(PWD)/app-config
+
+include $(CRAZYFLIE_BASE)/tools/make/oot.mk
+"""
+
+
+TAKEN = {"p": "position", "v": "velocity", "a": "acceleration", "j": "jerk"}
+
+
+def _taken(reads: str, axes: str) -> str:
+    """What a set point that is absolute along these axes says"""
+    lines = (f"reference.{own}[{'xyz'.index(axis)}] = setpoint->{TAKEN[own]}.{axis};" for own in reads for axis in axes)
+    return "\n        ".join(lines)
+
+
+def _resting(reads: str, axes: str) -> str:
+    return "\n        ".join(f"reference.{own}[{'xyz'.index(axis)}] = 0.0f;" for own in reads[1:] for axis in axes)
+
+
+def _controller(about: str, steps: int, reads: str) -> str:
+    """The C that the firmware calls every millisecond; it copies what the policy is told, and computes nothing"""
+    behaviour = (
+        "It flies to places: where a set point has x and y, z, or a yaw that is not absolute (modeAbs), the last one that was "
+        "holds, and before there was any the place where it is. A set point without a height stops the motors."
+    )
+    return f"""{comment(about, behaviour)}
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app.h"
+#include "autoconf.h"
+#include "controller.h"
+#include "math3d.h"
+#include "platform_defaults.h"
+
+#include "{PREFIX}.h"
+
+#ifndef CONFIG_ENABLE_THRUST_BAT_COMPENSATED
+#error "the policy gives thrusts: build with CONFIG_ENABLE_THRUST_BAT_COMPENSATED, which makes them into PWM"
+#endif
+
+#define STEPS {steps} /* of the stabilizer, 1 ms each, from one action to the next */
+
+static {PREFIX}_memory memory;
+static {PREFIX}_reference reference;
+static bool asked; /* whether there is a place to be at */
+
+void appMain() {{
+    /* an app has to have one; the firmware sleeps when it returns */
+}}
+
+static void begin(const state_t *state) {{
+    reference = ({PREFIX}_reference){{.p = {{state->position.x, state->position.y, state->position.z}}}};
+    reference.yaw = state->attitude.yaw;
+    asked = true;
+}}
+
+static void listen(const setpoint_t *setpoint) {{
+    if (setpoint->mode.x == modeAbs && setpoint->mode.y == modeAbs) {{
+        {_taken(reads, "xy")}
+    }} else {{
+        {_resting(reads, "xy")}
+    }}
+    if (setpoint->mode.z == modeAbs) {{
+        {_taken(reads, "z")}
+    }} else {{
+        {_resting(reads, "z")}
+    }}
+    const quaternion_t *q = &setpoint->attitudeQuaternion;
+    if (setpoint->mode.yaw == modeAbs) {{
+        reference.yaw = setpoint->attitude.yaw;
+    }} else if (setpoint->mode.quat == modeAbs) {{
+        reference.yaw = degrees(quat2rpy(mkquat(q->x, q->y, q->z, q->w)).z);
+    }}
+}}
+
+void controllerOutOfTreeInit(void) {{
+    {PREFIX}_start(&memory);
+    asked = false;
+}}
+
+bool controllerOutOfTreeTest(void) {{
+    return true;
+}}
+
+void controllerOutOfTree(
+    control_t *control, const setpoint_t *setpoint, const sensorData_t *sensors, const state_t *state,
+    const stabilizerStep_t stabilizerStep) {{
+    control->controlMode = controlModeForce;
+    if (setpoint->mode.z == modeDisable) {{
+        for (int k = 0; k < {PREFIX.upper()}_ROTORS; k++) {{
+            control->normalizedForces[k] = 0.0f;
+        }}
+        controllerOutOfTreeInit();
+        return;
+    }}
+    if (stabilizerStep % STEPS != 0) {{
+        return; /* the last action holds */
+    }}
+    if (!asked) {{
+        begin(state);
+    }}
+    listen(setpoint);
+    const quaternion_t *q = &state->attitudeQuaternion;
+    const {PREFIX}_state known = {{
+        .p = {{state->position.x, state->position.y, state->position.z}},
+        .v = {{state->velocity.x, state->velocity.y, state->velocity.z}},
+        .q = {{q->w, q->x, q->y, q->z}},
+        .omega = {{sensors->gyro.x, sensors->gyro.y, sensors->gyro.z}},
+    }};
+    float thrust[{PREFIX.upper()}_ROTORS];
+    {PREFIX}_act(&known, &reference, &memory, STEPS / {float(RATE)}f, thrust);
+    for (int k = 0; k < {PREFIX.upper()}_ROTORS; k++) {{
+        const float share = thrust[k] / THRUST_MAX;
+        control->normalizedForces[k] = share >= 0.0f ? share : 0.0f; /* what is not a number stops the motor */
+    }}
+}}
+"""

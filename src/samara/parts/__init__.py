@@ -1,5 +1,0 @@
-"""An aircraft from its parts list: every number with how it was made and how far it may be off."""
-
-from samara.core.lazy import lazily as _lazily
-
-__getattr__, __dir__ = _lazily(__name__, __path__)

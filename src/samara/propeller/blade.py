@@ -1,0 +1,206 @@
+"""A propeller's blade: chord and twist along the radius, from a file or from the tables of the UIUC Propeller Data Site."""
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.core.safe_decompress import text_inside
+from samara.core.sanitise import shown
+from samara.core.toml import File, Shipped, Table, document
+
+INCH = 0.0254
+_GEOMETRY = "volume1_geom.csv"
+_PERFORMANCE = "volume1_exp.csv"
+
+
+class BladeError(ValueError):
+    """One sentence: which file, which field, which value, what was expected."""
+
+
+class Measurement(NamedTuple):
+    """A wind-tunnel run: advance ratio J = V/(nD), speed in rpm, CT = T/(ρ n² D⁴), CP = P/(ρ n³ D⁵)."""
+
+    advance: Any
+    rpm: Any
+    thrust: Any
+    power: Any
+
+
+@dataclass(frozen=True)
+class Blade:
+    """A propeller by the shape of its blades: stations r/R from hub to tip, chord c/R, twist [rad], radius [m]."""
+
+    name: str
+    family: str
+    blades: int
+    radius: float
+    stations: tuple[float, ...]
+    chord: tuple[float, ...]
+    twist: tuple[float, ...]
+    source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def at(self, station: Any) -> tuple[Any, Any]:
+        """c/R and twist at r/R: a monotone cubic through the stations (Fritsch and Carlson, 1980)"""
+        chord, twist = (monotone_cubic(station, self.stations, each) for each in (self.chord, self.twist))
+        return chord, twist
+
+    @property
+    def solidity(self) -> float:
+        """σ = B ∫c dr / (π R²), the blades' part of the disc; inside the first station the chord goes on as it is there"""
+        inside = self.stations[0] * self.chord[0]
+        return self.blades * (inside + float(np.trapezoid(self.chord, self.stations))) / math.pi
+
+
+def monotone_cubic(at: Any, x: Sequence[float], y: Sequence[float]) -> Any:
+    """Hermite's cubic through (x, y), with slopes that let it rise and fall only where the points do (Fritsch, Butland 1984)
+
+    Within, the slope is the weighted harmonic mean of its neighbours' where both have one sign, else 0; at an end that of the
+    parabola through three points, held to the sign and three times the size of the last. Beyond the ends the cubic goes on.
+    """
+    places, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    h = np.diff(places)
+    steep = np.diff(values) / h
+    left, right = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
+    alike = steep[:-1] * steep[1:] > 0.0
+    divisor = np.where(alike, left * steep[1:] + right * steep[:-1], 1.0)
+    inner = np.where(alike, (left + right) * steep[:-1] * steep[1:] / divisor, 0.0)
+    ends = _end_slope(h[0], h[1], steep[0], steep[1]), _end_slope(h[-1], h[-2], steep[-1], steep[-2])
+    slope = np.array([ends[0], *inner, ends[1]])
+    k = np.clip(np.searchsorted(places, at, side="right") - 1, 0, len(h) - 1)
+    t = (at - places[k]) / h[k]
+    bend = slope[k] + slope[k + 1] - 2.0 * steep[k]
+    return values[k] + h[k] * t * (slope[k] + t * (steep[k] - slope[k] + (t - 1.0) * bend))
+
+
+def _end_slope(h: float, next_h: float, steep: float, next_steep: float) -> float:
+    slope = ((2.0 * h + next_h) * steep - h * next_steep) / (h + next_h)
+    if slope * steep <= 0.0:
+        return 0.0
+    return 3.0 * steep if steep * next_steep <= 0.0 and abs(slope) > 3.0 * abs(steep) else slope
+
+
+def _check(blade: Blade) -> None:
+    lists = {"stations": blade.stations, "chord": blade.chord, "twist": blade.twist}
+    for key, values in lists.items():
+        if len(values) != len(blade.stations) or len(values) < 3:
+            raise BladeError(f"{blade.name}: {key} has {len(values)} numbers: expected as many as stations, at least 3")
+        if not all(math.isfinite(x) for x in values):
+            raise BladeError(f"{blade.name}: {key} = {shown(values)}: expected finite numbers")
+    steps = np.diff(blade.stations)
+    if not (steps > 0.0).all() or not 0.0 < blade.stations[0] < 1.0 or abs(blade.stations[-1] - 1.0) > 1e-9:
+        raise BladeError(f"{blade.name}: stations = {shown(blade.stations)}: expected r/R that grow from above 0 to 1")
+    if min(blade.chord) < 0.0:
+        raise BladeError(f"{blade.name}: chord = {min(blade.chord)}: expected c/R that is not negative")
+    if blade.blades < 1:
+        raise BladeError(f"{blade.name}: blades = {blade.blades}: expected at least 1")
+    if not 0.0 < blade.radius < 100.0:
+        raise BladeError(f"{blade.name}: radius = {blade.radius} m: expected a positive number")
+
+
+# Files -------------------------------------------------------------------------------------------------------------
+
+
+BLADES = Shipped("blade", "samara.propeller", BladeError)
+
+
+def blade_names() -> list[str]:
+    """The names of the blades that come with Samara."""
+    return BLADES.names()
+
+
+def blade(name_or_path: str | Path) -> tuple[Blade, Measurement | None]:
+    """A blade by its shipped name or from a .toml file, and what was measured on it where the file says so."""
+    text, origin, _ = BLADES.find(name_or_path)
+    return parse_blade(text, origin)
+
+
+def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
+    """A blade from the text of a file; `origin` is what errors call it."""
+    file = Table(document(text, origin, BladeError), File(origin, BladeError))
+    file.only(("name", "family", "source", "blades", "radius", "stations", "chord", "twist", "measured"))
+    own = Blade(
+        name=file.text("name"),
+        family=file.text("family"),
+        blades=int(file.number("blades")),
+        radius=file.number("radius"),
+        stations=file.numbers("stations"),
+        chord=file.numbers("chord"),
+        twist=tuple(math.radians(x) for x in file.numbers("twist")),
+        source=file.text("source"),
+    )
+    measured = file.optional_table("measured")
+    if measured is None:
+        return own, None
+    columns = [np.array(measured.numbers(key)) for key in ("J", "rpm", "CT", "CP")]
+    measured.finish()
+    if len({len(column) for column in columns}) != 1:
+        raise measured.wrong(" has columns of different lengths: expected J, rpm, CT, CP alike")
+    return own, Measurement(*columns)
+
+
+def read_uiuc(folder: str | Path) -> dict[str, tuple[Blade, Measurement]]:
+    """Every propeller of a folder with both geometry and measurements: volume1_geom.csv and volume1_exp.csv, or .csv.gz."""
+    shapes: dict[str, list[tuple[float, float, float]]] = {}
+    for row in _rows(Path(folder), _GEOMETRY, ("BladeName", "r/R", "c/R", "beta")):
+        numbers = (_cell(row, "r/R"), _cell(row, "c/R"), math.radians(_cell(row, "beta")))
+        shapes.setdefault(row["BladeName"], []).append(numbers)
+    found = {}
+    for name, run in uiuc_runs(folder).items():
+        if run.blade in shapes:
+            stations, chord, twist = zip(*sorted(shapes[run.blade]), strict=True)
+            radius = 0.5 * INCH * run.diameter
+            own = Blade(run.blade, run.family, run.blades, radius, stations, chord, twist, "UIUC Propeller Data Site")
+            found[run.blade if run.blade not in found else name] = (own, run.measured)
+    return found
+
+
+class Run(NamedTuple):
+    """A propeller in the tunnel: name and family of its blade, blades, diameter and pitch [in], and what was measured."""
+
+    blade: str
+    family: str
+    blades: int
+    diameter: float
+    pitch: float
+    measured: Measurement
+
+
+def uiuc_runs(folder: str | Path) -> dict[str, Run]:
+    """Every propeller of a folder with measurements, by name: volume1_exp.csv or .csv.gz."""
+    columns = ("PropName", "BladeName", "Family", "B", "D", "P", "J", "N", "CT", "CP")
+    rows: dict[str, list[tuple[float, ...]]] = {}
+    about: dict[str, tuple[str, str, int, float, float]] = {}
+    for row in _rows(Path(folder), _PERFORMANCE, columns):
+        size = int(_cell(row, "B")), _cell(row, "D"), _cell(row, "P")
+        about[row["PropName"]] = (row["BladeName"], row["Family"], *size)
+        rows.setdefault(row["PropName"], []).append(tuple(_cell(row, key) for key in ("J", "N", "CT", "CP")))
+    return {name: Run(*own, Measurement(*np.array(rows[name]).T)) for name, own in about.items()}
+
+
+def _rows(folder: Path, name: str, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    path = next((p for p in (folder / name, folder / f"{name}.gz") if p.is_file()), None)
+    if path is None:
+        raise BladeError(f"{folder}: has no {name} or {name}.gz; expected the tables of the UIUC Propeller Data Site")
+    reader = csv.DictReader(text_inside(path).splitlines())
+    missing = set(columns) - set(reader.fieldnames or ())
+    if missing:
+        raise BladeError(f"{path}: has no column {', '.join(sorted(missing))}; expected {', '.join(columns)}")
+    yield from reader
+
+
+def _cell(row: dict[str, str], key: str) -> float:
+    try:
+        value = float(row[key])
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise BladeError(f"{row.get('BladeName')}: {key} = {row[key]!r}: expected a finite number")
+    return value

@@ -1,0 +1,267 @@
+"""One message for many drones at an instant: their numbers stand side by side, field by field, as a flight has them in memory.
+
+A message of a drone alone and its place in the index take 56 bytes besides its numbers and their tags. A field of a fleet is
+a packed `repeated double`, with a number for each drone; or with a single one where all drones have the same throughout a
+chunk: what contact remembers in the air, or the speed that is asked of all of them.
+"""
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from mcap.records import Channel, Schema
+from mcap.well_known import MessageEncoding, SchemaEncoding
+
+from samara.core.atomic_files import parsed
+from samara.core.types import Array
+from samara.record.format import MOST_CHANNELS, Stream, stream_metadata
+from samara.record.layout import (
+    HEAD,
+    LOG_MARK,
+    PUBLISH_MARK,
+    SEQUENCE_MARK,
+    TIME_MARK,
+    Run,
+    Times,
+    columns_of,
+    marker,
+    message_record,
+    on_channel,
+    sequence,
+)
+from samara.record.schema import message_type, stream_schema
+
+MANY = 32  # drones: fewer have messages of their own, which a person plots by the drone's name
+HEADER = 31  # bytes of a Message record before its data
+TIME_TAG = 0x09  # field 1, eight bytes
+PACKED = 2  # protobuf's wire type of what has a length
+
+
+class FleetLayout(NamedTuple):
+    """One Message record of many drones: its bytes (1,), columns of its counters and times, and runs of its fields.
+
+    A run has how many numbers each of its fields is: as many as there are drones, or one.
+    """
+
+    channel: int
+    record: Array
+    columns: np.dtype[np.void]
+    runs: tuple[tuple[Run, int], ...]
+
+    @property
+    def size(self) -> int:
+        return self.record.itemsize
+
+    def on(self, channel: int) -> "FleetLayout":
+        """The same record on another channel"""
+        return self._replace(channel=channel, record=on_channel(self.record, channel))
+
+
+class Fleet:
+    """A stream of many drones that is written as one: its channel and schema, and the layouts that it has had so far."""
+
+    def __init__(self, channel: Channel, schema: Schema, drones: int) -> None:
+        self.channel, self.schema = channel, schema
+        self._message, self._drones = message_type(schema.data, schema.name), drones
+        self._layouts: dict[bytes, list[FleetLayout]] = {}
+
+    def layouts(self, rows: Array) -> list[FleetLayout]:
+        """The layout of rows (m, fields, drones), alone in a list"""
+        shared = same_in_all(rows)
+        key = shared.tobytes()
+        if key not in self._layouts:
+            counts = tuple(np.where(shared, 1, self._drones).tolist())
+            self._layouts[key] = [_layout_of_type(self._message, counts).on(self.channel.id)]
+        return self._layouts[key]
+
+
+class Fleets:
+    """The fleets of a recording as they came: channels and schemas numbered on from those of its streams."""
+
+    def __init__(self, schemas: Sequence[Schema], channels: Sequence[Channel]) -> None:
+        self.all: list[Fleet] = []
+        self._channels = len(channels)
+        self._schemas: dict[Any, Schema] = {own.name: own for own in schemas}
+        self._taken = {channel.topic.split("/")[1] for channel in channels}
+        self._names: dict[tuple[str, ...], str] = {}  # of some drones
+
+    def of(self, streams: Sequence[Stream]) -> Fleet | None:
+        """A new one of many streams that differ in their drones alone; else none
+
+        '/cf0/state' and its like are '/fleet/state', or '/fleet2/state' where others are the fleet already.
+        """
+        first, number = streams[0], self._channels + len(self.all) + 1
+        if (
+            len(streams) < MANY
+            or first.raster
+            or any(own[1:] != first[1:] for own in streams)
+            or number > MOST_CHANNELS
+        ):
+            return None
+        drones, lasts = zip(*(stream.topic.rsplit("/", 1) for stream in streams), strict=True)
+        if len(set(lasts)) > 1:
+            return None
+        if drones not in self._names:
+            self._names[drones] = _fresh("fleet", self._taken)
+            self._taken.add(self._names[drones])
+        key = first.kind, first.fields
+        if key not in self._schemas:
+            name = _fresh(f"{first.kind}OfFleet", {schema.name for schema in self._schemas.values()})
+            data = stream_schema(first.fields, name, repeated=True)
+            self._schemas[key] = Schema(len(self._schemas) + 1, data, SchemaEncoding.Protobuf, name)
+        schema, topics = self._schemas[key], [stream.topic for stream in streams]
+        about = {**stream_metadata(first), "topics": json.dumps(topics)}
+        topic = f"/{self._names[drones]}/{lasts[0]}"
+        channel = Channel(number, topic, MessageEncoding.Protobuf, about, schema.id)
+        self.all.append(Fleet(channel, schema, len(topics)))
+        return self.all[-1]
+
+
+def _fresh(name: str, taken: AbstractSet[str]) -> str:
+    """The name, or with a number where it is taken"""
+    own, again = name, 2
+    while own in taken:
+        own, again = f"{name}{again}", again + 1
+    return own
+
+
+def may_be_fleets(streams: Iterable[Stream]) -> bool:
+    """Whether there are so many streams alike that blocks of them would be written as one"""
+    alike = Counter((stream.topic.rpartition("/")[2], *stream[1:]) for stream in streams if not stream.raster)
+    return max(alike.values(), default=0) >= MANY
+
+
+def same_in_all(rows: Array) -> Array:
+    """Which fields of rows (m, fields, drones) are the same in all drones at all times, by their bits"""
+    bits = rows.view(np.int64)
+    found = (bits[[0, -1]] == bits[[0, -1], :, :1]).all(axis=(0, 2))
+    ends = np.flatnonzero(np.diff(found, prepend=False, append=False)).tolist()
+    for first, last in zip(ends[::2], ends[1::2], strict=True):  # neighbours at once: a call for each takes longer
+        some = bits[:, first:last]
+        differs = some != some[:, :, :1]
+        if differs.any():
+            found[first:last] = ~differs.any(axis=(0, 2))
+    return found
+
+
+@lru_cache(maxsize=64)  # flights of one fleet have the same
+def _layout_of_type(message: Any, counts: tuple[int, ...]) -> FleetLayout:
+    """The layout of a message with so many numbers in each field"""
+    time, *fields = message.DESCRIPTOR.fields
+    marks = [struct.pack("<d", marker(number)) * count for number, count in enumerate(counts)]
+    own = {field.name: [marker(number)] * counts[number] for number, field in enumerate(fields)}
+    data = message(**{time.name: TIME_MARK}, **own).SerializeToString()
+    record = message_record(0, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, data)
+    offsets = list(map(record.find, marks))
+    if min(offsets, default=0) < 0:
+        raise ValueError(f"a field is not in one piece in a message of {len(record)} bytes")
+    told = np.frombuffer(record, f"V{len(record)}")
+    return FleetLayout(0, told, columns_of(record), tuple(_runs(offsets, counts)))
+
+
+def _runs(offsets: Sequence[int], counts: Sequence[int]) -> Iterator[tuple[Run, int]]:
+    """Neighbouring fields of as many numbers at equal distances, as few runs"""
+    run, of = Run(0, 0, 0, 0), 0
+    for number, (offset, count) in enumerate(zip(offsets, counts, strict=True)):
+        stride = offset - offsets[number - 1]
+        if run.width and count == of and (run.width == 1 or stride == run.stride):
+            run = run._replace(width=run.width + 1, stride=stride)
+            continue
+        if run.width:
+            yield run, of
+        run, of = Run(number, 1, offset, 8), count
+    if run.width:
+        yield run, of
+
+
+class FleetMessages:
+    """So many records of a layout in memory, into which numbers are written."""
+
+    def __init__(self, layout: FleetLayout, count: int, memory: Array) -> None:
+        self.count, self.length = count, count * layout.size
+        self._block = np.ndarray(count, layout.columns, memory)
+        self._runs = []
+        record, own, at = layout.record.view(np.uint8), memory[: self.length].reshape(count, layout.size), 0
+        for run, numbers in layout.runs:
+            shape, strides = (count, run.width, 8 * numbers), (layout.size, run.stride, 1)
+            place = np.ndarray(shape, np.uint8, memory, run.offset, strides)
+            self._runs.append((slice(run.first, run.first + run.width), slice(numbers), place))
+            for begin in range(run.offset, run.offset + run.width * run.stride, run.stride):
+                own[:, at:begin] = record[at:begin]
+                at = begin + 8 * numbers
+        own[:, at:] = record[at:]
+
+    def fill(self, first: Array, times: Times, rows: Sequence[Array]) -> None:
+        """Counters from `first` (1), times (m), and rows (m, fields, drones) alone in a sequence"""
+        (own,) = rows
+        self._block["sequence"] = sequence(int(first[0]), self.count)
+        self._block["log_time"] = self._block["publish_time"] = times.ns
+        self._block["time_us"] = times.us
+        for fields, numbers, place in self._runs:
+            place[...] = own[:, fields, numbers].view(np.uint8)
+
+
+class _Skeleton(NamedTuple):
+    """Of a message that was read: of each field its number, where it begins and how long it is; and the bytes between them."""
+
+    fields: list[tuple[int, int, int]]
+    between: Array
+
+
+def unpack_fleet(block: Array, fields: int, drones: int) -> tuple[Array, Array, Array]:
+    """Sequence numbers, times [µs] and rows (m, fields, drones) of those messages (n, size) that are laid out as the first
+
+    ValueError or IndexError where it is none of a fleet's.
+    """
+    skeleton = _skeleton(block[0].tobytes(), fields, drones)
+    same = (block[:, skeleton.between] == block[0, skeleton.between]).all(axis=1)
+    count = len(block) if same.all() else int(same.argmin())
+    whole, rows = np.ascontiguousarray(block[:count]), np.empty((count, fields, drones))
+    for field, offset, numbers in skeleton.fields:
+        rows[:, field] = np.ndarray((count, numbers), "<f8", whole, offset, (whole.shape[1], 8))
+    counted, times_us = (
+        np.ndarray(count, kind, whole, at, (whole.shape[1],)).astype(np.int64)
+        for kind, at in (("<u4", HEAD), ("<i8", HEADER + 1))
+    )
+    return counted, times_us, rows
+
+
+def _skeleton(record: bytes, fields: int, drones: int) -> _Skeleton:
+    found: list[tuple[int, int, int]] = []
+    between, at = [HEADER], HEADER + 9
+    if record[HEADER] != TIME_TAG:
+        raise ValueError("its time is missing")
+    while at < len(record):
+        begin = at
+        tag, at = _varint(record, at)
+        length, at = _varint(record, at)
+        if tag != (len(found) + 2) << 3 | PACKED or length not in (8, 8 * drones) or at + length > len(record):
+            raise ValueError(f"what stands at its byte {begin} is not field {len(found)}")
+        found.append((len(found), at, length // 8))
+        between += range(begin, at)
+        at += length
+    if len(found) != fields:
+        raise ValueError(f"it has {len(found)} fields, not {fields}")
+    return _Skeleton(found, np.array(between))
+
+
+def _varint(record: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends"""
+    value = shift = 0
+    while True:
+        byte = record[at]
+        value, at = value | (byte & 0x7F) << shift, at + 1
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+@lru_cache(maxsize=16)
+def topics_of(text: str) -> tuple[str, ...]:
+    """The topics of a fleet's streams, from the metadata of its channel"""
+    return tuple(map(str, parsed(text)))

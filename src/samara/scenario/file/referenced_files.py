@@ -1,0 +1,52 @@
+"""The files that a scenario names."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from samara.core.referenced_files import path_beside, read_bytes
+from samara.core.toml import Table
+from samara.core.typed import Typed
+from samara.physics.types import Vehicle
+from samara.vehicles.effects import EffectOption
+
+
+@dataclass
+class Beside:
+    """The files that a scenario names, and what was read of them; and the effects that its vehicles may have.
+
+    A file names those in its own folder, a recording those inside it. A name that the user typed may be that of a file
+    anywhere; without a folder only such names are read, from the working directory.
+    """
+
+    folder: Path | None
+    inside: Mapping[str, bytes] | None
+    effects: Sequence[EffectOption]
+    read: dict[str, bytes] = field(default_factory=dict)
+    vehicles: dict[str | Path, Vehicle] = field(default_factory=dict)  # parsed, by file or text: drones may share one
+
+    def path(self, table: Table, key: str, name: str) -> Path:
+        """Where the file is that a key names"""
+        if self.inside is not None:
+            raise table.error(key, name, "a file inside the recording")
+        if isinstance(name, Typed):
+            return (self.folder or Path()) / name
+        try:
+            if self.folder is not None:
+                return path_beside(self.folder, name)
+        except ValueError:
+            pass
+        raise table.error(key, name, "a file beside the scenario or below it; --vehicle and --set may name any other")
+
+    def bytes_of(self, table: Table, key: str, name: str) -> bytes:
+        """What the file that a key names holds"""
+        if self.inside is not None and name in self.inside:
+            self.read[name] = self.inside[name]
+        else:
+            path = self.path(table, key, name)
+            try:
+                self.read[name] = read_bytes(path)
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise table.error(key, name, f"a file beside the scenario ({why})") from None
+        return self.read[name]

@@ -1,0 +1,58 @@
+"""Snapshot of a flight: the fleet as a frozen record, the bus."""
+
+from typing import TYPE_CHECKING
+
+from samara.compiler.numbered import in_lane
+from samara.core.algebra import ZERO
+from samara.core.number import Number
+from samara.core.tree import flatten, unflatten
+from samara.physics.multirotor import at_rest, environment_of
+from samara.physics.reference import Reference
+from samara.physics.types import Environment, State, Vehicle
+from samara.scenario.actuators import MOTOR_CHANNELS, ActuatorCommand
+from samara.scenario.batteries import battery_status
+from samara.scenario.snapshot import AutopilotCommand, Bus, DroneBus
+
+if TYPE_CHECKING:
+    from samara.sim.fleet import Fleet
+
+
+def bus_of(fleet: "Fleet") -> Bus:
+    """Return the state of the flight at this instant"""
+    drones = tuple(_drone(fleet, index) for index in range(len(fleet.scenario.drones)))
+    return Bus(fleet.time_us, drones, fleet.wind_W, fleet.setting.wind_disturbance_W)
+
+
+def _drone(fleet: "Fleet", index: int) -> DroneBus:
+    (group, column), setting = fleet.locate(index), fleet.setting.drones[index]
+    vehicle = group.drone_vehicle(column)
+    template = at_rest(vehicle)
+    state: State = unflatten(template, iter(group.plant.state[:, column].tolist()))
+    estimate: State = unflatten(template, iter(group.estimate[:, column].tolist()))
+    reference: Reference = unflatten(Reference(ZERO), iter(group.reference[:, column].tolist()))
+    environment: Environment = unflatten(environment_of(vehicle), iter(group.plant.environment[:, column].tolist()))
+    command = tuple(group.plant.command[:, column].tolist())
+    unit = vehicle.structure.actuation.name in ("normalized", "duty")
+    motors = tuple(min(max(u, 0.0), 1.0) for u in command[:MOTOR_CHANNELS]) if unit else ()
+    return DroneBus(
+        fleet.name_of(index),
+        state,
+        estimate,
+        reference,
+        ActuatorCommand(motors),
+        AutopilotCommand(setting.armed, setting.task.name, setting.since_us),
+        setting.faults,
+        bool(fleet.landed[index]),
+        bool(fleet.crashed[index]),
+        environment,
+        battery_status(state, command, _flight_vehicle(vehicle, index), environment),
+        {rows.sensor.name: tuple(rows.reading[:, column].tolist()) for rows in group.sensors},
+    )
+
+
+def _flight_vehicle(vehicle: Vehicle, index: int) -> Vehicle:
+    """Return the vehicle with the parameters of one flight of a batch"""
+    if not vehicle.has("battery"):
+        return vehicle
+    number = next((leaf for leaf in flatten((vehicle.rotors, vehicle.parameters)) if type(leaf) is Number), None)
+    return vehicle if number is None else in_lane(vehicle, number.tape, index)

@@ -1,0 +1,109 @@
+"""Which format a file is in, by its ending and by what it holds, and the reader of each."""
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from samara.core.sanitise import shown
+from samara.vehicles.check import MAX_ROTORS, VehicleError
+from samara.vehicles.exchange.imported_vehicle import Imported
+from samara.vehicles.exchange.safe_xml import read_limited
+
+_MARKUP = re.compile(r"[\ufeff\s]*<(\?|!--|!DOCTYPE\s+\w+|\w+)")
+_HEAD = 1 << 16  # [bytes] that tell what a file is
+
+
+class Format(NamedTuple):
+    """One format: `holds` says of a file's first 64 kB whether they are of it; where endings are shared it decides"""
+
+    name: str
+    endings: tuple[str, ...]
+    holds: Callable[[str], bool]
+    module: str
+    function: str
+    choices: tuple[str, ...] = ()  # keywords of the reader besides the path
+
+
+def _root(*tags: str) -> Callable[[str], bool]:
+    """Whether the first element of an XML text is one of these"""
+    return lambda head: _first_tag(head) in tags
+
+
+def _first_tag(head: str) -> str:
+    """The name of the first element, or that of the document type: after declaration and comments, in one pass"""
+    at = 0
+    while found := _MARKUP.match(head, at):
+        if found[1] not in ("?", "!--"):
+            return found[1].removeprefix("!DOCTYPE").strip()
+        end = head.find("?>" if found[1] == "?" else "-->", found.end())
+        if end < 0:
+            return ""
+        at = end + 2
+        at += head[at : at + 1] == ">"
+    return ""
+
+
+def _has(pattern: str) -> Callable[[str], bool]:
+    """Whether a pattern is somewhere in a text, ^ and $ being those of lines"""
+    wanted = re.compile(pattern, re.MULTILINE)
+    return lambda head: wanted.search(head) is not None
+
+
+_BETAFLIGHT = (
+    r"^# (?:Betaflight /|diff all|dump all)|^(?:mixer|mmix|resource MOTOR) |^set (?:motor_poles|yaw_motors_reversed) "
+)
+FORMATS = (
+    Format("Gazebo SDF", (".sdf", ".world"), _root("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),
+    Format("URDF", (".urdf", ".xacro"), _root("robot"), "urdf", "read_urdf"),
+    Format("MJCF", (".xml", ".mjcf"), _root("mujoco"), "mjcf", "read_mjcf"),
+    Format(
+        "drone-models' parameters",
+        (".toml",),
+        _has(r"rpm2thrust"),
+        "drone_models_file",
+        "read_drone_models_file",
+        ("drone",),
+    ),
+    Format(
+        "an ArduPilot frame file",
+        (".json",),
+        _has(r'"(?:hoverThrOut|propExpo|refSpd|num_motors)"\s*:'),
+        "ardupilot_read",
+        "read_ardupilot_frame",
+        ("layout",),
+    ),
+    Format("RotorPy's parameters", (".py",), _has(r"rotor_pos"), "rotorpy_file", "read_rotorpy_file"),
+    Format("PX4's parameters", (".params",), _has(r"\bCA_ROTOR_COUNT\b"), "px4_read", "read_px4_parameters"),
+    Format("a diff of Betaflight", (".cli",), _has(_BETAFLIGHT), "betaflight_read", "read_betaflight_diff"),
+)
+"""Every format that is read, in the order in which a file is tried"""
+
+
+def read_aircraft(
+    path: str | Path, leave_out: bool = False, layout: str | None = None, drone: str | None = None
+) -> Imported:
+    """What a file of another program says of an aircraft; with `leave_out` without the parts of it that are not there
+
+    `layout` is for one that counts motors and does not place them, `drone` the name of one where a file has several.
+    """
+    own = Path(path)
+    found = format_of(own, read_limited(own)[:_HEAD].decode("utf-8", "replace"))
+    reader = getattr(import_module(f"samara.vehicles.exchange.{found.module}"), found.function)
+    choices = {"leave_out": leave_out, "layout": layout, "drone": drone}
+    imported: Imported = reader(own, **{key: choices[key] for key in found.choices})
+    if len(imported.rotors) > MAX_ROTORS:
+        raise VehicleError(f"{path}: has {len(imported.rotors)} rotors; expected at most {MAX_ROTORS}")
+    return imported
+
+
+def format_of(path: Path, head: str) -> Format:
+    """The format whose content the file has; where none has, the one of its ending, whose reader says what is wrong"""
+    by_content = [own for own in FORMATS if own.holds(head)]
+    by_ending = [own for own in FORMATS if path.name.lower().endswith(own.endings)]
+    both = [own for own in by_content if own in by_ending]
+    if found := (both or by_content or by_ending):
+        return found[0]
+    listed = "; ".join(f"{own.name} ({', '.join(own.endings)})" for own in FORMATS)
+    raise VehicleError(f"{path}: begins with {shown(head[:40])}: expected one of {listed}")

@@ -1,0 +1,99 @@
+"""An aircraft as links: rigid parts in one frame, some of them rotors. What SDF and URDF have in common."""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+from samara.core.algebra import Vec3, dot, rotate
+from samara.vehicles.exchange.imported_vehicle import ImportedRotor, Several
+from samara.vehicles.exchange.rigid_bodies import Mass, Pose, moved, together
+from samara.vehicles.parts.uncertain import Estimate, given
+
+_LEVEL = 5e-3  # [m]: what is no higher than this above the lowest point stands on the ground too
+_ROUND = 8  # points that stand for a rim
+
+
+class Shape(NamedTuple):
+    """A collision shape in its link: "box" by its sides, "cylinder" by radius and length, "sphere" by its radius"""
+
+    kind: str
+    size: tuple[float, ...]
+    pose: Pose
+
+    @property
+    def reach(self) -> float:
+        """Half of its width: the radius of a propeller of this shape  [m]"""
+        return 0.5 * max(self.size) if self.kind == "box" else self.size[0]
+
+    def points(self) -> list[Vec3]:
+        """Corners, or points around the rims; of a sphere its lowest point, as it stands"""
+        if self.kind == "sphere":
+            return [self.pose.p - Vec3(0.0, 0.0, self.size[0])]
+        if self.kind == "box":
+            corners = product(*((-0.5 * side, 0.5 * side) for side in self.size))
+        else:
+            radius, length = self.size
+            angles = [2.0 * math.pi * i / _ROUND for i in range(_ROUND)]
+            corners = (
+                (radius * math.cos(a), radius * math.sin(a), z) for z in (-0.5 * length, 0.5 * length) for a in angles
+            )  # type: ignore[assignment]
+        return [self.pose.place(Vec3(*corner)) for corner in corners]
+
+
+class Link(NamedTuple):
+    """A rigid part: where its frame is in the aircraft's, its mass in its own frame, and its collision shapes"""
+
+    name: str
+    pose: Pose
+    own: Mass
+    shapes: tuple[Shape, ...] = ()
+
+    @property
+    def mass(self) -> Mass:
+        """In the aircraft's frame"""
+        return moved(self.own, self.pose)
+
+
+def whole(links: Sequence[Link]) -> Mass:
+    """All links as one rigid body"""
+    return together(link.mass for link in links)
+
+
+def rotor_at(link: Link, centre: Vec3, how: str) -> ImportedRotor:
+    """A rotor where the centre of mass of its link is, pushing along the link's z axis; its inertia about that
+
+    Its radius is that of the link's collision shape, where there is one.
+    """
+    axis = rotate(link.pose.q, Vec3(0.0, 0.0, 1.0))
+    mass = link.mass
+    place = mass.centre - centre
+    turning = float(dot(axis, mass.inertia @ axis))
+    reach = max((shape.reach for shape in link.shapes), default=0.0)
+    shaped = f"{how}: its collision shape"
+    return ImportedRotor(
+        position=Several(tuple(place), f"{how}: its pose, from the common centre of mass"),
+        axis=Several(tuple(axis), f"{how}: its z axis"),
+        inertia=given(turning, f"{how}: its inertia about its z axis") if turning > 0.0 else None,
+        radius=given(reach, shaped) if reach > 0.0 else None,
+    )
+
+
+def standing_points(links: Sequence[Link], centre: Vec3, how: str) -> tuple[Several, ...]:
+    """Up to four feet: the lowest points of the collision shapes, farthest out to each corner; () where they are under three"""
+    points = [link.pose.place(point) - centre for link in links for shape in link.shapes for point in shape.points()]
+    lowest = min((point.z for point in points), default=0.0)
+    low = [point for point in points if point.z <= lowest + _LEVEL]
+    feet = []
+    for x, y in ((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)):
+        best = max(low, key=lambda point, x=x, y=y: x * point.x + y * point.y, default=None)  # type: ignore[misc]
+        if best is not None and best not in feet:
+            feet.append(best)
+    return tuple(Several(tuple(foot), how) for foot in feet) if len(feet) >= 3 and lowest < 0.0 else ()
+
+
+def said_mass(total: Mass, how: str) -> tuple[Estimate, Several]:
+    """Mass, and inertia about the common centre of mass"""
+    return given(total.mass, f"{how}: the sum over its links"), Several(
+        tuple(total.inertia), f"{how}: its links about their common centre of mass"
+    )

@@ -1,0 +1,247 @@
+"""xacro, the macros of URDF, expanded by a small part of the language that cannot run code.
+
+ROS' xacro evaluates what stands in ${...} as Python: a file that somebody sent could do with your machine what Python can. Here
+${...} is arithmetic (`samara.vehicles.exchange.safe_expression`), and properties, macros, blocks, conditions,
+arguments by their defaults and
+includes beside the file are all there is. What goes beyond that is refused, with the advice to expand the file with ROS'
+own xacro where it can be trusted.
+"""
+
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from samara.core.budget import Budget
+from samara.core.referenced_files import path_beside
+from samara.core.sanitise import shown
+from samara.vehicles.check import VehicleError
+from samara.vehicles.exchange.safe_expression import evaluated
+from samara.vehicles.exchange.safe_xml import Node, read_xml, xml_budget
+
+MAX_XACRO_NODES = 50_000  # elements made, attributes, evaluations
+_BRACED = re.compile(r"\$\$(?=[{(])|\$\{([^{}]*)\}|\$\(([^()]*)\)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_PARAMETER = re.compile(r"\s*(\*{0,2}[A-Za-z_]\w*)(?:\s*:?=\s*('[^']*'|\"[^\"]*\"|\$\{[^}]*\}|[^\s]*))?")
+ADVICE = "expected properties, macros and arithmetic; expand it with ROS' xacro if you trust it"
+
+
+def uses_xacro(node: Node) -> bool:
+    """Whether any element is one of xacro's, or any text asks to be evaluated"""
+    return any(
+        _word(own) is not None or any("${" in text or "$(" in text for text in (*own.attrib.values(), own.text or ""))
+        for own in node.element.iter()
+    )
+
+
+def expanded(node: Node, folder: Path | None) -> Node:
+    """The file with all its macros played out"""
+    expansion = _Expansion(node.origin, folder, xml_budget(node.origin, MAX_XACRO_NODES))
+    (root,) = expansion.element(node.element, _Scope(), 0)
+    return Node(root, node.origin)
+
+
+def _word(element: Element) -> str | None:
+    """The name after xacro: of an element that is xacro's"""
+    space, brace, word = str(element.tag).partition("}")
+    return word if brace and "xacro" in space else None
+
+
+class _Scope:
+    """Properties, blocks and the scope around"""
+
+    def __init__(self, outer: "_Scope | None" = None) -> None:
+        self.outer = outer
+        self.texts: dict[str, str] = {}
+        self.blocks: dict[str, list[Element]] = {}
+
+    def found(self, name: str) -> "tuple[_Scope, str] | None":
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.texts:
+                return scope, scope.texts[name]
+            scope = scope.outer
+        return None
+
+    def block(self, name: str) -> list[Element] | None:
+        return self.blocks[name] if name in self.blocks else self.outer.block(name) if self.outer else None
+
+
+class _Expansion:
+    def __init__(self, origin: str, folder: Path | None, budget: Budget) -> None:
+        self.origin, self.folder, self.budget = origin, folder, budget
+        self.macros: dict[str, Element] = {}
+        self.arguments: dict[str, str] = {}
+        self.asked: list[tuple[int, str]] = []
+
+    def error(self, what: str) -> VehicleError:
+        return VehicleError(f"{self.origin}: xacro {what}: {ADVICE}")
+
+    # Texts -----------------------------------------------------------------------------------------------------------
+
+    def value(self, text: str, scope: _Scope) -> Any:
+        """What a text is worth: a number where it is one or evaluates to one, else a text"""
+        whole = _BRACED.fullmatch(text.strip())
+        if whole and whole.group(1) is not None:
+            return self.computed(whole.group(1), scope)
+        return _number(_BRACED.sub(lambda match: self.piece(match, scope), text))
+
+    def text(self, text: str, scope: _Scope) -> str:
+        return _BRACED.sub(lambda match: self.piece(match, scope), text) if "$" in text else text
+
+    def piece(self, match: "re.Match[str]", scope: _Scope) -> str:
+        text = self.replacement(match, scope)
+        self.budget.spend_bytes(len(text), "bytes of expanded text")
+        return text
+
+    def replacement(self, match: "re.Match[str]", scope: _Scope) -> str:
+        if match.group(1) is not None:
+            found = self.computed(match.group(1), scope)
+            return repr(found) if isinstance(found, float) else str(found)
+        if match.group(2) is None:
+            return "$"
+        word, _, rest = match.group(2).strip().partition(" ")
+        if word == "arg" and rest.strip() in self.arguments:
+            return self.arguments[rest.strip()]
+        if word == "arg":
+            raise self.error(f"has no argument {shown(rest.strip())} with a default")
+        raise self.error(f"asks for {shown(match.group(0))}")
+
+    def computed(self, text: str, scope: _Scope) -> Any:
+        def named(name: str) -> Any:
+            found = scope.found(name)
+            if found is None:
+                raise ValueError(f"has the name {name!r}, which is no property")
+            mark = (id(found[0]), name)
+            if mark in self.asked:
+                raise ValueError(f"has the property {name!r}, which is told by itself")
+            self.asked.append(mark)
+            try:
+                return self.value(found[1], found[0])
+            finally:
+                self.asked.pop()
+
+        self.budget.spend_nodes(1, "elements and evaluations")
+        try:
+            return evaluated(text, named)
+        except ValueError as error:
+            if isinstance(error, VehicleError):
+                raise
+            raise self.error(f"{shown(text[:80])} {error}") from None
+
+    # Elements --------------------------------------------------------------------------------------------------------
+
+    def children(self, element: Element, scope: _Scope, depth: int) -> Iterator[Element]:
+        for own in element:
+            yield from self.element(own, scope, depth + 1)
+
+    def element(self, element: Element, scope: _Scope, depth: int) -> list[Element]:
+        """What an element becomes: itself with its children expanded, or what a word of xacro stands for"""
+        self.budget.spend_nodes(1 + len(element.attrib), "elements and evaluations")
+        self.budget.require_depth(depth, "elements and macros")
+        word = _word(element)
+        if word is None:
+            made = Element(element.tag, {key: self.text(own, scope) for key, own in element.attrib.items()})
+            made.text = self.text(element.text or "", scope)
+            made.extend(list(self.children(element, scope, depth)))
+            return [made]
+        if word in ("property", "macro", "arg"):
+            self.define(word, element, scope)
+            return []
+        if word in ("if", "unless"):
+            holds = self.condition(element, scope)
+            return list(self.children(element, scope, depth)) if holds == (word == "if") else []
+        if word == "include":
+            return self.include(element, scope, depth)
+        if word == "insert_block":
+            block = scope.block(element.get("name", ""))
+            if block is None:
+                raise self.error(f"insert_block {shown(element.get('name'))} is no block that was handed over")
+            return [made for own in block for made in self.element(own, scope, depth + 1)]
+        if word not in self.macros:
+            raise self.error(f"has xacro:{word[:40]}, which is no macro of the file")
+        return self.call(self.macros[word], element, scope, depth)
+
+    def define(self, word: str, element: Element, scope: _Scope) -> None:
+        name = element.get("name", "")
+        if not _WORD.fullmatch(name):
+            raise self.error(f"{word} has the name {shown(name)}")
+        if word == "macro":
+            self.macros[name] = element
+        elif word == "arg":
+            self.arguments.setdefault(name, self.text(element.get("default", ""), scope))
+        elif "value" in element.attrib:
+            around: _Scope | None = scope.outer if element.get("scope") in ("parent", "global") else scope
+            (around or scope).texts[name] = element.attrib["value"]
+        elif "default" in element.attrib:
+            if scope.found(name) is None:
+                scope.texts[name] = element.attrib["default"]
+        else:
+            self.budget.spend_nodes(sum(1 for _ in element.iter()), "elements and evaluations")
+            scope.blocks[name] = [deepcopy(own) for own in element]
+
+    def condition(self, element: Element, scope: _Scope) -> bool:
+        found = self.value(element.get("value", ""), scope)
+        known = {"true": True, "false": False, "True": True, "False": False}
+        if isinstance(found, str) and found not in known:
+            raise self.error(f"has the condition {shown(found)}")
+        return known[found] if isinstance(found, str) else bool(found)
+
+    def include(self, element: Element, scope: _Scope, depth: int) -> list[Element]:
+        """A file beside this one; of `$(find PACKAGE)/urdf/NAME` the name alone counts, for there are no packages here"""
+        asked = element.get("filename", "")
+        name = re.sub(r"^\$\(find [\w-]+\)/(?:[\w.-]+/)*", "", asked)
+        if self.folder is None or "$" in name:
+            raise self.error(f"includes {shown(asked)}")
+        try:
+            path = path_beside(self.folder, name)
+        except ValueError:
+            raise VehicleError(f"{self.origin}: xacro includes {shown(asked)}: expected a file beside it") from None
+        if not path.is_file():
+            raise VehicleError(f"{self.origin}: xacro includes {shown(asked)}: expected {shown(name)} beside the file")
+        return list(self.children(read_xml(path, budget=self.budget).element, scope, depth + 1))
+
+    def call(self, macro: Element, call: Element, scope: _Scope, depth: int) -> list[Element]:
+        """A macro with its parameters: texts of the caller, and blocks that are its children"""
+        inner = _Scope(scope)
+        blocks = list(call)
+        known = set()
+        for name, default in _PARAMETER.findall(macro.get("params", "")):
+            plain = name.lstrip("*")
+            known.add(plain)
+            if name.startswith("*"):
+                if not blocks:
+                    raise self.error(f"macro {shown(macro.get('name'))} is called without its block {plain!r}")
+                first = blocks.pop(0)
+                inner.blocks[plain] = (
+                    self.element(first, scope, depth + 1)
+                    if name[1] != "*"
+                    else [made for own in first for made in self.element(own, scope, depth + 1)]
+                )
+            elif plain in call.attrib:
+                inner.texts[plain] = str(self.text(call.attrib[plain], scope))
+            elif default.startswith("^"):
+                outer = scope.found(plain)
+                rest = default[1:].lstrip("|")
+                if outer is None and not rest:
+                    raise self.error(f"macro {shown(macro.get('name'))} is called without {plain!r}")
+                inner.texts[plain] = self.text(outer[1], outer[0]) if outer else rest.strip("'\"")
+            elif default:
+                inner.texts[plain] = default.strip("'\"")
+            else:
+                raise self.error(f"macro {shown(macro.get('name'))} is called without {plain!r}")
+        unknown = set(call.attrib) - known
+        if unknown:
+            raise self.error(f"macro {shown(macro.get('name'))} has no parameter {shown(sorted(unknown)[0])}")
+        return list(self.children(macro, inner, depth + 1))
+
+
+def _number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.strip().lower(), text)

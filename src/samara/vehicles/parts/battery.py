@@ -1,0 +1,120 @@
+"""A lithium battery by cells and capacity: voltages, resistance, mass. Polymer unless LiIon follows.
+
+    R = 16.5 mΩ / Ah (C/30)^−0.875 a cell      [141 cells, half of them within 20 %, with tails 42 %]
+    m = 29.4 g · Ah^0.96 (C/30)^0.135 a cell   [130 cells, scatter 8 %]
+
+tests/vehicles/cell_data.csv has the cells and makes the fits anew. Connectors and leads come on top of the resistance. Round
+lithium-ion cells are alike: 70 mΩ/Ah and 16.5 g/Ah (Molicel's P42A and P45B; a pack weighs 7 % more than its cells).
+"""
+
+import math
+import re
+from typing import NamedTuple
+
+from samara.core.sanitise import shown
+from samara.vehicles.parts.uncertain import Estimate, given
+
+CELL_CHARGE = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
+CELL_VOLTAGE = (
+    3.27,
+    3.61,
+    3.69,
+    3.73,
+    3.79,
+    3.87,
+    4.02,
+    4.11,
+    4.20,
+)  # [V] open circuit, the usual table of LiPo chargers
+ION_VOLTAGE = (2.80, 3.20, 3.32, 3.45, 3.60, 3.75, 3.95, 4.06, 4.20)  # [V] of round lithium-ion cells
+FULL, NOMINAL, EMPTY = 4.2, 3.7, 3.3  # [V] a cell; empty is where pilots land
+ION_NOMINAL, ION_EMPTY = 3.6, 3.0
+RESISTANCE = (16.5e-3, -1.0, -0.875, 0.42)  # [Ω] at 1 Ah and 30 C, powers of Ah and C, scatter
+MASS = (29.4e-3, 0.96, 0.135, 0.10)  # [kg] at 1 Ah and 30 C, powers of Ah and C, scatter
+ION_RESISTANCE = (70e-3, 0.25)  # [Ω A h] a round lithium-ion cell, scatter
+ION_MASS = (16.5e-3, 0.10)  # [kg/(A h)] a round lithium-ion cell in its pack
+_COMMON_C, _C_UNKNOWN = 30.0, 0.5  # where no rating is given; its scatter, as a standard deviation of ln C
+_LEADS = (
+    1.5e-3,
+    0.5,
+)  # [Ω] plug, leads and solder of one pack of 5 Ah; a power of 1/Ah: thinner wires on smaller packs
+
+_TEXT = re.compile(
+    r"\s*(\d+)\s*s\s*(?:(\d+)\s*p)?\s*(\d+(?:\.\d+)?)\s*(mah|ah)?\s*(?:[,/ ]?\s*(\d+(?:\.\d+)?)\s*c)?"
+    r"\s*(li-?ion|li-?po)?\s*",
+    re.IGNORECASE,
+)
+
+
+class Battery(NamedTuple):
+    """Cells in series and parallel, charge [C], resistance of the pack [Ω], mass [kg], voltages and the open-circuit table."""
+
+    cells: int
+    parallel: int
+    capacity: Estimate  # [C]
+    resistance: Estimate
+    mass: Estimate
+    full: float  # [V]
+    nominal: float
+    empty: float
+    table_charge: tuple[float, ...]
+    table_voltage: tuple[float, ...]
+
+
+def battery(text: str) -> Battery:
+    """A battery from "6S1300", "6S1300 100C", "1S250", "4S2P5000" (mAh of the whole pack), "6S22Ah", "6S8000 LiIon" """
+    match = _TEXT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"battery = {shown(text)}: expected cells and mAh such as 6S1300 or 6S1300 100C")
+    cells, parallel = int(match[1]), int(match[2] or 1)
+    hours = float(match[3]) * (1.0 if (match[4] or "").lower() == "ah" else 1e-3)
+    rating = float(match[5]) if match[5] else None
+    if not 1 <= cells <= 28 or not 1 <= parallel <= 50:
+        raise ValueError(
+            f"battery = {shown(text)}: {cells} cells by {parallel}; expected 1 to 28 in series, 1 to 50 parallel"
+        )
+    if not 0.02 <= hours <= 500.0:
+        raise ValueError(
+            f"battery = {shown(text)}: {hours:g} A h; expected 0.02 to 500 (capacity is in mAh unless Ah follows)"
+        )
+    if rating is not None and not 1.0 <= rating <= 300.0:
+        raise ValueError(f"battery = {shown(text)}: a rating of {rating:g} C; expected 1 to 300")
+    ion = (match[6] or "").lower().replace("-", "") == "liion"
+    resistance, mass = _of_ion(cells, hours) if ion else _of_polymer(cells, hours, rating)
+    return Battery(
+        cells,
+        parallel,
+        given(3600.0 * hours, f"{text.strip()}: given"),
+        _with_leads(resistance, hours),
+        mass,
+        FULL * cells,
+        (ION_NOMINAL if ion else NOMINAL) * cells,
+        (ION_EMPTY if ion else EMPTY) * cells,
+        CELL_CHARGE,
+        tuple(volts * cells for volts in (ION_VOLTAGE if ion else CELL_VOLTAGE)),
+    )
+
+
+def _of_polymer(cells: int, hours: float, rating: float | None) -> tuple[Estimate, Estimate]:
+    """R = n r(Ah, C),  m = n m(Ah, C)"""
+    how = f"fit over lithium-polymer cells of {hours:g} A h" + (f" and {rating:g} C" if rating else ", rating unknown")
+    made = []
+    for at_one, capacity_power, rating_power, scatter in (RESISTANCE, MASS):
+        value = cells * at_one * hours**capacity_power * ((rating or _COMMON_C) / 30.0) ** rating_power
+        made.append(Estimate(value, scatter if rating else math.hypot(scatter, _C_UNKNOWN * rating_power), how))
+    return made[0], made[1]
+
+
+def _of_ion(cells: int, hours: float) -> tuple[Estimate, Estimate]:
+    """R = n 70 mΩ/Ah,  m = n 16.5 g · Ah"""
+    how = f"data sheets of round lithium-ion cells, for {hours:g} A h"
+    return (
+        Estimate(cells * ION_RESISTANCE[0] / hours, ION_RESISTANCE[1], how),
+        Estimate(cells * ION_MASS[0] * hours, ION_MASS[1], how),
+    )
+
+
+def _with_leads(own: Estimate, hours: float) -> Estimate:
+    """R + leads, which grow thinner with the pack"""
+    leads = _LEADS[0] * (5.0 / hours) ** _LEADS[1]
+    return Estimate(own.value + leads, own.spread, f"{own.how}, with leads and plug")

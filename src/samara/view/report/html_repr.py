@@ -1,0 +1,248 @@
+"""How a vehicle, a trajectory and a run show themselves in a notebook, and a vehicle in a report."""
+
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+
+from samara.core.algebra import Vec3
+from samara.physics.air.atmosphere import STANDARD_GRAVITY
+from samara.physics.types import Vehicle
+from samara.plan.flatness import attitude_along
+from samara.plan.trajectory import Trajectory
+from samara.record.metrics import Summary, summary_table
+from samara.record.run import Run
+from samara.vehicles.colours import COLOURS, INK
+from samara.vehicles.shape import NOSE, Box, Disc, Rod, parts_of, reach_of
+from samara.vehicles.trim import hover, thrust_to_weight
+from samara.view.plot.style import samara_style
+from samara.view.report.page import Html, element, picture, table
+
+SIZE = 240.0  # [px] of a vehicle's picture
+MARGIN = 14.0  # [px]
+ENDLESS = 60.0  # [s] shown of a trajectory without end
+SAMPLES = 600
+NOTEBOOK = "font:13px/1.45 system-ui,sans-serif;display:flex;gap:20px;flex-wrap:wrap;align-items:center"
+CELL = "text-align:left;padding:2px 14px 2px 0"
+
+
+# A vehicle --------------------------------------------------------------------------------------------------------------
+
+
+def vehicle_html(vehicle: Vehicle) -> str:
+    """Its picture from above and the numbers one asks first"""
+    title = element("div", element("b", vehicle.name), f" {vehicle.structure.description}")
+    return _side_by_side(vehicle_svg(vehicle), title, vehicle_numbers(vehicle))
+
+
+def vehicle_text(vehicle: Vehicle) -> str:
+    """The same numbers in a few lines, as it is printed"""
+    told = f"{vehicle.name}: {vehicle.structure.description}".removesuffix(": ")
+    effects = ("effects", ", ".join(own.name for own in vehicle.structure.effects))
+    return "\n".join([told, *(f"  {name:16s} {value}" for name, value in (*vehicle_numbers(vehicle), effects))])
+
+
+def vehicle_numbers(vehicle: Vehicle) -> list[tuple[str, str]]:
+    """Mass, inertia, rotors, thrust over weight, hover, arms: names and values with units"""
+    if any(np.ndim(own) for own in (vehicle.mass, *vehicle.inertia_B)):
+        return [("batch of", f"{max(np.size(own) for own in (vehicle.mass, *vehicle.inertia_B))} vehicles")]
+    if not isinstance(vehicle.mass, (int, float)):
+        return [("numbers", f"of type {type(vehicle.mass).__name__}")]
+    inertia = vehicle.inertia_B
+    rows = [
+        ("mass", mass_text(vehicle.mass)),
+        ("inertia x, y, z", f"{inertia.xx:.3g}, {inertia.yy:.3g}, {inertia.zz:.3g} kg m²"),
+        ("command", vehicle.structure.actuation.name),
+    ]
+    if not vehicle.rotors:
+        return rows
+    arms = [math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]
+    longest, shortest = max(arms), min(arms)
+    arm = f"{longest:.3g} m" if longest - shortest < 1e-6 else f"{shortest:.3g} to {longest:.3g} m"
+    rows += [("rotors", str(len(vehicle.rotors))), ("arm", arm)]
+    try:
+        state, command = hover(vehicle)
+        rows += [
+            ("thrust / weight", f"{thrust_to_weight(vehicle):.2f}"),
+            ("hover command", _range(command, "")),
+            ("hover speed", _range(state.rotor_speed, " rad/s")),
+        ]
+    except ValueError as error:
+        rows.append(("hover", str(error)))
+    return rows
+
+
+def mass_text(mass: float) -> str:
+    """In g below a kilogram"""
+    return f"{1e3 * mass:.4g} g" if mass < 1.0 else f"{mass:.4g} kg"
+
+
+def _range(values: Any, unit: str) -> str:
+    low, high = min(values), max(values)
+    return f"{high:.4g}{unit}" if high - low <= 1e-3 * abs(high) else f"{low:.4g} to {high:.4g}{unit}"
+
+
+def vehicle_svg(vehicle: Vehicle, size: float = SIZE) -> Html:
+    """From above, forward up: rotors with their numbers, arrows the way they turn"""
+    discs = [part for part in parts_of(vehicle) if isinstance(part, Disc)]
+    reach = max([reach_of(vehicle), *(math.hypot(own.centre_B.x, own.centre_B.y) + own.radius for own in discs)])
+    scale = (0.5 * size - MARGIN) / reach
+
+    def seen(point_B: Vec3) -> tuple[float, float]:
+        return 0.5 * size - scale * float(point_B.y), 0.5 * size - scale * float(point_B.x)
+
+    shapes: list[Html] = []
+    for part in sorted(parts_of(vehicle), key=_layer):
+        if isinstance(part, Rod):
+            (x1, y1), (x2, y2) = seen(part.start_B), seen(part.end_B)
+            ends = {"x1": _px(x1), "y1": _px(y1), "x2": _px(x2), "y2": _px(y2)}
+            width = _px(max(2.0, 2.0 * scale * part.radius))
+            shapes.append(element("line", **ends, stroke=part.colour, stroke_width=width, stroke_linecap="round"))
+        elif isinstance(part, Box):
+            x, y = seen(part.centre_B)
+            w, h = scale * part.size_B.y, scale * part.size_B.x
+            corner = {
+                "x": _px(x - 0.5 * w),
+                "y": _px(y - 0.5 * h),
+                "width": _px(w),
+                "height": _px(h),
+                "rx": _px(0.2 * w),
+            }
+            shapes.append(element("rect", **corner, fill=part.colour, stroke="#8a97a3"))
+    shapes += [_rotor(part, k, seen(part.centre_B), scale * part.radius) for k, part in enumerate(discs)]
+    spoken = ", ".join(f"{k} {'ccw' if own.spin > 0 else 'cw'}" for k, own in enumerate(discs))
+    label = f"{vehicle.name} from above, forward up" + (f"; rotors {spoken}" if spoken else "")
+    box = f"0 0 {size:g} {size:g}"
+    own_name_space = {
+        "xmlns": "http://www.w3.org/2000/svg",
+        "viewBox": box,
+        "width": f"{size:g}",
+        "height": f"{size:g}",
+    }
+    return element("svg", element("title", label), shapes, **own_name_space, role="img", font_family="sans-serif")
+
+
+def _layer(part: Any) -> int:
+    """Arms and legs below the body, the nose above it."""
+    return 1 if isinstance(part, Box) else 2 if part.colour == NOSE else 0
+
+
+def _rotor(disc: Disc, number: int, centre: tuple[float, float], radius: float) -> Html:
+    """A disc with its number, and most of a circle that ends in an arrow the way the blades pass."""
+    x, y = centre
+    colour = COLOURS[0] if disc.spin > 0 else COLOURS[1]
+    r = 0.8 * radius
+    # The page's y points down: counter-clockwise seen from above is from the right over the top, sweep 0.
+    start, end = (
+        (math.radians(-50.0), math.radians(210.0)) if disc.spin > 0 else (math.radians(230.0), math.radians(-30.0))
+    )
+    at = [(x + r * math.cos(angle), y - r * math.sin(angle)) for angle in (start, end)]
+    along = (-math.sin(end), -math.cos(end)) if disc.spin > 0 else (math.sin(end), math.cos(end))
+    (tip_x, tip_y), size = at[1], max(4.0, 0.28 * radius)
+    side = (-along[1], along[0])
+    head = [
+        (tip_x + size * along[0], tip_y + size * along[1]),
+        (tip_x + 0.4 * size * side[0], tip_y + 0.4 * size * side[1]),
+        (tip_x - 0.4 * size * side[0], tip_y - 0.4 * size * side[1]),
+    ]
+    path = (
+        f"M{_px(at[0][0])} {_px(at[0][1])} A{_px(r)} {_px(r)} 0 1 {0 if disc.spin > 0 else 1} {_px(tip_x)} {_px(tip_y)}"
+    )
+    return element(
+        "g",
+        element("circle", cx=_px(x), cy=_px(y), r=_px(radius), fill=colour, fill_opacity="0.18", stroke=colour),
+        element("path", d=path, fill="none", stroke=colour, stroke_width="1.6"),
+        element("polygon", points=" ".join(f"{_px(a)},{_px(b)}" for a, b in head), fill=colour),
+        element("circle", cx=_px(x), cy=_px(y), r="9", fill="#ffffff", stroke=colour),
+        element("text", number, x=_px(x), y=_px(y + 4.5), text_anchor="middle", font_size="13", font_weight="700", fill=INK),
+    )  # fmt: skip
+
+
+def _px(x: float) -> str:
+    return f"{x:.1f}"
+
+
+# A trajectory -----------------------------------------------------------------------------------------------------------
+
+
+def trajectory_html(trajectory: Trajectory) -> str:
+    """The path coloured by speed, and its duration, length, peak speed, acceleration and the tilt that this asks for"""
+    return _side_by_side(
+        picture(_trajectory_figure(trajectory), f"the path of {trajectory.name}", dpi=90.0),
+        element("b", trajectory.name),
+        trajectory_numbers(trajectory),
+    )
+
+
+def trajectory_numbers(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """Duration, length and peaks; the tilt is that of a thrust which carries weight and acceleration, without drag"""
+    _, p, v, a = _sampled(trajectory)
+    pull_W = Vec3(a[:, 0], a[:, 1], a[:, 2] + STANDARD_GRAVITY)
+    tilt = np.arccos(np.clip(attitude_along(pull_W, 0.0).zz, -1.0, 1.0))
+    length = float(np.linalg.norm(np.diff(p, axis=0), axis=1).sum())
+    endless = not math.isfinite(trajectory.duration)
+    rows = [
+        ("duration", "endless" if endless else f"{trajectory.duration:.2f} s"),
+        ("length", f"{length:.2f} m" + (f" in {ENDLESS:g} s" if endless else "")),
+        ("peak speed", f"{np.linalg.norm(v, axis=1).max():.2f} m/s"),
+        ("peak acceleration", f"{np.linalg.norm(a, axis=1).max():.2f} m/s²"),
+        ("peak tilt, without drag", f"{math.degrees(float(tilt.max())):.1f}°"),
+        ("height", f"{p[:, 2].min():.2f} to {p[:, 2].max():.2f} m"),
+    ]
+    return rows + ([("waypoints", str(len(trajectory.waypoints)))] if trajectory.waypoints else [])
+
+
+def _sampled(trajectory: Trajectory) -> tuple[Any, Any, Any, Any]:
+    time = np.linspace(0.0, min(trajectory.duration, ENDLESS), SAMPLES)
+    reference = trajectory.at(time)
+    p, v, a = (np.stack(own, axis=1) for own in (reference.p_W, reference.v_W, reference.a_W))
+    return time, p, v, a
+
+
+def _trajectory_figure(trajectory: Trajectory) -> Any:
+    from samara.view.plot.trajectories import draw_trajectory
+
+    _, p, v, _ = _sampled(trajectory)
+    speed = np.linalg.norm(v, axis=1)
+    with samara_style() as plt:
+        figure = plt.figure(figsize=(5.2, 3.9))
+        scale = ScalarMappable(Normalize(0.0, max(float(speed.max()), 1e-3)), "viridis_r")
+        axes = figure.add_axes((0.0, 0.02, 0.82, 0.96), projection="3d")
+        draw_trajectory(axes, p, scale.to_rgba(speed), trajectory)
+        figure.colorbar(scale, cax=figure.add_axes((0.86, 0.2, 0.025, 0.6)), label="speed [m/s]")
+        return figure
+
+
+# A run ------------------------------------------------------------------------------------------------------------------
+
+
+def run_html(run: Run) -> str:
+    """The picture to look at first and the summary, a column for each drone"""
+    from samara.view.plot.run import draw_run
+
+    shown = run.tracks[:6]
+    rows = summary_table(track.summary() for track in shown)
+    more = f" The table has the first {len(shown)} of {len(run.tracks)} drones." if len(run.tracks) > len(shown) else ""
+    events = [element("li", f"{line.time_us / 1e6:.3f} s: {line.message}") for line in run.logs[:12]]
+    return element(
+        "div",
+        element("div", element("b", run.scenario), f" {run.metadata.get('description', '')}{more}"),
+        element("div", picture(draw_run(run), f"the flight {run.scenario}", dpi=80.0)),
+        table(("", *(track.name for track in shown)) if len(shown) > 1 else (), rows),
+        element("ul", events) if events else None,
+    )
+
+
+def summary_html(summary: Summary) -> str:
+    """A table of what a flight's summary tells"""
+    return table((), [(own.name, own.text) for own in summary.values()])
+
+
+def _side_by_side(image: Html, title: Html, rows: list[tuple[str, str]]) -> str:
+    cells = [element("tr", element("td", name, style=CELL), element("td", value, style=CELL)) for name, value in rows]
+    return element("div", element("div", image), element("div", title, element("table", cells)), style=NOTEBOOK)
+
+
+__all__ = ["run_html", "trajectory_html", "vehicle_html", "vehicle_svg"]

@@ -1,0 +1,39 @@
+"""The numbers of a source of wind: finite and of the right sign, or refused in one sentence. Symbols pass."""
+
+from typing import Any
+
+import numpy as np
+
+from samara.core.algebra import Vec3
+from samara.core.number import Number
+from samara.core.quantity import LARGEST
+from samara.core.sanitise import shown
+from samara.core.tree import flatten, leaf_names
+
+
+def keep_vector(record: Any, name: str) -> None:
+    """Three finite components, as a Vec3."""
+    value = getattr(record, name)
+    if not isinstance(value, (tuple, list)) or len(value) != 3:
+        raise ValueError(f"{type(record).__name__}.{name} is {value!r}; expected three components")
+    object.__setattr__(record, name, Vec3(*value))
+    require_numbers(record, name)
+
+
+def require_numbers(record: Any, name: str, *, positive: bool = False, negative: bool = True) -> None:
+    """Finite numbers of the right sign; symbols pass."""
+    wanted = "a positive number" if positive else "a finite number" if negative else "a number that is not negative"
+    value = getattr(record, name)
+    for place, leaf in zip(leaf_names(value, f"{type(record).__name__}.{name}"), flatten(value), strict=True):
+        if leaf is None or isinstance(leaf, (str, bytes, list, dict)):
+            raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}")
+        if isinstance(leaf, Number) and ((positive and leaf <= 0.0) or (not negative and leaf < 0.0)):
+            raise ValueError(f"{place} is {leaf.value}; expected {wanted}")
+        if not isinstance(leaf, (int, float, np.ndarray, np.generic)):
+            continue
+        if isinstance(leaf, int) and abs(leaf) > LARGEST:
+            raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}, at most {LARGEST:g} in size")
+        numbers = np.asarray(leaf, dtype=float).reshape(-1)
+        wrong = ~np.isfinite(numbers) | (positive & (numbers <= 0.0)) | ((not negative) & (numbers < 0.0))
+        if wrong.any():
+            raise ValueError(f"{place} is {numbers[wrong][0]}; expected {wanted}")

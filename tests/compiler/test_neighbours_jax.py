@@ -1,0 +1,99 @@
+"""Sums over the other drones of a flight in JAX, against the CPU's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+
+import samara
+from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.jax.pairwise import sum_over_others
+from samara.compiler.jax.scan import precision
+from samara.core.tree import flatten
+from samara.physics.air.downwash import Downwash, Exposed, downwash_wrench, jet_of
+from samara.physics.multirotor import at_rest, environment_of
+from samara.sim.stages.downwash import Pressing, downwash_on
+
+VEHICLE = samara.vehicle("crazyflie")
+DOWNWASH = Downwash(body_area=0.003)
+DRONES, FLIGHTS = 4, 8
+QUICK = {"xla_disable_hlo_passes": "fusion"}  # compiles several times faster
+
+
+def states():
+    """Drones that hover above each other and beside, (components, drones, flights)"""
+    rng = np.random.default_rng(7)
+    hover = at_rest(VEHICLE)
+    rows = np.repeat(np.array(flatten(hover), dtype=float)[:, None], DRONES * FLIGHTS, axis=1)
+    rows = rows.reshape(-1, DRONES, FLIGHTS)
+    rows[:3] = rng.uniform(-0.1, 0.1, (3, DRONES, FLIGHTS))
+    rows[2] += 0.3 * np.arange(DRONES)[:, None]
+    rows[6:10] += rng.normal(size=(4, DRONES, FLIGHTS)) * 0.1
+    rows[6:10] /= np.linalg.norm(rows[6:10], axis=0)
+    rows[13 : 13 + len(VEHICLE.rotors)] = rng.uniform(1500.0, 2200.0, (len(VEHICLE.rotors), DRONES, FLIGHTS))
+    return rows
+
+
+def felt_by_all(leaves):
+    """Force and torque of all jets of a flight on every drone of it, as six arrays (drones, flights)"""
+    state = folded(at_rest(VEHICLE), leaves, new_trace(jnp.dtype("float64")))
+    jet = jet_of(state, VEHICLE, environment_of(VEHICLE))
+
+    def push(exposed, jet):
+        wrench = downwash_wrench(exposed, jet, VEHICLE, DOWNWASH)
+        return wrench.f_W, wrench.tau_B
+
+    felt = sum_over_others(push, Exposed(state.p_W, state.q_WB), jet)
+    return [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(felt)]
+
+
+def in_kernel(leaves):
+    """The same, with all drones of two flights in each block"""
+
+    def kernel(*references):
+        felt = felt_by_all([own[:] for own in references[: len(leaves)]])
+        for into, row in zip(references[len(leaves) :], felt, strict=True):
+            into[:] = row
+
+    block = pl.BlockSpec((DRONES, 2), lambda i: (0, i))
+    return pl.pallas_call(
+        kernel,
+        grid=(FLIGHTS // 2,),
+        in_specs=[block] * len(leaves),
+        out_specs=[block] * 6,
+        out_shape=[jax.ShapeDtypeStruct(leaves[0].shape, "float64")] * 6,
+        interpret=True,
+    )(*leaves)
+
+
+@pytest.mark.parametrize("executor", [felt_by_all, pytest.param(in_kernel, marks=pytest.mark.long)])
+def test_downwash_is_that_of_the_cpu(executor):
+    rows = states()
+    environment = np.array(flatten(environment_of(VEHICLE)), dtype=float)
+    expected = np.empty((6, DRONES, FLIGHTS))
+    for flight in range(FLIGHTS):
+        around = np.repeat(environment[:, None], DRONES, axis=1)
+        drones = Pressing(VEHICLE, np.arange(DRONES), np.ascontiguousarray(rows[:, :, flight]), around, DOWNWASH)
+        expected[:, :, flight] = downwash_on([drones])[0]
+    with precision("float64"):
+        felt = np.stack(
+            [np.asarray(x) for x in jax.jit(executor, compiler_options=QUICK)([jnp.asarray(row) for row in rows])]
+        )
+    assert np.abs(expected).max() > 0.01  # the lowest are pressed down by a good part of their weight
+    assert np.abs(felt - expected).max() < 1e-12
+
+
+def test_nobody_counts_himself_and_flights_do_not_mix():
+    """Σ over others of (x_j − 2 x_i), by hand"""
+    x = np.random.default_rng(1).normal(size=(3, 5))
+
+    def total(array):
+        (own,) = folded((0.0,), [array], new_trace(jnp.dtype("float64")))
+        return unfolded(sum_over_others(lambda a, b: b - 2.0 * a, own, own))[0]
+
+    with precision("float64"):
+        found = np.asarray(total(jnp.asarray(x)))
+    assert found == pytest.approx(x.sum(axis=0) - x - 2.0 * 2.0 * x, abs=1e-14)
+    with precision("float64"), pytest.raises(ValueError, match=r"shape \(3,\); expected \(drones, flights\)"):
+        total(jnp.asarray(x[:, 0]))

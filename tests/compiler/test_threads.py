@@ -1,0 +1,79 @@
+"""Tasks side by side: all are done, what fails is told, and the helpers outlive neither the process nor a fork."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from samara.compiler import compiled_step
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.thread_pool import CORES, WORTH_A_THREAD, shares_of, side_by_side
+
+
+def test_all_tasks_run_and_at_the_same_time():
+    """Three tasks that wait for each other: one after another they would wait for ever."""
+    met, done = threading.Barrier(3, timeout=30.0), []
+    side_by_side([lambda k=k: (met.wait(), done.append(k)) for k in range(3)])
+    assert sorted(done) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_what_a_task_raises_is_raised_when_all_are_done(failing):
+    done = []
+
+    def fail():
+        raise ArithmeticError("lost")
+
+    tasks = [lambda: done.append(True)] * 2
+    tasks[failing] = fail
+    with pytest.raises(ArithmeticError, match="lost"):
+        side_by_side(tasks)
+    assert done == [True]
+    side_by_side([lambda: done.append(True)] * 2)  # and the helpers go on
+    assert len(done) == 3
+
+
+def test_small_work_is_not_shared():
+    assert shares_of(0) == shares_of(WORTH_A_THREAD * 19 // 10, threads=8) == 1
+    assert shares_of(WORTH_A_THREAD * 7 // 2, threads=8) == 3
+    assert shares_of(10**12, threads=2) == 2 and shares_of(10**12) == CORES
+
+
+def test_helpers_do_not_keep_the_process_alive():
+    program = "from samara.compiler.thread_pool import side_by_side; side_by_side([print, print])"
+    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60).stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_has_helpers_of_its_own():
+    program = (
+        "import os\n"
+        "from samara.compiler.thread_pool import side_by_side\n"
+        "side_by_side([int, int])\n"
+        "child = os.fork()\n"
+        "side_by_side([int, int])\n"
+        "if child: raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("shares", [2, 3, 7])
+@pytest.mark.parametrize("n", [2, 9, 100])
+def test_a_machine_gives_the_same_bits_in_any_number_of_threads(monkeypatch, n, shares):
+    """A logistic map, where a bit more or less is another orbit after fifty steps; and drones that fill no tile."""
+    code = CompiledStep(lambda own, held: (held[0] * own[0] * (1.0 - own[0]),), (0.5,), (3.9,))
+    start, orbits = np.random.default_rng(8).uniform(0.1, 0.9, n), []
+    for count in (1, shares):
+        monkeypatch.setattr(compiled_step, "shares_of", lambda work, count=count: count)
+        own = code.machine(n)
+        own.carry[0] = start
+        own.run(100)
+        orbits.append(own.carry[0].tolist())
+    assert orbits[0] == orbits[1]
+    by_hand = start
+    for _ in range(100):
+        by_hand = 3.9 * by_hand * (1.0 - by_hand)
+    assert orbits[0] == by_hand.tolist()

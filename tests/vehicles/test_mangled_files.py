@@ -1,0 +1,60 @@
+"""Parameter files with letters lost, moved and put in: a vehicle, or one kind of error, and never anything else."""
+
+import random
+import re
+from contextlib import suppress
+
+import pytest
+from vehicles.test_ardupilot_frame import HEAVY
+from vehicles.test_betaflight_diff import OWN as DIFF
+from vehicles.test_drone_models_file import OWN as MODELS
+from vehicles.test_px4_file import QGROUNDCONTROL, SCRIPT, SHOWN
+from vehicles.test_rotorpy_file import OWN as ROTORPY
+
+from samara import vehicle
+from samara.vehicles.check import VehicleError
+from samara.vehicles.exchange.ardupilot_read import ardupilot_frame
+from samara.vehicles.exchange.betaflight_read import betaflight_diff
+from samara.vehicles.exchange.drone_models_file import drone_models_file
+from samara.vehicles.exchange.imported_vehicle import built, sized
+from samara.vehicles.exchange.px4_read import px4_parameter_file
+from samara.vehicles.exchange.rotorpy_file import rotorpy_file
+from samara.vehicles.parts.uncertain import given
+
+READERS = {
+    "ardupilot": (HEAVY, ardupilot_frame),
+    "betaflight": (DIFF, betaflight_diff),
+    "drone-models": (MODELS, drone_models_file),
+    "qgroundcontrol": (QGROUNDCONTROL, px4_parameter_file),
+    "param show": (SHOWN, px4_parameter_file),
+    "script": (SCRIPT, px4_parameter_file),
+    "rotorpy": (ROTORPY, rotorpy_file),
+}
+PUT_IN = (
+    *("nan", "inf", "-1", "0", "1e308", "1e-308", "true", "null", "1e12", "-0.0", "9" * 30, "é", "\u2028", "#", "="),
+    *("[", "]", "{", "}", "'", '"', "\n", "()", "[]", "mmix 9 9 9 9 9", "**", "*", "/", "np.array([1,2,3])"),
+)
+
+
+def mangled(text, draw):
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(text))
+        numbers = list(re.finditer(r"-?\d+\.?\d*(?:e-?\d+)?", text))
+        if draw.random() < 0.5 and numbers:
+            found = draw.choice(numbers)
+            text = text[: found.start()] + draw.choice(PUT_IN) + text[found.end() :]
+        else:
+            text = text[:at] + draw.choice(("", *PUT_IN)) + text[at + draw.randint(0, 12) :]
+        text = text or " "
+    return text
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_mangled_file_is_a_vehicle_or_a_vehicle_error(name):
+    text, reader = READERS[name]
+    draw, like = random.Random(name), vehicle("iris_documented")
+    for _ in range(60):
+        own = mangled(text, draw)
+        with suppress(VehicleError):
+            read = sized(reader(own, "own.file"), given(0.2))
+            built(read, like if len(read.rotors) == 4 else None)
