@@ -170,7 +170,7 @@ def test_a_folder_carries_the_files_that_its_campaign_names(nested, tmp_path):
     home, package = tmp_path / "home", Path(samara.__file__).parent
     (home / "parts").mkdir(parents=True)
     (home / "cases.csv").write_text("start_W.x\n0.1\n0.2\n")
-    (home / "parts" / "blade.toml").write_text((package / "rotor" / BLADE).read_text())
+    (home / "parts" / "blade.toml").write_text((package / "propeller" / BLADE).read_text())
     vehicle = (package / "vehicles" / f"{'iris' if nested else 'crazyflie_documented'}.toml").read_text()
     (home / "own.toml").write_text(vehicle + ('\n[rotor_fit]\nblade = "parts/blade.toml"\n' if nested else ""))
     (home / "mine.toml").write_text(

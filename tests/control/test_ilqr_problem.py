@@ -202,7 +202,7 @@ def test_what_is_no_problem_is_said_in_one_sentence():
     ):
         with pytest.raises(ValueError, match=sentence):
             Solver(replace(problem, **instead), 3)
-    with pytest.raises(ValueError, match=r"cost = 5: expected a samara\.control\.ilqr\.Cost"):
+    with pytest.raises(ValueError, match=r"cost = 5: expected a samara\.control\.mpc\.Cost"):
         ILQR(CRAZYFLIE, cost=5)
 
 
