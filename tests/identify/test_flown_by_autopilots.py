@@ -18,7 +18,7 @@ from samara.identify.identification import identify
 from samara.identify.parameters import parameters_of, ready
 from samara.identify.readers import read_log
 from samara.identify.synthetic import doubted
-from samara.link.rotor_mapping import rotor_of_output
+from samara.link.motor_outputs import rotor_of_output
 from samara.physics.rotors.actuator import Lag
 from samara.vehicles.build import build_vehicle
 

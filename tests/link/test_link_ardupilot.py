@@ -14,8 +14,8 @@ from support.autopilot_peers import ArduPilotPeer, one_at_a_time  # noqa: F401 -
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.link.ardupilot import Servos, ardupilot_parameters, output, parse_servos, state_line
+from samara.link.motor_outputs import outputs_by_rotor, rotor_of_output
 from samara.link.registry import open_link
-from samara.link.rotor_mapping import outputs_by_rotor, rotor_of_output
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_sensors import flown_by

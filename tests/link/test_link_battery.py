@@ -16,14 +16,13 @@ from support.autopilot_peers import (  # noqa: F401 - a fixture
 import samara
 from samara.link.ardupilot import ardupilot_parameters, state_line
 from samara.link.ground_station import battery_fields
-from samara.link.px4_parameters import px4_parameters
+from samara.link.px4 import px4_parameters
 from samara.link.sensor_snapshot import Supply
 from samara.physics.rotors.battery import open_circuit_voltage
 from samara.record.run import check_expectations
 from samara.scenario.autopilot import Autopilot
-from samara.scenario.autopilot_sensors import flown_by
+from samara.scenario.autopilot_sensors import cells_of, flown_by
 from samara.scenario.file import ScenarioError, load_scenario
-from samara.scenario.supply import cells_of
 from samara.sim.plant import Plant
 from samara.sim.python_controllers import BATTERY_PERIOD_US, PowerModule
 

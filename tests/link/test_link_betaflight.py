@@ -16,12 +16,12 @@ from support.repository import do_without
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler, rotate
 from samara.link.betaflight import CONVENTIONS, firmware_version, parse_motors, state_packet
+from samara.link.motor_outputs import rotor_of_output
 from samara.link.ports import open_to_network
 from samara.link.process import default_binary
-from samara.link.rc_pilot import HIGH, LOW, MIDDLE, Sticks
 from samara.link.registry import open_link
-from samara.link.rotor_mapping import rotor_of_output
 from samara.link.sensor_snapshot import Readings
+from samara.link.stick_controller import HIGH, LOW, MIDDLE, AutomaticPilot
 from samara.physics.reference import Reference
 from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
@@ -113,7 +113,7 @@ def test_motors_are_in_the_order_of_their_version(convention, places):
 )
 def test_sticks_point_to_where_it_should_be(away, channel, sign):
     """Facing east: what is ahead wants the nose down, what is left a roll to the left, what is above more throttle."""
-    sticks = Sticks(samara.vehicle("hakoniwa"), 0.5)
+    sticks = AutomaticPilot(samara.vehicle("hakoniwa"), 0.5)
     sticks.armed = True
     rest = sticks.channels(level(wanted=Reference(Vec3(0.0, 0.0, 2.0))), True)
     moved = sticks.channels(level(wanted=Reference(Vec3(0.0, 0.0, 2.0) + Vec3(*away))), True)
@@ -124,13 +124,13 @@ def test_sticks_point_to_where_it_should_be(away, channel, sign):
 
 def test_a_nose_that_should_be_further_left_wants_less_yaw():
     """Counter-clockwise is left; Betaflight's stick turns clockwise above its middle."""
-    sticks = Sticks(samara.vehicle("hakoniwa"), 0.5)
+    sticks = AutomaticPilot(samara.vehicle("hakoniwa"), 0.5)
     sticks.armed = True
     assert sticks.channels(level(wanted=Reference(Vec3(0.0, 0.0, 2.0), yaw=0.2)), True)[3] < MIDDLE
 
 
 def test_the_arm_switch_is_tried_again_with_the_throttle_down_until_the_motors_turn():
-    sticks = Sticks(samara.vehicle("hakoniwa"), 0.5)
+    sticks = AutomaticPilot(samara.vehicle("hakoniwa"), 0.5)
     assert sticks.channels(level(), False)[2:6] == [LOW, MIDDLE, LOW, HIGH]
     sticks.armed = True
     tried = [sticks.channels(level(time_us=k * 100_000), False) for k in range(60)]

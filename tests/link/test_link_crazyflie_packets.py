@@ -10,16 +10,26 @@ import pytest
 
 import samara
 from samara.core.algebra import IDENTITY, Vec3
-from samara.link.crazyflie.crtp import Packet, Port, datagram, parse
+from samara.link.crazyflie.crtp import (
+    FLOAT,
+    HALF,
+    I16,
+    U8,
+    U16,
+    U32,
+    Contents,
+    Entry,
+    Packet,
+    Port,
+    datagram,
+    packed,
+    parse,
+)
 from samara.link.crazyflie.crtp_server import Endpoint
-from samara.link.crazyflie.logging import APPEND, CREATE, DELETE, RESET, START, STOP, Logs, Variable
-from samara.link.crazyflie.number import FLOAT, HALF, I16, U8, U16, U32, packed
-from samara.link.crazyflie.parameters import Parameter, Parameters
+from samara.link.crazyflie.logging import APPEND, CREATE, DELETE, RESET, START, STOP, VARIABLES, Logs, Variable
+from samara.link.crazyflie.parameters import PARAMETERS, Parameter, Parameters
 from samara.link.crazyflie.setpoints import Drift, Off, Place, Tilt, Turn, roll_pitch_yaw_thrust, setpoint, unpacked
-from samara.link.crazyflie.settings import PARAMETERS
-from samara.link.crazyflie.toc import Contents, Entry
 from samara.link.crazyflie.trajectory_memory import SIZE, Memory
-from samara.link.crazyflie.variables import VARIABLES
 
 
 def test_a_datagram_is_a_byte_of_port_and_channel_and_up_to_thirty_of_data():

@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3
-from samara.link.crazyflie.high_level_commander import BUSY, Planner
-from samara.link.crazyflie.settings import GROUP, LANDING_SPEED, TAKE_OFF_SPEED
-from samara.link.crazyflie.spiral import spiral
+from samara.link.crazyflie.high_level_commander import (
+    BUSY,
+    COMPRESSED,
+    POLYNOMIALS,
+    Planner,
+    powers_of,
+    spiral,
+    uploaded,
+)
+from samara.link.crazyflie.parameters import GROUP, LANDING_SPEED, TAKE_OFF_SPEED
 from samara.link.crazyflie.trajectory_memory import SIZE
-from samara.link.crazyflie.uploads import COMPRESSED, POLYNOMIALS, powers_of, uploaded
 from samara.physics.reference import Reference
 
 HERE = Reference(Vec3(1.0, 2.0, 3.0), yaw=0.5)

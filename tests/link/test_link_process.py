@@ -15,10 +15,9 @@ from support.children import COMMAND, child
 from support.px4_program import read_reports, write_px4_program
 
 import samara
-from samara.link.launch_script import Start
 from samara.link.link import AutopilotLostError, Watch
 from samara.link.ports import bound
-from samara.link.process import Process
+from samara.link.process import Process, Start
 from samara.link.registry import open_link
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import ARDUPILOT, AUTOPILOTS

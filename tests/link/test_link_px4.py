@@ -16,8 +16,7 @@ from support.autopilot_peers import GroundPeer, Px4Peer, mixer_of, one_at_a_time
 import samara
 from samara.core.algebra import ZERO, Quat, Vec3, quat_from_euler
 from samara.link.link import AutopilotLostError, Repeated, task_orders
-from samara.link.px4 import gps_fields, truth_fields
-from samara.link.px4_parameters import px4_environment, px4_parameters
+from samara.link.px4 import gps_fields, px4_environment, px4_parameters, truth_fields
 from samara.link.registry import open_link
 from samara.link.sensor_snapshot import Fix, Readings, Senses, outside
 from samara.physics.frames import geodetic_from_enu, state_ned_frd_from_enu_flu

@@ -12,7 +12,7 @@ from support.autopilot_peers import GroundPeer, Px4Peer, one_at_a_time  # noqa: 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.link.deploy.px4_raptor import archive_of
-from samara.link.px4_parameters import px4_parameters
+from samara.link.px4 import px4_parameters
 from samara.link.registry import open_link
 from samara.link.sensor_snapshot import Readings
 from samara.physics.frames import geodetic_from_enu

@@ -16,7 +16,7 @@ from support.ros2_peer import peer, require_cyclonedds
 
 from samara.core.optional_dependencies import MissingExtraError
 from samara.link.ros2 import dds
-from samara.link.ros2.loopback import open_to_all
+from samara.link.ros2.dds import open_to_all
 from samara.record.load import load_run
 from samara.record.ros2.cdr import layout_of
 

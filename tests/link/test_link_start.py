@@ -13,11 +13,9 @@ import samara
 from samara.cli.fly import autopilot_changes
 from samara.link.ardupilot import ArduPilot, ardupilot_command, ardupilot_parameters
 from samara.link.betaflight import SETTINGS
-from samara.link.launch_script import NAME, StartFolder
 from samara.link.link import AutopilotLostError
-from samara.link.process import find_installed, require_binary
-from samara.link.px4 import px4_command, px4_start
-from samara.link.px4_parameters import px4_environment, px4_parameters
+from samara.link.process import NAME, StartFolder, find_installed, require_binary
+from samara.link.px4 import px4_command, px4_environment, px4_parameters, px4_start
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import AUTOPILOTS, PX4
 from samara.scenario.file import load_scenario

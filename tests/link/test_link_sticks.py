@@ -8,8 +8,8 @@ from scipy.spatial.transform import Rotation
 
 import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
-from samara.link.rc_pilot import Sticks
 from samara.link.sensor_snapshot import Readings
+from samara.link.stick_controller import AutomaticPilot
 from samara.physics.reference import Reference
 from samara.physics.types import State
 
@@ -23,7 +23,7 @@ def readings(state=STILL, wanted=None, time_us=0):
 
 
 def sticks():
-    own = Sticks(samara.vehicle("hakoniwa"), HOVER)
+    own = AutomaticPilot(samara.vehicle("hakoniwa"), HOVER)
     own.armed = True
     return own
 
@@ -94,7 +94,7 @@ def test_throttle_stays_between_a_little_and_all():
     assert deflections(sticks().channels(readings(wanted=up), True))[2] == 1.0
     side = STILL._replace(q_WB=quat_from_euler(math.radians(85.0), 0.0, 0.0))
     assert deflections(sticks().channels(readings(side), True))[2] == 1.0
-    weak = Sticks(samara.vehicle("hakoniwa"), HOVER)
+    weak = AutomaticPilot(samara.vehicle("hakoniwa"), HOVER)
     weak.armed, weak._hover = True, 0.1
     assert deflections(weak.channels(readings(wanted=down), True))[2] == 0.05
 

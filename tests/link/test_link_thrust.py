@@ -15,7 +15,7 @@ from samara.link.motor_outputs import (
     outputs_code,
     outputs_of_command,
 )
-from samara.link.px4_parameters import px4_parameters
+from samara.link.px4 import px4_parameters
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import CALM

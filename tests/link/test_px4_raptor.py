@@ -20,7 +20,7 @@ from samara.control.raptor import KINDS
 from samara.core.algebra import Vec3
 from samara.core.safetensors import read_tensors
 from samara.link.deploy.px4_raptor import raptor_tensors, write_px4_raptor
-from samara.link.rotor_mapping import rotor_of_output
+from samara.link.motor_outputs import rotor_of_output
 from samara.physics.multirotor import at_rest
 from samara.physics.reference import Reference
 

@@ -15,8 +15,16 @@ from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.physics.reference import Reference
 from samara.plan import trajectory
 from samara.scenario.batteries import BatteryFailsafe, batteries_of, battery_status, failsafe_events
-from samara.scenario.conditions import COMPARISONS, QUANTITIES, Comparison, Watched, holds, read_sentence
-from samara.scenario.events import when, when_charge_below
+from samara.scenario.events import (
+    COMPARISONS,
+    QUANTITIES,
+    Comparison,
+    Watched,
+    holds,
+    read_sentence,
+    when,
+    when_charge_below,
+)
 from samara.scenario.landing import CRASH_TILT, TAKEOFF_CLEARANCE, touchdown
 from samara.scenario.scenario import Drone
 from samara.scenario.snapshot import BatteryStatus

@@ -16,8 +16,7 @@ from samara.estimate.ideal import delayed_estimator, noisy_estimator
 from samara.physics.effect import Effect, Wrench
 from samara.plan import trajectory
 from samara.scenario import events
-from samara.scenario.conditions import QUANTITIES
-from samara.scenario.events import Event, at, at_step, when
+from samara.scenario.events import QUANTITIES, Event, at, at_step, when
 from samara.scenario.flight_events import Against, Fact
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import BUS_SCHEMA_VERSION, require_command, sanitized

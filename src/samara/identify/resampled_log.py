@@ -16,7 +16,7 @@ from samara.identify.readers.crazyflie import FULL
 from samara.identify.readers.log_signals import G
 from samara.identify.readers.nanobench import rotor_speed_from_pwm
 from samara.identify.time_offset import continuous, sampled
-from samara.link.rotor_mapping import rotor_of_output
+from samara.link.motor_outputs import rotor_of_output
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle
 

@@ -12,20 +12,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from samara.link.ground_station import ARDUCOPTER, GroundStation, Wire
-from samara.link.launch_script import Start
 from samara.link.link import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.mavlink import dialect
+from samara.link.motor_outputs import FRAMES, outputs_by_rotor, rotor_of_output
 from samara.link.ports import bound, other_flight, other_process, require_free
-from samara.link.process import Process, require_binary
-from samara.link.rotor_mapping import FRAMES, outputs_by_rotor, rotor_of_output
+from samara.link.process import Process, Start, require_binary
 from samara.link.sensor_snapshot import Readings, Supply, outside
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_sensors import battery_of, failsafe_parameters, milliampere_hours
 from samara.scenario.autopilot_types import ARDUPILOT
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Order
-from samara.scenario.supply import battery_of, failsafe_parameters, milliampere_hours
 from samara.sensors.site import HOME_DEGREES
 from samara.vehicles.exchange.thrust_scale import hover_output
 

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Quat, Vec3
-from samara.link.launch_script import Start
 from samara.link.link import Link, LinkContext, Repeated, Say, Watch, counted
+from samara.link.motor_outputs import outputs_by_rotor, rotor_of_output
 from samara.link.ports import bound, network_warning, require_free
-from samara.link.process import Process, default_binary, require_binary
-from samara.link.rc_pilot import Sticks
-from samara.link.rotor_mapping import outputs_by_rotor, rotor_of_output
+from samara.link.process import Process, Start, default_binary, require_binary
 from samara.link.sensor_snapshot import Readings, outside
-from samara.link.stick_controller import RadioSticks, StickController
+from samara.link.stick_controller import AutomaticPilot, RadioSticks, StickController
 from samara.physics.frames import frd_from_flu
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot, is_loopback
@@ -126,8 +124,10 @@ class Betaflight:
                 f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; Betaflight's simulator has 4 motors"
             )
         person = controller if isinstance(controller, StickController) else None
-        self.sticks: Sticks | RadioSticks
-        self.sticks = Sticks(vehicle, autopilot.hover) if person is None else person.radio(vehicle, autopilot.hover)
+        self.sticks: AutomaticPilot | RadioSticks
+        self.sticks = (
+            AutomaticPilot(vehicle, autopilot.hover) if person is None else person.radio(vehicle, autopilot.hover)
+        )
         binary = require_binary(autopilot.binary, "Betaflight's SITL") if autopilot.binary else None
         newest = binary is not None and takes_options(binary)
         self._speak(autopilot.convention or (NEWEST if newest else OLDEST))

@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from samara.core.algebra import Vec3, norm
-from samara.link.launch_script import Start, StartFolder
-from samara.link.process import Process
+from samara.link.process import Process, Start, StartFolder
 from samara.link.sensor_snapshot import Readings
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory

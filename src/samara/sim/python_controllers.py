@@ -19,10 +19,10 @@ from samara.core.algebra import ZERO
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.reference import Reference
 from samara.physics.types import BODY, State, Vehicle
+from samara.scenario.autopilot_sensors import battery_of, cells_of
 from samara.scenario.batteries import battery_status
 from samara.scenario.flight_events import Fact
 from samara.scenario.snapshot import require_command, sanitized
-from samara.scenario.supply import battery_of, cells_of
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.sensor import Sensor
 from samara.sim.setup import DroneSetup, LinkedAutopilot

@@ -10,18 +10,53 @@ from typing import Any, NamedTuple
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.control.allocation import allocation_for, rotor_thrusts
-from samara.control.default_gains import gains_for
-from samara.control.disturbance_torque import joined, nothing_seen, opposed, parted, seen
-from samara.control.geometric import DEFAULT_LIMITS, Deviation, geometric_wrench, steered_pull, wanted_turn
+from samara.control.default_gains import OTHER_LAGS, Gains, gains_for
+from samara.control.disturbance_torque import Turned, joined, led, motor_lag, nothing_seen, opposed, parted, seen
+from samara.control.geometric import DEFAULT_LIMITS, Deviation, drag_at, geometric_wrench, steered_pull, wanted_turn
 from samara.core.algebra import UP, ZERO, Vec3, quat_from_euler, rotate
 from samara.core.ops import clamp, maximum, where
 from samara.core.tree import flatten
-from samara.link.crazyflie.lag_lead import gains_ahead, reference_ahead, state_ahead
 from samara.physics.motion.body import required_torque
-from samara.physics.multirotor import at_rest
+from samara.physics.multirotor import at_rest, wrench_of_rotors
 from samara.physics.reference import Reference
 from samara.physics.types import State, Vehicle
 from samara.vehicles.exchange.thrust_scale import full_thrust
+
+LEFT = 0.25  # of the lag: what the model may be wrong by
+
+
+def state_ahead(state: State, vehicle: Vehicle, turned: Turned | None) -> State:
+    """p + T v, v + T v̇, q ⊗ exp(T ω), ω + T ω̇, by the model of rotors and air; the state itself where nobody looks"""
+    if turned is None:
+        return state
+    lag, g = motor_lag(vehicle), vehicle["gravity"].acceleration
+    f_W = rotate(state.q_WB, wrench_of_rotors(state, vehicle).f_B) + drag_at(state.v_W, state, vehicle)
+    a_W = f_W / vehicle.mass - Vec3(0.0, 0.0, g)
+    return led(state, vehicle, turned)._replace(p_W=state.p_W + state.v_W * lag, v_W=state.v_W + a_W * lag)
+
+
+def reference_ahead(there: Reference, vehicle: Vehicle, turned: Turned | None) -> Reference:
+    """The same of what is wanted: p + T v, v + T a, a + T j, j + T s, ψ + T ψ̇, ψ̇ + T ψ̈"""
+    if turned is None:
+        return there
+    lag = motor_lag(vehicle)
+    return there._replace(
+        p_W=there.p_W + there.v_W * lag,
+        v_W=there.v_W + there.a_W * lag,
+        a_W=there.a_W + there.j_W * lag,
+        j_W=there.j_W + there.s_W * lag,
+        yaw=there.yaw + there.yaw_rate * lag,
+        yaw_rate=there.yaw_rate + there.yaw_acceleration * lag,
+    )
+
+
+def gains_ahead(gains: Gains, vehicle: Vehicle) -> Gains:
+    """As fast as what is left of the lag allows; about z as before"""
+    lag = motor_lag(vehicle)
+    faster = (lag + OTHER_LAGS) / (LEFT * lag + OTHER_LAGS)
+    x, y, z = gains.attitude
+    return Gains(gains.position * faster, Vec3(x * faster, y * faster, z))
+
 
 OFF, PLACE, ATTITUDE, ATTITUDE_AT_HEIGHT, RATES = range(5)
 STEEPEST = 0.5  # cosine of the lean beyond which a height is not made up for

@@ -9,18 +9,38 @@ from collections.abc import Iterator
 
 from samara.core.algebra import ZERO, Vec3, euler_from_quat
 from samara.link.crazyflie.commander import Commander
-from samara.link.crazyflie.console import Console
 from samara.link.crazyflie.controller import Pilot
-from samara.link.crazyflie.crtp import Packet, Port
-from samara.link.crazyflie.logging import Logs
-from samara.link.crazyflie.parameters import Parameters
+from samara.link.crazyflie.crtp import MOST_DATA, Packet, Port
+from samara.link.crazyflie.logging import VARIABLES, Known, Logs
+from samara.link.crazyflie.parameters import PARAMETERS, RESET_TESTER, STOP, Parameters
 from samara.link.crazyflie.setpoints import roll_pitch_yaw_thrust, setpoint
-from samara.link.crazyflie.settings import PARAMETERS, RESET_TESTER, STOP
 from samara.link.crazyflie.supervisor import Condition
 from samara.link.crazyflie.trajectory_memory import Memory
-from samara.link.crazyflie.variables import VARIABLES, Known
 from samara.link.sensor_snapshot import Readings, Supply
 from samara.physics.types import Vehicle
+
+MOST_LINES = 32  # that wait to be sent
+
+
+class Console:
+    """`print` what is to be said; `due` has it once."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def print(self, sentence: str) -> None:
+        """Says it; what is not ASCII becomes a question mark, for a packet may end within a letter"""
+        if len(self._lines) < MOST_LINES:
+            self._lines.append(sentence)
+
+    def due(self) -> Iterator[Packet]:
+        """What has been said since"""
+        for line in self._lines:
+            data = f"{line}\n".encode("ascii", "replace")
+            for start in range(0, len(data), MOST_DATA):
+                yield Packet(Port.CONSOLE, 0, data[start : start + MOST_DATA])
+        self._lines.clear()
+
 
 PROTOCOL = 12
 NAME = b"Bitcraze Crazyflie"

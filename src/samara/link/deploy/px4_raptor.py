@@ -29,7 +29,7 @@ from samara.control.registry import LEARNT
 from samara.core.atomic_files import atomic_write
 from samara.core.safetensors import read_tensors
 from samara.core.types import Array
-from samara.link.rotor_mapping import rotor_of_output
+from samara.link.motor_outputs import rotor_of_output
 from samara.physics.types import Vehicle
 from samara.vehicles.limits import command_bounds
 

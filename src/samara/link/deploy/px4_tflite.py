@@ -23,7 +23,7 @@ from samara.core.optional_dependencies import MissingExtraError
 from samara.core.types import Array
 from samara.core.version import __version__
 from samara.export.code import comment
-from samara.link.rotor_mapping import rotor_of_output
+from samara.link.motor_outputs import rotor_of_output
 from samara.physics.types import Vehicle
 from samara.vehicles.limits import command_bounds
 

@@ -1,6 +1,11 @@
 """Eclipse Cyclone DDS, the types of ROS 2 as it wants them declared, and where on the network it speaks."""
 
+import os
 import re
+import socket
+import stat
+import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -98,3 +103,42 @@ def idl_type(kind: str) -> Any:
             member = types.sequence[member] if field.length is None else types.array[member, field.length]
         fields[field.name] = member
     return idl.make_idl_struct(f"{kind.partition('/')[2]}_", wire_type(kind), fields)
+
+
+OPEN = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+EVERY = ("0.0.0.0", "::")
+IP_BOUND_IF = 25  # of macOS
+
+
+def open_to_all() -> set[int]:
+    """The UDP sockets of this process that are bound to every address; none where the system does not tell its files"""
+    found: set[int] = set()
+    with suppress(OSError):
+        for number in map(int, os.listdir(OPEN)):
+            with suppress(OSError):  # one that was closed meanwhile
+                if stat.S_ISSOCK(os.fstat(number).st_mode) and _is_open_to_all(number):
+                    found.add(number)
+    return found
+
+
+def _is_open_to_all(number: int) -> bool:
+    with socket.socket(fileno=os.dup(number)) as own:
+        if own.type != socket.SOCK_DGRAM or own.family not in (socket.AF_INET, socket.AF_INET6):
+            return False
+        return own.getsockname()[0] in EVERY
+
+
+def confine(sockets: set[int]) -> bool:
+    """Binds them to the loopback device; whether that was possible"""
+    try:
+        for number in sockets:
+            with socket.socket(fileno=os.dup(number)) as own:
+                if sys.platform == "linux":
+                    own.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+                elif sys.platform == "darwin":
+                    own.setsockopt(socket.IPPROTO_IP, IP_BOUND_IF, socket.if_nametoindex("lo0"))
+                else:
+                    return False
+    except OSError:
+        return False
+    return bool(sockets)

@@ -9,16 +9,17 @@ from samara.core.sanitise import shown
 from samara.link.ros2.dds import (
     ENCLAVE,
     configuration,
+    confine,
     cyclonedds,
     endpoint_user_data,
     idl_type,
+    open_to_all,
     require_domain,
     require_node_name,
     silence_warnings,
     wire_topic,
     wire_type,
 )
-from samara.link.ros2.loopback import confine, open_to_all
 from samara.record.ros2.cdr import layout_of
 from samara.record.ros2.parse import CdrError, parsed
 

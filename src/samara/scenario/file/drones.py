@@ -19,11 +19,11 @@ from samara.estimate.registry import ESTIMATORS
 from samara.physics.air.downwash import Downwash
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
+from samara.scenario.autopilot_sensors import battery_of
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.file.mission import read_tasks
 from samara.scenario.file.referenced_files import Beside
 from samara.scenario.scenario import Drone
-from samara.scenario.supply import battery_of
 from samara.scenario.timeline import MICROSECONDS, Rates
 from samara.sensors.registry import EXACT, altered, parse_part, part, part_names
 from samara.sensors.sensor import Sensor

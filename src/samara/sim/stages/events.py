@@ -9,8 +9,7 @@ from samara.core.quantity import Scalar
 from samara.physics.reference import Reference
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.scenario.batteries import batteries_of, failsafe_events
-from samara.scenario.conditions import Sentence, Watched, holds
-from samara.scenario.events import Event, When
+from samara.scenario.events import Event, Sentence, Watched, When, holds
 from samara.scenario.scenario import Scenario
 from samara.sim.initial_state import timed_events
 from samara.sim.setup import DroneSetup

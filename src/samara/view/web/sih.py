@@ -11,9 +11,8 @@ import numpy as np
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.core.types import Array
-from samara.link.motor_outputs import command_for_outputs, speeds_for_outputs
+from samara.link.motor_outputs import command_for_outputs, outputs_by_rotor, rotor_of_output, speeds_for_outputs
 from samara.link.px4_sih import SharedOrigin, SihReceiver, SihState, wait_for_any
-from samara.link.rotor_mapping import outputs_by_rotor, rotor_of_output
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import Vehicle
 from samara.record.recorder import LogLine
