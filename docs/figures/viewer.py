@@ -43,7 +43,7 @@ def _moments() -> Iterator[tuple[str, Live | Replay, str]]:
     yield "live", _live(replace(load_scenario("waypoints"), events=(windy,)), 13.6), "Plots"
     yield "failure", _live(load_scenario("motor_failure"), 3.6), "Instruments"
     yield "swarm", _live(load_scenario("swarm", {"drones.count": 100, "drones.columns": 10}), 7.0), "Instruments"
-    calm = {"drones.vehicle": "crazyflie", "drones.controller": "lqr"}
+    calm: dict[str, object] = {"drones.vehicle": "crazyflie", "drones.controller": "lqr"}
     runs = [fly(load_scenario("figure8", calm | own)) for own in ({}, {"wind.speed": 0.8})]
     replay = Replay(runs, ["calm", "wind 0.8 m/s"], port=0)
     replay.time, replay.playing = 9.5, False

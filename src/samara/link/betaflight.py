@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import Quat, Vec3
 from samara.link.link import Link, LinkContext, Repeated, Say, Watch, counted
 from samara.link.motor_outputs import outputs_by_rotor, rotor_of_output
-from samara.link.ports import bound, network_warning, require_free
+from samara.link.ports import Address, bound, network_warning, require_free
 from samara.link.process import Process, Start, default_binary, require_binary
 from samara.link.sensor_snapshot import Readings, outside
 from samara.link.stick_controller import AutomaticPilot, RadioSticks, StickController
@@ -114,7 +114,7 @@ class Betaflight:
 
     title = BETAFLIGHT.title
 
-    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: Any = None) -> None:
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: object = None) -> None:
         """A `StickController` as the drone's controller hands the radio to a person; else an automatic pilot flies."""
         if autopilot.instance:
             raise ValueError("Betaflight's ports are fixed: only one can fly at a time; expected instance 0")
@@ -156,7 +156,7 @@ class Betaflight:
         self._sent_at, self._packets = 0.0, 0
         self._heard_at = time.monotonic()
         self._known = self._settled = False
-        self._source: Any = None  # whom the motors' outputs come from
+        self._source: Address | None = None  # whom the motors' outputs come from
         self._once, self._asked_us = Repeated(say), -1
         self.sent = self.answered = self.missed = self.late = 0
         self.own_seconds = self.waited_seconds = self.worst_lateness = 0.0
@@ -357,7 +357,7 @@ class Betaflight:
         self.watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
 
 
-def _received(own: socket.socket) -> tuple[bytes, Any]:
+def _received(own: socket.socket) -> tuple[bytes, Address | None]:
     try:
         return own.recvfrom(4096)
     except OSError:

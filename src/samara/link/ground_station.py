@@ -8,13 +8,13 @@ import math
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import Vec3, norm
 from samara.core.sanitise import printable
 from samara.link.link import Repeated, Say
 from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
-from samara.link.ports import bound, network_warning
+from samara.link.ports import Address, bound, network_warning
 from samara.link.sensor_snapshot import Supply
 from samara.physics.frames import Geodetic, enu_from_geodetic, geodetic_from_enu, ned_from_enu, yaw_ned_from_enu
 from samara.physics.reference import Reference
@@ -72,7 +72,7 @@ class Wire:
 
     def __init__(self, host: str, port: int, *, stream: bool) -> None:
         self.host, self._address, self._stream = host, (host, port), stream
-        self._peer: Any = None
+        self._peer: Address | None = None
         self.strangers = 0  # packets from elsewhere
         self._socket: socket.socket | None = None
         if not stream:
@@ -90,7 +90,7 @@ class Wire:
             return False
         return True
 
-    def receive(self) -> Iterator[tuple[bytes, Any]]:
+    def receive(self) -> Iterator[tuple[bytes, Address]]:
         """What has come since, and from whom: anybody, until one is kept"""
         heard = 0
         while self.connect() and self._socket is not None and heard < 1 << 16:
@@ -115,7 +115,7 @@ class Wire:
         """Whether it is known who is at the other end"""
         return self._stream or self._peer is not None
 
-    def keep(self, peer: Any) -> None:
+    def keep(self, peer: Address | None) -> None:
         """From now on this one is listened and spoken to, and nobody else; None: whoever comes next"""
         self._peer = peer
 
@@ -126,7 +126,7 @@ class Wire:
         try:
             if self._stream:
                 self._socket.send(data)
-            else:
+            elif self._peer is not None:
                 self._socket.sendto(data, self._peer)
         except OSError:
             return
@@ -236,7 +236,7 @@ class GroundStation:
             self._battery = Speaker(self.target, BATTERY)
         self._wire.send(self._battery.frame("BATTERY_STATUS", *battery_fields(supply)))
 
-    def _hear(self, frame: Frame, peer: Any) -> None:
+    def _hear(self, frame: Frame, peer: Address) -> None:
         if frame.id == self._ids["HEARTBEAT"] and frame.component == AUTOPILOT:
             if (
                 self.mode < 0

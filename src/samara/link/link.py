@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from samara.core.algebra import Vec3, norm
 from samara.link.process import Process, Start, StartFolder
@@ -75,7 +75,7 @@ class LinkContext(NamedTuple):
     vehicle: Vehicle
     say: Say
     beside: Sequence[Link] = ()
-    controller: Any = None
+    controller: object = None
 
 
 class Repeated:

@@ -62,7 +62,7 @@ class Speaker:
         self.system, self._component, self._count = system, component, 0
         self._checksum = checksum_of()
 
-    def frame(self, name: str, *fields: Any) -> bytes:
+    def frame(self, name: str, *fields: object) -> bytes:
         """A message by its name, its fields in the order they lie on the wire; zeros at its end are cut, as MAVLink 2 does"""
         number, packing, seed = layout(name)
         payload = packing.pack(*fields).rstrip(b"\0") or b"\0"
@@ -75,7 +75,7 @@ class Speaker:
 
     def message(self, message: Any) -> bytes:
         """A frame of a pymavlink message"""
-        fields: list[Any] = []
+        fields: list[object] = []
         for name in message.ordered_fieldnames:
             value = getattr(message, name)
             fields += (
@@ -90,7 +90,7 @@ class Frame(NamedTuple):
     id: int
     system: int
     component: int
-    fields: tuple[Any, ...]
+    fields: tuple[Any, ...]  # the dialect decides their types
 
 
 class Listener:

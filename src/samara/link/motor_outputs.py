@@ -7,7 +7,6 @@ that thrust. What sags, breaks or thins is for the autopilot to feel.
 
 import math
 from functools import lru_cache
-from typing import Any
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.core.ops import clamp, safe_sqrt
@@ -97,7 +96,7 @@ def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> Compil
     full = full_thrust(vehicle, hover_output)
     nothing = tuple(0.0 for _ in vehicle.rotors)
 
-    def body(own: Any, held: Any) -> Any:
+    def body(own: Scalar, held: Scalar) -> Scalar:
         return command_for_outputs(held, vehicle, full)
 
     return CompiledStep(body, nothing, nothing)
@@ -108,7 +107,7 @@ def commands_code(vehicle: Vehicle) -> CompiledStep:
     """`command_of_outputs` as machine code"""
     nothing = tuple(0.0 for _ in vehicle.rotors)
 
-    def body(own: Any, held: Any) -> Any:
+    def body(own: Scalar, held: Scalar) -> Scalar:
         return command_of_outputs(held, vehicle)
 
     return CompiledStep(body, nothing, nothing)

@@ -4,6 +4,10 @@ import socket
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TypeAlias
+
+Address: TypeAlias = tuple[str, int]
+"""Host and port"""
 
 
 def bound(host: str, port: int, advice: str, *, stream: bool = False) -> socket.socket:

@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from samara.core.algebra import Vec3
 from samara.link.deploy.px4_raptor import ON_CARD, archive_of
@@ -135,7 +134,7 @@ class Px4:
 
     title = PX4.title
 
-    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: Any = None) -> None:
+    def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: object = None) -> None:
         self._autopilot, self._rotors, self._say = autopilot, len(vehicle.rotors), say
         self._period_us = round(1e6 / autopilot.sensor_rate)
         self.parameters = {

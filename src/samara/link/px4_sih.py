@@ -28,7 +28,7 @@ class SihState(NamedTuple):
 
     time_us: int
     body: State
-    outputs: tuple[float, ...]
+    outputs: tuple[Any, ...]
     armed: bool
 
 
@@ -45,7 +45,7 @@ class SihReceiver:
         self._socket.setblocking(False)
         self.origin = origin or SharedOrigin()
         self._state_id, self._outputs_id = layout("HIL_STATE_QUATERNION").id, layout("HIL_ACTUATOR_CONTROLS").id
-        self._outputs: tuple[float, ...] = (0.0,) * 16
+        self._outputs: tuple[Any, ...] = (0.0,) * 16
         self._armed = False
         self.latest: SihState | None = None
         self.received_at: float | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
 from samara.link.link import Link, LinkContext, Say
 from samara.physics.types import Vehicle
@@ -10,7 +10,7 @@ from samara.scenario.autopilot import Autopilot
 
 
 def open_link(
-    autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence[Link] = (), controller: Any = None
+    autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence[Link] = (), controller: object = None
 ) -> Link:
     """Open the link to an autopilot, which may not be there yet: the first exchange waits for it.
 
@@ -33,6 +33,6 @@ def require_packages(autopilot: Autopilot) -> None:
         check()
 
 
-def link_module(autopilot: Autopilot) -> Any:
+def link_module(autopilot: Autopilot) -> ModuleType:
     """Import the module that opens the links to autopilots of this type."""
     return import_module(autopilot.type.module)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from samara.compiler.compiled_step import CompiledStep, Machine
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate
+from samara.core.quantity import Scalar
 from samara.physics.frames import Geodetic, geodetic_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.reference import Reference
 from samara.physics.types import State
@@ -110,7 +111,7 @@ def _truth() -> Machine:
     """(state in NED and FRD, place on Earth) from (state, origin), as machine code: autopilots ask every few milliseconds."""
     state = State(ZERO, ZERO, IDENTITY, ZERO)
 
-    def body(own: Any, held: Any) -> Any:
+    def body(own: Scalar, held: Scalar) -> Scalar:
         return state_ned_frd_from_enu_flu(held[0]), geodetic_from_enu(held[0].p_W, held[1])
 
     return CompiledStep(body, (state, HOME.origin), (state, HOME.origin)).machine()

@@ -1,11 +1,13 @@
 """The expectations of a scenario, evaluated for one flight, or for many with arrays in place of numbers."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Vec3
+from samara.core.quantity import Scalar
+from samara.core.types import Array
 from samara.physics.quantities import position_error
 from samara.scenario.scenario import Expect
 
@@ -14,10 +16,10 @@ class DroneResult(NamedTuple):
     """How a drone's flight ended; `metric` returns a metric of the flight by its name, as in `samara.record.metrics`."""
 
     name: str
-    p_W: Any
-    landed: Any
-    crashed: Any
-    metric: Callable[[str], Any]
+    p_W: Vec3 | Array
+    landed: Scalar
+    crashed: Scalar
+    metric: Callable[[str], Scalar]
 
 
 class Outcome(NamedTuple):
@@ -25,8 +27,8 @@ class Outcome(NamedTuple):
 
     field: str
     drone: str
-    value: Any
-    satisfied: Any
+    value: Scalar
+    satisfied: Scalar
 
 
 class Limit(NamedTuple):
@@ -67,7 +69,7 @@ def outcomes(expect: Expect, drones: Sequence[DroneResult]) -> Iterator[Outcome]
                 yield Outcome(limit.field, drone.name, value, value >= bound if limit.is_minimum else value <= bound)
 
 
-def relative_margin(outcome: Outcome, expect: Expect) -> Any:
+def relative_margin(outcome: Outcome, expect: Expect) -> Scalar:
     """(limit − value)/|limit|, negative if the expectation fails; None if it does not bound a number"""
     if outcome.field == "final_position":
         return (expect.within - np.asarray(outcome.value)) / max(abs(expect.within), 1e-12)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from samara.core.typed import typed
 from samara.scenario import file as scenario_file
@@ -11,7 +10,7 @@ from samara.vehicles.effects import EffectOption
 
 
 def load_scenario(
-    name_or_path: str | Path, settings: Mapping[str, Any] | None = None, *, effects: Sequence[EffectOption] = ()
+    name_or_path: str | Path, settings: Mapping[str, object] | None = None, *, effects: Sequence[EffectOption] = ()
 ) -> Scenario:
     """Load a scenario by its shipped name or from a file, with settings such as {"duration": 5.0} put into the file first.
 

@@ -6,8 +6,8 @@ A plane has no end: it is drawn as a square of some span about its point nearest
 """
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def colour_of(placed: Placed) -> str:
     return TERRAIN if isinstance(placed.solid, HeightMap) else SOLID
 
 
-def faces_of(solid: Solid, middle_W: Any = (0.0, 0.0, 0.0), span: float = 10.0) -> list[Array]:
+def faces_of(solid: Solid, middle_W: Sequence[float] | Array = (0.0, 0.0, 0.0), span: float = 10.0) -> list[Array]:
     """Corners of every face, in order around it as seen from outside"""
     if isinstance(solid, HeightMap):
         return _map_faces(solid)
@@ -53,7 +53,9 @@ def faces_of(solid: Solid, middle_W: Any = (0.0, 0.0, 0.0), span: float = 10.0) 
     return _round_faces(solid.center_W, solid.center_W, float(solid.radius))
 
 
-def triangles_of(solid: Solid, middle_W: Any = (0.0, 0.0, 0.0), span: float = 10.0) -> tuple[Array, Array]:
+def triangles_of(
+    solid: Solid, middle_W: Sequence[float] | Array = (0.0, 0.0, 0.0), span: float = 10.0
+) -> tuple[Array, Array]:
     """The same as vertices (n, 3) and triangles (m, 3) of their numbers"""
     vertices: list[Array] = []
     triangles: list[tuple[int, int, int]] = []

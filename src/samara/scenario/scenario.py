@@ -92,7 +92,7 @@ class Scenario:
     wind_at_hubs: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict, compare=False)
     text: str = field(default="", compare=False)
-    settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    settings: Mapping[str, object] = field(default_factory=dict, compare=False)
     backend: str = "llvm"
     home: Place = HOME
 

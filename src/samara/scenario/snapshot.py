@@ -152,7 +152,7 @@ def sanitized(
     return held, sum(1 for a, b in zip(held, values, strict=True) if a != b)
 
 
-def require_command(values: Sequence[Any], limits: tuple[float, float] | None, who: str, time_us: int) -> None:
+def require_command(values: Sequence[Scalar], limits: tuple[float, float] | None, who: str, time_us: int) -> None:
     """ValueError naming channel and time of the first value that is not finite, or out of range by more than 1e-6"""
     low, high = limits or (-math.inf, math.inf)
     for channel, value in enumerate(values):

@@ -8,7 +8,7 @@ A scenario file's tables become it by the functions here, and a recording carrie
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import UP, ZERO, Vec3, norm, quat_from_euler
 from samara.core.atomic_files import parsed
@@ -154,24 +154,24 @@ def world_from_json(text: str) -> World:
         ) from None
 
 
-def _leaves(solid: Solid) -> list[Any]:
+def _leaves(solid: Solid) -> list[float]:
     if isinstance(solid, HeightMap):
         return [solid.x.tolist(), solid.y.tolist(), solid.z.tolist()]
     return [float(x) for x in flatten(solid)]
 
 
-def _solid(kind: str, leaves: list[Any]) -> Solid:
+def _solid(kind: str, leaves: list[float]) -> Solid:
     if kind == "height_map":
         return HeightMap(*leaves)
     solid: Solid = unflatten(TEMPLATES[kind], iter(_numbers(leaves, len(flatten(TEMPLATES[kind])))))
     return solid
 
 
-def _material(values: Any) -> Material:
+def _material(values: object) -> Material:
     return Material(*_numbers(values, len(Material._fields)))
 
 
-def _numbers(values: Any, count: int) -> list[float]:
+def _numbers(values: object, count: int) -> list[float]:
     """Require a list of `count` finite numbers."""
     if not isinstance(values, list) or len(values) != count or not all(map(is_number, values)):
         raise ValueError(f"{shown(values)}: expected {count} finite numbers")

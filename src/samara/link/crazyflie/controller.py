@@ -6,7 +6,7 @@ rates: ω̇ = 2 ω_n (ω_d − ω)
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.control.allocation import allocation_for, rotor_thrusts
@@ -15,6 +15,7 @@ from samara.control.disturbance_torque import Turned, joined, led, motor_lag, no
 from samara.control.geometric import DEFAULT_LIMITS, Deviation, drag_at, geometric_wrench, steered_pull, wanted_turn
 from samara.core.algebra import UP, ZERO, Vec3, quat_from_euler, rotate
 from samara.core.ops import clamp, maximum, where
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import at_rest, wrench_of_rotors
@@ -100,7 +101,7 @@ def _code(vehicle: Vehicle, hover: float, period: float) -> CompiledStep:
         gains = gains_ahead(gains, vehicle)
     lifted = full * len(vehicle.rotors)
 
-    def body(own: Any, held: Any) -> Any:
+    def body(own: Scalar, held: Scalar) -> Scalar:
         (_, memory), (state, wanted) = own, held
         balance_W, before = parted(memory)
         turned = seen(state, vehicle, before, period)

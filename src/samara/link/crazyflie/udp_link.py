@@ -7,12 +7,11 @@ does not hurry. It begins when a client first asks one of its drones who it is.
 import select
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from samara.link.crazyflie.crtp import NULL, Packet, Port, datagram, parse
 from samara.link.crazyflie.crtp_server import Endpoint
 from samara.link.link import AT_ONCE, AutopilotLostError, Link, LinkContext, Repeated, Say
-from samara.link.ports import bound, other_flight
+from samara.link.ports import Address, bound, other_flight
 from samara.link.sensor_snapshot import Readings
 from samara.physics.types import Vehicle
 from samara.scenario.autopilot import Autopilot
@@ -52,7 +51,7 @@ class Crazyflie:
             self._socket.close()
             raise
         self.uri = f"udp://{autopilot.host}:{PORT + autopilot.instance}"
-        self._client: Any = None
+        self._client: Address | None = None
         self._heard_at = self._started = 0.0
         self._waited = False
         self.sent = self.answered = self.skipped = 0
@@ -145,7 +144,7 @@ class Crazyflie:
         for answer in answers:
             self._send(answer, source)
 
-    def _may_speak(self, packet: Packet, source: Any) -> bool:
+    def _may_speak(self, packet: Packet, source: Address) -> bool:
         """The one client, or one that begins as clients do where there is none, or where it asks the drone anew who it is"""
         begins = (packet.port, packet.channel) in CONNECTS
         if source == self._client or (begins and (packet.port == Port.LINK or self._client is None)):
@@ -157,10 +156,10 @@ class Crazyflie:
         self._once.say("warning", f"somebody else speaks to {self.uri} too, and is not listened to", "second")
         return False
 
-    def _send(self, packet: Packet, source: Any) -> None:
+    def _send(self, packet: Packet, source: Address) -> None:
         self._put(datagram(packet), source)
 
-    def _put(self, data: bytes, source: Any) -> None:
+    def _put(self, data: bytes, source: Address) -> None:
         try:
             self._socket.sendto(data, source)
         except OSError:  # nobody there any more, or too slow to read: a radio loses packets too

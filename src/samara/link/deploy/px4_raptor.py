@@ -14,7 +14,6 @@ import io
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ METAS = {
 }
 
 
-def archive_of(controller: Any, vehicle: Vehicle) -> bytes:
+def archive_of(controller: object, vehicle: Vehicle) -> bytes:
     """The archive of the policy that a scenario has for a controller; ValueError with one sentence where it has none"""
     own = as_tuned(controller)
     name = own.name if isinstance(own, Tuned) else "a function" if own is not None else "none"

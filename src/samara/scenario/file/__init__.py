@@ -36,7 +36,7 @@ def scenario_names() -> list[str]:
 
 def load_scenario(
     name_or_path: str | Path,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     *,
     effects: Sequence[EffectOption] = (),
     folder: Path | None = None,
@@ -54,20 +54,20 @@ def load_scenario(
     return own
 
 
-def scenario_document(name_or_path: str | Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def scenario_document(name_or_path: str | Path, settings: Mapping[str, object] | None = None) -> dict[str, Any]:
     """The tables of a scenario's file as they are written, with settings put in"""
     text, origin, _ = SCENARIOS.find(name_or_path)
     return _document(text, origin, settings)
 
 
-def _document(text: str, origin: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+def _document(text: str, origin: str, settings: Mapping[str, object] | None) -> dict[str, object]:
     document = tables_of(text, origin, ScenarioError)
     for key, value in (settings or {}).items():
         apply_override(document, key, value, origin)
     return document
 
 
-def steady_wind(name_or_path: str | Path, speed: float) -> dict[str, Any]:
+def steady_wind(name_or_path: str | Path, speed: float) -> dict[str, object]:
     """The setting for a steady wind [m/s] in the place of a scenario's own: from where that comes, or else from the west"""
     blowing = scenario_document(name_or_path).get("wind", [])
     tables = [own for own in (blowing if isinstance(blowing, list) else [blowing]) if isinstance(own, dict)]
@@ -78,7 +78,7 @@ def steady_wind(name_or_path: str | Path, speed: float) -> dict[str, Any]:
 def parse_scenario(
     text: str,
     origin: str,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     folder: Path | None = None,
     inside: Mapping[str, bytes] | None = None,
     *,
@@ -97,7 +97,8 @@ def parse_scenario(
     seed = file.whole("seed", 0, low=0, high=2**63 - 1)
     integrator = file.text("integrator", "rk4", IN_FLIGHT)
     strict = file.flag("strict", False)
-    with_axis = isinstance(document.get("rates"), dict) and "sensor" in document["rates"]
+    given_rates = document.get("rates")
+    with_axis = isinstance(given_rates, dict) and "sensor" in given_rates
     rates = _rates(file)
     environment, where = read_environment(file)
     beside = Beside(folder, inside, effects)

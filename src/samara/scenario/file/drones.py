@@ -80,7 +80,7 @@ def _copies(table: Table, rates: Rates, beside: Beside, where: Place, before: in
     return made
 
 
-def _vehicle(table: Table, beside: Beside, drone: str) -> Any:
+def _vehicle(table: Table, beside: Beside, drone: str) -> Vehicle:
     name, flown = table.text("vehicle"), f"vehicle/{drone}.toml"
     if beside.inside is not None and flown in beside.inside:  # as it flew, with the effects it had
         table.entries.pop("effects", None)
@@ -242,7 +242,7 @@ def read_sensors(table: Table, beside: Beside, where: Place) -> tuple[Sensor, ..
     return tuple(sensors)
 
 
-def _sensor(table: Table, k: int, entries: list[Any], beside: Beside, where: Place) -> Sensor:
+def _sensor(table: Table, k: int, entries: list[object], beside: Beside, where: Place) -> Sensor:
     """One without error by its name, or a part as it is, or a table of a part, its mounting, and other numbers for it."""
     entry = {"part": entries[k]} if isinstance(entries[k], str) else entries[k]
     own = Table(entry, table.file, f"{table.name('sensors')}[{k}]")

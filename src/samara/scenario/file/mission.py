@@ -73,7 +73,7 @@ def _in_a_row(parts: list[Trajectory]) -> Trajectory:
 
 def _task(table: Table, kind: str, here: Vec3) -> Trajectory:
     parameters = signature(TASKS[kind]).parameters
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     if "start_W" in parameters:
         given["start_W"] = here
     if kind == "hover":

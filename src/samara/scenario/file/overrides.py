@@ -11,7 +11,7 @@ MOST_DIGITS = 9  # of the number of an entry
 BY_PART = "sensors"  # a list of tables, or of texts that would be their `part`
 
 
-def parse_override(text: str) -> tuple[str, Any]:
+def parse_override(text: str) -> tuple[str, object]:
     """'drones.vehicle=iris' as a key and a value; a value that is not TOML is a text"""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -24,7 +24,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ScenarioError(f"--set {shown(text)}: expected a value that can be read") from None
 
 
-def apply_override(document: dict[str, Any], key: str, value: Any, origin: str) -> None:
+def apply_override(document: dict[str, object], key: str, value: object, origin: str) -> None:
     """Puts a value at a path such as 'drones[1].start' or 'events.0.at'; a list without a number means all its entries"""
     words = key.replace("]", "").replace("[", ".").split(".")
     places: list[Any] = [document]
