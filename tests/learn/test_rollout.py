@@ -8,7 +8,7 @@ pytest.importorskip("jax")
 import jax
 import jax.numpy as jnp
 
-from samara.compiler.jax.scan_kernel import Launch
+from samara.compiler.jax.arrays import Launch
 from samara.learn.env_config import setting_for
 from samara.learn.envs.jax_env import Environment
 from samara.learn.gradient_training import Recipe, analytic, starts

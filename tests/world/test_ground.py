@@ -8,9 +8,9 @@ from jax.experimental import pallas as pl
 
 import samara
 from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.jax.arrays import Launch, triton_options
 from samara.compiler.jax.folding_scalar import folded, grids_in, grids_loaded_by, new_trace, unfolded
 from samara.compiler.jax.scan import precision
-from samara.compiler.jax.scan_kernel import Launch, compiler_options
 from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
@@ -143,6 +143,6 @@ def test_the_kernel_is_lowered_for_a_gpu(dtype):
     """Lookups and loops have code in Triton, which is generated without a GPU"""
     with precision(dtype):
         leaves = [jnp.asarray(x, dtype) for x in flatten(drones(64))]
-        kernel = jax.jit(lambda *x: _kernel(x, dtype, **compiler_options(Launch())))
+        kernel = jax.jit(lambda *x: _kernel(x, dtype, **triton_options(Launch())))
         code = kernel.trace(*leaves).lower(lowering_platforms=("cuda",)).as_text()
     assert "triton" in code

@@ -1,5 +1,96 @@
-"""From the equations to fast code: the only place that knows a backend."""
+"""From the equations to fast code: the only package that imports a backend (LLVM, JAX, CasADi).
+
+    compile(vehicle)                        a step, a rollout or a closed loop, and its derivatives, on a backend
+    Stepper(vehicle).rollout()              the body of a loop; compile_scan(backend, scan) compiles it for batches
+    CompiledStep(body, carry, held)         a traced function as compiled code on memory of its own
+    program_of(function, *templates)        a function of scalars as a list of instructions
+    symbols, jacobian, program_of_symbols   the same from expressions, for solvers that build their programs
+    tangent_of, adjoint_of                  forward and reverse derivatives of a program
+    compile_loops(loops)                    programs in loops over arrays in memory, forwards and backwards
+    linearize(vehicle)                      the linear model about hover or a state
+    has_gpu, side_by_side, vector_width     the machine
+
+Array programs of the JAX executors are in `samara.compiler.jax.arrays`: `compile_arrays`, `repeat`, `branch`, `call_kernel`.
+Names are imported when they are used.
+"""
+
+from typing import TYPE_CHECKING
 
 from samara.core.lazy_import import lazily as _lazily
 
-__getattr__, __dir__ = _lazily(__name__, __path__)
+_HOMES = {
+    "compiled_step": ("CompiledStep", "Machine", "Precision", "STRICT"),
+    "derivatives.forward": ("tangent_of", "compile_tangent"),
+    "derivatives.linearize": ("linearize",),
+    "derivatives.reverse": ("adjoint_of",),
+    "jax.devices": ("has_gpu",),
+    "llvm.array_loop": ("ArraySpec", "Chain", "Loop", "Loops", "Pass", "compile_loops"),
+    "llvm.backend": ("compile_program", "compile_scan_program"),
+    "llvm.codegen": ("vector_width",),
+    "parameters": ("parameter", "with_parameters"),
+    "scan": ("Run", "Templates"),
+    "simulator": ("Simulator", "compile"),
+    "stepper": ("BACKENDS", "Scan", "Stepper", "compile_scan", "require_backend"),
+    "thread_pool": ("side_by_side",),
+    "trace.program": ("Instruction", "Program", "program_of"),
+    "trace.symbolic": ("jacobian", "program_of_symbols", "symbols"),
+}
+__getattr__, __dir__ = _lazily(
+    __name__, __path__, {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+)
+
+if TYPE_CHECKING:
+    from samara.compiler.compiled_step import STRICT, CompiledStep, Machine, Precision
+    from samara.compiler.derivatives.forward import compile_tangent, tangent_of
+    from samara.compiler.derivatives.linearize import linearize
+    from samara.compiler.derivatives.reverse import adjoint_of
+    from samara.compiler.jax.devices import has_gpu
+    from samara.compiler.llvm.array_loop import ArraySpec, Chain, Loop, Loops, Pass, compile_loops
+    from samara.compiler.llvm.backend import compile_program, compile_scan_program
+    from samara.compiler.llvm.codegen import vector_width
+    from samara.compiler.parameters import parameter, with_parameters
+    from samara.compiler.scan import Run, Templates
+    from samara.compiler.simulator import Simulator, compile
+    from samara.compiler.stepper import BACKENDS, Scan, Stepper, compile_scan, require_backend
+    from samara.compiler.thread_pool import side_by_side
+    from samara.compiler.trace.program import Instruction, Program, program_of
+    from samara.compiler.trace.symbolic import jacobian, program_of_symbols, symbols
+
+__all__ = [
+    "BACKENDS",
+    "STRICT",
+    "ArraySpec",
+    "Chain",
+    "CompiledStep",
+    "Instruction",
+    "Loop",
+    "Loops",
+    "Machine",
+    "Pass",
+    "Precision",
+    "Program",
+    "Run",
+    "Scan",
+    "Simulator",
+    "Stepper",
+    "Templates",
+    "adjoint_of",
+    "compile",
+    "compile_loops",
+    "compile_program",
+    "compile_scan",
+    "compile_scan_program",
+    "compile_tangent",
+    "has_gpu",
+    "jacobian",
+    "linearize",
+    "parameter",
+    "program_of",
+    "program_of_symbols",
+    "require_backend",
+    "side_by_side",
+    "symbols",
+    "tangent_of",
+    "vector_width",
+    "with_parameters",
+]

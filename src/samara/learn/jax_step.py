@@ -36,12 +36,11 @@ try:
     import jax
     import jax.numpy as jnp
     from jax import lax
-    from jax.experimental import pallas as pl
 except ImportError as error:
     raise MissingExtraError("samara.learn.jax_step needs JAX: pip install 'samara[jax]'") from error
 
+from samara.compiler.jax.arrays import Launch, Operand, call_kernel, load_rows, store_rows
 from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-from samara.compiler.jax.scan_kernel import Launch, _block, compiler_options, loaded, store
 from samara.compiler.rk_stage_loop import rolled
 
 MAX_EPISODE_SUM = 1e18  # Σ|x| of an episode above which, or where it is NaN, the drone is lost and starts again
@@ -257,17 +256,16 @@ class EpisodeBatch:
             raise ValueError(f"{count} drones: expected a multiple of {block}")
 
         def kernel(*references: Any) -> None:
-            rows = self._step_rows([row for reference in references[:-1] for row in loaded(reference)])
-            store(rows, references[-1], lambda i: (i, slice(None)))
+            rows = self._step_rows([row for reference in references[:-1] for row in load_rows(reference)])
+            store_rows(rows, references[-1], lambda i: (i, slice(None)))
 
         outputs = (inputs[0].shape[0] + 1 + 2 * self.observations + 3, count)
-        return pl.pallas_call(
+        return call_kernel(
             kernel,
-            grid=(count // block,),
-            in_specs=[_block(x.shape, block) for x in inputs],
-            out_specs=_block(outputs, block),
-            out_shape=jax.ShapeDtypeStruct(outputs, jnp.float32),  # type: ignore[no-untyped-call]
+            [Operand(x) for x in inputs],
+            [outputs],
+            dtype="float32",
+            launch=LAUNCH._replace(block=block),
             interpret=self.interpret,
             name="step",
-            **compiler_options(LAUNCH),
-        )(*inputs)
+        )[0]

@@ -16,7 +16,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from samara.compiler.jax.scan_kernel import Launch, compiler_options
+from samara.compiler.jax.arrays import Launch, triton_options
 from samara.compiler.rk_stage_loop import chosen
 from samara.core.integrate import RUNGE_KUTTA, Chain, chain_of, integrator_named
 from samara.learn.jax_step import FlatStep, Rows
@@ -124,7 +124,7 @@ class _Kernels:
         return gradients, start_bar
 
     def _call(self, kernel: Any, results: list[Any], name: str) -> Any:
-        options = {} if self.interpret else compiler_options(self.launch)
+        options = {} if self.interpret else triton_options(self.launch)
         return pl.pallas_call(
             kernel,
             grid=(results[0].shape[-1] // self.launch.block,),

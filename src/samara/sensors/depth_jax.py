@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from samara.compiler.jax.scan_kernel import Launch, compiler_options
+from samara.compiler.jax.arrays import Launch, triton_options
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.core.ops import lesser_of, where
 from samara.core.tree import flatten, unflatten
@@ -183,7 +183,7 @@ def _by_pallas(given: Any, about: Any) -> Array:
         out_shape=jax.ShapeDtypeStruct((drones, *direction_S.shape[1:]), dtype),  # type: ignore[no-untyped-call]
         interpret=jax.default_backend() == "cpu",
         name="depth",
-        **compiler_options(launch),
+        **triton_options(launch),
     )(jnp.stack(flatten(pose)), jnp.asarray(direction_S), *words, *tables)
     return image[:, :rows, :columns]
 

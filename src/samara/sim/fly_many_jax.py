@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from samara.compiler.jax.arrays import array, fill, stack
 from samara.compiler.jax.random import first_draws, keys_of
 from samara.compiler.jax.scan import precision
 from samara.compiler.parameters import parameter
@@ -425,7 +425,7 @@ def _by_drone(trees: Sequence[Any]) -> list[Any]:
     combined: list[Any] = []
     for leaves in zip(*map(flatten, trees), strict=True):
         is_common = all(np.ndim(leaf) == 0 and leaf == leaves[0] for leaf in leaves)
-        combined.append(leaves[0] if is_common else jnp.stack([jnp.atleast_1d(leaf) for leaf in leaves]))
+        combined.append(leaves[0] if is_common else stack([array(leaf).reshape(-1) for leaf in leaves]))
     return combined
 
 
@@ -434,7 +434,7 @@ def _spread(values: Values, program: FlightProgram, n: int, dtype: str) -> Value
     written, shape = set(program.written), program.shape(n)
     return {
         name: [
-            jnp.broadcast_to(jnp.asarray(leaf, dtype), shape) if (name, k) in written or np.ndim(leaf) else float(leaf)
+            fill(leaf, shape, dtype) if (name, k) in written or np.ndim(leaf) else float(leaf)
             for k, leaf in enumerate(leaves)
         ]
         for name, leaves in values.items()
@@ -451,7 +451,7 @@ def varied_start(scenario: Scenario, starts: Mapping[str, Array], start: State |
     if "start_W" in starts:
         begun = begun._replace(p_W=begun.p_W + Vec3(*starts["start_W"].T) - drone.start_W)
     if "yaw" in starts:
-        begun = begun._replace(q_WB=quat_from_euler(0.0, 0.0, jnp.asarray(starts["yaw"]) - drone.yaw) * begun.q_WB)
+        begun = begun._replace(q_WB=quat_from_euler(0.0, 0.0, array(starts["yaw"]) - drone.yaw) * begun.q_WB)
     return with_charge(begun, drone.vehicle, starts["start_charge"]) if "start_charge" in starts else begun
 
 

@@ -223,16 +223,16 @@ def logical_or(a: Any, b: Any) -> Any:
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
-    return _folded(_select, condition, a, b)
+    return _folded(bare_select, condition, a, b)
 
 
-def _select(condition: Any, a: Any, b: Any) -> Any:
+def bare_select(condition: Any, a: Any, b: Any) -> Any:
     """A bare select: `jax.numpy.where` is a nested call."""
     shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in (condition, a, b)))
     return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, a, b)))
 
 
-_BARE = frozenset({_atan2, _select})  # made of `lax` operations, which promote nothing: literals need a type
+_BARE = frozenset({_atan2, bare_select})  # made of `lax` operations, which promote nothing: literals need a type
 
 
 # Layers of networks -----------------------------------------------------------------------------------------------------
@@ -307,7 +307,9 @@ def _index(x: Any, count: int, dtype: Any) -> Any:
     if not isinstance(x, Folded):
         return np.int32(min(float(x), count - 1.0) if float(x) > 0.0 else 0)
     zero, last = lax.full((), 0.0, dtype), lax.full((), count - 1.0, dtype)
-    return lax.convert_element_type(_select(x.value < last, _select(x.value > zero, x.value, zero), last), jnp.int32)
+    return lax.convert_element_type(
+        bare_select(x.value < last, bare_select(x.value > zero, x.value, zero), last), jnp.int32
+    )
 
 
 def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:

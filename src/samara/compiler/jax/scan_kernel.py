@@ -4,26 +4,15 @@ A program of the kernel flies one block of drones: it loads their carry, loops o
 Memory is touched for inputs and records only, so that arithmetic is the limit.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
-from jax.experimental import pallas as pl
 
+from samara.compiler.jax.arrays import Launch, Operand, call_kernel, load_rows, pad_lanes, repeat, store_rows
 from samara.compiler.jax.scan import Body, Flat, flat_body, guarded, precision
 from samara.compiler.scan import Quiet, Run, Templates
-
-
-class Launch(NamedTuple):
-    """How a kernel is cut up: drones per program (a power of two), warps of 32 threads per program, pipeline stages."""
-
-    block: int = 256
-    warps: int = 8
-    stages: int = 1
-
 
 DEFAULT_LAUNCH = Launch()
 
@@ -81,10 +70,10 @@ def kernel_function(
         each = [x for x in held if x.ndim]
         same = [x for x in held if not x.ndim]
         operands = {
-            "carry": _filled(carry, missing),
+            "carry": pad_lanes(carry, missing),
             "same": jnp.stack(same) if same else None,
-            "each": _filled(jnp.stack(each), missing) if each else None,
-            "inputs": inputs if inputs is None or inputs.ndim == 2 else _filled(inputs, missing),
+            "each": pad_lanes(jnp.stack(each), missing) if each else None,
+            "inputs": inputs if inputs is None or inputs.ndim == 2 else pad_lanes(inputs, missing),
         }
         present = {name: x for name, x in operands.items() if x is not None and x.size}
         results = {"carry": carry.shape[0], "outputs": len(flat.places) if steps >= every else 0}
@@ -95,44 +84,19 @@ def kernel_function(
         stored = {name: shape for name, shape in shapes.items() if results[name]}
         by_drone = {"carry", "each"} | ({"inputs"} if inputs is not None and inputs.ndim == 3 else set())
         kernel = _Kernel(flat, tuple(present), tuple(stored), tuple(bool(x.ndim) for x in held), steps, every)
-        values = pl.pallas_call(
+        values = call_kernel(
             kernel,
-            grid=((n + missing) // block,),
-            in_specs=[_block(x.shape, block if name in by_drone else None) for name, x in present.items()],
-            out_specs=[_block(shape, block) for shape in stored.values()],
-            out_shape=[_array_of(shape, dtype) for shape in stored.values()],
+            [Operand(x, name in by_drone) for name, x in present.items()],
+            list(stored.values()),
+            dtype=dtype,
+            launch=launch._replace(block=block),
             interpret=interpret,
             name="scan",
-            **compiler_options(launch),
-        )(*present.values())
+        )
         found = {name: x[..., :n] for name, x in zip(stored, values, strict=True)}
         return found["carry"], found.get("outputs", jnp.zeros((steps // every, len(flat.places), n), dtype))
 
     return whole
-
-
-def _array_of(shape: tuple[int, ...], dtype: str) -> Any:
-    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
-
-
-def _filled(x: Any, missing: int) -> Any:
-    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)], mode="edge") if missing else x
-
-
-def _block(shape: tuple[int, ...], drones: int | None) -> pl.BlockSpec:
-    """All of an array, or all of it for the drones of one program: the last axis cut into blocks."""
-    ahead = (0,) * (len(shape) - 1)
-    if drones is None:
-        return pl.BlockSpec(shape, lambda i: (*ahead, 0))
-    return pl.BlockSpec((*shape[:-1], drones), lambda i: (*ahead, i))
-
-
-def compiler_options(launch: Launch) -> dict[str, Any]:
-    """Triton's parameters under the name this JAX gives them."""
-    from jax.experimental.pallas import triton
-
-    kind = getattr(triton, "CompilerParams", None) or getattr(triton, "TritonCompilerParams", None)
-    return {"compiler_params": kind(num_warps=launch.warps, num_stages=launch.stages)} if kind else {}
 
 
 class _Kernel:
@@ -155,8 +119,8 @@ class _Kernel:
     def __call__(self, *references: Any) -> None:
         given = dict(zip(self.operands, references, strict=False))
         stored = dict(zip(self.results, references[len(self.operands) :], strict=True))
-        carry = loaded(given["carry"])
-        each, same = iter(loaded(given["each"]) if "each" in given else ()), iter(range(len(self.held_by_drone)))
+        carry = load_rows(given["carry"])
+        each, same = iter(load_rows(given["each"]) if "each" in given else ()), iter(range(len(self.held_by_drone)))
         held = [next(each) if own else given["same"][next(same)] for own in self.held_by_drone]
 
         def step(k: Any, carry: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -167,40 +131,12 @@ class _Kernel:
         def record(r: Any, carry: list[Any]) -> list[Any]:
             nothing_yet = [jnp.zeros_like(carry[0])] * self.flat.extras
             first = r * self.every
-            carry, extra = _loop(self.every, lambda i, both: step(first + i, both[0]), (carry, nothing_yet))
+            carry, extra = repeat(self.every, lambda i, both: step(first + i, both[0]), (carry, nothing_yet))
             for i, k in enumerate(self.flat.places):
                 stored["outputs"][r, i, :] = (*carry, *extra)[k]
             return carry
 
-        carry = _loop(self.records, record, carry)
+        carry = repeat(self.records, record, carry)
         done = self.records * self.every
-        carry = _loop(self.left_over, lambda i, carry: step(done + i, carry)[0], carry)
-        store(carry, stored["carry"], lambda i: (i, slice(None)))
-
-
-# Triton's pass "coalesce" walks through a whole kernel for every load and store that is written in it: a step with contact,
-# with a load and a store for each of its components, took a minute to compile. So all rows go through one of each, in a loop.
-
-
-def loaded(reference: Any) -> list[Any]:
-    """All rows of it: each turn puts one behind the others"""
-    count = reference.shape[0]
-    nothing = [jnp.zeros(reference.shape[1:], reference.dtype)] * count
-    return list(_loop(count, lambda i, rows: [*rows[1:], reference[i, :]], nothing))
-
-
-def store(rows: Sequence[Any], reference: Any, place: Callable[[Any], Any]) -> None:
-    """All rows to their places in it: each turn stores the first and puts it behind the others"""
-
-    def turn(i: Any, rows: Sequence[Any]) -> list[Any]:
-        reference[place(i)] = rows[0]
-        return [*rows[1:], rows[0]]
-
-    _loop(len(rows), turn, list(rows))
-
-
-def _loop(times: int, once: Any, carry: Any) -> Any:
-    """once(i, carry) for i = 0 … times − 1; a loop of one is no loop"""
-    if times <= 1:
-        return once(0, carry) if times else carry
-    return lax.fori_loop(np.int32(0), np.int32(times), once, carry)
+        carry = repeat(self.left_over, lambda i, carry: step(done + i, carry)[0], carry)
+        store_rows(carry, stored["carry"], lambda i: (i, slice(None)))

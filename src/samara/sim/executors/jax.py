@@ -11,17 +11,32 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from samara.compiler.jax.folding_scalar import Folded, OperationCount, count_operations, folded, new_trace, unfolded
+from samara.compiler.jax.arrays import (
+    any_lane,
+    array,
+    array_shape,
+    branch,
+    compile_with_constants,
+    concatenate,
+    convert,
+    count,
+    every_lane,
+    fill,
+    operations_of,
+    repeat,
+    select,
+    stack,
+    table_row,
+    zeros,
+)
+from samara.compiler.jax.folding_scalar import Folded, OperationCount, folded, new_trace, unfolded
 from samara.compiler.jax.random import Words, draws
-from samara.compiler.jax.scan import MANY_OPERATIONS, _as, precision, xla_options
-from samara.compiler.jax.scan_kernel import _loop
+from samara.compiler.jax.scan import MANY_OPERATIONS, precision, xla_options
 from samara.compiler.parameters import with_parameters
 from samara.compiler.rk_stage_loop import rk4_in_kernel, rk4_rolled
+from samara.compiler.scan import scan
 from samara.core.tree import flatten
 from samara.physics.idle_effects import has_idle
 from samara.physics.reference import Reference
@@ -121,7 +136,7 @@ class Body:
         row: Callable[[str, Any], list[Any]],
     ) -> None:
         """`row(table, k)` gives the k-th row of a table."""
-        self.program, self.dtype, self.fast, self.keys, self.row = program, jnp.dtype(dtype), fast, keys, row
+        self.program, self.dtype, self.fast, self.keys, self.row = program, np.dtype(dtype), fast, keys, row
 
     def tick(self, k: Any, values: Values) -> Values:
         """The stages that are due at a tick, and the physics steps to the next"""
@@ -168,17 +183,16 @@ class Body:
             return None
         skip = stage.skip_when
         skipped = self._called(lambda *inputs, **parameters: skip(*inputs), stage, k, values)
-        raw = skipped.value if isinstance(skipped, Folded) else skipped
-        return jnp.min(jnp.where(raw, np.int32(1), np.int32(0))) < 1
+        return ~every_lane(_raw(skipped))
 
     def updated(self, stage: Stage, k: Any, values: Values, update: Callable[..., Any] | None = None) -> Values:
         """The values after a stage, or after another function of what it reads"""
-        shape = jnp.broadcast_shapes(*(jnp.shape(leaf) for own in values.values() for leaf in own))
+        shape = np.broadcast_shapes(*(np.shape(leaf) for own in values.values() for leaf in own))
         made = self._called(update or stage.update, stage, k, values, with_normals=stage.normals is not None)
         after = dict(values)
         for path, tree in zip(stage.writes, made, strict=True):
             slot, first, _ = part_of(self.program.templates, path)
-            leaves = [_as(x, shape, self.dtype) for x in unfolded(tree)]
+            leaves = [fill(x, shape, self.dtype) for x in unfolded(tree)]
             after[slot] = [*after[slot][:first], *leaves, *after[slot][first + len(leaves) :]]
         return after
 
@@ -193,7 +207,7 @@ class Body:
             def once(_: Any, carried: Any) -> Any:
                 return listed(leaves, self.updated(stage, k, with_leaves(values, leaves, carried), update))
 
-            return with_leaves(values, leaves, _loop(count, once, listed(leaves, values)))
+            return with_leaves(values, leaves, repeat(count, once, listed(leaves, values)))
 
         if stage.update is not integrate or not has_idle(vehicle):
             return flown(stage.update)
@@ -202,7 +216,7 @@ class Body:
         def busy(state: Any, contact: Any, command: Any, environment: Any, dt: Any, **parameters: Any) -> Any:
             return is_busy(state, environment, vehicle=parameters["vehicle"], ahead=ahead)
 
-        condition = _any(self._called(busy, stage, k, values))
+        condition = any_lane(_raw(self._called(busy, stage, k, values)))
         return self._choice(condition, leaves, values, lambda: flown(stage.update), lambda: flown(integrate_quietly))
 
     def _choice(
@@ -216,7 +230,7 @@ class Body:
         """The values of one of two ways, which differ in some leaves"""
         if condition is None:
             return yes()
-        chosen = lax.cond(condition, lambda: listed(leaves, yes()), lambda: listed(leaves, no()))
+        chosen = branch(condition, lambda: listed(leaves, yes()), lambda: listed(leaves, no()))
         return with_leaves(values, leaves, chosen)
 
     def _called(
@@ -226,7 +240,7 @@ class Body:
         inputs = [self._input(path, stage, k, values, trace) for path in stage.reads]
         if with_normals and stage.normals:
             clock = "wind" if stage.rate == "start" else stage.rate
-            passed = lax.convert_element_type(self._passed(clock, k), jnp.uint32)
+            passed = convert(self._passed(clock, k), np.uint32)
             inputs.append(tuple(Folded(x, trace) for x in self._normals(stage.normals, passed)))
         return function(*inputs, **self._parameters(stage, values, trace, is_quiet=function is integrate_quietly))
 
@@ -235,10 +249,10 @@ class Body:
         keys, drones = self.keys[inputs.source], self.program.drones
         if drones == 1:
             return draws(keys, 0, tick, inputs.size, self.dtype)
-        low, high = (jnp.broadcast_to(word, (drones, *jnp.shape(word))) for word in keys)
-        normals = draws((low, high), jnp.arange(drones, dtype=jnp.uint32)[:, None], tick, inputs.size, self.dtype)
+        low, high = (fill(word, (drones, *np.shape(word)), np.uint32) for word in keys)
+        normals = draws((low, high), count(drones, np.uint32)[:, None], tick, inputs.size, self.dtype)
         shared = inputs.shared or (False,) * inputs.size
-        return [jnp.broadcast_to(x[:1], x.shape) if same else x for x, same in zip(normals, shared, strict=True)]
+        return [fill(x[:1], x.shape, x.dtype) if same else x for x, same in zip(normals, shared, strict=True)]
 
     def _parameters(self, stage: Stage, values: Values, trace: Any, *, is_quiet: bool) -> dict[str, Any]:
         """A stage's parameters, with those that vary as inputs, and integrators as loops where that is faster"""
@@ -259,7 +273,7 @@ class Body:
     def _input(self, path: str, stage: Stage, k: Any, values: Values, trace: Any) -> Any:
         program = self.program
         if path == "time":
-            time: Any = lax.convert_element_type(k + np.int32(program.start_us // program.tick_us), self.dtype)
+            time: Any = convert(k + np.int32(program.start_us // program.tick_us), self.dtype)
             return Folded(time * (program.tick_us / SECOND_US), trace)
         if path == "dt":
             if stage.rate == "start":
@@ -267,8 +281,8 @@ class Body:
             period = program.period_us(stage) / SECOND_US
             if stage.initial_dt is None or program.start_us:
                 return period
-            at_first, later = (lax.full((), x, self.dtype) for x in (stage.initial_dt, period))
-            return Folded(lax.select(k == 0, at_first, later), trace)
+            at_first, later = (fill(x, (), self.dtype) for x in (stage.initial_dt, period))
+            return Folded(select(k == 0, at_first, later), trace)
         if path in program.tables:
             row = folded(program.templates[path], self.row(path, self._row(program.tables[path], k)), trace)
             goal = folded(program.templates["goal"], values["goal"], trace)
@@ -294,9 +308,8 @@ def both(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a & b
 
 
-def _any(condition: Any) -> Any:
-    raw = condition.value if isinstance(condition, Folded) else condition
-    return jnp.max(jnp.where(raw, np.int32(1), np.int32(0))) > 0
+def _raw(condition: Any) -> Any:
+    return condition.value if isinstance(condition, Folded) else condition
 
 
 def listed(leaves: Sequence[Leaf], values: Values) -> list[Any]:
@@ -318,15 +331,15 @@ def with_leaves(values: Values, leaves: Sequence[Leaf], numbers: Sequence[Any]) 
 def flown(ticks: int, tick: Callable[[Any, Any], Any], slots: Any, keep: Callable[[Any], Any], every: int) -> Any:
     """All ticks, and what `keep` gives before every `every`-th and after the last of those; nothing is kept with 0"""
     if not every:
-        return _loop(ticks, tick, slots), None
+        return repeat(ticks, tick, slots), None
 
     def part(slots: Any, r: Any) -> Any:
-        return _loop(every, lambda i, own: tick(r * np.int32(every) + i, own), slots), keep(slots)
+        return repeat(every, lambda i, own: tick(r * np.int32(every) + i, own), slots), keep(slots)
 
     whole, left = divmod(ticks, every)
-    slots, kept = lax.scan(part, slots, jnp.arange(whole, dtype=jnp.int32))
-    kept = jnp.concatenate([kept, keep(slots)[None]])
-    return _loop(left, lambda i, own: tick(np.int32(whole * every) + i, own), slots), kept
+    slots, kept = scan(part, slots, count(whole))
+    kept = concatenate([kept, keep(slots)[None]])
+    return repeat(left, lambda i, own: tick(np.int32(whole * every) + i, own), slots), kept
 
 
 def compile_flight_jax(program: FlightProgram, wanted: Wanted, *, dtype: str, fast: bool = False) -> Run:
@@ -336,67 +349,43 @@ def compile_flight_jax(program: FlightProgram, wanted: Wanted, *, dtype: str, fa
     """
 
     def whole(values: Values, keys: Any, tables: Any) -> Any:
-        def row(name: str, k: Any) -> list[Any]:
-            return list(lax.dynamic_index_in_dim(tables[name], k, 0, keepdims=False))
-
-        body, written = Body(program, dtype, fast, keys, row), program.written
+        body, written = Body(program, dtype, fast, keys, lambda name, k: table_row(tables[name], k)), program.written
 
         def tick(k: Any, leaves: Any) -> Any:
             return listed(written, body.tick(k, with_leaves(values, written, leaves)))
 
         def keep(leaves: Any) -> Any:
-            return jnp.stack(with_leaves(values, written, leaves)[wanted.recorded])
+            return stack(with_leaves(values, written, leaves)[wanted.recorded])
 
         leaves, kept = flown(program.ticks, tick, listed(written, body.begin(values)), keep, wanted.every)
         return listed(written, body.end(with_leaves(values, written, leaves))), kept
 
-    return compiled_by_constants(whole, dtype, lambda platform: xla_options(MANY_OPERATIONS + 1, platform))
+    return flight_run(whole, dtype, lambda platform: xla_options(MANY_OPERATIONS + 1, platform))
 
 
-def compiled_by_constants(
+def flight_run(
     whole: Callable[[Values, Any, Any], Any], dtype: str, options: Callable[[str], dict[str, str] | None]
 ) -> Run:
-    """The function under `jit`, once for every set of numbers among its values"""
-    compiled: dict[Any, Any] = {}
+    """Compile a function of values, keys and tables; numbers among the values are folded in."""
+    compiled = compile_with_constants(whole, dtype=dtype, options=options)
 
     def run(values: Values, keys: Mapping[str, Words], tables: Mapping[str, Any]) -> Result:
         with precision(dtype):
-            constants = {name: [leaf if type(leaf) is float else None for leaf in own] for name, own in values.items()}
-            pattern = repr(constants)
-            if pattern not in compiled:
-
-                def filled(arrays: Any, keys: Any, tables: Any) -> Any:
-                    return whole(_with_constants(arrays, constants), keys, tables)
-
-                compiled[pattern] = jax.jit(filled, compiler_options=options(jax.default_backend()))
-            arrays = {
-                name: [jnp.asarray(leaf, dtype) for leaf in own if type(leaf) is not float]
-                for name, own in values.items()
-            }
-            given = {name: jnp.asarray(table, dtype) for name, table in tables.items()}
-            return Result(*compiled[pattern](arrays, dict(keys), given))
+            rows = {name: array(table, dtype) for name, table in tables.items()}
+        return Result(*compiled(values, dict(keys), rows))
 
     return run
 
 
-def _with_constants(arrays: Mapping[str, Sequence[Any]], constants: Mapping[str, Sequence[float | None]]) -> Values:
-    """The leaves of all slots, numbers and arrays, in their places"""
-    values: Values = {}
-    for name, own in constants.items():
-        found = iter(arrays[name])
-        values[name] = [next(found) if leaf is None else leaf for leaf in own]
-    return values
-
-
 def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = False) -> dict[str, OperationCount]:
     """Operations per flight of every stage and of both steps, each time it runs"""
-    one: Any = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
+    one = array_shape((1,), dtype)
     counted = {}
     with precision(dtype):
-        word = jnp.zeros(1, jnp.uint32)
+        word = zeros((1,), np.uint32)
         keys = dict.fromkeys(program.sources, (word, word))
         sizes = {name: len(flatten(program.templates[name])) for name in program.tables}
-        body = Body(program, dtype, fast, keys, lambda name, k: [jnp.zeros((), dtype)] * sizes[name])
+        body = Body(program, dtype, fast, keys, lambda name, k: [zeros((), dtype)] * sizes[name])
         quiet = program.physics._replace(name="quiet physics", update=integrate_quietly)
         names = list(values)
         has_quiet = program.physics.update is integrate and has_idle(_vehicle(program))
@@ -407,11 +396,10 @@ def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = Fal
                     name: [x if type(x) is float else y for x, y in zip(values[name], given, strict=True)]
                     for name, given in zip(names, leaves, strict=True)
                 }
-                after = body.updated(stage, np.int32(1), {"": [jnp.zeros(1, dtype)], **own})
+                after = body.updated(stage, np.int32(1), {"": [zeros((1,), dtype)], **own})
                 return [after[slot][k] for path in stage.writes for slot, k in program.leaves(path)]
 
-            traced = jax.make_jaxpr(called)([[one] * len(values[name]) for name in names])
-            counted[stage.name] = count_operations(traced.jaxpr)
+            counted[stage.name] = operations_of(called, [[one] * len(values[name]) for name in names])
     return counted
 
 

@@ -6,13 +6,23 @@ nearest cache: memory is read at the start and written at the end, and for recor
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.experimental import pallas as pl
 
+from samara.compiler.jax.arrays import (
+    Launch,
+    Operand,
+    array,
+    call_kernel,
+    load_rows,
+    pad_lanes,
+    platform,
+    repeat,
+    stack,
+    store_rows,
+    trace_shapes,
+    zeros,
+)
 from samara.compiler.jax.folding_scalar import grids_in, grids_loaded_by, layers_by_products
-from samara.compiler.jax.scan_kernel import Launch, _array_of, _block, _filled, _loop, compiler_options, loaded, store
 from samara.core.grid import Grid
 from samara.core.tree import flatten
 from samara.sim.executors.jax import (
@@ -21,7 +31,7 @@ from samara.sim.executors.jax import (
     Run,
     Values,
     Wanted,
-    compiled_by_constants,
+    flight_run,
     listed,
     with_leaves,
 )
@@ -49,13 +59,13 @@ def compile_flight_pallas(
     cut = launch or (NARROW if changing > MANY else WIDE)
     if cut.block < 1 or cut.block & (cut.block - 1):
         raise ValueError(f"a block of {cut.block} flights: expected a power of two")
-    simulated = jax.default_backend() == "cpu" if interpret is None else interpret
+    simulated = platform() == "cpu" if interpret is None else interpret
 
     def whole(values: Values, keys: Any, tables: Any) -> Any:
         return _in_kernel(program, wanted, dtype, fast, cut, simulated, values, keys, tables)
 
     quick = {"xla_disable_hlo_passes": "fusion"} if simulated else None  # here nobody counts speed
-    return compiled_by_constants(whole, dtype, lambda platform: quick)
+    return flight_run(whole, dtype, lambda _: quick)
 
 
 def _in_kernel(
@@ -74,7 +84,7 @@ def _in_kernel(
     n = max(len(row) for row in rows)
     block = min(launch.block, 1 << (n - 1).bit_length())
     lanes = n + -n % block
-    by_flight = [_filled(jnp.stack(own), -n % block) for own in (rows, words) if own]
+    by_flight = [pad_lanes(stack(own), -n % block) for own in (rows, words) if own]
     sizes, written = {name: len(flatten(template)) for name, template in program.templates.items()}, program.written
     shapes: list[tuple[int, ...]] = [(len(written), lanes)]
     records, left = divmod(program.ticks, wanted.every) if wanted.every else (0, program.ticks)
@@ -85,7 +95,7 @@ def _in_kernel(
 
     def kernel(*references: Any) -> None:
         operands, stored = references[: -len(shapes)], references[-len(shapes) :]
-        row, word = iter(loaded(operands[0])), iter(loaded(operands[1]) if words else ())
+        row, word = iter(load_rows(operands[0])), iter(load_rows(operands[1]) if words else ())
         start = {name: [leaf if type(leaf) is float else next(row) for leaf in own] for name, own in values.items()}
         own_keys = {source: (next(word), next(word)) for source in keys}
         constants = operands[len(by_flight) :]
@@ -98,33 +108,29 @@ def _in_kernel(
                 return listed(written, body.tick(k, with_leaves(start, written, leaves)))
 
         def keep(r: Any, leaves: Any) -> None:
-            store(with_leaves(start, written, leaves)[wanted.recorded], stored[1], lambda i: (r, i, slice(None)))
+            store_rows(with_leaves(start, written, leaves)[wanted.recorded], stored[1], lambda i: (r, i, slice(None)))
 
         def part(r: Any, leaves: Any) -> Any:
             keep(r, leaves)
-            return _loop(wanted.every, lambda i, own: tick(r * np.int32(wanted.every) + i, own), leaves)
+            return repeat(wanted.every, lambda i, own: tick(r * np.int32(wanted.every) + i, own), leaves)
 
-        leaves = _loop(records, part, listed(written, body.begin(start)))
+        leaves = repeat(records, part, listed(written, body.begin(start)))
         if wanted.every:
             keep(np.int32(records), leaves)
-        leaves = _loop(left, lambda i, own: tick(np.int32(program.ticks - left) + i, own), leaves)
+        leaves = repeat(left, lambda i, own: tick(np.int32(program.ticks - left) + i, own), leaves)
         end = body.end(with_leaves(start, written, leaves))
-        store(listed(written, end), stored[0], lambda i: (i, slice(None)))
+        store_rows(listed(written, end), stored[0], lambda i: (i, slice(None)))
 
-    entries = [jnp.asarray(grid.values.ravel(), dtype) for grid in grids]
-    found = pl.pallas_call(
+    entries = [array(grid.values.ravel(), dtype) for grid in grids]
+    found = call_kernel(
         kernel,
-        grid=(lanes // block,),
-        in_specs=[
-            *(_block(x.shape, block) for x in by_flight),
-            *(_block(x.shape, None) for x in (*tables.values(), *entries)),
-        ],
-        out_specs=[_block(shape, block) for shape in shapes],
-        out_shape=[_array_of(shape, dtype) for shape in shapes],
+        [*map(Operand, by_flight), *(Operand(x, by_lane=False) for x in (*tables.values(), *entries))],
+        shapes,
+        dtype=dtype,
+        launch=launch._replace(block=block),
         interpret=simulated,
         name="flight",
-        **compiler_options(launch),
-    )(*by_flight, *tables.values(), *entries)
+    )
     return list(found[0][:, :n]), found[1][..., :n] if wanted.every else None
 
 
@@ -134,7 +140,7 @@ def _grids(
     """The tables of solids and height maps that a tick looks up: a kernel has no constant arrays, and reads them as operands"""
 
     def tick(leaves: Any) -> Any:
-        body = Body(program, dtype, fast, keys, lambda name, k: [jnp.zeros((), dtype)] * sizes[name])
+        body = Body(program, dtype, fast, keys, lambda name, k: [zeros((), dtype)] * sizes[name])
         return listed(program.written, body.tick(np.int32(0), with_leaves(values, program.written, leaves)))
 
-    return grids_in(lambda: jax.eval_shape(tick, listed(program.written, values)))
+    return grids_in(lambda: trace_shapes(tick, listed(program.written, values)))

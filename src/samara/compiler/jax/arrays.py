@@ -1,0 +1,277 @@
+"""Array programs in JAX: what executors compute with, so that none of them imports JAX.
+
+    run = compile_arrays(function, dtype="float32")      # `jit`, with doubles where they are asked for
+    repeat(times, body, carry)                           # carry ← body(i, carry)
+    branch(condition, yes, no)                           # one of two computations
+    call_kernel(kernel, operands, shapes, …)             # one GPU kernel over blocks of lanes (Pallas and Triton)
+
+Arrays have NumPy's methods and operators. Lanes, one per flight, are along the last axis.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+
+from samara.compiler.jax.folding_scalar import OperationCount, bare_select, count_operations
+from samara.compiler.jax.scan import precision
+
+JaxArray: TypeAlias = jax.Array
+Leaf: TypeAlias = JaxArray | float
+Trees: TypeAlias = Any
+"""Nested tuples, lists and dicts of arrays"""
+
+# Arrays -----------------------------------------------------------------------------------------------------------------
+
+
+def array(x: object, dtype: Any = None) -> JaxArray:
+    """Return numbers as an array on JAX's default device."""
+    return jnp.asarray(x, dtype)  # type: ignore[arg-type]
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> JaxArray:
+    """Return an array of zeros."""
+    return jnp.zeros(shape, dtype)
+
+
+def count(length: int, dtype: Any = np.int32) -> JaxArray:
+    """Return 0, 1, … length − 1."""
+    return jnp.arange(length, dtype=dtype)
+
+
+def stack(arrays: Sequence[Leaf], axis: int = 0) -> JaxArray:
+    """Stack arrays of one shape along a new axis."""
+    return jnp.stack(arrays, axis)  # type: ignore[arg-type]
+
+
+def concatenate(arrays: Sequence[JaxArray], axis: int = 0) -> JaxArray:
+    """Join arrays along an axis."""
+    return jnp.concatenate(arrays, axis)
+
+
+def convert(x: Any, dtype: Any) -> JaxArray:
+    """Return numbers in another type."""
+    return lax.convert_element_type(x, dtype)
+
+
+def fill(x: Any, shape: tuple[int, ...], dtype: Any) -> JaxArray:
+    """Return numbers in a type, repeated to a shape."""
+    return jnp.broadcast_to(lax.convert_element_type(x, dtype), shape)
+
+
+def select(condition: Any, a: Any, b: Any) -> JaxArray:
+    """a where the condition holds, else b"""
+    return bare_select(condition, a, b)
+
+
+def table_row(table: JaxArray, k: Any) -> list[JaxArray]:
+    """Return the entries of row k of a table, k being traced."""
+    return list(lax.dynamic_index_in_dim(table, k, 0, keepdims=False))
+
+
+def any_lane(condition: Any) -> JaxArray:
+    """Whether a condition holds in at least one lane; a kernel reduces numbers only"""
+    return jnp.max(jnp.where(condition, np.int32(1), np.int32(0))) > 0
+
+
+def every_lane(condition: Any) -> JaxArray:
+    """Whether a condition holds in all lanes"""
+    return jnp.min(jnp.where(condition, np.int32(1), np.int32(0))) > 0
+
+
+def pad_lanes(x: JaxArray, missing: int) -> JaxArray:
+    """Repeat the last lane `missing` times."""
+    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)], mode="edge") if missing else x
+
+
+# Control flow -----------------------------------------------------------------------------------------------------------
+
+
+def branch(condition: Any, yes: Callable[[], Trees], no: Callable[[], Trees]) -> Trees:
+    """yes() where a scalar condition holds, else no(); only one of them is computed"""
+    return lax.cond(condition, yes, no)
+
+
+def repeat(times: int, body: Callable[[Any, Trees], Trees], carry: Trees) -> Trees:
+    """carry ← body(i, carry) for i = 0 … times − 1; a single turn is not a loop"""
+    if times <= 1:
+        return body(0, carry) if times else carry
+    return lax.fori_loop(np.int32(0), np.int32(times), body, carry)
+
+
+# Compilation ------------------------------------------------------------------------------------------------------------
+
+Options: TypeAlias = Mapping[str, str] | None
+
+
+def platform() -> str:
+    """The name of JAX's default platform: "cpu", "gpu" or "tpu" """
+    return jax.default_backend()
+
+
+def devices() -> list[Any]:
+    """The devices of this process"""
+    return jax.local_devices()
+
+
+@contextmanager
+def default_device(device: Any) -> Iterator[None]:
+    """Within, arrays are created and computations run on this device."""
+    with jax.default_device(device):
+        yield
+
+
+def compile_arrays(
+    function: Callable[..., Trees], *, dtype: str, static: tuple[int, ...] = (), options: Options = None
+) -> Callable[..., Trees]:
+    """Compile a function of arrays with XLA; `static` numbers the arguments that are constants of the program."""
+    compiled = jax.jit(function, static_argnums=static, compiler_options=None if options is None else dict(options))
+
+    def run(*arguments: Any) -> Trees:
+        with precision(dtype):
+            return compiled(*arguments)
+
+    return run
+
+
+def compile_with_constants(
+    function: Callable[..., Trees], *, dtype: str, options: Callable[[str], Options]
+) -> Callable[..., Trees]:
+    """Compile `function(values, *arguments)`, once for every set of Python floats among the leaves of `values`
+
+    `values` has a list of leaves for each name. Leaves that are Python floats are folded into the program; all others are
+    arrays of the type `dtype`. `options(platform)` are those of XLA.
+    """
+    compiled: dict[str, Callable[..., Trees]] = {}
+
+    def run(values: Mapping[str, Sequence[Leaf]], *arguments: Trees) -> Trees:
+        with precision(dtype):
+            constants = {name: [leaf if type(leaf) is float else None for leaf in row] for name, row in values.items()}
+            pattern = repr(constants)
+            if pattern not in compiled:
+
+                def filled(arrays: Trees, *others: Trees) -> Trees:
+                    return function(_merge(arrays, constants), *others)
+
+                chosen = options(platform())
+                compiled[pattern] = jax.jit(filled, compiler_options=None if chosen is None else dict(chosen))
+            arrays = {
+                name: [jnp.asarray(leaf, dtype) for leaf in row if type(leaf) is not float]
+                for name, row in values.items()
+            }
+            return compiled[pattern](arrays, *arguments)
+
+    return run
+
+
+def _merge(
+    arrays: Mapping[str, Sequence[JaxArray]], constants: Mapping[str, Sequence[float | None]]
+) -> dict[str, list[Leaf]]:
+    """The leaves of all names, constants and arrays, in their order"""
+    values: dict[str, list[Leaf]] = {}
+    for name, row in constants.items():
+        left = iter(arrays[name])
+        values[name] = [next(left) if leaf is None else leaf for leaf in row]
+    return values
+
+
+def array_shape(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array without numbers, to trace functions with"""
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def trace_shapes(function: Callable[..., Trees], *arguments: Trees) -> Trees:
+    """Trace a function without computing; returns the shapes of its results."""
+    return jax.eval_shape(function, *arguments)
+
+
+def operations_of(function: Callable[..., Trees], *arguments: Trees) -> OperationCount:
+    """Count the operations of a function of arrays; `arguments` may be `array_shape`s."""
+    return count_operations(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+# Kernels ----------------------------------------------------------------------------------------------------------------
+
+
+class Launch(NamedTuple):
+    """How a kernel is cut up: lanes per program (a power of two), warps of 32 threads per program, pipeline stages."""
+
+    block: int = 256
+    warps: int = 8
+    stages: int = 1
+
+
+class Operand(NamedTuple):
+    """An argument of a kernel: every program reads its lanes of the last axis, or all of the array."""
+
+    array: JaxArray
+    by_lane: bool = True
+
+
+def call_kernel(
+    kernel: Callable[..., None],
+    operands: Sequence[Operand],
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    dtype: str,
+    launch: Launch,
+    interpret: bool,
+    name: str,
+) -> list[JaxArray]:
+    """Run `kernel(*references)` for every block of lanes; the last references are the results, lanes along their last axis
+
+    The number of lanes is a multiple of `launch.block`.
+    """
+    results: list[JaxArray] = pl.pallas_call(
+        kernel,
+        grid=(shapes[0][-1] // launch.block,),
+        in_specs=[_block(x.array.shape, launch.block if x.by_lane else None) for x in operands],
+        out_specs=[_block(shape, launch.block) for shape in shapes],
+        out_shape=[array_shape(shape, dtype) for shape in shapes],
+        interpret=interpret,
+        name=name,
+        **triton_options(launch),
+    )(*(x.array for x in operands))
+    return results
+
+
+def _block(shape: tuple[int, ...], lanes: int | None) -> pl.BlockSpec:
+    """All of an array, or the lanes of one program"""
+    ahead = (0,) * (len(shape) - 1)
+    if lanes is None:
+        return pl.BlockSpec(shape, lambda i: (*ahead, 0))
+    return pl.BlockSpec((*shape[:-1], lanes), lambda i: (*ahead, i))
+
+
+def triton_options(launch: Launch) -> dict[str, Any]:
+    """Triton's parameters under the name this version of JAX has for them"""
+    from jax.experimental.pallas import triton
+
+    parameters = getattr(triton, "CompilerParams", None) or getattr(triton, "TritonCompilerParams", None)
+    return {"compiler_params": parameters(num_warps=launch.warps, num_stages=launch.stages)} if parameters else {}
+
+
+# Triton's pass "coalesce" walks through a whole kernel for every load and store that is written in it: a step with contact,
+# with a load and a store for each of its components, took a minute to compile. So all rows go through one of each, in a loop.
+
+
+def load_rows(reference: Any) -> list[JaxArray]:
+    """Load all rows of a kernel's operand: each turn of the loop appends one."""
+    rows = reference.shape[0]
+    nothing = [jnp.zeros(reference.shape[1:], reference.dtype)] * rows
+    return list(repeat(rows, lambda i, loaded: [*loaded[1:], reference[i, :]], nothing))
+
+
+def store_rows(rows: Sequence[JaxArray], reference: Any, index: Callable[[Any], Any]) -> None:
+    """Store rows at `index(i)` of a kernel's result: each turn of the loop stores one."""
+
+    def turn(i: Any, left: Sequence[JaxArray]) -> list[JaxArray]:
+        reference[index(i)] = left[0]
+        return [*left[1:], left[0]]
+
+    repeat(len(rows), turn, list(rows))

@@ -1,0 +1,81 @@
+"""Expressions of symbols: vectors of unknowns, what is computed of them, its Jacobian, and the program that computes it.
+
+    x = symbols("x", 3)                                     # scalars with the arithmetic of `samara.core.ops`
+    y = (x[0] * x[1], sin(x[2]))
+    jacobian(y, x)                                          # {(0, 0): x₁, (0, 1): x₀, (1, 2): cos x₂}
+    program = program_of_symbols([x], [y])                  # for `compile_loops`, `compile_program` and C
+
+Vectors are lists, matrices NumPy arrays of objects: `np.array(x).reshape(…)`, `A @ B` and `A.T` compute with symbols as they
+do with numbers. Entries of a matrix that are the number 0 cost nothing: products with them are dropped.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import casadi
+
+from samara.compiler.trace.casadi_scalar import SX, Symbol, expression
+from samara.compiler.trace.program import Program, program_of_expressions
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten
+
+Entries: TypeAlias = dict[tuple[int, int], Scalar]
+"""The entries of a sparse matrix by (row, column); those that are left out are 0"""
+
+
+def symbols(name: str, count: int) -> list[Symbol]:
+    """Return `count` unknowns."""
+    return [Symbol(entry) for entry in casadi.vertsplit(SX.sym(name, count))] if count else []
+
+
+def program_of_symbols(inputs: Sequence[Sequence[Symbol]], outputs: Sequence[Scalar]) -> Program:
+    """Return the program of expressions: a group of inputs for each vector of symbols, one of outputs for each result
+
+    A result is a scalar, or a nested tuple, list or array of scalars, in the order of its leaves.
+    """
+    return program_of_expressions([_column(x) for x in inputs], [_column(_leaves(result)) for result in outputs])
+
+
+def jacobian(outputs: Iterable[Scalar], by: Sequence[Symbol], at: Mapping[int, float] | None = None) -> Entries:
+    """∂yᵢ/∂xⱼ, exact; entries that are 0 whatever the symbols are left out, constants are numbers
+
+    With `at` some of the symbols are numbers: {index in `by`: number}, as for the derivative at a point.
+    """
+    column, variables = _column(_leaves(outputs)), _column(by)
+    slopes = casadi.jacobian(column, variables)
+    if at is not None:
+        numbers = SX(variables)
+        for index, number in at.items():
+            numbers[index] = number
+        slopes = casadi.substitute(slopes, variables, numbers)
+    slopes = casadi.sparsify(slopes)
+    places = zip(*slopes.sparsity().get_triplet(), slopes.nonzeros(), strict=True)
+    return {(i, j): _scalar(entry) for i, j, entry in places}
+
+
+def substitute(expressions: Iterable[Scalar], unknowns: Sequence[Symbol], values: Sequence[Scalar]) -> list[Scalar]:
+    """Return the expressions with other scalars in the place of some symbols."""
+    column = casadi.substitute(_column(_leaves(expressions)), _column(unknowns), _column(values))
+    return [_scalar(entry) for entry in casadi.vertsplit(column)]
+
+
+def depends_on(x: Scalar, unknowns: Iterable[Symbol]) -> bool:
+    """Whether an expression has one of these symbols in it"""
+    return isinstance(x, Symbol) and bool(casadi.depends_on(x.sx, _column(list(unknowns))))
+
+
+def _column(scalars: Sequence[Scalar]) -> SX:
+    return casadi.vertcat(*map(expression, scalars)) if len(scalars) else SX(0, 1)
+
+
+def _scalar(entry: SX) -> Scalar:
+    return float(entry) if entry.is_constant() else Symbol(entry)
+
+
+def _leaves(result: Scalar) -> list[Scalar]:
+    """The scalars of a nested tuple, list or array"""
+    if isinstance(result, tuple):
+        return flatten(result)
+    if hasattr(result, "tolist"):
+        result = result.tolist()
+    return [leaf for entry in result for leaf in _leaves(entry)] if isinstance(result, list) else [result]

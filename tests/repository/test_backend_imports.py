@@ -1,0 +1,76 @@
+"""Only `samara.compiler` imports a backend (JAX, CasADi, llvmlite); the exceptions are listed with their reasons."""
+
+import ast
+from pathlib import Path
+
+import samara
+
+SOURCE = Path(samara.__file__).parent
+BACKENDS = {"jax", "jaxlib", "casadi", "llvmlite"}
+EXCEPTIONS = {
+    "control/mpc/batch_jax.py": "batched iLQR is one XLA program: a loop over iterations, mapped over problems",
+    "learn": "networks and trainers are array programs written in JAX, not traced from scalars",
+    "sensors/depth_jax.py": "depth images are one Pallas kernel over tiles of pixels, with its own derivative",
+}
+LEFT = {
+    "campaigns/gpu_confirmation.py",
+    "control/lqr.py",
+    "control/margins.py",
+    "control/mpc/backward_single.py",
+    "control/mpc/batch_cpu.py",
+    "control/mpc/derivatives.py",
+    "control/mpc/horizon_reference.py",
+    "control/mpc/solver.py",
+    "control/mpc/warm_start.py",
+    "core/llvm_math.py",
+    "export/c.py",
+    "identify/readers/blackbox_frames.py",
+    "vehicles/controllability.py",
+    "wind/wind_field.py",
+}
+"""Modules that still import a backend: this set shrinks, and nothing is added to it"""
+
+
+def backend_imports(path: Path) -> set[str]:
+    """The backends a module imports, at its top or inside functions; imports for type checkers alone do not count"""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.count(" ") == 0:
+            if node.value.partition(".")[0] in BACKENDS and _is_import(tree, node):
+                names.add(node.value.partition(".")[0])
+    return names & BACKENDS
+
+
+def _is_import(tree: ast.Module, name: ast.Constant) -> bool:
+    """Whether a string is the argument of `import_module`"""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and name in node.args)
+    return any("import" in ast.unparse(call.func) for call in calls)
+
+
+def importers() -> set[str]:
+    modules = {path.relative_to(SOURCE).as_posix(): path for path in SOURCE.rglob("*.py")}
+    return {name for name, path in modules.items() if not name.startswith("compiler/") and backend_imports(path)}
+
+
+def test_only_the_compiler_imports_a_backend():
+    others = {name for name in importers() if not any(name == own or name.startswith(f"{own}/") for own in EXCEPTIONS)}
+    assert others - {"core/ops.py", "core/loop.py"} == LEFT  # core dispatches to the library of the scalars it receives
+
+
+def test_there_are_at_most_three_exceptions_and_each_is_one():
+    assert len(EXCEPTIONS) <= 3
+    for name in EXCEPTIONS:
+        assert any(own == name or own.startswith(f"{name}/") for own in importers()), name
+
+
+def test_imports_inside_functions_and_by_name_are_found(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text(
+        "import importlib\n\n\ndef f():\n    from jax import lax\n    return importlib.import_module('casadi.tools')\n"
+    )
+    assert backend_imports(module) == {"jax", "casadi"}
