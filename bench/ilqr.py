@@ -40,7 +40,7 @@ def alone() -> list[dict[str, Any]]:
     state, _ = samara.hover(vehicle)
     target = (1.0, 0.3, 1.5)
     begun = time.perf_counter()
-    far = ILQR(vehicle, mpcHorizon=HORIZON, tolerance=0.0)
+    far = ILQR(vehicle, horizon=HORIZON, tolerance=0.0)
     far.solve(state, target)
     compiling = time.perf_counter() - begun
     near = ILQR(vehicle, tolerance=0.0)
@@ -113,13 +113,13 @@ def against_crocoddyl(python: Path) -> list[dict[str, Any]]:
 
     vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     state, _ = samara.hover(vehicle)
-    target, weights = (1.0, 0.0, 1.5), {"wThrust": 300.0, "wTorque": 0.0, "wSmooth": 0.0}
+    target, weights = (1.0, 0.0, 1.5), {"thrust_weight": 300.0, "torque_weight": 0.0, "smoothing_weight": 0.0}
     found = []
     for integrator in ("rk4", "euler"):
         ilqr = ILQR(
             vehicle,
-            mpcHorizon=HORIZON,
-            predictionDt=DT,
+            horizon=HORIZON,
+            dt=DT,
             inputs="rotors",
             integrator=integrator,
             tolerance=0.0,
@@ -191,12 +191,12 @@ def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
         turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), goal[6:9])
         reference = np.concatenate([goal[:3], turn.coeffs(), turn.toRotationMatrix().T @ goal[3:6], np.zeros(3)])
         kind = (
-            ("wTerminalPosition", "wTerminalVelocity", "wTerminalTilt")
+            ("terminal_position_weight", "terminal_velocity_weight", "terminal_tilt_weight")
             if terminal
-            else ("wPosition", "wVelocity", "wTilt")
+            else ("position_weight", "velocity_weight", "tilt_weight")
         )
         position, velocity, tilt = (w[name] for name in kind)
-        rate = 0.0 if terminal else w["wYawRate"]
+        rate = 0.0 if terminal else w["yaw_rate_weight"]
         of_state = np.array([position] * 3 + [tilt, tilt, 0.0] + [velocity] * 3 + [0.0, 0.0, rate])
         costs = crocoddyl.CostModelSum(state, nu)
         scale = 1.0 if terminal else 1.0 / DT  # its running costs are rates
@@ -214,7 +214,7 @@ def crocoddyl_rows(problem: dict[str, Any]) -> list[dict[str, Any]]:
             costs.addCost(
                 "inputs",
                 crocoddyl.CostModelResidual(state, crocoddyl.ResidualModelControl(state, hover)),
-                scale * w["wThrust"],
+                scale * w["thrust_weight"],
             )
         free = crocoddyl.DifferentialActionModelFreeFwdDynamics(state, actuation, costs)
         if terminal:
@@ -278,7 +278,7 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
 
     vehicle = samara.vehicle("crazyflie_documented")
     model = model_of(vehicle, dt=DT, limits=DOCUMENTED_LIMITS)
-    numbers = Parameters(Weights(wTorque=5.3e5), model.hover_input, *model.limits, (), -1.0)
+    numbers = Parameters(Weights(torque_weight=5.3e5), model.hover_input, *model.limits, (), -1.0)
     problem = vehicle_problem(model, kind_of(numbers))
     sizes = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
     found = []

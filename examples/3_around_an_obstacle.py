@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 
 vehicle = samara.vehicle("crazyflie")
 ball, radius, target = (1.0, 0.05, 1.0), 0.35, (2.0, 0.0, 1.0)
-ilqr = ILQR(vehicle, mpcHorizon=40, refFollow=1.0, obstacles=[(ball, radius)])
+ilqr = ILQR(vehicle, horizon=40, reference_follow=1.0, obstacles=[(ball, radius)])
 
 # %% One iteration for every command, 100 times a second; the motors and their lag at 1 kHz
 plant, memory, path = Plant(vehicle), ilqr.initial_memory, []

@@ -9,7 +9,7 @@ from support.command import call
 from support.measured_flights import HOME_W, lively
 
 import samara
-from samara.control.options import tuned
+from samara.control.registry import tuned
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 

@@ -7,7 +7,7 @@ from support.command import call
 import samara
 from samara.compare.controllers import contest, labels, require_thrust
 from samara.control.geometric import geometric
-from samara.control.options import tuned
+from samara.control.registry import tuned
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,8 @@ from samara.control.indi import indi, measured
 from samara.control.lqr import flat_error, hover_design, lqr, scales
 from samara.control.mellinger import mellinger, mellinger_torque
 from samara.control.mpc.disturbance import Observed, observed, share_of
-from samara.control.named import controller_named
 from samara.control.pid import pid, pid_gains
-from samara.control.registry import CONTROLLERS
+from samara.control.registry import CONTROLLERS, controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative

@@ -18,8 +18,7 @@ from samara.control.crazyflie_firmware.conversions import FIELDS
 from samara.control.crazyflie_firmware.motors import CURVES
 from samara.control.crazyflie_firmware.process import FirmwareError, FirmwareProcess
 from samara.control.crazyflie_firmware.worker import Firmware, UselessModuleError
-from samara.control.named import controller_named
-from samara.control.registry import FIRMWARE
+from samara.control.registry import FIRMWARE, controller_named
 from samara.core.algebra import Vec3
 from samara.core.optional_dependencies import MissingExtraError
 from samara.plan import trajectory

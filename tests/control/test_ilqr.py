@@ -31,7 +31,7 @@ from samara.control.mpc.prediction_model import (
 from samara.control.mpc.problem import Limits, total
 from samara.control.mpc.reference_shaping import goal_of
 from samara.control.mpc.solver import solver_code
-from samara.control.named import controller_named
+from samara.control.registry import controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
 from samara.physics.reference import Reference
@@ -56,7 +56,7 @@ def ilqr():
 @pytest.fixture(scope="module")
 def patient():
     """The same, solved until nothing is left to gain."""
-    return ILQR(CRAZYFLIE, tolerance=1e-11, maxIterations=200)
+    return ILQR(CRAZYFLIE, tolerance=1e-11, max_iterations=200)
 
 
 def away(*by):
@@ -113,7 +113,7 @@ def local_step(model, x, u):
 def test_jacobians_are_those_of_differences(inputs):
     """[A B] of the compiled trace against central differences of the step, at states far from hover."""
     rng = np.random.default_rng(0)
-    solver = ILQR(CRAZYFLIE, mpcHorizon=5, inputs=inputs)
+    solver = ILQR(CRAZYFLIE, horizon=5, inputs=inputs)
     level, half = (
         np.array(solver.model.hover_input),
         0.3 * (np.array(solver.model.limits.high) - solver.model.hover_input),
@@ -134,7 +134,7 @@ def test_jacobians_are_those_of_jax(ilqr):
     """[A B] of the compiled trace against forward differentiation in JAX, to rounding."""
     jax = pytest.importorskip("jax")
     rng = np.random.default_rng(1)
-    solver = ILQR(CRAZYFLIE, mpcHorizon=3)
+    solver = ILQR(CRAZYFLIE, horizon=3)
     controls = np.array(solver.model.hover_input) + rng.uniform(-1, 1, (3, 4)) * (0.1, 4e-3, 4e-3, 2e-3)
     x, u, M, _ = machine_derivatives(solver, tumbling(rng), controls)
     model = solver.model
@@ -154,7 +154,7 @@ def test_jacobians_are_those_of_jax(ilqr):
 def test_jacobians_are_those_of_the_simulator():
     """The same [A B] as `samara.compile(...).linearize` in the tangent space, for a body driven by a wrench."""
     vehicle = samara.vehicle("rigid_body_quadrotor").without_effect("contact")
-    solver = ILQR(vehicle, mpcHorizon=1)
+    solver = ILQR(vehicle, horizon=1)
     state = samara.hover(vehicle)[0]._replace(q_WB=quat_from_euler(0.3, -0.2, 0.5), omega_B=Vec3(1.0, -2.0, 0.5))
     controls = np.array([[14.0, 0.3, -0.2, 0.1]])
     _, u, M, _ = machine_derivatives(solver, state, controls)
@@ -227,18 +227,18 @@ def test_001_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_
 
     assert cost(along) == pytest.approx(0.0, abs=1e-30)
     assert (cost(along, 1e-6) - cost(along, -1e-6)) / 2e-6 == pytest.approx(0.0, abs=1e-12)
-    assert cost(upright) == pytest.approx(held.weights.wTerminalTilt * (1.0 - math.cos(lean)), rel=1e-12)
+    assert cost(upright) == pytest.approx(held.weights.terminal_tilt_weight * (1.0 - math.cos(lean)), rel=1e-12)
     slope = (cost(upright, 1e-5) - cost(upright, -1e-5)) / 2e-5
-    assert slope == pytest.approx(-held.weights.wTerminalTilt * math.sin(lean), rel=1e-6)
-    assert (Weights().wTilt, Weights().wTerminalTilt) == (4.0, 8.0)
+    assert slope == pytest.approx(-held.weights.terminal_tilt_weight * math.sin(lean), rel=1e-6)
+    assert (Weights().tilt_weight, Weights().terminal_tilt_weight) == (4.0, 8.0)
 
 
 def test_001_terminal_weights_are_higher_than_those_of_a_stage():
     """Position, velocity and tilt, as the document's list of the terminal cost says."""
     weights = Weights()
-    assert weights.wTerminalPosition > weights.wPosition
-    assert weights.wTerminalVelocity > weights.wVelocity
-    assert weights.wTerminalTilt > weights.wTilt
+    assert weights.terminal_position_weight > weights.position_weight
+    assert weights.terminal_velocity_weight > weights.velocity_weight
+    assert weights.terminal_tilt_weight > weights.tilt_weight
 
 
 @pytest.mark.parametrize("inputs", [pytest.param("wrench", marks=pytest.mark.long), "rotors"])
@@ -248,7 +248,7 @@ def test_what_the_backward_pass_promises_the_rollouts_keep(inputs):
     This needs every derivative right, the chain of them, and the terms between one input and the next.
     """
     small, wide = (2e-4, 1e-4, 5e-5), Limits((-9.0,) * 4, (9.0,) * 4)
-    solver = ILQR(CRAZYFLIE, lineSearch=small, inputs=inputs, limits=wide, wSmooth=20.0)
+    solver = ILQR(CRAZYFLIE, line_search=small, inputs=inputs, limits=wide, smoothing_weight=20.0)
     rng = np.random.default_rng(3)
     alone = solver._solver
     for _ in range(5):
@@ -298,13 +298,13 @@ def nonlinear_programme(solver, n):
     cost, gaps = 0, [X[:, 0] - x0]
     for k in range(n + 1):
         x, goal, last = X[:, k], goals[:, k], k == n
-        cost += (w.wTerminalPosition if last else w.wPosition) * ca.sumsqr(x[:3] - goal[:3]) / 2
-        cost += (w.wTerminalVelocity if last else w.wVelocity) * ca.sumsqr(x[3:6] - goal[3:6]) / 2
-        cost += (w.wTerminalTilt if last else w.wTilt) * ca.sumsqr(thrust_axis_of(x[6:10]) - goal[6:9]) / 2
+        cost += (w.terminal_position_weight if last else w.position_weight) * ca.sumsqr(x[:3] - goal[:3]) / 2
+        cost += (w.terminal_velocity_weight if last else w.velocity_weight) * ca.sumsqr(x[3:6] - goal[3:6]) / 2
+        cost += (w.terminal_tilt_weight if last else w.tilt_weight) * ca.sumsqr(thrust_axis_of(x[6:10]) - goal[6:9]) / 2
         if not last:
             u, earlier = U[:, k], U[:, k - 1] if k else before
-            cost += w.wYawRate * x[12] ** 2 / 2 + w.wThrust * (u[0] - m * g) ** 2 / 2
-            cost += w.wTorque * ca.sumsqr(u[1:]) / 2 + w.wSmooth * ca.sumsqr(u - earlier) / 2
+            cost += w.yaw_rate_weight * x[12] ** 2 / 2 + w.thrust_weight * (u[0] - m * g) ** 2 / 2
+            cost += w.torque_weight * ca.sumsqr(u[1:]) / 2 + w.smoothing_weight * ca.sumsqr(u - earlier) / 2
             gaps.append(X[:, k + 1] - step(x, u))
     problem = {
         "x": ca.vertcat(ca.vec(X), ca.vec(U)),
@@ -485,10 +485,10 @@ def test_001_velocity_and_position_of_the_reference_are_propagated_along_the_hor
 
 
 def test_a_renewed_reference_ends_at_its_target(ilqr):
-    """As written v_des is that of the start, and 3 s of it fly past; with refFollow 1, p̈ = 2 (1.4 (p_t − p) − ṗ) arrives."""
+    """As written, v_des is that of the start and 3 s of it fly past; renewed, p̈ = 2 (1.4 (p_t − p) − ṗ) arrives."""
     ends = []
     for follow in (0.0, 1.0):
-        solver = ILQR(CRAZYFLIE, mpcHorizon=60, refFollow=follow)
+        solver = ILQR(CRAZYFLIE, horizon=60, reference_follow=follow)
         ends.append(solver.solve(HOVER, away(1.0, 0.0, 0.0)).goals[-1, 0])
     rate, turn = 1.0, math.sqrt(2.8 - 1.0)
     expected = 1.0 - math.exp(-rate * 3.0) * (math.cos(turn * 3.0) + rate / turn * math.sin(turn * 3.0))
@@ -603,7 +603,7 @@ def test_001_every_knob_changes_the_plan(ilqr):
     assert len(on) == 14
     for name, value in on.items():
         assert np.abs(plans(ILQR(CRAZYFLIE, **{name: 0.7 * value})) - usual).max() > 1e-7, name
-    assert plans(ILQR(CRAZYFLIE, mpcHorizon=25)).shape == (2, 25, 4)
+    assert plans(ILQR(CRAZYFLIE, horizon=25)).shape == (2, 25, 4)
 
 
 def test_where_it_should_be_it_hovers(ilqr):
@@ -638,8 +638,8 @@ def test_the_whole_problem_may_be_turned_about_the_vertical(ilqr):
 
 @pytest.mark.long
 def test_yaw_is_left_alone_unless_weighed():
-    """With wYaw the nose turns to the yaw asked for, the short way round; without it only yaw rate is paid for."""
-    solver = ILQR(CRAZYFLIE, mpcHorizon=40, wYaw=8.0)
+    """With yaw_weight the nose turns to the yaw asked for, the short way round; without it only yaw rate is paid for."""
+    solver = ILQR(CRAZYFLIE, horizon=40, yaw_weight=8.0)
     state = HOVER._replace(q_WB=quat_from_euler(0.0, 0.0, 3.0))
     near, wrapped = (solver.solve(state, HERE, yaw=yaw) for yaw in (-3.0, -3.0 + 2.0 * math.pi))
     assert near.controls == pytest.approx(wrapped.controls, abs=1e-12)
@@ -675,7 +675,7 @@ def test_damping_follows_how_large_a_step_was_good():
 
 def test_by_name_a_turned_nose_costs_what_a_tilt_does():
     """Document 001 weighs no yaw; a scenario's references have one."""
-    assert controller_named("ilqr", CRAZYFLIE).call.weights.wYaw == Weights().wTilt
+    assert controller_named("ilqr", CRAZYFLIE).call.weights.yaw_weight == Weights().tilt_weight
 
 
 def test_the_documented_limits_are_all_thrust_and_more_torque_than_there_is():
@@ -725,9 +725,9 @@ def test_an_obstacle_is_flown_round():
     """A sphere in the way: without it the plan goes through, with it not; and a tilt limit is kept."""
     target = away(2.0, 0.0, 0.0)
     centre, radius = away(0.7, 0.05, 0.0), 0.3
-    usual = {"mpcHorizon": 40, "maxIterations": 60, "refFollow": 1.0}
+    usual = {"horizon": 40, "max_iterations": 60, "reference_follow": 1.0}
     plain = ILQR(CRAZYFLIE, **usual)
-    wary = ILQR(CRAZYFLIE, **usual, obstacles=[(centre, radius)], maxTilt=math.radians(20.0))
+    wary = ILQR(CRAZYFLIE, **usual, obstacles=[(centre, radius)], max_tilt=math.radians(20.0))
     through, round_ = (solver.solve(HOVER, target) for solver in (plain, wary))
     distance = [np.linalg.norm(own.states[:, :3] - centre, axis=1).min() for own in (through, round_)]
     assert distance[0] < 0.6 * radius
@@ -783,12 +783,12 @@ def test_every_vehicle_flies_with_it(name):
 
 @pytest.mark.long
 def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
-    """wTorque 5e-4 through the measured 72 ms of lag tumbles without the lead and arrives with it."""
+    """torque_weight 5e-4 through the measured 72 ms of lag tumbles without the lead and arrives with it."""
     vehicle = samara.vehicle("crazyflie").without_effect("airspeed_moment", "damping", "rotor_momentum")
     start, way = np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
 
     def fastest_turn_and_error(weight):
-        path = flown(ILQR(vehicle, wTorque=weight), vehicle, start, start + way, 6.0)
+        path = flown(ILQR(vehicle, torque_weight=weight), vehicle, start, start + way, 6.0)
         return np.abs(path[:, 10:]).max(), np.linalg.norm(path[-1, :3] - start - way)
 
     for weight in (5e-4, default_torque_weight(vehicle)):
@@ -800,7 +800,7 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
 
 def test_it_follows_a_figure_of_eight():
     """Knowing the road ahead it leans in time: within 10 cm of it all the way, after the start."""
-    solver = ILQR(CRAZYFLIE, wPosition=100.0)
+    solver = ILQR(CRAZYFLIE, position_weight=100.0)
     road = trajectory.figure8((0.0, 0.0, 2.0), reach=1.0, speed=1.0, laps=2.0)
     path = flown(solver, CRAZYFLIE, (0.0, 0.0, 2.0), road, 8.0)
     wanted = np.array([road.at(0.01 * k).p_W for k in range(len(path))])
@@ -877,11 +877,11 @@ def test_a_target_out_of_reach_is_flown_towards(ilqr):
 def test_options_are_checked_in_one_sentence():
     """Which option, its value, and what was expected."""
     for options, sentence in (
-        ({"mpcHorizon": 0}, "mpcHorizon = 0: expected a whole number"),
-        ({"predictionDt": -0.1}, "predictionDt = -0.1: expected a positive number"),
-        ({"wPosition": -1.0}, "wPosition = -1.0: expected a finite number"),
-        ({"maxRefVelocity": 0.0}, "maxRefVelocity = 0: expected a positive number"),
-        ({"lineSearch": (2.0,)}, "lineSearch = "),
+        ({"horizon": 0}, "horizon = 0: expected a whole number"),
+        ({"dt": -0.1}, "dt = -0.1: expected a positive number"),
+        ({"position_weight": -1.0}, "position_weight = -1.0: expected a finite number"),
+        ({"max_reference_velocity": 0.0}, "max_reference_velocity = 0: expected a positive number"),
+        ({"line_search": (2.0,)}, "line_search = "),
         ({"integrator": "rk45"}, "integrator 'rk45': expected one of euler, midpoint, rk4"),
         ({"inputs": "pwm"}, "inputs = 'pwm': expected one of wrench, rotors"),
         ({"obstacles": [((0.0, 0.0, 1.0), -1.0)]}, "obstacles"),
@@ -890,8 +890,8 @@ def test_options_are_checked_in_one_sentence():
     ):
         with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
             ILQR(CRAZYFLIE, **options)
-    with pytest.raises(TypeError, match="ILQR has no option 'wSpeed'; expected one of wPosition"):
-        ILQR(CRAZYFLIE, wSpeed=1.0)
+    with pytest.raises(TypeError, match="ILQR has no option 'positon_weight'; did you mean position_weight"):
+        ILQR(CRAZYFLIE, positon_weight=1.0)
     with pytest.raises(ValueError, match="has none; expected 'wrench'"):
         ILQR(samara.vehicle("rigid_body_quadrotor"), inputs="rotors")
 
@@ -1114,9 +1114,9 @@ def test_a_chain_makes_its_calls_in_turn():
 
 def test_the_code_is_compiled_once_for_a_kind_of_problem(ilqr):
     """Another horizon, other weights: the same machine code. A weight that is off is another kind."""
-    other = ILQR(CRAZYFLIE, mpcHorizon=33, wPosition=11.0, refVelocityGain=2.0)
+    other = ILQR(CRAZYFLIE, horizon=33, position_weight=11.0, reference_velocity_gain=2.0)
     assert solver_code(other.problem) is solver_code(ilqr.problem)
-    bare = ilqr.parameters._replace(weights=Weights(wSmooth=0.0))
+    bare = ilqr.parameters._replace(weights=Weights(smoothing_weight=0.0))
     assert kind_of(bare) != kind_of(ilqr.parameters)
 
 
@@ -1159,7 +1159,7 @@ def held_in_wind(solver, seconds=20.0, wind=1.5):
 def test_a_steady_wind_leaves_no_offset():
     """The push that is seen is the drag of the wind, d w/m by document 000; unseen, the same wind shifts it for good."""
     off, memory = held_in_wind(ILQR(CRAZYFLIE))
-    blown, _ = held_in_wind(ILQR(CRAZYFLIE, pushSmoothing=0.0))
+    blown, _ = held_in_wind(ILQR(CRAZYFLIE, disturbance_time_constant=0.0))
     expected = CRAZYFLIE["drag"].linear.x * 1.5 / CRAZYFLIE.mass
     assert memory.observed.push_W.x == pytest.approx(expected, rel=1e-10)
     assert np.linalg.norm(off) < 1e-5

@@ -20,7 +20,7 @@ FIELDS = len(flatten(Reference(ZERO)))
 
 
 def make_controller(**options):
-    return ILQR(CRAZYFLIE, **{"mpcHorizon": 8, "integrator": "euler", "period": PERIOD, "wYaw": 4.0, **options})
+    return ILQR(CRAZYFLIE, **{"horizon": 8, "integrator": "euler", "period": PERIOD, "yaw_weight": 4.0, **options})
 
 
 def random_states(rng):
@@ -91,7 +91,7 @@ class Compiled:
 def double():
     pytest.importorskip("jax")
     return Compiled(
-        make_controller(controlIterations=2, tolerance=200.0), "float64"
+        make_controller(control_iterations=2, tolerance=200.0), "float64"
     )  # some converge at once, some do not
 
 
@@ -254,7 +254,7 @@ def test_shifted_inputs_are_those_of_linear_interpolation(seconds):
 @pytest.mark.long
 def test_with_rotor_inputs_the_torque_observer_runs_once_a_tick():
     """On arrays as by named tuples, for a vehicle that the air turns."""
-    controller = make_controller(inputs="rotors", mpcHorizon=4)
+    controller = make_controller(inputs="rotors", horizon=4)
     arrays, rng, memories = (
         controller.on_arrays(CRAZYFLIE, N),
         np.random.default_rng(1),

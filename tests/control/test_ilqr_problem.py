@@ -231,7 +231,7 @@ def test_a_residual_more_is_paid_for():
         ring = state.p_W.x * state.p_W.x + state.p_W.y * state.p_W.y - 1.0
         return [*TRACKING.residuals(state, command, goal, parameters, model), (200.0, ring)]
 
-    plain, ringed = ILQR(CRAZYFLIE), ILQR(CRAZYFLIE, cost=Cost(on_a_ring, TRACKING.final), maxIterations=60)
+    plain, ringed = ILQR(CRAZYFLIE), ILQR(CRAZYFLIE, cost=Cost(on_a_ring, TRACKING.final), max_iterations=60)
     start = HOVER._replace(p_W=Vec3(1.0, 0.0, 1.0))
     one, other = (solver.solve(start, (0.0, 1.0, 1.0)) for solver in (plain, ringed))
     off = [np.abs(np.hypot(*plan.states[:-1, :2].T) - 1.0).max() for plan in (one, other)]
@@ -276,9 +276,9 @@ def solved():
             omega_B=Vec3(*rng.uniform(-3.0, 3.0, 3)),
         )
 
-    wary = {"obstacles": [((0.6, 0.05, 1.0), 0.3)], "maxTilt": 0.35, "wYaw": 4.0, "wRate": 0.1}
-    for name, options in {"usual": {}, "wary": wary, "rotors": {"inputs": "rotors", "wSmooth": 0.0}}.items():
-        solver, state = ILQR(CRAZYFLIE, mpcHorizon=10, wTerminalTilt=4.0, **options), tumbling()
+    wary = {"obstacles": [((0.6, 0.05, 1.0), 0.3)], "max_tilt": 0.35, "yaw_weight": 4.0, "roll_pitch_rate_weight": 0.1}
+    for name, options in {"usual": {}, "wary": wary, "rotors": {"inputs": "rotors", "smoothing_weight": 0.0}}.items():
+        solver, state = ILQR(CRAZYFLIE, horizon=10, terminal_tilt_weight=4.0, **options), tumbling()
         cold = solver.solve(state, HOVER.p_W + Vec3(*rng.uniform(-2.0, 2.0, 3)), yaw=0.3)
         warm = solver.solve(state, HOVER.p_W, warm_start=cold, shift=0.013, iterations=1, push_W=(0.3, -0.2, 0.1))
         found[f"{name} cold"], found[f"{name} warm"] = cold.controls, warm.controls

@@ -10,8 +10,7 @@ from samara.compare.controllers import contest
 from samara.control.default_gains import Gains, gains_for
 from samara.control.geometric import drag_ahead, geometric, with_drag
 from samara.control.margins import AXES, hover_loop
-from samara.control.named import controller_named
-from samara.control.registry import CONTROLLERS
+from samara.control.registry import CONTROLLERS, controller_named
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.reference import Reference

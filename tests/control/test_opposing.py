@@ -15,8 +15,7 @@ from samara.control.disturbance_torque import (
     seen,
     with_spin_up,
 )
-from samara.control.named import controller_named
-from samara.control.registry import CONTROLLERS
+from samara.control.registry import CONTROLLERS, controller_named
 from samara.core.algebra import ZERO, Vec3, euler_from_quat, norm, quat_from_euler
 from samara.physics.multirotor import derivative
 from samara.physics.reference import Reference

@@ -13,10 +13,10 @@ from samara.control.action_space import (
     velocity_command,
 )
 from samara.control.depth_observation import BLOCKS
-from samara.control.named import controller_named
 from samara.control.observation import OBSERVATIONS, Seen
 from samara.control.policy import act, policy_controller
 from samara.control.policy_file import LayerKind, save_policy, trim_of
+from samara.control.registry import controller_named
 from samara.core.algebra import Vec3, quat_from_euler, rotate
 from samara.physics.reference import Reference
 

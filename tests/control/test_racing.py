@@ -12,9 +12,9 @@ import samara
 from samara.compare.race.race import race
 from samara.control.gate_observation import Knowledge, Racer, Standing, knowledge_of, sight
 from samara.control.observation import seen
-from samara.control.options import tuned
 from samara.control.policy import policy_controller, raced
 from samara.control.policy_file import dense_tensors, mlp, save_policy
+from samara.control.registry import tuned
 from samara.core.algebra import Quat, Vec3
 from samara.core.tree import flatten
 from samara.learn.task import Situation, craft_for

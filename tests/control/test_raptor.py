@@ -7,8 +7,8 @@ import pytest
 
 import samara
 from samara.control import raptor
-from samara.control.named import controller_named
 from samara.control.network import evaluate, initial_hidden
+from samara.control.registry import controller_named
 from samara.core.optional_dependencies import MissingExtraError
 from samara.vehicles.rotor_numbering import NUMBERINGS
 

@@ -15,9 +15,7 @@ from samara.control.mpc import ILQR
 from samara.control.mpc.controller_type import YAW_WEIGHT
 from samara.control.mpc.cost import Weights
 from samara.control.mpc.reference_shaping import Shaping
-from samara.control.named import controller_named, instants_ahead
-from samara.control.options import tuned
-from samara.control.registry import CONTROLLERS
+from samara.control.registry import CONTROLLERS, controller_named, instants_ahead, tuned
 from samara.core.algebra import Vec3
 from samara.plan import trajectory
 from samara.scenario.file import ScenarioError, load_scenario, parse_scenario
@@ -43,12 +41,12 @@ def parsed(controller, **settings):
 
 def test_the_file_and_the_command_line_choose_the_same_numbers():
     """A table, and --set into a table, into a name, and into nothing at all."""
-    wanted = tuned("ilqr", wPosition=60.0, maxTilt=math.radians(30.0))
-    assert parsed('{ kind = "ilqr", wPosition = 60, maxTilt_deg = 30 }') == wanted
-    into = {"drones.controller.wPosition": 60, "drones.controller.maxTilt_deg": 30}
+    wanted = tuned("ilqr", position_weight=60.0, max_tilt=math.radians(30.0))
+    assert parsed('{ kind = "ilqr", position_weight = 60, max_tilt_deg = 30 }') == wanted
+    into = {"drones.controller.position_weight": 60, "drones.controller.max_tilt_deg": 30}
     assert parsed('"ilqr"', **into) == wanted
     assert parsed('"pid"', **{"drones.controller.kind": "ilqr"}, **into) == wanted
-    assert parsed('{ kind = "ilqr", wPosition = 1 }', **into) == wanted
+    assert parsed('{ kind = "ilqr", position_weight = 1 }', **into) == wanted
     bare = load_scenario("hover", {"drones.controller.position": 2})
     assert bare.drones[0].controller == tuned("geometric", position=2.0)
     for name in CONTROLLERS:
@@ -61,22 +59,31 @@ def test_the_file_and_the_command_line_choose_the_same_numbers():
         ("5", "controller = 5: expected one of geometric, pid, mellinger, lqr, indi, ilqr"),
         ('{ kind = "lqg" }', "controller.kind = 'lqg': expected one of geometric, pid, "),
         (
-            '{ kind = "ilqr", wPositon = 60 }',
-            "controller.wPositon = 60: ilqr has no such number; expected some of wPos",
+            '{ kind = "ilqr", positon_weight = 60 }',
+            "controller.positon_weight = 60: ilqr has no such option; did you mean position_weight",
         ),
-        ('{ kind = "ilqr", wPosition = "much" }', "controller.wPosition = 'much': expected a number that is not negat"),
-        ('{ kind = "ilqr", wPosition = -1 }', "controller.wPosition = -1: expected a number that is not negative"),
-        ('{ kind = "ilqr", wPosition = nan }', "controller.wPosition = nan: expected a number that is not negative"),
-        ('{ kind = "ilqr", wPosition = true }', "controller.wPosition = True: expected a number that is not negative"),
-        ('{ kind = "ilqr", mpcHorizon = 2.5 }', "controller.mpcHorizon = 2.5: expected a whole number, at least 1"),
+        (
+            '{ kind = "ilqr", tilt_weight = "much" }',
+            "controller.tilt_weight = 'much': expected a number that is not neg",
+        ),
+        ('{ kind = "ilqr", tilt_weight = -1 }', "controller.tilt_weight = -1: expected a number that is not neg"),
+        ('{ kind = "ilqr", tilt_weight = nan }', "controller.tilt_weight = nan: expected a number that is not neg"),
+        ('{ kind = "ilqr", tilt_weight = true }', "controller.tilt_weight = True: expected a number that is not neg"),
+        ('{ kind = "ilqr", horizon = 2.5 }', "controller.horizon = 2.5: expected a whole number, at least 1"),
         ('{ kind = "ilqr", inputs = "pwm" }', "controller.inputs = 'pwm': expected one of wrench, rotors"),
-        ('{ kind = "ilqr", wPosition_deg = 1 }', "controller.wPosition_deg = 1: ilqr has no such number; expected"),
-        ('{ kind = "ilqr", maxTilt_deg = 95 }', "controller.maxTilt_deg = 95: expected an angle between 0 and 90 deg"),
+        (
+            '{ kind = "ilqr", tilt_weight_deg = 1 }',
+            "controller.tilt_weight_deg = 1: ilqr has no such option; did you mean",
+        ),
+        (
+            '{ kind = "ilqr", max_tilt_deg = 95 }',
+            "controller.max_tilt_deg = 95: expected an angle between 0 and 90 deg",
+        ),
         ("{ tilt = 1.6 }", "controller.tilt = 1.6: expected an angle between 0 and π/2 rad"),
         ("{ attitude = 12 }", "controller.attitude = 12: expected three positive numbers"),
         ("{ attitude = [12, 12] }", "controller.attitude = [12, 12]: expected three positive numbers"),
         ("{ integral = 1 }", "controller.integral = 1: expected true or false"),
-        ('{ kind = "indi", integral = true }', "controller.integral = True: indi has no such number; expected some of"),
+        ('{ kind = "indi", integral = true }', "controller.integral = True: indi has no such option; expected"),
     ],
 )
 def test_a_slip_is_one_sentence_that_names_what_is_allowed(controller, sentence):
@@ -105,11 +112,11 @@ def test_ilqr_gets_its_numbers(monkeypatch):
     monkeypatch.setattr(
         "samara.control.mpc.ILQR", lambda *_, **options: given.update(options) or Mock(initial_memory=())
     )
-    controller_named("ilqr", CRAZYFLIE, period=0.01, wPosition=60.0, mpcHorizon=12)
+    controller_named("ilqr", CRAZYFLIE, period=0.01, position_weight=60.0, horizon=12)
     everyone = {"healthy": (True,) * 4, "period": 0.01}
-    assert given == {**everyone, "wPosition": 60.0, "mpcHorizon": 12, "wYaw": YAW_WEIGHT}
+    assert given == {**everyone, "position_weight": 60.0, "horizon": 12, "yaw_weight": YAW_WEIGHT}
     assert set(CONTROLLERS["ilqr"].knobs) <= {*signature(ILQR).parameters, *Weights._fields, *Shaping._fields}
-    assert instants_ahead(tuned("ilqr", mpcHorizon=12)) == 13 and instants_ahead("ilqr") == 21
+    assert instants_ahead(tuned("ilqr", horizon=12)) == 13 and instants_ahead("ilqr") == 21
 
 
 @pytest.mark.parametrize("position", [2.0, 3.0])

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import samara
-from samara.control.options import tuned
+from samara.control.registry import tuned
 from samara.core.algebra import Vec3
 from samara.core.coerce import Laps, Limits, OneOrThree, Place, Speed, UnfitError, argument, radians
 from samara.plan import trajectory

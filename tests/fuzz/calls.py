@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import samara
-from samara.control.options import tuned
+from samara.control.registry import tuned
 from samara.plan import trajectory
 from samara.scenario import events
 from samara.scenario.autopilot import Autopilot

@@ -7,8 +7,8 @@ import pytest
 from support.networks import drawn
 
 import samara
-from samara.control.named import controller_named
 from samara.control.policy_file import mlp, save_policy
+from samara.control.registry import controller_named
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.learn.actions import ACTIONS
 from samara.learn.task import Craft, craft_for

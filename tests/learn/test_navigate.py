@@ -11,9 +11,9 @@ import pytest
 import samara
 from samara.control.bundled_policies import shipped_policy
 from samara.control.depth_observation import BLOCKS, COLUMNS, ROWS, nearness, require_blocks
-from samara.control.options import tuned
 from samara.control.policy import policy_controller
 from samara.control.policy_file import Policy, dense_tensors, mlp, save_policy
+from samara.control.registry import tuned
 from samara.core.algebra import Vec3
 from samara.learn.env_config import setting_for
 from samara.learn.episode import require_no_camera

@@ -145,7 +145,7 @@ def test_every_page_can_be_reached_from_the_readme():
 
 @pytest.mark.parametrize("page", CARRYING_ON, ids=name_of)
 def test_every_file_that_is_named_to_those_who_carry_on_is_there(page):
-    """`src/samara/control/named.py`, `control/mpc/derivatives.py`, `tree.py`: as a path or within the folder of its
+    """`src/samara/control/registry.py`, `control/mpc/derivatives.py`, `tree.py`: as a path or within the folder of its
     sentence."""
     named = set(re.findall(r"`([\w./]+/[\w./-]+|\w+\.py)`", FENCED.sub("", page.read_text(encoding="utf-8"))))
     roots = [REPOSITORY, REPOSITORY / "src" / "samara"]

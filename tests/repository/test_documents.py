@@ -1,12 +1,13 @@
 """The five documents, line by line: docs/documents.md counts right, names tests that exist, and leaves out no name they use."""
 
 import re
-from inspect import signature
 
 import pytest
 from support.pages import NAMED, leads_somewhere, not_there, rows_of
 
+import samara
 from samara.control import ILQR
+from samara.documents.ilqr_names import MPC_NAMES, mpc_options
 
 DOCUMENTS = ("000", "001", "002", "003", "004")
 VERDICTS = ("works", "differs", "not yet")
@@ -111,9 +112,6 @@ NAMES = {
     "samara.documents.engine.CrazyflieParams": "mass armLength thrustCoeff torqueCoeff omegaMax inertia gravity",
     "samara.documents.engine.Inertia": "Jxx Jyy Jzz",
     "samara.control": "ILQR",
-    "samara.control.mpc.cost.Weights": "wPosition wVelocity wTilt wYawRate wThrust wTorque wSmooth"
-    " wTerminalPosition wTerminalVelocity",
-    "samara.control.mpc.reference_shaping.Shaping": "refVelocityGain maxRefVelocity refAccelGain maxRefAcceleration",
     "samara.documents.rigid_body": "RigidBodyQuadrotor",
     "samara.documents.rigid_body.RigidBodyQuadrotor": "m g I D dynamics rotation_matrix"
     " linear_momentum angular_momentum total_energy",
@@ -143,6 +141,25 @@ def test_every_name_of_a_document_is_there(place):
     assert [name for name in NAMES[place].split() if not leads_somewhere(f"{place}.{name}")] == []
 
 
-def test_the_knobs_of_document_001_are_options_of_ilqr():
-    """Horizon and step by name, the rest by the names of weights and shaping, which are class attributes above."""
-    assert {"mpcHorizon", "predictionDt"} <= set(signature(ILQR).parameters)
+def test_the_options_of_document_001_are_options_of_ilqr():
+    """Every name of the document is translated to the one option that the solver takes, with the document's value."""
+    document = [  # the names the document writes
+        *(
+            "mpcHorizon",
+            "predictionDt",
+            "maxIterations",
+            "wPosition",
+            "wVelocity",
+            "wTilt",
+            "wYawRate",
+            "wThrust",
+            "wTorque",
+        ),
+        *("wSmooth", "wTerminalPosition", "wTerminalVelocity", "refVelocityGain", "maxRefVelocity", "refAccelGain"),
+        "maxRefAcceleration",
+    ]
+    assert set(document) <= set(MPC_NAMES)
+    ilqr = ILQR(samara.vehicle("crazyflie_documented"), **mpc_options(mpcHorizon=5, wPosition=31.0, maxRefVelocity=3.0))
+    assert (ilqr.horizon, ilqr.weights.position_weight, ilqr.shaping.max_reference_velocity) == (5, 31.0, 3.0)
+    with pytest.raises(TypeError, match="document 001 has no option 'wPositon'"):
+        mpc_options(wPositon=1.0)

@@ -26,7 +26,7 @@ def test_a_vehicle_is_no_name():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"mpcHorizon": 10**9}, {"predictionDt": "x"}, {"maxTilt": "x"}, {"maxTilt": math.nan}, {"tolerance": "x"}]
+    "wrong", [{"horizon": 10**9}, {"dt": "x"}, {"max_tilt": "x"}, {"max_tilt": math.nan}, {"tolerance": "x"}]
 )
 def test_options_of_the_solver_are_numbers(wrong):
     (name,) = wrong
@@ -35,7 +35,7 @@ def test_options_of_the_solver_are_numbers(wrong):
 
 
 def test_what_the_solver_is_asked_is_looked_at():
-    solver, state = ILQR(CRAFT, mpcHorizon=5), samara.hover(CRAFT)[0]
+    solver, state = ILQR(CRAFT, horizon=5), samara.hover(CRAFT)[0]
     for target in ("x", None, (1, 2), (1, 2, "a"), 5, [1, 2, 3, 4], {}):
         with pytest.raises(ValueError, match=r"^the target is .*; expected a point"):
             solver.solve(state, target)

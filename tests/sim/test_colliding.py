@@ -390,7 +390,7 @@ def test_a_sphere_of_the_world_is_an_obstacle_for_ilqr():
     own = world(TABLE, Sphere(Vec3(0.6, 0.05, 1.0), 0.2))
     (ball,) = spheres_of(own, around=0.1)
     assert ball == Sphere(Vec3(0.6, 0.05, 1.0), pytest.approx(0.3))
-    ILQR(samara.vehicle("crazyflie_documented"), mpcHorizon=5, obstacles=[ball])
+    ILQR(samara.vehicle("crazyflie_documented"), horizon=5, obstacles=[ball])
 
 
 # Height maps -------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import samara
 from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
 from samara.compiler.trace.program import program_of
 from samara.compiler.trace.tape_scalar import play
-from samara.control.named import controller_named, instants_ahead
+from samara.control.registry import controller_named, instants_ahead
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.estimate.estimator import Sample

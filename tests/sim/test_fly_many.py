@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.options import tuned
+from samara.control.registry import tuned
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.plan import trajectory as plan

@@ -61,15 +61,15 @@ def require_same_flight(ilqr, spoil=lambda tick, estimate, ahead: None):
     "options",
     [
         {"period": 0.004},
-        {"period": 0.05, "controlIterations": 3},  # a whole step of the horizon: nothing is mixed
-        {"period": 0.12, "pushSmoothing": 0.0},  # the last input is held for longer
+        {"period": 0.05, "control_iterations": 3},  # a whole step of the horizon: nothing is mixed
+        {"period": 0.12, "disturbance_time_constant": 0.0},  # the last input is held for longer
         pytest.param({"period": 0.004, "inputs": "rotors"}, marks=pytest.mark.long),
     ],
     ids=lambda options: " ".join(map(str, options)),
 )
 def test_ilqr_on_arrays_is_ilqr_by_named_tuples_bit_for_bit(options):
     """Three drones that share a solver: plans shifted, pushes watched and commands allocated in arrays, or one by one."""
-    require_same_flight(ILQR(CRAZYFLIE, mpcHorizon=8, **options))
+    require_same_flight(ILQR(CRAZYFLIE, horizon=8, **options))
 
 
 def test_ilqr_on_arrays_meets_what_is_not_a_number_as_by_named_tuples():
@@ -88,7 +88,7 @@ def test_ilqr_on_arrays_meets_what_is_not_a_number_as_by_named_tuples():
 
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        require_same_flight(ILQR(CRAZYFLIE, mpcHorizon=8, period=0.004), spoil)
+        require_same_flight(ILQR(CRAZYFLIE, horizon=8, period=0.004), spoil)
     told = [str(own.message) for own in heard]
     assert len(told) == 2 * len(told[::2]) and {told.count(own) % 2 for own in told} == {0}
     assert any("state" in own for own in told) and any("reference" in own for own in told)
@@ -101,8 +101,8 @@ def test_arrays_are_for_the_vehicle_it_knows_and_for_no_subclass():
     class Mine(ILQR):
         pass
 
-    assert Mine(CRAZYFLIE, mpcHorizon=8).on_arrays(CRAZYFLIE, 1) is None
-    assert ILQR(CRAZYFLIE, mpcHorizon=8).on_arrays(samara.vehicle("iris"), 1) is None
+    assert Mine(CRAZYFLIE, horizon=8).on_arrays(CRAZYFLIE, 1) is None
+    assert ILQR(CRAZYFLIE, horizon=8).on_arrays(samara.vehicle("iris"), 1) is None
 
 
 def test_what_lies_ahead_is_the_task_at_those_instants():

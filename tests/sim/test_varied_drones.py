@@ -7,8 +7,8 @@ import pytest
 
 import samara
 from samara.control.default_gains import gains_for
-from samara.control.options import tuned
 from samara.control.pid import pid_gains
+from samara.control.registry import tuned
 from samara.core.algebra import Vec3
 from samara.core.number import is_distinct
 from samara.core.tree import flatten

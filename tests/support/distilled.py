@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from samara.control.named import controller_named
 from samara.control.observation import OBSERVATIONS, Bounds, Seen
 from samara.control.policy_file import LayerKind, Policy, save_policy, trim_of
+from samara.control.registry import controller_named
 from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.ops import cos, safe_norm, sin
 from samara.physics.multirotor import at_rest

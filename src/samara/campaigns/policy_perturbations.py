@@ -14,8 +14,8 @@ import numpy as np
 
 from samara.campaigns.samplers import INDEPENDENT, points, seeds_of
 from samara.compiler.parameters import parameter
-from samara.control.options import tuned
 from samara.control.policy_file import Policy
+from samara.control.registry import tuned
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.scenario.file import load_scenario, parse_scenario

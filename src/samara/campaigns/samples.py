@@ -9,7 +9,7 @@ from samara.campaigns.campaign import Campaign, CampaignError, label
 from samara.campaigns.parquet import arrow
 from samara.campaigns.samplers import GRID, grid_indices, points, seeds_of
 from samara.compiler.parameters import parameter
-from samara.control.named import as_tuned
+from samara.control.registry import as_tuned
 from samara.core.referenced_files import read_bytes
 from samara.core.sanitise import printable
 from samara.core.tree import flatten

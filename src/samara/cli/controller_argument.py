@@ -6,8 +6,7 @@ from typing import Any
 
 def controller_of(word: str, option: str = "--controllers") -> Any:
     """A name, the policy of a folder, or the function of a Python file: code that is run because its user has named it here"""
-    from samara.control.options import tuned
-    from samara.control.registry import NAMES
+    from samara.control.registry import NAMES, tuned
 
     if ".py:" not in word:
         if word in NAMES and word != "policy":

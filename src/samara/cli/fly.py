@@ -267,7 +267,7 @@ def _doubt(scenario: str, changes: dict[str, Any], own: "Scenario") -> None:
 def _require_packages(scenario: "Scenario") -> None:
     """An error before anything is written, where a package is missing that an autopilot's link or a firmware needs"""
     from samara.control.crazyflie_firmware.names import NAMES, PREFIX
-    from samara.control.named import name_of
+    from samara.control.registry import name_of
     from samara.link.registry import require_packages
 
     for drone in scenario.drones:

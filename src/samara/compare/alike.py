@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.compiler.compiled_step import CompiledStep
-from samara.control.named import Named, controller_named
+from samara.control.registry import Named, controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from samara.control.named import name_of
-from samara.control.options import Tuned
+from samara.control.registry import Tuned, name_of
 from samara.core.algebra import Vec3, norm
 from samara.physics.air.drag import drag_force
 from samara.physics.types import Vehicle

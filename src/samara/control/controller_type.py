@@ -1,7 +1,8 @@
 """A type of controller: how one is built, and which of its parameters may be chosen by name."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from samara.core.algebra import Vec3
@@ -67,6 +68,13 @@ NUMBERS = Knob("finite numbers in a list", _numbers)
 LIMITS = {"tilt": ANGLE, "speed": POSITIVE}
 FREQUENCIES = {"position": POSITIVE, "attitude": THREE}
 LOOPS = {**FREQUENCIES, "lead": NOT_NEGATIVE}
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown option: the names closest to it, or all that are known."""
+    names = list(known)
+    near = get_close_matches(name, names, 3)
+    return f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(names) or 'none'}"
 
 
 class ControllerType(NamedTuple):

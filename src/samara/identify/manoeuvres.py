@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from samara.control.default_gains import gains_for
-from samara.control.options import Tuned, tuned
+from samara.control.registry import Tuned, tuned
 from samara.core.algebra import Vec3
 from samara.core.toml import File, Table
 from samara.physics.types import Vehicle

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.control.network import Network
-from samara.control.options import tuned
 from samara.control.policy_file import WEIGHTS, Policy, trim_of
+from samara.control.registry import tuned
 from samara.core.network_layer import Layer
 from samara.core.safetensors import read_tensors
 from samara.learn.env_config import AT_REST, setting_for

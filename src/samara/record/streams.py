@@ -5,7 +5,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from samara.control.named import instants_ahead
+from samara.control.registry import instants_ahead
 from samara.core.algebra import IDENTITY, ZERO, Vec3
 from samara.core.quantity import Quantity
 from samara.core.tree import leaf_names

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from samara.control.named import own_rate
+from samara.control.registry import own_rate
 from samara.estimate.ideal import TRUTH
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.types import Vehicle

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from samara.control.options import Tuned
+from samara.control.registry import Tuned
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.estimate.estimator import Fusion
@@ -32,7 +32,7 @@ class Drone:
     """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.
 
     It starts at rest on its feet at `start_W`, or hovering there when `airborne`; its batteries have `start_charge`, from 1 to
-    0. A controller is a name, a name with numbers (`samara.control.options.tuned`), or a function controller(state, reference,
+    0. A controller is a name, a name with numbers (`samara.control.registry.tuned`), or a function controller(state, reference,
     vehicle, memory) → command or (command, memory).
     An `autopilot` flies it in the place of both. `battery_failsafe` brings it home before its battery is empty. `model` is the
     vehicle that its controller is made for, where that is not quite the one that flies.

@@ -14,7 +14,7 @@ import numpy as np
 
 from samara.compiler.llvm.codegen import vector_width
 from samara.compiler.numbered import in_lane
-from samara.control.named import as_tuned, controller_named
+from samara.control.registry import as_tuned, controller_named
 from samara.core.number import Number
 from samara.core.number_tape import Tape
 from samara.core.tree import unflatten

@@ -13,9 +13,8 @@ import numpy as np
 
 from samara.compiler.stepper import IN_FLIGHT as BACKENDS
 from samara.compiler.stepper import require_backend
-from samara.control.named import name_of
-from samara.control.options import Tuned
 from samara.control.policy_file import Policy
+from samara.control.registry import Tuned, name_of
 from samara.physics.types import Vehicle
 from samara.record.block import Block, tables
 from samara.record.load import load_flown_run
@@ -62,7 +61,8 @@ def fly(
 ) -> Run:
     """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
 
-    A controller is a name, one with numbers of its own (`samara.control.options.tuned("ilqr", wPosition=60.0)`), or a function.
+    A controller is a name, one with numbers of its own (`tuned("ilqr", position_weight=60.0)` of `samara.control.registry`),
+    or a function.
     `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
     {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
     of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while

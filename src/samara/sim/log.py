@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from samara.control.named import instants_ahead
+from samara.control.registry import instants_ahead
 from samara.core.types import Array
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import BODY

@@ -14,7 +14,7 @@ import numpy as np
 
 from samara.compiler.trace.flatten_code import unpacker
 from samara.control.depth_observation import require_blocks
-from samara.control.named import DEFAULT_PERIOD
+from samara.control.registry import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.reference import Reference

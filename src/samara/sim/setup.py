@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.named import as_tuned
-from samara.control.options import Tuned
+from samara.control.registry import Tuned, as_tuned
 from samara.core.tree import flatten
 from samara.estimate.estimator import Fusion
 from samara.estimate.ideal import TRUTH, Estimator

@@ -5,8 +5,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from samara.compiler.parameters import parameter
-from samara.control.named import as_tuned
-from samara.control.options import Tuned, tuned
+from samara.control.registry import Tuned, as_tuned, tuned
 from samara.core.algebra import Vec3
 from samara.core.types import Array
 from samara.scenario.scenario import Drone, Scenario, ScenarioError

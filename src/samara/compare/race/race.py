@@ -10,8 +10,7 @@ import numpy as np
 
 from samara.compare.race.disturbances import Drawn, drawn
 from samara.compare.race.score import Score, score
-from samara.control.named import as_tuned
-from samara.control.options import Tuned, tuned
+from samara.control.registry import Tuned, as_tuned, tuned
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten
 from samara.core.types import Array

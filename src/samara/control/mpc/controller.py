@@ -1,6 +1,6 @@
 """Document 001's model-predictive controller: iLQR on SE(3), within the motors' limits, to a point or along a trajectory.
 
-    ilqr = ILQR(vehicle, mpcHorizon=20, predictionDt=0.05)
+    ilqr = ILQR(vehicle, horizon=20, dt=0.05)
     result = ilqr.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
     command, memory = ilqr(state, (1.0, 0.0, 1.5), vehicle, ilqr.initial_memory)
 
@@ -20,6 +20,7 @@ import numpy as np
 from samara.compiler.compiled_step import CompiledStep, Machine
 from samara.compiler.trace.flatten_code import packer
 from samara.control.allocation import allocation_for
+from samara.control.controller_type import suggestion
 from samara.control.disturbance_torque import Turned, observer_for
 from samara.control.geometric import gains_for
 from samara.control.mpc.batch_flight import Code, OnArrays, Parts, arrays_code
@@ -115,11 +116,11 @@ class BatchResult(NamedTuple):
 class ILQR:
     """iLQR for one vehicle. Compiling takes two seconds, once for each vehicle and kind of problem.
 
-    Options are `mpcHorizon` steps of `predictionDt` [s]; weights and reference shaping by document 001's names (see `Weights`
+    Options are `horizon` steps of `dt` [s]; weights and reference shaping by document 001's names (see `Weights`
     and `Shaping`); `inputs` "wrench" (T, τ) or "rotors" (a thrust for each); `limits` of the inputs, the motors' by default;
-    `obstacles` as (centre, radius), the vehicle's own size included; `maxTilt` [rad]; `integrator` "rk4" or "euler". As a
-    controller it is called every `period` seconds and makes `controlIterations` iterations each time; `healthy` says which
-    rotors still work, and `pushSmoothing` [s] how long a push from outside is watched before it is believed, 0 for never.
+    `obstacles` as (centre, radius), the vehicle's own size included; `max_tilt` [rad]; `integrator` "rk4" or "euler". As a
+    controller it is called every `period` seconds and makes `control_iterations` iterations each time; `healthy` says which
+    rotors still work, and `disturbance_time_constant` [s] how long a push from outside is watched before it is believed, 0 for never.
     `cost` is document 001's by default; see `Cost` for another one.
     """
 
@@ -127,68 +128,68 @@ class ILQR:
         self,
         vehicle: Vehicle,
         *,
-        mpcHorizon: int = 20,
-        predictionDt: float = 0.05,
-        maxIterations: int = 12,
+        horizon: int = 20,
+        dt: float = 0.05,
+        max_iterations: int = 12,
         tolerance: float = 1e-4,
-        lineSearch: Sequence[float] = LINE_SEARCH,
+        line_search: Sequence[float] = LINE_SEARCH,
         integrator: str = "rk4",
         inputs: str = "wrench",
         limits: Limits | None = None,
         obstacles: Sequence[tuple[Any, float]] = (),
-        maxTilt: float | None = None,
+        max_tilt: float | None = None,
         period: float = 0.01,
-        controlIterations: int = 1,
+        control_iterations: int = 1,
         healthy: Sequence[bool] | None = None,
-        pushSmoothing: float = 0.3,
+        disturbance_time_constant: float = 0.3,
         cost: Cost = TRACKING,
         **tuning: float,
     ) -> None:
         if not isinstance(vehicle, Vehicle):
             raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle makes")
-        counts = {"mpcHorizon": mpcHorizon, "maxIterations": maxIterations, "controlIterations": controlIterations}
+        counts = {"horizon": horizon, "max_iterations": max_iterations, "control_iterations": control_iterations}
         for name, count in counts.items():
             _whole(name, count)
-        for name, value in (("predictionDt", predictionDt), ("period", period)):
+        for name, value in (("dt", dt), ("period", period)):
             if not is_number(value) or not value > 0.0:
                 raise ValueError(f"{name} = {value!r:.60}: expected a positive number of seconds")
-        for name, value in (("tolerance", tolerance), ("pushSmoothing", pushSmoothing)):
+        for name, value in (("tolerance", tolerance), ("disturbance_time_constant", disturbance_time_constant)):
             if not is_number(value) or not value >= 0.0:
                 raise ValueError(f"{name} = {value!r:.60}: expected a number that is not negative")
-        if maxTilt is not None and not is_number(maxTilt):
-            raise ValueError(f"maxTilt = {maxTilt!r:.60}: expected a finite number of radians")
+        if max_tilt is not None and not is_number(max_tilt):
+            raise ValueError(f"max_tilt = {max_tilt!r:.60}: expected a finite number of radians")
         if not isinstance(cost, Cost):
             raise ValueError(f"cost = {cost!r:.60}: expected a samara.control.mpc.Cost of two functions")
-        self.line_search = tuple(float(alpha) for alpha in lineSearch)
+        self.line_search = tuple(float(alpha) for alpha in line_search)
         if not 1 <= len(self.line_search) <= LANES or not all(0.0 < alpha <= 1.0 for alpha in self.line_search):
-            raise ValueError(f"lineSearch = {lineSearch}: expected one to {LANES} step sizes in (0, 1]")
-        self.vehicle, self.period, self.iterations = vehicle, float(period), maxIterations
-        self.tolerance, self.control_iterations, self.horizon = tolerance, controlIterations, mpcHorizon
+            raise ValueError(f"line_search = {line_search}: expected one to {LANES} step sizes in (0, 1]")
+        self.vehicle, self.period, self.iterations = vehicle, float(period), max_iterations
+        self.tolerance, self.control_iterations, self.horizon = tolerance, control_iterations, horizon
         self.model: Model = model_of(
-            vehicle, dt=float(predictionDt), integrator=integrator, inputs=inputs, limits=limits, healthy=healthy
+            vehicle, dt=float(dt), integrator=integrator, inputs=inputs, limits=limits, healthy=healthy
         )
         self.allocation = allocation_for(vehicle, healthy)
-        self.observer_gain = share_of(self.period, pushSmoothing) if pushSmoothing > 0.0 else 0.0
-        weights, self.shaping = _tuned(tuning, vehicle, bool(obstacles), maxTilt is not None)
+        self.observer_gain = (
+            share_of(self.period, disturbance_time_constant) if disturbance_time_constant > 0.0 else 0.0
+        )
+        weights, self.shaping = _tuned(tuning, vehicle, bool(obstacles), max_tilt is not None)
         self.parameters = Parameters(
             weights,
             self.model.hover_input,
             *self.model.limits,
             tuple(_sphere(i, *each) for i, each in enumerate(obstacles)),
-            math.cos(maxTilt) if maxTilt is not None else -1.0,
+            math.cos(max_tilt) if max_tilt is not None else -1.0,
         )
         self.problem: Problem = vehicle_problem(self.model, kind_of(self.parameters), cost)
-        self._solver = Solver(self.problem, mpcHorizon, self.parameters, self.line_search)
+        self._solver = Solver(self.problem, horizon, self.parameters, self.line_search)
         self._push = self._solver.parameters[-len(ZERO) :]
         self._goals = Goals(self.model, self.shaping, self._solver.goals, self._push)
-        self._hover = np.tile(np.array(self.model.hover_input), (mpcHorizon, 1))
+        self._hover = np.tile(np.array(self.model.hover_input), (horizon, 1))
         self._tiles: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         kind = "wrench" if self.model.takes_wrench else "rotors"
-        return (
-            f"ILQR({self.vehicle.name!r}, mpcHorizon={self.horizon}, predictionDt={self.model.dt:g}, inputs={kind!r})"
-        )
+        return f"ILQR({self.vehicle.name!r}, horizon={self.horizon}, dt={self.model.dt:g}, inputs={kind!r})"
 
     @property
     def weights(self) -> Weights:
@@ -552,37 +553,37 @@ def _batch_of(states: Any, layout: str) -> Array:
 
 
 def default_torque_weight(vehicle: Vehicle) -> float:
-    """wTilt / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
+    """tilt_weight / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
 
-    min ∫ wTilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −wTilt / (w J²). Document 001's 5e-4 is 1e9 times less for its
+    min ∫ tilt_weight θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −tilt_weight / (w J²). Document 001's 5e-4 is 1e9 times less for its
     Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag. Where the lag is
     made up for, as for a vehicle with slow motors or one that the air turns, ω is twice that controller's without lead.
     """
     rate = gains_for(vehicle, lead=0.0).attitude.x * (_LAGGING if observer_for(vehicle) is None else _LED)
-    return Weights().wTilt / (vehicle.inertia_B.xx * rate**2) ** 2
+    return Weights().tilt_weight / (vehicle.inertia_B.xx * rate**2) ** 2
 
 
 def _tuned(tuning: dict[str, float], vehicle: Vehicle, obstacles: bool, tilt: bool) -> tuple[Weights, Shaping]:
     """Document 001's numbers, but for those given, and for the torque's: see `default_torque_weight`"""
     usual = {
-        "wTorque": default_torque_weight(vehicle),
-        "wObstacle": 1e5 if obstacles else 0.0,
-        "wTiltLimit": 1e5 if tilt else 0.0,
+        "torque_weight": default_torque_weight(vehicle),
+        "obstacle_weight": 1e5 if obstacles else 0.0,
+        "tilt_limit_weight": 1e5 if tilt else 0.0,
     }
     names = (*Weights._fields, *Shaping._fields)
     for name, value in tuning.items():
         if name not in names:
-            raise TypeError(f"ILQR has no option {name!r}; expected one of {', '.join(names)}")
+            raise TypeError(f"ILQR has no option {name!r}; {suggestion(name, names)}")
         if not 0.0 <= value < math.inf:
             raise ValueError(f"{name} = {value}: expected a finite number that is not negative")
     given = {**usual, **{name: float(value) for name, value in tuning.items()}}
     weights = Weights(**{name: value for name, value in given.items() if name in Weights._fields})
     shaping = Shaping(**{name: value for name, value in given.items() if name in Shaping._fields})
-    for name in ("maxRefVelocity", "maxRefAcceleration"):
+    for name in ("max_reference_velocity", "max_reference_acceleration"):
         if getattr(shaping, name) == 0.0:
             raise ValueError(f"{name} = 0: expected a positive number")
-    if shaping.refFollow > 1.0:
-        raise ValueError(f"refFollow = {shaping.refFollow}: expected a number from 0 to 1")
+    if shaping.reference_follow > 1.0:
+        raise ValueError(f"reference_follow = {shaping.reference_follow}: expected a number from 0 to 1")
     return weights, shaping
 
 

@@ -16,11 +16,11 @@ YAW_WEIGHT = 4.0  # as document 001's tilt; the document has no weight of the ya
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:
     from samara.control.mpc import ILQR  # which imports the compiler
 
-    return ILQR(vehicle, healthy=healthy, period=period, **{"mpcHorizon": HORIZON, "wYaw": YAW_WEIGHT, **chosen})
+    return ILQR(vehicle, healthy=healthy, period=period, **{"horizon": HORIZON, "yaw_weight": YAW_WEIGHT, **chosen})
 
 
 def _instants_ahead(chosen: Mapping[str, Any]) -> int:
-    return int(chosen.get("mpcHorizon", HORIZON)) + 1
+    return int(chosen.get("horizon", HORIZON)) + 1
 
 
 TYPE = ControllerType(
@@ -28,16 +28,16 @@ TYPE = ControllerType(
     _build,
     {
         **dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE),
-        "maxRefVelocity": POSITIVE,
-        "maxRefAcceleration": POSITIVE,
-        "refFollow": SHARE,
-        "mpcHorizon": WHOLE,
-        "predictionDt": POSITIVE,
-        "controlIterations": WHOLE,
+        "max_reference_velocity": POSITIVE,
+        "max_reference_acceleration": POSITIVE,
+        "reference_follow": SHARE,
+        "horizon": WHOLE,
+        "dt": POSITIVE,
+        "control_iterations": WHOLE,
         "integrator": choice(*RUNGE_KUTTA),
         "inputs": choice("wrench", "rotors"),
-        "maxTilt": ANGLE,
-        "pushSmoothing": NOT_NEGATIVE,
+        "max_tilt": ANGLE,
+        "disturbance_time_constant": NOT_NEGATIVE,
     },
     instants_ahead=_instants_ahead,
 )

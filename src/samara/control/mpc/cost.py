@@ -26,24 +26,24 @@ from samara.physics.types import Command, State
 class Weights(NamedTuple):
     """Document 001's weights with its values; the last four are not in it, and off by default.
 
-    The document asks for a higher weight of the tilt at the end and gives no number: `wTerminalTilt` is twice `wTilt`, as
-    `wTerminalPosition` is twice `wPosition`.
+    The document asks for a higher weight of the tilt at the end and gives no number: `terminal_tilt_weight` is twice
+    `tilt_weight`, as `terminal_position_weight` is twice `position_weight`.
     """
 
-    wPosition: Scalar = 30.0
-    wVelocity: Scalar = 8.0
-    wTilt: Scalar = 4.0
-    wYawRate: Scalar = 0.2
-    wThrust: Scalar = 1e-3
-    wTorque: Scalar = 5e-4
-    wSmooth: Scalar = 5e-3
-    wTerminalPosition: Scalar = 60.0
-    wTerminalVelocity: Scalar = 15.0
-    wTerminalTilt: Scalar = 8.0
-    wYaw: Scalar = 0.0
-    wRate: Scalar = 0.0
-    wObstacle: Scalar = 0.0
-    wTiltLimit: Scalar = 0.0
+    position_weight: Scalar = 30.0
+    velocity_weight: Scalar = 8.0
+    tilt_weight: Scalar = 4.0
+    yaw_rate_weight: Scalar = 0.2
+    thrust_weight: Scalar = 1e-3
+    torque_weight: Scalar = 5e-4
+    smoothing_weight: Scalar = 5e-3
+    terminal_position_weight: Scalar = 60.0
+    terminal_velocity_weight: Scalar = 15.0
+    terminal_tilt_weight: Scalar = 8.0
+    yaw_weight: Scalar = 0.0
+    roll_pitch_rate_weight: Scalar = 0.0
+    obstacle_weight: Scalar = 0.0
+    tilt_limit_weight: Scalar = 0.0
 
 
 class Goal(NamedTuple):
@@ -81,7 +81,7 @@ class Cost(NamedTuple):
     """The residuals (w, r) of a step and of the end of the horizon; each costs ½ w r².
 
     `residuals(state, command, goal, parameters, model)` and `final(state, goal, parameters)` are functions of scalars. What
-    the change of the inputs costs, ½ wSmooth |u − u₋|², is the solver's own and not among them.
+    the change of the inputs costs, ½ smoothing_weight |u − u₋|², is the solver's own and not among them.
     """
 
     residuals: Callable[[State, Command, Goal, Parameters, Model], Residuals]
@@ -92,10 +92,10 @@ def tracking_residuals(state: State, command: Command, goal: Goal, parameters: P
     """p − p_ref, v − v_ref, b₃ − b₃ref, ω_z, what leaves the tilt limit or enters a sphere, and the inputs' effort"""
     w = parameters.weights
     return [
-        *_tracking(state, goal, w.wPosition, w.wVelocity, w.wTilt, w.wYaw),
-        (w.wYawRate, state.omega_B.z),
-        (w.wRate, state.omega_B.x),
-        (w.wRate, state.omega_B.y),
+        *_tracking(state, goal, w.position_weight, w.velocity_weight, w.tilt_weight, w.yaw_weight),
+        (w.yaw_rate_weight, state.omega_B.z),
+        (w.roll_pitch_rate_weight, state.omega_B.x),
+        (w.roll_pitch_rate_weight, state.omega_B.y),
         *_kept_out(state, parameters),
         *_effort(command, parameters, model),
     ]
@@ -105,7 +105,9 @@ def final_residuals(state: State, goal: Goal, parameters: Parameters) -> Residua
     """The same at the end of the horizon, with the terminal weights and without rates and inputs"""
     w = parameters.weights
     return [
-        *_tracking(state, goal, w.wTerminalPosition, w.wTerminalVelocity, w.wTerminalTilt, w.wYaw),
+        *_tracking(
+            state, goal, w.terminal_position_weight, w.terminal_velocity_weight, w.terminal_tilt_weight, w.yaw_weight
+        ),
         *_kept_out(state, parameters),
     ]
 
@@ -126,8 +128,8 @@ def _tracking(state: State, goal: Goal, position: Scalar, velocity: Scalar, tilt
 def _kept_out(state: State, parameters: Parameters) -> Residuals:
     w, upright = parameters.weights, thrust_axis(state).z
     return [
-        (w.wTiltLimit, maximum(parameters.cos_tilt - upright, 0.0)),
-        *((w.wObstacle, maximum(own.radius - norm(state.p_W - own.p_W), 0.0)) for own in parameters.spheres),
+        (w.tilt_limit_weight, maximum(parameters.cos_tilt - upright, 0.0)),
+        *((w.obstacle_weight, maximum(own.radius - norm(state.p_W - own.p_W), 0.0)) for own in parameters.spheres),
     ]
 
 
@@ -136,8 +138,8 @@ def _effort(command: Command, parameters: Parameters, model: Model) -> Residuals
     w, tau_B = parameters.weights, model.wrench(command).tau_B
     thrusts = 1 if model.takes_wrench else model.inputs
     return [
-        *((w.wThrust, u - level) for u, level in zip(command[:thrusts], parameters.hover_input, strict=False)),
-        *((w.wTorque, torque) for torque in tau_B),
+        *((w.thrust_weight, u - level) for u, level in zip(command[:thrusts], parameters.hover_input, strict=False)),
+        *((w.torque_weight, torque) for torque in tau_B),
     ]
 
 
@@ -172,7 +174,7 @@ def vehicle_problem(model: Model, kind: Kind, cost: Cost = TRACKING) -> Problem:
         residuals=lambda state, command, goal, own: cost.residuals(state, command, goal, weighed(own), model),
         final=lambda state, goal, own: cost.final(state, goal, weighed(own)),
         limits=lambda own: Limits(own.low, own.high),
-        smoothing=lambda own: weighed(own).weights.wSmooth,
+        smoothing=lambda own: weighed(own).weights.smoothing_weight,
         moved=moved,
         difference=difference,
         start=Start(levelled, TILT_AND_TURN),

@@ -1,11 +1,11 @@
 """Where the horizon leads: document 001's shaped way to a point, or what a trajectory says at the horizon's times.
 
-    v_des = refVelocityGain (p_target − p_start), no longer than maxRefVelocity
-    a_ref = refAccelGain (v_des − v), no longer than maxRefAcceleration
+    v_des = reference_velocity_gain (p_target − p_start), no longer than max_reference_velocity
+    a_ref = reference_acceleration_gain (v_des − v), no longer than max_reference_acceleration
     p ← p + v dt + ½ a_ref dt²,  v ← v + a_ref dt
 
 a_ref leans the wanted thrust towards the target, so that hovering is no minimum of the cost. As the document writes it, v_des
-is that of the start all along; after more than a second or so such a reference flies past its target. With refFollow 1 it is
+is that of the start all along; after more than a second or so such a reference flies past its target. With reference_follow 1 it is
 renewed from the reference's own place in every step, and ends at the target; between 0 and 1, something between.
 """
 
@@ -22,14 +22,14 @@ from samara.physics.reference import Reference
 class Shaping(NamedTuple):
     """Document 001's names and values: gains [1/s], largest speed [m/s] and acceleration [m/s²] of the reference.
 
-    `refFollow` is not in it: how much of the way v_des is renewed along.
+    `reference_follow` is not in it: how much of the way v_des is renewed along.
     """
 
-    refVelocityGain: Scalar = 1.4
-    maxRefVelocity: Scalar = 4.0
-    refAccelGain: Scalar = 2.0
-    maxRefAcceleration: Scalar = 8.0
-    refFollow: Scalar = 0.0
+    reference_velocity_gain: Scalar = 1.4
+    max_reference_velocity: Scalar = 4.0
+    reference_acceleration_gain: Scalar = 2.0
+    max_reference_acceleration: Scalar = 8.0
+    reference_follow: Scalar = 0.0
 
 
 class Way(NamedTuple):
@@ -53,10 +53,10 @@ def limited(v: Vec3, most: Scalar) -> Vec3:
 
 
 def reference_acceleration(way: Way, target: Target, shaping: Shaping) -> Vec3:
-    """a_ref = refAccelGain (v_des − v),  v_des = refVelocityGain (p_target − p_start), each within its limit  [m/s²]"""
-    from_W = target.start_W + (way.p_W - target.start_W) * shaping.refFollow
-    wanted_W = limited((target.p_W - from_W) * shaping.refVelocityGain, shaping.maxRefVelocity)
-    return limited((wanted_W - way.v_W) * shaping.refAccelGain, shaping.maxRefAcceleration)
+    """a_ref = reference_acceleration_gain (v_des − v),  v_des = reference_velocity_gain (p_target − p_start), each within its limit  [m/s²]"""
+    from_W = target.start_W + (way.p_W - target.start_W) * shaping.reference_follow
+    wanted_W = limited((target.p_W - from_W) * shaping.reference_velocity_gain, shaping.max_reference_velocity)
+    return limited((wanted_W - way.v_W) * shaping.reference_acceleration_gain, shaping.max_reference_acceleration)
 
 
 def shaped_step(way: Way, target: Target, shaping: Shaping, model: Model, push_W: Vec3 = ZERO) -> tuple[Way, Goal]:
@@ -75,8 +75,8 @@ def goal_of(reference: Reference, model: Model, push_W: Vec3 = ZERO) -> Goal:
 
 
 def extrapolated(reference: Reference, time: Scalar, shaping: Shaping) -> Reference:
-    """What is known at one instant, t later: v + a t, no faster than it was or than maxRefVelocity, and p by the mean of v"""
-    v_W = limited(reference.v_W + reference.a_W * time, maximum(norm(reference.v_W), shaping.maxRefVelocity))
+    """What is known at one instant, t later: v + a t, no faster than it was or than max_reference_velocity, and p by the mean of v"""
+    v_W = limited(reference.v_W + reference.a_W * time, maximum(norm(reference.v_W), shaping.max_reference_velocity))
     return reference._replace(
         p_W=reference.p_W + (reference.v_W + v_W) * (0.5 * time),
         v_W=v_W,

@@ -19,12 +19,10 @@ import numpy as np
 
 from samara.control.action_space import OF_ROTORS
 from samara.control.bundled_policies import shipped_policy
-from samara.control.named import as_tuned
 from samara.control.network import evaluate, initial_hidden
-from samara.control.options import Tuned
 from samara.control.policy_file import WEIGHTS, Policy, network_of
 from samara.control.raptor import KINDS, LIMITS, PERIOD, published_tensors, raptor_policy
-from samara.control.registry import LEARNT
+from samara.control.registry import LEARNT, Tuned, as_tuned
 from samara.core.atomic_files import atomic_write
 from samara.core.safetensors import read_tensors
 from samara.core.types import Array

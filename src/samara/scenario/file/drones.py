@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from samara.control.options import Tuned, tuned
 from samara.control.policy_file import ABOUT, WEIGHTS, PolicyError, load_policy, parse_policy
-from samara.control.registry import NAMES
+from samara.control.registry import NAMES, Tuned, tuned
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.coerce import NAME, first_twice, is_name
 from samara.core.sanitise import shown

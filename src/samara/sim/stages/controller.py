@@ -4,8 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from samara.control.named import Named, controller_named
-from samara.control.options import Tuned
+from samara.control.registry import Named, Tuned, controller_named
 from samara.core.algebra import ZERO
 from samara.core.ops import logical_and, where
 from samara.core.quantity import Scalar

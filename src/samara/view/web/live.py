@@ -14,8 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from samara.control.named import name_of
-from samara.control.registry import CONTROLLERS
+from samara.control.registry import CONTROLLERS, name_of
 from samara.core.types import Array
 from samara.physics.frames import wind_enu_from_direction
 from samara.record.block import Block, Sink
