@@ -166,36 +166,32 @@ def times_of(us: Array, stamped: bool = False) -> Times:
 
 
 class Messages:
-    """The records of k layouts of equal places in memory, `count` of each, into which numbers are written."""
+    """Records of k layouts with equal places in memory, `count` for each layout."""
 
     def __init__(self, layouts: Sequence[Layout], count: int, memory: Array) -> None:
-        """Lays out the records at the start of the memory; their numbers are written by `fill`."""
-        from samara.compiler.llvm.records import Records  # who reads a recording needs no compiler
-
+        """Write the constant bytes of all records to the start of `memory`; `fill` adds the numbers."""
         records, places = np.concatenate([layout.record for layout in layouts]), layouts[0].places
-        shape = len(layouts), count
+        shape, size = (len(layouts), count), places.columns.itemsize
         np.ndarray(shape, records.dtype, memory)[...] = records[:, None]
-        block = np.ndarray(shape, places.columns, memory)
-        self.count, self.length = count, shape[0] * count * places.columns.itemsize
-        at = {name: place for name, (_, place, *_) in (places.columns.fields or {}).items()}
-        self._stamp = [block[name] for name in ("seconds", "nanos") if name in at]
-        factors = {"log_time": 1000, "publish_time": 1000, "time_us": 1}
-        stamps = [(at[name], factor) for name, factor in factors.items() if name in at]
-        offsets = [run.offset + run.stride * k for run in places.runs for k in range(run.width)]
-        own = memory[: self.length]
-        self._records = Records(own, places.columns.itemsize, count, at["sequence"], stamps, offsets)
+        self.count, self.length = count, shape[0] * count * size
+        self._block = np.ndarray(shape, places.columns, memory)
+        self._columns = set(places.columns.names or ())
+        self._doubles = [(slice(run.first, run.first + run.width), _doubles(self._block, run)) for run in places.runs]
 
     def fill(self, first: Array, times: "Times", rows: Sequence[Array]) -> None:
-        """The numbers of all messages: each layout has one at each of the times (m,), counted from its own `first`
-
-        `rows` are parts (m, width, drones), which have a drone for each layout when put side by side.
-        """
-        for column, digits in zip(self._stamp, times.stamp, strict=True):
-            column[...] = digits
+        """Write counters from `first` (k,), times (m,) and rows, whose parts (m, width, drones) have k drones in all."""
+        block = self._block
+        block["sequence"] = first[:, None] + np.arange(self.count) & 0xFFFF_FFFF
+        block["log_time"] = block["publish_time"] = times.ns
+        if "time_us" in self._columns:
+            block["time_us"] = times.us
+        for name, digits in zip(("seconds", "nanos") if "seconds" in self._columns else (), times.stamp, strict=True):
+            block[name] = digits
         at = 0
-        for own in rows:
-            drones = own.shape[2]
-            self._records.write(at, first[at : at + drones], times.us, own)
+        for part in rows:
+            numbers, drones = part.transpose(2, 0, 1), part.shape[2]
+            for fields, place in self._doubles:
+                place[at : at + drones] = numbers[..., fields]
             at += drones
 
 

@@ -171,11 +171,9 @@ def chunk_head(
     records: Sequence[Buffer], data: Sequence[Buffer], offset: int, begin_ns: int, end_ns: int, compression: str
 ) -> tuple[bytes, ChunkIndex]:
     """What stands before the data of a chunk, and what the summary will say of it."""
-    from samara.compiler.llvm.crc import crc32  # who reads a recording needs no compiler
-
     name, crc = compression.encode(), 0
     for part in records:
-        crc = crc32(part, crc)
+        crc = zlib.crc32(part, crc)
     size, length = sum(map(len, records)), sum(map(len, data))
     about = struct.pack(f"<QQQII{len(name)}sQ", begin_ns, end_ns, size, crc, len(name), name, length)
     head = RECORD.pack(Opcode.CHUNK, len(about) + length) + about
