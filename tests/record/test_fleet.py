@@ -184,15 +184,6 @@ def test_few_drones_or_unlike_ones_have_messages_of_their_own(tmp_path):
     assert all(same_bits(table.rows, rows[:, :, k]) for k, table in enumerate(recording.streams.values()))
 
 
-def test_who_reads_one_drone_after_the_other_reads_a_recording_of_few(tmp_path):
-    """Only where there may be fleets does a recording ask for a reader that knows them."""
-    for count, number in ((MANY, "2"), (MANY - 1, "1")):
-        Recorder(tmp_path / f"{count}.mcap", streams_of(count)).close()
-        with (tmp_path / f"{count}.mcap").open("rb") as file:
-            (about, _) = make_reader(file).iter_metadata()
-        assert about.metadata["format"] == number
-
-
 def test_a_drone_may_be_called_fleet(tmp_path):
     streams = [*streams_of(MANY), Stream("/fleet/state", FIELDS, ("m",) * len(FIELDS), "samara.State")]
     times_us, rows = second_of(MANY, 0)

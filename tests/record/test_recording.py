@@ -1071,13 +1071,6 @@ def test_what_is_not_a_recording_says_so(tmp_path):
         assert str(error.value) == f"{path}: {complaint}"
 
 
-def test_a_newer_format_is_refused_by_its_number(tmp_path, monkeypatch):
-    monkeypatch.setattr(recorder, "ONE_BY_ONE", 4)
-    recorded(tmp_path / "run.mcap")
-    with pytest.raises(RecordingError, match=r"run\.mcap: is of format 4; a newer Samara wrote it, and .* up to 3$"):
-        read_recording(tmp_path / "run.mcap")
-
-
 # What cannot be recorded ------------------------------------------------------------------------------------------
 
 ZERO, ROW = np.array([0]), np.zeros((1, 2))

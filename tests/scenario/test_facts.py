@@ -8,9 +8,7 @@ import pytest
 
 import samara
 from samara.plan import trajectory
-from samara.record.legacy import to_current_schema
 from samara.record.load import thinned
-from samara.record.recording import read_recording
 from samara.scenario import events
 from samara.scenario.events import Event, at
 from samara.scenario.flight_events import (
@@ -87,18 +85,6 @@ def test_a_motor_that_loses_power_and_gets_it_back_is_told_with_its_number(flown
     assert [run.describe(own) for own in motors] == ["quad: motor 2 degraded to 0.9", "quad: motor 2 restored"]
 
 
-def test_a_recording_without_the_stream_is_told_by_its_status(flown):
-    """Schema 2: the same flight without its events has take-off and landing again, by way of the status."""
-    run, path = flown
-    recording = read_recording(path)
-    streams = {topic: table for topic, table in recording.streams.items() if topic != "/quad/event"}
-    old = to_current_schema(recording._replace(streams=streams, metadata={**recording.metadata, "schema": "2"}))
-    kept = [own for own in run.facts if own.number < 0]
-    assert old.streams["/quad/event"].rows.tolist() == [list(own.row) for own in kept]
-    assert old.streams["/quad/event"].times_us.tolist() == [own.time_us for own in kept]
-    assert old.streams["/quad/event"].units == recording.streams["/quad/event"].units
-
-
 def test_no_fact_is_thinned_away(flown):
     run, _ = flown
     track = run.tracks[0]
@@ -173,4 +159,4 @@ def test_no_code_takes_a_message_or_the_name_of_a_part_to_pieces():
     source = Path(samara.__file__).parent
     reading = re.compile(r"(message|part\.name)(\.(split|startswith|endswith|partition)\(| ==)|in \w+\.message")
     own = [path.name for path in source.rglob("*.py") if reading.search(path.read_text(encoding="utf-8"))]
-    assert [name for name in own if name != "legacy.py"] == []
+    assert own == []

@@ -7,8 +7,7 @@ chunk: what contact remembers in the air, or the speed that is asked of all of t
 
 import json
 import struct
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -128,12 +127,6 @@ def _fresh(name: str, taken: AbstractSet[str]) -> str:
     while own in taken:
         own, again = f"{name}{again}", again + 1
     return own
-
-
-def may_be_fleets(streams: Iterable[Stream]) -> bool:
-    """Whether there are so many streams alike that blocks of them would be written as one"""
-    alike = Counter((stream.topic.rpartition("/")[2], *stream[1:]) for stream in streams if not stream.raster)
-    return max(alike.values(), default=0) >= MANY
 
 
 def same_in_all(rows: Array) -> Array:

@@ -11,10 +11,7 @@ from typing import NamedTuple
 from samara.core.atomic_files import parsed
 from samara.record.image_stream import Raster, raster_from, raster_metadata
 
-FORMAT = 3
-"""Raised when a reader of the old number could not read the new file: 2 has one message for many drones, 3 has pictures."""
-WITH_FLEETS = 2  # what a recording is marked with that has no pictures
-ONE_BY_ONE = 1  # and one that has no messages for many drones either
+FORMAT = 1  # raised when readers of the previous number cannot read a new file
 ABOUT = "samara.recording"  # the metadata record that makes an MCAP file a recording of ours
 OWN = "samara"  # the metadata record with what the caller gave
 LOG_TOPIC = "/log"

@@ -16,14 +16,12 @@ from samara.core.version import __version__
 from samara.record.block import Block
 from samara.record.chunk import Batch, ChunkMemory, Line, chunk
 from samara.record.contents import contents_of
-from samara.record.fleet_messages import Fleet, Fleets, may_be_fleets
+from samara.record.fleet_messages import Fleet, Fleets
 from samara.record.format import (
     ABOUT,
     FORMAT,
     LEVELS,
-    ONE_BY_ONE,
     OWN,
-    WITH_FLEETS,
     LogLine,
     RecordingError,
     Stream,
@@ -116,10 +114,7 @@ class Recorder:
         self._contents = contents_of(streams, bool(scene))
         self._scene = scene
         self._tracks = self._contents.tracks
-        number = WITH_FLEETS if may_be_fleets(streams) else ONE_BY_ONE
-        if any(stream.raster for stream in streams):
-            number = FORMAT
-        about = {"format": str(number), "samara": __version__, "metadata_crc32": checksum(metadata or {})}
+        about = {"format": str(FORMAT), "samara": __version__, "metadata_crc32": checksum(metadata or {})}
         self._opened = opening(
             f"samara {__version__}",
             {ABOUT: about, OWN: metadata or {}},

@@ -40,6 +40,7 @@ from samara.record.layout import CHANNEL, Layout, alike, sequence, stream_layout
 from samara.record.mcap_sections import COMPRESS, MAGIC, decompressed, is_absurd
 from samara.record.schema import message_type
 from samara.record.table import Recording, Table
+from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 
 __all__ = ["Recording", "RecordingError", "Table", "describe", "read_recording"]
 
@@ -61,7 +62,7 @@ HandOn = Callable[["Recording"], bool]
 
 
 def read_recording(path: str | Path, hand_on: HandOn = lambda piece: False) -> Recording:
-    """Everything in the file up to its end, or to the first byte that is not as it was written; a flight in today's form.
+    """Everything in the file up to its end, or to the first byte that is not as it was written.
 
     Whenever the longest stream has `PIECE` rows, `hand_on` is given what is kept. Where it says that it has taken them, the
     rows are forgotten but for the last of each stream, with which the next piece begins, and what is returned at the end is the
@@ -74,11 +75,12 @@ def read_recording(path: str | Path, hand_on: HandOn = lambda piece: False) -> R
             recording = _read(file, Path(path), hand_on)
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if "drones" not in recording.metadata:
-        return recording
-    from samara.record.legacy import to_current_schema  # what a flight was called before, this file does not know
-
-    return to_current_schema(recording)
+    schema = recording.metadata.get("schema", "none")
+    if "drones" in recording.metadata and schema != str(BUS_SCHEMA_VERSION):
+        raise RecordingError(
+            f"{path}: schema is {schema:.40}; expected {BUS_SCHEMA_VERSION}: another version of Samara recorded it"
+        )
+    return recording
 
 
 def _read(file: BinaryIO, path: Path, hand_on: HandOn) -> Recording:
@@ -334,9 +336,9 @@ class _Contents:
 
     def _take_metadata(self, record: Metadata) -> None:
         if record.name == ABOUT:
-            if int(record.metadata["format"]) > FORMAT:
+            if record.metadata["format"] != str(FORMAT):
                 raise _ForeignError(
-                    f"is of format {record.metadata['format']}; a newer Samara wrote it, and this one reads up to {FORMAT}"
+                    f"format is {record.metadata['format']:.40}; expected {FORMAT}: another version of Samara recorded it"
                 )
             self.about = record.metadata
         elif record.name == OWN and self.about is not None:

@@ -1,12 +1,11 @@
-"""Recordings of schema 1, made before effects' states had names: they load, are drawn, exported and flown again, bit for bit.
+"""Kept recordings load, are drawn, exported and flown again, bit for bit.
 
-The files in tests/recordings were written by the code of that time; their hashes are over the states it flew.
+The hashes are over the states that the code of their time flew.
 """
 
 import csv
 import json
 import re
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,7 +17,6 @@ from samara.documents.conventions import bus_current_a
 from samara.physics.state_arrays import state_names
 from samara.physics.types import Environment
 from samara.record.export import export_csv
-from samara.record.legacy import to_current_schema
 from samara.record.recorder import Recorder, Stream
 from samara.record.recording import RecordingError, read_recording
 from samara.scenario.flight_events import Fact, Occurrence
@@ -35,20 +33,20 @@ FLOWN = {
 
 
 @pytest.fixture(scope="module", params=FLOWN)
-def old(request):
+def kept(request):
     return samara.load_run(HERE / f"{request.param}.mcap")
 
 
-def test_the_states_are_those_that_were_flown_and_flying_them_again_gives_them_bit_for_bit(old):
-    assert fingerprint(old) == FLOWN[old.scenario]
-    assert fingerprint(samara.replay(old)) == FLOWN[old.scenario]
+def test_the_states_are_those_that_were_flown_and_flying_them_again_gives_them_bit_for_bit(kept):
+    assert fingerprint(kept) == FLOWN[kept.scenario]
+    assert fingerprint(samara.replay(kept)) == FLOWN[kept.scenario]
 
 
-def test_columns_have_the_names_that_a_flight_of_today_gives_them(old):
-    for track in old.tracks:
+def test_columns_have_the_names_that_a_flight_of_today_gives_them(kept):
+    for track in kept.tracks:
         assert track.tables["state"].fields == state_names(track.vehicle)
         assert not [name for table in track.tables.values() for name in table.fields if "effects" in name]
-    assert old.metadata["schema"] == str(BUS_SCHEMA_VERSION)
+    assert kept.metadata["schema"] == str(BUS_SCHEMA_VERSION)
 
 
 def test_voltage_and_current_come_out_of_the_equations_that_flew_them():
@@ -77,7 +75,7 @@ def test_settings_are_apart_from_the_text_of_the_scenario():
     assert fly_command(run.scenario, text, settings) == "samara fly scenario.toml --set 'wind.wind_W=[3.0, 0.0, 0.0]'"
 
 
-def test_a_crash_that_was_only_a_sentence_is_a_fact():
+def test_a_crash_is_a_fact():
     run = samara.load_run(HERE / "fall.mcap")
     assert run.crashed == ("first",)
     status = run["first"].tables["status"]
@@ -86,42 +84,40 @@ def test_a_crash_that_was_only_a_sentence_is_a_fact():
     assert run.facts == (Occurrence(760_000, 0, Fact.CRASHED),)
 
 
-def test_old_flights_are_drawn_and_exported_under_the_new_names(old, tmp_path):
-    plt.close(old.plot())
-    old.save(tmp_path / "again.mcap")
+def test_kept_flights_are_drawn_and_exported(kept, tmp_path):
+    plt.close(kept.plot())
+    kept.save(tmp_path / "again.mcap")
     again = samara.load_run(tmp_path / "again.mcap")
-    assert fingerprint(again) == FLOWN[old.scenario]
-    paths = export_csv(read_recording(HERE / f"{old.scenario}.mcap"), tmp_path)
-    for track in old.tracks:
+    assert fingerprint(again) == FLOWN[kept.scenario]
+    paths = export_csv(read_recording(HERE / f"{kept.scenario}.mcap"), tmp_path)
+    for track in kept.tracks:
         with (tmp_path / f"{track.name}.state.csv").open() as file:
             names = [re.sub(r" \[[^\]]*\]$", "", heading) for heading in next(csv.reader(file))]
         assert names == ["time", "time_us", *state_names(track.vehicle)]
         assert tmp_path / f"{track.name}.outputs.csv" in paths
 
 
-def test_a_newer_recording_is_refused_in_one_sentence(tmp_path):
+@pytest.mark.parametrize("schema", [str(BUS_SCHEMA_VERSION + 1), str(BUS_SCHEMA_VERSION - 1), "new", "-3", None])
+def test_other_schemas_are_refused_in_one_sentence(tmp_path, schema):
     stream = Stream("/a/state", ("x",), ("m",), "samara.State")
-    for schema in (str(BUS_SCHEMA_VERSION + 1), "new", "-3"):
-        path = tmp_path / f"{schema}.mcap"
-        with Recorder(path, [stream], {"drones": "[]", "schema": schema}) as recorder:
-            recorder.write({"/a/state": (np.array([0]), np.zeros((1, 1)))})
-        with pytest.raises(RecordingError, match=r"schema .*(newer|expected)") as error:
-            read_recording(path)
-        assert "\n" not in str(error.value) and str(path) in str(error.value)
+    path = tmp_path / "other.mcap"
+    with Recorder(path, [stream], {"drones": "[]"} | ({"schema": schema} if schema else {})) as recorder:
+        recorder.write({"/a/state": (np.array([0]), np.zeros((1, 1)))})
+    with pytest.raises(RecordingError, match=rf"schema is {schema or 'none'}; expected {BUS_SCHEMA_VERSION}") as error:
+        read_recording(path)
+    assert "\n" not in str(error.value) and str(path) in str(error.value)
 
 
-def test_what_cannot_be_translated_stays_as_it_is():
-    recording = read_recording(HERE / "sag.mcap")
-    odd = recording._replace(metadata={"drones": json.dumps([{"name": "nobody"}])})
-    assert to_current_schema(odd) is odd
-
-
-def test_only_one_file_knows_the_older_forms():
-    """No other module reads crash sentences, settings in comments or numbered effects."""
-    source = Path(samara.__file__).parent
-    old_forms = re.compile(r'# set:|"effects\[|f"effects\[|startswith\("effects|" crashed: " in|message == "landed"')
-    knowing = [path.name for path in source.rglob("*.py") if old_forms.search(path.read_text(encoding="utf-8"))]
-    assert knowing == ["legacy.py"]
+@pytest.mark.parametrize("number", ["0", "2", "3", "one"])
+def test_other_formats_are_refused_in_one_sentence(tmp_path, number, monkeypatch):
+    monkeypatch.setattr("samara.record.recorder.FORMAT", number)
+    path = tmp_path / "other.mcap"
+    with Recorder(path, [Stream("/a/state", ("x",), ("m",), "samara.State")]):
+        pass
+    monkeypatch.undo()
+    with pytest.raises(RecordingError, match=rf"format is {number}; expected 1") as error:
+        read_recording(path)
+    assert "\n" not in str(error.value) and str(path) in str(error.value)
 
 
 def test_a_flight_of_today_records_supply_airspeed_and_status(tmp_path):
