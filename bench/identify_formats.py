@@ -12,10 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from studies.identification import identified, on_screen, read_result, table
+from studies.synthetic import is_captured
 from support.format_cases import FORMATS, numbers_for, through_each
-
-from samara.identify.campaign import identified, on_screen, read_result, table
-from samara.identify.synthetic import is_captured
 
 
 def main() -> None:

@@ -14,11 +14,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tools.latex import Equation, equation
+from tools.symbols import LETTERS, letter
+
 from samara import Vec3, Vehicle, hover, switch_on, vehicle
 from samara.compiler.trace.program import program_of
 from samara.core.atomic_files import write_text
-from samara.equations import Equation, equation
-from samara.equations.letters import LETTERS, letter
 from samara.physics import effect, multirotor
 from samara.physics.air import (
     atmosphere,
@@ -60,7 +61,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Line:
-    """A function whose equation is printed. `apart` and `fixed` are those of `samara.equations.equation`."""
+    """A function whose equation is printed. `apart` and `fixed` are those of `tools.latex.equation`."""
 
     function: Function
     apart: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -660,9 +661,10 @@ air](rotor.md#from-the-shape-of-a-blade), and a polynomial fitted to it flies as
 
 HEAD = r"""# Models
 
-Every model's equations as the code computes them. This page is made by `make gallery`,
-which calls the functions of [`samara.physics`](../src/samara/physics) with SymPy symbols: what is printed here is
-what runs, and a test computes every line at random points against its function. [Physics](physics.md) says how the
+Every model's equations as the code computes them. This page is made by `make gallery`: `equation` of
+`docs/tools/latex.py` calls the functions of [`samara.physics`](../src/samara/physics) with SymPy
+symbols. What is printed here is what runs, and a test computes every line at random points against its function.
+[Physics](physics.md) says how the
 files hang together.
 
 - **Guards are left out**: $a/b$ stands for `safe_divide`, $\sqrt{x}$ for `safe_sqrt`, $n/|n|$ for `direction`. What
@@ -673,14 +675,6 @@ files hang together.
 - A function that another line calls with its own arguments stands there as its letter.
 - **Cost** is the number of instructions that an effect adds to the derivative of an iris, which has BASE
   with its own effects and without its inflow factor. What is off costs nothing.
-
-```python
-from samara.equations import equation
-from samara.physics.rotors.rotor import rotor_load
-
-thrust = equation(rotor_load)
-assert thrust.rows[0] == ("T", r"f k_{F} \Omega^{2}")
-```
 """
 
 

@@ -1,10 +1,10 @@
 """Aircraft from parts lists at random: the sampler keeps its word, and what it draws flies."""
 
 import pytest
+from studies.parts import campaign, summary, told
+from studies.random_parts import LEAST_LIFT, random_parts_list, sensible_list
 
-from samara.compare.parts_campaign import campaign, summary, told
 from samara.vehicles.parts.layouts import LAYOUTS
-from samara.vehicles.parts.random_lists import LEAST_LIFT, random_parts_list, sensible_list
 
 
 def test_the_sampler_keeps_its_word():

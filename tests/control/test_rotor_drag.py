@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from studies.parts import figure_of_eight
 from support.tricopter import ARM, tricopter
 
 import samara
-from samara.compare.parts_campaign import figure_of_eight
 from samara.control.geometric import drag_at
 from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Quat, Vec3, rotate

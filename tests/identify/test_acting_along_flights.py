@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from studies.synthetic import random_vehicle
 
 from samara.core.algebra import Quat, Vec3, normalize
 from samara.identify.parameters import parameters_of, ready
 from samara.identify.predicted_wrench import acting, needed_torque
-from samara.identify.synthetic import random_vehicle
 from samara.physics.effect import wrench_in_body_axes
 from samara.physics.multirotor import at_rest, wrench
 from samara.physics.rotors.actuator import command_from_speed

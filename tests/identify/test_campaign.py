@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from studies.identification import BARS, Answer, Result, lines_of, main, numbers_in, read_result, run, table, work
+from studies.synthetic import Case, random_vehicle
 from support.format_cases import numbers_for
 
-from samara.identify.campaign import BARS, Answer, Result, lines_of, main, numbers_in, read_result, run, table, work
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.synthetic import Case, random_vehicle
 from samara.plan.trajectory import hover
 
 

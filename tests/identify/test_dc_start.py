@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from studies.synthetic import logs_of
 
 import samara
 from samara.core.algebra import Mat3
 from samara.identify.experiment_design import plan_flight
 from samara.identify.identification import identify
-from samara.identify.synthetic import logs_of
 from samara.physics.rotors.actuator import Lag
 from samara.vehicles.dc_as_lag import with_lag_motors
 from samara.vehicles.trim import hover

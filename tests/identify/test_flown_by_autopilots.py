@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from studies.synthetic import doubted
 from support.repository import RECORDINGS
 
 import samara
@@ -17,7 +18,6 @@ from samara.identify.flight_log import FlightLog
 from samara.identify.identification import identify
 from samara.identify.parameters import parameters_of, ready
 from samara.identify.readers import read_log
-from samara.identify.synthetic import doubted
 from samara.link.motor_outputs import rotor_of_output
 from samara.physics.rotors.actuator import Lag
 from samara.vehicles.build import build_vehicle

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from studies.synthetic import doubted, random_vehicle
 from support.measured_flights import exact_samples, lively
 
 from samara.identify.identification import identified, identify, student
 from samara.identify.parameters import parameters_of, ready, size_of
-from samara.identify.synthetic import doubted, random_vehicle
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.trim import hover
 from samara.vehicles.writer import vehicle_toml

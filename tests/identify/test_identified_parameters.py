@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from studies.synthetic import random_vehicle
 
 import samara
 from samara.identify.parameters import VARIED, parameters_of, ready, size_of, with_gains
-from samara.identify.synthetic import random_vehicle
 from samara.vehicles.build import switch_on
 
 NAMES = [own.name for own in parameters_of(ready(random_vehicle(1, 1)))]

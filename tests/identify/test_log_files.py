@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from studies.synthetic import logs_of, random_vehicle, scenario_of
 from support.log_files import KINDS, at_most
 
 import samara
@@ -11,7 +12,6 @@ from samara.core.algebra import Vec3
 from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers import read_log
 from samara.identify.readers.log_signals import from_first_sample, signal_names
-from samara.identify.synthetic import logs_of, random_vehicle, scenario_of
 from samara.plan.trajectory import figure8, hover, sequence
 from samara.vehicles.rotor_numbering import NUMBERINGS
 

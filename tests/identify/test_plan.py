@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from studies.synthetic import random_vehicle
 
 import samara
 from samara.core.algebra import Vec3
@@ -26,7 +27,6 @@ from samara.identify.fisher_information import (
     whitened,
 )
 from samara.identify.manoeuvres import Manoeuvre, Room, family, trajectory
-from samara.identify.synthetic import random_vehicle
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import command_from_speed
 from samara.physics.types import State, Vehicle

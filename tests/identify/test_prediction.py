@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from studies.synthetic import doubted, random_vehicle
 from support.measured_flights import PERIOD, exact_samples, lively
 
 from samara.identify.identification import identified
@@ -9,7 +10,6 @@ from samara.identify.parameters import parameters_of, ready, with_gains
 from samara.identify.per_flight_offsets import Trim
 from samara.identify.prediction_error_fit import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
 from samara.identify.scores import Predicted, held_out, ratios, said_by, scored_windows, together, trimmed
-from samara.identify.synthetic import doubted, random_vehicle
 
 EVEN = Trim((1.0,) * 4, 0.0, (0.0, 0.0))
 

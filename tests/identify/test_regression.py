@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from studies.synthetic import doubted, random_vehicle
 from support.measured_flights import PERIOD, exact_samples, lively
 
 from samara.core.algebra import Vec3
 from samara.identify.equation_error_fit import regress
 from samara.identify.parameters import parameters_of, ready
 from samara.identify.rotor_speed_model import followed, late
-from samara.identify.synthetic import doubted, random_vehicle
 
 
 @pytest.fixture(scope="module")

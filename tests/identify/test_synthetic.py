@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from studies.synthetic import doubted, logs_of, random_vehicle, room_of
 
 from samara.core.algebra import Vec3
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE
-from samara.identify.synthetic import doubted, logs_of, random_vehicle, room_of
 from samara.plan.trajectory import figure8, hover, sequence
 from samara.vehicles.check import check_vehicle
 from samara.vehicles.plausibility import warnings

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import typer
 from scipy.optimize import brentq
+from studies.propellers import compare, compare_all, medians, table
 from support.every_backend import compare as every_backend
 from support.sampling import case_of
 from typer.testing import CliRunner
@@ -33,8 +34,7 @@ from samara.propeller.bem import (
     rotor_coefficients,
     sections,
 )
-from samara.propeller.blade import Blade, BladeError, blade, blade_names, parse_blade, read_uiuc
-from samara.propeller.comparison import compare, compare_all, medians, table, zero_thrust_advance
+from samara.propeller.blade import Blade, BladeError, blade, blade_names, parse_blade, read_uiuc, zero_thrust_advance
 from samara.propeller.fit import (
     FITTED_ROTORS,
     RotorFit,
@@ -515,7 +515,6 @@ def test_the_command_prints_the_model_beside_the_measurement_and_draws_it(tmp_pa
 def test_the_command_says_what_is_wrong():
     for arguments, said in (
         (["nothing"], "no blade"),
-        (["all"], "--data FOLDER"),
         (["apc_10x4.7", "--rpm", "-1"], "rpm is -1"),
     ):
         app = typer.Typer()

@@ -11,7 +11,6 @@ import samara
 SOURCE = Path(samara.__file__).parent
 LAYERS = (
     "core",
-    "equations",
     "physics",
     "propeller world",
     "vehicles",

@@ -12,13 +12,13 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import pytest
 from support.components import BESIDE, effect_numbers
+from tools.latex import equation
 
 import samara
 from samara.control.mpc.prediction_model import model_of
 from samara.core.algebra import Vec3
 from samara.core.quantity import AirDensity, Quantity, Scalar
 from samara.core.tree import flatten
-from samara.equations import equation
 from samara.physics.air.external_forces import PUSHED
 from samara.physics.effect import PROVIDED
 from samara.physics.multirotor import environment_of

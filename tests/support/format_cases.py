@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from studies.identification import Identify, work
+from studies.synthetic import Case, cases, is_captured, scenario_of
+
 import samara
-from samara.identify.campaign import Identify, work
 from samara.identify.flight_log import MOTION_CAPTURE, FlightLog
 from samara.identify.readers import read_log
-from samara.identify.synthetic import Case, cases, is_captured, scenario_of
 
 from .log_files import KINDS
 

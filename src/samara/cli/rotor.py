@@ -10,13 +10,10 @@ from samara.core.coerce import file_stem
 
 if TYPE_CHECKING:
     from samara.propeller.blade import Blade, Measurement
-    from samara.propeller.comparison import Errors
-
-ALL = "all"
 
 
 def rotor(
-    name: Annotated[str, typer.Argument(help="A shipped blade, a .toml file, or with --data a UIUC name or `all`.")],
+    name: Annotated[str, typer.Argument(help="A shipped blade, a .toml file, or with --data a UIUC name.")],
     rpm: Annotated[float, typer.Option("--rpm", help="Rotor speed [revolutions per minute].")] = 5000.0,
     data: Annotated[Path | None, typer.Option("--data", help="A folder with the UIUC tables.")] = None,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a picture.")] = False,
@@ -26,17 +23,6 @@ def rotor(
     from samara.propeller.blade import BladeError, blade, read_uiuc
 
     screen = console()
-    if name == ALL:
-        if data is None:
-            raise BladeError("name is 'all' and no folder is given; expected --data FOLDER with the UIUC tables")
-        from samara.propeller.comparison import compare_all, medians
-
-        with screen.status("comparing"):
-            errors = compare_all(read_uiuc(data))
-        screen.print(_comparison(errors))
-        thrust, power = medians(errors)
-        screen.print(f"median error of all points: CT {100 * thrust:.1f} %, CP {100 * power:.1f} %")
-        return
     if data is None:
         shape, measured = blade(name)
     else:
@@ -105,18 +91,3 @@ def _constants(shape: "Blade", rpm: float) -> str:
         f"{shape.blades} blades, radius {shape.radius:.4g} m, solidity {shape.solidity:.3f}; standing: "
         f"k_thrust {k_thrust:.4g} N s^2/rad^2, k_torque {k_torque:.4g} N m s^2/rad^2, figure of merit {merit:.2f}"
     )
-
-
-def _comparison(errors: list["Errors"]) -> Any:
-    import numpy as np
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title="median error below 70 % of the zero-thrust J", title_justify="left")
-    table.add_column("propeller")
-    for heading in ("points", "J at T = 0", "CT", "CP"):
-        table.add_column(heading, justify="right")
-    for each in sorted(errors, key=lambda own: own.name):
-        thrust, power = (100.0 * float(np.median(np.abs(x))) for x in (each.thrust, each.power))
-        table.add_row(each.name, str(len(each.thrust)), f"{each.zero_thrust:.3f}", f"{thrust:.1f} %", f"{power:.1f} %")
-    return table

@@ -204,3 +204,12 @@ def _cell(row: dict[str, str], key: str) -> float:
     if not math.isfinite(value):
         raise BladeError(f"{row.get('BladeName')}: {key} = {row[key]!r}: expected a finite number")
     return value
+
+
+def zero_thrust_advance(measured: Measurement) -> float:
+    """J where the straight line through the measured points with CT < 0.3 max CT meets 0"""
+    low = measured.thrust < 0.3 * measured.thrust.max()
+    if low.sum() < 2:
+        raise ValueError("the measurement has fewer than two points near zero thrust; expected a run up to it")
+    slope, start = np.polyfit(measured.advance[low], measured.thrust[low], 1)
+    return float(-start / slope)

@@ -21,8 +21,7 @@ import numpy as np
 from samara.core.atomic_files import write_text
 from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil
 from samara.propeller.bem import rotor_coefficients
-from samara.propeller.blade import INCH, Blade, Measurement, Run, uiuc_runs
-from samara.propeller.comparison import zero_thrust_advance
+from samara.propeller.blade import INCH, Blade, Measurement, Run, uiuc_runs, zero_thrust_advance
 from samara.vehicles.parts.generic_blade import Size, generic_blade
 
 TABLE = "measured_propellers.csv"

@@ -1,7 +1,7 @@
 """Vehicles that nobody built, identified from their logs, and how near that came to the truth: one command.
 
-    python -m samara.identify.campaign --numbers 0-199            # each flies the 120 s that were planned for it
-    python -m samara.identify.campaign --numbers 0-39 --still     # the control group: hover alone
+    PYTHONPATH=bench python -m studies.identification --numbers 0-199            # each flies the 120 s that were planned for it
+    PYTHONPATH=bench python -m studies.identification --numbers 0-39 --still     # the control group: hover alone
 
 Every case is kept as a file of its own as soon as it is done; whoever starts the same campaign again goes on where it stopped.
 """
@@ -22,7 +22,7 @@ import numpy as np
 
 from samara.core.atomic_files import atomic_write
 from samara.core.child_processes import end_with_parent
-from samara.identify.synthetic import Case, cases, is_captured
+from studies.synthetic import Case, cases, is_captured
 
 TOGETHER = 10  # cases that a process makes at once
 BARS = (("k_thrust", 0.02), ("inertia.", 0.05), ("motor.", 0.10), ("drag.linear.", 0.10), ("airspeed_moment.", 0.10))
@@ -221,7 +221,7 @@ def on_screen(total: int) -> Iterator[Callable[[int, int], None]]:
 def main(given: Sequence[str] | None = None, **more: Any) -> int:
     """The command; `more` goes to `run`"""
     parser = argparse.ArgumentParser(
-        "python -m samara.identify.campaign", description=(__doc__ or "").partition("\n")[0]
+        "PYTHONPATH=bench python -m studies.identification", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--numbers", type=numbers_in, default="0-199", help="which vehicles: 0-199, or 3,5,8-10")
     parser.add_argument("--seed", type=int, default=1, help="another seed, other vehicles")

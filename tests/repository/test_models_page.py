@@ -14,12 +14,12 @@ import sympy
 from figures import models
 from support.repository import REPOSITORY, TESTS
 from support.sampling import Draw, sample
+from tools.latex import Equation, equation, leaves, result_of
+from tools.latex_algebra import factors_of, terms_of
 
 import samara.physics
 from samara.core.algebra import Mat3, Quat, Vec3
 from samara.core.tree import flatten
-from samara.equations import Equation, equation, leaves, result_of
-from samara.equations.terms import factors_of, terms_of
 from samara.physics.air import drag, ground_effect
 from samara.physics.effect import Effect
 from samara.physics.motion import body
@@ -159,9 +159,9 @@ def test_two_arguments_do_not_share_a_letter():
 
 def test_without_sympy_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sympy", None)
-    monkeypatch.delitem(sys.modules, "samara.equations.terms")
+    monkeypatch.delitem(sys.modules, "tools.latex_algebra")
     with pytest.raises(ImportError, match=r"printed through SymPy: pip install 'samara\[symbolic\]'"):
-        importlib.import_module("samara.equations.terms")
+        importlib.import_module("tools.latex_algebra")
 
 
 # The page ----------------------------------------------------------------------------------------------------------

@@ -1,16 +1,21 @@
-"""Blade element momentum theory against the wind tunnel: error of CT and CP, propeller by propeller."""
+"""Compare blade element momentum theory with the UIUC wind tunnel: errors of CT and CP for every propeller.
 
+PYTHONPATH=bench PYTHONPATH=bench python -m studies.propellers FOLDER_WITH_THE_UIUC_TABLES
+"""
+
+import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from samara.core.types import Array
 from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil
 from samara.propeller.bem import rotor_coefficients
-from samara.propeller.blade import Blade, Measurement
+from samara.propeller.blade import Blade, Measurement, read_uiuc, zero_thrust_advance
 
 WORKING = 0.7  # of the zero-thrust advance ratio: beyond it CT goes to 0, and its relative error anywhere
-_NEAR_ZERO = 0.3  # of the largest CT
 
 
 class Errors(NamedTuple):
@@ -19,19 +24,10 @@ class Errors(NamedTuple):
 
     name: str
     zero_thrust: float
-    thrust: Any
-    power: Any
+    thrust: Array
+    power: Array
     thrust_of_static: float
     power_of_static: float
-
-
-def zero_thrust_advance(measured: Measurement) -> float:
-    """J where the straight line through the measured points with CT < 0.3 max CT meets 0"""
-    low = measured.thrust < _NEAR_ZERO * measured.thrust.max()
-    if low.sum() < 2:
-        raise ValueError("the measurement has fewer than two points near zero thrust; expected a run up to it")
-    slope, start = np.polyfit(measured.advance[low], measured.thrust[low], 1)
-    return float(-start / slope)
 
 
 def compare(blade: Blade, measured: Measurement, *, airfoil: Airfoil = SMALL_PROPELLER) -> Errors:
@@ -84,3 +80,10 @@ def table(errors: list[Errors]) -> str:
         shown = " | ".join(f"{100.0 * float(x):{'+' if k in (1, 4) else ''}.1f} %" for k, x in enumerate(numbers))
         lines.append(f"| {each.name} | {len(each.thrust)} | {each.zero_thrust:.3f} | {shown} |")
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    results = compare_all(read_uiuc(Path(sys.argv[1])))
+    print(table(results))
+    thrust, power = medians(results)
+    print(f"median error of all points: CT {100 * thrust:.1f} %, CP {100 * power:.1f} %")

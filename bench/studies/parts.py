@@ -1,7 +1,7 @@
 """Aircraft from parts lists at random, flown: each is checked, hovers, and flies the figure of eight.
 
-    python -m samara.compare.parts_campaign --numbers 0-499
-    python -m samara.compare.parts_campaign --numbers 0-499 --every 10 --controllers ilqr
+    PYTHONPATH=bench python -m studies.parts --numbers 0-499
+    PYTHONPATH=bench python -m studies.parts --numbers 0-499 --every 10 --controllers ilqr
 
 Those that are built alike fly together; a controller that plans ahead flies them one by one. An aircraft whose loops are slower
 than those of the figure flies it as much slower.
@@ -31,10 +31,10 @@ from samara.sim.fly import fly
 from samara.vehicles.defaults.ground import clearance
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.parts.parts_list import PartsList
-from samara.vehicles.parts.random_lists import sensible_list
 from samara.vehicles.plausibility import warnings
 from samara.vehicles.trim import thrust_to_weight
 from samara.vehicles.writer import vehicle_toml
+from studies.random_parts import sensible_list
 
 CONTROLLERS = ("geometric", "pid")
 AHEAD = ("ilqr",)  # called in Python, at every instant anew

@@ -16,11 +16,10 @@ from functools import cache
 from types import FunctionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-import samara.equations.terms as terms
+import tools.latex_algebra as terms
 from samara.core.algebra import Mat3, Quat, Vec3
 from samara.core.quantity import Quantity
-from samara.equations.letters import LETTERS, letter, with_suffix
-from samara.equations.terms import (
+from tools.latex_algebra import (
     COMPUTED,
     WRITING,
     Matrix,
@@ -35,6 +34,7 @@ from samara.equations.terms import (
     tidy,
     written_of,
 )
+from tools.symbols import LETTERS, letter, with_suffix
 
 LONGEST = 240  # characters of LaTeX, of an expression that is printed in one piece
 SHORTEST = 30  # of a part that is given a name

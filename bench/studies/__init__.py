@@ -1,0 +1,1 @@
+"""Studies that developers run: synthetic identification, random parts lists, propellers against measurements."""

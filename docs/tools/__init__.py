@@ -1,0 +1,1 @@
+"""Tools of the documentation: equations of the physics printed as LaTeX."""
