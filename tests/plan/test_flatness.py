@@ -18,7 +18,7 @@ from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, NORMALIZED
 from samara.physics.types import CALM
-from samara.plan.flatness import SWEEPS, flat_motion, flat_output, flat_to_state
+from samara.plan.flatness import SWEEPS, flat_attitude, flat_motion, flat_output, flat_to_state
 from samara.plan.taylor import Series, atan2, of_time
 from samara.plan.trajectory import circle, figure8, helix, hover, lissajous, race, take_off
 from samara.vehicles.trim import hover as trim
@@ -127,6 +127,13 @@ def test_without_drag_it_is_mellingers_closed_form():
     assert state.omega_B[:2] == pytest.approx((-dot(h, y), dot(h, x)), rel=1e-10)
     assert dot(y, Vec3(math.cos(0.3), math.sin(0.3), 0.0)) == pytest.approx(0.0, abs=1e-15)
     assert flat_motion(r, vehicle).thrust == pytest.approx(norm(f), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["crazyflie", "hexarotor_tilted", "rigid_body_quadrotor"])
+def test_the_attitude_alone_has_the_bits_of_the_complete_motion(name):
+    vehicle, reference = samara.vehicle(name), LISSAJOUS.at(np.linspace(0.0, 5.0, 7))
+    complete = flat_motion(reference, vehicle).state.q_WB
+    assert np.array_equal(np.stack(flat_attitude(reference, vehicle)), np.stack(complete))
 
 
 def test_at_rest_it_is_the_trim():

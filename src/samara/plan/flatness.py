@@ -28,7 +28,7 @@ from samara.plan.trajectory import Trajectory
 from samara.vehicles.hover_rotors import effective
 from samara.vehicles.trim import effectiveness
 
-LAG_ORDER = 5
+JERK_ORDER, LAG_ORDER = 3, 5
 ORDER = 12
 """Derivatives of the position that are used. 5 give the command of a motor with a lag; every further one takes the reaction to
 spinning up the rotors one order further, where it is slow: 0.09 s in `hakoniwa`."""
@@ -66,17 +66,18 @@ def flat_output(trajectory: Trajectory, time: Any, order: int = ORDER) -> FlatOu
     return FlatOutput(Vec3(*(_series(x, order) for x in reference.p_W)), _series(reference.yaw, order))
 
 
-def output_of(reference: Reference) -> FlatOutput:
+def output_of(reference: Reference, order: int = ORDER) -> FlatOutput:
     """The same from a reference, whose derivatives end at the snap: what needs more takes it for zero
 
     That is the command of a motor with a lag, and so it is short of τ Ω̇ by the crackle's part.
     """
+
+    def series(*derivatives: Scalar) -> Series:
+        return from_derivatives([*derivatives, *[0.0] * ORDER][: order + 1])
+
     rows = zip(reference.p_W, reference.v_W, reference.a_W, reference.j_W, reference.s_W, strict=True)
-    yaw = (reference.yaw, reference.yaw_rate, reference.yaw_acceleration)
-    padding = [0.0] * (ORDER - 4)
-    return FlatOutput(
-        Vec3(*(from_derivatives([*row, *padding]) for row in rows)), from_derivatives([*yaw, *[0.0] * (ORDER - 2)])
-    )
+    yaw = series(reference.yaw, reference.yaw_rate, reference.yaw_acceleration)
+    return FlatOutput(Vec3(*(series(*row) for row in rows)), yaw)
 
 
 def flat_to_state(
@@ -102,10 +103,7 @@ def flat_motion(
     output = output_of(flat) if isinstance(flat, Reference) else flat
     if not vehicle.has("rotor_momentum"):  # nothing asks for more
         output = unflatten(output, iter([Series(x.coefficients[: LAG_ORDER + 1]) for x in flatten(output)]))
-    still = State(
-        output.p_W, _rate(output.p_W), Quat(1.0, 0.0, 0.0, 0.0), ZERO, _none(vehicle), initial_effects(vehicle)
-    )
-    state, force_W = _tilted(still, output.yaw, vehicle, environment, sweeps)
+    state, force_W = _tilted(output, vehicle, environment, sweeps)
     alpha_B = _rate(state.omega_B)
     others = _push(state, vehicle, environment)
     tau_B = required_torque(state.omega_B, alpha_B, inertia_B=vehicle.inertia_B) - others.tau_B
@@ -129,6 +127,13 @@ def flat_motion(
     )
 
 
+def flat_attitude(reference: Reference, vehicle: Vehicle, environment: Environment = CALM) -> Quat:
+    """Return q_WB of `flat_motion` alone: it needs no derivative of the position beyond the jerk."""
+    _require_flat(vehicle)
+    state, _ = _tilted(output_of(reference, JERK_ORDER), vehicle, environment, SWEEPS)
+    return Quat(*_values(state.q_WB))
+
+
 def attitude_along(pull_W: Vec3, yaw: Scalar) -> Mat3:
     """R = [b₂ × b₃, b₂, b₃] with b₃ = f/|f| and b₂ = b₃ × (cos ψ, sin ψ, 0), normalised: b₁ as near to the yaw as b₃ allows"""
     b3 = direction(pull_W)
@@ -140,9 +145,11 @@ def attitude_along(pull_W: Vec3, yaw: Scalar) -> Mat3:
 # The steps -----------------------------------------------------------------------------------------------------------
 
 
-def _tilted(state: State, yaw: Scalar, vehicle: Vehicle, environment: Environment, sweeps: int) -> tuple[State, Vec3]:
+def _tilted(output: FlatOutput, vehicle: Vehicle, environment: Environment, sweeps: int) -> tuple[State, Vec3]:
     """f = m v̇ − (all other forces), b₃ = f/|f|, where drag in body axes depends on b₃ itself: fixed sweeps of the two"""
-    a_W = _rate(state.v_W)
+    v_W, level = _rate(output.p_W), Quat(1.0, 0.0, 0.0, 0.0)
+    a_W, yaw = _rate(v_W), output.yaw
+    state = State(output.p_W, v_W, level, ZERO, _none(vehicle), initial_effects(vehicle))
     for _ in range(sweeps if _leans(vehicle) else 1):
         others = _push(state, vehicle, environment)
         force_W = a_W * vehicle.mass - others.f_W - rotate(state.q_WB, others.f_B)

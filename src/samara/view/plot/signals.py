@@ -15,7 +15,7 @@ from samara.core.types import Array
 from samara.physics.multirotor import environment_of
 from samara.physics.reference import Reference
 from samara.physics.types import Environment, Vehicle
-from samara.plan.flatness import flat_motion
+from samara.plan.flatness import flat_attitude
 from samara.record.metrics import tracking_rows
 from samara.record.metrics.summary import length_unit
 from samara.record.run import Track
@@ -335,7 +335,7 @@ def asked_attitude(track: Track) -> tuple[Array, Array] | None:
     }
     try:
         calm = environment_at(track, rows)._replace(motor_power=())
-        asked = flat_motion(Reference(**fields), track.vehicle, calm).state.q_WB
+        asked = flat_attitude(Reference(**fields), track.vehicle, calm)
     except ValueError:
         return None
     angles = np.stack(euler_from_quat(asked), axis=1)
