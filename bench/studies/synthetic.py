@@ -96,9 +96,11 @@ def random_vehicle(seed: int, number: int) -> Vehicle:
         mass=mass,
         inertia=(jx, jy, jz),
         rotors=rotors,
-        drag=Drag(Vec3(sideways, sideways * between(0.8, 1.25), 0.0), isotropic=isotropic),
-        rotor_drag={"coefficient": 0.0, "axial": weight / between(12.0, 30.0) / (4.0 * hovering)},
-        airspeed_moment=moment,
+        effects={
+            "drag": Drag(Vec3(sideways, sideways * between(0.8, 1.25), 0.0), isotropic=isotropic),
+            "rotor_drag": {"coefficient": 0.0, "axial": weight / between(12.0, 30.0) / (4.0 * hovering)},
+            "airspeed_moment": moment,
+        },
     )
 
 

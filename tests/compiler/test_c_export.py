@@ -36,6 +36,7 @@ from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import at_rest, derivative, with_angles
 from samara.physics.rotors.actuator import ActuatorState, SecondOrder
 from samara.physics.types import CALM, State, Vehicle
+from samara.vehicles.build import Provenance
 
 DT = 1e-3
 
@@ -274,9 +275,8 @@ def odd_vehicle() -> Vehicle:
         inertia=(0.02, 0.03, 0.04),
         rotors=rotors,
         actuation="speed",
-        actuator=SecondOrder(20.0, 0.7, 15.0),
-        gravity_model="spherical",
-        description="ends here: */ #error\n\\ ???/ /*/ \u202e",
+        effects={"actuator": SecondOrder(20.0, 0.7, 15.0), "gravity": {"model": "spherical"}},
+        provenance=Provenance("ends here: */ #error\n\\ ???/ /*/ \u202e"),
     )
     own = (0.2, Vec3(0.1, 0.2, 0.3), (0.4, 0.5), ActuatorState(0.6, 0.7), ())
     return vehicle.with_effect(Effect("int", lambda vehicle: own, rates_of_own, every_operation)).with_effect(

@@ -19,6 +19,7 @@ from samara.export.javascript import js_environment, write_js
 from samara.physics.multirotor import derivative
 from samara.physics.types import Vehicle
 from samara.plan.reference import Reference
+from samara.vehicles.build import Provenance
 
 DT, HELD = 1e-3, 20  # [s], and for how many steps a command is held
 FLY = """
@@ -142,7 +143,7 @@ def test_a_name_cannot_break_the_module(tmp_path):
         mass=1.0,
         inertia=(0.01, 0.01, 0.02),
         rotors=samara.vehicle("crazyflie_documented").rotors,
-        description="ends here: */ throw 2",
+        provenance=Provenance("ends here: */ throw 2"),
     )
     module = write_js(vehicle, tmp_path)
     assert printed(tmp_path, f'import {{ STATES }} from "./{module.name}"; console.log(STATES);') == 17

@@ -52,7 +52,7 @@ def test_it_is_what_the_effect_adds_to_all_that_acts():
 
 def test_a_tilted_tail_climbs_when_a_tricopter_flies_sideways():
     """ΔT = −k_a Ω v·a with a = (0, −sin δ, cos δ), at the tail's arm: τ_y = L ΔT cos δ"""
-    vehicle = tricopter(rotor_drag=RotorDrag(coefficient=0.0, axial=3e-4))
+    vehicle = tricopter(effects={"rotor_drag": RotorDrag(coefficient=0.0, axial=3e-4)})
     state, _ = samara.hover(vehicle)
     (angle,) = tilt_angles(state, vehicle)
     sideways = state._replace(v_W=Vec3(0.0, 3.0, 0.0), q_WB=Quat(1.0, 0.0, 0.0, 0.0))

@@ -178,7 +178,7 @@ def test_003_constant_rate():
 @pytest.mark.parametrize("method", ["rk4", "rk23", "rk45"])
 def test_003_free_fall(method):
     """z = z₀ + v₀t − ½gt², v = v₀ − gt, exact for every method of order two and more: 1e-9 asked, rounding given."""
-    vehicle = make_body(gravity=9.80665)
+    vehicle = make_body()
     state = at_rest(vehicle, Vec3(0.0, 0.0, 100.0))._replace(v_W=Vec3(3.0, -2.0, 5.0))
     for _ in range(200):
         state = samara.step(state, (0.0, 0.0, 0.0, 0.0), vehicle, 0.01, method=method)
@@ -306,7 +306,7 @@ def test_a_unit_quaternion_stays_one_for_a_million_steps(name):
 
 def test_semi_implicit_falls():
     """After n steps v = −n g dt and z = −½ n(n+1) g dt²: gravity acts (a peer's symplectic Euler forgot it)."""
-    vehicle = make_body(gravity=9.81)
+    vehicle = make_body(effects={"gravity": {"acceleration": 9.81}})
     state = at_rest(vehicle)
     for _ in range(100):
         state = samara.step(state, (0.0, 0.0, 0.0, 0.0), vehicle, 0.01, method="semi_implicit")

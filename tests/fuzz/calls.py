@@ -19,6 +19,7 @@ from samara.scenario import events
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.timeline import Rates
 from samara.sensors.registry import part
+from samara.vehicles.build import ContactShape
 from samara.wind import sources as wind
 from samara.wind.shear import LogLaw, PowerLaw
 from samara.wind.turbulence import Dryden
@@ -67,8 +68,8 @@ def calls() -> dict[str, Call]:
                 "mass": 1.0,
                 "inertia": (0.01, 0.01, 0.02),
                 "rotors": rotors,
-                "gravity": 9.8,
-                "friction": 0.8,
+                "effects": {"gravity": {"acceleration": 9.8}},
+                "contact": ContactShape([(0.0, 0.0, -0.1)], friction=0.8),
             },
         ),
         "Vehicle.__getitem__": Call(lambda effect: iris[effect], {"effect": "gravity"}),

@@ -33,7 +33,7 @@ from samara.physics.structure.arms import (
     tip_lean,
 )
 from samara.physics.types import CALM, State
-from samara.vehicles.build import switch_on
+from samara.vehicles.build import ContactShape, switch_on
 from samara.vehicles.defaults.arms import free_modes, largest_arm_step
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
@@ -510,7 +510,7 @@ def test_the_other_effects_are_computed_once():
         rate = derivative(state, (0.5,), vehicle)
         return casadi.Function("f", [x], [casadi.cse(casadi.vertcat(*flatten(rate)))]).n_instructions()
 
-    feet = {"contact_points": [Vec3(0.1, 0.1, -0.1), Vec3(-0.1, 0.0, -0.1)]}
+    feet = {"contact": ContactShape([Vec3(0.1, 0.1, -0.1), Vec3(-0.1, 0.0, -0.1)])}
     on = [craft(count=1, gravity=True, **options) for options in ({}, feet)]
     bare, standing = (instructions(own) - instructions(own.without_effect("arms")) for own in on)
     feet_alone = instructions(on[1].without_effect("arms")) - instructions(on[0].without_effect("arms"))

@@ -97,7 +97,7 @@ def test_lifting_against_gravity_defines_the_geopotential_altitude(height):
 
 def test_escaping_from_the_earth_takes_all_the_energy_there_is():
     """At v = √(2 g R) the energy is zero and stays it: (R + h)^{3/2} grows linearly in time, 3/2 √(2gR²) t."""
-    vehicle = make_body(gravity_model="spherical", gravity=G)
+    vehicle = make_body(effects={"gravity": {"model": "spherical", "acceleration": G}})
     speed = math.sqrt(2.0 * G * EARTH_RADIUS)
     assert speed == pytest.approx(11166.0, abs=1.0)  # m/s, from this radius
     state = at_rest(vehicle)._replace(v_W=Vec3(0.0, 0.0, speed))
@@ -112,7 +112,7 @@ def test_escaping_from_the_earth_takes_all_the_energy_there_is():
 
 def test_thrown_slower_it_turns_round_where_energy_says():
     """½ v² = g R h / (R + h): a throw at 1 km/s turns round at h = v²R / (2gR − v²), higher than in uniform gravity."""
-    vehicle = make_body(gravity_model="spherical", gravity=G)
+    vehicle = make_body(effects={"gravity": {"model": "spherical", "acceleration": G}})
     state = at_rest(vehicle)._replace(v_W=Vec3(0.0, 0.0, 1000.0))
     top = 1e6 * EARTH_RADIUS / (2.0 * G * EARTH_RADIUS - 1e6)
     assert top > 1e6 / (2.0 * G)

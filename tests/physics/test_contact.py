@@ -26,6 +26,7 @@ from samara.physics.ground.contact import (
     normal_force,
 )
 from samara.physics.multirotor import at_rest
+from samara.vehicles.build import ContactShape
 from samara.vehicles.defaults.ground import DEFAULT_STEP, largest_stable_step
 
 G = 9.80665
@@ -130,7 +131,7 @@ def test_the_friction_limit_is_where_the_wind_begins_to_push_the_vehicle_along(n
 def test_on_a_slope_steeper_than_atan_mu_a_body_slides_with_g_sin_minus_mu_g_cos(degrees):
     """μ = 0.5 holds up to 26.57°; beyond, a = g (sin α − μ cos α), however the legs share the load."""
     environment, q_WB = inclined(degrees)
-    body = make_body(contact_points=square_legs(0.1, 0.05), friction=0.5)
+    body = make_body(contact=ContactShape(square_legs(0.1, 0.05), friction=0.5))
     start = at_rest(body, environment.ground.normal_W * 0.05, q_WB)
     states = states_of(body, fly(body, start, NO_COMMAND, 3.0, environment))
     v_down = np.array(rotate(q_WB, EAST)) @ np.array(states.v_W)
@@ -147,7 +148,7 @@ def test_a_sliding_block_stops_after_v_squared_over_two_mu_g(heading):
 
     The contact points lie at the height of the centre of mass, so that braking does not tip the block.
     """
-    block = make_body(contact_points=square_legs(0.1, 0.0), friction=0.5)
+    block = make_body(contact=ContactShape(square_legs(0.1, 0.0), friction=0.5))
     stiffness, load = block["contact"].surface.stiffness, 2.0 * G / 4.0
     ahead = np.array([math.cos(heading), math.sin(heading), 0.0])
     start = at_rest(block, UP * -(load / stiffness))._replace(v_W=Vec3(*(3.0 * ahead)))
@@ -160,7 +161,7 @@ def test_a_sliding_block_stops_after_v_squared_over_two_mu_g(heading):
 
 def test_a_block_pushed_harder_than_friction_accelerates_with_the_rest():
     """F − μmg = ma under a sideways push of 15 N (a user's effect), on the same block."""
-    block = make_body(contact_points=square_legs(0.1, 0.0), friction=0.5)
+    block = make_body(contact=ContactShape(square_legs(0.1, 0.0), friction=0.5))
     pushed = block.with_effect(samara.Effect("push", wrench=lambda *_: samara.Wrench(f_W=EAST * 15.0)))
     start = at_rest(pushed, UP * -(2.0 * G / 4.0 / block["contact"].surface.stiffness))
     v_x = fly(pushed, start, NO_COMMAND, 1.0)[:, 3]
@@ -259,7 +260,7 @@ def test_sinking_is_the_rate_of_the_depth():
 
 def test_a_leg_off_centre_tips_the_body():
     """One leg on the ground at r: the torque is r × N n, here lifting the front right corner."""
-    body = make_body(contact_points=[Vec3(0.2, -0.1, -0.1)])
+    body = make_body(contact=ContactShape([Vec3(0.2, -0.1, -0.1)]))
     stiffness = body["contact"].surface.stiffness
     state = at_rest(body, UP * (0.1 - 1e-3))
     part = samara.wrench_breakdown(state, NO_COMMAND, body)["contact"]
@@ -269,7 +270,7 @@ def test_a_leg_off_centre_tips_the_body():
 
 def test_legs_share_the_weight_by_the_lever_rule():
     """Standing on feet at x = 0.3 (two) and −0.1 (two), the near pair carries three quarters of the weight."""
-    body = make_body(contact_points=[Vec3(x, y, -0.1) for x in (0.3, -0.1) for y in (0.15, -0.15)])
+    body = make_body(contact=ContactShape([Vec3(x, y, -0.1) for x in (0.3, -0.1) for y in (0.15, -0.15)]))
     settled = fly(body, at_rest(body, UP * 0.1), NO_COMMAND, 5.0, every=5000)[-1]
     state = state_of(body, settled)
     stiffness = body["contact"].surface.stiffness
@@ -286,7 +287,7 @@ def test_legs_share_the_weight_by_the_lever_rule():
 def test_a_body_tips_over_when_its_weight_leaves_the_feet(overhang, falls):
     """The foremost feet stand 1 cm before, or behind, the centre of mass."""
     points = [Vec3(x, y, -0.1) for x in (-overhang, -0.3) for y in (0.15, -0.15)]
-    body = make_body(contact_points=points)
+    body = make_body(contact=ContactShape(points))
     states = states_of(body, fly(body, at_rest(body, UP * 0.1), NO_COMMAND, 1.0))
     nose_W = rotation(states.q_WB).apply([1.0, 0.0, 0.0])
     assert (nose_W[:, 2].min() < -0.3) == falls
@@ -334,7 +335,7 @@ def test_the_largest_stable_step_is_where_the_real_step_turns_unstable(name):
 
 def test_the_largest_stable_step_knows_the_grip_that_lets_go():
     """With little damping it is a foot in the air whose grip, relaxing with k/c, sets the limit."""
-    body = make_body(contact_points=square_legs(0.1, 0.05))
+    body = make_body(contact=ContactShape(square_legs(0.1, 0.05)))
     contact = body["contact"]
     slack = contact._replace(surface=contact.surface._replace(damping=contact.surface.stiffness * 5e-4))
     vehicle = body.with_effect(COMPLIANT, slack)
@@ -348,7 +349,7 @@ def test_the_largest_stable_step_knows_the_grip_that_lets_go():
 
 def test_a_grip_in_the_air_fades_and_stays_a_number_of_normal_size():
     """e^{−kt/c} down to 1e-20 m, and not on to the smallest numbers there are, which would slow every step by three."""
-    body = make_body(contact_points=square_legs(0.1, 0.05))
+    body = make_body(contact=ContactShape(square_legs(0.1, 0.05)))
     surface = body["contact"].surface
     point = ContactPoint(-1.0, 0.0, ZERO)
     rate = grip_rate(point, Vec3(1e-4, 0.0, 0.0), 0.0, surface=surface)
@@ -365,9 +366,7 @@ def test_document_003_stiffness_is_refused_on_a_crazyflie():
             mass=0.028,
             inertia=(1.4e-5, 1.4e-5, 2.17e-5),
             actuation="wrench",
-            contact_points=vehicle["contact"].points_B,
-            contact_stiffness=5000.0,
-            contact_damping=600.0,
+            contact=ContactShape(vehicle["contact"].points_B, stiffness=5000.0, damping=600.0),
         )
     largest = float(re.search(r"dt <= (\S+) s", str(refused.value)).group(1))
     hard = vehicle.with_effect(COMPLIANT, Contact(vehicle["contact"].points_B, Surface(5000.0, 600.0, 0.8)))

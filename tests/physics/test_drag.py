@@ -23,7 +23,7 @@ vectors = st.tuples(*[st.floats(-20, 20)] * 3).map(lambda v: Vec3(*v))
 
 
 def falling(**drag):
-    return make_body(drag=Drag(**drag), drag_axes="world")
+    return make_body(effects={"drag": {"axes": "world", **drag}})
 
 
 def test_terminal_velocity_with_linear_drag():
@@ -71,7 +71,7 @@ def test_ballistic_flight_in_wind(axes):
     """Linear drag d on all axes: with τ = m/d and v∞ = w + τg, v = v∞ + (v₀ − v∞) e^{−t/τ}, whatever the body's tumbling;
     p = p₀ + v∞ t + τ (v₀ − v∞)(1 − e^{−t/τ})."""
     d = 0.6
-    vehicle = make_body(drag=Drag(linear=Vec3(d, d, d)), drag_axes=axes)
+    vehicle = make_body(effects={"drag": {"axes": axes, "linear": Vec3(d, d, d)}})
     p0, v0, wind = np.array([1.0, -2.0, 30.0]), np.array([12.0, 3.0, 15.0]), np.array([-4.0, 6.0, 1.0])
     state = at_rest(vehicle, Vec3(*p0), quat_from_euler(0.5, -0.3, 2.0))
     state = state._replace(v_W=Vec3(*v0), omega_B=Vec3(2.0, -3.0, 1.0))
@@ -93,7 +93,9 @@ def test_ballistic_flight_in_wind(axes):
 def test_only_the_motion_through_the_air_matters(velocity, wind, turn):
     """Galileo: the drag on a body that moves with v + w in wind w is the drag at v in still air; at v = w there is none."""
     for axes in ("world", "body"):
-        vehicle = make_body(drag=Drag(Vec3(0.1, 0.2, 0.3), Vec3(0.03, 0.02, 0.01)), drag_axes=axes)
+        vehicle = make_body(
+            effects={"drag": {"axes": axes, "linear": Vec3(0.1, 0.2, 0.3), "quadratic": Vec3(0.03, 0.02, 0.01)}}
+        )
         state = at_rest(vehicle, q_WB=quat_from_euler(*turn))
 
         def drag(v_W, wind_W, vehicle=vehicle, state=state):
@@ -164,7 +166,7 @@ def test_a_body_thrown_through_the_air_loses_its_speed_as_one_over_time():
     """m v̇ = −d |v| v without weight: v = v₀/(1 + d |v₀| t/m), straight on, in any axes and however it tumbles"""
     start = np.array([6.0, -3.0, 2.0])
     for axes in ("world", "body"):
-        vehicle = make_body(drag=Drag(isotropic=0.1), drag_axes=axes).without_effect("gravity")
+        vehicle = make_body(effects={"drag": {"axes": axes, "isotropic": 0.1}}).without_effect("gravity")
         state = at_rest(vehicle)._replace(v_W=Vec3(*start), omega_B=Vec3(1.0, 2.0, -3.0))
         flown = states_of(vehicle, fly(vehicle, state, NO_COMMAND, 2.0, dt=0.002))
         t = 0.002 * np.arange(1001)
@@ -194,7 +196,7 @@ def test_body_drag_turns_with_the_body_and_world_drag_does_not():
         ("body", -turned.apply(linear * turned.inv().apply(v_W))),
         ("world", -linear * v_W),
     ):
-        vehicle = make_body(drag=Drag(linear=Vec3(*linear)), drag_axes=axes)
+        vehicle = make_body(effects={"drag": {"axes": axes, "linear": Vec3(*linear)}})
         state = at_rest(vehicle, q_WB=q_WB)._replace(v_W=Vec3(*v_W))
         part = samara.wrench_breakdown(state, NO_COMMAND, vehicle)["drag"]
         assert turned.apply(np.array(part.f_B)) + np.array(part.f_W) == pytest.approx(expected, rel=1e-14)
@@ -214,7 +216,7 @@ def test_document_000_rates_decay_exponentially():
 def test_damping_takes_the_power_it_says():
     """τ · ω = −Σ cᵢ ωᵢ²: the rate at which a free tumbling body loses its energy of rotation (finite differences)."""
     damping = Damping(Vec3(0.002, 0.003, 0.001))
-    vehicle = make_body(damping=damping).without_effect("gravity")
+    vehicle = make_body(effects={"damping": damping}).without_effect("gravity")
     start = at_rest(vehicle)._replace(omega_B=Vec3(1.0, 2.0, -3.0))
     h = 1e-3
     records = np.array(states_of(vehicle, fly(vehicle, start, NO_COMMAND, 4 * h, dt=h)).omega_B)

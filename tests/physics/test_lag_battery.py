@@ -273,7 +273,7 @@ def craft(actuation, battery, actuator):
         rotors=rotors,
         actuation=actuation,
         battery=battery,
-        **options,
+        effects=options,
     )
 
 

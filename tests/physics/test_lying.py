@@ -12,6 +12,7 @@ from samara.core.algebra import UP, Quat, Vec3, dot, quat_exp, quat_from_axis_an
 from samara.physics.ground.contact import BOW, Contact, Ground, Surface, lower_end
 from samara.physics.multirotor import at_rest
 from samara.sim.plant import Plant, place, state_of
+from samara.vehicles.build import ContactShape
 
 G = 9.80665
 NO_COMMAND = (0.0, 0.0, 0.0, 0.0)
@@ -27,7 +28,7 @@ def still(name):
 def box(width, height):
     """A body on four feet as high above its edges' lower ends as below their upper ones"""
     feet = [Vec3(x * width, y * width, -height) for x, y in ((1, 1), (1, -1), (-1, -1), (-1, 1))]
-    return make_body(contact_points=feet, contact_top=height, friction=0.8)
+    return make_body(contact=ContactShape(feet, height))
 
 
 def energy(states, vehicle):

@@ -48,7 +48,7 @@ def in_speeds(vehicle):
         inertia=vehicle.inertia_B,
         rotors=vehicle.rotors,
         actuation="speed",
-        gravity=vehicle["gravity"].acceleration,
+        effects={"gravity": vehicle["gravity"]},
     )
 
 

@@ -18,6 +18,7 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import wrench_in_body_axes
 from samara.physics.multirotor import at_rest, derivative
+from samara.vehicles.build import ContactShape
 from samara.vehicles.trim import effectiveness
 
 NO_COMMAND = (0.0, 0.0, 0.0, 0.0)
@@ -309,11 +310,14 @@ def test_an_effect_that_is_off_costs_nothing():
     options = {
         "drag": Drag(Vec3(0.1, 0.1, 0.1), Vec3(0.01, 0.01, 0.01)),
         "damping": Damping(Vec3(0.01, 0.01, 0.01)),
-        "contact_points": [Vec3(0.1, 0.1, -0.1), Vec3(0.1, -0.1, -0.1), Vec3(-0.1, 0.0, -0.1)],
     }
-    full = make_body(**options)
-    for effect, option in (("drag", "drag"), ("damping", "damping"), ("contact", "contact_points")):
-        never = make_body(**{name: value for name, value in options.items() if name != option})
+    contact = ContactShape([Vec3(0.1, 0.1, -0.1), Vec3(0.1, -0.1, -0.1), Vec3(-0.1, 0.0, -0.1)])
+    full = make_body(effects=options, contact=contact)
+    for effect in ("drag", "damping", "contact"):
+        never = make_body(
+            effects={name: value for name, value in options.items() if name != effect},
+            contact=None if effect == "contact" else contact,
+        )
         counts = [traced_step(own, 1e-3).n_instructions() for own in (full.without_effect(effect), never, full)]
         assert counts[0] == counts[1] < counts[2]
 

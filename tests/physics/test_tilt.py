@@ -83,11 +83,10 @@ def test_the_axis_turns_right_handed_about_the_hinge():
 def test_a_tilted_rotor_is_one_that_was_built_so():
     """With all that the air does: every force and torque is that of a vehicle without a servo whose axis is the tilted one."""
     air = {
-        "rotor_air": {"solidity": 0.11},
-        "rotor_air_model": "momentum",
+        "rotor_air": {"solidity": 0.11, "model": "momentum"},
         "airspeed_moment": {"roll": 0.1, "pitch": 0.1},
     }
-    own = tricopter(**air)
+    own = tricopter(effects=air)
     state, command = hover(own)
     angle = 0.35
     state = with_angles(state, (angle,), own)._replace(v_W=Vec3(3.0, -1.0, 0.5), omega_B=Vec3(0.4, -0.2, 0.7))

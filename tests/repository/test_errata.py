@@ -104,7 +104,11 @@ def test_001_one_euler_step_of_50_ms_at_full_torque_is_no_step():
     RK4 in one such step is 2° off, the adaptive method right: the motion is not resolved at 20 Hz, whatever is chosen.
     """
     body = samara.build_vehicle(
-        "crazyflie body", mass=0.028, inertia=(1.4e-5, 1.4e-5, 2.17e-5), actuation="wrench", gravity=9.81
+        "crazyflie body",
+        mass=0.028,
+        inertia=(1.4e-5, 1.4e-5, 2.17e-5),
+        actuation="wrench",
+        effects={"gravity": {"acceleration": 9.81}},
     )
     state, hover = samara.hover(body)
     full_torque = (hover[0], 0.02, 0.0, 0.0)

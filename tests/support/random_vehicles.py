@@ -14,6 +14,7 @@ from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import land, take_off
+from samara.vehicles.build import ContactShape
 from samara.vehicles.defaults.ground import clearance
 
 G = 9.80665
@@ -41,7 +42,12 @@ def random_vehicle(rng: np.random.Generator, number: int = 0) -> Vehicle:
         rotors.append(Rotor(hub_B, Vec3(0.0, 0.0, 1.0), (-1.0) ** (i + 1), k_thrust, lever * k_thrust, motor=motor))
     feet = [Vec3(0.6 * arm * x, 0.6 * arm * y, -0.4 * arm) for x, y in ((1, 1), (1, -1), (-1, -1), (-1, 1))]
     return samara.build_vehicle(
-        f"random {number}", mass=mass, inertia=(jx, jy, jz), rotors=rotors, gravity=G, contact_points=feet
+        f"random {number}",
+        mass=mass,
+        inertia=(jx, jy, jz),
+        rotors=rotors,
+        contact=ContactShape(feet),
+        effects={"gravity": {"acceleration": G}},
     )
 
 

@@ -10,6 +10,7 @@ from samara.core.algebra import Vec3
 from samara.physics.air.drag import Drag
 from samara.physics.rotors.propulsion import bus_current
 from samara.physics.types import CALM
+from samara.vehicles.build import Provenance
 from samara.vehicles.parts.performance import full_throttle_current, pilot_figures
 from samara.vehicles.trim import thrust_to_weight
 
@@ -27,7 +28,14 @@ def quad(spreads=(), drag=None, **motor):
         Rotor(Vec3(x, y, 0.0), Vec3(0.0, 0.0, 1.0), spin, 2e-6, 3e-8, 0.0, 0.06, own)
         for x, y, spin in ((0.1, -0.1, 1), (-0.1, 0.1, 1), (0.1, 0.1, -1), (-0.1, -0.1, -1))
     ]
-    return samara.build_vehicle("quad", mass=0.8, inertia=(2e-3, 2e-3, 4e-3), rotors=rotors, drag=drag, spreads=spreads)
+    return samara.build_vehicle(
+        "quad",
+        mass=0.8,
+        inertia=(2e-3, 2e-3, 4e-3),
+        rotors=rotors,
+        effects={"drag": drag},
+        provenance=Provenance(spreads=spreads),
+    )
 
 
 def test_the_iris_hovers_and_lifts_as_its_trim_says():

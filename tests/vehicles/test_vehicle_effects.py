@@ -29,7 +29,7 @@ from samara.plan.trajectory import circle
 from samara.propeller.blade import blade
 from samara.propeller.fit import fit_rotor
 from samara.scenario.file import ScenarioError, parse_scenario
-from samara.vehicles.build import switch_names, with_effects
+from samara.vehicles.build import ContactShape, switch_names, with_effects
 from samara.vehicles.check import fields_of
 from samara.vehicles.collision_radius import body_radius
 from samara.vehicles.effects import OPTIONS, TYPICAL_SOLIDITY, typical_solidity
@@ -147,21 +147,16 @@ def test_building_says_it_too(effect):
     """`build_vehicle` takes the record, some of its fields, or True where all have a usual value."""
     vehicle, _, numbers, _ = SAID[effect]
     called = samara.switch_on(vehicle, effect, **numbers)
-    numbers = dict(numbers)
-    model = {f"{effect}_model": numbers.pop("model")} if "model" in numbers else {}
+    model = {"model": numbers["model"]} if "model" in numbers else {}
     air = {"rotor_air": vehicle["rotor_air"]} if vehicle.has("rotor_air") else {}
-    for given in (numbers, called[effect]):
+    for given in (numbers, {**model, **called[effect]._asdict()} if model else called[effect]):
         built = samara.build_vehicle(
             vehicle.name,
             mass=vehicle.mass,
             inertia=vehicle.inertia_B,
             rotors=vehicle.rotors,
-            drag=vehicle["drag"],
-            contact_points=vehicle["contact"].points_B,
-            contact_top=vehicle["contact"].top,
-            **air,
-            **{effect: given},
-            **model,
+            contact=ContactShape(vehicle["contact"].points_B, vehicle["contact"].top),
+            effects={"drag": vehicle["drag"], **air, effect: given},
         )
         assert built == called
 
@@ -406,7 +401,11 @@ def test_over_the_ground_the_rotors_turn_slower_by_the_root_of_the_ratio():
     """T∞ T/T∞ = m g: one rotor's image alone is Cheeseman and Bennett's, so that Ω²/Ω∞² = 1 − (R/4h)²"""
     rotor = HEXA.rotors[0]._replace(r_B=Vec3(0.0, 0.0, 0.0), k_torque=0.0)
     single = samara.build_vehicle(
-        "rocket", mass=0.4, inertia=(0.002, 0.002, 0.003), rotors=[rotor], ground_effect=GroundEffect(0.0, 0.1)
+        "rocket",
+        mass=0.4,
+        inertia=(0.002, 0.002, 0.003),
+        rotors=[rotor],
+        effects={"ground_effect": GroundEffect(0.0, 0.1)},
     )
     height = 0.2
     state, _ = samara.hover(single, (0.0, 0.0, height))

@@ -17,12 +17,14 @@ from support.shipped import shipped
 import samara
 from samara.core.algebra import Mat3, Vec3
 from samara.physics.air.drag import Damping, Drag
+from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors.actuator import Lag, SecondOrder
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, rotor_loads
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM
+from samara.vehicles.build import ContactShape, Provenance
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
 
@@ -181,7 +183,7 @@ WRONG = {
     "wrench with rotors": (CRAZYFLIE, '"normalized"', '"wrench"', "rotors", "4", "expects none"),
     "rotors without any": ("rigid_body_quadrotor", '"wrench"', '"speed"', "rotors", "0", "at least one"),
     "unknown motor": (CRAZYFLIE, '"lag"', '"steam"', "motor.model", "'steam'", "one of lag, dc"),
-    "unknown drag axes": (CRAZYFLIE, '"world"', '"moon"', "drag.axes", "'moon'", "one of world, body"),
+    "unknown drag axes": (CRAZYFLIE, '"world"', '"moon"', "drag.axes", "'moon'", "one of body, world"),
     "unknown gravity": (CRAZYFLIE, "[gravity]", '[gravity]\nmodel = "none"', "gravity.model", "'none'", "uniform, spherical"),
     "unknown inflow": (IRIS, '"squared"', '"cubed"', "inflow.model", "'cubed'", "one of squared, signed"),
     "unknown battery": (IRIS, '"thevenin"', '"potato"', "battery[0].model", "'potato'", "one of ideal, thevenin"),
@@ -527,17 +529,16 @@ def test_a_vehicle_built_in_python_is_saved_and_loaded(tmp_path):
         inertia=Mat3(0.02, 1e-3, 2e-3, 1e-3, 0.02, 3e-3, 2e-3, 3e-3, 0.03),
         rotors=rotors,
         actuation="duty",
-        gravity=9.7,
-        gravity_model="spherical",
-        drag=Drag(Vec3(0.1, 0.2, 0.3), Vec3(0.01, 0.02, 0.03)),
-        drag_axes="world",
-        damping=Damping(Vec3(1e-3, 2e-3, 3e-3)),
-        inflow="signed",
-        actuator=SecondOrder(30.0, 0.7, 5.0),
         battery=[battery, battery._replace(resistance=0.03)],
-        contact_points=[Vec3(0.1, 0.1, -0.1), Vec3(-0.1, 0.1, -0.1), Vec3(0.0, -0.1, -0.1)],
-        friction=0.5,
-        description="two\nlines\tand a \x7f",
+        contact=ContactShape([(0.1, 0.1, -0.1), (-0.1, 0.1, -0.1), (0.0, -0.1, -0.1)], friction=0.5),
+        effects={
+            "gravity": {"model": "spherical", "acceleration": 9.7},
+            "drag": {"axes": "world", "linear": Vec3(0.1, 0.2, 0.3), "quadratic": Vec3(0.01, 0.02, 0.03)},
+            "damping": Damping(Vec3(1e-3, 2e-3, 3e-3)),
+            "inflow": {"model": "signed"},
+            "actuator": SecondOrder(30.0, 0.7, 5.0),
+        },
+        provenance=Provenance("two\nlines\tand a \x7f"),
     )
     samara.save_vehicle(vehicle, tmp_path / "built.toml")
     loaded = samara.vehicle(tmp_path / "built.toml")
@@ -561,7 +562,7 @@ def test_what_all_rotors_share_is_written_once():
     assert set(tables["rotor"]) == {"k_torque", "inertia", "radius"} and "motor" not in tables
     assert [own["k_thrust"]["value"] for own in tables["rotors"]] == [2e-5, 1e-5, 1e-5]
     assert [own["motor"]["rise"]["value"] for own in tables["rotors"]] == [0.03, 0.02, 0.02]
-    one = tricopter(sources=[("rotors[0].radius", "measured"), ("rotors[1].radius", "a guess")])
+    one = tricopter(provenance=Provenance(sources=[("rotors[0].radius", "measured"), ("rotors[1].radius", "a guess")]))
     assert "radius" not in tomllib.loads(vehicle_toml(one))["rotor"]
 
 
@@ -607,7 +608,7 @@ def test_any_body_of_masses_is_accepted_and_survives_its_file(bodies, spread, co
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_any_text_survives_its_file(text):
     """Quotes, backslashes, control characters, any alphabet."""
-    vehicle = tricopter(description=text)
+    vehicle = tricopter(provenance=Provenance(text))
     assert parse_vehicle(vehicle_toml(vehicle), "x.toml").structure.description == text
 
 
@@ -626,7 +627,7 @@ def test_a_spread_stands_beside_its_value_until_that_is_replaced():
 
 def test_numbers_become_plain_floats():
     """NumPy scalars would drag a batch of float32 up to float64."""
-    vehicle = tricopter(drag=Drag(Vec3(*np.array([0.1, 0.2, 0.3]))))
+    vehicle = tricopter(effects={"drag": Drag(Vec3(*np.array([0.1, 0.2, 0.3])))})
     numbers = [
         vehicle.mass,
         *vehicle.inertia_B,
@@ -640,15 +641,18 @@ def test_numbers_become_plain_floats():
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"drag": Drag(Vec3(0.1, math.nan, 0.1))}, r"tricopter: drag\.linear = nan N s/m: expected a finite number"),
-        ({"drag": Drag(0.1)}, r"tricopter: drag\.linear = 0\.1: expected 3 numbers"),
-        ({"damping": Damping(Vec3(-1.0, 0.0, 0.0))}, r"tricopter: damping\.linear = -1\.0 N m s/rad: .*not negative"),
-        ({"gravity": 0.0}, r"tricopter: gravity\.acceleration = 0\.0 m/s\^2: expected a positive number"),
-        ({"actuator": SecondOrder(0.0, 0.7, 5.0)}, r"tricopter: actuator\.natural_frequency = 0\.0 rad/s: expected a positive"),
+        ({"effects": {"drag": Drag(Vec3(0.1, math.nan, 0.1))}}, r"tricopter: drag\.linear = nan N s/m: expected a finite"),
+        ({"effects": {"drag": Drag(0.1)}}, r"tricopter: drag\.linear = 0\.1: expected 3 numbers"),
+        ({"effects": {"damping": Damping(Vec3(-1.0, 0.0, 0.0))}}, r"damping\.linear = -1\.0 N m s/rad: .*not negative"),
+        ({"effects": {"gravity": 9.81}}, r"tricopter: gravity = 9\.81: expected a Gravity or a dict of model and acceleration"),
+        ({"effects": {"gravity": {"height": 1.0}}}, r"tricopter: gravity = .*: expected a Gravity or a dict"),
+        ({"effects": {"inflow": "signed"}}, r"tricopter: inflow = 'signed': expected {'model': 'squared' or 'signed'}"),
+        ({"effects": {"gravity": Gravity(0.0)}}, r"tricopter: gravity\.acceleration = 0\.0 m/s\^2: expected a positive number"),
+        ({"effects": {"actuator": SecondOrder(0.0, 0.7, 5.0)}}, r"actuator\.natural_frequency = 0\.0 rad/s: .*positive"),
         ({"actuation": "thought"}, r"tricopter: actuation = 'thought': expected one of normalized, speed"),
-        ({"drag_axes": "moon"}, r"tricopter: drag\.axes = 'moon': expected one of world, body"),
-        ({"contact_points": [Vec3(math.inf, 0.0, 0.0)]}, r"tricopter: contact\.points\[0\] = inf m: expected a finite"),
-        ({"contact_points": [Vec3(0.0, 0.0, -0.1)], "friction": -1.0}, r"tricopter: contact\.friction = -1\.0: .*not negative"),
+        ({"effects": {"drag": {"axes": "moon"}}}, r"tricopter: drag\.axes = 'moon': expected one of body, world"),
+        ({"contact": ContactShape([Vec3(math.inf, 0.0, 0.0)])}, r"tricopter: contact\.points\[0\] = inf m: expected a finite"),
+        ({"contact": ContactShape([Vec3(0.0, 0.0, -0.1)], friction=-1.0)}, r"contact\.friction = -1\.0: .*not negative"),
         ({"battery": [Thevenin(-1.0, (0.0, 1.0), (9.0, 12.0), 0.1, 0.1, 100.0)]}, r"battery\[0\]\.capacity = -1\.0 C"),
     ],
 )  # fmt: skip

@@ -15,6 +15,7 @@ from samara.control.stick_modes import Sticks, stick_pilot
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.export.javascript import js_environment
+from samara.vehicles.build import Provenance
 from samara.view.cockpit.bundle import bundled
 from samara.view.cockpit.page import DEFAULT, cockpit_html, modules_of, write_cockpit
 
@@ -197,7 +198,7 @@ def test_a_name_cannot_end_the_script():
         mass=0.03,
         inertia=(1.4e-5, 1.4e-5, 2.2e-5),
         rotors=samara.vehicle("crazyflie_documented").rotors,
-        description="<!-- </script>",
+        provenance=Provenance("<!-- </script>"),
     )
     text = cockpit_html([own])
     assert text.count("</script>") == 1 and "<!--" not in text

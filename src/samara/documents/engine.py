@@ -39,7 +39,6 @@ from samara.core.ops import clamp
 from samara.core.quantity import Quantity
 from samara.core.tree import require_finite
 from samara.documents.single_vehicle import Telemetry, with_single_vehicle_effects
-from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import Role, Wrench
 from samara.physics.frames import state_ned_frd_from_enu_flu
 from samara.physics.multirotor import wrench_breakdown
@@ -49,7 +48,7 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
 from samara.record.run import Run
 from samara.sim.initial_state import standing
-from samara.vehicles.build import build_vehicle, effects_by_name
+from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effects_by_name
 from samara.vehicles.check import check_numbers
 from samara.vehicles.defaults.ground import clearance
 from samara.vehicles.loader import vehicle
@@ -168,14 +167,13 @@ def engine_vehicle(
         mass=numbers["mass"],
         inertia=params.inertia,
         rotors=numbers["rotors"],
-        gravity=numbers["gravity.acceleration"],
-        drag=Drag(linear=numbers["drag.linear"]),
-        drag_axes="world",
-        damping=Damping(numbers["damping.linear"]),
-        contact_points=feet.points_B if feet else (),
-        contact_top=feet.top if feet else None,
-        friction=_CRAZYFLIE["contact"].surface.friction,
-        description=f"{_CRAZYFLIE.structure.description}, {allocation} allocation",
+        contact=ContactShape(feet.points_B, feet.top, _CRAZYFLIE["contact"].surface.friction) if feet else None,
+        effects={
+            "gravity": {"acceleration": numbers["gravity.acceleration"]},
+            "drag": {"axes": "world", "linear": numbers["drag.linear"]},
+            "damping": {"linear": numbers["damping.linear"]},
+        },
+        provenance=Provenance(f"{_CRAZYFLIE.structure.description}, {allocation} allocation"),
     )
     return with_single_vehicle_effects(plain, more)
 

@@ -4,20 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from samara.core.algebra import Mat3, Vec3, diagonal
 from samara.core.quantity import Scalar
 from samara.core.sanitise import shown
 from samara.core.tree import flatten, unflatten
 from samara.core.units import Field, fields_of
-from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import Actuation, Effect, Role
 from samara.physics.ground.contact import COMPLIANT, Contact
 from samara.physics.motion import gravity as gravity_effects
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors import propulsion
-from samara.physics.rotors.actuator import SecondOrder
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.rotor import Rotor, inflow_factor, inflow_factor_signed
 from samara.physics.rotors.tilt import TILT
@@ -51,6 +49,31 @@ STANDARD_GRAVITY = 9.80665
 _FIRST = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG, Role.CONTACT, Role.ACTUATOR, Role.SUPPLY)
 
 
+class ContactShape(NamedTuple):
+    """The points of the body that touch the ground [m], from the centre of mass in body axes.
+
+    `top` is the height at which the body lies on the ground upside down; without it only the points touch. Stiffness [N/m]
+    and damping [N s/m] follow from mass, inertia and points unless set.
+    """
+
+    points: Sequence[Sequence[float]]
+    top: float | None = None
+    friction: float = 0.8
+    stiffness: float | None = None
+    damping: float | None = None
+
+
+class Provenance(NamedTuple):
+    """Description of a vehicle and, by path (`"body.mass"`), sources and relative spreads of its parameters."""
+
+    description: str = ""
+    sources: Sequence[tuple[str, str]] = ()
+    spreads: Sequence[tuple[str, float]] = ()
+
+
+UNDOCUMENTED = Provenance()
+
+
 def build_vehicle(
     name: str,
     *,
@@ -58,65 +81,46 @@ def build_vehicle(
     inertia: Sequence[float] | Mat3,
     rotors: Sequence[Rotor] = (),
     actuation: str = "normalized",
-    gravity: float = STANDARD_GRAVITY,
-    gravity_model: str = "uniform",
-    drag: Drag | None = None,
-    drag_axes: str = "body",
-    damping: Damping | None = None,
-    inflow: str | None = None,
-    actuator: SecondOrder | None = None,
     battery: Ideal | Sequence[Thevenin] | None = None,
-    contact_points: Sequence[Vec3] = (),
-    contact_top: float | None = None,
-    friction: float = 0.8,
-    contact_stiffness: float | None = None,
-    contact_damping: float | None = None,
-    description: str = "",
-    sources: Sequence[tuple[str, str]] = (),
-    spreads: Sequence[tuple[str, float]] = (),
-    effects: Sequence[EffectOption] = (),
-    **options: Any,
+    contact: ContactShape | None = None,
+    effects: Mapping[str, object] | Sequence[str] = (),
+    custom_effects: Sequence[EffectOption] = (),
+    provenance: Provenance = UNDOCUMENTED,
 ) -> Vehicle:
-    """A checked vehicle from its records; SI units, body axes forward-left-up. What is not given is off.
+    """Build and check a vehicle; SI units, body axes forward-left-up.
 
-    Inertia is the diagonal or a full `Mat3`. Without a contact stiffness it follows from mass, inertia and points;
-    without a `contact_top`, the height at which the body lies on the ground upside down, only the points touch. `options` are
-    the effects of `samara.vehicles.effects.OPTIONS` by name, each a record, a dict of some of its fields, or True, and
-    `<name>_model` where it has several: `ground_effect=True, rotor_air=RotorAir(0.1), rotor_air_model="momentum"`. With
-    `effects` from outside the package those of them are known too, as `samara.vehicle` has it.
+    `inertia` is the diagonal or a full `Mat3`. `effects` are the tables of a vehicle file by name: `gravity` (standard gravity
+    unless set), `inflow`, and the names in `samara.vehicles.effects.OPTIONS`. A value is the record of the effect, a
+    dict of some of its fields (and of the model, where there are several), or True:
+    `effects={"gravity": {"acceleration": 1.62}, "drag": Drag(linear=d), "rotor_air": {"model": "momentum"}}`.
+    Effects that are not named are off. `custom_effects` adds effects from outside the package to the names.
     """
     if not isinstance(name, str):
         raise VehicleError(f"name = {shown(name)}: expected a text")
     if len(inertia) not in (3, 9):
         raise VehicleError(f"{name}: body.inertia has {len(inertia)} numbers: expected 3 (diagonal) or 9 (rows)")
     inertia_B = Mat3(*inertia) if len(inertia) == 9 else diagonal(Vec3(*inertia))
+    tables = effects_by_name(effects)
+    gravity_model, gravity = _gravity(name, tables.pop("gravity", True))
+    inflow = _inflow(name, tables.pop("inflow", None))
     check_all(
         partial(check_body, name, mass, inertia_B),
         partial(_check_choice, f"{name}: actuation", actuation, tuple(ACTUATIONS)),
         partial(_check_choice, f"{name}: gravity.model", gravity_model, tuple(GRAVITIES)),
         partial(_check_choice, f"{name}: inflow.model", inflow, tuple(INFLOWS)),
         partial(check_rotors, name, actuation, rotors, battery, inflow),
-        partial(check_record, f"{name}: gravity", Gravity(gravity)),
+        partial(check_record, f"{name}: gravity", gravity),
         partial(check_battery, name, battery),
     )
 
-    first: list[tuple[Effect, Any]] = [(GRAVITIES[gravity_model], Gravity(gravity))]
+    first: list[tuple[Effect, object]] = [(GRAVITIES[gravity_model], gravity)]
     first.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
     if any(rotor.inertia > 0.0 for rotor in rotors):
         first.append((propulsion.ROTOR_MOMENTUM, ()))
     if any(rotor.servo != () for rotor in rotors):
         first.append((TILT, ()))
-    if contact_points:
-        points = tuple(Vec3(*point) for point in contact_points)
-        check_points(name, points)
-        surface = derived_surface(mass, inertia_B, points, friction)
-        if contact_stiffness is not None:
-            surface = surface._replace(stiffness=contact_stiffness)
-        if contact_damping is not None:
-            surface = surface._replace(damping=contact_damping)
-        contact = Contact(points, surface, () if contact_top is None else contact_top)
-        check_contact(name, mass, inertia_B, contact)
-        first.append((COMPLIANT, contact))
+    if contact and contact.points:
+        first.append((COMPLIANT, _contact(name, mass, inertia_B, contact)))
     if isinstance(battery, Ideal):
         first.append((propulsion.IDEAL_BATTERY, battery))
     elif battery:
@@ -126,17 +130,45 @@ def build_vehicle(
         actuation=ACTUATIONS[actuation],
         effects=tuple(effect for effect, _ in first),
         inflow=INFLOWS[inflow] if inflow else None,
-        description=description,
-        sources=tuple(sources),
-        spreads=tuple(spreads),
-        options=_outside(name, effects),
+        description=provenance.description,
+        sources=tuple(provenance.sources),
+        spreads=tuple(provenance.spreads),
+        options=_checked_options(name, custom_effects),
     )
-    numbers = (mass, inertia_B, tuple(rotors), tuple(own for _, own in first))
-    vehicle = Vehicle(structure, *unflatten(numbers, (float(number) for number in flatten(numbers))))
-    options |= {"drag": drag, "drag_axes": drag_axes, "damping": damping, "actuator": actuator}
-    vehicle = _with_options(vehicle, {key: value for key, value in options.items() if value is not None})
+    parameters = (mass, inertia_B, tuple(rotors), tuple(record for _, record in first))
+    vehicle = Vehicle(structure, *unflatten(parameters, (float(number) for number in flatten(parameters))))
+    vehicle = _with_options(vehicle, tables)
     check_options(name, vehicle)
     return vehicle
+
+
+def _gravity(name: str, value: object) -> tuple[str, Gravity]:
+    """The model and the record of the table `gravity`"""
+    if isinstance(value, Gravity):
+        return "uniform", value
+    table = {"model": "uniform", "acceleration": STANDARD_GRAVITY, **(value if isinstance(value, Mapping) else {})}
+    if len(table) > 2 or not (value is True or isinstance(value, Mapping)):
+        raise VehicleError(f"{name}: gravity = {shown(value)}: expected a Gravity or a dict of model and acceleration")
+    return table["model"], Gravity(table["acceleration"])
+
+
+def _inflow(name: str, value: object) -> str | None:
+    if value is not None and not (isinstance(value, Mapping) and list(value) == ["model"]):
+        raise VehicleError(f"{name}: inflow = {shown(value)}: expected {{'model': {' or '.join(map(repr, INFLOWS))}}}")
+    return value["model"] if value is not None else None
+
+
+def _contact(name: str, mass: float, inertia_B: Mat3, shape: ContactShape) -> Contact:
+    points = tuple(Vec3(*point) for point in shape.points)
+    check_points(name, points)
+    surface = derived_surface(mass, inertia_B, points, shape.friction)
+    if shape.stiffness is not None:
+        surface = surface._replace(stiffness=shape.stiffness)
+    if shape.damping is not None:
+        surface = surface._replace(damping=shape.damping)
+    contact = Contact(points, surface, () if shape.top is None else shape.top)
+    check_contact(name, mass, inertia_B, contact)
+    return contact
 
 
 def _check_choice(where: str, value: str | None, known: tuple[str, ...]) -> None:
@@ -144,12 +176,12 @@ def _check_choice(where: str, value: str | None, known: tuple[str, ...]) -> None
         raise VehicleError(f"{where} = {shown(value)}: expected one of {', '.join(known)}")
 
 
-def _outside(name: str, effects: Sequence[EffectOption]) -> tuple[EffectOption, ...]:
+def _checked_options(name: str, options: Sequence[EffectOption]) -> tuple[EffectOption, ...]:
     try:
-        options_with(effects)
+        options_with(options)
     except ValueError as error:
         raise VehicleError(f"{name}: {error}") from None
-    return tuple(effects)
+    return tuple(options)
 
 
 def switch_names(vehicle: Vehicle | None = None) -> tuple[str, ...]:
@@ -178,67 +210,68 @@ def effects_by_name(effects: Mapping[str, Any] | Sequence[str]) -> dict[str, Any
     return dict.fromkeys(effects, True)
 
 
-def with_effects(vehicle: Vehicle, effects: Mapping[str, Any] | Sequence[str]) -> Vehicle:
-    """The vehicle with several effects at once, as `switch_on` has them: by name the numbers of each, True, or False for off"""
-    given: dict[str, Any] = {}
-    for name, numbers in effects_by_name(effects).items():
+def with_effects(vehicle: Vehicle, effects: Mapping[str, object] | Sequence[str]) -> Vehicle:
+    """Switch several effects at once, as `switch_on` does: by name the parameters of each, True, or False for off"""
+    tables: dict[str, object] = {}
+    for name, table in effects_by_name(effects).items():
         if name not in switch_names(vehicle):
             raise VehicleError(
                 f"{vehicle.name}: effect {shown(name)}: expected one of {', '.join(switch_names(vehicle))}"
             )
-        if numbers is False:
+        if table is False:
             vehicle = vehicle.without_effect(name) if vehicle.has(name) else vehicle
             continue
         if name == "battery":
-            vehicle = vehicle.with_effect(*battery_effect(vehicle, numbers))
+            vehicle = vehicle.with_effect(*battery_effect(vehicle, table))
             continue
-        if not (numbers is True or isinstance(numbers, Mapping)):
-            raise VehicleError(f"{vehicle.name}: {name} = {shown(numbers)}: expected true, false or a table of numbers")
-        own, option = {} if numbers is True else dict(numbers), options_of(vehicle)[name]
-        if option.key in own and len(option.models) > 1:
-            given[f"{name}_{option.key}"] = own.pop(option.key)
-        given[name] = own
-        if not option.inflow:
+        if not (table is True or isinstance(table, Mapping)):
+            raise VehicleError(f"{vehicle.name}: {name} = {shown(table)}: expected true, false or a table of numbers")
+        tables[name] = table
+        if not options_of(vehicle)[name].inflow:
             vehicle = replace(vehicle, structure=replace(vehicle.structure, inflow=None))
             if vehicle.has("thrust_curve"):
                 vehicle = vehicle.without_effect("thrust_curve")
-    return check_vehicle(_with_options(vehicle, given))
+    return check_vehicle(_with_options(vehicle, tables))
 
 
-def _with_options(vehicle: Vehicle, given: Mapping[str, Any]) -> Vehicle:
-    """The vehicle with the effects that are given by name, in the order of files."""
+def _with_options(vehicle: Vehicle, tables: Mapping[str, object]) -> Vehicle:
+    """Add the effects of these tables, in the order of files; None and False are off"""
     options = options_of(vehicle)
-    known = [key for name, option in options.items() for key in (name, f"{name}_{option.key}")]
-    for key in given:
-        if key not in known:
-            raise VehicleError(f"{vehicle.name}: {key} = {shown(given[key])}: expected one of {', '.join(options)}")
+    for name, table in tables.items():
+        if name not in options:
+            raise VehicleError(f"{vehicle.name}: {name} = {shown(table)}: expected one of {', '.join(options)}")
     for name, option in options.items():
+        table = tables.get(name)
+        if table is None or table is False:
+            continue
+        model = next(iter(option.models))
+        if isinstance(table, Mapping) and len(option.models) > 1:
+            model = table.get(option.key, model)
+            table = {key: value for key, value in table.items() if key != option.key}
         where = f"{vehicle.name}: {name}"
-        model = given.get(f"{name}_{option.key}", next(iter(option.models)))
         if model not in option.models:
             raise VehicleError(f"{where}.{option.key} = {shown(model)}: expected one of {', '.join(option.models)}")
-        if name in given:
-            vehicle = vehicle.with_effect(option.models[model], _record(where, option, given[name], vehicle))
+        vehicle = vehicle.with_effect(option.models[model], _record(where, option, table, vehicle))
     return _in_order(vehicle)
 
 
-def _record(where: str, option: EffectOption, given: Any, vehicle: Vehicle) -> Any:
-    """The record of an effect: as given, or completed from a dict of some of its fields, or from nothing."""
-    if given is True or isinstance(given, Mapping):
-        values = _checked(where, option, {} if given is True else given)
+def _record(where: str, option: EffectOption, table: object, vehicle: Vehicle) -> NamedTuple:
+    """The record of an effect: itself, or completed from a dict of some of its fields, or from nothing (True)"""
+    if table is True or isinstance(table, Mapping):
+        values = _checked(where, option, {} if table is True else table)
         try:
             values = dict(option.complete(vehicle, values))
         except ValueError as error:
             raise VehicleError(f"{where}: {error}") from None
-        for key, own in fields_of(option.record).items():
+        for key, field in fields_of(option.record).items():
             if key not in values and key not in option.record._field_defaults:
-                wanted = {1: "a number", 3: "3 numbers", 0: "a list of numbers"}[own.numbers]
-                raise VehicleError(f"{where}.{key} is missing: expected {wanted}")
-        given = option.record(**values)
-    if not isinstance(given, option.record):
-        raise VehicleError(f"{where} = {shown(given)}: expected a {option.record.__name__}")
-    check_record(where, given)
-    return unflatten(given, (float(number) for number in flatten(given)))
+                expected = {1: "a number", 3: "3 numbers", 0: "a list of numbers"}[field.numbers]
+                raise VehicleError(f"{where}.{key} is missing: expected {expected}")
+        table = option.record(**values)
+    if not isinstance(table, option.record):
+        raise VehicleError(f"{where} = {shown(table)}: expected a {option.record.__name__}")
+    check_record(where, table)
+    return unflatten(table, (float(number) for number in flatten(table)))
 
 
 def _checked(where: str, option: EffectOption, given: Mapping[str, Any]) -> dict[str, Any]:

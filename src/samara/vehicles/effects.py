@@ -392,7 +392,7 @@ def _check_actuator(vehicle: Vehicle) -> str | None:
 OPTIONS: dict[str, EffectOption] = {
     "body": EffectOption(Hull, {"": BODY}),
     "drag": EffectOption(
-        Drag, {"world": drag_effects.WORLD_AXES, "body": drag_effects.BODY_AXES}, key="axes", check=check_drag
+        Drag, {"body": drag_effects.BODY_AXES, "world": drag_effects.WORLD_AXES}, key="axes", check=check_drag
     ),
     "damping": EffectOption(Damping, {"": drag_effects.ANGULAR}, check=check_damping),
     "actuator": EffectOption(SecondOrder, {"": SECOND_ORDER_ACTUATOR}, check=_check_actuator),

@@ -6,7 +6,7 @@ on.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
-from samara.vehicles.build import ACTUATIONS, build_vehicle
+from samara.vehicles.build import ACTUATIONS, ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import MAX_CONTACT_POINTS, MAX_ROTORS, VehicleError, check_vehicle, raise_all
 from samara.vehicles.defaults.battery import BATTERIES
 from samara.vehicles.defaults.ground import derived_feet, derived_top
@@ -87,7 +87,7 @@ def parse_vehicle(
     one error, a sentence on each line.
     """
     try:
-        tables = options_with(effects)
+        options = options_with(effects)
     except ValueError as error:
         raise VehicleError(f"{origin}: {error}") from None
     problems: list[str] = []
@@ -96,29 +96,35 @@ def parse_vehicle(
     name = file.noted(lambda: file.text("name"), "")
     actuation = file.noted(lambda: file.text("actuation", choices=ACTUATIONS), "")
     description = file.noted(lambda: file.text("description", default=""), "")
-    options: dict[str, Any] = {}
-    parts: list[Callable[[DataSheet], dict[str, Any]]] = [_body, _gravity, _contact, _inflow]
-    parts += [partial(_option, option=own, folder=folder) for name, own in tables.items() if name != "body"]
-    for part in parts:
-        options |= file.noted(partial(part, file), {})
-    options["battery"] = file.noted(lambda: _battery(file), None)
-    options["rotors"] = file.noted(lambda: _rotors(file), [])
+    body = file.noted(partial(_body, file), {})
+    tables = file.noted(partial(_gravity, file), {})
+    contact = file.noted(partial(_contact, file), {})
+    tables |= file.noted(partial(_inflow, file), {})
+    for option in options.values():
+        if option.name != "body":
+            tables |= file.noted(partial(_option, file, option, folder), {})
+    battery = file.noted(lambda: _battery(file), None)
+    rotors = file.noted(lambda: _rotors(file), [])
     carried = file.noted(lambda: _payload(file), Payload())
     file.finish()
     raise_all(problems)
-    if feet and options["rotors"] and "contact_points" not in options:
-        options["contact_points"] = derived_feet(options["rotors"])
-    if feet and options.get("contact_points") and "contact_top" not in options:
-        hull = options.get("body", {}).get("radius", 0.0)
-        options["contact_top"] = derived_top(options["contact_points"], options["rotors"], hull)
+    hull = body.pop("radius", None)
+    if hull is not None:
+        tables["body"] = {"radius": hull}
+    if feet and rotors:
+        contact.setdefault("points", derived_feet(rotors))
+    if feet and contact.get("points"):
+        contact.setdefault("top", derived_top(contact["points"], rotors, hull or 0.0))
     built = build_vehicle(
         origin,
+        **body,
+        rotors=rotors,
         actuation=actuation,
-        description=description,
-        sources=tuple(file.file.sources),
-        spreads=tuple(file.file.spreads),
-        effects=effects,
-        **options,
+        battery=battery,
+        contact=ContactShape(**contact) if contact else None,
+        effects=tables,
+        custom_effects=effects,
+        provenance=Provenance(description, file.file.sources, file.file.spreads),
     )
     if carried.mass:
         built = check_vehicle(with_payload(built, carried))
@@ -138,49 +144,47 @@ def _inertia(body: DataSheet) -> tuple[float, ...]:
 
 def _body(file: DataSheet) -> dict[str, Any]:
     body = file.table("body")
-    options: dict[str, Any] = {
+    values: dict[str, Any] = {
         "mass": body.noted(lambda: body.value("mass", Quantity("kg", 1e-3, 1e3)), None),
         "inertia": body.noted(lambda: _inertia(body), None),
     }
     if "radius" in body:
-        options["body"] = body.fields(OPTIONS["body"].record)
+        values |= body.fields(OPTIONS["body"].record)
     body.finish()
-    return options
+    return values
 
 
-def _inflow(file: DataSheet) -> dict[str, Any]:
+def _inflow(file: DataSheet) -> dict[str, object]:
     table = file.optional_table("inflow")
     if not table:
         return {}
     model = table.text("model")
     table.finish()
-    return {"inflow": model}
+    return {"inflow": {"model": model}}
 
 
-def _gravity(file: DataSheet) -> dict[str, Any]:
+def _gravity(file: DataSheet) -> dict[str, object]:
     table = file.table("gravity")
     model = table.text("model", default="uniform")
-    return {"gravity": table.record(Gravity).acceleration, "gravity_model": model}
+    return {"gravity": {"model": model, **table.record(Gravity)._asdict()}}
 
 
-def _option(file: DataSheet, option: EffectOption, folder: Path | None) -> dict[str, Any]:
-    """What `build_vehicle` is told of an optional table, if the file has it; where there are several models it says which."""
-    name = option.name
-    table = file.optional_table(name)
+def _option(file: DataSheet, option: EffectOption, folder: Path | None) -> dict[str, object]:
+    """The optional table of an effect by its name, as `build_vehicle` takes it; empty where the file has none"""
+    table = file.optional_table(option.name)
     if not table:
         return {}
-    found: dict[str, Any] = {}
+    values: dict[str, object] = {}
     if len(option.models) > 1:
-        found[f"{name}_{option.key}"] = table.text(option.key)
-    given: dict[str, Any] = {}
+        values[option.key] = table.text(option.key)
     for key in option.texts:
         if key in table:
             text = table.text(key)
-            given[key] = _beside(table, key, folder, text) if is_file(text) else text
-    given |= {key: table.value(key, own) for key, own in option.numbers.items() if key in table}
-    found[name] = given | table.fields(option.record, option.completes)
+            values[key] = _beside(table, key, folder, text) if is_file(text) else text
+    values |= {key: table.value(key, quantity) for key, quantity in option.numbers.items() if key in table}
+    values |= table.fields(option.record, option.completes)
     table.finish()
-    return found
+    return {option.name: values}
 
 
 def _beside(table: DataSheet, key: str, folder: Path | None, name: str) -> Path:
@@ -196,7 +200,7 @@ def _beside(table: DataSheet, key: str, folder: Path | None, name: str) -> Path:
 def _contact(file: DataSheet) -> dict[str, Any]:
     if "contact" in file and file.entries["contact"] is False:
         file.take("contact", "a table or false")
-        return {"contact_points": ()}
+        return {"points": ()}
     table = file.optional_table("contact")
     if not table:
         return {}
@@ -207,15 +211,15 @@ def _contact(file: DataSheet) -> dict[str, Any]:
         raise table.wrong(f" has {len(value)} entries: expected at most {MAX_CONTACT_POINTS}", "points")
     hints = get_type_hints(Surface, include_extras=True)
     options: dict[str, Any] = {
-        "contact_points": [Vec3(*(table.converted("points", x, given, _LENGTH) for x in point)) for point in value],
+        "points": [Vec3(*(table.converted("points", x, given, _LENGTH) for x in point)) for point in value],
         "friction": table.value("friction", get_args(hints["friction"])[1]),
     }
     if "top" in table:
         only_feet = table.entries["top"] is False and not table.take("top", "a height or false")
-        options["contact_top"] = None if only_feet else table.value("top", _LENGTH)
+        options["top"] = None if only_feet else table.value("top", _LENGTH)
     for key in ("stiffness", "damping"):
         if key in table:
-            options[f"contact_{key}"] = table.value(key, get_args(hints[key])[1])
+            options[key] = table.value(key, get_args(hints[key])[1])
     table.finish()
     return options
 

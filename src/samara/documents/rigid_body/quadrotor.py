@@ -33,15 +33,14 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.core.types import Array
 from samara.documents.gimbal_lock import warn_near_gimbal_lock
 from samara.documents.single_vehicle import Telemetry, with_single_vehicle_effects
-from samara.physics.air.drag import Drag
 from samara.physics.motion.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
-from samara.physics.motion.gravity import potential_energy, weight
+from samara.physics.motion.gravity import Gravity, potential_energy, weight
 from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Command, State, Vehicle, initial_effects
 from samara.record.run import Run
-from samara.vehicles.build import build_vehicle, effects_by_name
+from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effects_by_name
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle as load_vehicle
 
@@ -439,13 +438,12 @@ def _vehicle(
             inertia=_inertia(inertia),
             rotors=() if lag is None else _rotors(documented, lag, radius),
             actuation="wrench" if lag is None else "speed",
-            gravity=documented["gravity"].acceleration if g is None or weightless else _number("g", g),
-            drag=Drag(linear=drag) if any(drag) else None,
-            drag_axes="world",
-            contact_points=feet.points_B if feet else (),
-            contact_top=feet.top if feet else None,
-            friction=documented["contact"].surface.friction,
-            description=documented.structure.description,
+            contact=ContactShape(feet.points_B, feet.top, documented["contact"].surface.friction) if feet else None,
+            effects={
+                "gravity": documented["gravity"] if g is None or weightless else Gravity(_number("g", g)),
+                "drag": {"axes": "world", "linear": drag} if any(drag) else None,
+            },
+            provenance=Provenance(documented.structure.description),
         )
 
     lag = None if motor_lag is None else _number("motor_lag", motor_lag)

@@ -20,7 +20,7 @@ from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
-from samara.vehicles.build import STANDARD_GRAVITY, build_vehicle
+from samara.vehicles.build import STANDARD_GRAVITY, ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import VehicleError
 from samara.vehicles.defaults.ground import derived_feet, derived_top
 from samara.vehicles.effects import OPTIONS, option_of
@@ -202,7 +202,9 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
     imported = related(imported, estimated)
     taken = _Taken(imported, estimated)
     rotors = tuple(taken.rotor(i) for i in range(len(imported.rotors) or len(taken.others)))
-    options = taken.effects()
+    effects = taken.effects()
+    if imported.gravity:
+        effects["gravity"] = {"acceleration": taken.number("gravity.acceleration", imported.gravity)}
     points = tuple(Vec3(*taken.number("contact.points", own)) for own in imported.feet) or derived_feet(rotors)
     hull = imported.effects.get("body", {}).get("radius")
     return build_vehicle(
@@ -211,14 +213,14 @@ def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
         inertia=taken.number("body.inertia", imported.inertia, getattr(estimated, "inertia_B", None)),
         rotors=rotors,
         actuation=taken.actuation,
-        gravity=taken.number("gravity.acceleration", imported.gravity) if imported.gravity else STANDARD_GRAVITY,
         battery=taken.battery(),
-        contact_points=points,
-        contact_top=derived_top(points, rotors, hull.value if isinstance(hull, Estimate) else 0.0),
-        description=imported.description or f"from {imported.format}",
-        sources=tuple(taken.sources.items()),
-        spreads=tuple(taken.spreads.items()),
-        **options,
+        contact=ContactShape(points, derived_top(points, rotors, hull.value if isinstance(hull, Estimate) else 0.0)),
+        effects=effects,
+        provenance=Provenance(
+            imported.description or f"from {imported.format}",
+            tuple(taken.sources.items()),
+            tuple(taken.spreads.items()),
+        ),
     )
 
 
@@ -322,28 +324,30 @@ class _Taken:
         }
         return (Thevenin(**found),)
 
-    def effects(self) -> dict[str, Any]:
-        """What the file has by name, and of the estimated vehicle those that it does not speak of"""
-        options: dict[str, Any] = {name: self.record(name, own) for name, own in self.imported.effects.items()}
-        options |= {f"{name}_{OPTIONS[name].key}": model for name, model in self.imported.models.items()}
+    def effects(self) -> dict[str, object]:
+        """The tables of the file's effects by name, and those of the estimated vehicle that the file does not mention"""
+        tables: dict[str, object] = {}
+        for name, values in self.imported.effects.items():
+            model = self.imported.models.get(name)
+            tables[name] = {**({OPTIONS[name].key: model} if model else {}), **self.record(name, values)}
         if self.estimated is None:
-            return options
-        said = {own.role for name in self.imported.effects for own in OPTIONS[name].models.values()} & {Role.ROTOR_AIR}
-        for effect, numbers in zip(self.estimated.structure.effects, self.estimated.parameters, strict=True):
+            return tables
+        roles = {model.role for name in self.imported.effects for model in OPTIONS[name].models.values()}
+        roles &= {Role.ROTOR_AIR}
+        for effect, record in zip(self.estimated.structure.effects, self.estimated.parameters, strict=True):
             option = option_of(effect, self.estimated)
-            if option is None or option.name in options or effect.role in said:
+            if option is None or option.name in tables or effect.role in roles:
                 continue
-            options[option.name] = numbers
+            tables[option.name] = record
             if len(option.models) > 1:
-                options[f"{option.name}_{option.key}"] = next(
-                    key for key, own in option.models.items() if own is effect
-                )
+                model = next(key for key, known in option.models.items() if known is effect)
+                tables[option.name] = {option.key: model, **record._asdict()}
             structure, own_table = self.estimated.structure, f"{option.name}."
             self.sources.update(
                 (path, f"not in the file; {how}") for path, how in structure.sources if path.startswith(own_table)
             )
             self.spreads.update((path, spread) for path, spread in structure.spreads if path.startswith(own_table))
-        return options
+        return tables
 
 
 def _noted(noted: Iterable[tuple[str, Any]], path: str) -> list[Any]:

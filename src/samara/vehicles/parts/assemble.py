@@ -23,7 +23,7 @@ from samara.physics.rotors.motor import DcMotor, steady_current
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
-from samara.vehicles.build import build_vehicle
+from samara.vehicles.build import ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import VehicleError
 from samara.vehicles.defaults.ground import derived_top
 from samara.vehicles.parts.airframe import centre_of_mass, drag_areas, feet, inertia_about_centre, inertia_spread
@@ -150,15 +150,18 @@ def assembled(parts: PartsList, power: Power) -> Vehicle:
             inertia=inertia,
             rotors=rotors,
             actuation="duty",
-            drag=drag,
             battery=[_battery(made, power.battery)],
-            rotor_drag=_rotor_drag(made, power.propeller, rotors[0]),
-            **_coaxial(made, own_hubs),
-            contact_points=points,
-            contact_top=top,
-            description=_description(parts, size),
-            sources=[(path, own.how) for path, own in made.numbers.items()],
-            spreads=[(path, own.spread) for path, own in made.numbers.items() if own.spread > 0.0],
+            contact=ContactShape(points, top),
+            effects={
+                "drag": drag,
+                "rotor_drag": _rotor_drag(made, power.propeller, rotors[0]),
+                **_coaxial(made, own_hubs),
+            },
+            provenance=Provenance(
+                _description(parts, size),
+                [(path, number.how) for path, number in made.numbers.items()],
+                [(path, number.spread) for path, number in made.numbers.items() if number.spread > 0.0],
+            ),
         )
     except VehicleError as error:
         raise PartsError(str(error)) from None
