@@ -26,7 +26,7 @@ from samara.control.geometric import geometric
 from samara.core import ops
 from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
-from samara.core.llvm_math import ELEMENTARY
+from samara.core.portable_math import ELEMENTARY
 from samara.core.tree import flatten, unflatten
 from samara.export.c_code import c_lines
 from samara.export.code import array

@@ -32,7 +32,7 @@ LEFT = {
 
 
 def backend_imports(path: Path) -> set[str]:
-    """The backends a module imports, at its top or inside functions; imports for type checkers alone do not count"""
+    """The backends a module imports, at its top or inside functions"""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -40,16 +40,10 @@ def backend_imports(path: Path) -> set[str]:
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.partition(".")[0])
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.count(" ") == 0:
-            if node.value.partition(".")[0] in BACKENDS and _is_import(tree, node):
-                names.add(node.value.partition(".")[0])
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            arguments = (own.value for own in node.args if isinstance(own, ast.Constant))
+            names |= {str(own).partition(".")[0] for own in arguments}
     return names & BACKENDS
-
-
-def _is_import(tree: ast.Module, name: ast.Constant) -> bool:
-    """Whether a string is the argument of `import_module`"""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and name in node.args)
-    return any("import" in ast.unparse(call.func) for call in calls)
 
 
 def importers() -> set[str]:

@@ -1,91 +1,544 @@
-"""sin, cos, tan, asin, acos, atan, atan2, exp, log and power of NumPy arrays, by the compiled code's own formulas.
+"""sin, cos, tan, asin, acos, atan, atan2, exp, log and power with the same bits everywhere: at most 2 ulp from the truth.
 
-NumPy's own choose their code by the processor's vector registers, and differ in their last bits. Here the formulas of
-`llvm_math` run on arrays instead of registers, with + − × ÷ √ alone: the same bits as in compiled code, on every processor.
+NumPy and C choose their code by the processor and differ in their last bits. Here every function is a range reduction and a
+minimax polynomial (found by Remez exchange, relative error of the whole function) by + − × ÷ √ in strict IEEE double precision
+without fused operations, so that a number's result is the same bits at every vector width and on every host. Single precision
+is computed in double with shorter polynomials, and is correctly rounded but for one result in a thousand.
+
+The formulas are written for `Lanes`, a vector of any backend. `elementary` computes them on NumPy arrays;
+`samara.compiler.llvm.math` emits them as vector code.
 """
 
 import math
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.llvm_math import FAR, FOR_DOUBLE, FOR_SINGLE, FUNCTIONS, TURNING, Lanes
 from samara.core.types import Array
 
-_BLOCK = 1 << 12  # numbers worked on at once: what is between them stays in the cache
-_HALF_POWERS: dict[float, Callable[[Any], Any]] = {
+FAR = 1e4  # rad; beyond it n·π/2 in three parts would no longer be exact
+
+SIGN = 1 << 63
+MANTISSA = (1 << 52) - 1
+UPPER_HALF = SIGN | 0x7FFFFFFFF8000000  # sign, exponent and 26 bits of the mantissa: their products are exact
+ROUNDER = 1.5 * 2.0**52  # x + ROUNDER has the integer nearest to x in its low bits
+SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+ONE_BITS = 0x3FF0000000000000
+EXPONENT_OF_2_52 = 0x4330000000000000
+
+# π/2 = the sum of three, the first two so short that n times them is exact for n < 2¹³; for single precision the last two
+# together. Below, angles as the nearest double and what it lacks.
+TWO_OVER_PI = 0.6366197723675814
+HALF_PI_PARTS = (1.5707963267941523, 7.443547480480255e-13, 6.36831716351095e-25)
+QUARTER_PI = (0.7853981633974483, 3.061616997868383e-17)
+HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
+THREE_QUARTER_PI = (2.356194490192345, 9.184850993605148e-17)
+PI = (3.141592653589793, 1.2246467991473532e-16)
+LOG2_E = 1.4426950408889634
+LN_2 = (0.6931471805582987, 1.6465949582897082e-12)  # the first has 38 bits: n times it is exact
+TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+TWO_FIFTHS = (0.4, -2.220446049250313e-17)
+
+
+class Coefficients(NamedTuple):
+    """The polynomials, lowest power first; the remark is the largest error as a part of the function approximated."""
+
+    sin: tuple[float, ...]  # (sin r / r − 1) / r²  in r², |r| ≤ π/4
+    cos: tuple[float, ...]  # (cos r − 1 + r²/2) / r⁴  in r², |r| ≤ π/4
+    exp: tuple[float, ...]  # (eʳ − 1 − r) / r²  in r, |r| ≤ ln 2 / 2
+    log: tuple[float, ...]  # (2 atanh s / s − 2) / s²  in s², |s| ≤ (√2 − 1)/(√2 + 1)
+    asin: tuple[float, ...]  # (asin x / x − 1) / x²  in x², |x| ≤ ½
+    atan: tuple[float, ...]  # (atan x / x − 1) / x²  in x², |x| ≤ ½
+
+
+FOR_SINGLE = Coefficients(
+    sin=(-0.16666666641593417, 0.008333329381643554, -0.00019839333398295292, 2.7182973317313685e-06),  # 2^-37.6
+    cos=(0.04166666662277375, -0.00138888837493761, 2.4799519017279066e-05, -2.721015689460446e-07),  # 2^-42.7
+    exp=(
+        *(0.5000000077842065, 0.1666666686336177, 0.04166627013743726),
+        *(0.00833326376754467, 0.0013946060307079278, 0.00019918689249485074),
+    ),  # 2^-34.3
+    log=(0.6666666564571188, 0.40000335150736815, 0.28537310154477386, 0.23582134022422568),  # 2^-37.6
+    asin=(
+        *(0.16666659873961578, 0.07500510809773982, 0.04451573950831687),
+        *(0.03181746388139877, 0.01440311174352232, 0.03756456534388646),
+    ),  # 2^-31.7
+    atan=(
+        *(-0.33333327087321646, 0.19999499100420173, -0.1427224954701607),
+        *(0.10942358621282429, -0.07989089838737211, 0.0387915341009115),
+    ),  # 2^-31.9
+)
+FOR_DOUBLE = Coefficients(
+    sin=(
+        *(-0.16666666666666632, 0.008333333333322403, -0.00019841269829798183),
+        *(2.7557313688333966e-06, -2.505075752419975e-08, 1.589675992923586e-10),
+    ),  # 2^-57.2
+    cos=(
+        *(0.0416666666666666, -0.0013888888888874112, 2.4801587289473897e-05),
+        *(-2.7557314349813525e-07, 2.0875722915205194e-09, -1.1359628501755321e-11),
+    ),  # 2^-59.4
+    exp=(
+        *(0.5, 0.16666666666666685, 0.04166666666666673, 0.008333333333316756),
+        *(0.0013888888888858605, 0.00019841269897015996, 2.4801587373570963e-05, 2.755723427911997e-06),
+        *(2.7557233430716344e-07, 2.5112225216027107e-08, 2.0926935120028014e-09),
+    ),  # 2^-60.4
+    log=(
+        *(0.6666666666666734, 0.3999999999941461, 0.2857142874241855, 0.22222198569102655),
+        *(0.18183564569527247, 0.1531404375603841, 0.14796021902244025),
+    ),  # 2^-59.0
+    asin=(
+        *(0.16666666666666763, 0.07499999999970279, 0.04464285717510752, 0.030381942684161493),
+        *(0.022372215646625525, 0.017351600317322424, 0.013980958923361082, 0.011397795581762132),
+        *(0.010786424084349858, 0.003683423403318467, 0.021762602125511538, -0.02107606089708251),
+        0.03267614092867424,
+    ),  # 2^-58.7
+    atan=(
+        *(-0.33333333333332993, 0.19999999999905624, -0.14285714276588451, 0.1111111066777083),
+        *(-0.09090896434567486, 0.07692076698826024, -0.06663837413201829, 0.05858470317157573),
+        *(-0.05122728467381113, 0.041884338044254926, -0.02746451161403073, 0.010136646968241857),
+    ),  # 2^-57.4
+)
+LOG_SEVENTH = (
+    *(0.28571428571433155, 0.22222222220013993, 0.18181818605206107, 0.1538457291694868),
+    *(0.13335762369414816, 0.11685057888128941, 0.11910833196013772),
+)  # (2 atanh s / s − 2 − ⅔ s² − ⅖ s⁴) / s⁶ in s²: 2^-71.3 of the logarithm
+
+
+class Lanes:
+    """A vector of doubles, 64-bit integers or conditions: what the formulas below are written with.
+
+    A subclass says how a number fills the lanes (`like`) and what an operation does (`apply`): `Numbers` computes with NumPy
+    arrays, `samara.compiler.llvm.math.Vector` emits vector code.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value: Any = value
+
+    def like(self, x: "Lanes | float") -> "Lanes":
+        """A number in every lane"""
+        raise NotImplementedError
+
+    def apply(self, operation: str, *others: "Lanes") -> "Lanes":
+        """An operation lane by lane: those that the methods below name"""
+        raise NotImplementedError
+
+    def __add__(self, x: "Lanes | float") -> "Lanes":
+        return self.apply("add", self.like(x))
+
+    def __sub__(self, x: "Lanes | float") -> "Lanes":
+        return self.apply("subtract", self.like(x))
+
+    def __mul__(self, x: "Lanes | float") -> "Lanes":
+        return self.apply("multiply", self.like(x))
+
+    def __truediv__(self, x: "Lanes | float") -> "Lanes":
+        return self.apply("divide", self.like(x))
+
+    def __radd__(self, x: float) -> "Lanes":
+        return self.like(x) + self
+
+    def __rsub__(self, x: float) -> "Lanes":
+        return self.like(x) - self
+
+    def __rmul__(self, x: float) -> "Lanes":
+        return self.like(x) * self
+
+    def __rtruediv__(self, x: float) -> "Lanes":
+        return self.like(x) / self
+
+    def __and__(self, x: "Lanes | int") -> "Lanes":
+        return self.apply("and", self.like(x))
+
+    def __or__(self, x: "Lanes | int") -> "Lanes":
+        return self.apply("or", self.like(x))
+
+    def __xor__(self, x: "Lanes | int") -> "Lanes":
+        return self.apply("xor", self.like(x))
+
+    def __lshift__(self, places: int) -> "Lanes":
+        return self.apply("shift_left", self.like(places))
+
+    def __rshift__(self, places: int) -> "Lanes":
+        return self.apply("shift_right", self.like(places))
+
+    def __lt__(self, x: "Lanes | float") -> "Lanes":
+        return self.apply("less", self.like(x))
+
+    def __gt__(self, x: "Lanes | float") -> "Lanes":
+        return self.apply("greater", self.like(x))
+
+    def equals(self, x: "Lanes | float") -> "Lanes":
+        return self.apply("equal", self.like(x))
+
+    def is_nan(self) -> "Lanes":
+        return self.apply("is_nan")
+
+    def where(self, a: "Lanes", b: "Lanes | float") -> "Lanes":
+        """a where this condition holds, else b"""
+        return self.apply("select", a, a.like(b))
+
+    def bits(self) -> "Lanes":
+        """The bits of doubles, read as integers"""
+        return self.apply("bits")
+
+    def double(self) -> "Lanes":
+        """The bits of integers, read as doubles"""
+        return self.apply("double")
+
+    def converted(self) -> "Lanes":
+        """Integers below 2⁶³ as the nearest doubles"""
+        return self.apply("converted")
+
+    def negative(self) -> "Lanes":
+        """Whether the sign bit is set: true for −0, too"""
+        return self.apply("negative")
+
+    def sqrt(self) -> "Lanes":
+        return self.apply("sqrt")
+
+    def floor(self) -> "Lanes":
+        return self.apply("floor")
+
+    def sign(self) -> "Lanes":
+        return self.bits() & SIGN
+
+    def __abs__(self) -> "Lanes":
+        return (self.bits() & (SIGN - 1)).double()
+
+    def flipped(self, sign: "Lanes") -> "Lanes":
+        """−x where the sign bit is set"""
+        return (self.bits() ^ sign).double()
+
+    def upper_half(self) -> "Lanes":
+        return (self.bits() & UPPER_HALF).double()
+
+
+def _polynomial(x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
+    """c₀ + c₁x + c₂x² + …, by Estrin: pairs, pairs of pairs; half the waiting of Horner's scheme"""
+    terms: list[Lanes] = [x.like(c) for c in coefficients]
+    while len(terms) > 1:
+        paired = [a + x * b for a, b in zip(terms[::2], terms[1::2], strict=False)]
+        terms = paired + terms[2 * len(paired) :]
+        if len(terms) > 1:
+            x = x * x
+    return terms[0]
+
+
+def _product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """a·b = p + e, both doubles (Dekker), to 2⁻¹⁰⁵"""
+    a_upper, b_upper = a.upper_half(), b.upper_half()
+    a_lower, b_lower = a - a_upper, b - b_upper
+    p = a * b
+    return p, ((a_upper * b_upper - p) + (a_upper * b_lower + a_lower * b_upper)) + a_lower * b_lower
+
+
+def _times(a: tuple[Lanes, Lanes], b: tuple[Lanes, Lanes]) -> tuple[Lanes, Lanes]:
+    """(a + a')(b + b') as a sum of two, for small a', b'"""
+    p, rest = _product(a[0], b[0])
+    return p, rest + (a[0] * b[1] + a[1] * b[0])
+
+
+def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """a + b = s + e exactly, for |a| ≥ |b| or a = 0"""
+    s = a + b
+    return s, (a - s) + b
+
+
+class Turned(NamedTuple):
+    """x = n·π/2 + r, |r| ≤ π/4: n in the low bits; sin r and cos r as sums of two, the second small."""
+
+    n: Lanes
+    sin: tuple[Lanes, Lanes]
+    cos: tuple[Lanes, Lanes]
+
+
+def _turned(x: Lanes, c: Coefficients) -> Turned:
+    """For 0 ≤ x ≤ 10⁴. In double precision r = r₁ + r₂: a double near n·π/2 leaves an r as small as 10⁻¹⁷"""
+    shifted = x * TWO_OVER_PI + ROUNDER
+    n = shifted - ROUNDER
+    first, second, third = HALF_PI_PARTS
+    if c is FOR_SINGLE:
+        r = (x - n * first) - n * (second + third)
+        z = r * r
+        half_z = 0.5 * z
+        return Turned(
+            shifted.bits(), (r, r * (z * _polynomial(z, c.sin))), (1.0 - half_z, z * z * _polynomial(z, c.cos))
+        )
+    rough, step = x - n * first, n * second
+    r = rough - step
+    r2 = ((rough - r) - step) - n * third
+    z = r * r
+    half_z = 0.5 * z
+    near_one = 1.0 - half_z
+    sin_rest = r * (z * _polynomial(z, c.sin)) + r2 * near_one
+    cos_rest = ((1.0 - near_one) - half_z) + (z * z * _polynomial(z, c.cos) - r * r2)
+    return Turned(shifted.bits(), (r, sin_rest), (near_one, cos_rest))
+
+
+def _sin(x: Lanes, c: Coefficients) -> Lanes:
+    """sin(n·π/2 + r) = sin r, cos r, −sin r, −cos r for n = 0, 1, 2, 3"""
+    n, sin, cos = _turned(abs(x), c)
+    value = (n & 1).equals(0).where(sin[0] + sin[1], cos[0] + cos[1])
+    return value.flipped(((n << 62) & SIGN) ^ x.sign())
+
+
+def _cos(x: Lanes, c: Coefficients) -> Lanes:
+    """cos(n·π/2 + r) = cos r, −sin r, −cos r, sin r for n = 0, 1, 2, 3"""
+    n, sin, cos = _turned(abs(x), c)
+    value = (n & 1).equals(0).where(cos[0] + cos[1], sin[0] + sin[1])
+    return value.flipped(((n + 1) << 62) & SIGN)
+
+
+def _tan(x: Lanes, c: Coefficients) -> Lanes:
+    """tan(n·π/2 + r) = sin r / cos r, −cos r / sin r for even, odd n; the quotient of the sums of two"""
+    n, sin_parts, cos_parts = _turned(abs(x), c)
+    sin, sin_rest = _sum(*sin_parts)
+    cos, cos_rest = _sum(*cos_parts)
+    even = (n & 1).equals(0)
+    above, below = even.where(sin, cos), even.where(cos, sin)
+    quotient = above / below
+    if c is FOR_DOUBLE:
+        rest = even.where(sin_rest, cos_rest) - quotient * even.where(cos_rest, sin_rest)
+        quotient = quotient + rest * (1.0 / below)
+    return quotient.flipped((n << 63) ^ x.sign())
+
+
+def _asin(x: Lanes, c: Coefficients) -> Lanes:
+    """asin x = s + s³A(s²) with s = x up to ½, then π/2 − 2 asin s with s = √((1 − x)/2)"""
+    near, s, rest = _half_asin(abs(x), c)
+    high, low = HALF_PI
+    angle, lost = _sum(s.like(high), -2.0 * s)
+    value = near.where(s + rest, angle + ((lost + low) - 2.0 * rest))
+    return value.flipped(x.sign())
+
+
+def _acos(x: Lanes, c: Coefficients) -> Lanes:
+    """acos x = π/2 − asin x for |x| < ½, then 2 asin s for positive x, π − 2 asin s for negative, s = √((1 − |x|)/2)"""
+    near, s, rest = _half_asin(abs(x), c)
+    s, rest = near.where(s, s + s), near.where(rest, rest + rest)
+    negative = x.negative()
+    zero = s.like(0.0)
+    high = near.where(s.like(HALF_PI[0]), negative.where(s.like(PI[0]), zero))
+    low = near.where(s.like(HALF_PI[1]), negative.where(s.like(PI[1]), zero))
+    sign = near.where(
+        x.sign(), x.sign() ^ SIGN
+    )  # subtracted as it is for positive x near 0, for negative x far from it
+    s, rest = s.flipped(sign), rest.flipped(sign)
+    angle = high - s
+    return angle + (((high - angle) - s) + (low - rest))
+
+
+def _half_asin(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes, Lanes]:
+    """x < ½, and s and asin s − s for s = x there, √((1 − x)/2) elsewhere; NaN beyond 1"""
+    near = x < 0.5
+    z = near.where(x * x, 0.5 - 0.5 * x)
+    s = near.where(x, z.sqrt())
+    return near, s, s * (z * _polynomial(z, c.asin))
+
+
+def _atan(x: Lanes, c: Coefficients) -> Lanes:
+    """atan x = π/2 − atan 1/x beyond 1"""
+    size = abs(x)
+    steep = size > 1.0
+    one = size.like(1.0)
+    return _angle(steep.where(one, size), steep.where(size, one), steep, None, c).flipped(x.sign())
+
+
+def _atan2(y: Lanes, x: Lanes, c: Coefficients) -> Lanes:
+    """The angle of (x, y) from the x-axis, −π to π: of the smaller to the larger of |x|, |y|, then by octant"""
+    across, along = abs(y), abs(x)
+    steep = across > along
+    small, large = steep.where(along, across), steep.where(across, along)
+    infinite = large.equals(float("inf"))
+    small = infinite.where(small.equals(float("inf")).where(small.like(1.0), small * 0.0), small)
+    large = infinite.where(large.like(1.0), large)
+    large = large.equals(0.0).where(large.like(1.0), large)  # the angle of (0, 0) is that of (1, 0)
+    if c is FOR_DOUBLE:  # their sum must not overflow
+        scale = (large > 2.0**1000).where(large.like(2.0**-4), 1.0)
+        small, large = small * scale, large * scale
+    return _angle(small, large, steep, x.negative(), c).flipped(y.sign())
+
+
+def _angle(small: Lanes, large: Lanes, steep: Lanes, behind: Lanes | None, c: Coefficients) -> Lanes:
+    """atan(small/large), from the other axis if steep, from the other side if behind
+
+    Beyond ½ it is π/4 + atan((small − large)/(small + large)): there the difference is exact.
+    """
+    diagonal = small + small > large
+    t = diagonal.where(small - large, small) / diagonal.where(small + large, large)
+    z = t * t
+    rest = t * (z * _polynomial(z, c.atan))
+
+    def base(k: int) -> Lanes:
+        zero = t.like(0.0)
+        front = diagonal.where(t.like(QUARTER_PI[k]), steep.where(t.like(HALF_PI[k]), zero))
+        if behind is None:
+            return front
+        back = diagonal.where(t.like(THREE_QUARTER_PI[k]), steep.where(t.like(HALF_PI[k]), t.like(PI[k])))
+        return behind.where(back, front)
+
+    turned = steep if behind is None else steep ^ behind
+    sign = turned.where(t.like(-0.0), 0.0).bits()
+    t, rest = t.flipped(sign), rest.flipped(sign)
+    if c is FOR_SINGLE:
+        return base(0) + (t + rest)
+    angle, lost = _sum(base(0), t)
+    return angle + (lost + (rest + base(1)))
+
+
+def _exp(x: Lanes, c: Coefficients) -> Lanes:
+    return _exp_of_sum(x, None, c)
+
+
+def _exp_of_sum(x: Lanes, rest: Lanes | None, c: Coefficients) -> Lanes:
+    """eˣ⁺ʳᵉˢᵗ = 2ⁿ eʳ, r = x − n ln 2; 2ⁿ in two factors, so that what underflows is rounded once"""
+    lowest, highest = (-746.0, 710.0) if c is FOR_DOUBLE else (-104.0, 89.0)
+    if rest is not None:
+        rest = ((x > lowest) & (x < highest)).where(rest, 0.0)
+    x = (x > highest).where(x.like(highest), x)
+    x = (x < lowest).where(x.like(lowest), x)
+    n = (x * LOG2_E + ROUNDER) - ROUNDER
+    high, low = x - n * LN_2[0], n * LN_2[1]
+    if rest is None:
+        r = high - low
+        value = 1.0 + (r + r * r * _polynomial(r, c.exp))
+    else:
+        r, lost = _sum(high, rest - low)
+        value = 1.0 + (r + (r * r * _polynomial(r, c.exp) + lost))
+    if c is FOR_SINGLE:
+        return value * _two_to(n)
+    half = (n * 0.5 + ROUNDER) - ROUNDER
+    return value * _two_to(half) * _two_to(n - half)
+
+
+def _two_to(n: Lanes) -> Lanes:
+    """2ⁿ for whole −1022 ≤ n ≤ 1023"""
+    return ((n + (ROUNDER + 1023.0)).bits() << 52).double()
+
+
+def _log(x: Lanes, c: Coefficients) -> Lanes:
+    value = _log_of_positive(x, c)
+    value = (x < float("inf")).where(value, x)
+    return (x > 0.0).where(value, x.equals(0.0).where(x.like(float("-inf")), float("nan")))
+
+
+def _log_of_positive(x: Lanes, c: Coefficients) -> Lanes:
+    """ln x = k ln 2 + ln(1 + f) = k ln 2 + f − f²/2 + s (f²/2 + s²L(s²)), s = f/(2 + f)"""
+    k, m = _parts(x, c)
+    f = m - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    half_square = 0.5 * f * f
+    small = s * (half_square + z * _polynomial(z, c.log)) + k * LN_2[1]
+    return ((small - half_square) + f) + k * LN_2[0]
+
+
+def _parts(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes]:
+    """x = 2ᵏ m, √½ ≤ m < √2, for positive x"""
+    bias = x.like(2.0**52 + 1023.0)
+    if c is FOR_DOUBLE:  # a subnormal single is a normal double
+        subnormal = x < 2.0**-1022
+        x = subnormal.where(x * 2.0**54, x)
+        bias = subnormal.where(bias + 54.0, bias)
+    bits = x.bits() + (ONE_BITS - SQRT_HALF_BITS)
+    k = ((bits >> 52) | EXPONENT_OF_2_52).double() - bias
+    return k, ((bits & MANTISSA) + SQRT_HALF_BITS).double()
+
+
+def _power(x: Lanes, y: Lanes, c: Coefficients) -> Lanes:
+    """xʸ = exp(y ln x), with C's values for 0, ∞, negative x and whole y"""
+    size, infinity = abs(x), float("inf")
+    if c is FOR_SINGLE:
+        value = _exp_of_sum(y * _log_of_positive(size, c), None, c)
+    else:
+        log, log_rest = _log_as_sum(size)
+        exponent, lost = _product(y, log)
+        value = _exp_of_sum(exponent, lost + y * log_rest, c)
+    value = size.equals(1.0).where(value.like(1.0), value)
+    vanishes = size.equals(0.0) ^ (y < 0.0)
+    limit = vanishes.where(x.like(0.0), infinity)
+    value = (size.equals(0.0) | size.equals(infinity)).where(limit, value)
+    whole = y.floor().equals(y)
+    odd = whole & ((y * 0.5).floor().equals(y * 0.5) ^ 1)
+    value = odd.where(value.flipped(x.sign()), value)
+    undefined = x.is_nan() | y.is_nan() | ((x < 0.0) & (x > -infinity) & (whole ^ 1))
+    value = undefined.where(value.like(float("nan")), value)
+    return (y.equals(0.0) | x.equals(1.0)).where(value.like(1.0), value)
+
+
+def _log_as_sum(x: Lanes) -> tuple[Lanes, Lanes]:
+    """ln x to 2⁻⁷⁰ of itself: y ln x may be as large as 745, and its error is that of xʸ
+
+    k ln 2 + 2s + s³(⅔ + s²(⅖ + s²Q(s²))), s = (m − 1)/(m + 1); all but Q as sums of two.
+    """
+    k, m = _parts(x, FOR_DOUBLE)
+    f, d = m - 1.0, m + 1.0
+    d_rest = m - (d - 1.0)
+    reciprocal = 1.0 / d
+    s = f * reciprocal
+    p, p_rest = _product(s, d)
+    s_rest = (((f - p) - p_rest) - s * d_rest) * reciprocal
+    z = _times((s, s_rest), (s, s_rest))
+    fifth, lost = _sum(s.like(TWO_FIFTHS[0]), z[0] * _polynomial(z[0], LOG_SEVENTH))
+    fifth, fifth_rest = _times(z, (fifth, lost + TWO_FIFTHS[1]))
+    third, lost = _sum(s.like(TWO_THIRDS[0]), fifth)
+    third, third_rest = _times((s, s_rest), _times(z, (third, (lost + fifth_rest) + TWO_THIRDS[1])))
+    high, lost = _sum(k * LN_2[0], s + s)
+    high, lost_too = _sum(high, third)
+    return _sum(high, ((third_rest + (s_rest + s_rest)) + (lost + lost_too)) + k * LN_2[1])
+
+
+FUNCTIONS: dict[str, Callable[..., Lanes]] = {
+    "sin": _sin,
+    "cos": _cos,
+    "tan": _tan,
+    "asin": _asin,
+    "acos": _acos,
+    "atan": _atan,
+    "atan2": _atan2,
+    "exp": _exp,
+    "log": _log,
+    "power": _power,
+}
+ELEMENTARY = frozenset(FUNCTIONS)
+ARGUMENTS = {"atan2": 2, "power": 2}
+TURNING = ("sin", "cos", "tan")
+
+
+# On NumPy arrays --------------------------------------------------------------------------------------------------------
+
+_BLOCK = 1 << 12  # numbers computed at once: intermediate results stay in the cache
+_HALF_POWERS: dict[float, Callable[[Array], Array]] = {
     0.5: lambda x: np.sqrt(x),
     1.5: lambda x: x * np.sqrt(x),
     -0.5: lambda x: 1.0 / np.sqrt(x),
 }
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    **{"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv},
+    **{"and": operator.and_, "or": operator.or_, "xor": operator.xor},
+    **{"shift_left": operator.lshift, "shift_right": operator.rshift},
+    **{"less": operator.lt, "greater": operator.gt, "equal": operator.eq},
+    **{"is_nan": np.isnan, "select": np.where, "negative": np.signbit, "sqrt": np.sqrt, "floor": np.floor},
+    "bits": lambda x: np.asarray(x).view(np.uint64),
+    "double": lambda x: np.asarray(x).view(np.float64),
+    "converted": lambda x: np.asarray(x).astype(np.float64),
+}
 
 
 class Numbers(Lanes):
-    """An array with the operators of `Lanes`: of doubles, of 64-bit integers or of conditions."""
+    """A NumPy array of doubles, 64-bit integers or conditions."""
 
-    def __init__(self, value: Array) -> None:
-        self.value = value
+    __slots__ = ()
 
-    def _made(self, value: Array) -> "Numbers":
-        return Numbers(value)
+    def like(self, x: Lanes | float) -> Lanes:
+        return x if isinstance(x, Lanes) else Numbers(self.value.dtype.type(x))
 
-    def like(self, x: Any) -> "Numbers":
-        return x if isinstance(x, Numbers) else Numbers(self.value.dtype.type(x))
-
-    def _either(self, on_doubles: str, on_integers: str, x: Any) -> "Numbers":
-        return Numbers(self.value + self.like(x).value if on_integers == "add" else self.value - self.like(x).value)
-
-    def __mul__(self, x: Any) -> "Numbers":
-        return Numbers(self.value * self.like(x).value)
-
-    def __truediv__(self, x: Any) -> "Numbers":
-        return Numbers(self.value / self.like(x).value)
-
-    def __and__(self, x: Any) -> "Numbers":
-        return Numbers(self.value & self.like(x).value)
-
-    def __or__(self, x: Any) -> "Numbers":
-        return Numbers(self.value | self.like(x).value)
-
-    def __xor__(self, x: Any) -> "Numbers":
-        return Numbers(self.value ^ self.like(x).value)
-
-    def __lshift__(self, places: int) -> "Numbers":
-        return Numbers(self.value << self.like(places).value)
-
-    def __rshift__(self, places: int) -> "Numbers":
-        return Numbers(self.value >> self.like(places).value)
-
-    def __lt__(self, x: Any) -> "Numbers":
-        return Numbers(self.value < self.like(x).value)
-
-    def __gt__(self, x: Any) -> "Numbers":
-        return Numbers(self.value > self.like(x).value)
-
-    def equals(self, x: Any) -> "Numbers":
-        return Numbers(self.value == self.like(x).value)
-
-    def is_nan(self) -> "Numbers":
-        return Numbers(np.isnan(self.value))
-
-    def where(self, a: Any, b: Any) -> "Numbers":
-        return Numbers(np.where(self.value, a.value, a.like(b).value))
-
-    def bits(self) -> "Numbers":
-        return Numbers(np.asarray(self.value).view(np.uint64))
-
-    def double(self) -> "Numbers":
-        return Numbers(np.asarray(self.value).view(np.float64))
-
-    def negative(self) -> "Numbers":
-        return Numbers(np.signbit(self.value))
-
-    def sqrt(self) -> "Numbers":
-        return Numbers(np.sqrt(self.value))
-
-    def floor(self) -> "Numbers":
-        return Numbers(np.floor(self.value))
+    def apply(self, operation: str, *others: Lanes) -> Lanes:
+        return Numbers(_OPERATIONS[operation](self.value, *(other.value for other in others)))
 
 
 def elementary(name: str, *values: Any) -> Any:

@@ -194,7 +194,7 @@ def _normals(words: Array) -> Array:
 
 
 def normal_in_lanes(word: Any) -> Any:
-    """Φ⁻¹(u) of words in the lanes of a vector (`samara.core.llvm_math.Lanes`): bit for bit what `_normal` gives for each"""
+    """Φ⁻¹(u) of words in `samara.core.portable_math.Lanes`: bit for bit what `_normal` gives for each"""
     q = (word.converted() - 2147483647.5) * 2.0**-32
     tail = 0.5 - abs(q)
     exponent = (tail.bits() >> 52) - 1022

@@ -10,18 +10,28 @@ Lane 0 is one number for all lanes, lane 1 numbers side by side. Arrays are name
 of a table of their addresses.
 """
 
-import ctypes
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.compiler.llvm.blocks import INDEX
-from samara.compiler.llvm.codegen import Emitter, align_stack, engine_of
+from samara.compiler.llvm.codegen import (
+    INDEX,
+    Emitter,
+    MachineCode,
+    element_type,
+    index,
+    machine_code,
+    new_function,
+    new_module,
+)
 from samara.compiler.trace.program import Program
+
+Bases = Mapping[str, ir.Value]
+"""The address of each array by its name"""
 
 
 class ArraySpec(NamedTuple):
@@ -47,7 +57,7 @@ class Pass(NamedTuple):
     when: ArraySpec | None = None
     apart: bool = False
 
-    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: "Code") -> None:
+    def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: "Code") -> None:
         """The code of it at step k, where the builder stands"""
         (_emit_apart if self.apart else _emit_pass)(self, builder, bases, k, code)
 
@@ -61,7 +71,7 @@ class Step(Protocol):
     @property
     def outputs(self) -> tuple[ArraySpec, ...]: ...
 
-    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: "Code") -> None: ...
+    def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: "Code") -> None: ...
 
 
 class Loop(NamedTuple):
@@ -79,7 +89,7 @@ class Code(NamedTuple):
     module: ir.Module
     dtype: str
     fast: bool
-    functions: dict[Any, ir.Function]
+    functions: dict[Hashable, ir.Function]
 
     def emitter(self, builder: ir.IRBuilder, width: int) -> Emitter:
         """For programs on so many lanes"""
@@ -90,35 +100,28 @@ class Code(NamedTuple):
 class Loops:
     """Machine code: `call(table, steps)`, holding the interpreter lock; the names of the arrays; and what keeps it alive."""
 
-    call: Any
+    call: Callable[[int, int], int]
     address: int
     names: tuple[str, ...]
-    engine: Any
+    engine: object
 
 
 def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = True, effort: int = 1) -> Loops:
     """One function that runs the loops one after another"""
-    module = ir.Module(name="samara")
-    module.triple = llvm.get_default_triple()
-    element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
-    table_type = element.as_pointer().as_pointer()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [table_type, INDEX]), "run")
-    align_stack(function)
-    table, steps = function.args
+    module = new_module()
+    builder, (table, steps) = new_function(module, "run", [element_type(dtype).as_pointer().as_pointer(), INDEX])
     names = tuple(
         dict.fromkeys(
             array.name for loop in loops for own in loop.passes for array in (*own.inputs, *own.outputs) if array.places
         )
     )
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    bases = {name: builder.load(builder.gep(table, [ir.Constant(INDEX, i)])) for i, name in enumerate(names)}
+    bases = {name: builder.load(builder.gep(table, [index(i)])) for i, name in enumerate(names)}
     code = Code(module, dtype, fast, {})
     for loop in loops:
         builder = _emit(loop, builder, bases, steps, code)
     builder.ret_void()
-    engine = engine_of(str(module), effort)
-    address = engine.get_function_address("run")
-    return Loops(ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address), address, names, engine)
+    call, address, engine = machine_code(module, "run", effort, keeps_lock=True)
+    return Loops(call, address, names, engine)
 
 
 Call = tuple[Loops, int, int]
@@ -131,44 +134,44 @@ class Chain:
     def __init__(self, *calls: Call) -> None:
         self._loops = [loops for loops, _, _ in calls]  # whose code is kept
         self._list = np.array([*((own.address, table, steps) for own, table, steps in calls), (0, 0, 0)], np.int64)
-        self._at, (self._call, _) = int(self._list.ctypes.data), _chain_code()
+        self._at, self._call = int(self._list.ctypes.data), _chain_code().call
 
     def __call__(self) -> None:
         self._call(self._at)
 
 
 @cache
-def _chain_code() -> tuple[Any, Any]:
-    """`call(list)` of triples (address of a function, table, steps), as far as the address 0; and what keeps it alive"""
-    module = ir.Module(name="samara")
-    module.triple = llvm.get_default_triple()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [INDEX.as_pointer()]), "run")
-    one, three = ir.FunctionType(ir.VoidType(), [INDEX, INDEX]).as_pointer(), ir.Constant(INDEX, 3)
-    entry, turn, body, done = (function.append_basic_block(name) for name in ("entry", "turn", "body", "done"))
-    ir.IRBuilder(entry).branch(turn)
-    builder = ir.IRBuilder(turn)
-    at = builder.phi(INDEX.as_pointer())
-    address, table, steps = (builder.gep(at, [ir.Constant(INDEX, i)]) for i in range(3))
-    address = builder.load(address)
-    builder.cbranch(builder.icmp_signed("==", address, ir.Constant(INDEX, 0)), done, body)
-    builder = ir.IRBuilder(body)
-    builder.call(builder.inttoptr(address, one), [builder.load(table), builder.load(steps)])
-    at.add_incoming(function.args[0], entry)
-    at.add_incoming(builder.gep(at, [three]), body)
+def _chain_code() -> MachineCode:
+    """`call(list)` of triples (address of a function, table, steps), as far as the address 0"""
+    module = new_module()
+    builder, (first,) = new_function(module, "run", [INDEX.as_pointer()])
+    one = ir.FunctionType(ir.VoidType(), [INDEX, INDEX]).as_pointer()
+    turn, body, done = (builder.append_basic_block(name) for name in ("turn", "body", "done"))
+    entry = builder.block
     builder.branch(turn)
-    ir.IRBuilder(done).ret_void()
-    engine = engine_of(str(module), 1)
-    return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address("run")), engine
+    builder.position_at_end(turn)
+    at = builder.phi(INDEX.as_pointer())
+    address, table, steps = (builder.gep(at, [index(i)]) for i in range(3))
+    address = builder.load(address)
+    builder.cbranch(builder.icmp_signed("==", address, index(0)), done, body)
+    builder.position_at_end(body)
+    builder.call(builder.inttoptr(address, one), [builder.load(table), builder.load(steps)])
+    at.add_incoming(first, entry)
+    at.add_incoming(builder.gep(at, [index(3)]), body)
+    builder.branch(turn)
+    builder.position_at_end(done)
+    builder.ret_void()
+    return machine_code(module, "run", effort=1, keeps_lock=True)
 
 
-def _emit(loop: Loop, builder: ir.IRBuilder, bases: dict[str, Any], steps: Any, code: Code) -> ir.IRBuilder:
+def _emit(loop: Loop, builder: ir.IRBuilder, bases: Bases, steps: ir.Value, code: Code) -> ir.IRBuilder:
     if loop.at != "each":
-        once = steps if loop.at == "end" else ir.Constant(INDEX, 0)
+        once = steps if loop.at == "end" else index(0)
         for own in loop.passes:
             own.emit(builder, bases, once, code)
         return builder
-    one, zero, tile = ir.Constant(INDEX, 1), ir.Constant(INDEX, 0), ir.Constant(INDEX, loop.tile)
-    turns = builder.sdiv(builder.add(steps, ir.Constant(INDEX, loop.tile - 1)), tile)
+    one, zero, tile = index(1), index(0), index(loop.tile)
+    turns = builder.sdiv(builder.add(steps, index(loop.tile - 1)), tile)
     before, body = builder.block, builder.function.append_basic_block("turn")
     after = builder.function.append_basic_block("done")
     builder.cbranch(builder.icmp_signed(">", turns, zero), body, after)
@@ -184,7 +187,7 @@ def _emit(loop: Loop, builder: ir.IRBuilder, bases: dict[str, Any], steps: Any, 
     return ir.IRBuilder(after)
 
 
-def _emit_pass(own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: Code) -> None:
+def _emit_pass(own: Pass, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
     after = None
     if own.when is not None:
         run, after = (builder.function.append_basic_block(name) for name in ("when", "otherwise"))
@@ -193,7 +196,7 @@ def _emit_pass(own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, 
         builder.position_at_end(run)
     emitter = code.emitter(builder, own.width)
     places = [_Places(array, emitter, bases, k) for array in (*own.inputs, *own.outputs)]
-    results = emitter.run(own.program, tuple(places[: len(own.inputs)]))  # type: ignore[arg-type]
+    results = emitter.run(own.program, tuple(places[: len(own.inputs)]))
     for array, values in zip(places[len(own.inputs) :], results, strict=True):
         for c, value in enumerate(values):
             array.put(c, value)
@@ -202,7 +205,7 @@ def _emit_pass(own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, 
         builder.position_at_end(after)
 
 
-def _emit_apart(own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: Code) -> None:
+def _emit_apart(own: Pass, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
     """A call with the first place of every array at this step"""
     arrays = (*own.inputs, *own.outputs)
     alike = tuple(_from_first(array, i) for i, array in enumerate(arrays))
@@ -210,8 +213,8 @@ def _emit_apart(own: Pass, builder: ir.IRBuilder, bases: dict[str, Any], k: Any,
     function = code.functions.get(inner) or _function(inner, alike, code)
     code.functions[inner] = function
     used = [array for array in arrays if array.places]
-    offsets = (builder.mul(k, ir.Constant(INDEX, array.step)) for array in used)
-    firsts = (builder.add(at, ir.Constant(INDEX, min(own.places))) for at, own in zip(offsets, used, strict=True))
+    offsets = (builder.mul(k, index(array.step)) for array in used)
+    firsts = (builder.add(at, index(min(own.places))) for at, own in zip(offsets, used, strict=True))
     builder.call(function, [builder.gep(bases[array.name], [at]) for array, at in zip(used, firsts, strict=True)])
 
 
@@ -221,36 +224,33 @@ def _from_first(array: ArraySpec, number: int) -> ArraySpec:
 
 def _function(own: Pass, arrays: tuple[ArraySpec, ...], code: Code) -> ir.Function:
     used = [array for array in arrays if array.places]
-    pointer = (ir.DoubleType() if code.dtype == "float64" else ir.FloatType()).as_pointer()
-    name = f"apart{len(code.functions)}"
-    function = ir.Function(code.module, ir.FunctionType(ir.VoidType(), [pointer] * len(used)), name)
-    function.linkage = "internal"
-    align_stack(function)
-    function.attributes.add("noinline")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    bases = {array.name: argument for array, argument in zip(used, function.args, strict=True)}
-    own.emit(builder, bases, ir.Constant(INDEX, 0), code)
+    pointers = [element_type(code.dtype).as_pointer()] * len(used)
+    builder, arguments = new_function(code.module, f"apart{len(code.functions)}", pointers)
+    builder.function.linkage = "internal"
+    builder.function.attributes.add("noinline")
+    bases = {array.name: argument for array, argument in zip(used, arguments, strict=True)}
+    own.emit(builder, bases, index(0), code)
     builder.ret_void()
-    return function
+    return builder.function
 
 
 class _Places:
     """An array at one step: loads where a number is first used, as LLVM keeps it in a register from there on."""
 
-    def __init__(self, array: ArraySpec, emitter: Emitter, bases: dict[str, Any], k: Any) -> None:
+    def __init__(self, array: ArraySpec, emitter: Emitter, bases: Bases, k: ir.Value) -> None:
         self.array, self.emitter, self.builder, self.bytes = array, emitter, emitter.builder, emitter.bytes
         if array.places:
-            offset = self.builder.mul(k, ir.Constant(INDEX, array.step))
+            offset = self.builder.mul(k, index(array.step))
             self.base = self.builder.gep(bases[array.name], [offset])
 
-    def _at(self, c: int, lane: int = 0) -> Any:
-        return self.builder.gep(self.base, [ir.Constant(INDEX, self.array.places[c] + lane * self.array.lane)])
+    def _at(self, c: int, lane: int = 0) -> ir.Value:
+        return self.builder.gep(self.base, [index(self.array.places[c] + lane * self.array.lane)])
 
-    def number(self) -> Any:
+    def number(self) -> ir.Value:
         """The first, alone"""
         return self.builder.load(self._at(0))
 
-    def __getitem__(self, c: int) -> Any:
+    def __getitem__(self, c: int) -> ir.Value:
         builder, vector, width = self.builder, self.emitter.vector, self.emitter.width
         if self.array.lane == 1 or width == 1:
             return builder.load(builder.bitcast(self._at(c), vector.as_pointer()), align=self.bytes)
@@ -261,7 +261,7 @@ class _Places:
             value = builder.insert_element(value, builder.load(self._at(c, lane)), ir.Constant(ir.IntType(32), lane))
         return value
 
-    def put(self, c: int, value: Any) -> None:
+    def put(self, c: int, value: ir.Value) -> None:
         builder = self.builder
         if self.array.lane == 1 or self.emitter.width == 1:
             builder.store(value, builder.bitcast(self._at(c), self.emitter.vector.as_pointer()), align=self.bytes)

@@ -14,8 +14,7 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.compiler.llvm.blocks import INDEX, loop
-from samara.compiler.llvm.codegen import align_stack, engine_of
+from samara.compiler.llvm.codegen import INDEX, align_stack, engine_of, loop
 
 POLYNOMIAL = 0x1_04C1_1DB7
 AT_ONCE = 4  # registers: a product takes longer than to begin the next

@@ -16,17 +16,28 @@ Arrays are component-first, (components, n); a call works on the `width` lanes t
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 
-import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
 from samara.compiler.compiled_step import STRICT, Machine, Precision
-from samara.compiler.llvm.blocks import INDEX
-from samara.compiler.llvm.codegen import align_stack, engine_of
-from samara.core.llvm_math import Lanes
+from samara.compiler.llvm.codegen import (
+    DOUBLE,
+    INDEX,
+    INT32,
+    align_stack,
+    element_type,
+    engine_of,
+    load_vector,
+    new_module,
+    splat,
+    store_vector,
+)
+from samara.compiler.llvm.codegen import index as _number
+from samara.compiler.llvm.math import Vector
 from samara.core.random import normal_in_lanes, philox
+from samara.core.types import Array
 
 ROW = ("time_us", "steps", "due", "dt", "time")
 """A row of the schedule, eight bytes each: integers, but for the length of a physics step and the time, doubles in seconds."""
@@ -44,10 +55,10 @@ class Operation(NamedTuple):
 
     kind: str
     due: int
-    arguments: tuple[Any, ...]
+    arguments: "tuple[Argument, ...]"
 
 
-Block = tuple[Any, int, int]
+Block = tuple[Array, int, int]
 """Some rows of an array (rows, n): the array, the first of them, and how many."""
 
 
@@ -55,7 +66,7 @@ class Kind(NamedTuple):
     """What an operation takes, by name, and what emits its body: (emitter) → 1 where the loop is to stop, else 0."""
 
     arguments: tuple[str, ...]
-    emit: "Callable[[_Body], Any]"
+    emit: "Callable[[_Body], ir.Value | None]"
 
 
 class Memory:
@@ -63,9 +74,9 @@ class Memory:
 
     def __init__(self, precision: Precision = STRICT) -> None:
         self.precision = precision
-        self._copies: dict[int, tuple[Any, Any]] = {}  # by address of the whole array: it, and its copy
+        self._copies: dict[int, tuple[Array, Array]] = {}  # by address of the whole array: it, and its copy
 
-    def address(self, array: Any) -> int:
+    def address(self, array: Array) -> int:
         """Of an array that is a block; integers stay where they are"""
         if not array.flags.c_contiguous:
             raise ValueError(
@@ -92,13 +103,21 @@ class Memory:
             whole[...] = copy
 
 
+class RowCode(Protocol):
+    """A compiled stage: its code for so many lanes, and the constants of its lanes (`samara.compiler.compiled_step`)"""
+
+    def lane_constants(self, n: int) -> Array: ...
+
+    def row_kernel(self, width: int, precision: Precision) -> int: ...
+
+
 class RowCall:
     """A compiled stage and the rows it works on: `inputs` and `outputs` are lists of (array, first row, rows) in its order."""
 
-    def __init__(self, code: Any, inputs: Sequence[Block], outputs: Sequence[Block]) -> None:
+    def __init__(self, code: RowCode, inputs: Sequence[Block], outputs: Sequence[Block]) -> None:
         self.code, self.inputs, self.outputs = code, tuple(inputs), tuple(outputs)
         self.constants = code.lane_constants(inputs[0][0].shape[-1] if inputs else outputs[0][0].shape[-1])
-        self._tables: list[Any] = []  # of addresses; they live as long as the call
+        self._tables: list[Array] = []  # of addresses; they live as long as the call
 
     def words(self, width: int, memory: Memory) -> tuple[int, int]:
         """The address of the code for so many lanes, and of its table of rows"""
@@ -114,6 +133,10 @@ def _row_addresses(block: Block, memory: Memory) -> range:
         return range(0)
     start, stride = memory.address(array), array.shape[-1] * (8 if memory.precision.dtype == "float64" else 4)
     return range(start + first * stride, start + (first + rows) * stride, stride)
+
+
+Argument: TypeAlias = int | Array | Machine | RowCall
+"""Of an operation: a number, memory, or code with its memory"""
 
 
 class Walk:
@@ -157,7 +180,7 @@ class Walk:
         return int(call(self._at, len(self.table), rows, *start, *end, *lanes, n, shared))
 
 
-def _words(value: Any, width: int, memory: Memory) -> tuple[int, ...]:
+def _words(value: Argument, width: int, memory: Memory) -> tuple[int, ...]:
     if isinstance(value, RowCall):
         return value.words(width, memory)
     if isinstance(value, Machine):
@@ -167,21 +190,20 @@ def _words(value: Any, width: int, memory: Memory) -> tuple[int, ...]:
 
 
 class _Code(NamedTuple):
-    call: Any
-    briefly: Any
+    call: Callable[..., int]
+    briefly: Callable[..., int]
     address: dict[str, int]
-    engine: Any
+    engine: object
 
 
 @cache
 def _code(dtype: str, width: int) -> _Code:
-    module = ir.Module(name="samara")
-    module.triple = llvm.get_default_triple()
+    module = new_module()
     for name, kind in KINDS.items():
         _emit_operation(module, name, kind, dtype, width)
     _emit_tiles(module, _emit_walk(module), width)
     engine = engine_of(str(module), EFFORT)
-    types = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 8]
+    types = [ctypes.c_int64] * 12
     address = engine.get_function_address("tiles")
     addresses = {name: engine.get_function_address(name) for name in KINDS}
     return _Code(ctypes.CFUNCTYPE(*types)(address), ctypes.PYFUNCTYPE(*types)(address), addresses, engine)
@@ -192,10 +214,6 @@ def _code(dtype: str, width: int) -> _Code:
 _POINTER = INDEX.as_pointer()
 _OPERATION = ir.FunctionType(INDEX, [_POINTER, INDEX, INDEX, _POINTER])
 """operation(arguments, lane, n, row) → 0, or 1 to stop"""
-
-
-def _number(value: int) -> ir.Constant:
-    return ir.Constant(INDEX, value)
 
 
 def _emit_tiles(module: ir.Module, walk: ir.Function, width: int) -> None:
@@ -296,47 +314,41 @@ class _Body:
 
     def __init__(self, function: ir.Function, names: tuple[str, ...], dtype: str, width: int) -> None:
         self.function, self.names, self.width = function, names, width
-        self.element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
-        self.bytes = 8 if dtype == "float64" else 4
+        self.element = element_type(dtype)
         self.vector = ir.VectorType(self.element, width)
         self.arguments, self.lane, self.n, self.row = function.args
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> ir.Value:
         """An argument, as an integer"""
         return self.builder.load(self.builder.gep(self.arguments, [_number(self.names.index(name))]))
 
-    def now(self, name: str) -> Any:
+    def now(self, name: str) -> ir.Value:
         """What the row says of this instant"""
         word = self.builder.load(self.builder.gep(self.row, [_number(ROW.index(name))]))
-        return self.builder.bitcast(word, ir.DoubleType()) if name in ("dt", "time") else word
+        return self.builder.bitcast(word, DOUBLE) if name in ("dt", "time") else word
 
-    def array(self, name: str) -> Any:
+    def array(self, name: str) -> ir.Value:
         return self.builder.inttoptr(self[name], self.element.as_pointer())
 
-    def load(self, base: Any, index: Any) -> Any:
-        at = self.builder.gep(base, [index])
-        return self.builder.load(self.builder.bitcast(at, self.vector.as_pointer()), align=self.bytes)
+    def load(self, base: ir.Value, at: ir.Value) -> ir.Value:
+        return load_vector(self.builder, base, at, self.vector)
 
-    def store(self, value: Any, base: Any, index: Any) -> None:
-        at = self.builder.gep(base, [index])
-        self.builder.store(value, self.builder.bitcast(at, self.vector.as_pointer()), align=self.bytes)
+    def store(self, value: ir.Value, base: ir.Value, at: ir.Value) -> None:
+        store_vector(self.builder, value, base, at)
 
-    def splat(self, scalar: Any) -> Any:
-        kind = ir.VectorType(scalar.type, self.width)
-        lone = self.builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.width), [0] * self.width)
-        return self.builder.shuffle_vector(lone, ir.Constant(kind, ir.Undefined), zeros)
+    def splat(self, scalar: ir.Value) -> ir.Value:
+        return splat(self.builder, scalar, self.width)
 
-    def any(self, condition: Any) -> Any:
+    def any(self, condition: ir.Value) -> ir.Value:
         """Whether a condition holds in one of the lanes, 1 or 0"""
         builder, found = self.builder, None
         for lane in range(self.width):
-            own = builder.extract_element(condition, ir.Constant(ir.IntType(32), lane))
+            own = builder.extract_element(condition, ir.Constant(INT32, lane))
             found = own if found is None else builder.or_(found, own)
         return builder.zext(found, INDEX)
 
-    def each(self, count: Any, body: Callable[[Any], None]) -> None:
+    def each(self, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
         """body(k) for k = 0 … count − 1"""
         before, turn, after = (self.builder.block, *map(self.function.append_basic_block, ("turn", "after")))
         self.builder.cbranch(self.builder.icmp_signed(">", count, _number(0)), turn, after)
@@ -349,7 +361,7 @@ class _Body:
         self.builder.cbranch(self.builder.icmp_signed("<", following, count), turn, after)
         self.builder = ir.IRBuilder(after)
 
-    def only(self, condition: Any, body: Callable[[], None]) -> None:
+    def only(self, condition: ir.Value, body: Callable[[], None]) -> None:
         """body() where a condition holds"""
         then, after = map(self.function.append_basic_block, ("then", "else"))
         self.builder.cbranch(condition, then, after)
@@ -358,18 +370,18 @@ class _Body:
         self.builder.branch(after)
         self.builder = ir.IRBuilder(after)
 
-    def element_of(self, k: Any) -> Any:
+    def element_of(self, k: ir.Value) -> ir.Value:
         """The place of row k of an array at this lane"""
         return self.builder.add(self.builder.mul(k, self.n), self.lane)
 
-    def tick(self) -> Any:
+    def tick(self) -> ir.Value:
         """⌊(t − offset) / period⌋ − first"""
         builder = self.builder
         count = builder.sdiv(builder.sub(self.now("time_us"), self["offset"]), self["period"])
         return builder.sub(count, builder.load(builder.inttoptr(self["first"], _POINTER)))
 
 
-def _scan(body: _Body, steps: Any) -> None:
+def _scan(body: _Body, steps: ir.Value) -> None:
     builder, pointer = body.builder, body.element.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer] * 5 + [INDEX] * 5).as_pointer()
     nowhere, end = ir.Constant(pointer, None), builder.add(body.lane, _number(body.width))
@@ -381,7 +393,7 @@ def _scan(body: _Body, steps: Any) -> None:
 def _step(body: _Body) -> None:
     """So many physics steps as the row says, of its length"""
     builder, dt = body.builder, body.now("dt")
-    if body.element != ir.DoubleType():
+    if body.element != DOUBLE:
         dt = builder.fptrunc(dt, body.element)
     body.store(body.splat(dt), body.array("dt"), body.lane)
     _scan(body, body.now("steps"))
@@ -394,7 +406,7 @@ def _call(body: _Body) -> None:
     body.builder.call(body.builder.inttoptr(body["function"], kind), [rows, body.lane])
 
 
-def _copied(body: _Body, source: Any, into: Any) -> None:
+def _copied(body: _Body, source: ir.Value, into: ir.Value) -> None:
     body.each(body["fields"], lambda k: body.store(body.load(source, body.element_of(k)), into, body.element_of(k)))
 
 
@@ -407,7 +419,7 @@ def _add(body: _Body) -> None:
     """target ← target + source"""
     source, target = body.array("source"), body.array("target")
 
-    def one(k: Any) -> None:
+    def one(k: ir.Value) -> None:
         at = body.element_of(k)
         body.store(body.builder.fadd(body.load(target, at), body.load(source, at)), target, at)
 
@@ -417,7 +429,7 @@ def _add(body: _Body) -> None:
 def _clock(body: _Body) -> None:
     """target ← the time  [s]"""
     time = body.now("time")
-    if body.element != ir.DoubleType():
+    if body.element != DOUBLE:
         time = body.builder.fptrunc(time, body.element)
     body.store(body.splat(time), body.array("target"), body.lane)
 
@@ -432,7 +444,7 @@ def _take_shared(body: _Body) -> None:
     """target ← table[tick], (ticks, fields): one number for all lanes"""
     row = body.builder.gep(body.array("table"), [body.builder.mul(body.tick(), body["fields"])])
 
-    def one(k: Any) -> None:
+    def one(k: ir.Value) -> None:
         alone = body.builder.load(body.builder.gep(row, [k]))
         body.store(body.splat(alone), body.array("target"), body.element_of(k))
 
@@ -453,24 +465,24 @@ def _draw(body: _Body) -> None:
     tick = body.builder.sdiv(body.now("time_us"), body["period"])
     integers = ir.VectorType(INDEX, body.width)
 
-    def whole(name: str, row: int) -> Lanes:
+    def whole(name: str, row: int) -> Vector:
         index = body.builder.add(body.builder.mul(_number(row), body.n), body.lane)
         at = body.builder.gep(body.builder.inttoptr(body[name], _POINTER), [index])
-        return Lanes(body.builder, body.builder.load(body.builder.bitcast(at, integers.as_pointer()), align=8))
+        return Vector(body.builder, body.builder.load(body.builder.bitcast(at, integers.as_pointer()), align=8))
 
-    def block(k: Any) -> None:
+    def block(k: ir.Value) -> None:
         key, drone = (whole("keys", 0), whole("keys", 1)), whole("numbers", 0)
         builder = body.builder
         low, high = builder.and_(tick, _number(0xFFFFFFFF)), builder.lshr(tick, _number(32))
-        own, below, above = (Lanes(builder, body.splat(word)) for word in (k, low, high))
+        own, below, above = (Vector(builder, body.splat(word)) for word in (k, low, high))
         words = philox((own, drone, below, above), key)
         for place, word in enumerate(words):
             row = body.builder.add(body.builder.mul(k, _number(4)), _number(place))
 
-            def keep(word: Lanes = word, row: Any = row) -> None:
+            def keep(word: Vector = word, row: ir.Value = row) -> None:
                 word.builder = body.builder
                 normal = normal_in_lanes(word).value
-                if body.element != ir.DoubleType():
+                if body.element != DOUBLE:
                     normal = body.builder.fptrunc(normal, body.vector)
                 body.store(normal, body.array("target"), body.element_of(row))
 
@@ -480,7 +492,7 @@ def _draw(body: _Body) -> None:
     body.each(blocks, block)
 
 
-def _watch(body: _Body) -> Any:
+def _watch(body: _Body) -> ir.Value:
     """Stops where a number is not 0"""
     value, zero = body.load(body.array("array"), body.lane), ir.Constant(body.vector, [0.0] * body.width)
     return body.any(body.builder.fcmp_unordered("!=", value, zero))

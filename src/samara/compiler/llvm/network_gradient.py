@@ -9,13 +9,12 @@ their own, whatever runs beside them.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import llvmlite.ir as ir
 
 from samara.compiler.llvm.array_loop import ArraySpec, Code
-from samara.compiler.llvm.blocks import INDEX, loop
-from samara.compiler.llvm.codegen import Emitter
+from samara.compiler.llvm.codegen import Emitter, index, loop
 
 ROWS = 8  # of a product at a time: sums that do not wait for each other
 BLOCK = 4  # rows and columns of W̄ at a time: sixteen sums for eight loads
@@ -41,11 +40,11 @@ class Dense(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return (self.y,)
 
-    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: Code) -> None:
+    def emit(self, builder: ir.IRBuilder, bases: dict[str, ir.Value], k: ir.Value, code: Code) -> None:
         emitter = code.emitter(builder, self.width)
         weights, bias, x, y = (_at(builder, bases, k, own) for own in (self.weights, self.bias, self.x, self.y))
 
-        def finish(row: Any, total: Any) -> None:
+        def finish(row: ir.Value, total: ir.Value) -> None:
             biased = builder.fadd(total, _splat(emitter, bias, row), flags=emitter.flags)
             _store(emitter, emitter.activated(self.activation, biased), y, row)
 
@@ -73,15 +72,15 @@ class DenseBack(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return self.p_bar, self.x_bar
 
-    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], k: Any, code: Code) -> None:
+    def emit(self, builder: ir.IRBuilder, bases: dict[str, ir.Value], k: ir.Value, code: Code) -> None:
         emitter = code.emitter(builder, self.width)
         arrays = (self.weights, self.y, self.y_bar, self.p_bar, self.x_bar)
         weights, y, y_bar, p_bar, x_bar = (_at(builder, bases, k, own) for own in arrays)
-        with loop(builder, _number(self.rows)) as row:
+        with loop(builder, index(self.rows)) as row:
             slope = _slope(emitter, self.activation, _load(emitter, y, row))
             _store(emitter, builder.fmul(_load(emitter, y_bar, row), slope, flags=emitter.flags), p_bar, row)
 
-        def finish(row: Any, total: Any) -> None:
+        def finish(row: ir.Value, total: ir.Value) -> None:
             _store(emitter, total, x_bar, row)
 
         _product(emitter, weights, (1, self.columns), (self.columns, self.rows), p_bar, finish)
@@ -106,8 +105,8 @@ class DenseGradient(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return self.weights, self.bias
 
-    def emit(self, builder: ir.IRBuilder, bases: dict[str, Any], steps: Any, code: Code) -> None:
-        emitter, start = code.emitter(builder, self.width), _number(0)
+    def emit(self, builder: ir.IRBuilder, bases: dict[str, ir.Value], steps: ir.Value, code: Code) -> None:
+        emitter, start = code.emitter(builder, self.width), index(0)
         x, p_bar, weights, bias = (_at(builder, bases, start, own) for own in (*self.inputs, *self.outputs))
         sums = _sums(emitter, BLOCK * BLOCK)
         for first, rows in _blocks(builder, self.rows, BLOCK):
@@ -116,37 +115,40 @@ class DenseGradient(NamedTuple):
             own = sums[:rows]
             _clear(emitter, own)
             with loop(builder, steps) as k:
-                at = builder.gep(p_bar, [builder.mul(k, _number(self.p_bar.step))])
+                at = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step))])
                 for i, total in enumerate(own):
-                    _add(emitter, total, _load(emitter, at, builder.add(first, _number(i))))
+                    _add(emitter, total, _load(emitter, at, builder.add(first, index(i))))
             for i, total in enumerate(own):
-                builder.store(
-                    _across(emitter, builder.load(total)), builder.gep(bias, [builder.add(first, _number(i))])
-                )
+                builder.store(_across(emitter, builder.load(total)), builder.gep(bias, [builder.add(first, index(i))]))
 
     def _block(
-        self, emitter: Emitter, bases: tuple[Any, Any, Any], rows: tuple[Any, int], columns: tuple[Any, int], steps: Any,
-        sums: list[Any],
-    ) -> None:  # fmt: skip
+        self,
+        emitter: Emitter,
+        bases: tuple[ir.Value, ir.Value, ir.Value],
+        rows: tuple[ir.Value, int],
+        columns: tuple[ir.Value, int],
+        steps: ir.Value,
+        sums: list[ir.Value],
+    ) -> None:
         builder, (x, p_bar, weights) = emitter.builder, bases
         own = sums[: rows[1] * columns[1]]
         _clear(emitter, own)
         with loop(builder, steps) as k:
-            here = builder.gep(x, [builder.mul(k, _number(self.x.step))])
-            bars = builder.gep(p_bar, [builder.mul(k, _number(self.p_bar.step))])
-            left = [_load(emitter, bars, builder.add(rows[0], _number(i))) for i in range(rows[1])]
-            right = [_load(emitter, here, builder.add(columns[0], _number(j))) for j in range(columns[1])]
+            here = builder.gep(x, [builder.mul(k, index(self.x.step))])
+            bars = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step))])
+            left = [_load(emitter, bars, builder.add(rows[0], index(i))) for i in range(rows[1])]
+            right = [_load(emitter, here, builder.add(columns[0], index(j))) for j in range(columns[1])]
             for n, total in enumerate(own):
                 i, j = divmod(n, columns[1])
                 _add(emitter, total, builder.fmul(left[i], right[j], flags=emitter.flags))
         for n, total in enumerate(own):
             i, j = divmod(n, columns[1])
-            row = builder.mul(builder.add(rows[0], _number(i)), _number(self.columns))
-            place = builder.add(row, builder.add(columns[0], _number(j)))
+            row = builder.mul(builder.add(rows[0], index(i)), index(self.columns))
+            place = builder.add(row, builder.add(columns[0], index(j)))
             builder.store(_across(emitter, builder.load(total)), builder.gep(weights, [place]))
 
 
-def _slope(emitter: Emitter, activation: str, y: Any) -> Any:
+def _slope(emitter: Emitter, activation: str, y: ir.Value) -> ir.Value:
     """f' of what f has given"""
     builder, one, zero = emitter.builder, emitter.constant(1.0), emitter.constant(0.0)
     if activation == "relu":
@@ -155,75 +157,76 @@ def _slope(emitter: Emitter, activation: str, y: Any) -> Any:
 
 
 def _product(
-    emitter: Emitter, matrix: Any, strides: tuple[int, int], shape: tuple[int, int], x: Any, finish: Callable[..., None]
+    emitter: Emitter,
+    matrix: ir.Value,
+    strides: tuple[int, int],
+    shape: tuple[int, int],
+    x: ir.Value,
+    finish: Callable[..., None],
 ) -> None:
     """finish(i, Σⱼ M[i, j] x[j]) for every row, ROWS of them at a time"""
     builder, sums = emitter.builder, _sums(emitter, ROWS)
     for first, count in _blocks(builder, shape[0], ROWS):
         own = sums[:count]
         _clear(emitter, own)
-        with loop(builder, _number(shape[1])) as j:
-            value, column = _load(emitter, x, j), builder.mul(j, _number(strides[1]))
+        with loop(builder, index(shape[1])) as j:
+            value, column = _load(emitter, x, j), builder.mul(j, index(strides[1]))
             for i, total in enumerate(own):
-                row = builder.mul(builder.add(first, _number(i)), _number(strides[0]))
+                row = builder.mul(builder.add(first, index(i)), index(strides[0]))
                 weight = _splat(emitter, matrix, builder.add(row, column))
                 _add(emitter, total, builder.fmul(weight, value, flags=emitter.flags))
         for i, total in enumerate(own):
-            finish(builder.add(first, _number(i)), builder.load(total))
+            finish(builder.add(first, index(i)), builder.load(total))
 
 
-def _blocks(builder: ir.IRBuilder, count: int, size: int) -> Iterator[tuple[Any, int]]:
+def _blocks(builder: ir.IRBuilder, count: int, size: int) -> Iterator[tuple[ir.Value, int]]:
     """The first of every block of so many, in a loop, and what is left over as one more"""
     if count >= size:
-        with loop(builder, _number(count // size)) as block:
-            yield builder.mul(block, _number(size)), size
+        with loop(builder, index(count // size)) as block:
+            yield builder.mul(block, index(size)), size
     if count % size:
-        yield _number(count - count % size), count % size
+        yield index(count - count % size), count % size
 
 
-def _number(value: int) -> ir.Constant:
-    return ir.Constant(INDEX, value)
-
-
-def _at(builder: ir.IRBuilder, bases: dict[str, Any], k: Any, array: ArraySpec) -> Any:
+def _at(builder: ir.IRBuilder, bases: dict[str, ir.Value], k: ir.Value, array: ArraySpec) -> ir.Value:
     """The first of an array's numbers at a step"""
-    offset = builder.add(builder.mul(k, _number(array.step)), _number(array.places[0]))
+    offset = builder.add(builder.mul(k, index(array.step)), index(array.places[0]))
     return builder.gep(bases[array.name], [offset])
 
 
-def _place(emitter: Emitter, base: Any, index: Any) -> Any:
-    at = emitter.builder.gep(base, [emitter.builder.mul(index, _number(emitter.width))])
+def _place(emitter: Emitter, base: ir.Value, row: ir.Value) -> ir.Value:
+    at = emitter.builder.gep(base, [emitter.builder.mul(row, index(emitter.width))])
     return emitter.builder.bitcast(at, emitter.vector.as_pointer())
 
 
-def _load(emitter: Emitter, base: Any, index: Any) -> Any:
-    return emitter.builder.load(_place(emitter, base, index), align=emitter.bytes)
+def _load(emitter: Emitter, base: ir.Value, row: ir.Value) -> ir.Value:
+    return emitter.builder.load(_place(emitter, base, row), align=emitter.bytes)
 
 
-def _store(emitter: Emitter, value: Any, base: Any, index: Any) -> None:
-    emitter.builder.store(value, _place(emitter, base, index), align=emitter.bytes)
+def _store(emitter: Emitter, value: ir.Value, base: ir.Value, row: ir.Value) -> None:
+    emitter.builder.store(value, _place(emitter, base, row), align=emitter.bytes)
 
 
-def _splat(emitter: Emitter, base: Any, index: Any) -> Any:
-    return emitter.splat(emitter.builder.load(emitter.builder.gep(base, [index])))
+def _splat(emitter: Emitter, base: ir.Value, at: ir.Value) -> ir.Value:
+    return emitter.splat(emitter.builder.load(emitter.builder.gep(base, [at])))
 
 
-def _sums(emitter: Emitter, count: int) -> list[Any]:
+def _sums(emitter: Emitter, count: int) -> list[ir.Value]:
     with emitter.builder.goto_entry_block():
         return [emitter.builder.alloca(emitter.vector) for _ in range(count)]
 
 
-def _clear(emitter: Emitter, sums: list[Any]) -> None:
+def _clear(emitter: Emitter, sums: list[ir.Value]) -> None:
     for total in sums:
         emitter.builder.store(emitter.constant(0.0), total)
 
 
-def _add(emitter: Emitter, total: Any, value: Any) -> None:
+def _add(emitter: Emitter, total: ir.Value, value: ir.Value) -> None:
     builder = emitter.builder
     builder.store(builder.fadd(builder.load(total), value, flags=emitter.flags), total)
 
 
-def _across(emitter: Emitter, value: Any) -> Any:
+def _across(emitter: Emitter, value: ir.Value) -> ir.Value:
     """The sum over all lanes, from the first to the last"""
     builder = emitter.builder
     total = builder.extract_element(value, ir.Constant(ir.IntType(32), 0))

@@ -9,31 +9,44 @@ consecutive drones: bounds of the margins over two blocks (`intervals.py`) rule 
 the number of threads changes a bit: pairs, and the order in which they are added, are those of a plain double loop.
 """
 
-import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
-from typing import Any
+from typing import TypeAlias
 
-import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.compiler.llvm.blocks import INDEX
-from samara.compiler.llvm.codegen import Emitter, align_stack, engine_of, vector_width
+from samara.compiler.llvm import codegen
+from samara.compiler.llvm.codegen import (
+    DOUBLE,
+    INDEX,
+    INT32,
+    Emitter,
+    MachineCode,
+    index,
+    machine_code,
+    new_function,
+    new_module,
+    vector_width,
+)
 from samara.compiler.thread_pool import shares_of, side_by_side
 from samara.compiler.trace.interval_scalar import intervals
 from samara.compiler.trace.program import Program, program_of
 from samara.compiler.trace.tape_scalar import program_as_written
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
+
+Record: TypeAlias = Scalar
+"""A nested tuple of scalars"""
 
 DTYPE = "float64"
 WIDTH = vector_width(DTYPE)  # drones in a block
 EFFORT = 1  # of LLVM
 LOOKED_AT, COMPUTED = 4, 100  # pairs per vector instruction while searching, vector instructions per near pair
 
-NUMBERS, INDICES = ir.DoubleType().as_pointer(), INDEX.as_pointer()
+NUMBERS, INDICES = DOUBLE.as_pointer(), INDEX.as_pointer()
 SIDE = [NUMBERS, NUMBERS, NUMBERS, INDICES]  # columns, low, high, numbers
 
 
@@ -55,7 +68,7 @@ class Columns:
 
     def bounded(self) -> list[int]:
         """Addresses of the columns, of the bounds of each component in each block as they are now, and of the numbers"""
-        _bounds_code()[0](*self._at[:3], len(self._whole), self.blocks)
+        _bounds_code().call(*self._at[:3], len(self._whole), self.blocks)
         return self._at
 
 
@@ -63,9 +76,13 @@ class NearSum:
     """`f(mine, theirs)` → nested tuple; `margins(mine, theirs)` → tuple of scalars, by + − × alone; and templates of both."""
 
     def __init__(
-        self, f: Callable[[Any, Any], Any], margins: Callable[[Any, Any], tuple[Any, ...]], mine: Any, theirs: Any
+        self,
+        f: Callable[[Record, Record], Record],
+        margins: Callable[[Record, Record], tuple[Scalar, ...]],
+        mine: Record,
+        theirs: Record,
     ) -> None:
-        def most(*bounds: Any) -> Any:
+        def most(*bounds: Record) -> Record:
             return (tuple(each.high for each in margins(intervals(*bounds[:2]), intervals(*bounds[2:]))),)
 
         self._most = program_as_written(most, mine, mine, theirs, theirs)
@@ -80,49 +97,34 @@ class NearSum:
         shares = shares_of(n * len(theirs) // LOOKED_AT + self._near * COMPUTED)
         felt, near = np.zeros((len(self._pair.outputs[0]), n + -n % WIDTH)), np.zeros(shares, dtype=np.int64)
         arrays = (*mine.bounded(), *theirs.bounded(), felt.ctypes.data, near.ctypes.data)
-        call = partial(self._code[0], *arrays, mine.blocks, theirs.blocks, shares)
+        call = partial(self._code.call, *arrays, mine.blocks, theirs.blocks, shares)
         side_by_side([partial(call, share) for share in range(shares)])
         self._near = int(near.sum())
         return felt[:, :n]
 
     @cached_property
-    def _code(self) -> tuple[Any, Any]:
-        """The function, which releases the interpreter lock, and what keeps it alive"""
-        engine = engine_of(_source(self._most, self._margins, self._pair, self._sizes), EFFORT)
-        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 10, *[ctypes.c_int64] * 4)
-        return prototype(engine.get_function_address("near_sum")), engine
+    def _code(self) -> MachineCode:
+        module = new_module()
+        add_up = _adding_up(module, self._pair, self._sizes)
+        _add_near_sum(module, self._most, self._margins, add_up, self._sizes)
+        return machine_code(module, "near_sum", EFFORT)
 
 
 @cache
-def _bounds_code() -> tuple[Any, Any]:
-    """The function, and what keeps it alive"""
-    module = _module()
+def _bounds_code() -> MachineCode:
+    module = new_module()
     _add_bounds(module)
-    engine = engine_of(str(module), EFFORT)
-    prototype = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
-    return prototype(engine.get_function_address("bounds")), engine
+    return machine_code(module, "bounds", EFFORT, keeps_lock=True)
 
 
 # As machine code ---------------------------------------------------------------------------------------------------------
 
 
-def _source(most: Program, margins: Program, pair: Program, sizes: tuple[int, int]) -> str:
-    module = _module()
-    _add_near_sum(module, most, margins, _adding_up(module, pair, sizes), sizes)
-    return str(module)
-
-
-def _module() -> ir.Module:
-    module = ir.Module(name="samara")
-    module.triple = llvm.get_default_triple()
-    return module
-
-
 def _add_bounds(module: ir.Module) -> None:
     """bounds(columns, low, high, size, blocks): of what is a number; what is not is near nobody, wherever it is"""
-    builder, (columns, low, high, size, blocks) = _function(module, "bounds", [NUMBERS] * 3 + [INDEX] * 2)
+    builder, (columns, low, high, size, blocks) = new_function(module, "bounds", [NUMBERS] * 3 + [INDEX] * 2)
     emitter = Emitter(module, builder, DTYPE, WIDTH, fast=False)
-    zero, one, wide = (ir.Constant(INDEX, k) for k in (0, 1, WIDTH))
+    zero, one, wide = (index(k) for k in (0, 1, WIDTH))
     stride = _in_whole_vectors(builder, blocks)
     kind = ir.FunctionType(emitter.element, [emitter.vector])
     least, greatest = (
@@ -140,32 +142,30 @@ def _add_near_sum(
     module: ir.Module, most: Program, margins: Program, add_up: ir.Function, sizes: tuple[int, int]
 ) -> None:
     """near_sum(mine, theirs, felt, near, blocks of mine, of theirs, shares, share): of every so many blocks of mine one"""
-    builder, arguments = _function(module, "near_sum", [*SIDE, *SIDE, NUMBERS, INDICES, *[INDEX] * 4])
+    builder, arguments = new_function(module, "near_sum", [*SIDE, *SIDE, NUMBERS, INDICES, *[INDEX] * 4])
     mine, my_low, my_high, me, theirs, low, high, them, felt, near_pairs, my_blocks, blocks, shares, share = arguments
     emitter = Emitter(module, builder, DTYPE, WIDTH, fast=False)
     lanes, bits = ir.VectorType(INDEX, WIDTH), ir.IntType(WIDTH)
-    zero, one, wide = (ir.Constant(INDEX, k) for k in (0, 1, WIDTH))
+    zero, one, wide = (index(k) for k in (0, 1, WIDTH))
     n, m = builder.mul(my_blocks, wide), builder.mul(blocks, wide)
     my_stride, their_stride = _in_whole_vectors(builder, my_blocks), _in_whole_vectors(builder, blocks)
     pairs, found = builder.alloca(INDEX, 2 * WIDTH), builder.alloca(INDEX)  # not yet added: i of each, then j; how many
     for place in range(2 * WIDTH):
-        builder.store(zero, builder.gep(pairs, [ir.Constant(INDEX, place)]))
+        builder.store(zero, builder.gep(pairs, [index(place)]))
     added = builder.alloca(INDEX)
     builder.store(zero, found)
     builder.store(zero, added)
 
-    def splat(scalar: Any) -> Any:
-        kind = ir.VectorType(scalar.type, WIDTH)
-        lone = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(lone, lone, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH))
+    def splat(scalar: ir.Value) -> ir.Value:
+        return codegen.splat(builder, scalar, WIDTH)
 
-    def one_of_mine(base: Any, row: Any, at: Any) -> list[Any]:
+    def one_of_mine(base: ir.Value, row: ir.Value, at: ir.Value) -> list[ir.Value]:
         return [splat(builder.load(builder.gep(base, [_at(builder, row, c, at)]))) for c in range(sizes[0])]
 
-    def some_of_theirs(base: Any, row: Any, at: Any) -> list[Any]:
+    def some_of_theirs(base: ir.Value, row: ir.Value, at: ir.Value) -> list[ir.Value]:
         return [_vector(builder, emitter, base, _at(builder, row, c, at)) for c in range(sizes[1])]
 
-    def where_all(*conditions: Any) -> Any:
+    def where_all(*conditions: ir.Value) -> ir.Value:
         held = conditions[0]
         for condition in conditions[1:]:
             held = builder.and_(held, condition)
@@ -204,18 +204,18 @@ def _add_near_sum(
 
 def _adding_up(module: ir.Module, pair: Program, sizes: tuple[int, int]) -> ir.Function:
     """add_up(mine, theirs, felt, pairs, count, n, m): a vector of pairs at once, added to the sums one after the other"""
-    builder, arguments = _function(module, "add_up", [NUMBERS] * 3 + [INDICES] + [INDEX] * 3)
+    builder, arguments = new_function(module, "add_up", [NUMBERS] * 3 + [INDICES] + [INDEX] * 3)
     mine, theirs, felt, pairs, count, n, m = arguments
     builder.function.linkage = "internal"
     builder.function.attributes.add("noinline")
     emitter = Emitter(module, builder, DTYPE, WIDTH, fast=False)
-    at = [builder.load(builder.gep(pairs, [ir.Constant(INDEX, lane)])) for lane in range(2 * WIDTH)]
+    at = [builder.load(builder.gep(pairs, [index(lane)])) for lane in range(2 * WIDTH)]
 
-    def gathered(base: Any, row: Any, places: list[Any], component: int) -> Any:
+    def gathered(base: ir.Value, row: ir.Value, places: list[ir.Value], component: int) -> ir.Value:
         value = ir.Constant(emitter.vector, ir.Undefined)
         for lane, place in enumerate(places):
             scalar = builder.load(builder.gep(base, [_at(builder, row, component, place)]))
-            value = builder.insert_element(value, scalar, ir.Constant(ir.IntType(32), lane))
+            value = builder.insert_element(value, scalar, ir.Constant(INT32, lane))
         return value
 
     own = [gathered(mine, n, at[:WIDTH], component) for component in range(sizes[0])]
@@ -223,40 +223,34 @@ def _adding_up(module: ir.Module, pair: Program, sizes: tuple[int, int]) -> ir.F
     (parts,) = emitter.run(pair, (own, other))
     kept = builder.alloca(emitter.vector, len(parts))
     for component, part in enumerate(parts):
-        builder.store(part, builder.gep(kept, [ir.Constant(INDEX, component)]))
+        builder.store(part, builder.gep(kept, [index(component)]))
     flat = builder.bitcast(kept, NUMBERS)
-    with _counting(builder, ir.Constant(INDEX, 0), count, ir.Constant(INDEX, 1)) as lane:
+    with _counting(builder, index(0), count, index(1)) as lane:
         who = builder.load(builder.gep(pairs, [lane]))
         for component in range(len(parts)):
             total = builder.gep(felt, [_at(builder, n, component, who)])
-            part = builder.load(builder.gep(flat, [builder.add(ir.Constant(INDEX, component * WIDTH), lane)]))
+            part = builder.load(builder.gep(flat, [builder.add(index(component * WIDTH), lane)]))
             builder.store(builder.fadd(builder.load(total), part), total)
     builder.ret_void()
     return builder.function
 
 
-def _function(module: ir.Module, name: str, kinds: list[Any]) -> tuple[ir.IRBuilder, Any]:
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
-    align_stack(function)
-    return ir.IRBuilder(function.append_basic_block("entry")), function.args
+def _at(builder: ir.IRBuilder, row: ir.Value, component: int, column: ir.Value) -> ir.Value:
+    return builder.add(builder.mul(row, index(component)), column)
 
 
-def _at(builder: ir.IRBuilder, row: Any, component: int, column: Any) -> Any:
-    return builder.add(builder.mul(row, ir.Constant(INDEX, component)), column)
-
-
-def _vector(builder: ir.IRBuilder, emitter: Emitter, base: Any, at: Any, kind: Any = None) -> Any:
+def _vector(builder: ir.IRBuilder, emitter: Emitter, base: ir.Value, at: ir.Value, kind: ir.Type = None) -> ir.Value:
     place = builder.bitcast(builder.gep(base, [at]), (kind or emitter.vector).as_pointer())
     return builder.load(place, align=8)
 
 
-def _in_whole_vectors(builder: ir.IRBuilder, count: Any) -> Any:
-    wide, rest = (ir.Constant(INDEX, k) for k in (WIDTH, WIDTH - 1))
+def _in_whole_vectors(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
+    wide, rest = (index(k) for k in (WIDTH, WIDTH - 1))
     return builder.mul(builder.sdiv(builder.add(count, rest), wide), wide)
 
 
 @contextmanager
-def _counting(builder: ir.IRBuilder, first: Any, last: Any, step: Any) -> Iterator[Any]:
+def _counting(builder: ir.IRBuilder, first: ir.Value, last: ir.Value, step: ir.Value) -> Iterator[ir.Value]:
     """for k in range(first, last, step)"""
     with _while(builder, first) as (k, body, done):
         builder.cbranch(builder.icmp_signed("<", k, last), body, done)
@@ -266,17 +260,17 @@ def _counting(builder: ir.IRBuilder, first: Any, last: Any, step: Any) -> Iterat
 
 
 @contextmanager
-def _each_bit(builder: ir.IRBuilder, bits: Any) -> Iterator[Any]:
+def _each_bit(builder: ir.IRBuilder, bits: ir.Value) -> Iterator[ir.Value]:
     """The places of all bits that are set, from the lowest"""
     with _while(builder, bits) as (left, body, done):
-        builder.cbranch(builder.icmp_signed("!=", left, ir.Constant(INDEX, 0)), body, done)
+        builder.cbranch(builder.icmp_signed("!=", left, index(0)), body, done)
         builder.position_at_end(body)
         yield builder.cttz(left, ir.Constant(ir.IntType(1), 1))
-        left.add_incoming(builder.and_(left, builder.sub(left, ir.Constant(INDEX, 1))), builder.block)
+        left.add_incoming(builder.and_(left, builder.sub(left, index(1))), builder.block)
 
 
 @contextmanager
-def _while(builder: ir.IRBuilder, first: Any) -> Iterator[tuple[Any, Any, Any]]:
+def _while(builder: ir.IRBuilder, first: ir.Value) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
     """A number that changes from turn to turn, and the blocks of a turn and of what comes after the last"""
     before, again, body, done = builder.block, *(builder.append_basic_block(name) for name in ("again", "body", "done"))
     builder.branch(again)

@@ -13,8 +13,7 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.compiler.llvm.blocks import INDEX, loop
-from samara.compiler.llvm.codegen import align_stack, engine_of, vector_width
+from samara.compiler.llvm.codegen import INDEX, align_stack, engine_of, loop, vector_width
 from samara.core.types import Array
 
 EFFORT = 1

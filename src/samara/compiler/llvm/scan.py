@@ -4,26 +4,40 @@ A kernel runs a scan over tiles of W drones: the carry stays in registers from t
 """
 
 import ctypes
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
 
-from samara.compiler.llvm.blocks import INDEX
-from samara.compiler.llvm.codegen import Emitter, align_stack, assembly_of, engine_of
+from samara.compiler.llvm.codegen import (
+    INDEX,
+    Emitter,
+    align_stack,
+    assembly_of,
+    bytes_of,
+    element_type,
+    engine_of,
+    index,
+    load_vector,
+    new_function,
+    new_module,
+    splat,
+    store_vector,
+)
 from samara.compiler.trace.program import Guarded, Program
 
 
 class Kernel(NamedTuple):
     """Machine code of a scan at one width, and what keeps it alive. `call` and `advance` release the interpreter lock."""
 
-    call: Any
-    advance: Any
-    advance_briefly: Any
+    call: Callable[..., None]
+    advance: Callable[..., None]
+    advance_briefly: Callable[..., None]
     width: int
     source: str
     effort: int
-    engine: Any
+    engine: object
 
     @property
     def assembly(self) -> str:
@@ -51,9 +65,8 @@ def scan_kernel(
     (steps // every, no, n). `first` and `last` are drones; a tile is `width` of them. `effort` is LLVM's optimisation level:
     a loop needs its invariants moved out, straight-line code from a trace has little left to gain.
     """
-    module = ir.Module(name="samara")
-    module.triple = llvm.get_default_triple()
-    element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
+    module = new_module()
+    element = element_type(dtype)
     pointer = element.as_pointer()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer] * 5 + [INDEX] * 5), "scan")
     carry_p, uniform_p, varying_p, inputs_p, outputs_p, first, last, n, steps, every = function.args
@@ -62,29 +75,20 @@ def scan_kernel(
     align_stack(function)
     names = ("entry", "tile", "step", *(("record",) if shape.outputs else ()), "next", "store", "exit")
     blocks = {name: function.append_basic_block(name) for name in names}
-    one, zero = ir.Constant(INDEX, 1), ir.Constant(INDEX, 0)
-    bytes_per = 8 if dtype == "float64" else 4
+    one, zero = index(1), index(0)
     vector = ir.VectorType(element, width)
 
-    def load(builder: ir.IRBuilder, base: Any, index: Any) -> Any:
-        at = builder.gep(base, [index])
-        return builder.load(builder.bitcast(at, vector.as_pointer()), align=bytes_per)
+    def load(builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return load_vector(builder, base, at, vector)
 
-    def store(builder: ir.IRBuilder, value: Any, base: Any, index: Any) -> None:
-        at = builder.gep(base, [index])
-        builder.store(value, builder.bitcast(at, vector.as_pointer()), align=bytes_per)
+    def repeated(builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return splat(builder, builder.load(builder.gep(base, [at])), width)
 
-    def splat(builder: ir.IRBuilder, base: Any, index: Any) -> Any:
-        scalar = builder.load(builder.gep(base, [index]))
-        lone = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
-        return builder.shuffle_vector(lone, ir.Constant(vector, ir.Undefined), lanes)
-
-    def row(builder: ir.IRBuilder, k: int, drone: Any) -> Any:
-        return builder.add(builder.mul(n, ir.Constant(INDEX, k)), drone)
+    def row(builder: ir.IRBuilder, k: int, drone: ir.Value) -> ir.Value:
+        return builder.add(builder.mul(n, index(k)), drone)
 
     builder = ir.IRBuilder(blocks["entry"])
-    uniform = iter(splat(builder, uniform_p, ir.Constant(INDEX, k)) for k in range(sum(shape.held_uniform)))
+    uniform = iter(repeated(builder, uniform_p, index(k)) for k in range(sum(shape.held_uniform)))
     held_splat = [next(uniform) if same else None for same in shape.held_uniform]
     builder.cbranch(builder.icmp_signed("<", first, last), blocks["tile"], blocks["exit"])
 
@@ -110,12 +114,12 @@ def scan_kernel(
         kept = builder.phi(vector)
         kept.add_incoming(value, blocks["tile"])
         carry.append(kept)
-    input_row = builder.mul(step, ir.Constant(INDEX, shape.inputs))
+    input_row = builder.mul(step, index(shape.inputs))
     inputs = []
     for k in range(shape.inputs):
-        at = builder.add(input_row, ir.Constant(INDEX, k))
+        at = builder.add(input_row, index(k))
         inputs.append(
-            splat(builder, inputs_p, at)
+            repeated(builder, inputs_p, at)
             if shape.inputs_uniform
             else load(builder, inputs_p, builder.add(builder.mul(at, n), drone))
         )
@@ -130,8 +134,8 @@ def scan_kernel(
         builder.cbranch(builder.icmp_signed("==", left, zero), blocks["record"], blocks["next"])
         builder = ir.IRBuilder(blocks["record"])
         for k, value in enumerate(outputs):
-            at = builder.add(builder.mul(output_row, ir.Constant(INDEX, shape.outputs)), ir.Constant(INDEX, k))
-            store(builder, value, outputs_p, builder.add(builder.mul(at, n), drone))
+            at = builder.add(builder.mul(output_row, index(shape.outputs)), index(k))
+            store_vector(builder, value, outputs_p, builder.add(builder.mul(at, n), drone))
         following_row = builder.add(output_row, one)
         builder.branch(blocks["next"])
 
@@ -155,8 +159,8 @@ def scan_kernel(
         final.add_incoming(after, blocks["next"])
         advanced[k] = final
     for k, final in enumerate(advanced):
-        store(builder, final, carry_p, row(builder, k, drone))
-    next_drone = builder.add(drone, ir.Constant(INDEX, width))
+        store_vector(builder, final, carry_p, row(builder, k, drone))
+    next_drone = builder.add(drone, index(width))
     drone.add_incoming(next_drone, blocks["store"])
     builder.cbranch(builder.icmp_signed("<", next_drone, last), blocks["tile"], blocks["exit"])
     ir.IRBuilder(blocks["exit"]).ret_void()
@@ -169,7 +173,7 @@ def _add_single_entry(module: ir.Module, scan: ir.Function, pointer: ir.Type) ->
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, INDEX]), "advance")
     carry, held, steps = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    nowhere, zero, one = ir.Constant(pointer, None), ir.Constant(INDEX, 0), ir.Constant(INDEX, 1)
+    nowhere, zero, one = ir.Constant(pointer, None), index(0), index(1)
     past_the_end = builder.add(steps, one)
     builder.call(scan, [carry, held, nowhere, nowhere, nowhere, zero, one, one, steps, past_the_end])
     builder.ret_void()
@@ -192,39 +196,33 @@ def _machine_code(source: str, width: int, effort: int) -> Kernel:
 
 def row_kernel(
     program: Program | Guarded, skip: Program | None, inputs: int, dtype: str, width: int, fast: bool, effort: int
-) -> Any:
+) -> llvm.ExecutionEngine:
     """stage(rows, lane): outputs ← program(inputs) for `width` drones, each number in the row its address in `rows` names
 
     Every input is loaded before the first output is stored, so a row may be both. Where `skip` is true of all drones nothing
     is computed. Returns the engine, whose function "stage" it is.
     """
-    module = ir.Module(name="samara")
-    module.triple = llvm.get_default_triple()
-    element = ir.DoubleType() if dtype == "float64" else ir.FloatType()
-    bytes_per = 8 if dtype == "float64" else 4
-    vector = ir.VectorType(element, width)
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [INDEX.as_pointer(), INDEX]), "stage")
-    align_stack(function)
-    rows, lane = function.args
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    exit_block = function.append_basic_block("exit")
-    offset = builder.mul(lane, ir.Constant(INDEX, bytes_per))
+    module = new_module()
+    bytes_per, vector = bytes_of(element_type(dtype)), ir.VectorType(element_type(dtype), width)
+    builder, (rows, lane) = new_function(module, "stage", [INDEX.as_pointer(), INDEX])
+    exit_block = builder.append_basic_block("exit")
+    offset = builder.mul(lane, index(bytes_per))
 
-    def place(k: int) -> Any:
-        address = builder.add(builder.load(builder.gep(rows, [ir.Constant(INDEX, k)])), offset)
+    def place(k: int) -> ir.Value:
+        address = builder.add(builder.load(builder.gep(rows, [index(k)])), offset)
         return builder.inttoptr(address, vector.as_pointer())
 
     emitter = Emitter(module, builder, dtype, width, fast)
     if skip is not None:
-        body = function.append_basic_block("body")
+        body = builder.append_basic_block("body")
         used = {own.place[1] for own in skip.instructions if own.operation == "input"}
         known = {k: builder.load(place(k), align=bytes_per) for k in sorted(used)}
-        ((condition,),) = emitter.run(skip, ((), known))  # type: ignore[arg-type]
-        builder.cbranch(emitter._all(condition), exit_block, body)
+        ((condition,),) = emitter.run(skip, ((), known))
+        builder.cbranch(emitter.all_lanes(condition), exit_block, body)
         builder.position_at_end(body)
     used = {own.place[1] for own in program.instructions if own.operation == "input"}
     values = {k: builder.load(place(k), align=bytes_per) for k in sorted(used)}
-    outputs = emitter.run(program, ((), values))[0]  # type: ignore[arg-type]
+    outputs = emitter.run(program, ((), values))[0]
     for k, value in enumerate(outputs):
         builder.store(value, place(inputs + k), align=bytes_per)
     builder.branch(exit_block)

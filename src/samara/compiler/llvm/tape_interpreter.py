@@ -7,19 +7,28 @@ A trajectory is needed at some hundred times, and an event in flight makes a new
 fly it. So one code, compiled once, walks down any tape and does each operation on a tile of lanes before the next. Strict IEEE.
 """
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.compiler.llvm.blocks import INDEX, loop
-from samara.compiler.llvm.codegen import Emitter, align_stack, engine_of, vector_width
+from samara.compiler.llvm.codegen import (
+    DOUBLE,
+    INDEX,
+    Emitter,
+    MachineCode,
+    index,
+    loop,
+    machine_code,
+    new_function,
+    new_module,
+    splat,
+    vector_width,
+)
 from samara.compiler.trace.program import Program, without_unused
-from samara.core.llvm_math import ELEMENTARY
+from samara.core.portable_math import ELEMENTARY
 from samara.core.types import Array
 
 DTYPE = "float64"
@@ -56,7 +65,7 @@ def tabulator(program: Program) -> Callable[[Array, Array, Array], None]:
             return
         step, field = into.strides
         at = (numbers.ctypes.data, space_at, values.ctypes.data, n, into.ctypes.data, step // 8, field // 8)
-        reader.call(code_at, count, *at)
+        reader.code.call(code_at, count, *at)
 
     fill.kept = code, space  # type: ignore[attr-defined]  # what the addresses are of
     return fill
@@ -65,9 +74,8 @@ def tabulator(program: Program) -> Callable[[Array, Array, Array], None]:
 class Reader(NamedTuple):
     """Machine code that reads tapes, the operations it knows by their number, and what keeps it alive."""
 
-    call: Any
+    code: MachineCode
     operations: dict[tuple[str, str], int]
-    engine: Any
 
 
 def _code(program: Program, operations: dict[tuple[str, str], int]) -> tuple[Array, int]:
@@ -114,42 +122,35 @@ def _reader(functions: frozenset[str]) -> Reader:
     allowed = ARITHMETIC | {name: ("rr", "rn", "nr") if name == "atan2" else ("r",) for name in sorted(functions)}
     known = [(name, kinds) for name, every in allowed.items() for kinds in every]
     operations = {own: k for k, own in enumerate([("take", ""), ("give", "r"), ("give", "n"), *known])}
-    module = ir.Module(name="samara")
-    module.triple = llvm.get_default_triple()
-    pointer = ir.DoubleType().as_pointer()
+    module = new_module()
+    pointer = DOUBLE.as_pointer()
     kinds = [INDEX.as_pointer(), INDEX, pointer, pointer, pointer, INDEX, pointer, INDEX, INDEX]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), "read")
-    align_stack(function)
-    _Emission(module, function).emit(operations)
-    engine = engine_of(str(module), EFFORT)
-    prototype = ctypes.PYFUNCTYPE(None, *(ctypes.c_int64 if kind == INDEX else ctypes.c_void_p for kind in kinds))
-    return Reader(prototype(engine.get_function_address("read")), operations, engine)
+    _Emission(*new_function(module, "read", kinds)).emit(operations)
+    return Reader(machine_code(module, "read", EFFORT, keeps_lock=True), operations)
 
 
 class _Emission:
     """read(code, count, numbers, rows, values, n, into, step, field): tile after tile, instruction after instruction"""
 
-    def __init__(self, module: ir.Module, function: ir.Function) -> None:
-        self.code, self.count, self.numbers, self.rows, self.values, self.n, *self.table = function.args
-        self.width = vector_width(DTYPE)
-        self.module = module
-        self.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    def __init__(self, builder: ir.IRBuilder, arguments: Sequence[ir.Value]) -> None:
+        self.code, self.count, self.numbers, self.rows, self.values, self.n, *self.table = arguments
+        self.width, self.module, self.builder = vector_width(DTYPE), builder.module, builder
 
     def emit(self, operations: dict[tuple[str, str], int]) -> None:
         builder, function = self.builder, self.builder.function
         finished = function.append_basic_block("finished")
-        with loop(builder, builder.sdiv(self._plus(self.n, TILE - 1), self._index(TILE))) as tile:
-            self.first = builder.mul(tile, self._index(TILE))
+        with loop(builder, builder.sdiv(self._plus(self.n, TILE - 1), index(TILE))) as tile:
+            self.first = builder.mul(tile, index(TILE))
             left = builder.sub(self.n, self.first)
-            self.lanes = builder.select(builder.icmp_signed("<", left, self._index(TILE)), left, self._index(TILE))
-            self.vectors = builder.sdiv(self._plus(self.lanes, self.width - 1), self._index(self.width))
+            self.lanes = builder.select(builder.icmp_signed("<", left, index(TILE)), left, index(TILE))
+            self.vectors = builder.sdiv(self._plus(self.lanes, self.width - 1), index(self.width))
             with loop(builder, self.count) as k:
-                self.at = builder.mul(k, self._index(WORDS))
+                self.at = builder.mul(k, index(WORDS))
                 done, unknown = (function.append_basic_block(name) for name in ("done", "unknown"))
                 choice = builder.switch(self._word(0), unknown)
                 for (name, kinds), number in operations.items():
                     block = function.append_basic_block(f"{name}_{kinds}")
-                    choice.add_case(self._index(number), block)
+                    choice.add_case(index(number), block)
                     builder.position_at_end(block)
                     {"take": self._take, "give": self._give}.get(name, self._operate)(name, kinds)
                     builder.branch(done)
@@ -167,7 +168,7 @@ class _Emission:
         into, places = self._word(1), [self._word(2 + i) for i in range(len(kinds))]
         same = [self._splat(place) if kind == "n" else None for kind, place in zip(kinds, places, strict=True)]
         with loop(builder, self.vectors) as v:
-            lane = builder.mul(v, self._index(self.width))
+            lane = builder.mul(v, index(self.width))
             values = [
                 builder.load(self._vector(emitter, builder.add(place, lane)), align=8) if own is None else own
                 for place, own in zip(places, same, strict=True)
@@ -178,7 +179,7 @@ class _Emission:
     def _take(self, name: str, kinds: str) -> None:
         """row ← values of this tile, the last of all again where there are no more"""
         builder, into = self.builder, self._word(1)
-        with loop(builder, builder.mul(self.vectors, self._index(self.width))) as i:
+        with loop(builder, builder.mul(self.vectors, index(self.width))) as i:
             at, end = builder.add(self.first, i), self._plus(self.n, -1)
             at = builder.select(builder.icmp_signed("<", at, end), at, end)
             builder.store(builder.load(builder.gep(self.values, [at])), builder.gep(self.rows, [builder.add(into, i)]))
@@ -192,23 +193,14 @@ class _Emission:
             value = same or builder.load(builder.gep(self.rows, [builder.add(place, i)]))
             builder.store(value, builder.gep(column, [builder.mul(builder.add(self.first, i), step)]))
 
-    def _word(self, i: int) -> Any:
+    def _word(self, i: int) -> ir.Value:
         return self.builder.load(self.builder.gep(self.code, [self._plus(self.at, i)]))
 
-    def _splat(self, place: Any) -> Any:
-        vector, number = ir.VectorType(ir.DoubleType(), self.width), ir.IntType(32)
-        nothing = ir.Constant(vector, ir.Undefined)
-        value = self.builder.load(self.builder.gep(self.numbers, [place]))
-        lone = self.builder.insert_element(nothing, value, ir.Constant(number, 0))
-        return self.builder.shuffle_vector(
-            lone, nothing, ir.Constant(ir.VectorType(number, self.width), [0] * self.width)
-        )
+    def _splat(self, place: ir.Value) -> ir.Value:
+        return splat(self.builder, self.builder.load(self.builder.gep(self.numbers, [place])), self.width)
 
-    def _vector(self, emitter: Emitter, at: Any) -> Any:
+    def _vector(self, emitter: Emitter, at: ir.Value) -> ir.Value:
         return self.builder.bitcast(self.builder.gep(self.rows, [at]), emitter.vector.as_pointer())
 
-    def _plus(self, x: Any, number: int) -> Any:
-        return self.builder.add(x, self._index(number))
-
-    def _index(self, number: int) -> Any:
-        return ir.Constant(INDEX, number)
+    def _plus(self, x: ir.Value, number: int) -> ir.Value:
+        return self.builder.add(x, index(number))

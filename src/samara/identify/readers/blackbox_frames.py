@@ -21,8 +21,7 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numpy as np
 
-from samara.compiler.llvm.blocks import INDEX
-from samara.compiler.llvm.codegen import engine_of
+from samara.compiler.llvm.codegen import INDEX, engine_of
 from samara.core.budget import Budget
 from samara.core.types import Array
 from samara.identify.readers import blackbox_fields as of

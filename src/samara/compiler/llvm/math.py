@@ -1,0 +1,161 @@
+"""The elementary functions of `samara.core.portable_math` as straight-line vector code, with the same bits.
+
+LLVM by itself turns a vector sine into scalar calls. The one branch is that of sin, cos and tan: when any |x| > 10⁴, those
+lanes, and only those, take the C library's value.
+"""
+
+from collections.abc import Callable
+
+import llvmlite.ir as ir
+
+from samara.core.portable_math import ARGUMENTS, ELEMENTARY, FAR, FOR_DOUBLE, FOR_SINGLE, FUNCTIONS, TURNING, Lanes
+
+__all__ = ["ELEMENTARY", "Vector", "elementary"]
+
+DOUBLE, INTEGER = ir.DoubleType(), ir.IntType(64)
+
+
+def elementary(builder: ir.IRBuilder, name: str, arguments: list[ir.Value]) -> ir.Value:
+    """f(arguments), on vectors of floats or doubles of any width; `builder` stays in its block"""
+    if name == "power":
+        value = _half_power(builder, *arguments)
+        if value is not None:
+            return value
+    return builder.call(_function(builder.module, name, arguments[0].type), arguments[: ARGUMENTS.get(name, 1)])
+
+
+class Vector(Lanes):
+    """A vector in a function that is being emitted: doubles, 64-bit integers or conditions."""
+
+    __slots__ = ("builder",)
+
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value) -> None:
+        super().__init__(value)
+        self.builder = builder
+
+    def like(self, x: Lanes | float) -> Lanes:
+        kind = self.value.type
+        return x if isinstance(x, Lanes) else Vector(self.builder, ir.Constant(kind, [x] * kind.count))
+
+    def apply(self, operation: str, *others: Lanes) -> Lanes:
+        values = [self.value, *(other.value for other in others)]
+        if operation in _ON_DOUBLES and values[0].type.element == DOUBLE:
+            return Vector(self.builder, _ON_DOUBLES[operation](self.builder, *values))
+        return Vector(self.builder, _OPERATIONS[operation](self.builder, *values))
+
+
+def _intrinsic(name: str) -> Callable[[ir.IRBuilder, ir.Value], ir.Value]:
+    def call(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+        full = f"llvm.{name}.v{x.type.count}f64"
+        known = builder.module.globals.get(full)
+        return builder.call(known or ir.Function(builder.module, ir.FunctionType(x.type, [x.type]), full), [x])
+
+    return call
+
+
+def _bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    return builder.bitcast(x, ir.VectorType(INTEGER, x.type.count))
+
+
+def _negative(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    zero = ir.Constant(ir.VectorType(INTEGER, x.type.count), [0] * x.type.count)
+    return builder.icmp_signed("<", _bits(builder, x), zero)
+
+
+_ON_DOUBLES: dict[str, Callable[..., ir.Value]] = {
+    "add": ir.IRBuilder.fadd,
+    "subtract": ir.IRBuilder.fsub,
+    "multiply": ir.IRBuilder.fmul,
+    "equal": lambda builder, a, b: builder.fcmp_ordered("==", a, b),
+}
+_OPERATIONS: dict[str, Callable[..., ir.Value]] = {
+    "add": ir.IRBuilder.add,
+    "subtract": ir.IRBuilder.sub,
+    "multiply": ir.IRBuilder.mul,
+    "divide": ir.IRBuilder.fdiv,
+    "and": ir.IRBuilder.and_,
+    "or": ir.IRBuilder.or_,
+    "xor": ir.IRBuilder.xor,
+    "shift_left": ir.IRBuilder.shl,
+    "shift_right": ir.IRBuilder.lshr,
+    "less": lambda builder, a, b: builder.fcmp_ordered("<", a, b),
+    "greater": lambda builder, a, b: builder.fcmp_ordered(">", a, b),
+    "equal": lambda builder, a, b: builder.icmp_signed("==", a, b),
+    "is_nan": lambda builder, x: builder.fcmp_unordered("uno", x, x),
+    "select": ir.IRBuilder.select,
+    "bits": _bits,
+    "double": lambda builder, x: builder.bitcast(x, ir.VectorType(DOUBLE, x.type.count)),
+    "negative": _negative,
+    "converted": lambda builder, x: builder.sitofp(x, ir.VectorType(DOUBLE, x.type.count)),
+    "sqrt": _intrinsic("sqrt"),
+    "floor": _intrinsic("floor"),
+}
+
+
+def _function(module: ir.Module, name: str, vector: ir.Value) -> ir.Value:
+    """The function in the module, on these vectors; inlined wherever it is called."""
+    single = vector.element == ir.FloatType()
+    full = f"samara.{name}.v{vector.count}f{32 if single else 64}"
+    if full in module.globals:
+        return module.globals[full]
+    function = ir.Function(module, ir.FunctionType(vector, [vector] * ARGUMENTS.get(name, 1)), full)
+    function.linkage = "internal"
+    function.attributes.add("alwaysinline")
+    builder = ir.IRBuilder(function.append_basic_block())
+    doubles = ir.VectorType(DOUBLE, vector.count)
+    arguments = [Vector(builder, builder.fpext(x, doubles) if single else x) for x in function.args]
+    value = FUNCTIONS[name](*arguments, FOR_SINGLE if single else FOR_DOUBLE).value
+    if name in TURNING:
+        value = _with_far(builder, name, arguments[0], value)
+    builder.ret(builder.fptrunc(value, vector) if single else value)
+    return function
+
+
+def _with_far(builder: ir.IRBuilder, name: str, x: Vector, value: ir.Value) -> ir.Value:
+    """The value, and in lanes beyond 10⁴ the C library's: one test and a branch rarely taken."""
+    far = (abs(x) > FAR).value
+    lanes = ir.IntType(x.value.type.count)
+    here = builder.block
+    with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(far, lanes), ir.Constant(lanes, 0)), likely=False):
+        corrected = builder.call(_lane_by_lane(builder.module, name, x.value.type), [x.value, value])
+        there = builder.block
+    result = builder.phi(x.value.type)
+    result.add_incoming(value, here)
+    result.add_incoming(corrected, there)
+    return result
+
+
+def _lane_by_lane(module: ir.Module, name: str, vector: ir.Value) -> ir.Value:
+    full = f"samara.far.{name}.v{vector.count}f64"
+    if full in module.globals:
+        return module.globals[full]
+    library = module.globals.get(name) or ir.Function(module, ir.FunctionType(DOUBLE, [DOUBLE]), name)
+    function = ir.Function(module, ir.FunctionType(vector, [vector, vector]), full)
+    function.linkage = "internal"
+    for attribute in ("noinline", "cold"):
+        function.attributes.add(attribute)
+    for each in (function, library):
+        for attribute in ("nounwind", "readnone"):
+            each.attributes.add(attribute)
+    builder = ir.IRBuilder(function.append_basic_block())
+    x, near = function.args
+    result = near
+    for k in range(vector.count):
+        place = ir.Constant(ir.IntType(32), k)
+        result = builder.insert_element(result, builder.call(library, [builder.extract_element(x, place)]), place)
+    builder.ret((abs(Vector(builder, x)) > FAR).where(Vector(builder, result), Vector(builder, near)).value)
+    return function
+
+
+def _half_power(builder: ir.IRBuilder, x: ir.Value, exponent: ir.Value) -> ir.Value:
+    """√x, x√x and 1/√x for constant exponents ½, 3/2 and −½: two roundings, so within 2 ulp; None for any other"""
+    e = exponent.constant[0].constant if isinstance(exponent, ir.Constant) else 0.0
+    if e not in (-0.5, 0.5, 1.5):
+        return None
+    one, zero = (ir.Constant(x.type, [number] * x.type.count) for number in (1.0, 0.0))
+    full = f"llvm.sqrt.v{x.type.count}f{32 if x.type.element == ir.FloatType() else 64}"
+    module = builder.module
+    sqrt = module.globals.get(full) or ir.Function(module, ir.FunctionType(x.type, [x.type]), full)
+    x = builder.fadd(x, zero)  # −0 becomes 0, as its powers are
+    root = builder.call(sqrt, [x])
+    return root if e == 0.5 else builder.fmul(x, root) if e == 1.5 else builder.fdiv(one, root)
