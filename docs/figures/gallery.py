@@ -49,7 +49,7 @@ def architecture(folder: Path) -> None:
 
 def trajectories(folder: Path) -> None:
     """trajectories.png: one of each kind"""
-    from samara.view.plot.trajectories import KINDS, draw_trajectories
+    from samara.view.plot.campaign import KINDS, draw_trajectories
 
     draw_trajectories(KINDS, folder / "trajectories.png")
 
@@ -100,7 +100,7 @@ def identify(folder: Path) -> None:
 def flight(folder: Path) -> None:
     """flight.png: the page to look at first of `samara fly`"""
     from samara.sim.fly import fly
-    from samara.view.plot.run import draw_run
+    from samara.view.plot.plots import draw_run
 
     draw_run(fly("waypoints"), folder / "flight.png")
 

@@ -12,7 +12,7 @@ from samara.identify import held_out, identify, plan_flight, read_log, write_pla
 from samara.identify.parameters import size_of
 from samara.physics.types import Vehicle
 from samara.view.plot import identify as draw
-from samara.view.plot.identify_plan import draw_flight_plan
+from samara.view.plot.identify import draw_flight_plan
 from samara.view.plot.style import samara_style
 
 SECONDS, WIND = 60.0, 1.0

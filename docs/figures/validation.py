@@ -14,7 +14,7 @@ from samara.identify.scores import Score, ratios, together
 from samara.identify.validation import table
 from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
-from samara.view.plot.validation import draw_validation
+from samara.view.plot.identify import draw_validation
 
 SHIPPED = ("crazyflie_documented", "crazyflie")
 DRAWN = ("crazyflie, trimmed", "physical", "predictor")

@@ -86,7 +86,7 @@ __all__ = [
 _presentation.register(
     {
         "Run.html": "samara.view.report.html_repr:run_html",
-        "Run.plot": "samara.view.plot.run:plot_run",
+        "Run.plot": "samara.view.plot.plots:plot_run",
         "Summary.html": "samara.view.report.html_repr:summary_html",
         "Trajectory.html": "samara.view.report.html_repr:trajectory_html",
         "Vehicle.html": "samara.view.report.html_repr:vehicle_html",

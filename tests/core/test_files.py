@@ -65,7 +65,7 @@ def test_a_full_disk_is_said_of_the_recording_before_the_picture(tmp_path, monke
 
     whole = Recorder._append
     monkeypatch.setattr(Recorder, "_append", append)
-    monkeypatch.setattr("samara.view.plot.run.draw_run", full)
+    monkeypatch.setattr("samara.view.plot.plots.draw_run", full)
     with pytest.raises(OSError, match=r"run\.png"):
         fly("hover", settings=["duration=2.2"], out=tmp_path)
     out = capsys.readouterr().out

@@ -21,7 +21,7 @@ from samara.record.recording import read_recording
 from samara.record.run import run_from
 from samara.scenario import events
 from samara.scenario.events import Event, at
-from samara.view.export.foxglove_layout import layout
+from samara.view.foxglove_layout import layout
 
 FIELDS = ("p_W.x", "p_W.y", "p_W.z", "q_WB.w", "q_WB.x", "q_WB.y", "q_WB.z", *(f"grip[{k}]" for k in range(9)), "speed")
 WIDTH, SHARED = len(FIELDS), slice(7, 16)  # grip: the same in all drones

@@ -17,7 +17,7 @@ from samara.record.recording import read_recording
 from samara.record.scene import from_up_to, scene_message
 from samara.sim.fly import recorder_of
 from samara.vehicles.shape import Box, Disc, Rod, parts_of
-from samara.view.export.foxglove_layout import layout
+from samara.view.foxglove_layout import layout
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.export.javascript import js_environment
 from samara.vehicles.build import Provenance
-from samara.view.cockpit.bundle import bundled
-from samara.view.cockpit.page import DEFAULT, cockpit_html, modules_of, write_cockpit
+from samara.view.cockpit.page import DEFAULT, bundled, cockpit_html, modules_of, write_cockpit
 
 SIZE = (900, 600)
 

@@ -14,7 +14,7 @@ from samara.view.depth_colours import Seen, coloured, is_picture
 
 pytest.importorskip("viser", reason="the page needs viser")
 
-from samara.view.web.picture import eyes_html, png
+from samara.view.web.gauges import eyes_html, png
 
 NOWHERE = State(None, None, None, None)
 

@@ -18,13 +18,13 @@ from samara.view.depth_colours import (
     Seen,
     coloured,
     common_scale,
+    draw_eyes,
     eyes_of,
     frustum_S,
     points_of,
     scale_of,
     seen_at,
 )
-from samara.view.plot.depth_images import draw_eyes
 from samara.view.report.report import Flown, write_report
 from samara.world.obstacles import Box
 
@@ -131,7 +131,7 @@ def test_live_and_recorded_frames_have_the_same_eyes(run, scenario):
 def test_the_page_draws_points_and_a_frustum_where_they_are(run):
     pytest.importorskip("viser", reason="the page needs viser")
     from samara.view.web.replay import Replay
-    from samara.view.web.sensor_overlay import FRUSTUM
+    from samara.view.web.scene import FRUSTUM
 
     page = Replay([run], port=0)
     try:

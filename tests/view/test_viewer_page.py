@@ -24,10 +24,9 @@ from support.visitor import Visitor, wait_for
 from samara.view.web.gauges import status_html
 from samara.view.web.history import ERROR, FIRST_ROTOR, HEIGHT, ROWS, TILT, WINDOW, History, Recorded, measured
 from samara.view.web.live import Live, endless
-from samara.view.web.mesh import crossed_out
-from samara.view.web.origin_check import is_permitted
+from samara.view.web.mesh import crossed_out, shadow_poses, silhouette
 from samara.view.web.scene import AHEAD, EYE, FIELD_OF_VIEW
-from samara.view.web.shadow import shadow_poses, silhouette
+from samara.view.web.server import is_permitted
 from samara.view.web.snapshot import frame_at, frame_of, motion_of, snapshot_of
 
 NEAR = 0.02  # of the reach: closer to the camera nothing is drawn

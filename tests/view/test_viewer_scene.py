@@ -37,14 +37,14 @@ pytest.importorskip("viser", reason="the page needs viser")
 from support.tricopter import ARM, LEVER, tricopter
 from support.visitor import CAMERA, Visitor, wait_for
 
+from samara.view.web.controls import MOST, Requests
 from samara.view.web.gauges import gauges, log_html
+from samara.view.web.history import FIRST_INTERVAL, Trail
 from samara.view.web.live import Live, endless, fly_watched
 from samara.view.web.mesh import ARC, arc_arrow, blades, linear, turn_to
-from samara.view.web.origin_check import LARGEST_MESSAGE, is_permitted, objection
 from samara.view.web.replay import Replay
-from samara.view.web.requests import MOST, Requests
+from samara.view.web.server import LARGEST_MESSAGE, is_permitted, objection
 from samara.view.web.snapshot import frame_at, frame_of, positions_of, snapshot_of
-from samara.view.web.trail import FIRST_INTERVAL, Trail
 
 QUICK = {"duration": 2.0}
 

@@ -255,7 +255,7 @@ def _write_streams(write: Callable[[Any, Path], Iterable[Path]], run: Path, out:
 def export_foxglove_layout(run: Recording, out: File = None) -> None:
     """Write a layout for Foxglove: the drones in space, plots of position, attitude and motors by the run's topics."""
     from samara.record.recording import read_recording
-    from samara.view.export.foxglove_layout import write_layout
+    from samara.view.foxglove_layout import write_layout
 
     say(str(write_layout(read_recording(run), out or run.with_suffix(".layout.json"))))
 
@@ -264,7 +264,7 @@ def export_foxglove_layout(run: Recording, out: File = None) -> None:
 def export_rerun(run: Recording, out: File = None) -> None:
     """Write a recording for Rerun: moving drones, paths, every number over time."""
     from samara.record.load import load_run
-    from samara.view.export.rerun_file import write_rerun
+    from samara.view.rerun_file import write_rerun
 
     say(str(write_rerun(load_run(run), out or run.with_suffix(".rrd"))))
 

@@ -159,7 +159,7 @@ def fly(
             scenario, settings, vehicle, wind, autopilot, binary, connect, controller, mode, by_hand
         )
         with screen.status("drawing"):
-            from samara.view.plot.run import draw_run
+            from samara.view.plot.plots import draw_run
             from samara.view.report.report import Flown, write_report
 
             draw_run(run, picture)

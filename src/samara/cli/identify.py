@@ -219,7 +219,7 @@ def plan(
     from samara.core.atomic_files import require_writable
     from samara.identify.experiment_design import plan_flight, write_plan
     from samara.identify.manoeuvres import Room
-    from samara.view.plot.identify_plan import draw_flight_plan
+    from samara.view.plot.identify import draw_flight_plan
 
     craft = load(vehicle)
     require_writable(out)

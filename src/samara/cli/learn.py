@@ -55,7 +55,7 @@ def learn(
     from samara.learn.env_config import setting_for
     from samara.learn.training import keep, method_for, require_flyable
     from samara.learn.training import learn as learnt_by
-    from samara.view.plot.learning import learning_curve
+    from samara.view.plot.controllers import learning_curve
 
     setting = setting_for(task, vehicle, sees=sees)
     require_flyable(setting)

@@ -69,7 +69,7 @@ def race(
     write_text(out / "race.json", as_json(races))
     say(f"results {out / 'race.json'}")
     if plot:
-        from samara.view.plot.race import draw_race
+        from samara.view.plot.controllers import draw_race
 
         draw_race(races, out / "race.png")
         say(f"picture {out / 'race.png'}")

@@ -42,7 +42,7 @@ def validate(
     from samara.identify.validation import VEHICLES, table
     from samara.identify.validation import validate as compare
     from samara.vehicles.loader import vehicle_names
-    from samara.view.plot.validation import draw_validation
+    from samara.view.plot.identify import draw_validation
 
     vehicles = [own for own in what if own in vehicle_names() or own.endswith(".toml")]
     paths = [own for own in what if own not in vehicles]

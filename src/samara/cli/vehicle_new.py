@@ -103,7 +103,7 @@ def new(
         draw_vehicle(vehicle, drawing)
         say(f"picture {drawing}")
     if report:
-        from samara.view.report.vehicle import write_vehicle_page
+        from samara.view.report.html_repr import write_vehicle_page
 
         write_vehicle_page(vehicle, figures, report, shlex.join(["samara", *sys.argv[1:]]))
         say(f"report  {report}")

@@ -1,16 +1,26 @@
 """Pictures of an identification: its numbers with intervals, what goes together, what is left over, what it predicts."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
 from samara.core.algebra import Quat, euler_from_quat
+from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.identify.equation_error_fit import Residuals
+from samara.identify.experiment_design import FlightPlan
+from samara.identify.fisher_information import aims_of
+from samara.identify.fisher_information import parameters_of as planned_parameters
 from samara.identify.identification import Estimate, Product
 from samara.identify.parameters import parameters_of
-from samara.identify.scores import Predicted
+from samara.identify.prediction_error_fit import HORIZON, RECORDED
+from samara.identify.prediction_windows import BASELINES, QUANTITIES, UNITS
+from samara.identify.scores import COASTING, Predicted, Score, together
 from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.view.plot.style import DASHES, Picture, plain, samara_style
 
@@ -279,3 +289,118 @@ def _liveliest(own: Predicted) -> int:
 def _curves(body: Array, middle: Array) -> tuple[Array, Array, Array, Array]:
     euler = euler_from_quat(Quat(*body[6:10]))
     return body[:3] - middle, body[3:6], np.degrees(np.stack([euler.roll, euler.pitch])), body[10:13]
+
+
+def draw_flight_plan(plan: FlightPlan, path: str | Path) -> None:
+    """The position asked for over time, manoeuvre by manoeuvre, and the errors to expect"""
+    time = np.linspace(0.0, plan.duration, 4000)
+    p = np.stack([np.broadcast_to(own, time.shape) for own in plan.trajectory.at(time).p_W])
+    with samara_style() as plt:
+        figure, panels = plt.subplot_mosaic(
+            [["way", "way"], ["names", "errors"]],
+            figsize=(11.0, 7.0),
+            layout="constrained",
+            height_ratios=(1.0, 1.1),
+            width_ratios=(1.0, 1.2),
+        )
+        _over_time(panels["way"], panels["names"], plan, time, p)
+        _errors(panels["errors"], plan)
+        figure.suptitle(
+            plain(f"{plan.vehicle.name}: {len(plan.manoeuvres)} manoeuvres in {plan.duration:.0f} s"), fontsize=12
+        )
+        with atomic_write(path) as temporary:
+            figure.savefig(temporary, format="png")
+
+
+def _over_time(axes: Any, names: Any, plan: FlightPlan, time: Any, p: Any) -> None:
+    """The way with a letter over every manoeuvre, and in another panel what the letters mean"""
+    for k, (name, row) in enumerate(zip(("x", "y", "z"), p, strict=True)):
+        axes.plot(time, row, color=COLOURS[k], label=name, linewidth=1.3)
+    lasting = {own.manoeuvre.name: own.duration for own in plan.candidates}
+    order = list(dict.fromkeys(own.name for own in plan.manoeuvres))
+    at = 0.0
+    for name, each in groupby(own.name for own in plan.manoeuvres):
+        end = at + len(list(each)) * lasting[name]
+        axes.axvline(end, color=INK, linewidth=0.6, alpha=0.5)
+        middle = 0.5 * (at + end)
+        axes.annotate(
+            ascii_uppercase[order.index(name) % 26],
+            (middle, 1.02),
+            xycoords=("data", "axes fraction"),
+            ha="center",
+            fontsize=9,
+        )
+        at = end
+    axes.set(xlabel="time [s]", ylabel="position asked for [m]", xlim=(0.0, plan.duration))
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.1, ncols=3)
+    times = Counter(own.name for own in plan.manoeuvres)
+    lines = [
+        f"{ascii_uppercase[k % 26]}  {name}" + (f", {times[name]} times" if times[name] > 1 else "")
+        for k, name in enumerate(order)
+    ]
+    names.text(0.0, 1.0, plain("\n".join(lines)), va="top", fontsize=8.5, linespacing=1.6)
+    names.set_title("Manoeuvres")
+    names.set_axis_off()
+
+
+def _errors(axes: Any, plan: FlightPlan) -> None:
+    parameters = planned_parameters(plan.vehicle)
+    aims = dict(zip((own.name for own in parameters), aims_of(parameters), strict=True))
+    names = list(plan.errors)
+    for i, name in enumerate(names):
+        axes.plot([0.0, 100.0 * plan.errors[name]], [i, i], color=COLOURS[0], linewidth=4.0, solid_capstyle="butt")
+        axes.plot([100.0 * aims[name]] * 2, [i - 0.35, i + 0.35], color=COLOURS[1], linewidth=1.6)
+    axes.plot([], [], color=COLOURS[0], linewidth=4.0, label="expected")
+    axes.plot([], [], color=COLOURS[1], linewidth=1.6, label="aimed at")
+    axes.set_yticks(range(len(names)), [called(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set(title="Standard errors [%]", xlim=(0.0, None))
+    axes.grid(axis="y", visible=False)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1, ncols=2)
+
+
+LEAST = 1e-3  # of what constant velocity errs by in the end: less is not worth the paper
+_DASHED = dict(zip(BASELINES, (":", "--"), strict=True))
+
+
+def draw_validation(scores: Sequence[Score], path: str | Path, title: str = "") -> None:
+    """RMS error of position, velocity, attitude and rate from 0 to half a second, all flights together, faint ones apart"""
+    with atomic_write(path) as temporary, samara_style():
+        errors_over_time(scores, title).savefig(temporary, format="png")
+
+
+def errors_over_time(scores: Sequence[Score], title: str = "") -> Picture:
+    whole = together(scores)
+    models = [name for name in whole.rms if name not in BASELINES]
+    time = RECORDED * np.arange(1, round(HORIZON / RECORDED) + 1)
+    with samara_style() as plt:
+        figure, panels = plt.subplots(2, 2, figsize=(10.5, 6.8), layout="constrained", sharex=True)
+        for axes, quantity, unit in zip(panels.flat, QUANTITIES, UNITS, strict=True):
+            for name, rms in whole.rms.items():
+                colour = INK if name in BASELINES else COLOURS[models.index(name) % len(COLOURS)]
+                if name in models and len(scores) > 1:
+                    for own in scores:
+                        axes.semilogy(time, own.rms[name][quantity], color=colour, linewidth=0.5, alpha=0.35)
+                axes.semilogy(
+                    time, rms[quantity], _DASHED.get(name, "-"), color=colour, linewidth=2.0, label=plain(name)
+                )
+            axes.set(title=f"{quantity} [{unit}]", xlim=(0.0, HORIZON))
+            _decades(axes)
+            least = min(float(own[quantity].min()) for own in whole.rms.values())
+            axes.set_ylim(max(0.7 * least, LEAST * float(whole.rms[COASTING][quantity][-1])), None)
+        for axes in panels[1]:
+            axes.set_xlabel("time since the measured state [s]")
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        counted = f"{whole.windows} windows of {len(scores)} flight{'s' if len(scores) > 1 else ''}"
+        thin = "  (thin: each flight)" if len(scores) > 1 else ""
+        figure.suptitle(plain(title) or f"RMS error of open-loop prediction, {counted}{thin}", fontsize=11)
+    return figure
+
+
+def _decades(axes: Any) -> None:
+    """Numbers as people write them at 1, 2 and 5 of every decade"""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

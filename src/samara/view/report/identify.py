@@ -14,8 +14,8 @@ from samara.identify.prediction_windows import BASELINES, QUANTITIES
 from samara.identify.resampled_log import duration_of
 from samara.identify.scores import TRIM, Predicted, Score, ratios, together
 from samara.view.plot import identify as draw
+from samara.view.plot.identify import errors_over_time
 from samara.view.plot.style import Picture, samara_style
-from samara.view.plot.validation import errors_over_time
 from samara.view.report.page import Html, element, image, page, table
 
 PRODUCTS = {

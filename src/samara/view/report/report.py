@@ -26,9 +26,8 @@ from samara.record.metrics.summary import formatted
 from samara.record.run import CheckedExpectation, Run, Track, check_expectations
 from samara.scenario.world import world_inside
 from samara.vehicles.colours import COLOURS
-from samara.view.plot.depth_images import draw_eyes
-from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of
-from samara.view.plot.run import draw_run
+from samara.view.depth_colours import draw_eyes
+from samara.view.plot.plots import FEW, MOST_MARKS, Flight, draw_run, flights_of, marks_of
 from samara.view.report.charts import Charts, script, script_hash
 from samara.view.report.html_repr import vehicle_numbers, vehicle_svg
 from samara.view.report.page import Html, element, image, page, picture, table

@@ -37,16 +37,13 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
 from samara.sim.simulation import Simulation
 from samara.vehicles.colours import COLOURS
+from samara.view.web.controls import Key, Request
 from samara.view.web.gauges import log_html, status_html
-from samara.view.web.history import History, measured
-from samara.view.web.keys import Key
-from samara.view.web.page import Page
-from samara.view.web.requests import Request
+from samara.view.web.history import History, Trail, measured
+from samara.view.web.page import FRAMES, IDLE, SPEEDS, Page, Viewer, on_choice
 from samara.view.web.scene import FEW, Figure
 from samara.view.web.server import PORT
 from samara.view.web.snapshot import Snapshot, frame_of, most_rotors, motion_of, positions_of, snapshot_of
-from samara.view.web.trail import Trail
-from samara.view.web.viewer import FRAMES, IDLE, SPEEDS, Viewer, on_choice
 
 NAP = 4e-3  # [s]
 LATE = 0.25  # [s] behind the clock: given up, and shown

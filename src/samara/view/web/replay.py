@@ -19,15 +19,13 @@ from samara.record.run import Run, Track
 from samara.scenario.world import world_inside
 from samara.vehicles.colours import COLOURS
 from samara.view.depth_colours import eyes_of
+from samara.view.web.controls import Key, Request
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import Recorded
-from samara.view.web.keys import Key
-from samara.view.web.page import Page
-from samara.view.web.requests import Request
+from samara.view.web.page import IDLE, Page, Viewer
 from samara.view.web.scene import FEW, Figure
 from samara.view.web.server import PORT
 from samara.view.web.snapshot import frame_at
-from samara.view.web.viewer import IDLE, Viewer
 
 POINTS = 24_000  # of all paths together
 SLIDER_EVERY = 0.1  # [s] of the wall's clock

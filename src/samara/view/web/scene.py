@@ -6,7 +6,7 @@ the camera looks; to look out of a drone the world is turned about it. What stan
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +43,10 @@ from samara.vehicles.shape import (
     reach_of,
     thrust_arrow,
 )
+from samara.view.depth_colours import Seen, coloured, common_scale, frustum_S, points_of
 from samara.view.web.mesh import (
+    ABOVE,
+    SHADOW,
     blades,
     body_axes_model,
     crossed_out,
@@ -52,10 +55,10 @@ from samara.view.web.mesh import (
     ground_axes_model,
     linear,
     rgb,
+    shadow_poses,
+    silhouette,
     turn_to,
 )
-from samara.view.web.sensor_overlay import Sights
-from samara.view.web.shadow import ABOVE, SHADOW, shadow_poses, silhouette
 from samara.view.web.snapshot import Frame
 
 FEW = 8  # so many drones have colours, names and thrust arrows of their own
@@ -562,3 +565,68 @@ def _gate(task: Trajectory, time: float, p_W: Vec3) -> tuple[Vec3, Quat | None]:
     v = Vec3(*(float(x) for x in task.at(max(time, 0.0)).v_W))
     speed = float(norm(v))
     return p_W, turn_to(v * (1.0 / speed)) if speed > 0.3 else None
+
+
+MOST_POINTS = 6000  # of an eye
+FRUSTUM = 2.0  # how far its edges are drawn, in reaches of the drone
+POINT = 0.016  # the side of a point, in cells of the grid
+
+
+class Sights:
+    """Nodes of a scene for each eye that was ever shown; points stay where they were seen until there are newer ones."""
+
+    def __init__(self, server: viser.ViserServer, reach: float, cell: float) -> None:
+        self._server, self._reach, self._cell = server, reach, cell
+        self._points: dict[str, Any] = {}
+        self._frustums: dict[str, Any] = {}
+        self._drawn: dict[str, tuple[float, bytes]] = {}
+
+    def show(self, eyes: Sequence[Seen], p: Array, q: Array, *, points: bool, frustums: bool) -> None:
+        """The eyes of a drone that stands at p and q as the camera sees it; those of others are hidden"""
+        now: Mapping[str, Seen] = {seen.name: seen for seen in eyes}
+        far = common_scale(eyes)
+        for name, seen in now.items():
+            if points:
+                self._show_points(name, seen, far)
+            if frustums and seen.eye.is_camera:
+                self._show_frustum(name, seen, p, q)
+        for name, node in self._points.items():
+            node.visible = points and name in now
+        for name, node in self._frustums.items():
+            node.visible = frustums and name in now
+
+    def _show_points(self, name: str, seen: Seen, far: float) -> None:
+        key = far, seen.said.tobytes()
+        if self._drawn.get(name) == key:
+            return
+        self._drawn[name] = key
+        places, distances = points_of(seen)
+        thin = np.linspace(0, len(places) - 1, min(len(places), MOST_POINTS)).round().astype(int)
+        places, distances = places[thin].astype(np.float32), distances[thin]
+        colours = coloured(distances, far)
+        if name in self._points:
+            self._points[name].points, self._points[name].colors = places, colours
+            return
+        self._points[name] = self._server.scene.add_point_cloud(
+            f"/world/seen by {len(self._points)}",
+            places,
+            colours,
+            point_size=POINT * self._cell,
+            point_shape="circle",
+            point_shading="flat",
+            precision="float32",
+        )
+
+    def _show_frustum(self, name: str, seen: Seen, p: Array, q: Array) -> None:
+        r_B, q_BS = seen.eye.mounting
+        if name not in self._frustums:
+            self._frustums[name] = self._server.scene.add_line_segments(
+                f"/frustum {len(self._frustums)}",
+                frustum_S(seen.eye, FRUSTUM * self._reach),
+                rgb(INK),
+                thickness=1.0,
+                thickness_units="screen",
+            )
+        own, q_WB = self._frustums[name], Quat(*q.tolist())
+        own.position = p + np.array(rotate(q_WB, r_B), dtype=float)
+        own.wxyz = np.array(q_WB * q_BS, dtype=float)

@@ -18,15 +18,13 @@ from samara.physics.types import Vehicle
 from samara.record.recorder import LogLine
 from samara.vehicles.colours import COLOURS
 from samara.vehicles.defaults.ground import clearance
+from samara.view.web.controls import Key
 from samara.view.web.gauges import log_html, status_html
-from samara.view.web.history import ERROR, History, measured
-from samara.view.web.keys import Key
-from samara.view.web.page import Page
+from samara.view.web.history import ERROR, History, Trail, measured
+from samara.view.web.page import FRAMES, Page, Viewer
 from samara.view.web.scene import Figure
 from samara.view.web.server import PORT
 from samara.view.web.snapshot import Close, Frame, thrusts_of
-from samara.view.web.trail import Trail
-from samara.view.web.viewer import FRAMES, Viewer
 
 MAX_INSTANCES = 10
 SIH_HOVER = 0.5  # PX4's output at hover, of its default vehicle: 1 kg, four times 5 N

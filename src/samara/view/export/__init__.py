@@ -1,5 +1,0 @@
-"""Layouts and files for other viewers."""
-
-from samara.core.lazy_import import lazily as _lazily
-
-__getattr__, __dir__ = _lazily(__name__, __path__)
