@@ -266,7 +266,7 @@ GPU_BATCHES = (
 
 
 def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[str, Any]]:
-    """Batches in JAX from cold; document 001's limits, so that nothing but JAX is needed"""
+    """Batches in JAX from cold; the iLQR document's limits, so that nothing but JAX is needed"""
     import jax
 
     import samara

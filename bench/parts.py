@@ -1,4 +1,4 @@
-"""Small costs of a flight: document 000's engine, random draws, and a recording beside the MCAP library's own."""
+"""Small costs of a flight: the Crazyflie engine, random draws, and a recording beside the MCAP library's own."""
 
 import tempfile
 from pathlib import Path

@@ -5,7 +5,7 @@
     python bench/run.py --against Crazyflow   only the comparisons that have this in their name: against.json
     python bench/run.py --check               only whether every peer can be imported
 
-The bench model is document 000's Crazyflie with thrust, reaction torque, first-order lag, linear drag and diagonal inertia,
+The bench model is `crazyflie_documented`: thrust, reaction torque, first-order lag, linear drag and diagonal inertia,
 RK4 at 1 kHz; a second row of each kind has the default effects (angular damping and ground contact besides), a metre above the
 ground; `contact.py` says what contact costs there and on the ground, `aero.py` what full aerodynamics are. A peer that cannot
 be measured ends the run: one sentence, exit status 1, and nothing is written.

@@ -33,7 +33,7 @@ from samara.physics.air import (
     turbulence,
 )
 from samara.physics.effect import Effect
-from samara.physics.ground import boundary, collision, contact, impact, solids
+from samara.physics.ground import collision, contact, impact, solids
 from samara.physics.motion import body, gravity
 from samara.physics.multirotor import derivative
 from samara.physics.rotors import (
@@ -104,7 +104,7 @@ _WRITTEN = (
         ),
         "Any attitude and rate. Euler rates within |pitch| < 90°; at 90° their unbounded terms are left out. The "
         "body does not bend.",
-        "Newton's and Euler's laws; document 004 for the forms in body velocities and Euler angles.",
+        "Newton's and Euler's laws; Hakoniwa for the forms in body velocities and Euler angles.",
         "Jacobi's elliptic functions for 10 s to 1e-8 (`test_tumbling_follows_jacobi_s_elliptic_functions`). Real "
         "flights, predicted by a vehicle identified on others: 6 cm RMS after half a second, where constant velocity is 14 cm "
         "off ([validation](validation.md), "
@@ -136,10 +136,10 @@ _WRITTEN = (
             rotor.inflow_factor,
             rotor.inflow_factor_signed,
         ),
-        "A rotor in still air, or nearly so. The inflow factors are document 003's guess; [a rotor in moving "
+        "A rotor in still air, or nearly so. The inflow factors are the NED simulator's guess; [a rotor in moving "
         "air](#a-rotor-in-moving-air) "
         "replaces them.",
-        "Documents 000 and 003; the square law is that of blades at a fixed pitch.",
+        "The Crazyflie engine and NED simulator documents; the square law is that of blades at a fixed pitch.",
         "The Crazyflie firmware's own mixing (`test_the_crazyflie_firmware_allocates_what_our_rotors_produce`), "
         "angular momentum in free space "
         "(`test_spinning_up_in_free_space_conserves_angular_momentum`).",
@@ -161,7 +161,7 @@ _WRITTEN = (
         ),
         "A DC motor, or a brushless one seen from its controller. Left out: the inductance, since the current settles "
         "long before the speed does, and heat.",
-        "Documents 003 and 004.",
+        "The NED simulator and Hakoniwas.",
         "Power out of the battery is power into air, heat and motion to 1e-13 "
         "(`test_what_the_battery_gives_is_what_the_rotors_take_and_the_rest_is_heat`). No bench data.",
     ),
@@ -181,7 +181,7 @@ _WRITTEN = (
         "A motor whose controller closes the loop on speed. One time constant up, one down. On a battery its range of "
         "speeds scales with V/V_full, and it takes the rotor's power over its efficiency. Left out: the power that "
         "speeds a rotor up.",
-        "Documents 000 (lag) and 003 (second order with a rate limit).",
+        "The Crazyflie engine (lag) and NED simulator (second order with a rate limit) documents.",
         "The closed step responses, also through the rate limit "
         "(`test_the_rate_limit_turns_the_step_response_into_oscillation_line_oscillation`).",
         effects=((propulsion.SECOND_ORDER_ACTUATOR, actuator.SecondOrder(40.0, 0.7, 10.0)),),
@@ -198,10 +198,10 @@ _WRITTEN = (
         ),
         "Discharge and charge within the table, at one temperature. Two batteries are printed; any number may "
         "share the bus.",
-        "Thévenin's equivalent with one R ∥ C; numbers of document 003.",
+        "Thévenin's equivalent with one R ∥ C; numbers of the NED simulator.",
         "Kirchhoff's law whatever the motors do "
-        "(`test_the_bus_voltage_satisfies_kirchhoff_whatever_the_motors_do`), document 003's cases "
-        "(`test_document_003_thevenin_case`). No discharge curves of real packs.",
+        "(`test_the_bus_voltage_satisfies_kirchhoff_whatever_the_motors_do`), the NED simulator's cases "
+        "(`test_ned_simulator_thevenin_case`). No discharge curves of real packs.",
         said=(propulsion.bus_voltage, battery.voltage_under_power),
         effects=((propulsion.THEVENIN_BATTERY, None), (propulsion.IDEAL_BATTERY, battery.Ideal(14.8))),
     ),
@@ -211,7 +211,7 @@ _WRITTEN = (
         (drag.drag_force, drag.damping_torque),
         "Linear at the speeds of indoor flight, quadratic beyond; no lift, no moment. Coefficients belong to a "
         "vehicle.",
-        "Documents 000, 003 and 004 (who differ in axes and powers).",
+        "The Crazyflie engine, NED simulator and Hakoniwas, which differ in axes and powers.",
         "Terminal velocity and ballistic flight in wind "
         "(`test_terminal_velocity_with_both_is_the_root_of_the_quadratic`, "
         "`test_ballistic_flight_in_wind`).",
@@ -265,7 +265,7 @@ _WRITTEN = (
         "Rigid bodies that touch in one point, for no time. $\\Delta\\omega_n$ is the change by a unit impulse "
         "along the normal, "
         "$v_t$ the slip that is left after the impulse along it.",
-        "Newton's restitution and Coulomb's friction; frictionless as in document 004.",
+        "Newton's restitution and Coulomb's friction; frictionless as in Hakoniwa.",
         "Energy never grows in 20 000 random impacts, momentum is kept "
         "(`test_ten_thousand_impacts_of_a_wall_never_add_energy`, "
         "`test_ten_thousand_impacts_between_bodies_never_add_energy_and_keep_momentum`).",
@@ -461,14 +461,6 @@ _WRITTEN = (
             (ground_effect.CEILING_EFFECT, ground_effect.Ceiling(Vec3(0.0, 0.0, 3.0))),
         ),
         picture="ground_effect.png",
-    ),
-    Model(
-        "Mirrored downwash",
-        (boundary,),
-        (boundary.boundary_distance, boundary.boundary_ratio, boundary.boundary_force),
-        "Over the ground and under a ceiling. Beside a wall it pushes down, which no real wall does.",
-        "Document 004.",
-        "That document's own cases (`test_the_boundary_mirrors_the_downwash`); no measurement.",
     ),
     Model(
         "Downwash",

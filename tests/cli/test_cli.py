@@ -59,7 +59,7 @@ def test_vehicles_lists_all_with_numbers_that_add_up(monkeypatch, capsys):
 
 def test_vehicles_says_where_numbers_come_from(monkeypatch, capsys):
     _, out, _ = call(monkeypatch, capsys, "vehicles", columns=200)
-    assert "Crazyflie 2.x as document 000 describes it; source: document 000" in out
+    assert "Crazyflie 2.x as the Crazyflie engine document describes it; source: Crazyflie engine document" in out
     assert "source: Crazyflie firmware physical constants, after Foerster 2015" in out
 
 

@@ -37,7 +37,7 @@ def test_integral_action_leaves_no_offset_in_the_wind(entries):
 
 
 def test_more_wind_than_thrust_is_refused():
-    """Document 000's drag of 0.1 N s/m at 10 m/s is 1 N, more than four rotors of 0.18 N give."""
+    """The Crazyflie engine's drag of 0.1 N s/m at 10 m/s is 1 N, more than four rotors of 0.18 N give."""
     with pytest.raises(ValueError, match=r"at 2 m/s against a wind of 8 m/s needs 1\.04 N; its rotors give 0\.72 N"):
         require_thrust(samara.vehicle("crazyflie_documented"), 8.0, 2.0)
     with pytest.raises(ValueError, match="no trajectory 'spiral'; expected one of figure8, "):

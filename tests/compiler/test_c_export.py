@@ -500,7 +500,7 @@ def test_the_command_writes_its_files_and_says_where(monkeypatch, capsys, tmp_pa
 
 @pytest.mark.parametrize("motor_lag", [None, pytest.param(0.05, marks=pytest.mark.long)])
 def test_samara_export_rigid_body(monkeypatch, capsys, tmp_path, motor_lag):
-    """Document 002's body, with motors or without: a second of its C is a second of its Python."""
+    """The rigid-body document's body, with motors or without: a second of its C is a second of its Python."""
     lag = [] if motor_lag is None else ["--motor-lag", str(motor_lag)]
     status, out, err = call(monkeypatch, capsys, "export", "rigid-body", *lag, "-o", str(tmp_path))
     assert (status, err) == (0, "") and "samara_rigid_body_quadrotor.c" in out

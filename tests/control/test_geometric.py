@@ -186,7 +186,7 @@ def test_minimum_jerk_is_smooth_and_its_derivatives_are_its_derivatives():
 
 
 def test_a_dc_motor_answers_as_fast_as_its_documents_first_order_pair():
-    """Document 004 gives the same motor as Kr/(Tr s + 1) with Tr = 0.045 s; linearised at hover it is 0.046 s."""
+    """Hakoniwa gives the same motor as Kr/(Tr s + 1) with Tr = 0.045 s; linearised at hover it is 0.046 s."""
     assert motor_time_constant(samara.vehicle("hakoniwa")) == pytest.approx(0.045, rel=0.03)
 
 

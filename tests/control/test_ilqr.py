@@ -1,4 +1,4 @@
-"""The iLQR controller of document 001: its derivatives, its optimum, its line search, its limits, and what it flies."""
+"""The iLQR controller of the iLQR document: its derivatives, its optimum, its line search, its limits, and what it flies."""
 
 import itertools
 import math
@@ -162,7 +162,7 @@ def test_jacobians_are_those_of_the_simulator():
     assert M[0] == pytest.approx(np.hstack([A, B]), rel=1e-11, abs=1e-12)
 
 
-def test_001_the_blocks_of_the_jacobians_are_the_documents():
+def test_ilqr_the_blocks_of_the_jacobians_are_the_documents():
     """Euler steps of a body without drag: dt on the v rows, −(T/m) dt R [e₃]ₓ, dt/m R e₃, dt/J, and the gyroscopic terms."""
     dt, bare = 0.02, CRAZYFLIE.without_effect("drag", "damping")
     model = model_of(bare, dt=dt, integrator="euler")
@@ -211,7 +211,7 @@ def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
             assert slope[k, j] == pytest.approx(expected, rel=1e-6, abs=1e-6 * max(1.0, abs(expected)))
 
 
-def test_001_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_gradient(ilqr):
+def test_ilqr_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_gradient(ilqr):
     """At the end of the horizon too: thrust along b₃_ref costs nothing and has no slope; thrust along e₃ costs, with its slope.
 
     The code behind the document has e₃ in the terminal cost and b₃_ref in its gradient.
@@ -233,7 +233,7 @@ def test_001_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_
     assert (Weights().tilt_weight, Weights().terminal_tilt_weight) == (4.0, 8.0)
 
 
-def test_001_terminal_weights_are_higher_than_those_of_a_stage():
+def test_ilqr_terminal_weights_are_higher_than_those_of_a_stage():
     """Position, velocity and tilt, as the document's list of the terminal cost says."""
     weights = Weights()
     assert weights.terminal_position_weight > weights.position_weight
@@ -371,7 +371,7 @@ def test_the_cost_never_rises_and_the_last_is_the_least(ilqr):
         assert len(result.step_sizes) == len(history) - 1 <= result.iterations <= 12
 
 
-def test_001_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilqr):
+def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilqr):
     """The first iteration of many problems: always the lowest of all six; and often the full step improves, but a shorter more.
 
     The code behind the document took the first that improved.
@@ -464,7 +464,7 @@ def test_a_stage_is_the_minimum_over_the_input():
 # The reference -----------------------------------------------------------------------------------------------------
 
 
-def test_001_velocity_and_position_of_the_reference_are_propagated_along_the_horizon(ilqr):
+def test_ilqr_velocity_and_position_of_the_reference_are_propagated_along_the_horizon(ilqr):
     """v_k = v_des − (v_des − v₀) (1 − g dt)ᵏ in closed form, p its integral; so a_ref lasts, and with it the lean.
 
     The code behind the document overwrote v in every step: a_ref vanished after the first.
@@ -551,7 +551,7 @@ def exact_motion(x0, controls, dt):
     return np.array(rows)
 
 
-def test_001_rk4_predicts_the_motion_and_euler_does_not(ilqr):
+def test_ilqr_rk4_predicts_the_motion_and_euler_does_not(ilqr):
     """The planned states under the planned inputs against the exact motion: Euler, the document's, is far further off.
 
     Each solver's own states are x + dt f(x) and RK4's step of the one equation of motion.
@@ -588,7 +588,7 @@ def test_from_hover_the_first_input_leans_towards_the_waypoint(ilqr, direction):
     assert (result.states[-1, :3] - HERE) @ direction > 0.5 * direction @ direction
 
 
-def test_001_every_knob_changes_the_plan(ilqr):
+def test_ilqr_every_knob_changes_the_plan(ilqr):
     """Seven tenths of any weight, gain or limit is another plan, to a near target or a far one; the horizon is as asked."""
     state = HOVER._replace(v_W=Vec3(0.3, -0.2, 0.1), omega_B=Vec3(0.1, 0.2, 0.3))
 
@@ -674,12 +674,12 @@ def test_damping_follows_how_large_a_step_was_good():
 
 
 def test_by_name_a_turned_nose_costs_what_a_tilt_does():
-    """Document 001 weighs no yaw; a scenario's references have one."""
+    """iLQR document weighs no yaw; a scenario's references have one."""
     assert controller_named("ilqr", CRAZYFLIE).call.weights.yaw_weight == Weights().tilt_weight
 
 
 def test_the_documented_limits_are_all_thrust_and_more_torque_than_there_is():
-    """Document 001 allows what four rotors of the Crazyflie give at their top speed, 4 k Ω², and torques beyond its motors'."""
+    """iLQR document allows what four rotors of the Crazyflie give at their top speed, 4 k Ω², and torques beyond its motors'."""
     vehicle = samara.vehicle("crazyflie_documented")
     assert DOCUMENTED_LIMITS.high[0] == pytest.approx(4.0 * 2.88e-8 * 2500.0**2, rel=1e-12)
     assert DOCUMENTED_LIMITS.low == (0.0, *(-most for most in DOCUMENTED_LIMITS.high[1:]))
@@ -924,8 +924,8 @@ def test_the_result_tells_what_happened(ilqr):
 
 
 @pytest.mark.filterwarnings("error")
-def test_001_the_quaternion_of_a_bare_array_has_its_order_stated(ilqr):
-    """Document 001's level, (0, 0, 0, 1), read w first is yaw 180°, and the pitch towards +x changes sign.
+def test_ilqr_the_quaternion_of_a_bare_array_has_its_order_stated(ilqr):
+    """The iLQR document's level, (0, 0, 0, 1), read w first is yaw 180°, and the pitch towards +x changes sign.
 
     So an array comes with its layout, and the answer is in it; a state names its components and needs none.
     """
@@ -1157,7 +1157,7 @@ def held_in_wind(solver, seconds=20.0, wind=1.5):
 
 
 def test_a_steady_wind_leaves_no_offset():
-    """The push that is seen is the drag of the wind, d w/m by document 000; unseen, the same wind shifts it for good."""
+    """The push that is seen is the drag of the wind, d w/m by the Crazyflie engine document; unseen, the same wind shifts it for good."""
     off, memory = held_in_wind(ILQR(CRAZYFLIE))
     blown, _ = held_in_wind(ILQR(CRAZYFLIE, disturbance_time_constant=0.0))
     expected = CRAZYFLIE["drag"].linear.x * 1.5 / CRAZYFLIE.mass

@@ -1,5 +1,5 @@
 """iLQR's problems: linear ones against Riccati's equation and least squares, by every solver; a vehicle's with a cost of
-one's own; and document 001's, whose solutions stay the same bits."""
+one's own; and the iLQR document's, whose solutions stay the same bits."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -219,13 +219,13 @@ def test_without_a_cost_at_the_end_the_horizon_is_least_squares_too():
 # A vehicle's, with a cost of one's own -------------------------------------------------------------------------------
 
 
-def test_document_001s_cost_given_by_name_is_the_default():
+def test_ilqr_cost_given_by_name_is_the_default():
     """The same problem, and the same machine code."""
     assert ILQR(CRAZYFLIE, cost=TRACKING).problem is ILQR(CRAZYFLIE).problem
 
 
 def test_a_residual_more_is_paid_for():
-    """Keeping x² + y² at 1 beside document 001's cost: the plan's cost is the sum of both, and the plan bends to the ring."""
+    """Keeping x² + y² at 1 beside the iLQR document's cost: the plan's cost is the sum of both, and the plan bends to the ring."""
 
     def on_a_ring(state, command, goal, parameters, model):
         ring = state.p_W.x * state.p_W.x + state.p_W.y * state.p_W.y - 1.0
@@ -262,7 +262,7 @@ def test_a_cost_without_a_slope_at_the_origin_starts_cold_all_the_same():
     assert np.isfinite(plan.cost) and np.isfinite(plan.controls).all()
 
 
-# Document 001's, as it was -----------------------------------------------------------------------------------------
+# The iLQR document's, as it was --------------------------------------------------------------------------------------
 
 
 def solved():

@@ -381,7 +381,7 @@ def test_a_zero_quaternion_never_becomes_an_attitude():
 
 # Operations --------------------------------------------------------------------------------------------------------
 
-KNOTS, VALUES = (0.0, 0.1, 0.5, 0.9, 1.0), (9.0, 10.8, 11.4, 12.3, 12.6)  # document 003's battery
+KNOTS, VALUES = (0.0, 0.1, 0.5, 0.9, 1.0), (9.0, 10.8, 11.4, 12.3, 12.6)  # the NED simulator's battery
 
 OPERATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "minimum(x, y)": (lambda x, y: ops.minimum(x, y), np.minimum),

@@ -102,10 +102,10 @@ def spinning(inertia_B: Mat3) -> Callable[[Spin], Spin]:
     return lambda s: Spin(attitude_rate(s.q_WB, s.omega_B), angular_acceleration(s.omega_B, ZERO, inertia_B=inertia_B))
 
 
-# Document 003's verification cases ---------------------------------------------------------------------------------
+# The NED simulator's verification cases ------------------------------------------------------------------------------
 
 
-def test_003_harmonic_oscillator():
+def test_ned_simulator_harmonic_oscillator():
     """x = cos 2πt, dt 0.01, 1 s: 1e-6 m asked; RK4 loses (ωh)⁶/144 of amplitude and (ωh)⁵/120 of phase a step."""
     end = repeat(rk4, spring, Oscillator(1.0, 0.0), 0.01, 100)
     omega = 2.0 * math.pi
@@ -113,7 +113,7 @@ def test_003_harmonic_oscillator():
     assert end.v == pytest.approx(omega * 100 * (omega * 0.01) ** 5 / 120, rel=2e-3)
 
 
-def test_003_pendulum_keeps_its_elliptic_period():
+def test_ned_simulator_pendulum_keeps_its_elliptic_period():
     """T = 4 √(L/g) K(sin² θ₀/2) = 2.0076640 s for L 1 m, θ₀ 0.1, g 9.80665: kept to 1e-7 s and better at dt 0.01."""
     g, amplitude = 9.80665, 0.1
     period = 4.0 / math.sqrt(g) * float(ellipk(math.sin(0.5 * amplitude) ** 2))
@@ -134,7 +134,7 @@ class Orbit(NamedTuple):
     v: Vec3
 
 
-def test_003_kepler_circle():
+def test_ned_simulator_kepler_circle():
     """p = (cos t, sin t), dt 0.01, 628 steps: position, velocity 1e-5; energy, momentum 1e-6; and better."""
 
     def attracted(s: Orbit) -> Orbit:
@@ -147,7 +147,7 @@ def test_003_kepler_circle():
     assert abs(end.p.x * end.v.y - end.p.y * end.v.x - 1.0) < 1e-11
 
 
-def test_003_torque_free_body():
+def test_ned_simulator_torque_free_body():
     """I (2, 1, 0.5), ω (1, 2, 3), 2 s at 1 ms: energy 1e-6, momentum (world) 1e-4, ||q| − 1| 1e-10; and better."""
     J = diagonal(Vec3(2.0, 1.0, 0.5))
     start = Spin(IDENTITY, Vec3(1.0, 2.0, 3.0))
@@ -161,7 +161,7 @@ def test_003_torque_free_body():
     assert abs(math.hypot(*end.q_WB) - 1.0) < 4e-16
 
 
-def test_003_constant_rate():
+def test_ned_simulator_constant_rate():
     """π rad/s about z for 1 s is half a turn: 1e-6 rad asked, and each method is off by what its series leaves out.
 
     q̇ = iνq, ν = π/2: a step multiplies q by 1 + iνh + … + (iνh)ᵖ/p!. RK4 lacks (νh)⁵/120 of turning. Order 3 lacks
@@ -176,7 +176,7 @@ def test_003_constant_rate():
 
 
 @pytest.mark.parametrize("method", ["rk4", "rk23", "rk45"])
-def test_003_free_fall(method):
+def test_ned_simulator_free_fall(method):
     """z = z₀ + v₀t − ½gt², v = v₀ − gt, exact for every method of order two and more: 1e-9 asked, rounding given."""
     vehicle = make_body()
     state = at_rest(vehicle, Vec3(0.0, 0.0, 100.0))._replace(v_W=Vec3(3.0, -2.0, 5.0))

@@ -58,7 +58,7 @@ def test_truth_is_the_state():
     assert memory == ()
 
 
-def test_the_noise_has_document_003s_numbers(errors):
+def test_the_noise_has_the_numbers_of_the_ned_simulator(errors):
     """σ of position .02 m, velocity .05 m/s, yaw .01 rad, rate √(.005² + .001²) rad/s, bias .001 rad/s; mean 0."""
     position, velocity, turn, rate, bias = errors
     assert spread(position) == pytest.approx(np.full(3, 0.02), rel=FOUR)

@@ -14,7 +14,7 @@ from samara.vehicles.trim import hover
 
 
 def test_an_iris_is_found_again_from_a_wrong_one():
-    """Thrust, inertia, drag and yaw damping of document 003's motors, though a lag and a straight line stand for them
+    """Thrust, inertia, drag and yaw damping of the NED simulator's motors, though a lag and a straight line stand for them
 
     No voltage is logged, so that its sag of 3 % is in kF and, with kF, in J; motors that may not brake slow down slower.
     """

@@ -631,6 +631,6 @@ def test_a_failed_sensor_is_silent_on_the_wire():
     assert len(with_field) == pytest.approx(25, abs=1) and max(with_field) <= 504_000
 
 
-def test_the_shipped_mission_is_document_004s():
+def test_the_shipped_mission_is_that_of_hakoniwa():
     own = load_scenario("hakoniwa_autopilot", {"drones.autopilot": "px4"})
     assert own.drones[0].vehicle.name == "hakoniwa" and len(own.events) == 3

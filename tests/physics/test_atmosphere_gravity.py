@@ -37,7 +37,7 @@ def test_the_standard_atmosphere_is_the_published_one(altitude):
     assert f"{air_density(float(altitude)):.4e}" == f"{density:.4e}"
 
 
-def test_the_tropopause_to_all_the_digits_document_003_tests():
+def test_the_tropopause_to_all_the_digits_the_ned_simulator_tests():
     """11 km: 216.65 K, 22632.04 Pa, 0.363918 kg/m³ with R = 287.05287 J/(kg K)."""
     assert air_temperature(11000.0) == pytest.approx(216.65, abs=1e-12)
     assert air_pressure(11000.0) == pytest.approx(22632.04, abs=5e-3)

@@ -46,7 +46,7 @@ EPS = float(np.finfo(float).eps)
 FULL = np.array(
     [[0.012, 0.001, -0.002], [0.001, 0.017, 0.0015], [-0.002, 0.0015, 0.021]]
 )  # no axis is principal [kg m²]
-MASS, GRAVITY = 1.2, 9.81  # document 002
+MASS, GRAVITY = 1.2, 9.81  # the rigid-body document
 INERTIA_002 = diagonal(Vec3(0.0081, 0.0081, 0.0142))
 WEIGHT_W = Vec3(0.0, 0.0, -MASS * GRAVITY)
 
@@ -83,7 +83,7 @@ def spinning(inertia_B: Mat3, tau_B: Vec3 = ZERO):
 
 
 def moving(f_B: Vec3, tau_B: Vec3, f_W: Vec3 = WEIGHT_W):
-    """Document 002's body under a constant thrust and torque, its weight, and no air."""
+    """The rigid-body document's body under a constant thrust and torque, its weight, and no air."""
 
     def rate(s: Motion) -> Motion:
         return Motion(
@@ -144,7 +144,7 @@ def test_a_rigid_body_is_a_cloud_of_point_masses():
     assert distance(found, rotation(q_WB).apply(momentum)) <= 1e-15
 
 
-def test_004_angular_acceleration_of_its_own_case():
+def test_hakoniwa_angular_acceleration_of_its_own_case():
     """I (2, 5, 8), ω (1, 2, 3), τ (1, 2, 3) → (−8.5, 4, −0.375)."""
     omega_B = tau_B = Vec3(1.0, 2.0, 3.0)
     assert angular_acceleration(omega_B, tau_B, inertia_B=diagonal(Vec3(2.0, 5.0, 8.0))) == (-8.5, 4.0, -0.375)
@@ -323,7 +323,7 @@ def test_the_middle_axis_is_unstable():
 
 
 class BodyVelocityMotion(NamedTuple):
-    """Document 004's variables: the velocity along the body's axes."""
+    """Hakoniwa's variables: the velocity along the body's axes."""
 
     p_W: Vec3
     u_B: Vec3
@@ -332,7 +332,7 @@ class BodyVelocityMotion(NamedTuple):
 
 
 class EulerMotion(NamedTuple):
-    """Document 002's variables: Euler angles."""
+    """The rigid-body document's variables: Euler angles."""
 
     p_W: Vec3
     v_W: Vec3
@@ -436,7 +436,7 @@ def test_euler_accelerations_are_the_rates_differentiated_along_a_motion():
 # What the documents say, and what is right --------------------------------------------------------------------------
 
 
-def test_001_body_rates_multiply_from_the_right():
+def test_ilqr_body_rates_multiply_from_the_right():
     """Yaw 90°, then p = 1 rad/s for 1 s: a roll about the world's y, b3 = (sin 1, 0, cos 1) = (0.841, 0, 0.540).
 
     The document's q̇ = ½ (0, ω) ⊗ q would roll about the world's x instead: (0, −sin 1, cos 1).
@@ -448,7 +448,7 @@ def test_001_body_rates_multiply_from_the_right():
     assert distance(rotate(written.q_WB, UP), (0.0, -math.sin(1.0), math.cos(1.0))) <= 2e-11
 
 
-def test_001_the_cross_product_form_differentiates_by_half_angles():
+def test_ilqr_the_cross_product_form_differentiates_by_half_angles():
     """∂(R e₃)/∂δ = −2R[e₃]ₓ for q ⊗ (1, δ), a half-angle δ; by the stored components it is another matrix."""
     q_WB = quat_from_euler(0.4, -0.7, 1.9)
     skew = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
@@ -463,7 +463,7 @@ def test_001_the_cross_product_form_differentiates_by_half_angles():
     assert distance(stored, expected) > 0.1
 
 
-def test_002_thrust_tilts_with_the_body():
+def test_rigid_body_thrust_tilts_with_the_body():
     """30° of roll gives (0, −F sin φ, F cos φ), not an F_x; 30° of pitch gives (F sin θ, 0, F cos θ)."""
     F, angle = 7.0, math.radians(30.0)
     rolled = translational_acceleration(quat_from_euler(angle, 0.0, 0.0), UP * F, ZERO, mass=1.0)
@@ -472,7 +472,7 @@ def test_002_thrust_tilts_with_the_body():
     assert distance(pitched, (F * 0.5, 0.0, F * math.sqrt(0.75))) <= 4e-15
 
 
-def test_002_only_the_length_of_the_angular_momentum_is_kept_in_the_body():
+def test_rigid_body_only_the_length_of_the_angular_momentum_is_kept_in_the_body():
     """Torque-free: the world vector is constant; its body components are not, only their length."""
     J, start = matrix(FULL), Spin(quat_from_euler(0.4, -0.7, 1.9), Vec3(3.0, 2.0, -1.0))
     end = rk45(spinning(J), start, 1.0, rtol=1e-12, atol=1e-13)
@@ -495,7 +495,7 @@ def mechanical_energy(s: Motion) -> float:
 
 
 @pytest.mark.parametrize(("thrust", "torque"), [(0.0, 0.0), (14.0, 0.0), (0.0, 0.01), (14.0, 0.01)])
-def test_002_energy_is_kept_without_thrust_and_torque_and_otherwise_gains_their_work(thrust, torque):
+def test_rigid_body_energy_is_kept_without_thrust_and_torque_and_otherwise_gains_their_work(thrust, torque):
     """E₁ − E₀ = ∫ (F·v + τ·ω) dt, integrated beside the motion: "no drag" is not enough."""
     f_B, tau_B = UP * thrust, Vec3(torque, torque, 0.0)
 
@@ -513,7 +513,7 @@ def test_002_energy_is_kept_without_thrust_and_torque_and_otherwise_gains_their_
         assert abs(end.work) > 1e-3  # joules that "no drag" would have kept
 
 
-def test_002_weight_changes_momentum_by_its_impulse():
+def test_rigid_body_weight_changes_momentum_by_its_impulse():
     """m v(t) − m v(0) = −m g t: momentum is m v, and under gravity it is not conserved."""
     start = Motion(ZERO, Vec3(2.0, -1.0, 3.0), quat_from_euler(0.5, 0.2, 0.0), Vec3(1.0, 2.0, 3.0))
     end = rk45(moving(ZERO, ZERO), start, 1.5)
@@ -522,7 +522,7 @@ def test_002_weight_changes_momentum_by_its_impulse():
     assert free.v_W == start.v_W
 
 
-def test_002_only_yaw_torque_spins_in_place():
+def test_rigid_body_only_yaw_torque_spins_in_place():
     """Hover thrust with τ_z turns by ½ (τ/I) t² on the spot; with roll or pitch torque the thrust tilts: it leaves."""
     hover = UP * (MASS * GRAVITY)
     yawed = rk45(moving(hover, Vec3(0.0, 0.0, 0.01)), AT_REST, 1.0)
@@ -534,7 +534,7 @@ def test_002_only_yaw_torque_spins_in_place():
     assert pitched.p_W.x > 0.1 and pitched.p_W.y == 0.0
 
 
-def test_002_a_rigid_body_has_six_degrees_of_freedom_and_twelve_states():
+def test_a_rigid_body_has_six_degrees_of_freedom_and_twelve_states():
     """(v, ω) ↦ (ṗ, q̇) reaches six independent directions among seven numbers, all along the sphere |q| = 1."""
     q_WB = quat_from_euler(0.4, -0.7, 1.9)
     reached = [[*v, *attitude_rate(q_WB, Vec3(*w))] for v, w in np.eye(6).reshape(6, 2, 3)]
@@ -542,7 +542,7 @@ def test_002_a_rigid_body_has_six_degrees_of_freedom_and_twelve_states():
     assert np.abs(np.array(reached)[:, 3:] @ np.array(q_WB)).max() <= EPS
 
 
-def test_004_ground_rows():
+def test_hakoniwa_ground_rows():
     """−T/m (cφ sθ cψ + sφ sψ, cφ sθ sψ − sφ cψ, cφ cθ) + (0, 0, g), in NED/FRD.
 
     The document's third row has sin φ cos θ: a level drone would get no lift.
@@ -560,7 +560,7 @@ def test_004_ground_rows():
     assert distance(level, 0.0) <= 2e-15
 
 
-def test_004_hello_world_prints_minus_200_100_300():
+def test_hakoniwa_hello_world_prints_minus_200_100_300():
     """Yaw 90°: the body's (100, 200, 300) is (−200, 100, 300) on the ground; the document prints the inverse."""
     q_WB = quat_from_euler(0.0, 0.0, math.pi / 2)
     assert distance(rotate(q_WB, Vec3(100.0, 200.0, 300.0)), (-200.0, 100.0, 300.0)) <= 1e-13
@@ -575,7 +575,7 @@ def test_004_hello_world_prints_minus_200_100_300():
         ((0.0, 0.0, 0.0), math.radians(30.0), (0.0, 0.5, -5.0 + math.sqrt(0.75))),
     ],
 )
-def test_004_acceleration_in_the_body_frame(omega_B, roll, expected):
+def test_hakoniwa_acceleration_in_the_body_frame(omega_B, roll, expected):
     """v (1, 2, 3), T 10, m 2, g 1 in FRD: u̇ = Rᵀ g − T/m e₃ − ω × u; the published values."""
     u_B, q_WB = Vec3(1.0, 2.0, 3.0), quat_from_euler(roll, 0.0, 0.0)
     a_B = body_velocity(q_WB, Vec3(0.0, 0.0, 1.0)) + Vec3(0.0, 0.0, -10.0 / 2.0)
@@ -583,7 +583,7 @@ def test_004_acceleration_in_the_body_frame(omega_B, roll, expected):
 
 
 @pytest.mark.parametrize(("inertia", "holds"), [((0.01, 0.01, 0.01), True), ((0.01, 0.014, 0.02), False)])
-def test_004_only_a_sphere_obeys_i_omega_dot_equals_tau_on_the_ground(inertia, holds):
+def test_hakoniwa_only_a_sphere_obeys_i_omega_dot_equals_tau_on_the_ground(inertia, holds):
     """In ground axes d(J_W ω_W)/dt = τ_W with J_W = R J Rᵀ turning along; I ω̇ = τ would leave out what that costs."""
     q_WB, omega_B, tau_B = quat_from_euler(0.4, -0.7, 1.9), Vec3(3.0, 2.0, -1.0), Vec3(0.01, -0.02, 0.03)
     R = rotation(q_WB).as_matrix()

@@ -357,7 +357,7 @@ def test_a_grip_in_the_air_fades_and_stays_a_number_of_normal_size():
     assert grip_rate(point, Vec3(0.9e-20, 0.0, 0.0), 0.0, surface=surface) == (0.0, 0.0, 0.0)
 
 
-def test_document_003_stiffness_is_refused_on_a_crazyflie():
+def test_ned_simulator_stiffness_is_refused_on_a_crazyflie():
     """k 5000 N/m, c 600 N s/m per point are for 1.5 kg; on 28 g they need dt ≤ 9.78 µs, and the error says so."""
     vehicle = samara.vehicle("crazyflie_documented")
     with pytest.raises(samara.VehicleError, match=r"contact\.stiffness = 5000 N/m.*dt <= .* s") as refused:

@@ -122,7 +122,7 @@ def test_a_flight_in_steady_wind_is_the_calm_flight_carried_along():
     assert np.abs(np.array(calm.omega_B)).max() > 1.0  # it did tumble
 
 
-def test_document_003_wind_push():
+def test_ned_simulator_wind_push():
     """Air moving north at 5 m/s accelerates a resting vehicle north: for the iris, 0.05 · 5 / 1.5 m/s²."""
     vehicle = samara.vehicle("iris_documented")
     state, command = samara.hover(vehicle)
@@ -131,7 +131,7 @@ def test_document_003_wind_push():
     assert push_ned == pytest.approx((0.05 * 5.0 / 1.5, 0.0, 0.0), abs=1e-13)
 
 
-def test_document_004_wind_cases():
+def test_hakoniwa_wind_cases():
     """v (3,6,9), wind (1,2,3), m 1: d1 1 → (−2,−4,−6), d2 1 → (−4,−16,−36), body axes."""
     v_relative = Vec3(3.0, 6.0, 9.0) - Vec3(1.0, 2.0, 3.0)
     one = Vec3(1.0, 1.0, 1.0)
@@ -141,7 +141,7 @@ def test_document_004_wind_cases():
 
 @given(v=vectors)
 def test_drag_always_takes_energy_and_quadratic_drag_knows_its_direction(v):
-    """f · v ≤ 0, and f(−v) = −f(v): document 004's code lost the sign of v² (errata)."""
+    """f · v ≤ 0, and f(−v) = −f(v): Hakoniwa's code lost the sign of v² (errata)."""
     drag = Drag(Vec3(0.1, 0.2, 0.3), Vec3(0.3, 0.1, 0.2))
     forward, backward = drag_force(v, drag=drag), drag_force(-v, drag=drag)
     assert all(f * component <= 0.0 for f, component in zip(forward, v, strict=True))
@@ -202,7 +202,7 @@ def test_body_drag_turns_with_the_body_and_world_drag_does_not():
         assert turned.apply(np.array(part.f_B)) + np.array(part.f_W) == pytest.approx(expected, rel=1e-14)
 
 
-def test_document_000_rates_decay_exponentially():
+def test_crazyflie_engine_rates_decay_exponentially():
     """Spinning about one axis the crazyflie loses its rate as e^{−t} about x and y, e^{−2t} about z."""
     vehicle = samara.vehicle("crazyflie_documented").without_effect("rotors", "gravity", "drag", "contact")
     for axis, decay in ((0, 1.0), (1, 1.0), (2, 2.0)):

@@ -276,10 +276,10 @@ def test_newton_s_and_euler_s_equations_read_the_same_in_ned_frd(state, f_B, tau
     assert distance(found, frd_from_flu(alpha_B)) <= 1e-12 * (1.0 + np.linalg.norm(alpha_B))
 
 
-# Document 003's quick sanity checks --------------------------------------------------------------------------------
+# The NED simulator's quick sanity checks -----------------------------------------------------------------------------
 
 
-def test_003_check_1_hover_thrust_is_upward_in_ned():
+def test_ned_simulator_check_1_hover_thrust_is_upward_in_ned():
     """Level, q_bn = identity, rotor axis (0, 0, 1) in FRD: F_body.z < 0 and F_ned.z < 0, the whole weight of it."""
     iris = samara.vehicle("iris_documented")
     state, command = samara.hover(iris)
@@ -292,7 +292,7 @@ def test_003_check_1_hover_thrust_is_upward_in_ned():
     assert all(frd_from_flu(-rotor.axis_B) == (0.0, 0.0, 1.0) for rotor in iris.rotors)  # 003's axis_b is −axis_B
 
 
-def test_003_check_2_air_moving_north_pushes_north():
+def test_ned_simulator_check_2_air_moving_north_pushes_north():
     """wind_ned = (5, 0, 0) on a vehicle that stands still: v̇ = (d/m) 5 m/s² northwards, d = 0.05 N·s/m, m = 1.5 kg."""
     iris = samara.vehicle("iris_documented")
     state, command = samara.hover(iris)
@@ -303,14 +303,14 @@ def test_003_check_2_air_moving_north_pushes_north():
     assert push.y == 0.0
 
 
-def test_003_check_3_ten_metres_down_is_ten_metres_lower():
+def test_ned_simulator_check_3_ten_metres_down_is_ten_metres_lower():
     """alt_msl = origin.alt_msl − pos_ned[3], and the ellipsoid agrees."""
     assert altitude_from_ned(Vec3(3.0, 4.0, 10.0), 488.0) == 478.0
     home = Geodetic(math.radians(47.397742), math.radians(8.545594), 488.0)
     assert geodetic_from_enu(enu_from_ned(Vec3(0.0, 0.0, 10.0)), home).altitude == pytest.approx(478.0, abs=5e-9)
 
 
-def test_003_check_4_yaw_90_degrees_aligns_the_nose_with_east():
+def test_ned_simulator_check_4_yaw_90_degrees_aligns_the_nose_with_east():
     """In NED; in ENU the same attitude is no rotation at all."""
     q_ned_frd = quat_from_euler(0.0, 0.0, math.pi / 2)
     assert distance(rotate(q_ned_frd, Vec3(1.0, 0.0, 0.0)), (0.0, 1.0, 0.0)) <= 2 * EPS
@@ -392,7 +392,7 @@ def test_a_short_walk_follows_the_radii_of_curvature():
     The tangent plane leaves the curved Earth by d²/2R upwards and d² tan φ/2R sideways: both are taken off.
     """
     a, e2 = 6378137.0, 0.0066943799901413165  # WGS 84, e² as published (NGA.STND.0036)
-    phi, lam, h = math.radians(47.397742), math.radians(8.545594), 488.0  # document 003's home
+    phi, lam, h = math.radians(47.397742), math.radians(8.545594), 488.0  # the NED simulator's home
     W2 = 1.0 - e2 * math.sin(phi) ** 2
     M, N = a * (1.0 - e2) / W2**1.5, a / math.sqrt(W2)
     d = 1e-5  # 64 m: third-order terms are d³R ≈ 6 nm
@@ -409,7 +409,7 @@ def test_a_short_walk_follows_the_radii_of_curvature():
 
 
 def test_home_is_the_origin_of_its_own_frame():
-    """Document 003's home, 47.397742°N 8.545594°E 488 m: zero there, and 100 m NED comes back as 100 m."""
+    """The NED simulator's home, 47.397742°N 8.545594°E 488 m: zero there, and 100 m NED comes back as 100 m."""
     home = Geodetic(math.radians(47.397742), math.radians(8.545594), 488.0)
     assert enu_from_geodetic(home, home) == (0.0, 0.0, 0.0)
     p_ned = Vec3(100.0, -100.0, -20.0)

@@ -193,7 +193,7 @@ def test_a_lost_cell_slows_motors_that_lag():
 
 @pytest.fixture(scope="module")
 def sagging_flight(tmp_path_factory):
-    """Document 000's own vehicle in hover on a pack that is soon empty."""
+    """The Crazyflie engine's own vehicle in hover on a pack that is soon empty."""
     path = tmp_path_factory.mktemp("sag") / "sag.toml"
     path.write_text(
         """schema = 1
@@ -216,7 +216,7 @@ cells = 10
     return samara.fly(samara.load_scenario(path))
 
 
-def test_document_000s_vehicle_flies_until_its_battery_sags(sagging_flight):
+def test_crazyflie_engine_vehicle_flies_until_its_battery_sags(sagging_flight):
     """At constant height and speed of the rotors the commands rise as the voltage falls: u = (Ω V_full/V − Ω_min)/(Ω_max −
     Ω_min), with V from the recorded charge, R0 I and the lost cell."""
     track = sagging_flight["drone"]

@@ -26,7 +26,7 @@ from samara.physics.rotors.battery import (
 from samara.physics.rotors.motor import DcMotor, dc_motor_rate, effective_duty, limited_current
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, bus_voltage, supply_voltage
 
-SMALL = Thevenin(7200.0, (0.0, 1.0), (12.0, 12.0), 0.05, 0.1, 100.0)  # 2 Ah, flat 12 V: document 003's case
+SMALL = Thevenin(7200.0, (0.0, 1.0), (12.0, 12.0), 0.05, 0.1, 100.0)  # 2 Ah, flat 12 V: the NED simulator's case
 
 
 # The motors of the documents ---------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def iris_on_12_volts():
 
 
 def test_the_iris_thrust_coefficient_lifts_twice_its_weight_at_full_duty():
-    """Document 003: with 12 V, duty 1 and no-load current ignored the torque balance K(V − KΩ)/R = Q + bΩ, at
+    """The NED simulator: with 12 V, duty 1 and no-load current ignored the torque balance K(V − KΩ)/R = Q + bΩ, at
     Q = 0.05 m · T and T = mg/2, gives Ω; then kT ρ = T/Ω², and hover is that Ω over √2."""
     constant, weight = 60.0 / (2.0 * math.pi * 920.0), 1.5 * 9.80665
     assert constant == pytest.approx(0.01037967, abs=5e-9)
@@ -52,7 +52,7 @@ def test_the_iris_thrust_coefficient_lifts_twice_its_weight_at_full_duty():
     assert state.rotor_speed == pytest.approx((full_speed / math.sqrt(2.0),) * 4, rel=1e-6)
 
 
-def test_document_003_hover_speed_duty_and_current():
+def test_ned_simulator_hover_speed_duty_and_current():
     """The iris hovers at 213.095 rad/s, which at 12 V takes a duty of 0.56674 and 10.6 A of bus current per motor."""
     state, command = samara.hover(iris_on_12_volts())
     assert state.rotor_speed == pytest.approx((213.095,) * 4, abs=5e-4)
@@ -71,7 +71,7 @@ def iris_motor() -> DcMotor:
     return samara.vehicle("iris_documented").rotors[0].motor
 
 
-def test_document_004_hover_speed_and_duty():
+def test_hakoniwa_hover_speed_and_duty():
     """Ω = √(mg/4Ct) = 1448.42 rad/s; K V d = (K² + DR) Ω + Cq R Ω² gives d = 0.4766 at 14.8 V."""
     state, command = samara.hover(samara.vehicle("hakoniwa"))
     speed = math.sqrt(0.71 * 9.81 / (4.0 * 8.3e-7))
@@ -109,13 +109,13 @@ def test_a_stalled_motor_is_held_to_its_current_limit():
 
 
 def test_below_the_dead_zone_nothing_turns():
-    """Document 003: duty under 0.02 is none; beyond 1 it is 1."""
+    """The NED simulator: duty under 0.02 is none; beyond 1 it is 1."""
     motor = iris_motor()
     assert [effective_duty(duty, motor) for duty in (0.0, 0.0199, 0.02, 0.5, 1.7)] == [0.0, 0.0, 0.02, 0.5, 1.0]
 
 
 def test_a_fast_rotor_charges_the_battery_only_where_the_controller_lets_it():
-    """Back-EMF above the applied voltage: document 004's motor pushes current back, document 003's blocks it."""
+    """Back-EMF above the applied voltage: Hakoniwa's motor pushes current back, the NED simulator's blocks it."""
     for name, sign in (("hakoniwa", -1.0), ("iris_documented", 0.0)):
         motor = samara.vehicle(name).rotors[0].motor
         current = limited_current(0.2, 12.0, 1.5 * 0.2 * 12.0 / motor.constant, motor)
@@ -125,7 +125,7 @@ def test_a_fast_rotor_charges_the_battery_only_where_the_controller_lets_it():
 # First-order lag ---------------------------------------------------------------------------------------------------
 
 
-def test_document_003_first_order_actuator_case():
+def test_ned_simulator_first_order_actuator_case():
     """τ .1, dt .05: 1 − e^{−.5}, in one step"""
     assert lag_step(0.0, 1.0, 0.05, Lag(0.0, 1.0, 0.1, 0.1)) == pytest.approx(1.0 - math.exp(-0.5), rel=1e-15)
 
@@ -177,7 +177,7 @@ def damped_oscillation(t, x0, v0, target, wn, zeta):
 
 
 def test_the_second_order_actuator_is_a_damped_oscillation():
-    """ωn 30, ζ 0.7 (document 003), and lightly damped, while the rate limit is far away."""
+    """ωn 30, ζ 0.7 (the NED simulator), and lightly damped, while the rate limit is far away."""
     for zeta in (0.7, 0.1):
         actuator = SecondOrder(30.0, zeta, 1e6)
         own = ActuatorState(0.1, -2.0)
@@ -234,7 +234,7 @@ def without_effects(vehicle):
 # Batteries ---------------------------------------------------------------------------------------------------------
 
 
-def test_document_003_thevenin_case():
+def test_ned_simulator_thevenin_case():
     """2 Ah, OCV 12 V, R0 .05, R1 .1, C1 100, 5 A for 10 s: SOC .99305556, V1 .31606028, V 11.43393972."""
     own = rk45(lambda s: battery_rate(s, 5.0, SMALL), BatteryState(1.0, 0.0), 10.0, rtol=1e-13, atol=1e-15)
     assert own.charge == pytest.approx(1.0 - 5.0 * 10.0 / 7200.0, abs=1e-12)
@@ -244,7 +244,7 @@ def test_document_003_thevenin_case():
     assert (own.charge, own.polarisation, terminal) == pytest.approx((0.99305556, 0.31606028, 11.43393972), abs=5e-9)
 
 
-def test_the_open_circuit_voltage_goes_through_the_table_of_document_003():
+def test_the_open_circuit_voltage_goes_through_the_table_of_the_ned_simulator():
     """SOC 0, .1, .5, .9, 1 → 9, 10.8, 11.4, 12.3, 12.6 V, straight between them, constant beyond (NumPy's interp)."""
     battery = samara.vehicle("iris_documented")["battery"][0]
     charge = np.linspace(-0.1, 1.1, 1201)
@@ -253,7 +253,7 @@ def test_the_open_circuit_voltage_goes_through_the_table_of_document_003():
     assert ours == pytest.approx(theirs, rel=1e-14)
 
 
-def test_document_003_sharing_case():
+def test_ned_simulator_sharing_case():
     """Equal batteries with R0 .05 and .10 Ω share the current 2 : 1, and together look like 1/(1/.05 + 1/.1)."""
     sources = (Source(12.0, 0.05), Source(12.0, 0.10))
     together = parallel_sources(sources)
@@ -271,7 +271,7 @@ def test_unequal_batteries_charge_each_other():
     assert share_of_current(sources[1], voltage) == pytest.approx(-1.2 / 0.05, rel=1e-13)
 
 
-def test_document_003_back_emf_case():
+def test_ned_simulator_back_emf_case():
     """Back-EMF 1.2 × duty × OCV at duty .2: the controller blocks, I = 0 and V = OCV."""
     motor = iris_motor()
     speed = 1.2 * 0.2 * 12.0 / motor.constant

@@ -93,7 +93,7 @@ def test_a_body_driven_by_a_wrench_hovers_on_its_weight():
 
 
 def test_thrust_to_weight_is_the_square_of_the_speeds():
-    """(2500 / 1544.142)² for the crazyflie of document 000"""
+    """(2500 / 1544.142)² for the crazyflie of the Crazyflie engine document"""
     expected = 4.0 * 2.88e-8 * 2500.0**2 / (0.028 * 9.81)
     assert samara.thrust_to_weight(samara.vehicle("crazyflie_documented")) == pytest.approx(expected, rel=1e-12)
 
@@ -131,14 +131,14 @@ def test_free_fall_is_a_parabola(method):
     assert state.v_W == pytest.approx((1.0, -2.0, 3.0 - 9.80665 / 2.0), rel=1e-13)
 
 
-def test_document_000_gravity_test_needs_drag_and_idle_off():
+def test_crazyflie_engine_gravity_test_needs_drag_and_idle_off():
     """Zero command for 0.1 s: v_z = −0.981 m/s with standing rotors and no drag, and only then (errata)."""
     vehicle = samara.vehicle("crazyflie_documented").replace({"rotors.motor.speed_min": 0.0}).without_effect("drag")
     fallen = samara.step(at_rest(vehicle, Vec3(0.0, 0.0, 1.0)), NO_COMMAND, vehicle, 0.1)
     assert fallen.v_W.z == pytest.approx(-0.981, abs=1e-14)
 
 
-def test_document_000_as_it_is_falls_slower_than_its_gravity_test_says():
+def test_crazyflie_engine_as_it_is_falls_slower_than_its_gravity_test_says():
     """Idling at 300 rad/s in drag 0.2 N s/m: v_z = −(mg − 4 kF Ω²)/d · (1 − e^{−dt/m}) = −0.675 after 0.1 s (errata)."""
     vehicle = samara.vehicle("crazyflie_documented")
     state = at_rest(vehicle, Vec3(0.0, 0.0, 1.0))._replace(rotor_speed=(300.0,) * 4)

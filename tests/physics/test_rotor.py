@@ -88,7 +88,7 @@ def test_turning_the_rotor_turns_its_wrench(turn, speed):
 
 @pytest.mark.parametrize("name", FIRMWARE_ORDER)
 def test_each_motor_alone_rolls_pitches_and_yaws_as_its_corner_says(name):
-    """Inside, +roll is right side down, +pitch nose down, +yaw counter-clockwise (errata of document 000).
+    """Inside, +roll is right side down, +pitch nose down, +yaw counter-clockwise (errata of the Crazyflie engine document).
 
     A front motor lifts the nose: −pitch. A left motor lifts the left side: +roll. A clockwise rotor yaws the body
     counter-clockwise: +yaw. Front right and back left turn counter-clockwise.
@@ -119,7 +119,7 @@ def test_the_crazyflie_firmware_allocates_what_our_rotors_produce(name):
 
 
 def test_more_left_thrust_rolls_right_and_more_front_thrust_pitches_the_nose_up():
-    """What the signs mean for the eye: the side with more thrust goes up (errata: document 000 says roll left)."""
+    """What the signs mean for the eye: the side with more thrust goes up (errata: the Crazyflie engine rolls left)."""
     vehicle = samara.vehicle("crazyflie_documented")
     hovering, command = samara.hover(vehicle)
     for stronger, lifted_B in (((0, 3), Vec3(0.0, 1.0, 0.0)), ((0, 1), Vec3(1.0, 0.0, 0.0))):
@@ -131,7 +131,7 @@ def test_more_left_thrust_rolls_right_and_more_front_thrust_pitches_the_nose_up(
 
 
 def test_a_clockwise_pair_turns_the_nose_counter_clockwise():
-    """Document 000 calls this "Bug #2"; it is Newton's third law: speeding up the clockwise pair yaws the nose left."""
+    """Speeding up the clockwise pair yaws the nose left (Newton's third law; "Bug #2" of the Crazyflie engine)."""
     vehicle = samara.vehicle("crazyflie_documented")
     state, command = samara.hover(vehicle)
     pushed = tuple(u + 0.01 * rotor.spin * -1 for u, rotor in zip(command, vehicle.rotors, strict=True))
@@ -141,7 +141,7 @@ def test_a_clockwise_pair_turns_the_nose_counter_clockwise():
     assert nose_W[1] > 1e-3
 
 
-def test_document_000_corners_are_where_the_picture_shows_them():
+def test_crazyflie_engine_corners_are_where_the_picture_shows_them():
     """0 front left, 1 front right, 2 back right, 3 back left at 46 mm: 45°, −45°, −135°, 135° from the nose (errata)."""
     vehicle = samara.vehicle("crazyflie_documented")
     azimuths = [math.degrees(math.atan2(rotor.r_B.y, rotor.r_B.x)) for rotor in vehicle.rotors]
@@ -150,7 +150,7 @@ def test_document_000_corners_are_where_the_picture_shows_them():
     assert [rotor.spin for rotor in vehicle.rotors] == [-1, 1, -1, 1]
 
 
-def test_document_000_torques_with_the_signs_geometry_gives_them():
+def test_crazyflie_engine_torques_with_the_signs_geometry_gives_them():
     """u = (.6, .5, .5, .5), steady at 1620 and 1400 rad/s: |τx| = |τy| = 6.2239e-4, |τz| = 4.8103e-4 N·m, (+, −, +)."""
     vehicle = samara.vehicle("crazyflie_documented")
     command = (0.6, 0.5, 0.5, 0.5)
@@ -162,7 +162,7 @@ def test_document_000_torques_with_the_signs_geometry_gives_them():
     assert tau_B == pytest.approx((6.2239e-4, -6.2239e-4, 4.8103e-4), rel=1e-5)
 
 
-def test_document_000_hovers_at_1544_not_1633_rad_per_second():
+def test_crazyflie_engine_hovers_at_1544_not_1633_rad_per_second():
     """√(mg / 4kF) = 1544.142 rad/s, which between 300 and 2500 rad/s is u = 0.565519 (errata)."""
     state, command = samara.hover(samara.vehicle("crazyflie_documented"))
     assert state.rotor_speed == pytest.approx((1544.142,) * 4, abs=5e-4)
@@ -194,7 +194,7 @@ def test_n_rotors_push_as_the_direct_sum_of_r_cross_f(name):
         ours = samara.wrench_breakdown(state, (0.5,) * len(r_B), vehicle, environment)["rotors"]
 
         square = density / 1.225 * speed**2
-        if vehicle.structure.inflow is not None:  # document 003's factor, on the iris
+        if vehicle.structure.inflow is not None:  # the NED simulator's factor, on the iris
             v_axial = axis_B @ rotation(attitude).inv().apply(wind_W - v_W)
             square = square / (1.0 + 8.0 * (v_axial / (speed * radius)) ** 2)
         thrust, torque = k_thrust * square, k_torque * square
@@ -238,37 +238,37 @@ def test_a_spinning_rotor_makes_the_body_precess():
     assert np.array(derivative(state, (speed,), held).omega_B) == pytest.approx(np.zeros(3), abs=1e-12)
 
 
-# Document 003, forward-right-down ----------------------------------------------------------------------------------
+# The NED simulator, forward-right-down -------------------------------------------------------------------------------
 
 
-def document_003_rotor(r_frd=(0.0, 0.0, 0.0), axis_frd=(0.0, 0.0, 1.0), direction=1, inertia=0.0):
-    """Document 003's rotor in our frame: F = −T axis_b, so our axis is −axis_b; its dir is our spin."""
+def ned_simulator_rotor(r_frd=(0.0, 0.0, 0.0), axis_frd=(0.0, 0.0, 1.0), direction=1, inertia=0.0):
+    """The NED simulator's rotor in our frame: F = −T axis_b, so our axis is −axis_b; its dir is our spin."""
     axis_B = -flu_from_frd(Vec3(*axis_frd))
     return Rotor(flu_from_frd(Vec3(*r_frd)), axis_B, direction, k_thrust=1.0, k_torque=1.0, inertia=inertia)
 
 
-def test_document_003_wrench_case():
+def test_ned_simulator_wrench_case():
     """(1,0,0) axis z, T 2, Q .5 and (0,1,0) axis y, T 3, Q .2 give F (0, −3, −2), τ (0, 2.2, .5)."""
-    first = document_003_rotor((1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
-    second = document_003_rotor((0.0, 1.0, 0.0), (0.0, 1.0, 0.0))
+    first = ned_simulator_rotor((1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+    second = ned_simulator_rotor((0.0, 1.0, 0.0), (0.0, 1.0, 0.0))
     total = add_wrenches(rotor_wrench(RotorLoad(2.0, 0.5), first), rotor_wrench(RotorLoad(3.0, 0.2), second))
     frd = wrench_ned_frd_from_enu_flu(total)
     assert frd.f_B == pytest.approx((0.0, -3.0, -2.0), abs=1e-15)
     assert frd.tau_B == pytest.approx((0.0, 2.2, 0.5), abs=1e-15)
 
 
-def test_document_003_gyroscopic_case():
+def test_ned_simulator_gyroscopic_case():
     """J .01, Ω 200, ω (1,0,0), axis z, dir +1, unit inertia: α (0, −2, 0)."""
-    rotor = document_003_rotor(inertia=0.01)
+    rotor = ned_simulator_rotor(inertia=0.01)
     omega_B = flu_from_frd(Vec3(1.0, 0.0, 0.0))
     tau_B = rotor_momentum_torque(omega_B, 200.0, 0.0, rotor)
     alpha_B = angular_acceleration(omega_B, tau_B, inertia_B=diagonal(Vec3(1.0, 1.0, 1.0)))
     assert frd_from_flu(alpha_B) == pytest.approx((0.0, -2.0, 0.0), abs=1e-15)
 
 
-def test_document_003_spin_up_case():
+def test_ned_simulator_spin_up_case():
     """J .01, Ω̇ 100, axis z, dir +1, Izz .2: +5 rad/s²."""
-    rotor = document_003_rotor(inertia=0.01)
+    rotor = ned_simulator_rotor(inertia=0.01)
     tau_B = rotor_momentum_torque(Vec3(0.0, 0.0, 0.0), 0.0, 100.0, rotor)
     alpha_B = angular_acceleration(Vec3(0.0, 0.0, 0.0), tau_B, inertia_B=diagonal(Vec3(0.1, 0.15, 0.2)))
     assert frd_from_flu(alpha_B) == pytest.approx((0.0, 0.0, 5.0), abs=1e-15)
@@ -278,17 +278,17 @@ def test_document_003_spin_up_case():
 
 
 def test_air_along_the_thrust_is_positive_as_in_a_descent():
-    """Document 003: V_ax = −v_air · axis_b, positive when the air blows along the thrust."""
-    rotor = document_003_rotor()
+    """The NED simulator: V_ax = −v_air · axis_b, positive when the air blows along the thrust."""
+    rotor = ned_simulator_rotor()
     sinking_B = Vec3(0.0, 0.0, 3.0)  # the air comes from below
     assert axial_speed(sinking_B, rotor) == 3.0
-    tilted = document_003_rotor(axis_frd=(0.6, 0.0, 0.8))
+    tilted = ned_simulator_rotor(axis_frd=(0.6, 0.0, 0.8))
     v_air_frd = np.array([1.0, -2.0, 0.5])
     assert axial_speed(flu_from_frd(Vec3(*v_air_frd)), tilted) == pytest.approx(-v_air_frd @ [0.6, 0.0, 0.8], rel=1e-15)
 
 
 @given(v_axial=st.floats(0.0, 10.0), speed=st.floats(100.0, 3000.0))
-def test_document_003_inflow_cuts_climb_and_descent_alike_and_the_signed_one_tells_them_apart(v_axial, speed):
+def test_ned_simulator_inflow_cuts_climb_and_descent_alike_and_the_signed_one_tells_them_apart(v_axial, speed):
     """f = 1/(1 + 8μ²) is even in V; the signed one is its odd continuation about 1: f(V) + f(−V) = 2."""
     radius = 0.127
     mu = v_axial / (speed * radius)

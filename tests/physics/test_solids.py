@@ -336,7 +336,7 @@ def test_ten_thousand_impacts_between_bodies_never_add_energy_and_keep_momentum(
     assert np.abs(np.stack(kept)).max() < 1e-12
 
 
-def test_without_friction_it_is_the_blow_of_document_004():
+def test_without_friction_it_is_the_impulse_of_hakoniwa():
     """Bit for bit `collision.py` where they approach, and what `impulse_by_collision` gives for it."""
     n = 200
     one, other, normal = colliders(n, 8), colliders(n, 9), directions(n, 10)

@@ -121,7 +121,7 @@ def test_other_formats_are_refused_in_one_sentence(tmp_path, number, monkeypatch
 
 
 def test_a_flight_of_today_records_supply_airspeed_and_status(tmp_path):
-    """The recorded current is document 003's, and every status row is a change."""
+    """The recorded current is the NED simulator's, and every status row is a change."""
     scenario = tmp_path / "drop.toml"
     scenario.write_text(
         'schema = 1\nname = "drop"\nduration = 1.0\n[[drones]]\nname = "d"\nvehicle = "iris"\nstart = [0, 0, 1]\n'

@@ -94,7 +94,6 @@ def test_pages_have_python_to_run():
         "docs/rotor.md",
         "docs/wind.md",
         "docs/neighbours.md",
-        "docs/models.md",
         "docs/structure.md",
         "docs/estimators.md",
     ):

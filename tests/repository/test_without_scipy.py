@@ -9,8 +9,6 @@ from scipy.interpolate import PchipInterpolator
 from scipy.ndimage import gaussian_filter1d
 from scipy.spatial import ConvexHull, cKDTree
 
-from samara.core.optional_dependencies import MissingExtraError
-from samara.documents.rigid_body.checks import seven_checks
 from samara.propeller.blade import monotone_cubic
 from samara.scenario.meshes import convex_hull
 from samara.sim.collide.clearance import pairs_within
@@ -56,18 +54,10 @@ def test_the_bell_mean_is_a_gaussian_filter(deviation):
     assert bell_mean(values[:, 0], deviation) == pytest.approx(expected[:, 0], abs=1e-12)
 
 
-def test_what_needs_scipy_says_so(monkeypatch):
-    for module in ("scipy.linalg", "scipy.integrate", "scipy.spatial.transform"):
-        monkeypatch.setitem(sys.modules, module, None)
-    sentence = r"^checking document 002's model needs SciPy: pip install 'samara\[scipy\]'$"
-    with pytest.raises(MissingExtraError, match=sentence):
-        seven_checks()
-
-
 def test_everything_imports_without_scipy():
     """Links, plots, controllers, the engine: the modules of a flight and of what is drawn of it."""
     modules = (
-        "cli, sim.fly, sim.collide.collisions, control.lqr, control.mpc, documents.rigid_body.checks, propeller.blade, "
+        "cli, sim.fly, sim.collide.collisions, control.lqr, control.mpc, documents.rigid_body, propeller.blade, "
         "view.film.render, view.report.report"
     )
     program = (

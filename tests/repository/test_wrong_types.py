@@ -45,6 +45,6 @@ def test_what_the_solver_is_asked_is_looked_at():
 
 
 @pytest.mark.parametrize("wrong", ["x", None, True, {}, b"1", (1, "a", 2), (1, None, 2)])
-def test_document_004s_functions_take_numbers(wrong):
+def test_hakoniwa_functions_take_numbers(wrong):
     with pytest.raises(ValueError, match=r"expected"):
         drone_physics.euler_rate_from_body_angular_velocity(wrong, (0.1, 0.2, 0.3))

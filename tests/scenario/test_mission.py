@@ -1,4 +1,4 @@
-"""The first flight: document 004's mission, through motors with lag, from the ground."""
+"""The first flight: Hakoniwa's mission, through motors with lag, from the ground."""
 
 import numpy as np
 import pytest

@@ -149,7 +149,7 @@ def test_a_body_in_a_room_never_gains_energy_and_loses_none_where_nothing_takes_
         assert now < 0.8 * first
 
 
-def test_two_free_bodies_meet_as_document_004_says():
+def test_two_free_bodies_meet_as_hakoniwa_says():
     """Head on, without friction: both parts of the impulse are `collision_impulse`, and momentum stays to the last digits."""
     one = moving(FOOTED, Vec3(-1.0, 0.02, 5.01), Vec3(4.0, 0.0, 0.0))
     other = moving(FOOTED, Vec3(1.0, 0.0, 5.0), Vec3(-2.0, 0.0, 0.0))
@@ -164,7 +164,7 @@ def test_two_free_bodies_meet_as_document_004_says():
         before = after
     mass, inertia_B = FOOTED.mass, FOOTED.inertia_B
     assert list((after[0].v_W + after[1].v_W) * mass) == pytest.approx([2.0 * mass, 0.0, 0.0], abs=1e-12)
-    # Every impulse is along x, at the rim of a propeller: one after the other by document 004's equation.
+    # Every impulse is along x, at the rim of a propeller: one after the other by Hakoniwa's equation.
     motion = [(own.v_W, ZERO) for own in before]
     for strike in strikes:
         mine, theirs, towards = strike.drone, strike.other, 1.0 if strike.drone == 0 else -1.0

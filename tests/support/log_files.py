@@ -67,7 +67,7 @@ class Kind(NamedTuple):
             time, own = held[self.together[0]].time, getattr(log, name)
             held[name] = None if own is None or name not in self.rates else Signal(time, held_at(time, own))
         if self.numbering != "samara":
-            order = list(rotor_order(self.numbering, "document_000"))  # which counts as our quadrotors do
+            order = list(rotor_order(self.numbering, "crazyflie_engine"))  # which counts as our quadrotors do
             for name in ("command", "rotor_speed"):
                 if held[name] is not None:
                     held[name] = held[name]._replace(values=held[name].values[order])

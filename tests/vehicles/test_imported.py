@@ -71,7 +71,7 @@ def test_an_estimated_vehicle_fills_what_is_lacking_and_nothing_else() -> None:
     assert made["battery"] == iris["battery"] and made["damping"] == iris["damping"]
     assert made["drag"].linear == Vec3(0.1, 0.1, 0.2)
     sources = dict(made.structure.sources)
-    assert sources["body.inertia"] == "not in the file; system behind document 003"
+    assert sources["body.inertia"] == "not in the file; NED lockstep simulator"
     assert sources["rotors[2].motor.constant"].startswith("not in the file; 3DR Iris: AC 2830")
 
 

@@ -107,7 +107,7 @@ def test_going_round_the_body_spins_alternate_and_angles_are_equal(frame, system
     [
         ("iris", "quad_x", "px4"),
         ("hakoniwa", "quad_x", "px4"),
-        ("crazyflie_documented", "quad_x", "document_000"),
+        ("crazyflie_documented", "quad_x", "crazyflie_engine"),
         ("crazyflie", "quad_x", "crazyflie"),
         ("hexarotor_x", "hexa_x", "samara"),
         ("octorotor_x", "octo_x", "samara"),
@@ -170,9 +170,9 @@ def test_quads_agree_on_spin_but_for_props_out_and_octorotors_do_not():
 
 @pytest.mark.parametrize("system", ["px4", "ardupilot", "betaflight", "crazyflie"])
 def test_a_command_in_another_order_flies_the_same(system):
-    """Wired by `rotor_order`, the Crazyflie of document 000 feels the wrench that the same body numbered `system` feels."""
+    """Wired by `rotor_order`, `crazyflie_documented` feels the wrench that the same body numbered `system` feels."""
     ours = samara.vehicle("crazyflie_documented")
-    order = rotor_order(system, "document_000")
+    order = rotor_order(system, "crazyflie_engine")
     theirs = replace(ours, rotors=tuple(ours.rotors[i] for i in order))
     channels = (0.31, 0.47, 0.59, 0.73)
     duties = propulsor_duties(ActuatorCommand(channels), MotorMap(order))

@@ -181,7 +181,7 @@ def test_the_names_alone_are_enough_for_every_vehicle(name):
 
 
 def test_the_usual_solidity_is_a_shipped_blade_s_or_what_the_thrust_needs():
-    """θ = 3 (2 C_T/σa + λ_h/2) stays at 0.5 rad: the iris of document 003 needs more blade than any of this radius has"""
+    """θ = 3 (2 C_T/σa + λ_h/2) stays at 0.5 rad: the iris of the NED simulator needs more blade than any of this radius has"""
     assert samara.switch_on(HEXA, "rotor_air")["rotor_air"].solidity == blade("apc_10x4.7")[0].solidity
     assert typical_solidity(samara.vehicle("octorotor_x")) == TYPICAL_SOLIDITY
     rotor = IRIS.rotors[0]

@@ -29,7 +29,7 @@ def test_real_vehicles_are_typical(name):
 
 
 def test_the_documents_own_numbers_are_seen():
-    """Their errata, found again: document 000's torque and drag, document 003's thrust, document 004's torque."""
+    """Their errata, found again: the Crazyflie engine's torque and drag, the NED simulator's thrust, Hakoniwa's torque."""
     assert {own.name for own in figures(samara.vehicle("crazyflie_documented")) if not own.fine} == {
         "torque/(thrust radius)", "figure of merit", "speed at which drag is the weight",
     }  # fmt: skip

@@ -58,6 +58,7 @@ def sentence(error: pytest.ExceptionInfo) -> str:
 # What is wrong is refused ------------------------------------------------------------------------------------------
 
 MASS = 'value = 0.028, unit = "kg"'
+SOURCE = 'source = "Crazyflie engine document"'
 INERTIA = "[1.4e-5, 1.4e-5, 2.17e-5]"
 CHARGES = "[0, 0.1, 0.5, 0.9, 1]"
 THOUSANDS = "9" * 400
@@ -79,7 +80,7 @@ WRONG = {
     "misspelt key": (CRAZYFLIE, MASS, 'vlaue = 0.028, unit = "kg"', "body.mass.value", "is missing", "a number"),
     "missing mass": (CRAZYFLIE, "mass    =", "weight =", "body.mass", "is missing", "{ value, unit, source }"),
     "missing table": (CRAZYFLIE, "[body]", "[Body]", "body", "is missing", "a table"),
-    "source as number": (CRAZYFLIE, f'{MASS}, source = "document 000"', f"{MASS}, source = 0", "mass.source", "0", "a text"),
+    "source as number": (CRAZYFLIE, f"{MASS}, {SOURCE}", f"{MASS}, source = 0", "mass.source", "0", "a text"),
     "missing unit": (CRAZYFLIE, MASS, "value = 0.028", "body.mass.unit", "is missing", "a text"),
     "missing spin": (CRAZYFLIE, 'spin    = "cw"\n', "", "rotors[0].spin", "is missing", "one of ccw, cw"),
     "missing coefficient": (CRAZYFLIE, "k_thrust =", "#", "rotors[0].k_thrust", "is missing", "here or in [rotor]"),
@@ -99,7 +100,7 @@ WRONG = {
     "unit as number": (CRAZYFLIE, MASS, "value = 0.028, unit = 1000", "body.mass.unit", "1000", "a text"),
     "bare number": (
         CRAZYFLIE,
-        f'{{ {MASS}, source = "document 000" }}',
+        f"{{ {MASS}, {SOURCE} }}",
         "0.028",
         "body.mass",
         "0.028",
@@ -202,7 +203,7 @@ WRONG = {
         "[]",
         "a list of points",
     ),
-    "ground of document 003 under 28 g": (
+    "ground of the NED simulator under 28 g": (
         CRAZYFLIE,
         "[contact]",
         '[contact]\nstiffness = { value = 5000, unit = "N/m", source = "003" }\n'
@@ -385,7 +386,7 @@ PUBLISHED_HOVER = [
 
 @pytest.mark.parametrize(("name", "speed", "command"), PUBLISHED_HOVER)
 def test_hover_is_where_the_documents_put_it(name, speed, command):
-    """All rotors alike, at the published speed and command; document 003's is for a bus of 12 V."""
+    """All rotors alike, at the published speed and command; the NED simulator's is for a bus of 12 V."""
     vehicle = samara.vehicle(name)
     if name == "iris_documented":
         vehicle = vehicle.with_effect(IDEAL_BATTERY, Ideal(12.0))
@@ -766,7 +767,7 @@ def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
         "motor.resistance",
         "battery[0].polarisation_resistance",
     ):
-        assert sources[kept].startswith("system behind document 003")
+        assert sources[kept].startswith("NED lockstep simulator")
 
 
 @pytest.mark.parametrize(

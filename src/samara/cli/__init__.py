@@ -8,7 +8,6 @@ import typer
 from samara.cli import (
     check,
     compare,
-    demo,
     export,
     fly,
     identify,
@@ -110,4 +109,3 @@ app.command("learn")(learn.learn)
 app.add_typer(policy.app, name="policy")
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(export.app, name="export")
-app.add_typer(demo.app, name="demo")

@@ -153,7 +153,7 @@ def export_engine(
     js: Annotated[bool, typer.Option("--js", help="Write the document's ES modules instead of C99.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
 ) -> None:
-    """Write document 000's Crazyflie engine: its class, methods and state names in JavaScript, or its vehicle as C99."""
+    """Write the Crazyflie engine: its class, methods and state names in JavaScript, or its vehicle as C99."""
     if not js:
         from samara.documents.engine import CrazyflieParams, engine_vehicle
         from samara.export.c import write_c
@@ -178,7 +178,7 @@ def export_rigid_body(
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
 ) -> None:
-    """Write document 002's rigid-body quadrotor: derivative, RK4 step, hover; C99 with a README, or JavaScript."""
+    """Write the rigid-body quadrotor: derivative, RK4 step, hover; C99 with a README, or JavaScript."""
     from samara.documents.rigid_body import RigidBodyQuadrotor
 
     body = RigidBodyQuadrotor(motor_lag=motor_lag).vehicle
@@ -221,7 +221,7 @@ def export_web(
 def export_drone_physics(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the library.")] = Path("out/drone_physics"),
 ) -> None:
-    """Write document 004's library for C and C++: sources, examples, self-tests, CMakeLists.txt and a README."""
+    """Write Hakoniwa's library for C and C++: sources, examples, self-tests, CMakeLists.txt and a README."""
     from samara.documents.drone_physics.c_library import write_library
 
     for path in write_library(out):

@@ -1,7 +1,7 @@
 """Frames at the border: ENU/FLU inside, NED/FRD outside, and the Earth beneath.
 
-Inside, the world is x east, y north, z up and the body x forward, y left, z up. Outside (PX4, MAVLink, documents 003 and
-004) the world is x north, y east, z down and the body x forward, y right, z down. NWU is x north, y west, z up. The maps
+Inside, the world is x east, y north, z up and the body x forward, y left, z up. Outside (PX4, MAVLink, the NED simulator,
+Hakoniwa) the world is x north, y east, z down and the body x forward, y right, z down. NWU is x north, y west, z up. The maps
 are rotations, never a lone sign flip: each has determinant +1 and each is its own inverse.
 
 A whole state, or a wrench, keeps its named tuple; only what its components are counted along changes.

@@ -63,7 +63,7 @@ class Faults(NamedTuple):
 
 
 class FaultState(Faults):
-    """`Faults` under document 003's name, which can also be constructed from its mask of dead propulsors.
+    """`Faults` under the NED simulator's name, which can also be constructed from its mask of dead propulsors.
 
     `FaultState(motor_disable_mask=0b0100, propulsors=4)` is `Faults(motor_power=(1, 1, 0, 1))`: bit i of the mask is physical
     propulsor i. `propulsors` is the number of propulsors; by default the highest one in the mask is the last.

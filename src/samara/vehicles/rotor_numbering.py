@@ -1,4 +1,4 @@
-"""Who numbers rotors how: PX4, ArduPilot, Betaflight, the Crazyflie, document 000, and how to get from one to another.
+"""Rotor numbering of PX4, ArduPilot, Betaflight, the Crazyflie firmware and the Crazyflie engine, and the maps between them.
 
 A place is named by its corner (FL is front left); of two rotors on one side the letter of the side comes first (LF is left,
 towards the front). Order and numbers differ between systems, and sometimes the spin.
@@ -54,7 +54,9 @@ NUMBERINGS: Mapping[str, Mapping[str, Numbering]] = {
         "betaflight": _numbering("quad_x", "Betaflight, props in", 1, "BR- FR+ BL+ FL-", _BETAFLIGHT),
         "betaflight_props_out": _numbering("quad_x", "Betaflight, props out", 1, "BR+ FR- BL- FL+", _PROPS_OUT),
         "crazyflie": _numbering("quad_x", "Crazyflie firmware", 1, "FR+ BR- BL+ FL-", _CRAZYFLIE),
-        "document_000": _numbering("quad_x", "Document 000", 0, "FL- FR+ BR- BL+", "document 000, its picture"),
+        "crazyflie_engine": _numbering(
+            "quad_x", "Crazyflie engine", 0, "FL- FR+ BR- BL+", "Crazyflie engine document, its picture"
+        ),
     },
     "hexa_x": {
         "px4": _numbering("hexa_x", "PX4", 1, "R- L+ FL- BR+ FR+ BL-", _PX4),

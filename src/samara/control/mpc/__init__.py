@@ -1,4 +1,4 @@
-"""iLQR, model-predictive control: a vehicle flown by plans a second long (`ILQR`), with document 001's cost or another one
+"""iLQR, model-predictive control: a vehicle flown by plans a second long (`ILQR`), with the iLQR document's cost or another one
 (`Cost`); and the solver under it, for problems of any kind (`Problem`, `Solver`). docs/ilqr.md tells how."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -19,7 +19,7 @@ from samara.control.mpc.problem import Limits
 from samara.core.ops import clamp, equal, logical_and, logical_or, where
 from samara.core.quantity import Scalar
 
-FLOOR = 1e-6  # document 001 adds it to the diagonal of Quu
+FLOOR = 1e-6  # the iLQR document adds it to the diagonal of Quu
 BOX_ITERATIONS = 3
 
 

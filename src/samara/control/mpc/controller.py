@@ -1,4 +1,4 @@
-"""Document 001's model-predictive controller: iLQR on SE(3), within the motors' limits, to a point or along a trajectory.
+"""The iLQR document's model-predictive controller: iLQR on SE(3), within the motors' limits, to a point or along a trajectory.
 
     ilqr = ILQR(vehicle, horizon=20, dt=0.05)
     result = ilqr.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
@@ -116,12 +116,12 @@ class BatchResult(NamedTuple):
 class ILQR:
     """iLQR for one vehicle. Compiling takes two seconds, once for each vehicle and kind of problem.
 
-    Options are `horizon` steps of `dt` [s]; weights and reference shaping by document 001's names (see `Weights`
+    Options are `horizon` steps of `dt` [s]; weights and reference shaping by the iLQR document's names (see `Weights`
     and `Shaping`); `inputs` "wrench" (T, τ) or "rotors" (a thrust for each); `limits` of the inputs, the motors' by default;
     `obstacles` as (centre, radius), the vehicle's own size included; `max_tilt` [rad]; `integrator` "rk4" or "euler". As a
     controller it is called every `period` seconds and makes `control_iterations` iterations each time; `healthy` says which
     rotors still work, and `disturbance_time_constant` [s] how long a push from outside is watched before it is believed, 0 for never.
-    `cost` is document 001's by default; see `Cost` for another one.
+    `cost` is the iLQR document's by default; see `Cost` for another one.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class ILQR:
     ) -> Result:
         """The best inputs from a state to a target: a point (x, y, z), a `Trajectory` from `time` on, or a `Reference`
 
-        `state` is a `State`, or its 13 numbers p, v, q, ω with the `layout` of q: "xyzw" is document 001's order, "wxyz" that
+        `state` is a `State`, or its 13 numbers p, v, q, ω with the `layout` of q: "xyzw" is the iLQR document's order, "wxyz" that
         of `Quat`; `result.states` are in it too ("wxyz" by default). A `Reference` of arrays has what is asked at the N + 1
         instants `look_ahead` from now. A warm start is an earlier result, or inputs (N, m), `shift` seconds old. `before` is
         the input just given, hover by default. `iterations=1` is a real-time iteration. `push_W` is a steady acceleration from
@@ -555,7 +555,7 @@ def _batch_of(states: Any, layout: str) -> Array:
 def default_torque_weight(vehicle: Vehicle) -> float:
     """tilt_weight / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
 
-    min ∫ tilt_weight θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −tilt_weight / (w J²). Document 001's 5e-4 is 1e9 times less for its
+    min ∫ tilt_weight θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −tilt_weight / (w J²). The iLQR document's 5e-4 is 1e9 times less for its
     Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag. Where the lag is
     made up for, as for a vehicle with slow motors or one that the air turns, ω is twice that controller's without lead.
     """
@@ -564,7 +564,7 @@ def default_torque_weight(vehicle: Vehicle) -> float:
 
 
 def _tuned(tuning: dict[str, float], vehicle: Vehicle, obstacles: bool, tilt: bool) -> tuple[Weights, Shaping]:
-    """Document 001's numbers, but for those given, and for the torque's: see `default_torque_weight`"""
+    """The iLQR document's numbers, but for those given, and for the torque's: see `default_torque_weight`"""
     usual = {
         "torque_weight": default_torque_weight(vehicle),
         "obstacle_weight": 1e5 if obstacles else 0.0,

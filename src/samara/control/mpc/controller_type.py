@@ -10,7 +10,7 @@ from samara.core.integrate import RUNGE_KUTTA
 from samara.physics.types import Vehicle
 
 HORIZON = 20  # steps
-YAW_WEIGHT = 4.0  # as document 001's tilt; the document has no weight of the yaw, and references have a yaw
+YAW_WEIGHT = 4.0  # as the iLQR document's tilt; the document has no weight of the yaw, and references have a yaw
 
 
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What a vehicle's plan costs: document 001's residuals, and the problem that they, or others, make of a vehicle's model.
+"""What a vehicle's plan costs: the iLQR document's residuals, and the problem that they, or others, make of a vehicle's model.
 
-Names of weights are document 001's.
+Names of weights are the iLQR document's.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from samara.physics.types import Command, State
 
 
 class Weights(NamedTuple):
-    """Document 001's weights with its values; the last four are not in it, and off by default.
+    """The iLQR document's weights with its values; the last four are not in it, and off by default.
 
     The document asks for a higher weight of the tilt at the end and gives no number: `terminal_tilt_weight` is twice
     `tilt_weight`, as `terminal_position_weight` is twice `position_weight`.
@@ -113,7 +113,7 @@ def final_residuals(state: State, goal: Goal, parameters: Parameters) -> Residua
 
 
 TRACKING = Cost(tracking_residuals, final_residuals)
-"""Document 001's."""
+"""The iLQR document's."""
 
 
 def _tracking(state: State, goal: Goal, position: Scalar, velocity: Scalar, tilt: Scalar, yaw: Scalar) -> Residuals:

@@ -46,7 +46,7 @@ TILT_AND_TURN = tuple(range(6, 12))  # the numbers of δθ and δω
 
 
 DOCUMENTED_LIMITS = Limits((0.0, -0.02, -0.02, -0.01), (0.72, 0.02, 0.02, 0.01))
-"""Document 001's for the Crazyflie [N, N·m]: more torque than its motors have."""
+"""The iLQR document's for the Crazyflie [N, N·m]: more torque than its motors have."""
 
 
 def _thrusts(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
@@ -186,7 +186,7 @@ def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Li
     """The lift of all rotors at their least and most, and the torque about each axis alone that they have left at hover
 
     T = T_hover + y τ with the smallest Σ T² stays within the rotors' limits for |τ| up to the least room/|y| of all. A body
-    driven by a wrench has no motors: it gets document 001's accelerations, T/m and τ/J of its Crazyflie. A failed rotor takes
+    driven by a wrench has no motors: it gets the iLQR document's accelerations, T/m and τ/J of its Crazyflie. A failed rotor takes
     its lift away, and the torque about z where that can no longer be balanced; of roll and pitch the allocation gives what
     there is.
     """

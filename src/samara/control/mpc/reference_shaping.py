@@ -1,4 +1,4 @@
-"""Where the horizon leads: document 001's shaped way to a point, or what a trajectory says at the horizon's times.
+"""Where the horizon leads: the iLQR document's shaped way to a point, or what a trajectory says at the horizon's times.
 
     v_des = reference_velocity_gain (p_target − p_start), no longer than max_reference_velocity
     a_ref = reference_acceleration_gain (v_des − v), no longer than max_reference_acceleration
@@ -20,7 +20,7 @@ from samara.physics.reference import Reference
 
 
 class Shaping(NamedTuple):
-    """Document 001's names and values: gains [1/s], largest speed [m/s] and acceleration [m/s²] of the reference.
+    """The iLQR document's names and values: gains [1/s], largest speed [m/s] and acceleration [m/s²] of the reference.
 
     `reference_follow` is not in it: how much of the way v_des is renewed along.
     """

@@ -1,56 +1,89 @@
-"""Lists, tuples and arrays at the door of document 004's functions, and functions of one name told apart.
+"""Convert lists, tuples and arrays for the functions of `samara.documents.drone_physics`, and dispatch overloads.
 
-What a function takes and gives is read from its annotations, here and by the C export.
+Types of arguments and results are read from the annotations, here and by the C export.
 """
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, Signature, signature, unwrap
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 
 from samara.core.quantity import Scalar
-from samara.documents.drone_physics.types import Kind
-from samara.documents.gimbal_lock import warn_near_gimbal_lock
 
+Function: TypeAlias = Callable[..., Any]
+
+NEAR_GIMBAL_LOCK = 1e-3  # |cos θ| below which a warning is given
 _ADVICE = "quaternion_velocity_from_body_angular_velocity has no such attitude"
-VERSIONS, ROTORS = "versions", "rotors"  # what a function of several versions, or of n rotors, is made of
+_NO_NUMBERS = (str, bytes, bool, dict, set, type(None))
+LIBRARY: dict[str, Function] = {}  # the functions of the library by name, in the order of their definition
+
+
+class GimbalLockWarning(UserWarning):
+    """The pitch is within 0.06° of ±90°, where Euler angles have no rates."""
+
+
+def warn_near_gimbal_lock(pitch: Scalar, advice: str, stacklevel: int) -> None:
+    """Warn if |cos θ| < 0.001 for a number or any element of an array [rad]; traced scalars are skipped."""
+    if isinstance(pitch, (float, np.ndarray, np.generic)) and np.any(np.abs(np.cos(pitch)) < NEAR_GIMBAL_LOCK):
+        warnings.warn(
+            f"|cos θ| < {NEAR_GIMBAL_LOCK:g}: near gimbal lock the rates of φ and ψ grow without bound; {advice}",
+            GimbalLockWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+class Kind(NamedTuple):
+    """What an argument is: its type's name in C (dp_…_t, or double), its unit, and whether it must be positive."""
+
+    name: str
+    unit: str
+    positive: bool = False
 
 
 class Argument(NamedTuple):
-    """A parameter of one of the functions: its name, the type it becomes, and its kind."""
+    """A parameter of a function: its name, its record type (`Scalar` for a number), and its kind."""
 
     name: str
     record: Any
     kind: Kind
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the record's components; () for a number"""
+        return () if self.record is Scalar else self.record._fields
 
-def arguments_of(function: Callable[..., Any]) -> tuple[Argument, ...]:
-    """What a function of this module takes, read from its annotations"""
+
+def arguments_of(function: Function) -> tuple[Argument, ...]:
+    """The parameters of a function of the library"""
     plain = unwrap(function)
     hints = get_type_hints(plain, include_extras=True)
     return tuple(Argument(name, *get_args(hints[name])) for name in signature(plain).parameters)
 
 
-def result_of(function: Callable[..., Any]) -> Argument:
-    """What a function of this module gives back"""
+def result_of(function: Function) -> Argument:
+    """The result of a function of the library"""
     return Argument("result", *get_args(get_type_hints(unwrap(function), include_extras=True)["return"]))
 
 
-def _is_number(value: Any) -> bool:
-    return not isinstance(value, (list, tuple, str)) and (not hasattr(value, "ndim") or value.ndim == 0)
+# Values --------------------------------------------------------------------------------------------------------------
 
 
-def _number(value: Any) -> Any:
-    if isinstance(value, (int, np.integer)):
+def _is_number(value: Scalar) -> bool:
+    return not isinstance(value, (list, tuple, str)) and getattr(value, "ndim", 0) == 0
+
+
+def _number(value: Scalar) -> Scalar:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return float(value)
     return np.asarray(value, dtype=float) if isinstance(value, (list, tuple, np.ndarray)) else value
 
 
-def _components(value: Any, names: tuple[str, ...], what: str) -> list[Any]:
+def _components(value: Scalar, names: tuple[str, ...], what: str) -> list[Scalar]:
     """The numbers or arrays (one per name) in a named tuple, a list of numbers, or along an array's last axis."""
-    if hasattr(value, "_fields") or (isinstance(value, (list, tuple)) and all(_is_number(each) for each in value)):
+    if hasattr(value, "_fields") or (isinstance(value, (list, tuple)) and all(_is_number(item) for item in value)):
         parts = list(value)
     else:
         try:
@@ -65,24 +98,20 @@ def _components(value: Any, names: tuple[str, ...], what: str) -> list[Any]:
     return [_number(part) for part in parts]
 
 
-def _taken(argument: Argument, value: Any, what: str) -> Any:
-    """The value as the function's own type, once it has been looked at."""
-    if argument.record is Scalar:
-        if value is None or isinstance(value, (str, bytes, bool, dict, set)):
-            raise ValueError(f"{what} is {value!r}; expected a number")
-        taken = _number(value)
-        leaves = [("", taken)]
-    else:
-        fields = argument.record._fields
-        taken = argument.record(*_components(value, fields, what))
-        leaves = [(f".{name}", each) for name, each in zip(fields, taken, strict=True)]
-    for name, leaf in leaves:
-        _require(leaf, f"{what}{name}", argument.kind)
-    return taken
+def _converted(argument: Argument, value: object, what: str) -> Scalar:
+    """The value as the argument's type; ValueError if it is not a finite number, or not positive where it must be."""
+    if not argument.fields:
+        number = _number(value)
+        _require(number, what, argument.kind)
+        return number
+    record = argument.record(*_components(value, argument.fields, what))
+    for name, leaf in zip(argument.fields, record, strict=True):
+        _require(leaf, f"{what}.{name}", argument.kind)
+    return record
 
 
-def _require(leaf: Any, what: str, kind: Kind) -> None:
-    if leaf is None or isinstance(leaf, (str, bytes, bool, dict, set)):
+def _require(leaf: Scalar, what: str, kind: Kind) -> None:
+    if isinstance(leaf, _NO_NUMBERS):
         raise ValueError(f"{what} is {leaf!r:.60}; expected a number")
     if not isinstance(leaf, (float, np.ndarray, np.generic)):
         return
@@ -93,59 +122,65 @@ def _require(leaf: Any, what: str, kind: Kind) -> None:
         raise ValueError(f"{what} is {numbers[bad][0]}; expected {expected}")
 
 
-def document(function: Callable[..., Any], *, singular_in: str = "") -> Callable[..., Any]:
-    """The function, taking what users have: lists, tuples, arrays, by position or by name.
-
-    `singular_in` names the Euler angles near whose θ = ±90° it warns.
-    """
-    arguments, form = arguments_of(function), signature(function)
-
-    @wraps(function)
-    def call(*given: Any, **named: Any) -> Any:
-        values = form.bind(*given, **named).arguments
-        taken = {
-            own.name: _taken(own, values[own.name], f"{function.__name__.lstrip('_')}: {own.name}")
-            for own in arguments
-            if own.name in values
-        }
-        if singular_in:
-            warn_near_gimbal_lock(taken[singular_in].theta, _ADVICE, stacklevel=2)
-        return _answer(function.__name__.lstrip("_"), lambda: function(**taken))
-
-    return call
-
-
-def _answer(name: str, call: Callable[[], Any]) -> Any:
-    """What the call gives, every component of it with the batch's shape; a division by zero is said in a sentence."""
+def _evaluate(name: str, call: Callable[[], Scalar]) -> Scalar:
+    """The result of the call, every component with the batch's shape; ValueError on a division by zero."""
     try:
         with np.errstate(divide="raise", invalid="raise"):
             result = call()
     except (ZeroDivisionError, FloatingPointError):
         raise ValueError(f"{name}: these arguments have no finite answer (division by zero)") from None
-    if not isinstance(result, tuple) or not any(isinstance(each, np.ndarray) for each in result):
+    if not isinstance(result, tuple) or not any(isinstance(item, np.ndarray) for item in result):
         return result
-    record: Any = type(result)
-    return record(*(each.copy() for each in np.broadcast_arrays(*result)))
+    record: Function = type(result)
+    return record(*(item.copy() for item in np.broadcast_arrays(*result)))
 
 
-def either(name: str, *functions: Callable[..., Any]) -> Callable[..., Any]:
-    """Functions of one name, told apart by their arguments."""
+# Functions -----------------------------------------------------------------------------------------------------------
 
-    def call(*given: Any, **named: Any) -> Any:
+
+def document(function: Function, *, singular_in: str = "") -> Function:
+    """Let a function take lists, tuples and arrays, by position or by name.
+
+    `singular_in` names the Euler angles near whose θ = ±90° it warns.
+    """
+    arguments, form, name = arguments_of(function), signature(function), function.__name__.lstrip("_")
+
+    @wraps(function)
+    def call(*positional: object, **named: object) -> Scalar:
+        values = form.bind(*positional, **named).arguments
+        converted = {
+            argument.name: _converted(argument, values[argument.name], f"{name}: {argument.name}")
+            for argument in arguments
+            if argument.name in values
+        }
+        if singular_in:
+            warn_near_gimbal_lock(converted[singular_in].theta, _ADVICE, stacklevel=2)
+        return _evaluate(name, lambda: function(**converted))
+
+    if name == function.__name__:
+        LIBRARY[name] = call
+    return call
+
+
+def either(name: str, *functions: Function) -> Function:
+    """Dispatch to the first of the functions that takes the arguments."""
+
+    def call(*positional: object, **named: object) -> Scalar:
         for function in functions:
             try:
-                signature(function).bind(*given, **named)
+                signature(function).bind(*positional, **named)
             except TypeError:
                 continue
-            return function(*given, **named)
+            return function(*positional, **named)
         forms = " or ".join(f"({', '.join(signature(function).parameters)})" for function in functions)
-        raise TypeError(f"{name} takes {forms}; got {len(given)} by position and ({', '.join(named)})")
+        raise TypeError(f"{name} takes {forms}; got {len(positional)} by position and ({', '.join(named)})")
 
-    setattr(call, VERSIONS, functions)
     call.__name__ = call.__qualname__ = name
     call.__doc__ = "\n\n".join(
         f"{name}({', '.join(signature(function).parameters)}):\n    {function.__doc__}" for function in functions
     )
+    LIBRARY[name] = call
+    VERSIONS[name] = functions
     return call
 
 
@@ -153,47 +188,54 @@ class RotorSum(NamedTuple):
     """A function of n rotors that adds up a function of one: the arguments named in `per_rotor` come n times."""
 
     name: str
-    one: Callable[..., Any]
+    one: Function
     per_rotor: tuple[str, ...]
 
 
-def sum_over_rotors(rotors: RotorSum, words: str) -> Callable[..., Any]:
+VERSIONS: dict[str, tuple[Function, ...]] = {}  # of the functions that `either` dispatches to
+ROTOR_SUMS: dict[str, RotorSum] = {}
+
+
+def sum_over_rotors(rotors: RotorSum, description: str) -> Function:
+    """The function of n rotors, with the parameters of the function of one."""
     one, arguments = unwrap(rotors.one), arguments_of(rotors.one)
     form = signature(one)
 
-    def call(*given: Any, **named: Any) -> Any:
-        values = form.bind(*given, **named).arguments
-        shared: dict[str, Any] = {}
-        each: dict[str, list[Any]] = {}
-        for own in arguments:
-            if own.name in values:
-                what, value = f"{rotors.name}: {own.name}", values[own.name]
-                if own.name in rotors.per_rotor:
-                    each[own.name] = [_taken(own, one_value, what) for one_value in _by_rotor(own, value, what)]
+    def call(*positional: object, **named: object) -> Scalar:
+        values = form.bind(*positional, **named).arguments
+        shared: dict[str, Scalar] = {}
+        per_rotor: dict[str, list[Scalar]] = {}
+        for argument in arguments:
+            if argument.name in values:
+                what, value = f"{rotors.name}: {argument.name}", values[argument.name]
+                if argument.name in rotors.per_rotor:
+                    items = _by_rotor(argument, value, what)
+                    per_rotor[argument.name] = [_converted(argument, item, what) for item in items]
                 else:
-                    shared[own.name] = _taken(own, value, what)
-        counts = {name: len(items) for name, items in each.items()}
+                    shared[argument.name] = _converted(argument, value, what)
+        counts = {name: len(items) for name, items in per_rotor.items()}
         if len(set(counts.values())) != 1 or not min(counts.values()):
             raise ValueError(f"{rotors.name}: expected the same number of rotors in each of its lists; got {counts}")
 
-        def total() -> Any:
-            every = (dict(zip(each, items, strict=True)) for items in zip(*each.values(), strict=True))
-            return sum((one(**shared, **own) for own in every), start=0)
+        def total() -> Scalar:
+            rows = (dict(zip(per_rotor, items, strict=True)) for items in zip(*per_rotor.values(), strict=True))
+            return sum((one(**shared, **row) for row in rows), start=0)
 
-        return _answer(rotors.name, total)
+        return _evaluate(rotors.name, total)
 
-    setattr(call, ROTORS, rotors)
     call.__name__ = call.__qualname__ = rotors.name
-    call.__doc__ = words
+    call.__doc__ = description
     call.__signature__ = Signature(  # type: ignore[attr-defined]
         [Parameter(p.name, p.kind, default=p.default) for p in form.parameters.values()]
     )
+    LIBRARY[rotors.name] = call
+    ROTOR_SUMS[rotors.name] = rotors
     return call
 
 
-def _by_rotor(argument: Argument, value: Any, what: str) -> list[Any]:
+def _by_rotor(argument: Argument, value: Scalar, what: str) -> list[Scalar]:
     """One item per rotor: a list of them, or an array (…, n) of numbers, (…, n, 3) of vectors."""
-    depth = 0 if argument.record is Scalar else 1
+    depth = 1 if argument.fields else 0
     if isinstance(value, (list, tuple)) and all(_depth(item) == depth for item in value):
         return list(value)
     rows = np.asarray(value, dtype=float) if isinstance(value, (list, tuple)) else value
@@ -202,7 +244,7 @@ def _by_rotor(argument: Argument, value: Any, what: str) -> list[Any]:
     return [rows[..., i] if depth == 0 else rows[..., i, :] for i in range(rows.shape[-1 - depth])]
 
 
-def _depth(value: Any) -> int:
+def _depth(value: Scalar) -> int:
     if hasattr(value, "_fields"):
         return 1
     if isinstance(value, (list, tuple)):

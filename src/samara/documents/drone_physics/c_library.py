@@ -1,4 +1,4 @@
-"""Document 004's library for C and C++: every function of `samara.documents.drone_physics`, traced and written out.
+"""Hakoniwa's library for C and C++: every function of `samara.documents.drone_physics`, traced and written out.
 
 `drone_physics_c.h` and `.c` are C99 with the prefix dp_; `drone_physics.hpp` puts overloads in hako::drone_physics over them.
 The first version of a name is plain in C, the others have a suffix: dp_rotor_omega_acceleration(Kr, Tr, …) and
@@ -7,10 +7,10 @@ left out of the plain name, and the suffix of the longer version: dp_rotor_thrus
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from inspect import Parameter, signature, unwrap
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,14 +20,21 @@ from samara.core.atomic_files import write_text
 from samara.core.ops import where
 from samara.core.quantity import Scalar
 from samara.core.version import __version__
-from samara.documents.drone_physics import body, boundary, collision, frames, rotor
-from samara.documents.drone_physics.arguments import ROTORS, VERSIONS, Argument, RotorSum, arguments_of, result_of
-from samara.documents.drone_physics.types import EulerType
+from samara.documents.drone_physics.arguments import (
+    LIBRARY,
+    ROTOR_SUMS,
+    VERSIONS,
+    Argument,
+    Function,
+    RotorSum,
+    arguments_of,
+    result_of,
+)
 from samara.export.c_code import c_lines, decimal
 from samara.export.code import Places, comment
 
 OWN = Path(__file__).parent / "c"  # the files that are the same in every export
-RECORDS = {"vector": ("x", "y", "z"), "euler": EulerType._fields, "quaternion": ("w", "x", "y", "z")}
+RECORDS = {"vector": ("x", "y", "z"), "euler": library.EulerType._fields, "quaternion": ("w", "x", "y", "z")}
 SELF_TEST_ROTORS = 4
 
 
@@ -66,7 +73,7 @@ class CFunction(NamedTuple):
 
     name: str
     shared_name: str
-    function: Callable[..., Any]
+    function: Function
     arguments: tuple[Argument, ...]
     rotors: RotorSum | None = None
 
@@ -84,23 +91,20 @@ class CFunction(NamedTuple):
 
 def c_functions() -> Iterator[CFunction]:
     """Every function of the library in the order of its files, versions and longer versions one after the other"""
-    for module in (frames, body, rotor, collision, boundary):
-        for name, function in vars(module).items():
-            if name not in library.__all__ or isinstance(function, type) or function.__name__ != name:
-                continue
-            rotors: RotorSum | None = getattr(function, ROTORS, None)
-            for version in getattr(function, VERSIONS, (rotors.one if rotors else function,)):
-                plain = name if rotors else unwrap(version).__name__.lstrip("_")
-                yield from _with_and_without_defaults(plain, name, version, rotors)
+    for name, function in LIBRARY.items():
+        rotors = ROTOR_SUMS.get(name)
+        for version in VERSIONS.get(name, (rotors.one if rotors else function,)):
+            plain = name if rotors else unwrap(version).__name__.lstrip("_")
+            yield from _with_and_without_defaults(plain, name, version, rotors)
 
 
-def _optional(function: Callable[..., Any]) -> list[str]:
+def _optional(function: Function) -> list[str]:
     parameters = signature(unwrap(function)).parameters.values()
     return [own.name for own in parameters if own.default is not Parameter.empty]
 
 
 def _with_and_without_defaults(
-    name: str, shared_name: str, function: Callable[..., Any], rotors: RotorSum | None
+    name: str, shared_name: str, function: Function, rotors: RotorSum | None
 ) -> Iterator[CFunction]:
     arguments, optional = arguments_of(function), _optional(function)
     needed = tuple(own for own in arguments if own.name not in optional)
@@ -114,10 +118,6 @@ def _with_and_without_defaults(
 
 def _c_type(argument: Argument) -> str:
     return argument.kind.name if argument.record is Scalar else f"dp_{argument.kind.name}_t"
-
-
-def _fields(argument: Argument) -> tuple[str, ...]:
-    return () if argument.record is Scalar else argument.record._fields
 
 
 def _declaration(argument: Argument) -> str:
@@ -218,22 +218,20 @@ def _places(argument: Argument) -> Places:
 
 def _traced(head: str, function: CFunction) -> str:
     result, plain = function.result, unwrap(function.function)
-    templates = [
-        0.0 if own.record is Scalar else own.record(*(0.0 for _ in _fields(own))) for own in function.arguments
-    ]
+    templates = [0.0 if own.record is Scalar else own.record(*(0.0 for _ in own.fields)) for own in function.arguments]
 
-    def call(*values: Any) -> tuple[Any]:
+    def call(*values: Scalar) -> tuple[Scalar]:
         answer = plain(**{own.name: value for own, value in zip(function.arguments, values, strict=True)})
         return (where(answer, 1.0, 0.0) if result.kind.name == "int" else answer,)
 
-    fields = _fields(result)
+    fields = result.fields
     out = Places(fields, [f"out.{f}" for f in fields]) if fields else Places([result.kind.unit or "1"], ["out"])
     own = c_lines(program_of(call, *templates), [_places(argument) for argument in function.arguments], [out])
     lines = [f"{_c_type(result)} out;", *own, "return out;"]
     return "\n".join([head, "{", *(f"    {line}" for line in lines), "}"])
 
 
-def _one_rotor(function: CFunction, public: set[Any]) -> str:
+def _one_rotor(function: CFunction, public: set[Function]) -> str:
     name = unwrap(function.function).__name__
     return f"dp_{name}{function.suffix}" if unwrap(function.function) in public else f"{name[1:]}{function.suffix}"
 
@@ -245,7 +243,7 @@ def _loop(function: CFunction, one_rotor: str) -> str:
     for own in function.arguments:
         address = "" if own.record is Scalar else "&"
         given.append(f"{address}{own.name}[i]" if own.name in function.rotors.per_rotor else own.name)
-    result, fields = function.result, _fields(function.result)
+    result, fields = function.result, function.result.fields
     zero = f"{{{', '.join('0.0' for _ in fields)}}}" if fields else "0.0"
     sums = [f"out.{f} += one.{f};" for f in fields] or ["out += one;"]
     return "\n".join(
@@ -312,7 +310,7 @@ TAKE_A_VECTOR_FOR_ANGLES = ("ground_vector_from_body", "body_vector_from_ground"
 
 
 def _cpp_with_vector_angles(function: CFunction) -> str:
-    """Document 004's hello world declares its Euler angles as a `VectorType`. A template is deduced from no braces, so that
+    """The document's hello world declares its Euler angles as a `VectorType`. A template is deduced from no braces, so that
     {0, 0, M_PI/2} stays an EulerType, and from no type but this one."""
     vector, angle = function.arguments
     name, kind = function.shared_name, _cpp_type(angle)
@@ -420,7 +418,7 @@ def _cpp_header(functions: list[CFunction]) -> str:
 # A program that checks the library: numbers from Python --------------------------------------------------------------
 
 
-def _drawn(argument: Argument, random: np.random.Generator) -> Any:
+def _drawn(argument: Argument, random: np.random.Generator) -> Scalar:
     """Numbers no function objects to: positive scalars, vectors of any direction, unit quaternions"""
     if argument.record is Scalar:
         return float(random.uniform(0.5, 1.5))
@@ -430,7 +428,7 @@ def _drawn(argument: Argument, random: np.random.Generator) -> Any:
     return argument.record(*(values / np.linalg.norm(values) if len(fields) == 4 else values).tolist())
 
 
-def _initial(value: Any) -> str:
+def _initial(value: Scalar) -> str:
     if isinstance(value, (list, tuple)):
         return "{" + ", ".join(_initial(each) for each in value) + "}"
     return decimal(float(value))
@@ -466,7 +464,7 @@ def _self_test(functions: list[CFunction], *, cpp: bool) -> str:
 def _one_test(function: CFunction, *, cpp: bool) -> str:
     random = np.random.default_rng(zlib.crc32(function.name.encode()))
     per_rotor = function.rotors.per_rotor if function.rotors else ()
-    values: dict[str, Any] = {}
+    values: dict[str, Scalar] = {}
     for own in function.arguments:
         many = [_drawn(own, random) for _ in range(SELF_TEST_ROTORS)] if own.name in per_rotor else None
         values[own.name] = _drawn(own, random) if many is None else many
@@ -481,7 +479,7 @@ def _one_test(function: CFunction, *, cpp: bool) -> str:
         given.append(own.name if cpp or array or own.record is Scalar else f"&{own.name}")
     name = function.shared_name if cpp else f"dp_{function.name}"
     kind = _cpp_type(function.result) if cpp else _c_type(function.result)
-    fields = _fields(function.result)
+    fields = function.result.fields
     checks = [f'differs("{name}.{f}", out.{f}, {_initial(getattr(expected, f))})' for f in fields]
     checks = checks or [f'differs("{name}", out, {_initial(float(expected))})']
     lines += [f"const {kind} out = {name}({', '.join(given)});", "", "return " + "\n        + ".join(checks) + ";"]

@@ -1,7 +1,7 @@
 """The DC motor with its speed controller: duty and bus voltage in, torque and current out.
 
-Positive current discharges the battery. Documents 003 and 004 are the same motor with other numbers: 004 has no
-no-load current, no losses in the controller, and lets a fast rotor charge the battery; 003 does not.
+Positive current discharges the battery. The NED simulator and Hakoniwa use the same motor with other parameters:
+Hakoniwa's has no no-load current, no losses in the controller, and lets a fast rotor charge the battery.
 """
 
 from typing import Annotated, NamedTuple, TypeAlias

@@ -1,41 +1,144 @@
-"""Document 002's three pictures: a step response, tumbling without torque, a tilted body against a point mass."""
+"""Draw three motions of a rigid body: a step response, tumbling without torque, a tilted body against a point mass.
 
+PYTHONPATH=docs python -m figures.rigid_body FOLDER
+"""
+
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.integrate import solve_ivp
 
+from samara.control.default_gains import Gains
+from samara.control.geometric import geometric
+from samara.core.algebra import Vec3
 from samara.core.atomic_files import atomic_write
-from samara.documents.rigid_body.demo import (
-    FLAT,
-    STEP_SECONDS,
-    TILT,
-    UNEQUAL,
-    DemoFlight,
-    step_response,
-    tilted,
-    tumbling,
-)
+from samara.core.types import Array
+from samara.documents.rigid_body import RigidBodyQuadrotor
+from samara.physics.reference import Reference
 from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.view.plot.style import samara_style
 
 DASHED = (0, (2, 2))
+TILT = np.radians(30.0)
+STEPS = (Reference(Vec3(3.0, 0.0, 2.0)), Reference(Vec3(3.0, 3.0, 3.0), yaw=np.pi / 2))
+STEP_SECONDS = 3.0
+GAINS = Gains(position=2.5, attitude=Vec3(14.0, 14.0, 5.0))  # slow enough to be watched, fast enough to lean
+FLAT, UNEQUAL = "A flat body", "Three different moments of inertia"
 
 
-def draw_demo(folder: str | Path, progress: Callable[[int, int], None] = lambda done, total: None) -> list[Path]:
-    """Flies and draws all three, each file whole or not at all; `progress(done, total)` is called before, between and after."""
-    pictures: dict[str, Callable[[Path], None]] = {
-        "rigid_body_simulation.png": lambda path: draw_step_response(step_response(), path),
-        "gyroscopic_effect.png": lambda path: draw_tumbling(tumbling(), path),
-        "rigid_body_vs_point_mass.png": lambda path: draw_tilted(tilted(), path),
+class DemoFlight(NamedTuple):
+    """Times [s], and at each of them the state with a quaternion (13, k), the command (4, k), and where it was sent (3, k)."""
+
+    quad: RigidBodyQuadrotor
+    time: Array
+    x: Array
+    u: Array
+    target: Array
+
+
+def step_response() -> DemoFlight:
+    """Twice the wanted place jumps, the second time also the yaw, and Lee's controller follows."""
+    quad = RigidBodyQuadrotor()
+    control = geometric(quad.vehicle, GAINS)
+    start = np.zeros(12)
+    start[2] = 1.0
+    x = quad.quaternion_state(start)
+    legs = []
+    for reference in STEPS:
+
+        def pilot(x: Array, reference: Reference = reference) -> Array:
+            return np.array(control(quad.state(x), reference, quad.vehicle, ())[0])
+
+        legs.append(_fly(quad, x, pilot, STEP_SECONDS, np.array(reference.p_W)))
+        x = legs[-1].x[:, -1]
+    return DemoFlight(
+        quad,
+        np.concatenate([leg.time + i * STEP_SECONDS for i, leg in enumerate(legs)]),
+        *(np.concatenate([leg[field] for leg in legs], axis=1) for field in (2, 3, 4)),
+    )
+
+
+def tumbling() -> dict[str, DemoFlight]:
+    """Turning about all axes at once, weightless and without torque: a flat body, and one of three moments
+
+    The second turns about its middle axis, nearly, and so turns over and over.
+    """
+    return {
+        name: _fly(
+            quad,
+            quad.quaternion_state([*np.zeros(9), *omega_B]),
+            _held(0.0),
+            8.0,
+            rtol=1e-12,
+        )
+        for name, quad, omega_B in (
+            (FLAT, RigidBodyQuadrotor(g=0, D=0), (0.0, 2.0, 5.0)),
+            (UNEQUAL, RigidBodyQuadrotor(inertia=(0.0056, 0.0081, 0.0129), g=0, D=0), (0.3, 6.0, 0.3)),
+        )
     }
-    paths = []
-    progress(0, len(pictures))
-    for done, (name, draw) in enumerate(pictures.items(), 1):
-        paths.append(Path(folder) / name)
-        draw(paths[-1])
-        progress(done, len(pictures))
+
+
+def tilted() -> dict[str, DemoFlight]:
+    """Leaning 30° to the right with the thrust of hover, with enough to keep its height, and a point mass
+
+    A point mass may push straight up whatever its attitude: it flies as the body does that is level.
+    """
+    quad = RigidBodyQuadrotor()
+    hover = quad.hover_thrust()
+    return {
+        name: _fly(
+            quad,
+            quad.quaternion_state([0.0, 0.0, 10.0, 0.0, 0.0, 0.0, roll, 0.0, 0.0, 0.0, 0.0, 0.0]),
+            _held(thrust),
+            2.0,
+        )
+        for name, roll, thrust in (
+            ("point mass, F = m g", 0.0, hover),
+            ("rigid body, F = m g", TILT, hover),
+            ("rigid body, F = m g / cos φ", TILT, hover / np.cos(TILT)),
+        )
+    }
+
+
+def _held(thrust: float) -> Callable[[Array], Array]:
+    return lambda x: np.array([thrust, 0.0, 0.0, 0.0])
+
+
+def _fly(
+    quad: RigidBodyQuadrotor,
+    start: Array,
+    pilot: Callable[[Array], Array],
+    seconds: float,
+    target: Any = (np.nan, np.nan, np.nan),
+    rtol: float = 1e-8,
+) -> DemoFlight:
+    time = np.linspace(0.0, seconds, round(100 * seconds) + 1)
+    flown = solve_ivp(
+        lambda t, x: quad.dynamics(t, x, pilot(x)),
+        (0.0, seconds),
+        start,
+        method="DOP853",
+        t_eval=time,
+        rtol=rtol,
+        atol=0.1 * rtol,
+    )
+    if not flown.success:
+        raise FloatingPointError(flown.message)
+    commands = np.array([pilot(x) for x in flown.y.T]).T
+    return DemoFlight(quad, time, flown.y, commands, np.tile(np.asarray(target)[:, None], len(time)))
+
+
+def draw_demo(folder: Path) -> list[Path]:
+    """Simulate and draw all three motions; return the paths of the pictures."""
+    paths = [
+        folder / f"{name}.png" for name in ("rigid_body_simulation", "gyroscopic_effect", "rigid_body_vs_point_mass")
+    ]
+    draw_step_response(step_response(), paths[0])
+    draw_tumbling(tumbling(), paths[1])
+    draw_tilted(tilted(), paths[2])
     return paths
 
 
@@ -200,7 +303,7 @@ def _draw_sphere(axes: Any, flown: dict[str, DemoFlight]) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(0.1, -0.02))
 
 
-# A tilted body against a point mass ------------------------------------------------------------------------------------
+# A tilted body against a point mass ----------------------------------------------------------------------------------
 
 
 def draw_tilted(flown: dict[str, DemoFlight], path: str | Path) -> None:
@@ -251,3 +354,7 @@ def _draw_from_behind(axes: Any, run: DemoFlight, name: str, colour: str) -> Non
             "", xy=here + push, xytext=here, arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.4}
         )
         axes.plot(*here, marker="o", color=colour, markersize=9.0 if point else 4.0)
+
+
+if __name__ == "__main__":
+    print("\n".join(f"picture {path}" for path in draw_demo(Path(sys.argv[1]))))

@@ -31,7 +31,8 @@ from samara.core.algebra import (
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.core.types import Array
-from samara.documents.gimbal_lock import warn_near_gimbal_lock
+from samara.documents.drone_physics.arguments import GimbalLockWarning as GimbalLockWarning
+from samara.documents.drone_physics.arguments import warn_near_gimbal_lock
 from samara.documents.single_vehicle import Telemetry, with_single_vehicle_effects
 from samara.physics.motion.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
 from samara.physics.motion.gravity import Gravity, potential_energy, weight
@@ -416,7 +417,7 @@ def _frozen(values: Any) -> Array:
     return array
 
 
-# The vehicle ----------------------------------------------------------------------------------------------------------
+# The vehicle ---------------------------------------------------------------------------------------------------------
 
 
 def _vehicle(
@@ -469,7 +470,7 @@ def _accepts(vehicle: Vehicle, effects: Mapping[str, Any]) -> bool:
     return True
 
 
-# The numbers of the body -----------------------------------------------------------------------------------------------
+# The numbers of the body ---------------------------------------------------------------------------------------------
 
 
 def _numbers(name: str, given: Any) -> Array:
