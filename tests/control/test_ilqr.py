@@ -679,7 +679,7 @@ def test_by_name_a_turned_nose_costs_what_a_tilt_does():
 
 
 def test_the_documented_limits_are_all_thrust_and_more_torque_than_there_is():
-    """iLQR document allows what four rotors of the Crazyflie give at their top speed, 4 k Ω², and torques beyond its motors'."""
+    """The document allows what four rotors of the Crazyflie give at their top speed, 4 k Ω², and torques beyond its motors'."""
     vehicle = samara.vehicle("crazyflie_documented")
     assert DOCUMENTED_LIMITS.high[0] == pytest.approx(4.0 * 2.88e-8 * 2500.0**2, rel=1e-12)
     assert DOCUMENTED_LIMITS.low == (0.0, *(-most for most in DOCUMENTED_LIMITS.high[1:]))
@@ -1157,7 +1157,7 @@ def held_in_wind(solver, seconds=20.0, wind=1.5):
 
 
 def test_a_steady_wind_leaves_no_offset():
-    """The push that is seen is the drag of the wind, d w/m by the Crazyflie engine document; unseen, the same wind shifts it for good."""
+    """The push that is seen is the drag of the wind, d w/m as documented; unseen, the same wind shifts it for good."""
     off, memory = held_in_wind(ILQR(CRAZYFLIE))
     blown, _ = held_in_wind(ILQR(CRAZYFLIE, disturbance_time_constant=0.0))
     expected = CRAZYFLIE["drag"].linear.x * 1.5 / CRAZYFLIE.mass

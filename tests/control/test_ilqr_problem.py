@@ -225,7 +225,7 @@ def test_ilqr_cost_given_by_name_is_the_default():
 
 
 def test_a_residual_more_is_paid_for():
-    """Keeping x² + y² at 1 beside the iLQR document's cost: the plan's cost is the sum of both, and the plan bends to the ring."""
+    """Keeping x² + y² at 1 beside the documented cost: the plan's cost is the sum of both, and the plan bends to the ring."""
 
     def on_a_ring(state, command, goal, parameters, model):
         ring = state.p_W.x * state.p_W.x + state.p_W.y * state.p_W.y - 1.0

@@ -20,7 +20,7 @@ from support.repository import do_without
 
 import samara.documents.drone_physics as dp
 from samara.core.quantity import Scalar
-from samara.documents.drone_physics.arguments import GimbalLockWarning, arguments_of
+from samara.documents.drone_physics.arguments import LIBRARY, GimbalLockWarning, arguments_of
 from samara.documents.drone_physics.c_library import c_functions, write_library
 
 LOCKED = "euler_from_quaternion__gimbal_lock"

@@ -215,7 +215,7 @@ class ILQR:
     ) -> Result:
         """The best inputs from a state to a target: a point (x, y, z), a `Trajectory` from `time` on, or a `Reference`
 
-        `state` is a `State`, or its 13 numbers p, v, q, ω with the `layout` of q: "xyzw" is the iLQR document's order, "wxyz" that
+        `state` is a `State`, or its 13 numbers p, v, q, ω with the `layout` of q: "xyzw" is the document's order, "wxyz" that
         of `Quat`; `result.states` are in it too ("wxyz" by default). A `Reference` of arrays has what is asked at the N + 1
         instants `look_ahead` from now. A warm start is an earlier result, or inputs (N, m), `shift` seconds old. `before` is
         the input just given, hover by default. `iterations=1` is a real-time iteration. `push_W` is a steady acceleration from
@@ -553,11 +553,12 @@ def _batch_of(states: Any, layout: str) -> Array:
 
 
 def default_torque_weight(vehicle: Vehicle) -> float:
-    """tilt_weight / (J ω²)²: with it a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
+    """tilt_weight / (J ω²)²: a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
 
-    min ∫ tilt_weight θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −tilt_weight / (w J²). The iLQR document's 5e-4 is 1e9 times less for its
-    Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag. Where the lag is
-    made up for, as for a vehicle with slow motors or one that the air turns, ω is twice that controller's without lead.
+    min ∫ tilt_weight θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −tilt_weight / (w J²). The document's 5e-4 is
+    1e9 times less for its Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag.
+    Where the lag is made up for, as for a vehicle with slow motors or one that the air turns, ω is twice that controller's
+    without lead.
     """
     rate = gains_for(vehicle, lead=0.0).attitude.x * (_LAGGING if observer_for(vehicle) is None else _LED)
     return Weights().tilt_weight / (vehicle.inertia_B.xx * rate**2) ** 2

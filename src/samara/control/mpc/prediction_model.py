@@ -186,7 +186,7 @@ def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Li
     """The lift of all rotors at their least and most, and the torque about each axis alone that they have left at hover
 
     T = T_hover + y τ with the smallest Σ T² stays within the rotors' limits for |τ| up to the least room/|y| of all. A body
-    driven by a wrench has no motors: it gets the iLQR document's accelerations, T/m and τ/J of its Crazyflie. A failed rotor takes
+    driven by a wrench has no motors: it gets the documented accelerations, T/m and τ/J of its Crazyflie. A failed rotor takes
     its lift away, and the torque about z where that can no longer be balanced; of roll and pitch the allocation gives what
     there is.
     """
