@@ -1,4 +1,4 @@
-"""Document 002's quadrotor: a rigid body under one thrust and three torques, in NumPy arrays for `solve_ivp`.
+"""The rigid-body document's quadrotor: a rigid body under one thrust and three torques, in NumPy arrays for `solve_ivp`.
 
     x = [p, v, η, ω]       p [m] and v [m/s] in the world, η = (φ, θ, ψ) Z-Y-X [rad], ω in the body [rad/s]: 12 numbers
     u = [F, τφ, τθ, τψ]    thrust along the body's z axis [N], torques about its x, y, z axes [N·m]
@@ -10,9 +10,10 @@ down, +ψ counter-clockwise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.control.allocation import command_for_wrench, least_squares_allocation
 from samara.core.algebra import (
@@ -33,7 +34,7 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.core.types import Array
 from samara.documents.drone_physics.arguments import GimbalLockWarning as GimbalLockWarning
 from samara.documents.drone_physics.arguments import warn_near_gimbal_lock
-from samara.documents.single_vehicle import Telemetry, with_single_vehicle_effects
+from samara.documents.single_vehicle import PositionReference, Telemetry, with_single_vehicle_effects
 from samara.physics.motion.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
 from samara.physics.motion.gravity import Gravity, potential_energy, weight
 from samara.physics.multirotor import derivative
@@ -45,8 +46,6 @@ from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effec
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle as load_vehicle
 
-Array: TypeAlias = Array
-
 _ADVICE = "with a quaternion in place of the angles, `quad.quaternion_state(x)`, there is no such attitude"
 _PLACE = ("x", "y", "z", "vx", "vy", "vz")
 _ANGLES = ("φ", "θ", "ψ")
@@ -54,11 +53,22 @@ _QUATERNION = ("qw", "qx", "qy", "qz")
 _RATES = ("ωx", "ωy", "ωz")
 _COMMAND = ("F", "τφ", "τθ", "τψ")
 
-# Document 002 names motors and gives no rotors: these are ours, of a size that fits its mass. The scale of k_thrust only
+# The document names motors and gives no rotors: these are ours, of a size that fits its mass. The scale of k_thrust only
 # sets the unit of the speeds; arms and ratio weigh the four thrusts against each other while the speeds differ.
 _K_THRUST, _K_TORQUE = 1e-5, 1.6e-7  # [N s²/rad²], [N m s²/rad²]: 542 rad/s at hover, torque ratio 16 mm
 _SPINS = (-1, 1, -1, 1)  # front left, front right, back right, back left
 _NO_LIMIT = 1e5  # [rad/s]: the document knows none
+
+
+class _Settings(NamedTuple):
+    """The numbers of the body as the user set them; None is the document's."""
+
+    mass: ArrayLike | None
+    inertia: ArrayLike | None
+    g: ArrayLike | None
+    D: ArrayLike | None
+    motor_lag: ArrayLike | None
+    rotor_radius: ArrayLike | None
 
 
 class _Parts(NamedTuple):
@@ -69,13 +79,22 @@ class _Parts(NamedTuple):
     attitude: Euler | Quat
     omega_B: Vec3
     rotor_speed: tuple[Scalar, ...]
-    effects: tuple[Any, ...]
+    effects: tuple[Scalar, ...]
+
+
+def _parameter(name: str, read: Callable[["RigidBodyQuadrotor"], Scalar], description: str) -> Scalar:
+    """A property that is read from the vehicle; setting it rebuilds the vehicle."""
+
+    def write(quad: "RigidBodyQuadrotor", value: ArrayLike | None) -> None:
+        quad._set(**{name: value})
+
+    return property(read, write, doc=description)
 
 
 class RigidBodyQuadrotor:
     """m v̇ = R [0, 0, F] − [0, 0, m g] − D v,  η̇ = W(φ, θ) ω,  I ω̇ = τ − ω × Iω
 
-    What is not given is document 002's: mass 1.2 kg, I diag(0.0081, 0.0081, 0.0142) kg m², g 9.81 m/s², D diag(0.1, 0.1,
+    Defaults are the document's: mass 1.2 kg, I diag(0.0081, 0.0081, 0.0142) kg m², g 9.81 m/s², D diag(0.1, 0.1,
     0.15) N s/m. `inertia` is three numbers or a symmetric 3×3 matrix, instead of Ixx, Iyy, Izz. `D` is one number, three, or
     a diagonal matrix; D=0 is no drag and g=0 no weight. `motor_lag` is the time constant [s] of four motors that follow the
     speeds u asks for, with rotors of `rotor_radius` [m].
@@ -95,13 +114,13 @@ class RigidBodyQuadrotor:
         Iyy: float | None = None,
         Izz: float | None = None,
         *,
-        inertia: Any = None,
+        inertia: ArrayLike | None = None,
         g: float | None = None,
-        D: Any = None,
+        D: ArrayLike | None = None,
         motor_lag: float | None = None,
         rotor_radius: float | None = None,
-        effects: Mapping[str, Any] | Sequence[str] = (),
-        wind_W: Sequence[float] | Callable[[Any], Any] = ZERO,
+        effects: Mapping[str, object] | Sequence[str] = (),
+        wind_W: ArrayLike | Callable[[float], ArrayLike] = ZERO,
     ) -> None:
         if inertia is not None and (Ixx, Iyy, Izz) != (None, None, None):
             raise ValueError("inertia and Ixx, Iyy, Izz were both given; expected one or the other")
@@ -111,20 +130,14 @@ class RigidBodyQuadrotor:
             for number, default in zip((Ixx, Iyy, Izz), (written.xx, written.yy, written.zz), strict=True)
         ]
         self._effects, self._wind = effects_by_name(effects), _wind(wind_W)
-        self._settings: dict[str, Any] = {
-            "mass": mass,
-            "inertia": moments if inertia is None else inertia,
-            "g": g,
-            "D": D,
-            "motor_lag": motor_lag,
-            "rotor_radius": rotor_radius,
-        }
+        settings = mass, moments if inertia is None else inertia, g, D, motor_lag, rotor_radius
+        self._settings = _Settings(*settings)
         self._set()
 
-    def _set(self, **changes: Any) -> None:
+    def _set(self, **changes: ArrayLike | None) -> None:
         """Build the vehicle with these numbers changed; one that cannot be built leaves everything as it was."""
-        settings = {**self._settings, **changes}
-        vehicle = _vehicle(**settings, effects=self._effects)
+        settings = self._settings._replace(**changes)
+        vehicle = _vehicle(settings, self._effects)
         self._settings, self._vehicle = settings, vehicle
         self._allocation = least_squares_allocation(vehicle)
         motors = tuple(f"Ω{i}" for i in range(len(vehicle.rotors)))
@@ -146,76 +159,45 @@ class RigidBodyQuadrotor:
         """The same body for the rest of Samara: `samara.step`, `samara.compile`, controllers."""
         return self._vehicle
 
-    @property
-    def m(self) -> float:
-        """Mass [kg]"""
-        return self._vehicle.mass
-
-    @m.setter
-    def m(self, mass: float) -> None:
-        self._set(mass=mass)
-
-    mass = m
-
-    @property
-    def g(self) -> float:
-        """Free-fall acceleration [m/s²]"""
-        return self._vehicle["gravity"].acceleration if self._vehicle.has("gravity") else 0.0
-
-    @g.setter
-    def g(self, g: float) -> None:
-        self._set(g=g)
-
-    @property
-    def I(self) -> Array:  # noqa: E743 (document 002's name)
-        """Inertia in the body frame, 3×3 [kg m²]; set as three numbers or a symmetric 3×3 matrix"""
-        return self._I
-
-    @I.setter
-    def I(self, inertia: Any) -> None:  # noqa: E743
-        self._set(inertia=inertia)
-
-    inertia = I
+    m = mass = _parameter("mass", lambda quad: quad.vehicle.mass, "Mass [kg]")
+    g = _parameter(
+        "g",
+        lambda quad: quad.vehicle["gravity"].acceleration if quad.vehicle.has("gravity") else 0.0,
+        "Free-fall acceleration [m/s²]",
+    )
+    I = inertia = _parameter(  # noqa: E741 (the document's name)
+        "inertia",
+        lambda quad: quad._I,
+        "Inertia in the body frame, 3×3 [kg m²]; set as three numbers or a symmetric 3×3 matrix",
+    )
+    D = _parameter(
+        "D",
+        lambda quad: quad._D,
+        "Linear drag along the world's axes, 3×3 and diagonal [N s/m]; set as one number, three, or a diagonal matrix",
+    )
+    motor_lag = _parameter(
+        "motor_lag",
+        lambda quad: quad.vehicle.rotors[0].motor.rise if quad.vehicle.rotors else None,
+        "Time constant of the motors [s]; None without motors. With motors a state has their four speeds.",
+    )
+    rotor_radius = _parameter(
+        "rotor_radius",
+        lambda quad: (quad.vehicle.rotors[0].radius or None) if quad.vehicle.rotors else None,
+        "Radius of the rotors [m]; None if it was not set",
+    )
 
     @property
     def I_inv(self) -> Array:
         """I⁻¹  [1/(kg m²)]"""
         return _frozen(np.linalg.inv(self._I))
 
-    @property
-    def D(self) -> Array:
-        """Linear drag along the world's axes, 3×3 and diagonal [N s/m]; set as one number, three, or a diagonal matrix"""
-        return self._D
-
-    @D.setter
-    def D(self, drag: Any) -> None:
-        self._set(D=drag)
-
-    @property
-    def motor_lag(self) -> float | None:
-        """Time constant of the motors [s]; None without motors. With motors a state has their four speeds."""
-        return self._vehicle.rotors[0].motor.rise if self._vehicle.rotors else None
-
-    @motor_lag.setter
-    def motor_lag(self, lag: float | None) -> None:
-        self._set(motor_lag=lag)
-
-    @property
-    def rotor_radius(self) -> float | None:
-        """Radius of the rotors [m]; None if it was not set"""
-        return (self._vehicle.rotors[0].radius or None) if self._vehicle.rotors else None
-
-    @rotor_radius.setter
-    def rotor_radius(self, radius: float | None) -> None:
-        self._set(rotor_radius=radius)
-
     # The equation of motion ------------------------------------------------------------------------------------------
 
-    def wind_W(self, t: Any = 0.0) -> Array:
+    def wind_W(self, t: Scalar = 0.0) -> Array:
         """The wind at a time  [m/s]"""
         return _stacked(self._wind(t))
 
-    def dynamics(self, t: Any, x: Any, u: Any) -> Array:
+    def dynamics(self, t: Scalar, x: ArrayLike, u: ArrayLike) -> Array:
         """ẋ at the state x under u = [F, τφ, τθ, τψ], in the shape of x; t is the time of the wind, and nothing else's
 
         With motors, u is what the rotors are asked for: Ω_des are the speeds that would give it (none pulls: a thrust below
@@ -233,11 +215,11 @@ class RigidBodyQuadrotor:
 
     def telemetry(
         self,
-        t: Any,
-        x: Any,
-        u: Any,
+        t: Scalar,
+        x: ArrayLike,
+        u: ArrayLike,
         *,
-        reference: Any = None,
+        reference: PositionReference = None,
         controller: str = "wrench",
         name: str = "RigidBodyQuadrotor",
     ) -> Run:
@@ -273,7 +255,7 @@ class RigidBodyQuadrotor:
 
     # What a state looks like ------------------------------------------------------------------------------------------
 
-    def rotation_matrix(self, *attitude: Any) -> Array:
+    def rotation_matrix(self, *attitude: ArrayLike) -> Array:
         """R = Rz(ψ) Ry(θ) Rx(φ), from body to world: (3, 3), or (3, 3, k)
 
         Of three angles, (φ, θ, ψ) as one argument, a quaternion (w, x, y, z), or a whole state.
@@ -281,7 +263,7 @@ class RigidBodyQuadrotor:
         matrix = matrix_from_quat(_unit(self._attitude(attitude)))
         return _stacked(matrix).reshape(3, 3, *np.shape(matrix.xx + matrix.yz))
 
-    def euler_rate_matrix(self, *angles: Any) -> Array:
+    def euler_rate_matrix(self, *angles: ArrayLike) -> Array:
         """W(φ, θ) with η̇ = W ω: (3, 3), or (3, 3, k)
 
         Of φ and θ, (φ, θ, ψ), or a whole state. Beyond 1e-9 of gimbal lock the terms without bound are left out.
@@ -296,16 +278,16 @@ class RigidBodyQuadrotor:
         columns = [euler_rates(euler, axis_B) for axis_B in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), UP)]
         return np.swapaxes(np.array([_stacked(column, like=euler) for column in columns]), 0, 1)
 
-    def get_body_axes(self, *attitude: Any) -> tuple[Array, Array, Array]:
+    def get_body_axes(self, *attitude: ArrayLike) -> tuple[Array, Array, Array]:
         """The columns of R: where the body's x, y and z axes point in the world; arguments as for `rotation_matrix`"""
         matrix = self.rotation_matrix(*attitude)
         return matrix[:, 0], matrix[:, 1], matrix[:, 2]
 
-    def linear_momentum(self, x: Any) -> Array:
+    def linear_momentum(self, x: ArrayLike) -> Array:
         """P_W = m v, constant without forces  [N·s]"""
         return _stacked(self._parts(x).v_W * self.m)
 
-    def angular_momentum(self, x: Any, frame: str | None = None) -> Array:
+    def angular_momentum(self, x: ArrayLike, frame: str | None = None) -> Array:
         """L_W = R I ω, constant without torque; in the body L_B = I ω, of which only the length is  [N·m·s]
 
         Of a whole state in the frame "world" (by default) or "body"; of ω alone, three numbers, in the body.
@@ -321,7 +303,7 @@ class RigidBodyQuadrotor:
             q_WB, omega_B = IDENTITY if frame == "body" else _unit(parts.attitude), parts.omega_B
         return _stacked(angular_momentum(q_WB, omega_B, inertia_B=self._vehicle.inertia_B))
 
-    def total_energy(self, x: Any) -> Any:
+    def total_energy(self, x: ArrayLike) -> Scalar:
         """E = ½ m v² + ½ ω·Iω + m g z, constant without thrust, torque and drag  [J]"""
         parts = self._parts(x)
         kinetic = kinetic_energy(parts.v_W, parts.omega_B, mass=self.m, inertia_B=self._vehicle.inertia_B)
@@ -329,31 +311,31 @@ class RigidBodyQuadrotor:
 
     # The same state in other variables --------------------------------------------------------------------------------
 
-    def quaternion_state(self, x: Any) -> Array:
+    def quaternion_state(self, x: ArrayLike) -> Array:
         """x with a unit quaternion (w, x, y, z) in the place of the angles: 13 numbers, or 17 with motors"""
         parts = self._parts(x)
         own = (*parts.rotor_speed, *flatten(parts.effects))
         return _stacked(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, own)
 
-    def euler_state(self, x: Any) -> Array:
+    def euler_state(self, x: ArrayLike) -> Array:
         """x with the angles φ, θ, ψ in the place of the quaternion: 12 numbers, or 16 with motors"""
         parts = self._parts(x)
         angles = euler_from_quat(_unit(parts.attitude)) if isinstance(parts.attitude, Quat) else parts.attitude
         own = (*parts.rotor_speed, *flatten(parts.effects))
         return _stacked(parts.p_W, parts.v_W, angles, parts.omega_B, own)
 
-    def state(self, x: Any) -> State:
+    def state(self, x: ArrayLike) -> State:
         """x as a `samara.State`, for `vehicle`"""
         return self._state(self._parts(x))
 
-    def _command(self, u: Any, state: State) -> Command:
+    def _command(self, u: ArrayLike, state: State) -> Command:
         thrust, *tau_B = _components(u, "u", (_COMMAND,))
         return command_for_wrench(thrust, Vec3(*tau_B), state, self._vehicle, self._allocation)
 
     def _state(self, parts: _Parts) -> State:
         return State(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, parts.rotor_speed, parts.effects)
 
-    def _parts(self, x: Any) -> _Parts:
+    def _parts(self, x: ArrayLike) -> _Parts:
         rows = _components(x, "x", self._layouts)
         with_angles = len(rows) == len(self._layouts[0])
         attitude = Euler(*rows[6:9]) if with_angles else _quaternion(rows[6:10])
@@ -362,7 +344,7 @@ class RigidBodyQuadrotor:
         effects = unflatten(initial_effects(self._vehicle), iter(rest[motors:]))
         return _Parts(Vec3(*rows[0:3]), Vec3(*rows[3:6]), attitude, Vec3(*rest[:3]), tuple(rest[3:motors]), effects)
 
-    def _attitude(self, given: tuple[Any, ...]) -> Euler | Quat:
+    def _attitude(self, given: tuple[ArrayLike, ...]) -> Euler | Quat:
         if len(given) == 3:
             return Euler(*_components(np.broadcast_arrays(*given), "angles", (_ANGLES,)))
         if len(given) != 1:
@@ -376,7 +358,7 @@ class RigidBodyQuadrotor:
 # The edge between arrays and named components ------------------------------------------------------------------------
 
 
-def _components(given: Any, what: str, layouts: tuple[tuple[str, ...], ...]) -> list[Scalar]:
+def _components(given: ArrayLike, what: str, layouts: tuple[tuple[str, ...], ...]) -> list[Scalar]:
     """The rows of an array that fits one of the layouts: floats of (n,), arrays of (n, k)."""
     rows = _numbers(what, given)
     names = next((names for names in layouts if rows.ndim in (1, 2) and len(names) == len(rows)), None)
@@ -410,7 +392,7 @@ def _stacked(*parts: Sequence[Scalar], like: Sequence[Scalar] = ()) -> Array:
     return np.stack(np.broadcast_arrays(*leaves, *like)[: len(leaves)])
 
 
-def _frozen(values: Any) -> Array:
+def _frozen(values: ArrayLike) -> Array:
     """`quad.D[2, 2] = 0` must not look as if it had done something."""
     array = np.array(values, dtype=float)
     array.flags.writeable = False
@@ -420,11 +402,10 @@ def _frozen(values: Any) -> Array:
 # The vehicle ---------------------------------------------------------------------------------------------------------
 
 
-def _vehicle(
-    *, mass: Any, inertia: Any, g: Any, D: Any, motor_lag: Any, rotor_radius: Any, effects: Mapping[str, Any]
-) -> Vehicle:
-    """Return the shipped vehicle of document 002 with these numbers (None: the document's) and effects."""
+def _vehicle(settings: _Settings, effects: Mapping[str, object]) -> Vehicle:
+    """Return the shipped `rigid_body_quadrotor` with these numbers (None: the document's) and effects."""
     documented = load_vehicle("rigid_body_quadrotor")
+    mass, inertia, g, D, motor_lag, rotor_radius = settings
     if rotor_radius is not None and motor_lag is None:
         raise ValueError(f"rotor_radius = {rotor_radius!r} and no motor_lag: expected both, or neither")
     weightless = g is not None and _number("g", g) == 0.0
@@ -462,7 +443,7 @@ def _vehicle(
     return vehicle.without_effect("gravity") if weightless else vehicle
 
 
-def _accepts(vehicle: Vehicle, effects: Mapping[str, Any]) -> bool:
+def _accepts(vehicle: Vehicle, effects: Mapping[str, object]) -> bool:
     try:
         with_single_vehicle_effects(vehicle, effects)
     except VehicleError:
@@ -473,21 +454,21 @@ def _accepts(vehicle: Vehicle, effects: Mapping[str, Any]) -> bool:
 # The numbers of the body ---------------------------------------------------------------------------------------------
 
 
-def _numbers(name: str, given: Any) -> Array:
+def _numbers(name: str, given: ArrayLike | None) -> Array:
     try:
         return np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{name} = {given!r}: expected numbers") from None
 
 
-def _number(name: str, given: Any) -> float:
+def _number(name: str, given: ArrayLike) -> float:
     value = _numbers(name, given)
     if value.shape != ():
         raise ValueError(f"{name} = {given!r}: expected one number")
     return float(value)
 
 
-def _inertia(given: Any) -> Mat3:
+def _inertia(given: ArrayLike | None) -> Mat3:
     matrix = _numbers("inertia", given)
     matrix = np.diag(matrix) if matrix.shape == (3,) else matrix.reshape(3, 3) if matrix.shape == (9,) else matrix
     if matrix.shape != (3, 3):
@@ -495,7 +476,7 @@ def _inertia(given: Any) -> Mat3:
     return Mat3(*matrix.ravel().tolist())
 
 
-def _diagonal(given: Any) -> Vec3:
+def _diagonal(given: ArrayLike) -> Vec3:
     values = _numbers("D", given)
     if values.shape == (3, 3) and not np.any(values - np.diag(values.diagonal())):
         values = values.diagonal()
@@ -504,10 +485,10 @@ def _diagonal(given: Any) -> Vec3:
     return Vec3(*np.broadcast_to(values, 3).tolist())
 
 
-def _wind(given: Any) -> Callable[[Any], Vec3]:
+def _wind(given: ArrayLike | Callable[[float], ArrayLike]) -> Callable[[Scalar], Vec3]:
     """The wind as a function of time, each of its answers looked at."""
 
-    def at(t: Any) -> Vec3:
+    def at(t: Scalar) -> Vec3:
         return Vec3(*_components(given(t) if callable(given) else given, "wind_W", (("x", "y", "z"),)))
 
     if callable(given):

@@ -5,10 +5,11 @@ Shared by `DroneEngine` and `RigidBodyQuadrotor`.
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.algebra import ZERO
 from samara.core.tree import flatten
@@ -29,12 +30,13 @@ from samara.vehicles.build import with_effects
 from samara.vehicles.check import VehicleError
 
 DRONE = "drone"
+PositionReference: TypeAlias = ArrayLike | Callable[[float], ArrayLike] | None
 
 
 # Effects -------------------------------------------------------------------------------------------------------------
 
 
-def with_single_vehicle_effects(vehicle: Vehicle, effects: Mapping[str, Any]) -> Vehicle:
+def with_single_vehicle_effects(vehicle: Vehicle, effects: Mapping[str, object]) -> Vehicle:
     """Return the vehicle with these effects; refuse those that only a simulation of several drones, or of gusts, drives."""
     if effects.get("downwash", False) is not False:
         raise VehicleError(
@@ -88,7 +90,7 @@ class Telemetry:
         self._rows["command"].append([float(x) for x in command])
         self._rows["environment"].append([*map(float, flatten(surroundings)), *no_load])
 
-    def run(self, name: str, controller: str, reference: Any = None) -> Run:
+    def run(self, name: str, controller: str, reference: PositionReference = None) -> Run:
         """Return the flight as a `Run` of one drone, in world axes z-up and body axes forward-left-up.
 
         `reference` is the desired position [m]: three numbers, one row of three for each recorded time, or a function of
@@ -117,7 +119,7 @@ class Telemetry:
         return Run(name, (Track(DRONE, self._vehicle, controller, tables),), (), metadata, files)
 
 
-def _reference_rows(reference: Any, time: Array) -> Array:
+def _reference_rows(reference: PositionReference, time: Array) -> Array:
     """The stream `reference`: the desired position, at rest; NaN without one."""
     rows = np.full((len(time), len(REFERENCE_FIELDS)), np.nan)
     if reference is None:
@@ -127,7 +129,7 @@ def _reference_rows(reference: Any, time: Array) -> Array:
         positions = np.broadcast_to(np.asarray(desired, dtype=float), (len(time), 3))
     except (TypeError, ValueError):
         raise ValueError(
-            f"reference has the shape {np.shape(desired)}; expected (3,), ({len(time)}, 3), or a function of the time"
+            f"reference has the shape {np.asarray(desired).shape}; expected (3,), ({len(time)}, 3), or a function of the time"
         ) from None
     if not np.isfinite(positions).all():
         raise ValueError("reference has numbers that are not finite; expected a position at every recorded time")

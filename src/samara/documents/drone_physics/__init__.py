@@ -70,6 +70,10 @@ __getattr__, __dir__ = _lazily(__name__, __path__)
 # Types of the arguments: record, unit, name in C ---------------------------------------------------------------------
 
 
+def _no_vector(self: object, other: object) -> NoReturn:
+    raise TypeError("Euler angles are no vector: they cannot be added or scaled; turn vectors, or multiply quaternions")
+
+
 class EulerType(NamedTuple):
     """Euler angles about x, y, z, or their rates: no vector, so `+` and `*` are errors."""
 
@@ -78,11 +82,16 @@ class EulerType(NamedTuple):
     psi: Scalar
 
     def __add__(self, other: object) -> NoReturn:
-        raise TypeError(
-            "Euler angles are no vector: they cannot be added or scaled; turn vectors, or multiply quaternions"
-        )
+        _no_vector(self, other)
 
-    __radd__ = __mul__ = __rmul__ = __add__
+    def __mul__(self, other: object) -> NoReturn:
+        _no_vector(self, other)
+
+    def __radd__(self, other: object) -> NoReturn:
+        _no_vector(self, other)
+
+    def __rmul__(self, other: object) -> NoReturn:
+        _no_vector(self, other)
 
 
 VectorType = VelocityType = AccelerationType = ForceType = TorqueType = ImpulseType = InertiaDiagType = Vec3
