@@ -31,7 +31,7 @@ def per_second(step, actions, repeats: int = 200) -> float:
 
 
 def samara(**changes) -> float:
-    from samara.learn.envs.gym_vector import VectorEnv
+    from samara.learn.envs.gym import VectorEnv
 
     env = VectorEnv("hover", DRONES, dtype="float32", **changes)
     env.reset(seed=0)

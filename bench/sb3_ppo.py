@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from stable_baselines3 import PPO
 
-from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.envs.gym import VectorEnv
 from samara.learn.envs.sb3 import VecEnv
 
 STARTS, UNSEEN, MOST = 1000, 2**40, 3_000_000

@@ -3,6 +3,7 @@
 `PYTHONPATH=docs python -m figures.forest docs/images` draws those of the documentation.
 """
 
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import numpy as np
 import samara
 from samara.control.depth_observation import COLUMNS, ROWS, nearness
 from samara.core.atomic_files import atomic_write
-from samara.learn.forest import forest_toml
 from samara.learn.tasks.navigate import ASIDE, GOAL_W
 from samara.scenario.file import parse_scenario
 from samara.vehicles.colours import COLOURS
 from samara.view.plot.style import samara_style
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "7_through_a_forest.py"
+forest_toml = runpy.run_path(str(EXAMPLE))["forest_toml"]
 SEEDS = (1, 2, 3, 4, 5, 6)
 SHOWN = 0  # of these, the one whose pictures are shown
 MOMENT = 2.0  # [s]

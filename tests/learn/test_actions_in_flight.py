@@ -7,10 +7,10 @@ import pytest
 from support.networks import drawn
 
 import samara
+from samara.control.action_space import ACTION_SPACES
 from samara.control.policy_file import mlp, save_policy
 from samara.control.registry import controller_named
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
-from samara.learn.actions import ACTIONS
 from samara.learn.task import Craft, craft_for
 from samara.physics.reference import Reference
 from samara.physics.types import State
@@ -27,7 +27,7 @@ def state_near(craft: Craft, p_W: Vec3) -> State:
     )
 
 
-@pytest.mark.parametrize("kind", ACTIONS)
+@pytest.mark.parametrize("kind", ACTION_SPACES)
 def test_it_does_what_its_action_meant(kind: str, craft: Craft, tmp_path: Path) -> None:
     vehicle, wanted = samara.vehicle("crazyflie"), np.array([0.2, -0.1, 0.15, 0.05])
     layers = mlp((), 4, last="linear")
@@ -37,4 +37,6 @@ def test_it_does_what_its_action_meant(kind: str, craft: Craft, tmp_path: Path) 
     state = state_near(craft, ZERO)._replace(effects=samara.hover(vehicle)[0].effects)
     command, _ = own.call(state, Reference(ZERO), vehicle, own.memory)
     action = tuple(float(x) for x in np.float32(wanted))
-    np.testing.assert_allclose(command, ACTIONS[kind].command(action, state, craft), rtol=1e-12)
+    np.testing.assert_allclose(
+        command, ACTION_SPACES[kind].command(action, state, craft.nominal, craft.command), rtol=1e-12
+    )

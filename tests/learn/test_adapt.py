@@ -10,7 +10,8 @@ from support.networks import drawn
 
 import samara
 from samara.control.policy_file import LayerKind, load_policy, save_policy
-from samara.learn.fine_tune import adapt, weights_of
+from samara.learn.fine_tune import adapt
+from samara.learn.policies import policy_weights
 from samara.physics.types import Vehicle
 
 
@@ -40,12 +41,12 @@ def test_the_error_of_hover_falls_by_seven_tenths(tmp_path: Path) -> None:
 
 
 def test_weights_are_those_of_the_folder_and_others_are_one_sentence(tmp_path: Path) -> None:
-    weights, activation = weights_of(trained())
+    weights, activation = policy_weights(trained())
     assert activation == "tanh" and [own.shape for own, _ in weights] == [(32, 22), (32, 32), (4, 32)]
     np.testing.assert_array_equal(weights[0][0], trained().network[0].weights)
     gru = (LayerKind("gru", 8), LayerKind("dense", 4, "tanh"))
     other = save_policy(tmp_path, samara.vehicle("crazyflie"), gru, drawn(gru, 22), task="hover")
-    with pytest.raises(ValueError, match="has hidden layers of gru; expected all of tanh or all of relu"):
-        weights_of(other)
+    with pytest.raises(ValueError, match="has hidden layers of gru; expected all tanh or all relu"):
+        policy_weights(other)
     with pytest.raises(ValueError, match="the policy is for 4 rotors; vehicle 'hexarotor_x' has 6"):
         adapt(trained(), samara.vehicle("hexarotor_x"), tmp_path)

@@ -9,7 +9,6 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-import samara.learn.envs.registration
 from samara.compiler.llvm.random import drawing
 from samara.core.ops import sin
 from samara.core.random import normals_of, uniforms_of, words
@@ -17,12 +16,11 @@ from samara.core.tree import flatten
 from samara.learn.compiled_episode import episode_keys, program_of
 from samara.learn.domain_randomization import RAPTOR
 from samara.learn.env_config import setting_for
-from samara.learn.envs.gym_single import Env
-from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.envs.gym import Env, VectorEnv, gymnasium_id
 from samara.learn.envs.jax_env import environment
 from samara.learn.episode import advance
 from samara.learn.observation_noise import L2F_NOISE, noisy
-from samara.learn.registry import BLIND, load_task
+from samara.learn.tasks import BLIND, load_task
 
 BRIEF = {"seconds": 0.2}  # 20 steps
 
@@ -44,7 +42,7 @@ def jitted(function):
 @pytest.mark.parametrize("task", BLIND)
 def test_gymnasium_finds_nothing_wrong(task):
     """Its own checker: seeds, spaces, types, pictures, and that the same seed and action give the same step"""
-    env = gymnasium.make(samara.learn.envs.registration.identifier(task), render_mode="rgb_array", **BRIEF)
+    env = gymnasium.make(gymnasium_id(task), render_mode="rgb_array", **BRIEF)
     check_env(env.unwrapped)
     env.reset(seed=0)
     shown = env.render()

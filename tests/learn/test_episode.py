@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from samara.control.action_space import ACTION_SPACES
 from samara.core.integrate import rk4
-from samara.learn.actions import ACTIONS
-from samara.learn.env_config import setting_for
-from samara.learn.envs.gym_vector import VectorEnv
-from samara.learn.episode import Setting, StepFunctions, reset, run, step
+from samara.learn.env_config import Setting, setting_for
+from samara.learn.envs.gym import VectorEnv
+from samara.learn.episode import StepFunctions, reset, run, step
 from samara.learn.observation_noise import L2F_NOISE, noisy
-from samara.learn.registry import load_task
 from samara.learn.task import Draw, craft_for
+from samara.learn.tasks import load_task
 from samara.sensors.sensor import Sensor
 from samara.sim.plant import Plant
 from samara.sim.stage import Stage
@@ -25,7 +25,8 @@ def test_the_physics_between_two_actions_is_that_of_a_flight():
     plant.state[:] = env._episodes[: len(plant.state)]
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, (5, 3, 6))
     for k, action in enumerate(actions):
-        commands = [ACTIONS["rotors"].command(tuple(own), craft.trim, craft) for own in action.tolist()]
+        to_command = ACTION_SPACES["rotors"].command
+        commands = [to_command(tuple(row), craft.trim, craft.nominal, craft.command) for row in action.tolist()]
         plant.command[:] = np.array(commands).T
         plant.advance(10_000 * k, 10_000 * (k + 1))
         env.step(action)

@@ -7,8 +7,9 @@ import pytest
 
 pytest.importorskip("jax")
 
-from samara.learn.in_chunks import learner_in_chunks
-from samara.learn.network import act
+from samara.learn.optimizer import make_trainer, run_in_python
+from samara.learn.policies import act
+from samara.learn.rollout_jax import compile_updates
 
 
 @pytest.mark.parametrize("hidden", ["tanh", "relu"])
@@ -32,19 +33,19 @@ class Sum(NamedTuple):
 
 
 def test_updates_in_chunks_are_all_of_them_in_order():
-    """Seven updates in three chunks: two more complete the last chunk; the rewards are those of the first seven"""
+    """Seven updates in three chunks: a compiled last chunk has two more, whose rewards are left out"""
     import jax.numpy as jnp
 
     def begin(seed):
         return Sum(jnp.float32(0.0), jnp.int32(0))
 
-    def updates(size, state):
-        rewards = state.done + jnp.arange(size, dtype=jnp.float32)
-        return Sum(state.total + rewards.sum(), state.done + size), rewards
+    def update(state):
+        return Sum(state.total + state.done, state.done + 1), state.done.astype(jnp.float32)
 
-    reports = []
-    learn = learner_in_chunks(begin, updates, lambda state: state.total, 7, 3)
-    learnt = learn(0, lambda done, count, reward: reports.append((done, count, reward)))
-    assert np.asarray(learnt.curve).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    assert float(learnt.weights) == sum(range(9))
-    assert reports == [(3, 7, 2.0), (6, 7, 5.0), (7, 7, 8.0)]
+    for compile_chunks, total in ((compile_updates, sum(range(9))), (run_in_python, sum(range(7)))):
+        reports = []
+        trainer = make_trainer(begin, update, lambda state: state.total, 7, 3, compile_chunks)
+        result = trainer(0, lambda *report, reports=reports: reports.append(report))
+        assert result.curve.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        assert float(result.weights) == total
+        assert reports == [(3, 7, 2.0), (6, 7, 5.0), (7, 7, 6.0)]

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from samara.learn import analytic_lanes
-from samara.learn.adam import at_rest
-from samara.learn.hyperparameters import Recipe
+from samara.learn.gradient_training import Hyperparameters, State, update
+from samara.learn.optimizer import initial_moments
+from samara.learn.rollout_cpu import CpuRollout
 
-RECIPE = Recipe(hidden=(2,), drones=6, horizon=3, updates=4)._replace(afresh=0.0)
+PARAMETERS = Hyperparameters(hidden=(2,), drones=6, horizon=3, updates=4)._replace(afresh=0.0)
 EPISODES = np.arange(12.0, dtype=np.float32).reshape(2, 6) + 100.0
 OVER = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0])  # drones 1 and 4 have ended; the numbers of drone 2 are lost
 FLIES_ON = [0, 3, 5]
@@ -21,6 +21,16 @@ def begun():
     return episodes
 
 
+def cpu_rollout():
+    """The rollout of the CPU with substitutes for the flight"""
+    rollout = object.__new__(CpuRollout)
+    rollout.parameters = PARAMETERS
+    rollout.functions = SimpleNamespace(
+        is_terminated=lambda episode: OVER, episode=(0.0, 0.0), draws=("uniform", "uniform"), reset=tuple
+    )
+    return rollout
+
+
 def test_compiled_training_replaces_the_drones_that_are_lost():
     flown = []
 
@@ -29,12 +39,10 @@ def test_compiled_training_replaces_the_drones_that_are_lost():
         flown.append(episodes.copy())
         return SimpleNamespace(total=np.zeros(6), end=episodes), np.zeros_like(weights), None
 
-    functions = SimpleNamespace(
-        is_terminated=lambda episode: OVER, episode=(0.0, 0.0), draws=("uniform", "uniform"), reset=tuple
-    )
+    rollout = cpu_rollout()
+    rollout.lanes = SimpleNamespace(gradient=gradient)
     weights = np.zeros(4, np.float32)
-    learning = analytic_lanes.Learning(weights, at_rest(weights), begun(), np.array(0), np.zeros(4, np.float32))
-    analytic_lanes._update(functions, SimpleNamespace(gradient=gradient), RECIPE, 1, learning)
+    update(rollout, PARAMETERS, State(weights, initial_moments(weights), begun(), np.array(1, np.uint64), np.int32(0)))
     np.testing.assert_array_equal(flown[0][:, FLIES_ON], EPISODES[:, FLIES_ON])
     assert (flown[0][:, [1, 2, 4]] < 1.0).all() and (flown[0][:, [1, 2, 4]] > 0.0).all()
 
@@ -42,23 +50,21 @@ def test_compiled_training_replaces_the_drones_that_are_lost():
 @pytest.mark.long
 def test_jax_training_replaces_the_drones_that_are_lost():
     jax = pytest.importorskip("jax")
-    from samara.learn import gradient_training
+    from samara.learn.rollout_jax import JaxRollout
 
-    functions = SimpleNamespace(
+    rollout = object.__new__(JaxRollout)
+    rollout.parameters, rollout.network = PARAMETERS, PARAMETERS.network
+    rollout.functions = SimpleNamespace(
         size=2,
         draws=("uniform", "uniform"),
         is_terminated=lambda rows: [jax.numpy.asarray(OVER)],
         reset=lambda rows: rows,
-        observations=1,
-        actions=1,
     )
-
-    def rollout(weights, episodes):
-        return 0.0 * weights[0][0].sum() + jax.numpy.zeros(6), episodes
-
-    weights = [(np.zeros((1, 1), np.float32), np.zeros(1, np.float32))]
-    learning = gradient_training.Learning(weights, at_rest(weights), begun(), jax.random.key(1), np.int32(0))
-    after, _ = gradient_training._update(functions, rollout, RECIPE, learning)
+    rollout.fly = lambda weights, episodes: (0.0 * weights[0][0].sum() + jax.numpy.zeros(6), episodes)
+    weights = ((jax.numpy.zeros((1, 1)), jax.numpy.zeros(1)),)
+    episodes = jax.numpy.asarray(begun())
+    state = State(weights, initial_moments(weights), episodes, jax.random.PRNGKey(1), jax.numpy.int32(0))
+    after, _ = update(rollout, PARAMETERS, state)
     end = np.asarray(after.episodes)
     np.testing.assert_array_equal(end[:, FLIES_ON], EPISODES[:, FLIES_ON])
     assert (end[:, [1, 2, 4]] < 1.0).all() and (end[:, [1, 2, 4]] >= 0.0).all()
@@ -72,7 +78,7 @@ def test_an_action_beyond_1_costs_a_tenth_of_its_square(action, cost):
     pytest.importorskip("jax")
     import jax.numpy as jnp
 
-    from samara.learn.rollout_xla import rollout_xla
+    from samara.learn.rollout_jax import rollout_xla
 
     chosen = jnp.broadcast_to(jnp.array(action)[:, None], (3, 2))
     functions = SimpleNamespace(

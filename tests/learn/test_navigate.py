@@ -1,12 +1,14 @@
 """Navigate: the forest, what touches it, what is seen of it, and the policy that comes with Samara."""
 
 import math
+import runpy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.repository import REPOSITORY
 
 import samara
 from samara.control.bundled_policies import shipped_policy
@@ -15,10 +17,8 @@ from samara.control.policy import policy_controller
 from samara.control.policy_file import Policy, dense_tensors, mlp, save_policy
 from samara.control.registry import tuned
 from samara.core.algebra import Vec3
-from samara.learn.env_config import setting_for
-from samara.learn.episode import require_no_camera
-from samara.learn.forest import forest_toml
-from samara.learn.task import Draw, Situation, craft_for, kinds_drawn
+from samara.learn.env_config import require_no_camera, setting_for
+from samara.learn.task import Draw, Situation, craft_for
 from samara.learn.tasks.navigate import (
     ASIDE,
     FREE,
@@ -31,18 +31,17 @@ from samara.learn.tasks.navigate import (
     reward,
     success,
 )
-from samara.learn.training import keep, learn
+from samara.learn.training import save, train
 from samara.scenario.file import parse_scenario
 from samara.vehicles.shape import extent_of
 
 CRAFT = craft_for("crazyflie")
+forest_toml = runpy.run_path(str(REPOSITORY / "examples" / "7_through_a_forest.py"))["forest_toml"]
 LONE = Goal((Column(5.0, 0.0, 0.3),))
 
 
 def drawn(seed):
-    draw, task = np.random.default_rng(seed), navigating()
-    numbers = [draw.random() if kind == "uniform" else draw.standard_normal() for kind in kinds_drawn(task, CRAFT)]
-    return task.reset(Draw(iter(numbers)), CRAFT)
+    return navigating().reset(Draw.from_generator(np.random.default_rng(seed)), CRAFT)
 
 
 def at(p_W, goal=LONE, v_W=(0.0, 0.0, 0.0)):
@@ -137,7 +136,7 @@ def test_a_column_ahead_is_seen_in_the_middle():
 
 
 def test_environments_without_eyes_refuse_it():
-    with pytest.raises(ValueError, match="task 'navigate' shows pictures of a depth camera"):
+    with pytest.raises(ValueError, match="task 'navigate' observes images of a depth camera"):
         require_no_camera(setting_for(navigating(), "crazyflie"))
     with pytest.raises(ValueError, match="columns = 0; expected a whole number from 1 to 200"):
         navigating(columns=0)
@@ -201,8 +200,8 @@ def test_the_shipped_policy_is_small_and_finds_its_way():
 def test_steps_of_physics_in_a_loop_lead_where_those_in_a_row_lead():
     """A task without pictures takes them one after the other: the same numbers but for rounding"""
     jax = pytest.importorskip("jax")
-    from samara.learn.gradient_training import starts
     from samara.learn.jax_step import flat_step
+    from samara.learn.rollout_jax import starts
 
     task, found = navigating(columns=1), []
     for own in (task, task._replace(sight=None)):
@@ -222,7 +221,7 @@ def test_it_is_learnt_judged_and_kept(tmp_path: Path):
     """From `samara learn` to a folder, by a few drones before a single column, for a moment"""
     pytest.importorskip("jax")
     setting = setting_for(navigating(columns=1), "crazyflie", seconds=0.2)
-    learnt = learn(setting, tmp_path, drones=4, horizon=2, updates=2)
-    policy = keep(setting, learnt, tmp_path, method="analytic", seed=0)
+    learnt = train(setting, tmp_path, drones=4, horizon=2, updates=2)
+    policy = save(setting, learnt, tmp_path, method="analytic", seed=0)
     assert np.isfinite(learnt.curve).all() and dict(policy.evaluation)["flights"] > 0
     assert policy.observation == "depth" and policy.bounds == setting.task.bounds and policy.inputs == 18 + BLOCKS

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from samara.core.tree import flatten
-from samara.learn.checkpoint import Checkpoint
 from samara.learn.compiled_episode import program_of
 from samara.learn.env_config import setting_for
+from samara.learn.evaluation import evaluator
 from samara.learn.jax_step import EpisodeBatch
-from samara.learn.judge import judge
-from samara.learn.network import first_weights
-from samara.learn.ppo import Recipe, advantages, checked, ppo, shaped
+from samara.learn.optimizer import Checkpoint
+from samara.learn.policies import dense_network
+from samara.learn.ppo import Hyperparameters, advantages, check_hyperparameters, ppo, shaped
+from samara.learn.rollout_jax import initial_weights
 
 NOTHING = np.zeros((0, 8), np.float32)
 SLIDE = '''
@@ -93,10 +94,10 @@ def test_it_solves_a_task_of_ones_own(tmp_path: Path):
     file.write_text(SLIDE, encoding="utf-8")
     setting = setting_for(str(file), "crazyflie")
     told = []
-    recipe = Recipe(hidden=(8, 8), drones=128, horizon=16, updates=240, batches=8, rate=1e-2)
+    recipe = Hyperparameters(hidden=(8, 8), drones=128, horizon=16, updates=240, batches=8, rate=1e-2)
     learner = ppo(setting, recipe, chunks=4)
     learnt = learner(1, lambda *state: told.append(state))
-    judged = judge(setting, 200)
+    judged = evaluator(setting, 200, backend="jax")
     assert [done for done, _, _ in told] == [60, 120, 180, 240]
     assert learnt.curve.shape == (240,) and told[-1][2] == pytest.approx(learnt.curve[-1])
     assert [(w.shape, b.shape, w.dtype.name) for w, b in learnt.weights] == [
@@ -104,7 +105,7 @@ def test_it_solves_a_task_of_ones_own(tmp_path: Path):
         ((8, 8), (8,), "float32"),
         ((4, 8), (4,), "float32"),
     ]
-    before = judged(first_weights(jax.random.key(0), (3, 8, 8, 4)))
+    before = judged(initial_weights(dense_network((8, 8)), jax.random.key(0), 3, 4))
     assert before.success < 0.3 and judged(learnt.weights).success > 0.97
     checkpoint = Checkpoint(tmp_path / "half.npz", {})
     with pytest.raises(KeyboardInterrupt):
@@ -132,7 +133,7 @@ def stopped(done, updates, reward):
 )
 def test_a_recipe_that_does_not_fit_is_one_sentence(change, words):
     with pytest.raises(ValueError, match=words):
-        checked(Recipe(**change))
+        check_hyperparameters(Hyperparameters(**change))
 
 
 def test_a_reward_is_softer_far_from_the_goal_and_sharper_near_it():

@@ -8,10 +8,11 @@ import pytest
 from samara.core.algebra import Vec3, matrix_from_quat
 from samara.learn.compiled_episode import episode_keys, random_numbers
 from samara.learn.domain_randomization import L2F, RAPTOR
-from samara.learn.episode import Setting, reset_draws
+from samara.learn.env_config import Setting
+from samara.learn.episode import reset_draws
 from samara.learn.observation_noise import L2F_NOISE
-from samara.learn.registry import load_task
 from samara.learn.task import Draw, Situation, craft_for
+from samara.learn.tasks import load_task
 
 CRAFT = craft_for("crazyflie")
 DRAWS = 4000

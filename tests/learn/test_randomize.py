@@ -10,10 +10,11 @@ from samara.core.algebra import Vec3
 from samara.core.tree import flatten, unflatten
 from samara.learn.compiled_episode import episode_keys, random_numbers
 from samara.learn.domain_randomization import FOUR_DECADES, L2F, RAPTOR, Drawn, Ranges, grown
-from samara.learn.envs.gym_vector import VectorEnv
-from samara.learn.episode import Setting, reset_draws
-from samara.learn.registry import load_task
+from samara.learn.env_config import Setting
+from samara.learn.envs.gym import VectorEnv
+from samara.learn.episode import reset_draws
 from samara.learn.task import Draw, craft_for
+from samara.learn.tasks import load_task
 from samara.physics.multirotor import derivative
 from samara.vehicles.build import switch_on
 from samara.vehicles.trim import hover, thrust_to_weight

@@ -12,16 +12,14 @@ import samara
 from samara.control.network import evaluate, initial_hidden
 from samara.control.policy_file import network_of
 from samara.learn.env_config import setting_for
-from samara.learn.gradient_training import starts
 from samara.learn.jax_step import flat_step
-from samara.learn.recurrent import recurrent_network
-from samara.learn.rollout_xla import faded, rollout_xla
-from samara.learn.training import layers_of
+from samara.learn.policies import policy_layers, recurrent_network
+from samara.learn.rollout_jax import initial_weights, rollout_xla, scale_gradient, starts
 
 
 def weights_for(network, inputs=18, outputs=4, seed=0):
-    own = network.first(jax.random.key(seed), inputs, outputs)
-    biased = own.gru._replace(initial=0.1 * jnp.arange(network.memory), bias_hh=own.gru.bias_hh + 0.2)
+    own = initial_weights(network, jax.random.key(seed), inputs, outputs)
+    biased = own.gru._replace(initial=0.1 * jnp.arange(len(own.gru.initial)), bias_hh=own.gru.bias_hh + 0.2)
     return own._replace(gru=biased, last=(100.0 * own.last[0], own.last[1] + 0.3))
 
 
@@ -29,9 +27,9 @@ def test_the_memory_in_jax_is_that_of_the_network_in_flight():
     """r, z, n and h' of Cho's unit, written once for arrays and once for scalars: to float32's rounding, over 30 steps"""
     network = recurrent_network((8,), 5)
     weights = weights_for(network)
-    kinds, tensors = layers_of(weights)
+    kinds, tensors = policy_layers(weights)
     flown = network_of(kinds, 18, tensors)
-    hidden, held, draw = initial_hidden(flown), network.begin(weights, 1), np.random.default_rng(0)
+    hidden, held, draw = initial_hidden(flown), network.initial_state(weights, 1), np.random.default_rng(0)
     for _ in range(30):
         seen = draw.normal(size=18).astype(np.float32)
         action, held = network.act(weights, seen[:, None], held)
@@ -51,7 +49,7 @@ def test_gradients_go_through_the_memory():
         @jax.jit
         def total(initial):
             own = weights._replace(gru=weights.gru._replace(initial=initial))
-            return rollout(own, jnp.concatenate([episodes, network.begin(own, 2)]))[0].sum()
+            return rollout(own, jnp.concatenate([episodes, network.initial_state(own, 2)]))[0].sum()
 
         here = jnp.array([0.1, -0.2, 0.3])
         step = 1e-5
@@ -62,5 +60,5 @@ def test_gradients_go_through_the_memory():
 def test_a_gradient_fades_and_is_cut_drone_by_drone():
     """g ↦ share · g · min(1, largest/|g|), and nothing of a drone whose gradient is no number"""
     pull = jnp.array([[3.0, 0.3, jnp.nan], [4.0, 0.4, 1.0]])
-    _, back = jax.vjp(lambda x: faded(x, 0.5, 1.0), jnp.ones((2, 3)))
+    _, back = jax.vjp(lambda x: scale_gradient(x, 0.5, 1.0), jnp.ones((2, 3)))
     np.testing.assert_allclose(back(pull)[0], [[0.3, 0.15, 0.0], [0.4, 0.2, 0.0]], rtol=1e-6)

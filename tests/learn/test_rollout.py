@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from samara.compiler.jax.arrays import Launch
 from samara.learn.env_config import setting_for
 from samara.learn.envs.jax_env import Environment
-from samara.learn.gradient_training import Recipe, analytic, starts
+from samara.learn.evaluation import evaluator
+from samara.learn.gradient_training import Hyperparameters, gradient_trainer
 from samara.learn.jax_step import flat_step, rolled_integrator
-from samara.learn.judge import judge
-from samara.learn.network import act, dense_network, first_weights
+from samara.learn.policies import act, dense_network
 from samara.learn.rollout_gpu import rollout_kernel
-from samara.learn.rollout_xla import rollout_xla
+from samara.learn.rollout_jax import initial_weights, rollout_xla, starts
 
 SETTINGS = {
     "late actions, seen again, two steps in a period": {"substeps": 2, "delay": (0, 2), "history": 2},
@@ -26,8 +26,9 @@ SETTINGS = {
 
 def lively(functions, hidden=16):
     """Weights of a policy that does something from the start"""
-    weights = first_weights(jax.random.key(0), (functions.observations, hidden, hidden, functions.actions))
-    return [*weights[:-1], (30.0 * weights[-1][0], weights[-1][1])]
+    network = dense_network((hidden, hidden))
+    weights = initial_weights(network, jax.random.key(0), functions.observations, functions.actions)
+    return (*weights[:-1], (30.0 * weights[-1][0], weights[-1][1]))
 
 
 def gradients(rollout, weights, episodes, pull):
@@ -82,9 +83,7 @@ def test_a_gradient_is_the_slope_of_the_rewards():
     """J(w + e d) − J(w − e d) = 2 e ∂J·d + O(e³), in float32"""
     functions = flat_step(setting_for("hover", "crazyflie"))
     weights, episodes = lively(functions), starts(functions, jax.random.key(1), 64)
-    direction = [
-        jax.tree.map(lambda x: jax.random.normal(jax.random.key(3), x.shape, x.dtype), layer) for layer in weights
-    ]
+    direction = jax.tree.map(lambda x: jax.random.normal(jax.random.key(3), x.shape, x.dtype), weights)
     rollout = rollout_xla(functions, 10)
 
     @jax.jit
@@ -101,17 +100,19 @@ def test_a_gradient_is_the_slope_of_the_rewards():
 def test_hover_is_learnt_on_a_cpu_and_judged_by_starts_it_has_not_seen():
     setting = setting_for("hover", "crazyflie")
     told = []
-    learnt = analytic(setting, Recipe((32, 32), 256, 50, 90, 3e-2), chunks=3)(1, lambda *own: told.append(own))
+    learnt = gradient_trainer(setting, Hyperparameters((32, 32), 256, 50, 90, 3e-2), chunks=3, backend="jax")(
+        1, lambda *report: told.append(report)
+    )
     assert learnt.curve.shape == (90,) and learnt.curve[-1] > learnt.curve[0]
     assert [done for done, _, _ in told] == [30, 60, 90]
-    judged = judge(setting, 1000)(learnt.weights)
+    judged = evaluator(setting, 1000, backend="jax")(learnt.weights)
     assert judged.success > 0.95, judged.success
 
 
 def test_with_relu_the_kernel_has_the_gradient_of_xla() -> None:
     setting = setting_for("hover", "crazyflie", sees="px4_nn")
     functions = flat_step(setting)
-    weights = first_weights(jax.random.key(0), (functions.observations, 16, 16, functions.actions))
+    weights = initial_weights(dense_network((16, 16)), jax.random.key(0), functions.observations, functions.actions)
     assert functions.observations == 15
     episodes = starts(functions, jax.random.key(1), 16)
 

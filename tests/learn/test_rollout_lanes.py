@@ -9,15 +9,14 @@ import pytest
 from samara.compiler import thread_pool
 from samara.control.policy_file import load_policy
 from samara.core.tree import flatten, unflatten
-from samara.learn.analytic_lanes import analytic, starts
-from samara.learn.checkpoint import Checkpoint
 from samara.learn.compiled_episode import program_of
 from samara.learn.domain_randomization import RAPTOR
 from samara.learn.env_config import setting_for
 from samara.learn.episode import StepFunctions
-from samara.learn.hyperparameters import FEW, RECIPES, Recipe
-from samara.learn.judge_lanes import judge
-from samara.learn.rollout_cpu import LaneRollout, layers_of, row_of
+from samara.learn.evaluation import evaluator
+from samara.learn.gradient_training import CPU_DRONES, HYPERPARAMETERS, Hyperparameters, gradient_trainer
+from samara.learn.optimizer import Checkpoint, map_tree
+from samara.learn.rollout_cpu import LaneRollout, layers_of, row_of, starts
 
 SETTINGS = {
     "hover": {},
@@ -25,7 +24,7 @@ SETTINGS = {
     "thrust and rates": {"action": "thrust_and_rates"},
     "vehicles of their own": {"randomization": RAPTOR},
 }
-TINY = Recipe(hidden=(8,), drones=20, horizon=3, updates=4)
+TINY = Hyperparameters(hidden=(8,), drones=20, horizon=3, updates=4)
 
 
 class Flight:
@@ -98,12 +97,12 @@ def test_a_rollout_is_the_flight_of_the_environment():
 def test_jax_flies_and_differentiates_alike(kind, hidden, integrator):
     jax = pytest.importorskip("jax")
     from samara.learn.jax_step import flat_step, rolled_integrator
-    from samara.learn.network import dense_network
-    from samara.learn.rollout_xla import rollout_xla
+    from samara.learn.policies import dense_network
+    from samara.learn.rollout_jax import rollout_xla
 
     setting = setting_for("hover", "crazyflie", **SETTINGS[kind])
     flight = Flight(setting, hidden=hidden, integrator=integrator)
-    layers = [tuple(map(jax.numpy.asarray, own)) for own in layers_of(flight.weights, flight.sizes)]
+    layers = map_tree(jax.numpy.asarray, layers_of(flight.weights, flight.sizes))
     rollout = rollout_xla(flat_step(setting, rolled_integrator(integrator)), 3, dense_network(hidden=hidden))
     (total, end), back = jax.vjp(rollout, layers, jax.numpy.asarray(flight.episodes))
     bars = jax.numpy.asarray(flight.total_bar), jax.numpy.asarray(flight.end_bar)
@@ -145,7 +144,7 @@ class StoppedError(Exception):
 
 
 def test_what_was_stopped_goes_on_to_the_same_weights(tmp_path):
-    learner = analytic(setting_for("hover", "crazyflie"), TINY, chunks=4)
+    learner = gradient_trainer(setting_for("hover", "crazyflie"), TINY, chunks=4)
     with thread_pool.limited_to(1):
         whole = learner(3)
 
@@ -164,10 +163,12 @@ def test_what_was_stopped_goes_on_to_the_same_weights(tmp_path):
 
 def test_hover_is_learnt_and_judged_by_starts_it_has_not_seen():
     setting, told = setting_for("hover", "crazyflie"), []
-    learnt = analytic(setting, RECIPES["hover"]._replace(drones=FEW), chunks=3)(1, lambda *own: told.append(own))
+    learnt = gradient_trainer(setting, HYPERPARAMETERS["hover"]._replace(drones=CPU_DRONES), chunks=3)(
+        1, lambda *report: told.append(report)
+    )
     assert learnt.curve.shape == (90,) and learnt.curve[-1] > learnt.curve[0]
     assert [done for done, _, _ in told] == [30, 60, 90]
-    judged = judge(setting, 2000)(learnt.weights)
+    judged = evaluator(setting, 2000)(learnt.weights)
     assert judged.success > 0.99, judged.success
     assert judged.states.shape == (len(flatten(StepFunctions(setting).state)), 2000)
 
@@ -177,10 +178,10 @@ import sys
 sys.modules["jax"] = None
 from pathlib import Path
 from samara.learn.env_config import setting_for
-from samara.learn.training import keep, learn
+from samara.learn.training import save, train
 setting, folder = setting_for("hover", "crazyflie"), Path(sys.argv[1])
-learnt = learn(setting, folder, hidden=(8,), drones=16, horizon=2, updates=3)
-keep(setting, learnt, folder, method="analytic", seed=0)
+learnt = train(setting, folder, hidden=(8,), drones=16, horizon=2, updates=3)
+save(setting, learnt, folder, method="analytic", seed=0)
 """
 
 
@@ -197,10 +198,8 @@ def test_an_episode_is_judged_by_where_it_ended():
         termination=lambda situation, craft: situation.time > 0.5,
         success=lambda situation, craft: situation.time < 0.75,
     )
-    nothing = [(np.zeros((4, 22), np.float32), np.zeros(4, np.float32))]
+    nothing = ((np.zeros((4, 22), np.float32), np.zeros(4, np.float32)),)
     for own, share in ((task, 1.0), (task._replace(success=lambda situation, craft: situation.time > 0.75), 0.0)):
-        assert judge(setting._replace(task=own), 5)(nothing).success == share
+        assert evaluator(setting._replace(task=own), 5)(nothing).success == share
         pytest.importorskip("jax")
-        from samara.learn.judge import judge as by_jax
-
-        assert by_jax(setting._replace(task=own), 5)(nothing).success == share
+        assert evaluator(setting._replace(task=own), 5, backend="jax")(nothing).success == share

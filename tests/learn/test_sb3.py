@@ -9,8 +9,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.vec_env import VecMonitor
 
-from samara.learn.envs.gym_single import Env
-from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.envs.gym import Env, VectorEnv
 from samara.learn.envs.sb3 import VecEnv
 
 BRIEF = {"seconds": 0.2}

@@ -1,15 +1,16 @@
 """Between drone and policy: noise of its size, latency of its length, and a filter that is right to its sensors' errors."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from samara.core.algebra import matrix_from_quat
 from samara.estimate.ideal import Noise
-from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.envs.gym import VectorEnv
 from samara.learn.observation_noise import FILTERS, fused, noisy
-from samara.learn.observations import full_state, raptor
-from samara.learn.registry import load_task
-from samara.learn.task import Situation, craft_for
+from samara.learn.task import Situation, craft_for, observe
+from samara.learn.tasks import load_task
 
 
 def test_noise_has_its_size_and_is_new_at_every_step():
@@ -63,15 +64,15 @@ def test_a_kalman_filter_compiles_too():
 def test_raptors_numbers():
     craft = craft_for("crazyflie")
     situation = Situation(craft.trim, action=(0.1, 0.2, 0.3, 0.4))
-    seen = raptor(situation, craft)
+    seen = observe("raptor", situation, craft)
     assert len(seen) == 22 and seen[18:] == situation.action
     assert seen[:12] == (0.0,) * 3 + (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-    own = load_task("hover")._replace(observation=raptor)
+    own = load_task("hover")._replace(observation=partial(observe, "raptor"))
     env = VectorEnv(own, 2, seconds=0.2)
     env.reset(seed=0)
     action = np.random.default_rng(0).uniform(-1.0, 1.0, (2, 4)).astype(np.float32)
     assert (env.step(action)[0][:, 18:] == action).all()
-    assert full_state(situation, craft)[:6] == (0.0,) * 6
+    assert observe("full_state", situation, craft)[:6] == (0.0,) * 6
 
 
 def test_an_unknown_filter_is_refused():

@@ -8,15 +8,15 @@ import pytest
 
 from samara.compiler.jax import random as draws_jax
 from samara.compiler.trace.trace import trace
-from samara.control.action_space import ANGLES, RATES, SPEED, YAW_RATE
+from samara.control.action_space import ACTION_SPACES, ANGLES, RATES, SPEED, YAW_RATE
 from samara.core.algebra import Quat, Vec3, euler_from_quat, matrix_from_quat, norm
 from samara.core.random import key_of, normals, normals_of, uniforms_of, words
 from samara.core.tree import flatten
-from samara.learn.actions import ACTIONS
 from samara.learn.compiled_episode import episode_keys, random_numbers
-from samara.learn.episode import Episode, Setting, advance, reset, step
-from samara.learn.registry import SHIPPED, load_task
+from samara.learn.env_config import Setting
+from samara.learn.episode import Episode, advance, reset, step
 from samara.learn.task import Draw, Situation, craft_for, kinds_drawn
+from samara.learn.tasks import SHIPPED, load_task
 from samara.physics.multirotor import derivative
 from samara.vehicles.loader import vehicle
 
@@ -108,7 +108,7 @@ def test_a_quaternion_at_the_start_has_length_one(name):
 # Actions -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("action", sorted(set(ACTIONS) - {"throttle"}))  # which knows of no trim
+@pytest.mark.parametrize("action", sorted(set(ACTION_SPACES) - {"throttle"}))  # which knows of no trim
 @pytest.mark.parametrize("name", ["crazyflie", "hexarotor_x", "crazyflie_brushless"])
 def test_no_action_hovers(name, action):
     craft, task = craft_for(name), load_task("hover")._replace(action=action, substeps=4)
@@ -161,8 +161,8 @@ def test_velocity_is_what_was_asked_for():
 
 def test_full_rotors_are_as_far_above_hover_as_none_is_below():
     """u₀ + a min(u₀, 1 − u₀)"""
-    command = ACTIONS["rotors"].command
-    up, down = (command((a,) * 4, CRAFT.trim, CRAFT) for a in (1.0, -1.0))
+    command = ACTION_SPACES["rotors"].command
+    up, down = (command((a,) * 4, CRAFT.trim, CRAFT.nominal, CRAFT.command) for a in (1.0, -1.0))
     for high, low, still in zip(up, down, CRAFT.command, strict=True):
         assert high + low == pytest.approx(2.0 * still)
         assert min(1.0 - high, low) == pytest.approx(0.0, abs=1e-15)

@@ -7,10 +7,11 @@ import pytest
 
 from samara.control.action_space import SPEED
 from samara.core.algebra import Quat, Vec3
-from samara.learn.envs.gym_vector import VectorEnv
-from samara.learn.episode import Episode, Setting, step
-from samara.learn.registry import load_task
+from samara.learn.env_config import Setting
+from samara.learn.envs.gym import VectorEnv
+from samara.learn.episode import Episode, step
 from samara.learn.task import Draw, Situation, craft_for
+from samara.learn.tasks import load_task
 from samara.learn.tasks.race import Goal, racing
 from samara.learn.tasks.track import tracking
 from samara.plan.trajectory import circle, figure8

@@ -7,11 +7,11 @@ import pytest
 
 from samara.core.algebra import Vec3
 from samara.learn.env_config import setting_for
-from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.envs.gym import VectorEnv
 from samara.learn.episode import other_drones, reset, step_team
 from samara.learn.observation_noise import noisy
-from samara.learn.registry import load_task
 from samara.learn.task import Draw, Other, Situation, craft_for
+from samara.learn.tasks import load_task
 from samara.learn.tasks.formation import forming
 
 CRAFT = craft_for("crazyflie")

@@ -9,10 +9,10 @@ import jax
 from support.command import call
 
 from samara.control.policy_file import load_policy
-from samara.learn.checkpoint import Checkpoint
 from samara.learn.env_config import setting_for
-from samara.learn.gradient_training import Recipe, analytic
-from samara.learn.training import CHECKPOINT, keep, learn
+from samara.learn.gradient_training import Hyperparameters, gradient_trainer
+from samara.learn.optimizer import Checkpoint
+from samara.learn.training import CHECKPOINT, save, train
 
 TINY = {"hidden": (16,), "drones": 8, "horizon": 2, "updates": 4}
 
@@ -22,7 +22,7 @@ class StoppedError(Exception):
 
 
 def test_what_was_stopped_goes_on_to_the_same_weights(tmp_path):
-    learner = analytic(setting_for("hover", "crazyflie"), Recipe(**TINY), chunks=4)
+    learner = gradient_trainer(setting_for("hover", "crazyflie"), Hyperparameters(**TINY), chunks=4, backend="jax")
     whole = learner(3)
 
     def stop(done, updates, reward):
@@ -36,15 +36,15 @@ def test_what_was_stopped_goes_on_to_the_same_weights(tmp_path):
     for expected, found in zip(jax.tree.leaves(whole.weights), jax.tree.leaves(resumed.weights), strict=True):
         assert np.array_equal(expected, found)
     assert np.array_equal(whole.curve, resumed.curve)
-    with pytest.raises(ValueError, match="another learning"):
+    with pytest.raises(ValueError, match="another run"):
         learner(4, None, Checkpoint(tmp_path / "half.npz", {"seed": 4}))
 
 
 def test_a_folder_is_written_and_the_checkpoint_is_gone(tmp_path):
     setting = setting_for("hover", "crazyflie")
-    learnt = learn(setting, tmp_path, **TINY)
+    learnt = train(setting, tmp_path, **TINY)
     assert (tmp_path / CHECKPOINT).exists()
-    keep(setting, learnt, tmp_path, method="analytic", seed=0)
+    save(setting, learnt, tmp_path, method="analytic", seed=0)
     assert not (tmp_path / CHECKPOINT).exists()
     policy = load_policy(tmp_path)
     assert policy.task == "hover" and policy.inputs == 22
@@ -53,7 +53,7 @@ def test_a_folder_is_written_and_the_checkpoint_is_gone(tmp_path):
 
 def test_a_method_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(ValueError, match="'luck'"):
-        learn(setting_for("hover", "crazyflie"), tmp_path, method="luck")
+        train(setting_for("hover", "crazyflie"), tmp_path, method="luck")
 
 
 def test_a_folder_that_cannot_be_is_one_sentence(monkeypatch, capsys, tmp_path):

@@ -143,7 +143,7 @@ def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
     assert {
         "samara.control.ILQR",
         "samara.documents.engine.DroneEngine",
-        "samara.learn.gym.Hover",
+        "samara.learn.envs.VectorEnv",
         "samara.documents.drone_physics",
     } <= set(paths)
     program = (
@@ -172,9 +172,9 @@ def test_names_that_are_imported_later():
         f"listed = {{name: dir(eval(name)) for name in {packages}}}\n"
         "samara.control.ILQR, samara.documents.engine.DroneEngine, samara.documents.drone_physics.rotor_thrust\n"
         "try:\n"
-        "    samara.learn.gym\n"
+        "    samara.learn.envs.gym\n"
         "except AttributeError as error:\n"
-        "    print(json.dumps([listed, str(error), hasattr(samara.learn, 'gym')]))\n"
+        "    print(json.dumps([listed, str(error), hasattr(samara.learn.envs, 'gym')]))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     listed, sentence, is_there = json.loads(done.stdout)
@@ -183,7 +183,7 @@ def test_names_that_are_imported_later():
         modules = {own.stem for own in place.glob("*.py")} | {own.parent.name for own in place.glob("*/__init__.py")}
         assert modules - {"__init__", "__main__"} <= set(listed[package])
     assert set(samara.__all__) <= set(listed["samara"]) and "ILQR" in listed["samara.control"]
-    assert re.fullmatch(r"samara\.learn\.gym: .*pip install 'samara\[gym\]'", sentence) and not is_there
+    assert re.fullmatch(r"samara\.learn\.envs\.gym: .*pip install 'samara\[gym\]'", sentence) and not is_there
 
 
 def test_importing_samara_imports_no_backend():

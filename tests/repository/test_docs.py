@@ -16,7 +16,7 @@ from samara.control.registry import CONTROLLERS, FIRMWARE, LEARNT
 from samara.core.integrate import IN_FLIGHT
 from samara.core.optional_dependencies import MissingExtraError
 from samara.estimate.registry import ESTIMATORS
-from samara.learn.registry import SHIPPED
+from samara.learn.tasks import SHIPPED
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity

@@ -18,9 +18,9 @@ def test_an_example_runs(example, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.strip()
 
 
-def test_there_are_six_and_all_are_short():
+def test_there_are_seven_and_all_are_short():
     """A first line that says what it shows, and no more than fits on a screen."""
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
     for example in EXAMPLES:
         lines = example.read_text(encoding="utf-8").splitlines()
         assert len(lines) <= LONGEST, example.name

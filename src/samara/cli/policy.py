@@ -118,7 +118,7 @@ def adapt(
         found = adapted_to(own, craft, out, updates=updates, seed=seed)
     say(
         f"hover error on {craft.name}: {1e3 * found.before:.1f} mm before, {1e3 * found.trimmed:.1f} mm with its trim, "
-        f"{1e3 * found.after:.1f} mm after {found.learnt.seconds:.1f} s ({found.learnt.compile_seconds:.1f} s to compile)"
+        f"{1e3 * found.after:.1f} mm after {found.training.seconds:.1f} s ({found.training.compile_seconds:.1f} s to compile)"
     )
     say(f"policy {out}")
 

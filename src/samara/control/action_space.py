@@ -1,6 +1,7 @@
-"""What an action means: numbers in [−1, 1] become the command of a vehicle.
+"""Action spaces: numbers in [−1, 1] become the command of a vehicle.
 
-Those that are not commands of rotors go through the loops of an autopilot, made for the vehicle, which remember nothing.
+Actions that are not rotor commands pass through the loops of an autopilot, which are designed for the vehicle and have
+no state.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from samara.control.default_gains import gains_for
 from samara.control.disturbance_torque import opposed
 from samara.control.geometric import Deviation, Geometric, attitude_error, geometric, wanted_turn
 from samara.core.algebra import ZERO, Vec3, matrix_from_quat, quat_from_euler, scale
-from samara.core.ops import atan2, minimum, where
+from samara.core.ops import atan2, clamp, minimum, where
 from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
 from samara.physics.reference import Reference
@@ -24,14 +25,6 @@ ANGLES = Vec3(1.2, 1.2, 1.0)  # [rad] at ±1: roll, pitch and yaw
 SPEED = 5.0  # [m/s] at ±1, along each axis
 YAW_RATE = 2.0  # [rad/s] at ±1
 
-SIZES: dict[str, Callable[[Vehicle], int]] = {
-    "rotors": lambda vehicle: vehicle.command_size,
-    "throttle": lambda vehicle: vehicle.command_size,
-    "thrust_and_rates": lambda vehicle: 4,
-    "thrust_and_attitude": lambda vehicle: 4,
-    "velocity": lambda vehicle: 4,
-}
-"""How many numbers an action of each kind has"""
 OF_ROTORS = ("rotors", "throttle")
 
 
@@ -64,6 +57,11 @@ def throttle_range(vehicle: Vehicle) -> RotorRange:
 def rotor_command(action: Sequence[Scalar], own: RotorRange) -> Command:
     """u = u₀ + a min(u₀ − u_min, u_max − u₀)"""
     return tuple(u + a * reach for a, u, reach in zip(action, *own, strict=True))
+
+
+def rotor_action(command: Command, actuators: RotorRange) -> tuple[Scalar, ...]:
+    """a = (u − u₀) / min(u₀ − u_min, u_max − u₀), clipped to [−1, 1]: the inverse of `rotor_command`"""
+    return tuple(clamp((u - centre) / reach, -1.0, 1.0) for u, centre, reach in zip(command, *actuators, strict=True))
 
 
 def thrust_and_rates_command(action: Sequence[Scalar], state: State, vehicle: Vehicle, loops: Geometric) -> Command:
@@ -110,3 +108,32 @@ def flown_at(v_W: Vec3, yaw_rate: Scalar, state: State, vehicle: Vehicle, loops:
 def loops_for(vehicle: Vehicle) -> Geometric:
     """The loops of an autopilot for a vehicle"""
     return geometric(vehicle, gains_for(vehicle, lead=0.0))
+
+
+class ActionSpace(NamedTuple):
+    """The size of an action, and command(action, state, vehicle, trim_command), the command it means."""
+
+    size: Callable[[Vehicle], int]
+    command: Callable[[Sequence[Scalar], State, Vehicle, Command], Command]
+
+
+def _through_loops(command: Callable[[Sequence[Scalar], State, Vehicle, Geometric], Command]) -> ActionSpace:
+    return ActionSpace(
+        lambda vehicle: 4, lambda action, state, vehicle, _: command(action, state, vehicle, loops_for(vehicle))
+    )
+
+
+def _of_rotors(command: Callable[[Sequence[Scalar], Vehicle, Command], Command]) -> ActionSpace:
+    return ActionSpace(
+        lambda vehicle: vehicle.command_size,
+        lambda action, state, vehicle, trim_command: command(action, vehicle, trim_command),
+    )
+
+
+ACTION_SPACES = {
+    "rotors": _of_rotors(lambda action, vehicle, trim: rotor_command(action, rotor_range(trim, vehicle))),
+    "throttle": _of_rotors(lambda action, vehicle, _: rotor_command(action, throttle_range(vehicle))),
+    "thrust_and_rates": _through_loops(thrust_and_rates_command),
+    "thrust_and_attitude": _through_loops(thrust_and_attitude_command),
+    "velocity": _through_loops(velocity_command),
+}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.action_space import OF_ROTORS, SIZES, rotor_range, throttle_range
+from samara.control.action_space import ACTION_SPACES, OF_ROTORS, rotor_range, throttle_range
 from samara.control.network import Gru, Network
 from samara.control.observation import OBSERVATIONS, Bounds
 from samara.control.quad_rotor_order import rotor_order
@@ -246,7 +246,7 @@ def _vehicle(table: Table) -> tuple[str, int, tuple[float, ...]]:
 
 
 def _action(table: Table, rotors: int, fixed: bool) -> tuple[str, tuple[float, ...], tuple[float, ...]]:
-    kind = table.text("kind", choices=SIZES)
+    kind = table.text("kind", choices=ACTION_SPACES)
     centre, reach = (_positive(table, key, rotors) if fixed else () for key in ("centre", "reach"))
     table.finish()
     return kind, centre, reach
@@ -409,7 +409,11 @@ def save_policy(
     trim = {} if for_any else {key: list(own) for key, own in trim_of(vehicle, action)._asdict().items()}
     weights = tensors_bytes({name: np.asarray(array) for name, array in tensors.items()})
     bounded = {} if bounds is None else {"farthest": bounds.position, "fastest": bounds.velocity}
-    seen = {"kind": observation, "inputs": OBSERVATIONS[observation].size(rotors, SIZES[action](vehicle)), **bounded}
+    seen = {
+        "kind": observation,
+        "inputs": OBSERVATIONS[observation].size(rotors, ACTION_SPACES[action].size(vehicle)),
+        **bounded,
+    }
     craft = {"name": vehicle.name, "rotors": rotors, **({"any": True} if for_any else {})}
     tables: dict[str, dict[str, Any]] = {
         "vehicle": craft | {key: trim[key] for key in ("hover_speed",) if trim},

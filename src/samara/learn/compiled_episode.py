@@ -6,9 +6,10 @@ environments on the CPU get the same bits, and those in JAX the same numbers to 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.compiler.llvm.random import drawing
 from samara.compiler.scan import Run, Templates
@@ -17,13 +18,12 @@ from samara.core.ops import where
 from samara.core.random import key_of
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.core.types import Array
+from samara.learn.env_config import Setting, require_no_camera
 from samara.learn.episode import (
     Episode,
-    Setting,
     Transition,
     conclude,
     fly,
-    require_no_camera,
     reset,
     reset_draws,
     step,
@@ -31,7 +31,7 @@ from samara.learn.episode import (
     step_team,
     templates,
 )
-from samara.learn.task import Draw
+from samara.learn.task import Draw, Tree
 from samara.physics.types import State
 
 SOURCE = "learn"
@@ -42,7 +42,7 @@ def episode_keys(seeds: Sequence[int]) -> Array:
     return np.array([key_of(seed % 2**64, SOURCE) for seed in seeds], dtype=np.uint64).reshape(-1, 2).T
 
 
-def random_numbers(keys: Array, episodes: Array, steps: Any, kinds: tuple[str, ...]) -> Array:
+def random_numbers(keys: Array, episodes: Array, steps: ArrayLike, kinds: tuple[str, ...]) -> Array:
     """A random number of each kind, "uniform" or "normal", for every pair of keys: (kinds, N)"""
     episode, step = np.asarray(episodes, dtype=np.uint64), np.asarray(steps, dtype=np.uint64)
     return drawing(kinds)(keys, episode | step << np.uint64(32))
@@ -51,10 +51,10 @@ def random_numbers(keys: Array, episodes: Array, steps: Any, kinds: tuple[str, .
 class Program(NamedTuple):
     """Compiled functions on rows of numbers, with a column for each drone
 
-    `reset_code`: random numbers → (episode, observation). `step_code`: (action, random numbers) and an episode, which it
-    changes → (observation, rewards, terminated, sum of the episode). There are `rewards` of the second and third: one, or one
-    for each drone of a team. If a step has several updates of the physics, `physics_code` runs them in a loop and `step_code`
-    takes the state that they lead to.
+    `reset_code`: random numbers → (episode, observation). `step_code`: (action, random numbers) and an episode, which
+    it changes → (observation, rewards, terminated, sum of the episode). There are `rewards` of the second and third:
+    one, or one for each drone of a team. If a step has several updates of the physics, `physics_code` runs them in a
+    loop and `step_code` takes the state that they lead to.
     """
 
     reset_code: Run
@@ -63,7 +63,7 @@ class Program(NamedTuple):
     substeps: int
     reset_draws: tuple[str, ...]
     step_draws: tuple[str, ...]
-    template: Any
+    template: Tree
     observations: int
     rewards: int
     dtype: str
@@ -108,11 +108,11 @@ def program_of(setting: Setting, dtype: str = "float64", apart: bool = False) ->
     for_reset, for_step = reset_draws(setting), step_draws(setting)
     template, observation = templates(setting)
 
-    def reset_body(carry: Any, constants: Any, numbers: Any) -> tuple[Any, Any]:
+    def reset_body(carry: Tree, constants: Tree, numbers: Tree) -> tuple[Tree, Tree]:
         return (), reset(Draw(iter(numbers)), setting)
 
-    def step_body(episode: Any, constants: Any, inputs: Any) -> tuple[Any, Any]:
-        after: Any
+    def step_body(episode: Tree, constants: Tree, inputs: Tree) -> tuple[Tree, Tree]:
+        after: Tree
         action, numbers, state = inputs
         draw = Draw(iter(numbers))
         transitions: tuple[Transition, ...]
@@ -144,7 +144,7 @@ def _substep_scan(setting: Setting, template: Episode) -> Scan:
     state = template.situation.state
     rest = tuple(flatten(template)[len(flatten(state)) :])
 
-    def body(state: State, constants: Any, inputs: Any) -> tuple[State, Any]:
+    def body(state: State, constants: Tree, inputs: Tree) -> tuple[State, Tree]:
         others, action = constants
         episode = unflatten(template, iter([*flatten(state), *others]))
         return fly(episode, action, setting, substeps=1), ()

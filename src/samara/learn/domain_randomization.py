@@ -1,7 +1,7 @@
 """Vehicles drawn at random about any vehicle, in terms that do not depend on its size, and pushes that it does not know of.
 
-The terms and their ranges are those of two papers; their order is RAPTOR's (thrust to weight, then the mass by way of the size,
-then the torque to inertia, which the inertia is made to fit):
+The terms and their ranges are those of two papers; their order is RAPTOR's (thrust to weight, then the mass by way of
+the size, then the torque to inertia, which the inertia is made to fit):
 
 J. Eschmann, D. Albani, G. Loianno, "Learning to fly in seconds", IEEE Robotics and Automation Letters 9, 2024 (L2F).
 J. Eschmann, D. Albani, G. Loianno, "RAPTOR: a foundation policy for quadrotor control", 2025.
@@ -9,12 +9,12 @@ J. Eschmann, D. Albani, G. Loianno, "RAPTOR: a foundation policy for quadrotor c
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Mat3, Vec3
 from samara.core.ops import cos, exp, maximum, sin, sqrt
 from samara.core.quantity import Scalar
-from samara.learn.task import Craft, Draw
+from samara.learn.task import Craft, Draw, Tree
 from samara.physics.air.external_forces import PUSHED
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import steady_command
@@ -35,22 +35,23 @@ class Drawn(NamedTuple):
     arm: Scalar = 1.0
     inertia: Scalar = 1.0
     drag: Scalar = 1.0  # of what the air does to the body, beside its own growth with mass and inertia
-    rise: Any = ()
-    fall: Any = ()
-    idle: Any = ()
-    push: Any = ()
-    wind_W: Any = ()
+    rise: Scalar = ()
+    fall: Scalar = ()
+    idle: Scalar = ()
+    push: Tree = ()
+    wind_W: Tree = ()
 
 
 class Ranges(NamedTuple):
     """From the least to the most of each, drawn evenly for every episode; None is as in the vehicle's file
 
     `mass` [kg] is drawn by the cube root, evenly in size, and the arms follow the size but for a factor of
-    e^(± `size_deviation`). `torque_to_inertia` [rad/s²] is the thrust of one rotor at its limit, times its distance from the
-    centre, over Jxx. `torque_to_thrust` [m] is kM/kF. `lag_rise`, `lag_fall` [s] and `idle`, a factor to the slowest speed, are
-    for motors with a lag. `drag` is a factor.
-    `force` and `torque` are the standard deviations of a steady push, over the weight and over weight times arm; `force_spare`
-    that of a force over the thrust that is to spare, times three. `wind` [m/s] is its standard deviation along each axis.
+    e^(± `size_deviation`). `torque_to_inertia` [rad/s²] is the thrust of one rotor at its limit, times its distance
+    from the centre, over Jxx. `torque_to_thrust` [m] is kM/kF. `lag_rise`, `lag_fall` [s] and `idle`, a factor to the
+    slowest speed, are for motors with a lag. `drag` is a factor.
+    `force` and `torque` are the standard deviations of a steady push, over the weight and over weight times arm;
+    `force_spare` that of a force over the thrust that is to spare, times three. `wind` [m/s] is its standard deviation
+    along each axis.
     """
 
     thrust_to_weight: Range | None = None
@@ -96,7 +97,7 @@ class Ranges(NamedTuple):
             _normals(draw, self.wind) if self.wind else (),
         )
 
-    def _push(self, draw: Draw, weight: Scalar, reach: Scalar, ratio: Scalar) -> Any:
+    def _push(self, draw: Draw, weight: Scalar, reach: Scalar, ratio: Scalar) -> Tree:
         if not (self.force or self.torque or self.force_spare):
             return ()
         spread: Scalar = self.force
@@ -211,7 +212,7 @@ def _rotor(rotor: Rotor, drawn: Drawn, vehicle: Vehicle) -> Rotor:
 _thrust_to_weight = lru_cache(maxsize=16)(thrust_to_weight)
 
 
-def _evenly(draw: Draw, range_: Range | None, usual: Any) -> Any:
+def _evenly(draw: Draw, range_: Range | None, usual: Scalar) -> Scalar:
     return usual if range_ is None else draw.uniform(*range_)
 
 

@@ -1,17 +1,71 @@
-"""The setting of an environment, from what a user writes."""
+"""The configuration of an environment: a task, a vehicle, and the randomization, sensors and delays between them."""
 
 from functools import partial
-from typing import Any
+from typing import NamedTuple, Protocol, TypedDict, Unpack
 
+from samara.control.action_space import ACTION_SPACES
 from samara.control.observation import OBSERVATIONS
-from samara.learn.episode import Randomization, Sensing, Setting
-from samara.learn.observations import observed_as
-from samara.learn.registry import checked, load_task
-from samara.learn.task import Task, craft_for
-from samara.physics.types import Vehicle
+from samara.learn.task import Craft, Draw, Situation, Task, Tree, craft_for, observe
+from samara.learn.tasks import check_task, load_task
+from samara.physics.types import Environment, State, Vehicle
 
-CHANGES = ("seconds", "period", "substeps", "action")
-AT_REST = ("hover", "recover")  # tasks that rest at the origin, of which an observation by name shows all there is
+AT_REST = ("hover", "recover")  # tasks with the goal of resting at the origin, which every named observation describes
+
+
+class Randomization(Protocol):
+    """Random vehicle parameters: the draw at the start of an episode, and the vehicle and environment it gives."""
+
+    def draw(self, draw: Draw, craft: Craft) -> Tree: ...
+
+    def apply(self, parameters: Tree, craft: Craft) -> tuple[Craft, Environment]: ...
+
+
+class Sensing(Protocol):
+    """Sensors and an estimator between the state and the policy: their state, and the estimate that the task observes."""
+
+    def initial(self, draw: Draw, state: State, craft: Craft) -> Tree: ...
+
+    def update(
+        self, draw: Draw, sensing_state: Tree, situation: Situation, craft: Craft, environment: Environment
+    ) -> tuple[State, Tree]: ...
+
+
+class Setting(NamedTuple):
+    """A task, a vehicle, and what lies between them
+
+    The last `history` actions, the newest first, are appended to the observation. An action takes effect `delay`
+    periods late: a number from the first to the second is drawn for each episode.
+    """
+
+    task: Task
+    craft: Craft
+    randomization: Randomization | None = None
+    sensing: Sensing | None = None
+    history: int = 0
+    delay: tuple[int, int] = (0, 0)
+
+    @property
+    def actions(self) -> int:
+        """The size of an action, for a team of all drones' actions"""
+        return ACTION_SPACES[self.task.action].size(self.craft.vehicle) * self.task.drones
+
+
+class TaskChanges(TypedDict, total=False):
+    """Fields of a task that an environment may change"""
+
+    seconds: float
+    period: float
+    substeps: int
+    action: str
+
+
+class SettingOptions(TaskChanges, total=False):
+    """The options of every environment"""
+
+    randomization: Randomization | None
+    sensing: Sensing | None
+    history: int
+    delay: int | tuple[int, int]
 
 
 def setting_for(
@@ -22,27 +76,45 @@ def setting_for(
     history: int = 0,
     delay: int | tuple[int, int] = 0,
     sees: str | None = None,
-    **changes: Any,
+    **changes: Unpack[TaskChanges],
 ) -> Setting:
-    """A task by name, file or itself, with other `seconds`, `period`, `substeps` or `action`; a vehicle by name or itself
+    """Configure a task (a name, a file or a `Task`) for a vehicle, with other `seconds`, `period`, `substeps` or `action`
 
-    `sees` is another observation of `samara.control.observation`, for tasks that come to rest at the origin.
+    `sees` is the name of another observation of `samara.control.observation`, for tasks that come to rest at the
+    origin.
     """
-    own = load_task(task)
+    chosen = load_task(task)
     for name in changes:
-        if name not in CHANGES:
-            raise TypeError(f"a task has no {name!r} to change; expected some of {', '.join(CHANGES)}")
+        if name not in TaskChanges.__annotations__:
+            expected = ", ".join(TaskChanges.__annotations__)
+            raise TypeError(f"a task has no {name!r} to change; expected some of {expected}")
     if sees is not None:
-        if own.name not in AT_REST or sees not in OBSERVATIONS:
-            raise ValueError(
-                f"task {own.name!r} is to see {sees!r}; expected one of {', '.join(AT_REST)}, and of {', '.join(OBSERVATIONS)}"
-            )
-        own = own._replace(observation=partial(observed_as, sees), sees=sees)
-    own = checked(own._replace(**changes), f"task {own.name!r}")
-    least, most = (delay, delay) if isinstance(delay, int) else delay
-    for name, value, low in (("history", history, 0), ("delay", least, 0), ("delay", most, least)):
+        if chosen.name not in AT_REST or sees not in OBSERVATIONS:
+            expected = f"one of {', '.join(AT_REST)}, and of {', '.join(OBSERVATIONS)}"
+            raise ValueError(f"task {chosen.name!r} with the observation {sees!r}; expected {expected}")
+        chosen = chosen._replace(observation=partial(observe, sees), sees=sees)
+    chosen = check_task(chosen._replace(**changes), f"task {chosen.name!r}")
+    shortest, longest = (delay, delay) if isinstance(delay, int) else delay
+    for name, value, low in (("history", history, 0), ("delay", shortest, 0), ("delay", longest, shortest)):
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 1000:
             raise ValueError(f"{name} is {value!r}; expected a whole number from {low} to 1000")
-    if sensing is not None and own.drones > 1:
-        raise ValueError(f"task {own.name!r} is for {own.drones} drones; sensing is for tasks with one")
-    return Setting(own, craft_for(vehicle), randomization or own.randomization, sensing, history, (least, most))
+    if sensing is not None and chosen.drones > 1:
+        raise ValueError(f"task {chosen.name!r} is for {chosen.drones} drones; sensing is for tasks with one")
+    return Setting(
+        chosen, craft_for(vehicle), randomization or chosen.randomization, sensing, history, (shortest, longest)
+    )
+
+
+def drone_settings(setting: Setting) -> tuple[Setting, ...]:
+    """The setting of each drone of a team: they differ in the drone's number"""
+    task, drones = setting.task._replace(drones=1), range(setting.task.drones)
+    return tuple(setting._replace(task=task, craft=setting.craft._replace(number=k)) for k in drones)
+
+
+def require_no_camera(setting: Setting) -> None:
+    """ValueError for a task with a depth camera, whose images only the gradient trainer in JAX renders"""
+    if setting.task.sight is not None:
+        raise ValueError(
+            f"task {setting.task.name!r} observes images of a depth camera, which only training by gradient in JAX renders; "
+            "expected a task without a camera"
+        )

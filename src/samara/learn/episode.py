@@ -3,26 +3,27 @@
     episode, observation = reset(draw, setting)
     episode, transition = step(episode, action, draw, setting)
 
-A step is the schedule of a flight (`samara.sim.stage`) between two actions: `substeps` updates of a controller stage, which
-turns the action into a command, and of the physics stage, the one that flights are made of. Then the sensors and the estimator
-are updated once, if the policy does not observe the state itself (`samara.learn.observation_noise`), and the task
-evaluates the result.
+A step is the schedule of a flight (`samara.sim.stage`) between two actions: `substeps` updates of a controller stage,
+which turns the action into a command, and of the physics stage, the one that flights are made of. Then the sensors and
+the estimator are updated once, if the policy does not observe the state itself (`samara.learn.observation_noise`), and
+the task evaluates the result.
 
-The episode of a team is a tuple with one `Episode` for each drone. Its action and its observation are those of the first drone,
-then of the second, and so on; its reward is their mean, and it ends for all when it ends for one.
+The episode of a team is a tuple with one `Episode` for each drone. Its action and its observation are those of the
+first drone, then of the second, and so on; its reward is their mean, and it ends for all when it ends for one.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from samara.control.action_space import ACTION_SPACES, ActionSpace
 from samara.core.ops import clamp, floor, logical_and, logical_or, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
-from samara.learn.actions import ACTIONS, Action
-from samara.learn.task import Craft, Draw, Other, Situation, Task
+from samara.learn.env_config import Setting, drone_settings
+from samara.learn.task import Craft, Draw, Other, Situation, Task, Tree
 from samara.physics.multirotor import derivative
 from samara.physics.types import CALM, Command, Environment, State
 from samara.sim.stage import PHYSICS, Stage
@@ -30,62 +31,24 @@ from samara.sim.stages.physics import Contact, integrate
 
 CACHED_SETTINGS = 16
 
-Slots = dict[str, Any]
+Slots = dict[str, Tree]
 """One drone's values by the names of their slots: trees of scalars"""
 Integration: TypeAlias = str | Callable[..., State]
 """An integrator by its name, or a function that integrates: (rate, state, dt) → state"""
 
 
-class Randomization(Protocol):
-    """Random vehicle parameters: what is drawn at the start of an episode, and the vehicle and environment it gives."""
-
-    def draw(self, draw: Draw, craft: Craft) -> Any: ...
-
-    def apply(self, parameters: Any, craft: Craft) -> tuple[Craft, Environment]: ...
-
-
-class Sensing(Protocol):
-    """Sensors and an estimator between the state and the policy: their state, and the estimate that the task observes."""
-
-    def initial(self, draw: Draw, state: State, craft: Craft) -> Any: ...
-
-    def update(
-        self, draw: Draw, sensing_state: Any, situation: Situation, craft: Craft, environment: Environment
-    ) -> tuple[State, Any]: ...
-
-
-class Setting(NamedTuple):
-    """A task, a vehicle, and what lies between them
-
-    The last `history` actions, the newest first, are appended to the observation. An action takes effect `delay` periods late:
-    a number from the first to the second is drawn for each episode.
-    """
-
-    task: Task
-    craft: Craft
-    randomization: Randomization | None = None
-    sensing: Sensing | None = None
-    history: int = 0
-    delay: tuple[int, int] = (0, 0)
-
-    @property
-    def actions(self) -> int:
-        """The size of an action, for a team of all drones' actions"""
-        return ACTIONS[self.task.action].size(self.craft.vehicle) * self.task.drones
-
-
 class Episode(NamedTuple):
     """What is carried from one action to the next
 
-    The situation; the parameters drawn for the vehicle; the delay of actions [periods], if it is drawn; the actions before the
-    last, newest first; and the state of sensors and estimator.
+    The situation; the parameters drawn for the vehicle; the delay of actions [periods], if it is drawn; the actions
+    before the last, newest first; and the state of sensors and estimator.
     """
 
     situation: Situation
-    parameters: Any = ()
-    delay: Any = ()
+    parameters: Tree = ()
+    delay: Scalar = ()
     past_actions: tuple[tuple[Scalar, ...], ...] = ()
-    sensing_state: Any = ()
+    sensing_state: Tree = ()
 
 
 class Transition(NamedTuple):
@@ -93,7 +56,7 @@ class Transition(NamedTuple):
 
     observation: tuple[Scalar, ...]
     reward: Scalar
-    terminated: Any
+    terminated: Scalar
 
 
 # Stages ---------------------------------------------------------------------------------------------------------------
@@ -117,26 +80,28 @@ def run(stages: Sequence[Stage], slots: Slots, dt: Scalar, draw: Draw | None = N
     return slots
 
 
-def _is_due(stage: Stage, tick: Scalar) -> Any:
+def _is_due(stage: Stage, tick: Scalar) -> Scalar:
     """tick ≥ delay and (tick − delay) mod every = 0"""
     since = tick - float(stage.delay)
     due = since - stage.every * floor((since + 0.5) / stage.every) < 0.5
     return logical_and(due, since > -0.5) if stage.delay else due
 
 
-def _select(condition: Any, new: Any, old: Any) -> Any:
+def _select(condition: Scalar, new: Tree, old: Tree) -> Tree:
     leaves = [where(condition, a, b) for a, b in zip(flatten(new), flatten(old), strict=True)]
     return unflatten(new, iter(leaves))
 
 
-def command_from_action(action: tuple[Scalar, ...], state: State, *, interface: Action, craft: Craft) -> tuple[Command]:
-    """u(a, x): the command an action means, by an entry of `ACTIONS`"""
-    return (interface.command(action, state, craft),)
+def command_from_action(
+    action: tuple[Scalar, ...], state: State, *, space: ActionSpace, craft: Craft
+) -> tuple[Command]:
+    """u(a, x): the command an action means; the loops of an autopilot are those of the nominal vehicle"""
+    return (space.command(action, state, craft.nominal, craft.command),)
 
 
 def controller_stage(craft: Craft, task: Task) -> Stage:
     """The controller of an episode: the action is held, the loops that follow it run at every update of the physics"""
-    parameters = (("interface", ACTIONS[task.action]), ("craft", craft))
+    parameters = (("space", ACTION_SPACES[task.action]), ("craft", craft))
     return Stage("controller", PHYSICS, command_from_action, ("action", "state"), ("command",), parameters)
 
 
@@ -169,7 +134,7 @@ def advance(
 # Reset and step -------------------------------------------------------------------------------------------------------
 
 
-def reset(draw: Draw, setting: Setting) -> tuple[Any, tuple[Scalar, ...]]:
+def reset(draw: Draw, setting: Setting) -> tuple[Tree, tuple[Scalar, ...]]:
     """Start an episode: its first moment, and the observation of it"""
     task, craft, randomization, sensing, history, (shortest, longest) = setting
     if task.drones > 1:
@@ -192,8 +157,8 @@ def reset(draw: Draw, setting: Setting) -> tuple[Any, tuple[Scalar, ...]]:
 
 
 def step(
-    episode: Any, action: tuple[Scalar, ...], draw: Draw, setting: Setting, integrator: Integration = "rk4"
-) -> tuple[Any, Transition]:
+    episode: Tree, action: tuple[Scalar, ...], draw: Draw, setting: Setting, integrator: Integration = "rk4"
+) -> tuple[Tree, Transition]:
     """One period under an action, clipped to [−1, 1]"""
     if setting.task.drones == 1:
         return conclude(episode, action, fly(episode, action, setting, integrator), draw, setting)
@@ -282,7 +247,7 @@ def observe(episode: Episode, setting: Setting, others: tuple[Other, ...] = ()) 
     return _observation(episode.situation._replace(others=others), episode, craft, setting)
 
 
-def is_success(episode: Episode, setting: Setting) -> Any:
+def is_success(episode: Episode, setting: Setting) -> Scalar:
     """Whether an episode is successful, by the task's condition"""
     if setting.task.success is None:
         raise ValueError(f"task {setting.task.name!r} does not say what success is: it has no function `success`")
@@ -290,7 +255,7 @@ def is_success(episode: Episode, setting: Setting) -> Any:
 
 
 @lru_cache(maxsize=CACHED_SETTINGS)
-def templates(setting: Setting) -> tuple[Any, tuple[float, ...]]:
+def templates(setting: Setting) -> tuple[Tree, tuple[float, ...]]:
     """An episode and an observation, for their shapes"""
     return reset(Draw(), setting)
 
@@ -312,28 +277,13 @@ def step_draws(setting: Setting) -> tuple[str, ...]:
     return tuple(draw.kinds)
 
 
-def require_no_camera(setting: Setting) -> None:
-    """ValueError for a task with a depth camera, whose images only the gradient trainer in JAX takes"""
-    if setting.task.sight is not None:
-        raise ValueError(
-            f"task {setting.task.name!r} shows pictures of a depth camera, which samara.learn.gradient_training and "
-            "samara.learn.judge alone take; expected a task without"
-        )
-
-
-def drone_settings(setting: Setting) -> tuple[Setting, ...]:
-    """The setting of each drone of a team: they differ in the drone's number"""
-    task, drones = setting.task._replace(drones=1), range(setting.task.drones)
-    return tuple(setting._replace(task=task, craft=setting.craft._replace(number=k)) for k in drones)
-
-
 def other_drones(states: Sequence[State]) -> list[tuple[Other, ...]]:
     """For each drone of a team the motion of the others: from the next one on, around to the one before"""
     motions = [Other(state.p_W, state.v_W) for state in states]
     return [(*motions[k + 1 :], *motions[:k]) for k in range(len(motions))]
 
 
-def _vehicle(parameters: Any, setting: Setting) -> tuple[Craft, Environment]:
+def _vehicle(parameters: Tree, setting: Setting) -> tuple[Craft, Environment]:
     if setting.randomization is None:
         return setting.craft, CALM
     return setting.randomization.apply(parameters, setting.craft)
@@ -353,7 +303,8 @@ class StepFunctions:
 
         o = observe(x),  a = π(o),  u = command(x, a),  ż = derivative(z, u, x),  x', r, terminated = conclude(z', x, a)
 
-    x is an episode, z the vehicle's state in it. One drone, and no sensors, which would draw random numbers at every step.
+    x is an episode, z the vehicle's state in it. One drone, and no sensors, which would draw random numbers at every
+    step.
     """
 
     setting: Setting
@@ -367,20 +318,22 @@ class StepFunctions:
                 "a setting with sensors draws random numbers at every step; this trainer takes one without"
             )
 
-    def reset(self, numbers: Sequence[Any]) -> Episode:
+    def reset(self, numbers: Sequence[Scalar]) -> Episode:
         """An episode at its start, from its random numbers"""
         episode: Episode = reset(Draw(iter(numbers)), self.setting)[0]
         return episode
 
-    def observe(self, episode: Episode) -> tuple[Any, ...]:
+    def observe(self, episode: Episode) -> tuple[Scalar, ...]:
         """o(x)"""
         return observe(episode, self.setting)
 
-    def step(self, episode: Episode, action: Any, integrator: Integration = "rk4") -> tuple[Episode, Any, Any]:
+    def step(
+        self, episode: Episode, action: tuple[Scalar, ...], integrator: Integration = "rk4"
+    ) -> tuple[Episode, Scalar, Scalar]:
         """x', r and whether the episode has ended"""
         return self.conclude(fly(episode, action, self.setting, integrator), episode, action)
 
-    def command(self, episode: Episode, action: Any) -> Command:
+    def command(self, episode: Episode, action: tuple[Scalar, ...]) -> Command:
         """u(x, a)"""
         craft, _ = _vehicle(episode.parameters, self.setting)
         delayed = delayed_action(episode, action, self.setting)
@@ -392,16 +345,16 @@ class StepFunctions:
         craft, environment = _vehicle(episode.parameters, self.setting)
         return derivative(state, command, craft.vehicle, environment)
 
-    def conclude(self, state: State, episode: Episode, action: Any) -> tuple[Episode, Any, Any]:
+    def conclude(self, state: State, episode: Episode, action: tuple[Scalar, ...]) -> tuple[Episode, Scalar, Scalar]:
         """x', r and whether the episode has ended, where the physics has led to a state"""
         after, (_, reward, terminated) = conclude(episode, action, state, Draw(), self.setting)
         return after, reward, terminated
 
-    def is_terminated(self, episode: Episode) -> Any:
+    def is_terminated(self, episode: Episode) -> Scalar:
         """Whether an episode has ended"""
         return self.setting.task.termination(episode.situation, _vehicle(episode.parameters, self.setting)[0])
 
-    def is_success(self, episode: Episode) -> Any:
+    def is_success(self, episode: Episode) -> Scalar:
         """Whether an episode is successful; False where the task has no such condition"""
         return is_success(episode, self.setting) if self.setting.task.success is not None else False
 

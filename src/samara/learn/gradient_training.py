@@ -1,122 +1,200 @@
-"""Learning by the gradient of the flight itself: rewards are summed over a short horizon, and differentiated by the weights.
+"""Training by the gradient of the flight itself: rewards are summed over a short horizon and differentiated by the weights.
 
     maximise  J(w) = mean over drones of  (1/H) Σₖ r(xₖ, aₖ),    a = π_w(o),   with ∂J/∂w through the equations of motion
 
-All drones fly on from where the last horizon has left them, but for those that are lost and a share that start afresh: so the
-policy learns from the start of an episode to its end, though no gradient reaches farther than H steps.
+Drones continue from where the last horizon ended, except those that are lost and a fraction that starts again: so the
+policy is trained from the start of an episode to its end, though no gradient reaches farther than H steps.
 """
 
+import math
+import time
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypedDict
 
-import jax
-import jax.numpy as jnp
-from jax import lax
+from samara.core.ops import library_of
+from samara.core.quantity import Scalar
+from samara.learn.env_config import Setting
+from samara.learn.optimizer import (
+    Begin,
+    Chunk,
+    Moments,
+    Trainer,
+    Update,
+    adam,
+    clip_norm,
+    initial_moments,
+    make_trainer,
+    map_tree,
+)
+from samara.learn.policies import Network, Weights, dense_network, recurrent_network
+from samara.learn.task import Tree
 
-from samara.learn.adam import Moments, adam, at_rest, clipped
-from samara.learn.episode import Setting
-from samara.learn.hyperparameters import Recipe, recipe_with
-from samara.learn.in_chunks import learner_in_chunks
-from samara.learn.jax_step import FlatStep, flat_step, rolled_integrator
-from samara.learn.network import Network, dense_network
-from samara.learn.recurrent import recurrent_network
-from samara.learn.rollout_xla import Rollout, rollout_xla
-from samara.learn.training_result import Learner, Weights
-
-
-def recipe_for(task: str) -> Recipe:
-    """The recipe of a task, with as many drones as are worth their time where JAX runs"""
-    return recipe_with(task, jax.default_backend() == "gpu")
-
-
-def network_for(recipe: Recipe) -> Network:
-    """Dense layers, or some with a memory"""
-    if recipe.memory:
-        return recurrent_network(recipe.hidden, recipe.memory)
-    return dense_network(recipe.hidden, recipe.activation)
+MAX_GRADIENT_NORM = 1.0
 
 
-class Learning(NamedTuple):
-    """Where learning stands"""
+class Hyperparameters(NamedTuple):
+    """`drones` fly `horizon` steps in each of `updates`, of which the fraction `afresh` starts a new episode
 
-    weights: Weights
-    moments: Moments
-    episodes: Any
-    key: Any
-    done: Any
+    The learning rate falls linearly from `rate` to `last_rate`; `forgetting` is Adam's β₂. Flights are integrated by
+    `integrator`; evaluations use RK4.
 
-
-def analytic(setting: Setting, recipe: Recipe, *, chunks: int = 1, first: Weights | None = None) -> Learner:
-    """A learner for a setting, compiled: `learner(seed, progress, checkpoint)` tells after each of so many chunks
-
-    It goes on from the weights of another policy where `first` are given, else from drawn ones.
-    On a GPU rollout and adjoint are a kernel each (`samara.learn.rollout_gpu`).
+    With a `memory` of recurrent units hidden layers have a ReLU, a gradient is multiplied by `fading` for every step
+    that it goes back, and that of the sum of rewards by one drone's state is clipped to `largest`.
     """
-    launched = jax.default_backend() == "gpu" and recipe.memory  # stages in a loop would be launched one by one
-    integrator = recipe.integrator if launched else rolled_integrator(recipe.integrator)
-    functions = flat_step(setting, integrator)
-    rollout = rollout_for(functions, recipe)
-    return learner_in_chunks(
-        partial(_begun, functions, recipe, first),
-        partial(_updates, functions, rollout, recipe),
-        lambda learning: learning.weights,
-        recipe.updates,
+
+    hidden: tuple[int, ...] = (64, 64)
+    drones: int = 4096
+    horizon: int = 50
+    updates: int = 200
+    rate: float = 2e-2
+    last_rate: float = 1e-4
+    afresh: float = 0.6
+    forgetting: float = 0.99
+    activation: str = "tanh"
+    integrator: str = "rk4"
+    memory: int = 0
+    fading: float = 1.0
+    largest: float = math.inf
+
+    @property
+    def network(self) -> Network:
+        """Dense layers, or layers with recurrent units"""
+        if self.memory:
+            return recurrent_network(self.hidden, self.memory)
+        return dense_network(self.hidden, self.activation)
+
+
+HYPERPARAMETERS = {
+    "hover": Hyperparameters((32, 32), 4096, 50, 90, 6e-2, integrator="midpoint"),
+    "recover": Hyperparameters((64, 64), 4096, 100, 170, 6e-2, integrator="midpoint"),
+    "track": Hyperparameters((64, 64), 4096, 100, 600, 2e-2),
+    "universal": Hyperparameters((16,), 8192, 150, 6800, 6e-3, 1e-5, 0.1, memory=16, fading=0.997, largest=50.0),
+    "navigate": Hyperparameters((64,), 4096, 60, 600, 3e-3, 1e-5, 0.25, memory=48, fading=0.97, largest=50.0),
+}
+"""By the name of a task, tuned on an H200; other tasks use the defaults"""
+CPU_DRONES = 256  # on a few cores more drones do not train faster
+
+
+class _Changes(TypedDict, total=False):
+    drones: int
+    updates: int
+    rate: float
+    integrator: str
+
+
+CPU_CHANGES: dict[str, _Changes] = {
+    "universal": {"drones": 512, "integrator": "midpoint"},
+    "recover": {"updates": 230, "rate": 4e-2, "integrator": "rk4"},
+}
+"""Further differences on the CPU, where gradients of fewer drones are noisier"""
+
+
+def hyperparameters_for(task: str, gpu: bool) -> Hyperparameters:
+    """The hyperparameters of a task on a GPU or a CPU"""
+    tuned = HYPERPARAMETERS.get(task, Hyperparameters())
+    if gpu:
+        return tuned
+    changes: _Changes = {"drones": CPU_DRONES}
+    return tuned._replace(**(changes | CPU_CHANGES.get(task, {})))
+
+
+# The trainer ----------------------------------------------------------------------------------------------------------
+
+
+class Rollout(Protocol):
+    """Batches of flights of a policy on one backend, and their derivatives
+
+    Weights are a tree of arrays of the backend or one row, episodes an array (size, N) with a column for each drone.
+    """
+
+    def initial(self, seed: Scalar) -> tuple[Tree, Scalar, Scalar]:
+        """Weights, episodes at their start, and the key of the random numbers to come"""
+        ...
+
+    def restart(self, key: Scalar, update: Scalar, weights: Tree) -> tuple[Scalar, Scalar, Scalar]:
+        """The next key, new episodes, and a uniform number for each drone"""
+        ...
+
+    def is_lost(self, episodes: Scalar) -> Scalar:
+        """Whether each episode has ended or has values that are not finite"""
+        ...
+
+    def gradient(self, weights: Tree, episodes: Scalar) -> tuple[Scalar, Tree, Scalar]:
+        """The mean reward of a step, the gradient of its negative by the weights, and the episodes after the horizon"""
+        ...
+
+    def layers(self, weights: Tree) -> Weights:
+        """The weights as (W, b) of each layer"""
+        ...
+
+    def compile_updates(
+        self, begin: "Begin[State]", update: "Update[State]", size: int
+    ) -> "tuple[Begin[State], Chunk[State]]":
+        """Compile chunks of updates, as `samara.learn.optimizer.Compile`"""
+        ...
+
+
+class State(NamedTuple):
+    """The state of a training run"""
+
+    weights: Tree
+    moments: Moments
+    episodes: Scalar
+    key: Scalar
+    done: Scalar
+
+
+def gradient_trainer(
+    setting: Setting,
+    parameters: Hyperparameters,
+    *,
+    chunks: int = 1,
+    first: Weights | None = None,
+    backend: str = "cpu",
+) -> Trainer:
+    """Compile a trainer; it starts from the weights `first`, or from random ones
+
+    The backend "cpu" compiles rollouts and their adjoints for all cores (`samara.learn.rollout_cpu`), "jax" compiles
+    the updates by XLA, on a GPU with one kernel for the rollout and one for its adjoint (`samara.learn.rollout_gpu`).
+    """
+    clock = time.perf_counter()
+    rollout: Rollout
+    if backend == "cpu":
+        from samara.learn.rollout_cpu import CpuRollout
+
+        rollout = CpuRollout(setting, parameters, first)
+    else:
+        from samara.learn.rollout_jax import JaxRollout
+
+        rollout = JaxRollout(setting, parameters, first)
+    return make_trainer(
+        partial(initial_state, rollout),
+        partial(update, rollout, parameters),
+        lambda state: rollout.layers(state.weights),
+        parameters.updates,
         chunks,
+        rollout.compile_updates,
+        time.perf_counter() - clock,
     )
 
 
-def rollout_for(functions: FlatStep, recipe: Recipe) -> Rollout:
-    """The quickest way to fly a policy where JAX runs"""
-    if jax.default_backend() != "gpu" or recipe.memory:
-        share = recipe.largest / (recipe.drones * recipe.horizon)  # of the mean reward
-        return rollout_xla(functions, recipe.horizon, network_for(recipe), recipe.fading, share)
-    from samara.learn.rollout_gpu import rollout_kernel
-
-    return rollout_kernel(functions, recipe.horizon, hidden=recipe.activation, integrator=recipe.integrator)
+def initial_state(rollout: Rollout, seed: Scalar) -> State:
+    """The state before the first update"""
+    weights, episodes, key = rollout.initial(seed)
+    done = library_of(episodes).zeros((), "int32")
+    return State(weights, initial_moments(weights), episodes, key, done)
 
 
-def _begun(functions: FlatStep, recipe: Recipe, given: Weights | None, seed: Any) -> Learning:
-    first, second, third = jax.random.split(jax.random.key(seed), 3)
-    weights = given or network_for(recipe).first(first, functions.observations, functions.actions)
-    episodes = _fresh(functions, recipe, weights, second)
-    return Learning(weights, at_rest(weights), episodes, third, jnp.zeros((), jnp.int32))
-
-
-def _fresh(functions: FlatStep, recipe: Recipe, weights: Weights, key: Any) -> Any:
-    """Episodes at their start, and what the policy then remembers: (size + memory, N)"""
-    return jnp.concatenate([starts(functions, key, recipe.drones), network_for(recipe).begin(weights, recipe.drones)])
-
-
-def starts(functions: FlatStep, key: Any, drones: int) -> Any:
-    """Episodes at their start, (size, N)"""
-    first, second = jax.random.split(key)
-    shape = (max(1, len(functions.draws)), drones)
-    uniform, normal = jax.random.uniform(first, shape, jnp.float32), jax.random.normal(second, shape, jnp.float32)
-    rows = [(uniform if kind == "uniform" else normal)[k] for k, kind in enumerate(functions.draws or ("uniform",))]
-    return jnp.stack(functions.reset(rows))
-
-
-def _updates(
-    functions: FlatStep, rollout: Rollout, recipe: Recipe, count: int, learning: Learning
-) -> tuple[Learning, Any]:
-    return lax.scan(lambda own, _: _update(functions, rollout, recipe, own), learning, None, length=count)
-
-
-def _update(functions: FlatStep, rollout: Rollout, recipe: Recipe, learning: Learning) -> tuple[Learning, Any]:
-    """One gradient, and one step of Adam up it; rewards that are not numbers are left out"""
-    weights, moments, episodes, key, done = learning
-    key, for_starts, for_choice = jax.random.split(key, 3)
-    lost = (functions.is_terminated(list(episodes[: functions.size]))[0] > 0.0) | ~jnp.isfinite(episodes).all(0)
-    again = lost | (jax.random.uniform(for_choice, lost.shape) < recipe.afresh)
-    episodes = jnp.where(again, _fresh(functions, recipe, weights, for_starts), episodes)
-
-    def loss(weights: Weights) -> tuple[Any, Any]:
-        total, end = rollout(weights, episodes)
-        return -jnp.mean(total) / recipe.horizon, end
-
-    (value, end), gradient = jax.value_and_grad(loss, has_aux=True)(weights)
-    gradient = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), g, 0.0), clipped(gradient, 1.0))
-    left = jnp.maximum(0.0, 1.0 - done.astype(jnp.float32) / recipe.updates)
-    rate = recipe.rate * left + recipe.last_rate
-    weights, moments = adam(weights, gradient, moments, rate, (0.9, recipe.forgetting))
-    return Learning(weights, moments, lax.stop_gradient(end), key, done + 1), -value
+def update(rollout: Rollout, parameters: Hyperparameters, state: State) -> tuple[State, Scalar]:
+    """Take one step of Adam up the gradient of the mean reward; components that are not finite are set to 0"""
+    weights, moments, episodes, key, done = state
+    numpy = library_of(episodes)
+    key, fresh, choice = rollout.restart(key, done, weights)
+    episodes = numpy.where(rollout.is_lost(episodes) | (choice < parameters.afresh), fresh, episodes)
+    reward, gradient, episodes = rollout.gradient(weights, episodes)
+    gradient = map_tree(
+        lambda g: numpy.where(numpy.isfinite(g), g, numpy.float32(0.0)), clip_norm(gradient, MAX_GRADIENT_NORM)
+    )
+    rate = parameters.rate * numpy.maximum(0.0, 1.0 - done / parameters.updates) + parameters.last_rate
+    weights, moments = adam(weights, gradient, moments, rate.astype("float32"), (0.9, parameters.forgetting))
+    return State(weights, moments, episodes, key, done + 1), reward

@@ -13,15 +13,16 @@ Components are rows, drones are columns.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from samara.control.depth_observation import BLOCKS
+from samara.control.depth_observation import BLOCKS, nearness
 from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
 from samara.core.optional_dependencies import MissingExtraError
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
+from samara.learn.env_config import Setting
 from samara.learn.episode import (
     Integration,
-    Setting,
     StepFunctions,
     fly,
     reset,
@@ -30,26 +31,30 @@ from samara.learn.episode import (
     step_draws,
     templates,
 )
-from samara.learn.task import Draw
+from samara.learn.task import Draw, Sight, Situation, Tree
 
 try:
     import jax
     import jax.numpy as jnp
-    from jax import lax
+    from jax import Array, lax
+    from jax.ad_checkpoint import checkpoint_name
 except ImportError as error:
     raise MissingExtraError("samara.learn.jax_step needs JAX: pip install 'samara[jax]'") from error
 
 from samara.compiler.jax.arrays import Launch, Operand, call_kernel, load_rows, store_rows
 from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
 from samara.compiler.rk_stage_loop import rolled
+from samara.sensors.depth_jax import depth_images
 
 MAX_EPISODE_SUM = 1e18  # Σ|x| of an episode above which, or where it is NaN, the drone is lost and starts again
 LAUNCH = Launch(128, 4)
+IMAGE = "image"  # name under which images are stored for the way back
 
-Rows = list[Any]
+Rows = list[Scalar]
+"""Arrays with one entry for each drone"""
 
 
-def rolled_integrator(name: str = "rk4") -> Callable[..., Any]:
+def rolled_integrator(name: str = "rk4") -> Callable[..., Scalar]:
     """A Runge–Kutta method as a loop over its stages: for RK4 a quarter of the code to compile"""
     return partial(rolled, chain_of(integrator_named(name, RUNGE_KUTTA).tableau))
 
@@ -63,14 +68,14 @@ ROLLED_RK4 = rolled_integrator()
 class FlatStep(NamedTuple):
     """The functions of `StepFunctions` on flat lists of arrays, each traced by itself, and the sizes of the lists"""
 
-    reset: Callable[[Sequence[Any]], Rows]
-    observe: Callable[[Sequence[Any]], Rows]
-    step: Callable[[Sequence[Any], Sequence[Any]], tuple[Rows, Any, Any]]
-    command: Callable[[Sequence[Any], Sequence[Any]], Rows]
-    derivative: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Rows]
-    conclude: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], tuple[Rows, Any, Any]]
-    normalize: Callable[[Sequence[Any]], Rows]
-    is_terminated: Callable[[Sequence[Any]], Rows]
+    reset: Callable[[Sequence[Scalar]], Rows]
+    observe: Callable[[Sequence[Scalar]], Rows]
+    step: Callable[[Sequence[Scalar], Sequence[Scalar]], tuple[Rows, Scalar, Scalar]]
+    command: Callable[[Sequence[Scalar], Sequence[Scalar]], Rows]
+    derivative: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], Rows]
+    conclude: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], tuple[Rows, Scalar, Scalar]]
+    normalize: Callable[[Sequence[Scalar]], Rows]
+    is_terminated: Callable[[Sequence[Scalar]], Rows]
     draws: tuple[str, ...]
     state: int
     varying: tuple[int, ...]
@@ -89,19 +94,17 @@ def flat_step(setting: Setting, integrator: Integration = ROLLED_RK4) -> FlatSte
     step_rows = _flat(partial(scalar.step, integrator=integrator), episode, action)
     observe, size = _flat(scalar.observe, episode), len(flatten(state))
     if camera is not None:
-        from samara.learn.sight import picture
-
         substep = _flat(partial(fly, setting=setting, integrator=integrator, substeps=1), episode, action)
         observe_state = observe
 
-        def observe(rows: Sequence[Any]) -> Rows:
-            return [*observe_state(rows), *picture(camera, unflatten(episode, iter(rows)).situation)]
+        def observe(rows: Sequence[Scalar]) -> Rows:
+            return [*observe_state(rows), *depth_image(camera, unflatten(episode, iter(rows)).situation)]
 
-        def step_rows(rows: Sequence[Any], action: Sequence[Any]) -> Rows:
+        def step_rows(rows: Sequence[Scalar], action: Sequence[Scalar]) -> Rows:
             """The physics in a loop: its code is compiled once, not for each of many substeps"""
 
             @jax.checkpoint
-            def once(now: Any, _: Any) -> tuple[Any, None]:
+            def once(now: Array, _: None) -> tuple[Array, None]:
                 return jnp.stack(substep([*now, *rows[size:]], list(action))), None
 
             flown, _ = lax.scan(once, jnp.stack(list(rows[:size])), None, length=scalar.substeps)
@@ -127,10 +130,20 @@ def flat_step(setting: Setting, integrator: Integration = ROLLED_RK4) -> FlatSte
     )
 
 
-def _flat(function: Callable[..., Any], *templates: Any) -> Callable[..., Rows]:
+def depth_image(sight: Sight, situation: Situation) -> Array:
+    """Render the image blocks that a policy observes, (96, N), for N drones above flat ground at z = 0, each in its own world
+
+    No gradient goes back through an image.
+    """
+    state, goal = lax.stop_gradient((situation.state, situation.goal))
+    images = depth_images(state, sight.solids(goal), sight.camera)
+    return checkpoint_name(nearness(images, sight.camera.farthest).T, IMAGE)  # type: ignore[no-untyped-call]
+
+
+def _flat(function: Callable[..., Scalar], *templates: Tree) -> Callable[..., Rows]:
     """A function of trees of scalars as one of lists of arrays, all of one shape and type"""
 
-    def flat(*groups: Sequence[Any]) -> Rows:
+    def flat(*groups: Sequence[Scalar]) -> Rows:
         first = groups[0][0]
         trace = new_trace(first.dtype, True)
         trees = (folded(template, list(rows), trace) for template, rows in zip(templates, groups, strict=True))
@@ -139,11 +152,11 @@ def _flat(function: Callable[..., Any], *templates: Any) -> Callable[..., Rows]:
     return flat
 
 
-def _split(rows: Rows) -> tuple[Rows, Any, Any]:
+def _split(rows: Rows) -> tuple[Rows, Scalar, Scalar]:
     return rows[:-2], rows[-2], rows[-1]
 
 
-def _fill(leaves: list[Any], shape: tuple[int, ...], dtype: Any = jnp.float32) -> Rows:
+def _fill(leaves: list[Scalar], shape: tuple[int, ...], dtype: object = jnp.float32) -> Rows:
     return [jnp.broadcast_to(lax.convert_element_type(x, dtype), shape) for x in leaves]
 
 
@@ -153,26 +166,26 @@ def _fill(leaves: list[Any], shape: tuple[int, ...], dtype: Any = jnp.float32) -
 class Episodes(NamedTuple):
     """Episodes (components, N), the number of steps since each began (N,), and their observations"""
 
-    rows: Any
-    age: Any
-    observation: Any
+    rows: Array
+    age: Array
+    observation: Array
 
 
 class BatchTransition(NamedTuple):
     """The result of a step: `final_observation` is that at its end, before a new episode begins"""
 
-    final_observation: Any
-    reward: Any
-    terminated: Any
-    ended: Any
+    final_observation: Array
+    reward: Array
+    terminated: Array
+    ended: Array
 
 
 @dataclass(frozen=True)
 class EpisodeBatch:
     """`reset` and `step` of N drones in float32; a step is one elementwise computation, or with `kernel` one Triton kernel
 
-    Where an episode ends, the drone continues from its `fresh` start: starts are drawn once for many steps, as a GPU takes
-    longer for random numbers than for the flight. `interpret` runs the kernel without a GPU.
+    Where an episode ends, the drone continues from its `fresh` start: starts are drawn once for many steps, as a GPU
+    takes longer for random numbers than for the flight. `interpret` runs the kernel without a GPU.
     """
 
     setting: Setting
@@ -184,7 +197,7 @@ class EpisodeBatch:
         """The size of an observation"""
         return len(templates(self.setting)[1])
 
-    def reset(self, key: Any, count: int) -> Episodes:
+    def reset(self, key: Array, count: int) -> Episodes:
         """New episodes"""
         trace = new_trace(jnp.dtype("float32"))
         drawn = self.draw(key, reset_draws(self.setting), count)
@@ -194,7 +207,7 @@ class EpisodeBatch:
         )
         return Episodes(rows, jnp.zeros(count, jnp.float32), observation)
 
-    def noise(self, key: Any, steps: int, count: int) -> Any:
+    def noise(self, key: Array, steps: int, count: int) -> Array:
         """The random numbers of the sensors in a number of steps: (steps, kinds, N)"""
         kinds = step_draws(self.setting)
         if not kinds:
@@ -202,14 +215,16 @@ class EpisodeBatch:
         return jax.vmap(lambda key: self.draw(key, kinds, count))(jax.random.split(key, steps))
 
     @staticmethod
-    def draw(key: Any, kinds: tuple[str, ...], count: int) -> Any:
+    def draw(key: Array, kinds: tuple[str, ...], count: int) -> Array:
         """A random number of each kind for each drone: (kinds, N)"""
         words = jax.random.split(key)
         numbers = {"uniform": iter(jax.random.uniform(words[0], (kinds.count("uniform"), count), jnp.float32))}
         numbers["normal"] = iter(jax.random.normal(words[1], (kinds.count("normal"), count), jnp.float32))
         return jnp.stack([next(numbers[kind]) for kind in kinds])
 
-    def step(self, episodes: Episodes, actions: Any, noise: Any, fresh: Episodes) -> tuple[Episodes, BatchTransition]:
+    def step(
+        self, episodes: Episodes, actions: Array, noise: Array, fresh: Episodes
+    ) -> tuple[Episodes, BatchTransition]:
         """One period under the actions"""
         actions = actions.astype(jnp.float32)
         inputs = (episodes.rows, episodes.age[None], actions, noise, fresh.rows, fresh.observation)
@@ -222,7 +237,7 @@ class EpisodeBatch:
         now, age, observation, final, (reward, terminated, ended) = jnp.split(rows, cuts)
         return Episodes(now, age[0], observation), BatchTransition(final, reward, terminated, ended)
 
-    def _step_rows(self, inputs: list[Any]) -> Rows:
+    def _step_rows(self, inputs: list[Scalar]) -> Rows:
         shape, rest = jnp.shape(inputs[0]), iter(inputs)
         template, _ = templates(self.setting)
         size = len(flatten(template))
@@ -249,13 +264,13 @@ class EpisodeBatch:
             ended,
         ]
 
-    def _in_kernel(self, inputs: list[Any]) -> Any:
+    def _in_kernel(self, inputs: list[Scalar]) -> Array:
         count = inputs[0].shape[1]
         block = min(LAUNCH.block, 1 << (count - 1).bit_length())
         if count % block:
             raise ValueError(f"{count} drones: expected a multiple of {block}")
 
-        def kernel(*references: Any) -> None:
+        def kernel(*references: Scalar) -> None:
             rows = self._step_rows([row for reference in references[:-1] for row in load_rows(reference)])
             store_rows(rows, references[-1], lambda i: (i, slice(None)))
 

@@ -5,8 +5,8 @@
     back    each of them transposed, from the last to the first (`samara.compiler.derivatives.reverse`):
             k̄ᵢ = dt (bᵢ t̄ + aᵢ z̄ᵢ₊₁),  z̄ᵢ = rate_zᵀ k̄ᵢ,  z̄ = t̄ + Σ z̄ᵢ,  ū = Σ rate_uᵀ k̄ᵢ
 
-m are the numbers of an episode that change within it, c those that do not. Every number has its place in memory (`Memory`), as
-many of them as a vector has lanes side by side; what the way back needs has one for every step.
+m are the numbers of an episode that change within it, c those that do not. Every number has its place in memory
+(`Memory`), as many of them as a vector has lanes side by side; what the way back needs has one for every step.
 """
 
 from collections.abc import Callable
@@ -45,13 +45,13 @@ class Room(NamedTuple):
         return ArraySpec(self.name, places, length, 1)
 
 
-class Layers(NamedTuple):
+class LayerSizes(NamedTuple):
     """Sizes from the observation to the action; weights are one row of numbers: W₁, b₁, W₂, …"""
 
     sizes: tuple[int, ...]
 
     @property
-    def places(self) -> list[tuple[int, int]]:
+    def offsets(self) -> list[tuple[int, int]]:
         """Where the weights and the bias of each layer begin"""
         found, at = [], 0
         for columns, rows in pairwise(self.sizes):
@@ -70,7 +70,7 @@ class Passes:
     def __init__(
         self,
         functions: StepFunctions,
-        layers: Layers,
+        layers: LayerSizes,
         width: int,
         kept: bool,
         hidden: str = "tanh",
@@ -106,7 +106,7 @@ class Passes:
         m, c, a = self.m.array(), self.c.array(), self.columns[-1].array()
         passes: list[Step] = [self._pass(self.observe, (m, c), (self.columns[0].array(),))]
         for k, ((weights, bias), x, y) in enumerate(
-            zip(self.layers.places, self.columns, self.columns[1:], strict=False)
+            zip(self.layers.offsets, self.columns, self.columns[1:], strict=False)
         ):
             rows, columns = self.layers.sizes[k + 1], self.layers.sizes[k]
             own = (ArraySpec("w", (weights,)), ArraySpec("w", (bias,)), x.array(), y.array())
@@ -179,12 +179,12 @@ class Passes:
         return Loop(tuple(passes), reverse=True), Loop(tuple(self._gradients()), at="end")
 
     def _network_back(self, a_bar: Room) -> list[Step]:
-        sizes, layers = self.layers.sizes, len(self.layers.places)
+        sizes, layers = self.layers.sizes, len(self.layers.offsets)
         self.columns_bar = [self._room(f"column_bar{i}", sizes[i]) for i in range(layers)] + [a_bar]
         self.before_tanh = [self._kept(f"before_tanh{i}", sizes[i + 1]) for i in range(layers)]
         return [
             DenseBack(
-                ArraySpec("w", (self.layers.places[i][0],)),
+                ArraySpec("w", (self.layers.offsets[i][0],)),
                 self.columns[i + 1].array(),
                 self.columns_bar[i + 1].array(),
                 self.before_tanh[i].array(),
@@ -209,7 +209,7 @@ class Passes:
                 sizes[i],
                 self.width,
             )
-            for i, (weights, bias) in enumerate(self.layers.places)
+            for i, (weights, bias) in enumerate(self.layers.offsets)
         ]
 
     # Programs ---------------------------------------------------------------------------------------------------------

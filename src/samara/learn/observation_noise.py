@@ -3,17 +3,17 @@
     VectorEnv("hover", sensing=noisy(Noise(position=0.001), latency=0.02))
     VectorEnv("hover", sensing=fused(("bmi088", "vicon"), "ekf"))
 
-Sensors, estimators and the stages that run them are those of flights. A task's `observation` gets their estimate in place of
-the state; rotor speeds and the states of effects stay true.
+Sensors, estimators and the stages that run them are those of flights. A task's `observation` gets their estimate in
+place of the state; rotor speeds and the states of effects stay true.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.estimate.estimator import STANDING, EstimatorSetup, Fusion, Start
 from samara.estimate.ideal import TRUTH, Estimator, Noise, delayed_estimator, noisy_estimator
 from samara.estimate.registry import ESTIMATORS
 from samara.learn.episode import Slots, run
-from samara.learn.task import Craft, Draw, Situation
+from samara.learn.task import Craft, Draw, Situation, Tree
 from samara.physics.types import Environment, State
 from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
@@ -32,13 +32,13 @@ class NoisyState(NamedTuple):
     estimator: Estimator
     period: float
 
-    def initial(self, draw: Draw, state: State, craft: Craft) -> Any:
+    def initial(self, draw: Draw, state: State, craft: Craft) -> Tree:
         """The state of the estimator at the start of an episode"""
         return self.estimator.initial(state)
 
     def update(
-        self, draw: Draw, sensing_state: Any, situation: Situation, craft: Craft, environment: Environment
-    ) -> tuple[State, Any]:
+        self, draw: Draw, sensing_state: Tree, situation: Situation, craft: Craft, environment: Environment
+    ) -> tuple[State, Tree]:
         """x̂, and the estimator's state"""
         normals = [draw.normal() for _ in range(self.estimator.normals_needed)]
         return add_noise(situation.state, sensing_state, self.period, normals, estimator=self.estimator)
@@ -59,7 +59,7 @@ class FusedSensors(NamedTuple):
     fusion: Fusion
     period: float
 
-    def initial(self, draw: Draw, state: State, craft: Craft) -> tuple[float, tuple[Any, ...]]:
+    def initial(self, draw: Draw, state: State, craft: Craft) -> tuple[float, tuple[Tree, ...]]:
         """Sensors just switched on, and a filter initialised near the true state"""
         slots = self._empty_slots
         for sensor in self._sensors:
@@ -69,8 +69,8 @@ class FusedSensors(NamedTuple):
         return 0.0, tuple(slots[name] for name in self._carried)
 
     def update(
-        self, draw: Draw, sensing_state: Any, situation: Situation, craft: Craft, environment: Environment
-    ) -> tuple[State, Any]:
+        self, draw: Draw, sensing_state: Tree, situation: Situation, craft: Craft, environment: Environment
+    ) -> tuple[State, Tree]:
         """The filter's estimate of position, velocity, attitude and angular velocity after the readings of this moment"""
         tick, values = sensing_state
         slots = self._empty_slots | dict(zip(self._carried, values, strict=True)) | {"silent": 0.0}

@@ -1,10 +1,10 @@
-"""A rollout and its adjoint as machine code for the CPU, with the policy inside: `samara.learn.rollout_xla` without JAX.
+"""Rollouts of a policy and their gradient, compiled for the CPU.
 
 x₀ → x_H and Σ r of each drone:   ∂ Σ r / ∂ weights by reverse differentiation, from the states kept on the way there
 
-As many drones as a vector has lanes fly all steps, and back, before the next ones do, so that what is kept stays in a core's
-cache; threads share the drones. Every drone has the same bits whatever the others are, and gradients are summed in the order
-of drones: the same numbers of any number of threads.
+As many drones as a vector has lanes fly all steps, and back, before the next ones do, so that what is kept stays in a
+core's cache; threads share the drones. Every drone has the same bits whatever the others are, and gradients are summed
+in the order of drones: the same numbers of any number of threads.
 """
 
 import ctypes
@@ -14,13 +14,21 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from samara.compiler.llvm.array_loop import Loops, compile_loops
 from samara.compiler.llvm.codegen import vector_width
 from samara.compiler.thread_pool import shares_of, side_by_side
+from samara.core.random import key_of
+from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
+from samara.learn.compiled_episode import SOURCE, random_numbers
+from samara.learn.env_config import Setting, require_no_camera
 from samara.learn.episode import StepFunctions
-from samara.learn.lane_passes import DONE, LOST, Layers, Passes, Room
+from samara.learn.gradient_training import Hyperparameters
+from samara.learn.lane_passes import DONE, LOST, LayerSizes, Passes, Room
+from samara.learn.optimizer import Begin, Chunk, S, Update, run_in_python
+from samara.learn.policies import Layers, Weights
 
 WORK = 20_000  # vector instructions of a step there and back, about
 
@@ -44,10 +52,74 @@ class Gradient(NamedTuple):
     start: Array
 
 
+class CpuRollout:
+    """The `samara.learn.gradient_training.Rollout` of the CPU: weights are one row of numbers
+
+    Random numbers have addresses (seed, update, drone), so that nothing depends on the number of threads, or on where a
+    run was interrupted.
+    """
+
+    def __init__(self, setting: Setting, parameters: Hyperparameters, first: Weights | None = None) -> None:
+        require_no_camera(setting)
+        self.parameters, self.first, self.functions = parameters, first, StepFunctions(setting)
+        self.sizes = (self.functions.observations, *parameters.hidden, len(self.functions.action))
+        self.lanes = LaneRollout(
+            self.functions,
+            self.sizes,
+            parameters.horizon,
+            hidden=parameters.activation,
+            integrator=parameters.integrator,
+        )
+
+    def initial(self, seed: int) -> tuple[Array, Array, Array]:
+        """Weights, episodes at their start, and the seed"""
+        rng = np.random.default_rng(seed)
+        shapes = self.parameters.network.shapes(self.sizes[0], self.sizes[-1])
+        normals = [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
+        weights = row_of(self.first or self.parameters.network.initial_weights(normals))
+        episodes, _ = starts(self.functions, seed, self.parameters.updates, self.parameters.drones)
+        return weights, episodes, np.array(seed, np.uint64)
+
+    def restart(self, key: Array, update: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """The seed, new episodes, and a uniform number for each drone"""
+        return key, *starts(self.functions, int(key), int(update), self.parameters.drones)
+
+    def is_lost(self, episodes: Array) -> Array:
+        """Whether each episode has ended or has values that are not finite"""
+        with np.errstate(all="ignore"):
+            episode = unflatten(self.functions.episode, iter(episodes.astype(float)))
+            terminated = np.broadcast_to(self.functions.is_terminated(episode), episodes.shape[1])
+            lost: Array = (terminated > 0.0) | ~np.isfinite(episodes).all(axis=0)
+        return lost
+
+    def gradient(self, weights: Array, episodes: Array) -> tuple[Array, Array, Array]:
+        """The mean reward of a step, the gradient of its negative by the weights, and the episodes after the horizon"""
+        drones, horizon = self.parameters.drones, self.parameters.horizon
+        flown, gradient, _ = self.lanes.gradient(weights, episodes, np.full(drones, -1.0 / (drones * horizon)))
+        return flown.total.mean() / horizon, gradient, flown.end
+
+    def layers(self, weights: Array) -> Layers:
+        """The weights as (W, b) of each layer"""
+        return layers_of(weights, self.sizes)
+
+    def compile_updates(self, begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
+        """Call updates one by one: what they call is compiled"""
+        return run_in_python(begin, update, size)
+
+
+def starts(functions: StepFunctions, seed: int, update: int, drones: int, source: str = SOURCE) -> tuple[Array, Array]:
+    """Episodes at their start (size, N), and a uniform number for each"""
+    keys = np.repeat(np.array(key_of(seed, source), dtype=np.uint64)[:, None], drones, axis=1)
+    draws = random_numbers(keys, np.full(drones, update), np.arange(drones), (*functions.draws, "uniform"))
+    leaves = flatten(functions.reset(list(draws[:-1])))
+    return np.array([np.broadcast_to(x, drones) for x in leaves], dtype=np.float32), draws[-1]
+
+
 class LaneRollout:
     """`fly(weights, episodes, steps)`, and with `kept` steps `gradient(weights, episodes, total_bar, end_bar)`
 
-    Weights are one row of numbers, W₁, b₁, W₂, … (`samara.learn.lane_passes.Layers`), episodes are columns (size, N).
+    Weights are one row of numbers, W₁, b₁, W₂, … (`samara.learn.lane_passes.LayerSizes`), episodes are columns (size,
+    N).
     """
 
     def __init__(
@@ -60,7 +132,7 @@ class LaneRollout:
         hidden: str = "tanh",
         integrator: str = "rk4",
     ) -> None:
-        self.functions, self.layers, self.kept, self.dtype = functions, Layers(tuple(sizes)), kept, np.dtype(dtype)
+        self.functions, self.layers, self.kept, self.dtype = functions, LayerSizes(tuple(sizes)), kept, np.dtype(dtype)
         self.width = vector_width(dtype)
         self._passes = Passes(functions, self.layers, self.width, bool(kept), hidden, integrator)
         loops = (self._passes.there(), *(self._passes.back() if kept else ()))
@@ -134,7 +206,7 @@ class LaneRollout:
 class _Memory:
     """The numbers of one tile of drones, for one thread"""
 
-    def __init__(self, rooms: dict[str, Room], code: Loops, layers: Layers, steps: int, dtype: Any) -> None:
+    def __init__(self, rooms: dict[str, Room], code: Loops, layers: LayerSizes, steps: int, dtype: Any) -> None:
         self._arrays = {"w": _aligned((layers.numbers,), dtype), "g": _aligned((layers.numbers,), dtype)}
         for name, own in rooms.items():
             times = steps + (name == "m") if own.each_step else 1
@@ -155,19 +227,20 @@ def _aligned(shape: tuple[int, ...], dtype: Any, to: int = 64) -> Array:
     return whole[first : first + size].view(dtype).reshape(shape)
 
 
-def sizes_of(weights: Sequence[tuple[Any, Any]]) -> tuple[int, ...]:
-    """From the observation to the action"""
+def sizes_of(weights: Layers) -> tuple[int, ...]:
+    """The sizes of the layers, from the observation to the action"""
     return np.shape(weights[0][0])[1], *(len(bias) for _, bias in weights)
 
 
-def row_of(weights: Sequence[tuple[Any, Any]], dtype: Any = np.float32) -> Array:
+def row_of(weights: Weights, dtype: DTypeLike = np.float32) -> Array:
     """(W, b) of each layer as one row of numbers"""
-    return np.concatenate([np.asarray(own, dtype).ravel() for layer in weights for own in layer])
+    return np.concatenate([np.asarray(leaf, dtype).ravel() for leaf in flatten(weights)])
 
 
-def layers_of(row: Array, sizes: Sequence[int]) -> list[tuple[Array, Array]]:
-    """And back"""
-    found = []
-    for (weights, bias), (columns, rows) in zip(Layers(tuple(sizes)).places, pairwise(sizes), strict=True):
-        found.append((row[weights:bias].reshape(rows, columns), row[bias : bias + rows]))
-    return found
+def layers_of(row: Array, sizes: Sequence[int]) -> Layers:
+    """(W, b) of each layer from one row of numbers"""
+    offsets = LayerSizes(tuple(sizes)).offsets
+    return tuple(
+        (row[weights:bias].reshape(rows, columns), row[bias : bias + rows])
+        for (weights, bias), (columns, rows) in zip(offsets, pairwise(sizes), strict=True)
+    )

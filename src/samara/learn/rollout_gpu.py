@@ -1,9 +1,9 @@
-"""A rollout and its adjoint as one GPU kernel each, with the policy inside: `samara.learn.rollout_xla` without its launches.
+"""A rollout and its adjoint as one GPU kernel each, with the policy inside.
 
-A program of the kernel flies a block of drones for all steps. Their state stays in registers; the network's layers are products
-of tiles, on tensor cores, to which single rows go, and from which they come back, through memory that this program alone uses.
-On the way back the adjoint of a step is JAX's, of the same functions; each of its stages starts from where it was on the way
-there, and the gradients of the weights are summed in registers until the last step.
+A program of the kernel flies a block of drones for all steps. Their state stays in registers; the network's layers are
+products of tiles, on tensor cores, to which single rows go, and from which they come back, through memory that this
+program alone uses. On the way back the adjoint of a step is JAX's, of the same functions; each of its stages starts
+from where it was on the way there, and the gradients of the weights are summed in registers until the last step.
 """
 
 from functools import partial
@@ -20,9 +20,8 @@ from samara.compiler.jax.arrays import Launch, triton_options
 from samara.compiler.rk_stage_loop import chosen
 from samara.core.integrate import RUNGE_KUTTA, Chain, chain_of, integrator_named
 from samara.learn.jax_step import FlatStep, Rows
-from samara.learn.network import RELU, TANH
-from samara.learn.rollout_xla import Rollout
-from samara.learn.training_result import Weights
+from samara.learn.policies import RELU, TANH, Layers
+from samara.learn.rollout_jax import RolloutFunction
 
 NARROWEST = 16  # rows of a tile, for tensor cores
 LAUNCH = Launch(block=32, warps=2)
@@ -42,10 +41,11 @@ def rollout_kernel(
     interpret: bool | None = None,
     hidden: str = TANH,
     integrator: str = "rk4",
-) -> Rollout:
+) -> RolloutFunction:
     """`steps` actions of all drones, whose number is a multiple of the block; differentiable by the weights and the start
 
-    In training tanh is the processor's own (11 bits) and products round their factors to 11 bits, as learning does not mind.
+    In training tanh is the processor's own (11 bits) and products round their factors to 11 bits, as learning does not
+    mind.
     """
     simulated = jax.default_backend() == "cpu" if interpret is None else interpret
     kernels = _Kernels(
@@ -53,15 +53,15 @@ def rollout_kernel(
     )
 
     @jax.custom_vjp
-    def rollout(weights: Weights, episodes: Any) -> tuple[Any, Any]:
+    def rollout(weights: Layers, episodes: Any) -> tuple[Any, Any]:
         total, end, _ = kernels.forward(weights, episodes)
         return total, end
 
-    def there(weights: Weights, episodes: Any) -> tuple[Any, Any]:
+    def there(weights: Layers, episodes: Any) -> tuple[Any, Any]:
         total, end, kept = kernels.forward(weights, episodes)
         return (total, end), (weights, kept)
 
-    def back(residual: Any, cotangents: Any) -> tuple[Weights, Any]:
+    def back(residual: Any, cotangents: Any) -> tuple[Layers, Any]:
         weights, kept = residual
         total_bar, end_bar = cotangents
         gradients, start_bar = kernels.backward(weights, kept, end_bar, total_bar)
@@ -80,7 +80,7 @@ class _Kernels:
         self.functions, self.steps, self.launch, self.interpret = functions, steps, launch, interpret
         self.hidden, self.chain = hidden, chain
 
-    def forward(self, weights: Weights, episodes: Any) -> tuple[Any, Any, list[Any]]:
+    def forward(self, weights: Layers, episodes: Any) -> tuple[Any, Any, list[Any]]:
         own, tiles, n = self.functions, tiles_of(weights), episodes.shape[1]
         if n % self.launch.block:
             raise ValueError(f"{n} drones; expected a multiple of {self.launch.block}")
@@ -106,7 +106,7 @@ class _Kernels:
         )(episodes, *tiles.matrices, *tiles.biases)
         return total, end, kept
 
-    def backward(self, weights: Weights, kept: list[Any], end_bar: Any, total_bar: Any) -> tuple[Weights, Any]:
+    def backward(self, weights: Layers, kept: list[Any], end_bar: Any, total_bar: Any) -> tuple[Layers, Any]:
         own, tiles, n = self.functions, tiles_of(weights), end_bar.shape[1]
         programs, layers = n // self.launch.block, len(tiles.matrices)
         shapes = [(programs, *each.shape) for each in (*tiles.matrices, *tiles.biases)]
@@ -117,10 +117,10 @@ class _Kernels:
             "adjoint",
         )(end_bar, total_bar, *kept, *tiles.matrices)
         summed = [each.sum(0) for each in found[: 2 * layers]]
-        gradients = [
+        gradients = tuple(
             (matrix[: own.shape[0], : own.shape[1]], bias[: own.shape[0], 0])
             for (own, _), matrix, bias in zip(weights, summed[:layers], summed[layers:], strict=True)
-        ]
+        )
         return gradients, start_bar
 
     def _call(self, kernel: Any, results: list[Any], name: str) -> Any:
@@ -328,7 +328,7 @@ def _sum(a: Rows, b: Rows) -> Rows:
 # Tiles --------------------------------------------------------------------------------------------------------------
 
 
-def tiles_of(weights: Weights) -> Tiles:
+def tiles_of(weights: Layers) -> Tiles:
     """Every layer filled up with zeros"""
 
     def filled(x: Any, *shape: int) -> Any:

@@ -1,5 +1,33 @@
-"""Environments: Gymnasium, Stable-Baselines3, PettingZoo and JAX."""
+"""Environments of Gymnasium, Stable-Baselines3, PettingZoo and JAX, which fly the same flights.
+
+| name | interface | needs |
+|---|---|---|
+| `VectorEnv` | Gymnasium, N drones at once | `samara[gym]` |
+| `Env` | Gymnasium, one drone | `samara[gym]` |
+| `environment` | pure functions in JAX | `samara[jax]` |
+| `VecEnv` | Stable-Baselines3 | `samara[sb3]` |
+| `ParallelEnv` | PettingZoo | `samara[pettingzoo]` |
+"""
+
+from typing import TYPE_CHECKING
 
 from samara.core.lazy_import import lazily
 
-__getattr__, __dir__ = lazily(__name__, __path__)
+if TYPE_CHECKING:
+    from samara.learn.envs.gym import Env, VectorEnv
+    from samara.learn.envs.jax_env import environment
+    from samara.learn.envs.pettingzoo import ParallelEnv
+    from samara.learn.envs.sb3 import VecEnv
+
+__all__ = ["Env", "ParallelEnv", "VecEnv", "VectorEnv", "environment"]
+__getattr__, __dir__ = lazily(
+    __name__,
+    __path__,
+    {
+        "Env": "samara.learn.envs.gym",
+        "ParallelEnv": "samara.learn.envs.pettingzoo",
+        "VecEnv": "samara.learn.envs.sb3",
+        "VectorEnv": "samara.learn.envs.gym",
+        "environment": "samara.learn.envs.jax_env",
+    },
+)

@@ -1,41 +1,32 @@
-"""A task as pure functions in JAX, to be jitted, mapped over keys, differentiated, on any device.
+"""A task as pure functions in JAX: jit, vmap and differentiate them, on any device.
 
     env = environment("hover")
     flight, observation = env.reset(jax.random.key(0))
-    flight, seen = env.step(flight, action)            # seen.observation, .reward, .terminated, .truncated
+    flight, transition = env.step(flight, action)      # .observation, .reward, .terminated, .truncated
     many = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 4096))
 
-It is the program of `samara.learn.envs.gym_vector`, traced from the same functions: with `env.key(seed)` the numbers
-are those of the
-environments on the CPU, to the rounding of the type.
+It traces the functions of `samara.learn.envs.gym`: with `env.key(seed)` it flies the flights of the environments on the
+CPU, to the rounding of the type.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 from samara.core.optional_dependencies import MissingExtraError
+from samara.core.quantity import Scalar
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
 from samara.learn.compiled_episode import SOURCE
-from samara.learn.env_config import setting_for
-from samara.learn.episode import (
-    Randomization,
-    Sensing,
-    Setting,
-    require_no_camera,
-    reset,
-    reset_draws,
-    step,
-    step_draws,
-    templates,
-)
-from samara.learn.task import Draw, Task
+from samara.learn.env_config import Setting, SettingOptions, require_no_camera, setting_for
+from samara.learn.episode import reset, reset_draws, step, step_draws, templates
+from samara.learn.task import Draw, Task, Tree
 from samara.physics.types import Vehicle
 
 try:
     import jax
     import jax.numpy as jnp
-    from jax import lax
+    from jax import Array, lax
+    from jax.typing import ArrayLike
 except ImportError as error:
     raise MissingExtraError("samara.learn.envs.jax_env needs JAX: pip install 'samara[jax]'") from error
 
@@ -44,83 +35,83 @@ from samara.compiler.jax.random import normal, uniform, words
 
 
 class Flight(NamedTuple):
-    """One drone's episode as it stands: what it carries, the key of its random numbers, and which episode and step it is."""
+    """One drone's episode: its state, the key of its random numbers, and the numbers of the episode and of the step"""
 
-    episode: Any
-    key: Any
-    count: Any
-    age: Any
+    episode: Tree
+    key: Array
+    count: Array
+    age: Array
 
 
-class Seen(NamedTuple):
-    """What comes of a step"""
+class Transition(NamedTuple):
+    """The result of a step"""
 
-    observation: Any
-    reward: Any
-    terminated: Any
-    truncated: Any
+    observation: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
 
 
 @dataclass(frozen=True)
 class Environment:
-    """`reset(key)`, `step(flight, action)` and `restart(flight)` of one drone, pure and without shapes to choose: map them."""
+    """`reset(key)`, `step(flight, action)` and `restart(flight)` of one drone; use `jax.vmap` for many"""
 
     setting: Setting
     dtype: str = "float32"
 
-    def key(self, seed: int) -> Any:
-        """The key that the environments on the CPU make of a seed"""
+    def key(self, seed: int) -> Array:
+        """The key of a seed in the environments on the CPU"""
         return jnp.array(key_of(seed % 2**64, SOURCE), dtype=jnp.uint32)
 
-    def reset(self, key: Any) -> tuple[Flight, Any]:
-        """The first episode of a key: one of JAX's, or its two words"""
-        own = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-        return self._started(own[:2].astype(jnp.uint32), jnp.uint32(0))
+    def reset(self, key: Array) -> tuple[Flight, Array]:
+        """Start the first episode of a key of JAX, or of its two words"""
+        words_of_key = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+        return self._start(words_of_key[:2].astype(jnp.uint32), jnp.uint32(0))
 
-    def restart(self, flight: Flight) -> tuple[Flight, Any]:
-        """The next episode of the same key"""
-        return self._started(flight.key, flight.count + jnp.uint32(1))
+    def restart(self, flight: Flight) -> tuple[Flight, Array]:
+        """Start the next episode of the same key"""
+        return self._start(flight.key, flight.count + jnp.uint32(1))
 
-    def step(self, flight: Flight, action: Any) -> tuple[Flight, Seen]:
-        """One period under an action; nothing starts again by itself, see `restart`"""
+    def step(self, flight: Flight, action: ArrayLike) -> tuple[Flight, Transition]:
+        """Advance one period under an action; episodes that end are not restarted, see `restart`"""
         age = flight.age + jnp.uint32(1)
         trace = new_trace(jnp.dtype(self.dtype))
         episode = folded(self._template, [jnp.asarray(x) for x in flatten(flight.episode)], trace)
-        given = jnp.asarray(action, self.dtype)
-        numbers = self._drawn(flight.key, flight.count, age, step_draws(self.setting))
-        own = folded((0.0,) * self.setting.actions, [given[k] for k in range(self.setting.actions)], trace)
+        actions = jnp.asarray(action, self.dtype)
+        numbers = self._draw(flight.key, flight.count, age, step_draws(self.setting))
+        folded_action = folded((0.0,) * self.setting.actions, list(actions), trace)
         draws = iter(folded((0.0,) * len(numbers), numbers, trace))
-        after, (observation, reward, terminated) = step(episode, own, Draw(draws), self.setting)
-        seen = Seen(
+        after, (observation, reward, terminated) = step(episode, folded_action, Draw(draws), self.setting)
+        transition = Transition(
             self._stacked(observation),
             self._number(unfolded(reward)[0]),
             jnp.asarray(unfolded(terminated)[0], bool),
             age >= self.setting.task.steps,
         )
-        return Flight(self._carried(after), flight.key, flight.count, age), seen
+        return Flight(self._carried(after), flight.key, flight.count, age), transition
 
-    def _started(self, key: Any, count: Any) -> tuple[Flight, Any]:
-        numbers = self._drawn(key, count, jnp.uint32(0), reset_draws(self.setting))
+    def _start(self, key: Array, count: Array) -> tuple[Flight, Array]:
+        numbers = self._draw(key, count, jnp.uint32(0), reset_draws(self.setting))
         draws = folded((0.0,) * len(numbers), numbers, new_trace(jnp.dtype(self.dtype)))
         episode, observation = reset(Draw(iter(draws)), self.setting)
         return Flight(self._carried(episode), key, count, jnp.uint32(0)), self._stacked(observation)
 
-    def _drawn(self, key: Any, count: Any, age: Any, kinds: tuple[str, ...]) -> list[Any]:
-        found = words((key[0], key[1]), 0, count, age, len(kinds)) if kinds else ()
-        of = {"uniform": uniform, "normal": normal}
-        return [of[kind](word, self.dtype) for kind, word in zip(kinds, found, strict=True)]
+    def _draw(self, key: Array, count: Array, age: Array, kinds: tuple[str, ...]) -> list[Array]:
+        drawn = words((key[0], key[1]), 0, count, age, len(kinds)) if kinds else ()
+        distributions = {"uniform": uniform, "normal": normal}
+        return [distributions[kind](word, self.dtype) for kind, word in zip(kinds, drawn, strict=True)]
 
-    def _carried(self, episode: Any) -> Any:
+    def _carried(self, episode: Tree) -> Tree:
         return unflatten(self._template, iter([self._number(x) for x in unfolded(episode)]))
 
-    def _stacked(self, numbers: Any) -> Any:
+    def _stacked(self, numbers: Tree) -> Array:
         return jnp.stack([self._number(x) for x in unfolded(numbers)])
 
-    def _number(self, x: Any) -> Any:
+    def _number(self, x: Scalar) -> Array:
         return lax.convert_element_type(x, jnp.dtype(self.dtype))
 
     @property
-    def _template(self) -> Any:
+    def _template(self) -> Tree:
         return templates(self.setting)[0]
 
 
@@ -129,17 +120,13 @@ def environment(
     vehicle: Vehicle | str = "crazyflie",
     *,
     dtype: str = "float32",
-    randomization: Randomization | None = None,
-    sensing: Sensing | None = None,
-    history: int = 0,
-    delay: int | tuple[int, int] = 0,
-    **changes: Any,
+    **options: Unpack[SettingOptions],
 ) -> Environment:
-    """A task for a vehicle in JAX; options are those of `samara.learn.envs.gym_vector.VectorEnv`"""
+    """Configure a task for a vehicle in JAX; `options` are those of `VectorEnv`"""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype {dtype!r}: expected one of float32, float64")
     if dtype == "float64" and jnp.result_type(float) != "float64":
         raise ValueError("dtype 'float64': JAX computes in float32 until jax.config.update('jax_enable_x64', True)")
-    setting = setting_for(task, vehicle, randomization, sensing, history, delay, **changes)
+    setting = setting_for(task, vehicle, **options)
     require_no_camera(setting)
     return Environment(setting, dtype)

@@ -1,20 +1,21 @@
-"""A team of drones as a `ParallelEnv` of PettingZoo: every drone is an agent, with its own observation, action and reward.
+"""A team of drones as a `ParallelEnv` of PettingZoo: every drone is an agent with its observation, action and reward.
 
     env = ParallelEnv("formation")
     observations, infos = env.reset(seed=0)
     observations, rewards, terminations, truncations, infos = env.step({agent: action for agent in env.agents})
 
-The numbers are those of `VectorEnv` with the same task and seed, where one action has the numbers of all.
+It flies the flights of `VectorEnv` with the same task and seed, where one action concatenates those of all drones.
 """
 
-from typing import Any
+from typing import TypeAlias, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.optional_dependencies import MissingExtraError
 from samara.core.types import Array
 from samara.learn.compiled_episode import episode_keys, program_of, random_numbers
-from samara.learn.env_config import setting_for
+from samara.learn.env_config import SettingOptions, setting_for
 from samara.learn.task import Task
 from samara.physics.types import Vehicle
 
@@ -27,8 +28,13 @@ except ImportError as error:
     ) from error
 
 
+StepResult: TypeAlias = tuple[
+    dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, object]]
+]
+
+
 class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
-    """A task for a team, or for one drone as a team of one. What ends it for one agent ends it for all."""
+    """A task for a team, or for one drone as a team of one; an episode that ends for one agent ends for all."""
 
     metadata = {"name": "samara", "render_modes": []}  # noqa: RUF012 (PettingZoo reads it from the class)
 
@@ -38,7 +44,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
         vehicle: Vehicle | str = "crazyflie",
         *,
         dtype: str = "float64",
-        **options: Any,
+        **options: Unpack[SettingOptions],
     ) -> None:
         """`options` are those of `VectorEnv`, without sensing"""
         self.setting = setting_for(task, vehicle, **options)
@@ -65,42 +71,42 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
         return self.action_spaces[agent]
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Array], dict[str, dict[str, Any]]]:
-        """The next episode; with a seed, the first of that seed"""
+        self, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[dict[str, Array], dict[str, dict[str, object]]]:
+        """Start the next episode; with a seed, the first of that seed"""
         if seed is not None or self._key is None:
-            own = int(np.random.default_rng().integers(2**62)) if seed is None else seed
-            self._key, self._count = episode_keys([own]), 0
+            seed = int(np.random.default_rng().integers(2**62)) if seed is None else seed
+            self._key, self._count = episode_keys([seed]), 0
         draws = random_numbers(self._key, np.array([self._count]), 0, self.program.reset_draws)
         team, observations = self.program.reset(draws)
         self._team = np.ascontiguousarray(team)
         self._count, self._age, self.agents = self._count + 1, 0, list(self.possible_agents)
         return self._of_each(observations), {agent: {} for agent in self.agents}
 
-    def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Observations, rewards, terminations, truncations and infos of all agents, after one period under their actions"""
-        given = np.concatenate([self._checked(agent, actions.get(agent)) for agent in self.agents])
-        observations, rewards, ended = self.program.step(self._team, given[:, None])
+    def step(self, actions: dict[str, ArrayLike]) -> StepResult:
+        """Advance one period: observations, rewards, terminations, truncations and infos of all agents"""
+        action = np.concatenate([self._checked(agent, actions.get(agent)) for agent in self.agents])
+        observations, rewards, ended = self.program.step(self._team, action[:, None])
         self._age += 1
         over, cut = bool((ended > 0.5).any()), self._age >= self.setting.task.steps
         agents = self.agents
-        found: tuple[dict[str, Any], ...] = (
+        result: StepResult = (
             self._of_each(observations),
-            {agent: float(own[0]) for agent, own in zip(agents, rewards, strict=True)},
+            {agent: float(reward[0]) for agent, reward in zip(agents, rewards, strict=True)},
             dict.fromkeys(agents, over),
             dict.fromkeys(agents, cut),
             {agent: {} for agent in agents},
         )
         if over or cut:
             self.agents = []
-        return found
+        return result
 
     def _of_each(self, seen: Array) -> dict[str, Array]:
         rows = seen[:, 0].astype(np.float32).reshape(len(self.possible_agents), -1)
         return dict(zip(self.possible_agents, rows, strict=True))
 
-    def _checked(self, agent: str, action: Any) -> Array:
-        given = np.asarray(action, dtype=float) if action is not None else np.zeros(0)
-        if given.shape != self._action.shape or not np.isfinite(given).all():
+    def _checked(self, agent: str, action: ArrayLike | None) -> Array:
+        numbers = np.asarray(action, dtype=float) if action is not None else np.zeros(0)
+        if numbers.shape != self._action.shape or not np.isfinite(numbers).all():
             raise ValueError(f"actions[{agent!r}] is {action!r:.60}; expected {self._action.shape[0]} finite numbers")
-        return given
+        return numbers

@@ -1,4 +1,4 @@
-"""N drones as a `VecEnv` of Stable-Baselines3: `VectorEnv` under the names that it asks for.
+"""N drones as a `VecEnv` of Stable-Baselines3, on top of `VectorEnv`.
 
 from stable_baselines3 import PPO
 model = PPO("MlpPolicy", VecEnv("hover", 64)).learn(1_000_000)
@@ -11,7 +11,7 @@ import numpy as np
 
 from samara.core.optional_dependencies import MissingExtraError
 from samara.core.types import Array
-from samara.learn.envs.gym_vector import VectorEnv
+from samara.learn.envs.gym import VectorEnv
 from samara.learn.task import Task
 from samara.physics.types import Vehicle
 
@@ -30,24 +30,24 @@ class VecEnv(vec_env.VecEnv):  # type: ignore[misc, unused-ignore]
         """`options` are those of `VectorEnv`"""
         self.many = VectorEnv(task, num_envs, vehicle, autoreset_mode="SameStep", **options)
         self.render_mode = None
-        self._given: Any = None
+        self._actions = np.zeros(0)
         super().__init__(num_envs, self.many.single_observation_space, self.many.single_action_space)
 
     def reset(self) -> Array:
-        """New episodes of all drones; after `seed(s)` the first of s + i"""
+        """Start new episodes of all drones; after `seed(s)` the first of s + i"""
         observations, _ = self.many.reset(seed=None if self._seeds[0] is None else self._seeds)
         self._reset_seeds()
         self._reset_options()
         return observations
 
     def step_async(self, actions: Array) -> None:
-        """What `step_wait` is to do"""
-        self._given = actions
+        """Store the actions for `step_wait`"""
+        self._actions = actions
 
-    def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
-        """Observations, rewards, which episodes are over, and an info for each drone"""
-        observations, rewards, terminated, truncated, info = self.many.step(self._given)
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+    def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, object]]]:
+        """Advance one period: observations, rewards, ends of episodes, and an info for each drone"""
+        observations, rewards, terminated, truncated, info = self.many.step(self._actions)
+        infos: list[dict[str, object]] = [{} for _ in range(self.num_envs)]
         over = terminated | truncated
         for drone in np.flatnonzero(over).tolist():
             cut = bool(truncated[drone] and not terminated[drone])
@@ -57,20 +57,20 @@ class VecEnv(vec_env.VecEnv):  # type: ignore[misc, unused-ignore]
     def close(self) -> None:
         """Nothing is open"""
 
-    def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
-        """Of this environment, the same for every drone asked about"""
+    def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[object]:
+        """Read an attribute of this environment, the same for every drone"""
         if not hasattr(self, attr_name):
             raise AttributeError(f"{type(self).__name__} has no {attr_name!r}")
         return [getattr(self, attr_name) for _ in self._get_indices(indices)]
 
-    def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
-        """Drones have nothing of their own to set"""
+    def set_attr(self, attr_name: str, value: object, indices: int | Iterable[int] | None = None) -> None:
+        """AttributeError: the drones share one program"""
         raise AttributeError(f"{attr_name!r} cannot be set: the drones of one program differ in their seeds alone")
 
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Drones are no objects with methods"""
+    def env_method(self, method_name: str, *args: object, indices: object = None, **kwargs: object) -> list[object]:
+        """AttributeError: the drones share one program"""
         raise AttributeError(f"{method_name!r} cannot be called: the drones of one program are no objects")
 
-    def env_is_wrapped(self, wrapper_class: Any, indices: int | Iterable[int] | None = None) -> Sequence[bool]:
+    def env_is_wrapped(self, wrapper_class: object, indices: int | Iterable[int] | None = None) -> Sequence[bool]:
         """Never"""
         return [False for _ in self._get_indices(indices)]

@@ -10,8 +10,7 @@ from typing import Any
 from samara.core.algebra import Vec3, dot
 from samara.core.ops import cos, logical_and, logical_or, maximum, sin
 from samara.core.quantity import Scalar
-from samara.learn.observations import full_state
-from samara.learn.task import Craft, Draw, Situation, Task, add_action_cost
+from samara.learn.task import Craft, Draw, Situation, Task, Tree, add_action_cost, observe
 from samara.physics.quantities import position_error, smooth_position_error, speed, squared_sine_of_half_tilt
 from samara.physics.reference import Reference
 from samara.physics.types import State
@@ -21,8 +20,8 @@ NEAR, SLOW = 0.05, 0.1  # [m, m/s]: in formation
 APART = 3.0  # times the reach of a drone from centre to centre: nearer than two and it is a crash
 
 
-def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str = "formation", **more: Any) -> Task:
-    """A polygon of so many corners, `radius` from its centre [m], turning at `rate` [rad/s]; `more` are fields of the task"""
+def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str = "formation", **fields: Any) -> Task:
+    """A polygon of so many corners, `radius` from its centre [m], turning at `rate` [rad/s]; `fields` are fields of the task"""
     side = 2.0 * radius * math.sin(math.pi / max(drones, 2))
 
     def corner(situation: Situation, craft: Craft) -> tuple[Vec3, Vec3]:
@@ -31,7 +30,7 @@ def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str =
         c, s = cos(angle), sin(angle)
         return Vec3(radius * c, radius * s, 0.0), Vec3(-radius * rate * s, radius * rate * c, 0.0)
 
-    def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+    def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
         place, velocity = corner(Situation(craft.trim, time=0.0), craft)
         spread = min(0.3, 0.25 * side)
         start = craft.trim._replace(
@@ -48,7 +47,7 @@ def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str =
         state = situation.state
         around = ((*(other.p_W - state.p_W), *(other.v_W - state.v_W)) for other in situation.others)
         return (
-            *full_state(situation, craft, Reference(place, velocity)),
+            *observe("full_state", situation, craft, Reference(place, velocity)),
             *velocity,
             *(x for other in around for x in other),
         )
@@ -84,7 +83,7 @@ def forming(drones: int = 3, radius: float = 0.6, rate: float = 0.5, name: str =
         there = position_error(situation.state.p_W, place) < NEAR
         return logical_and(there, speed(situation.state.v_W - velocity) < SLOW)
 
-    return Task(name, reset, observation, reward, termination, success=success, drones=drones, **more)
+    return Task(name, reset, observation, reward, termination, success=success, drones=drones)._replace(**fields)
 
 
 TASK = forming()

@@ -1,13 +1,11 @@
 """Hover: come to rest at the origin, from up to 0.5 m and 1 m/s along each axis, 90° of tilt and 1 rad/s about each."""
 
 import math
-from typing import Any
 
 from samara.core.algebra import ZERO, dot
 from samara.core.ops import logical_and
 from samara.core.quantity import Scalar
-from samara.learn.observations import full_state
-from samara.learn.task import Craft, Draw, Situation, add_action_cost
+from samara.learn.task import Craft, Draw, Situation, Tree, add_action_cost, observe
 from samara.physics.quantities import position_error, smooth_position_error, speed, squared_sine_of_half_tilt
 from samara.physics.types import State
 
@@ -17,7 +15,7 @@ FAR = 2.0  # [m]: lost
 NEAR, SLOW = 0.05, 0.05  # [m, m/s]: there
 
 
-def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
     """Anywhere about the trim, its rotors at their speed there"""
     start = craft.trim._replace(
         p_W=draw.vector(0.5), v_W=draw.vector(1.0), q_WB=draw.turn(0.5 * math.pi, 0.3), omega_B=draw.vector(1.0)
@@ -27,7 +25,7 @@ def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
 
 def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
     """Position, velocity, attitude, rates and rotor speeds"""
-    return full_state(situation, craft)
+    return observe("full_state", situation, craft)
 
 
 def reward(situation: Situation, craft: Craft) -> Scalar:

@@ -1,15 +1,13 @@
 """Land: come down softly on the spot below, from 1 to 2 m above it and up to 0.5 m beside it.
 
-The episode ends when the ground is touched, at the height of the origin: what the ground does then is not part of the task.
+The episode ends when the ground is touched, at the height of the origin: what the ground does then is not part of the
+task.
 """
-
-from typing import Any
 
 from samara.core.algebra import ZERO, Vec3, dot
 from samara.core.ops import absolute, logical_and, logical_or, safe_norm
 from samara.core.quantity import Scalar
-from samara.learn.observations import full_state
-from samara.learn.task import Craft, Draw, Situation, add_action_cost
+from samara.learn.task import Craft, Draw, Situation, Tree, add_action_cost, observe
 from samara.physics.quantities import smooth_position_error, squared_sine_of_half_tilt, tilt_deg
 from samara.physics.types import State
 
@@ -20,7 +18,7 @@ TOUCH = 0.2  # [m/s]: how fast to come down in the end
 NEAR, SOFT, SLOW, MAX_TILT_DEG = 0.1, 0.4, 0.2, 15.0  # [m, m/s, m/s, °]: landed well
 
 
-def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
     """In the air above, moving and leaning a little"""
     start = craft.trim._replace(
         p_W=Vec3(draw.uniform(-0.5, 0.5), draw.uniform(-0.5, 0.5), draw.uniform(1.0, 2.0)),
@@ -33,7 +31,7 @@ def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
 
 def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
     """Position, velocity, attitude, rates and rotor speeds"""
-    return full_state(situation, craft)
+    return observe("full_state", situation, craft)
 
 
 def reward(situation: Situation, craft: Craft) -> Scalar:

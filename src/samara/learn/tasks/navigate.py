@@ -2,8 +2,8 @@
 
     o = (p, v, R, ω relative to rest at the goal, 96 blocks of a picture of 64 × 48)
 
-Columns stand in a strip of 12 m between start and goal, none nearer than 1.2 m to either, higher than may be flown. Touching
-one with a propeller's tip, or the ground, or leaving the strip ends it.
+Columns stand in a strip of 12 m between start and goal, none nearer than 1.2 m to either, higher than may be flown.
+Touching one with a propeller's tip, or the ground, or leaving the strip ends it.
 """
 
 from typing import Any, NamedTuple
@@ -132,11 +132,10 @@ def success(situation: Situation, craft: Craft) -> Scalar:
     return logical_and(position_error(situation.state.p_W, GOAL_W) < NEAR, situation.goal.touched < 0.5)
 
 
-def navigating(columns: int = COLUMNS, **more: Any) -> Task:
-    """The task in forests of so many columns; `more` are other fields of it"""
+def navigating(columns: int = COLUMNS, **fields: Any) -> Task:
+    """The task in forests of so many columns; `fields` are other fields of the task"""
     if isinstance(columns, bool) or not isinstance(columns, int) or not 1 <= columns <= MOST:
         raise ValueError(f"navigating: columns = {columns!r}; expected a whole number from 1 to {MOST}")
-    fields = {"period": 0.04, "substeps": 2, "seconds": 12.0, "action": "thrust_and_rates", "sees": "depth"}
     return Task(
         "navigate",
         lambda draw, craft: start(draw, craft, columns),
@@ -145,8 +144,14 @@ def navigating(columns: int = COLUMNS, **more: Any) -> Task:
         termination,
         progress,
         success,
-        **{**fields, "bounds": BOUNDS, "sight": Sight(CAMERA, solids), **more},
-    )
+        period=0.04,
+        substeps=2,
+        seconds=12.0,
+        action="thrust_and_rates",
+        bounds=BOUNDS,
+        sees="depth",
+        sight=Sight(CAMERA, solids),
+    )._replace(**fields)
 
 
 TASK = navigating()

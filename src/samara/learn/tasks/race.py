@@ -2,9 +2,9 @@
 
     VectorEnv(racing(level=1, track="hall"))
 
-Level 0 is the track as it is known; at level 1 mass and inertia are not those of the vehicle's file, nor the start exactly
-where it should be, and there is wind; at level 2 gates and poles are not either: they are seen where they were said to be until
-the drone comes near them. There is no ground to stand on.
+Level 0 is the track as it is known; at level 1 mass and inertia are not those of the vehicle's file, nor the start
+exactly where it should be, and there is wind; at level 2 gates and poles are not either: they are seen where they were
+said to be until the drone comes near them. There is no ground to stand on.
 """
 
 from pathlib import Path
@@ -15,8 +15,7 @@ from samara.core.algebra import Vec3, dot
 from samara.core.ops import cos, exp, floor, logical_and, logical_or, maximum, safe_norm, sin, where
 from samara.core.quantity import Scalar
 from samara.learn.domain_randomization import Inertial
-from samara.learn.observations import observed_as
-from samara.learn.task import Craft, Draw, Situation, Task, add_action_cost
+from samara.learn.task import Craft, Draw, Situation, Task, Tree, add_action_cost, observe
 from samara.physics.types import State
 from samara.world.gates import (
     Course,
@@ -49,8 +48,8 @@ class Goal(NamedTuple):
     gained: Scalar = 0.0
 
 
-def racing(level: int = 2, track: Track | str | Path = "hall", **more: Any) -> Task:
-    """The race at a level, on any track; `more` are other fields of the task"""
+def racing(level: int = 2, track: Track | str | Path = "hall", **fields: Any) -> Task:
+    """The race at a level, on any track; `fields` are other fields of the task"""
     require_level(level)
     own = track if isinstance(track, Track) else load_track(track)
     count, disturbed, uncertain = len(own.gates), own.disturbed, own.uncertain
@@ -60,7 +59,7 @@ def racing(level: int = 2, track: Track | str | Path = "hall", **more: Any) -> T
             own.course, Course(goal.gates, goal.poles), own.sizes, reach_of(craft.nominal), own.seen_within
         )
 
-    def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+    def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
         start = craft.trim._replace(p_W=own.start_W)
         if level >= 1:
             x, y, z = disturbed.start
@@ -75,7 +74,7 @@ def racing(level: int = 2, track: Track | str | Path = "hall", **more: Any) -> T
             poles = tuple(pole + _aside(draw, uncertain.poles) for pole in poles)
         return start, Goal(gates, poles, (0.0,) * (count + len(poles)))
 
-    def practice(draw: Draw, craft: Craft) -> tuple[State, Any]:
+    def practice(draw: Draw, craft: Craft) -> tuple[State, Tree]:
         """Three of four episodes begin just before or behind a gate, on the way through it, so that all of the track is learnt
         at once; in one of six gates and poles are where they were said to be"""
         state, goal = reset(draw, craft)
@@ -117,7 +116,7 @@ def racing(level: int = 2, track: Track | str | Path = "hall", **more: Any) -> T
         standing = Standing(goal.passed, goal.seen)
         course = knowledge(goal, craft).course(standing)
         ahead = sight(situation.state.p_W, course, standing)
-        return observed_as("race", situation, craft, at_gate(chosen(course.gates, goal.passed)), ahead)
+        return observe("race", situation, craft, at_gate(chosen(course.gates, goal.passed)), ahead)
 
     def reward(situation: Situation, craft: Craft) -> Scalar:
         """10 per metre nearer to the next gate and 10 per gate, less 0.05, what it costs to be near a frame or a pole,
@@ -133,7 +132,6 @@ def racing(level: int = 2, track: Track | str | Path = "hall", **more: Any) -> T
     def termination(situation: Situation, craft: Craft) -> Scalar:
         return logical_or(situation.goal.struck > 0.5, done(situation, craft))
 
-    fields = {"period": 0.02, "substeps": 4, "seconds": own.seconds, "action": "thrust_and_rates", "sees": "race"}
     drawn = Inertial(disturbed.mass, disturbed.inertia, disturbed.wind) if level >= 1 else None
     return Task(
         f"race_level_{level}" if own.name == "hall" else f"race_{own.name}_level_{level}",
@@ -144,8 +142,13 @@ def racing(level: int = 2, track: Track | str | Path = "hall", **more: Any) -> T
         progress,
         success=lambda situation, craft: logical_and(done(situation, craft), situation.goal.struck < 0.5),
         practice=practice,
-        **{**fields, "randomization": drawn, **more},
-    )
+        period=0.02,
+        substeps=4,
+        seconds=own.seconds,
+        action="thrust_and_rates",
+        sees="race",
+        randomization=drawn,
+    )._replace(**fields)
 
 
 def _way_left(p_W: Vec3, gate: Gate, track: Track) -> Scalar:

@@ -1,12 +1,9 @@
 """Recover: thrown in any attitude, at up to 5 m/s along and 15 rad/s about each axis, come to rest at the origin."""
 
-from typing import Any
-
 from samara.core.algebra import ZERO, dot
 from samara.core.ops import sqrt
 from samara.core.quantity import Scalar
-from samara.learn.observations import full_state
-from samara.learn.task import Craft, Draw, Situation, add_action_cost
+from samara.learn.task import Craft, Draw, Situation, Tree, add_action_cost, observe
 from samara.learn.tasks import hover
 from samara.physics.quantities import position_error, smooth_position_error, squared_sine_of_half_tilt
 from samara.physics.types import State
@@ -16,7 +13,7 @@ SEES = "full_state"
 FAR = 30.0  # [m]: lost
 
 
-def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
     """Thrown from within 0.5 m along each axis, in any attitude"""
     start = craft.trim._replace(
         p_W=draw.vector(0.5), v_W=draw.vector(5.0), q_WB=draw.attitude(), omega_B=draw.vector(15.0)
@@ -26,7 +23,7 @@ def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
 
 def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
     """Position, velocity, attitude, rates and rotor speeds"""
-    return full_state(situation, craft)
+    return observe("full_state", situation, craft)
 
 
 def reward(situation: Situation, craft: Craft) -> Scalar:

@@ -7,8 +7,7 @@ from typing import Any
 
 from samara.core.algebra import Vec3, dot
 from samara.core.quantity import Scalar
-from samara.learn.observations import observed_as
-from samara.learn.task import Craft, Draw, Situation, Task, add_action_cost
+from samara.learn.task import Craft, Draw, Situation, Task, Tree, add_action_cost, observe
 from samara.physics.quantities import position_error, smooth_position_error
 from samara.physics.reference import Reference
 from samara.physics.types import State
@@ -18,17 +17,18 @@ FAR = 1.0  # [m] from the reference: lost
 NEAR = 0.05  # [m]: followed
 
 
-def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, **more: Any) -> Task:
-    """The task to follow a trajectory; `more` are other fields of the task
+def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, **fields: Any) -> Task:
+    """The task to follow a trajectory; `fields` are other fields of the task
 
-    An episode starts at a moment drawn from its duration, near the reference and at its velocity. The goal is that moment.
+    An episode starts at a moment drawn from its duration, near the reference and at its velocity. The goal is that
+    moment.
     """
     latest = max(min(trajectory.duration, 1e3) - seconds, 0.0)
 
     def reference(situation: Situation) -> Reference:
         return trajectory.at(situation.goal + situation.time)
 
-    def reset(draw: Draw, craft: Craft) -> tuple[State, Any]:
+    def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
         moment = draw.uniform(0.0, latest)
         now = trajectory.at(moment)
         start = craft.trim._replace(
@@ -41,7 +41,7 @@ def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, 
 
     def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
         """The state relative to the reference, and the reference's acceleration and jerk"""
-        return observed_as("tracking", situation, craft, reference(situation))
+        return observe("tracking", situation, craft, reference(situation))
 
     def reward(situation: Situation, craft: Craft) -> Scalar:
         """1 − √(e_p² + 3 mm²) − 0.05 e_v² − 0.0005 ω² − 0.1 q_z² − 0.001 a²"""
@@ -65,8 +65,9 @@ def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, 
         reward,
         termination=lambda situation, craft: error(situation) > FAR,
         success=lambda situation, craft: error(situation) < NEAR,
-        **{"seconds": seconds, "sees": "tracking", **more},
-    )
+        seconds=seconds,
+        sees="tracking",
+    )._replace(**fields)
 
 
 EIGHT = figure8(Vec3(0.0, 0.0, 0.0), reach=1.0, speed=1.5, laps=20.0)

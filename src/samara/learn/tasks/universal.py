@@ -1,18 +1,17 @@
 """Universal: hover, as a quadrotor that the policy has never seen, of whose motors it knows no more than their least and most.
 
-It sees what RAPTOR sees except for the last action, and commands what RAPTOR commands. The hover throttle, the motors' lag and
-a steady disturbance are not observed, so a policy needs a memory to infer them. Starts are those of `hover`.
+It sees what RAPTOR sees except for the last action, and commands what RAPTOR commands. The hover throttle, the motors'
+lag and a steady disturbance are not observed, so a policy needs a memory to infer them. Starts are those of `hover`.
 
-Changes of the action cost reward: without that cost, and with the last action as an input, a trained policy made motors swing
-between their limits where it was called more often than it was trained.
+Changes of the action cost reward: without that cost, and with the last action as an input, a trained policy made motors
+swing between their limits where it was called more often than it was trained.
 """
 
 from samara.control.observation import Bounds, seen, state_error
 from samara.core.algebra import ZERO, dot
 from samara.core.quantity import Scalar
 from samara.learn.domain_randomization import RAPTOR
-from samara.learn.observations import STILL
-from samara.learn.task import Craft, Situation, Task
+from samara.learn.task import AT_ORIGIN, Craft, Situation, Task
 from samara.learn.tasks import hover
 from samara.learn.tasks.recover import softened
 from samara.physics.quantities import position_error, smooth_position_error, squared_sine_of_half_tilt
@@ -27,7 +26,7 @@ QUADROTORS = RAPTOR._replace(
 
 def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
     """p and v clipped to ±0.5 m and ±1 m/s, R by rows, and ω"""
-    return state_error(seen(situation.state, STILL, (), craft.trim.rotor_speed, BOUNDS))
+    return state_error(seen(situation.state, AT_ORIGIN, (), craft.trim.rotor_speed, BOUNDS))
 
 
 def reward(situation: Situation, craft: Craft) -> Scalar:

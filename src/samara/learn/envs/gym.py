@@ -1,0 +1,297 @@
+"""Gymnasium environments: `VectorEnv` with N drones, of which a step is one compiled call, and `Env` with one.
+
+    env = VectorEnv("hover", num_envs=4096, dtype="float32")
+    observations, info = env.reset(seed=0)
+    observations, rewards, terminated, truncated, info = env.step(env.action_space.sample())
+
+Drone i of seed s flies as the drone of `Env` with seed s + i, bit for bit. Importing this module registers
+`samara/Hover-v0` and the other tasks without images with Gymnasium.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from samara.core.algebra import matrix_from_quat
+from samara.core.optional_dependencies import MissingExtraError
+from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
+from samara.learn.compiled_episode import episode_keys, program_of, random_numbers
+from samara.learn.env_config import SettingOptions, setting_for
+from samara.learn.task import Task, Tree
+from samara.learn.tasks import BLIND
+from samara.physics.types import State, Vehicle
+
+try:
+    import gymnasium
+    import gymnasium.vector
+    from gymnasium.error import ResetNeeded
+    from gymnasium.spaces import Box
+    from gymnasium.vector import AutoresetMode
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise MissingExtraError("samara.learn.envs.gym needs Gymnasium 1.1 or newer: pip install 'samara[gym]'") from error
+
+
+IMAGE_SIZE = 480, 360  # pixels
+MAX_DRONE_FRACTION = 0.35  # of the half width of the image
+Info: TypeAlias = dict[str, Any]
+
+
+class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
+    """A task flown by N independent drones, each with its seed
+
+    `autoreset_mode` is Gymnasium's: the next episode starts in the step after the end ("NextStep"), in the same step
+    ("SameStep", with `final_obs` in the info), or by `reset(options={"reset_mask": ...})` ("Disabled").
+    """
+
+    def __init__(
+        self,
+        task: Task | str = "hover",
+        num_envs: int = 64,
+        vehicle: Vehicle | str = "crazyflie",
+        *,
+        dtype: str = "float64",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        **options: Unpack[SettingOptions],
+    ) -> None:
+        """`options` are `randomization`, `sensing`, `history`, `delay`, `seconds`, `period`, `substeps` and `action`"""
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+            raise ValueError(f"num_envs is {num_envs!r}; expected a whole number of at least 1")
+        if dtype not in ("float64", "float32"):
+            raise ValueError(f"dtype {dtype!r}: expected one of float64, float32")
+        self.setting = setting_for(task, vehicle, **options)
+        self.num_envs, self.autoreset_mode = num_envs, AutoresetMode(autoreset_mode)
+        self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
+        self.program = program_of(self.setting, dtype)
+        self.single_action_space = Box(-1.0, 1.0, (self.setting.actions,), np.float32)
+        self.single_observation_space = Box(-np.inf, np.inf, (self.program.observations,), np.float32)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._keys: Array | None = None
+        self._episodes = np.zeros((len(self.program.names), num_envs), dtype=dtype)
+        self._seen = np.zeros((self.program.observations, num_envs), dtype=dtype)
+        self._count, self._age = np.zeros((2, num_envs), dtype=np.int64)
+        self._over = np.zeros(num_envs, dtype=bool)
+
+    @property
+    def episode(self) -> Tree:
+        """A copy of all episodes: an `Episode` of arrays of length N; for teams a tuple with one for each drone"""
+        return unflatten(self.program.template, iter(self._episodes.copy()))
+
+    @property
+    def state(self) -> State:
+        """A copy of the states: arrays of length N; for teams those of the first drone of each"""
+        state: State = (self.episode if self.setting.task.drones == 1 else self.episode[0]).situation.state
+        return state
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Array, Info]:
+        """Start new episodes of all drones, or of those in `reset_mask`; drone i gets seed + i and starts its first episode"""
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        chosen = self._chosen(options)
+        self._seed(seed, chosen)
+        self._over[chosen] = False
+        self._seen = self._seen.copy()  # observations that were returned are not overwritten
+        self._start(chosen)
+        return self._observations(), {}
+
+    def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, Info]:
+        """Advance one period under the actions (N, size): observations, rewards, terminated, truncated, info"""
+        if self._keys is None:
+            raise ResetNeeded("the environment has not started: call reset() before step()")
+        begins = self._over
+        if self.autoreset_mode is AutoresetMode.DISABLED and begins.any():
+            drone = int(np.argmax(begins))
+            raise ResetNeeded(
+                f"the episode of drone {drone} is over: call reset(), for some with options={{'reset_mask': ...}}"
+            )
+        self._seen, gained, ended = self.program.step(self._episodes, self._inputs(actions))
+        self._age += 1
+        terminated, truncated = ended[0] > 0.5, self._age >= self.setting.task.steps
+        rewards = gained[0].astype(float)
+        if begins.any():  # only in NEXT_STEP: their action is ignored
+            self._start(np.flatnonzero(begins))
+            terminated, truncated, rewards = terminated & ~begins, truncated & ~begins, np.where(begins, 0.0, rewards)
+        over = terminated | truncated
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            self._over = over
+            return self._observations(), rewards, terminated, truncated, {}
+        info = self._restarted(over) if over.any() else {}
+        return self._observations(), rewards, terminated, truncated, info
+
+    def _restarted(self, over: Array) -> Info:
+        drones = np.flatnonzero(over)
+        last = np.full(self.num_envs, None, dtype=object)  # the layout of Gymnasium's vector environments
+        for drone, seen in zip(drones.tolist(), self._seen[:, drones].T.astype(np.float32), strict=True):
+            last[drone] = seen
+        self._start(drones)
+        return {"final_obs": last, "_final_obs": over, "final_info": {}, "_final_info": over.copy()}
+
+    def _start(self, drones: Array) -> None:
+        assert self._keys is not None
+        draws = random_numbers(self._keys[:, drones], self._count[drones], 0, self.program.reset_draws)
+        self._episodes[:, drones], self._seen[:, drones] = self.program.reset(draws)
+        self._count[drones] += 1
+        self._age[drones] = 0
+
+    def _inputs(self, actions: ArrayLike) -> Array:
+        array = np.asarray(actions)
+        if array.shape != self.action_space.shape or array.dtype.kind not in "fiu":
+            raise ValueError(
+                f"actions: expected numbers of shape {self.action_space.shape}; got {array.dtype} of {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            drone, k = (int(x) for x in np.argwhere(~np.isfinite(array))[0])
+            raise ValueError(f"actions[{drone}, {k}] is {array[drone, k]}; expected a finite number")
+        if not self.program.step_draws:
+            return array.T
+        assert self._keys is not None
+        draws = random_numbers(self._keys, self._count - 1, self._age + 1, self.program.step_draws)
+        return np.concatenate([array.T, draws])
+
+    def _observations(self) -> Array:
+        """(N, size), by columns in memory: a view of what the compiled code wrote, if that is float32"""
+        seen = self._seen.T
+        return seen if seen.dtype == np.float32 else seen.astype(np.float32)
+
+    def _chosen(self, options: dict[str, object] | None) -> Array:
+        if options is None or "reset_mask" not in options:
+            return np.arange(self.num_envs)
+        mask = options["reset_mask"]
+        if not (isinstance(mask, np.ndarray) and mask.shape == (self.num_envs,) and mask.dtype == bool and mask.any()):
+            raise ValueError(
+                f"options['reset_mask'] is {mask!r:.60}; expected {self.num_envs} bools in an array, at least one True"
+            )
+        return np.flatnonzero(mask)
+
+    def _seed(self, seed: int | Sequence[int | None] | None, chosen: Array) -> None:
+        if self._keys is None:
+            first = int(self.np_random.integers(2**62))
+            self._keys = episode_keys([first + i for i in range(self.num_envs)])
+        if seed is None:
+            return
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed has {len(seeds)} numbers; expected {self.num_envs}, one for each drone")
+        for drone in chosen.tolist():
+            drone_seed = seeds[drone]
+            if drone_seed is not None:
+                self._keys[:, drone] = episode_keys([drone_seed])[:, 0]
+                self._count[drone] = 0
+
+
+class Env(gymnasium.Env[Array, Array]):
+    """A task flown by one drone; `render_mode="rgb_array"` draws it. The other options are those of `VectorEnv`."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012 (Gymnasium reads it from the class)
+
+    def __init__(self, task: Task | str = "hover", *, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode {render_mode!r}: expected rgb_array or None")
+        self.many = VectorEnv(task, 1, autoreset_mode=AutoresetMode.DISABLED, **options)
+        self.metadata = {**self.metadata, "render_fps": round(1.0 / self.many.setting.task.period)}
+        self.observation_space, self.action_space = self.many.single_observation_space, self.many.single_action_space
+        self.render_mode = render_mode
+        self._path: list[State] = []
+
+    @property
+    def state(self) -> State:
+        """The state of the drone"""
+        state: State = unflatten(self.many.state, (float(leaf[0]) for leaf in flatten(self.many.state)))
+        return state
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Array, Info]:
+        """Start the next episode; with a seed, the first of that seed"""
+        super().reset(seed=seed)
+        if seed is None and not self._path:
+            seed = int(self.np_random.integers(2**62))
+        observations, info = self.many.reset(seed=seed)
+        self._path = [self.state]
+        return observations[0], info
+
+    def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, Info]:
+        """Advance one period under an action: observation, reward, terminated, truncated, info"""
+        observations, rewards, terminated, truncated, info = self.many.step(np.asarray(action)[None])
+        if self.render_mode:
+            self._path.append(self.state)
+        return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
+
+    def render(self) -> Any:
+        """Draw the drone and its path, (height, width, 3) bytes; None without a render mode"""
+        if self.render_mode is None:
+            return None
+        if not self._path:
+            raise ResetNeeded("the environment has not started: call reset() before render()")
+        return draw_path(self._path, self.many.setting.craft.vehicle)
+
+
+def draw_path(path: Sequence[State], vehicle: Vehicle) -> Array:
+    """Draw the last state and the path to it: (height, width, 3) bytes"""
+    figure, axes = _canvas()
+    axes.clear()
+    axes.set_axis_off()
+    here = path[-1]
+    centre, R_WB = np.array(here.p_W), np.array(matrix_from_quat(here.q_WB)).reshape(3, 3)
+    hubs = np.array([rotor.r_B for rotor in vehicle.rotors])
+    reach = float(np.linalg.norm(hubs, axis=1).max())
+    half = max(reach / MAX_DRONE_FRACTION, 0.75 * float(np.linalg.norm(centre)), 1.0)
+
+    def draw(points_W: Array, **style: Any) -> None:
+        axes.plot(*_projected(points_W), **style)
+
+    for k in np.linspace(-2.0, 2.0, 9) * half:
+        ends = np.array([-2.0, 2.0]) * half
+        draw(np.stack([ends, [k, k], [-half, -half]]), color="0.88", linewidth=0.6)
+        draw(np.stack([[k, k], ends, [-half, -half]]), color="0.88", linewidth=0.6)
+    draw(np.array([state.p_W for state in path]).T, color="tab:blue", linewidth=1.0, alpha=0.7)
+    draw(np.zeros((3, 1)), color="tab:red", marker="+", markersize=10)
+    scale = max(1.0, 0.12 * half / reach)  # a drone smaller than a few pixels is drawn larger
+    for hub, rotor in zip(hubs, vehicle.rotors, strict=True):
+        tip = centre + R_WB @ hub * scale
+        draw(np.stack([centre, tip], axis=1), color="0.2", linewidth=2.0)
+        radius = scale * (rotor.radius or 0.4 * reach)
+        turn = np.linspace(0.0, 2.0 * np.pi, 25)
+        disc = np.stack([np.cos(turn), np.sin(turn), np.zeros_like(turn)]) * radius
+        draw(tip[:, None] + R_WB @ disc, color="tab:green" if hub[0] > 0.0 else "tab:gray", linewidth=1.4)
+    width, height = IMAGE_SIZE
+    axes.set_xlim(-1.2 * half, 1.2 * half)
+    axes.set_ylim(-1.2 * half * height / width, 1.2 * half * height / width)
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())[:, :, :3].copy()
+
+
+def _projected(points_W: Array) -> tuple[Array, Array]:
+    """Project orthographically, seen from the south-west and above"""
+    x, y, z = points_W
+    right = (x - y) / np.sqrt(2.0)
+    away = (x + y) / np.sqrt(2.0)
+    return right, 0.94 * z + 0.34 * away
+
+
+@lru_cache(maxsize=1)
+def _canvas() -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(IMAGE_SIZE[0] / 100, IMAGE_SIZE[1] / 100), dpi=100)
+    FigureCanvasAgg(figure)
+    return figure, figure.add_axes((0.0, 0.0, 1.0, 1.0))
+
+
+def gymnasium_id(task: str) -> str:
+    """`samara/Hover-v0`"""
+    return f"samara/{task.capitalize()}-v0"
+
+
+for _task in BLIND:
+    gymnasium.register(
+        gymnasium_id(_task),
+        entry_point="samara.learn.envs.gym:Env",
+        vector_entry_point="samara.learn.envs.gym:VectorEnv",
+        kwargs={"task": _task},
+    )

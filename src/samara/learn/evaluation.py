@@ -1,0 +1,86 @@
+"""Evaluation of a policy: the fraction of flights from unseen initial states that end in success."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
+from samara.learn.env_config import Setting
+from samara.learn.episode import StepFunctions, is_success, templates
+from samara.learn.policies import TANH, Recurrent, Weights, recurrent_network
+
+UNSEEN = 0x5EED  # the seed of the initial states of evaluations
+FLIGHTS = 10_000
+
+
+class Evaluation(NamedTuple):
+    """The number of flights, the number that satisfy the task's `success` at their end, and the states there"""
+
+    flights: int
+    successes: int
+    states: Array  # (components, flights)
+
+    @property
+    def success(self) -> float:
+        """The fraction of successful flights"""
+        return self.successes / self.flights
+
+
+Evaluator = Callable[[Weights], Evaluation]
+
+
+def evaluator(
+    setting: Setting, flights: int = FLIGHTS, seed: int = UNSEEN, *, activation: str = TANH, backend: str = "cpu"
+) -> Evaluator:
+    """Compile `evaluate(weights)`, which flies a policy for the task's `seconds`; flights that end before are evaluated there
+
+    The backend "cpu" flies dense policies; "jax" also flies recurrent ones and those that observe depth images.
+    """
+    return (_cpu_evaluator if backend == "cpu" else _jax_evaluator)(setting, flights, seed, activation)
+
+
+def _cpu_evaluator(setting: Setting, flights: int, seed: int, activation: str) -> Evaluator:
+    from samara.learn.rollout_cpu import LaneRollout, row_of, sizes_of, starts
+
+    functions = StepFunctions(setting)
+    episodes, _ = starts(functions, seed, 0, flights, "judge")
+    compiled: dict[tuple[int, ...], LaneRollout] = {}
+
+    def evaluate(weights: Weights) -> Evaluation:
+        assert not isinstance(weights, Recurrent)
+        sizes = sizes_of(weights)
+        if sizes not in compiled:
+            compiled[sizes] = LaneRollout(functions, sizes, hidden=activation)
+        flown = compiled[sizes].fly(row_of(weights), episodes, setting.task.steps)
+        successes = flown.done | (_successes(setting, flown.end) & ~flown.lost)
+        return Evaluation(flights, int(successes.sum()), flown.end[: len(flatten(functions.state))])
+
+    return evaluate
+
+
+def _jax_evaluator(setting: Setting, flights: int, seed: int, activation: str) -> Evaluator:
+    from samara.learn.policies import dense_network
+    from samara.learn.rollout_jax import fly_to_the_end
+
+    state = len(flatten(StepFunctions(setting).state))
+    compiled: dict[int, Callable[[Weights], Scalar]] = {}
+
+    def evaluate(weights: Weights) -> Evaluation:
+        units = len(weights.gru.initial) if isinstance(weights, Recurrent) else 0
+        if units not in compiled:
+            network = recurrent_network((), units) if units else dense_network(hidden=activation)
+            compiled[units] = fly_to_the_end(setting, flights, seed, network)
+        rows = np.asarray(compiled[units](weights))
+        return Evaluation(flights, int(_successes(setting, rows).sum()), rows[:state])
+
+    return evaluate
+
+
+def _successes(setting: Setting, rows: Array) -> Array:
+    """Which episodes (size, N) at their end have succeeded"""
+    episode = unflatten(templates(setting)[0], iter(rows.astype(float)))
+    successes: Array = np.asarray(is_success(episode, setting)) & np.isfinite(rows).all(0)
+    return successes

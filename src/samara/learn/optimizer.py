@@ -1,0 +1,193 @@
+"""Adam on trees of arrays of NumPy or JAX, and the loop over its updates, which resumes from a checkpoint.
+
+    m ← β₁ m + (1 − β₁) g,  s ← β₂ s + (1 − β₂) g²,  x ← x − η m̂ / (√ŝ + ε)
+
+m̂ and ŝ are divided by 1 − βᵗ, as both start at 0 (D. P. Kingma, J. Ba, ICLR 2015).
+"""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from samara.core.atomic_files import atomic_write
+from samara.core.ops import library_of, minimum, sqrt
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
+from samara.learn.policies import Weights
+
+T = TypeVar("T")
+
+
+def map_tree(function: Callable[..., Scalar], tree: T, *others: T) -> T:
+    """Apply a function to the leaves of trees of one shape"""
+    mapped: T = unflatten(tree, map(function, *map(flatten, (tree, *others))))
+    return mapped
+
+
+class Moments(NamedTuple):
+    """Running means of the gradient and of its square, and the number of steps"""
+
+    mean: Scalar
+    square: Scalar
+    count: Scalar
+
+
+def initial_moments(tree: object) -> Moments:
+    """The moments before the first step"""
+    zeros = map_tree(lambda x: 0.0 * x, tree)
+    return Moments(zeros, zeros, flatten(zeros)[0].sum())  # 0, of the arrays' type
+
+
+def adam(
+    tree: T,
+    gradient: T,
+    moments: Moments,
+    rate: Scalar,
+    decay: tuple[float, float] = (0.9, 0.99),
+    epsilon: float = 1e-8,
+) -> tuple[T, Moments]:
+    """Take one step down the gradient"""
+    (first, second), count = decay, moments.count + 1.0
+    mean = map_tree(lambda m, g: first * m + (1.0 - first) * g, moments.mean, gradient)
+    square = map_tree(lambda s, g: second * s + (1.0 - second) * g * g, moments.square, gradient)
+    mean_weight, square_weight = 1.0 - first**count, 1.0 - second**count
+
+    def descend(x: Scalar, m: Scalar, s: Scalar) -> Scalar:
+        return x - rate * (m / mean_weight) / (sqrt(s / square_weight) + epsilon)
+
+    return map_tree(descend, tree, mean, square), Moments(mean, square, count)
+
+
+def clip_norm(gradient: T, largest: float) -> T:
+    """g min(1, largest / |g|), |g| the Euclidean norm of all leaves"""
+    norm = sqrt(sum((g * g).sum() for g in flatten(gradient)))
+    factor = minimum(1.0, largest / (norm + 1e-12))
+    return map_tree(lambda g: g * factor, gradient)
+
+
+# The loop -------------------------------------------------------------------------------------------------------------
+
+
+class TrainingResult(NamedTuple):
+    """The weights of a policy, the mean reward of a step at each update, and the times [s] to train and to compile"""
+
+    weights: Weights
+    curve: Array
+    seconds: float
+    compile_seconds: float
+
+
+class Progress(Protocol):
+    """Called between chunks of updates with the mean reward of a step in the latest update"""
+
+    def __call__(self, done: int, updates: int, reward: float) -> None: ...
+
+
+class Checkpoint:
+    """A file with the arrays of a tree and a description of the run; loading refuses files of other runs."""
+
+    def __init__(self, path: str | Path, about: dict[str, object]) -> None:
+        self.path, self.about = Path(path), json.dumps(about, sort_keys=True, default=str)
+
+    def save(self, tree: object) -> None:
+        """Replace the file"""
+        leaves = {f"leaf{k:04d}": np.asarray(leaf) for k, leaf in enumerate(flatten(tree))}
+        with atomic_write(self.path) as temporary, temporary.open("wb") as file:
+            np.savez(file, about=np.array(self.about), **leaves)  # type: ignore[arg-type]
+
+    def load(self, template: T) -> T | None:
+        """Read a tree of the shape and types of the template, or None if there is no file"""
+        if not self.path.exists():
+            return None
+        expected = flatten(template)
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                about = str(file["about"])
+                leaves = [file[f"leaf{k:04d}"] for k in range(len(expected))] if about == self.about else []
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise ValueError(f"{self.path}: cannot be read ({error}); expected a checkpoint of this run") from None
+        if about != self.about:
+            raise ValueError(f"{self.path}: belongs to another run ({about}); expected {self.about}")
+        if any(a.shape != np.shape(b) for a, b in zip(leaves, expected, strict=True)):
+            raise ValueError(f"{self.path}: its arrays have other shapes; expected those of this run")
+        pairs = zip(leaves, expected, strict=True)
+        tree: T = unflatten(template, iter([library_of(b).asarray(a, b.dtype) for a, b in pairs]))
+        return tree
+
+
+class Trainer(Protocol):
+    """A compiled program that trains a policy, from a seed, each time it is called"""
+
+    def __call__(
+        self, seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None
+    ) -> TrainingResult: ...
+
+
+class TrainingState(Protocol):
+    """A named tuple of arrays with the number of updates done"""
+
+    @property
+    def done(self) -> Scalar: ...
+
+
+S = TypeVar("S", bound=TrainingState)
+Begin = Callable[[Scalar], S]
+Update = Callable[[S], tuple[S, Scalar]]
+Chunk = Callable[[S, int], tuple[S, Scalar]]
+"""(state, count) → state, the reward of each update; a compiled one has a fixed count"""
+Compile = Callable[[Begin[S], Update[S], int], tuple[Begin[S], Chunk[S]]]
+"""(initial state of a seed, update, updates in a chunk) → initial state, chunk"""
+
+
+def run_in_python(begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
+    """Call the update once for each update of a chunk: the `Compile` of updates that are compiled inside"""
+
+    def chunk(state: S, count: int) -> tuple[S, Scalar]:
+        rewards = np.empty(count, np.float32)
+        for k in range(count):
+            state, rewards[k] = update(state)
+        return state, rewards
+
+    return begin, chunk
+
+
+def make_trainer(
+    begin: Begin[S],
+    update: Update[S],
+    weights_of: Callable[[S], Weights],
+    updates: int,
+    chunks: int,
+    compile_updates: Compile[S] = run_in_python,
+    compile_seconds: float = 0.0,
+) -> Trainer:
+    """Compile `begin(seed)` → state and `update(state)` → state, reward; the trainer reports and saves after each chunk
+
+    With a compiled chunk the last one is completed beyond `updates`; rewards of these updates are left out.
+    """
+    size = -(-updates // chunks)
+    clock = time.perf_counter()
+    initial, chunk = compile_updates(begin, update, size)
+    compile_seconds += time.perf_counter() - clock
+
+    def train(seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None) -> TrainingResult:
+        clock = time.perf_counter()
+        state, curve = initial(seed), np.zeros(updates, np.float32)
+        saved = checkpoint.load((state, curve)) if checkpoint is not None else None
+        state, curve = saved or (state, curve)
+        for done in range(int(state.done), updates, size):
+            count = min(size, updates - done)
+            state, rewards = chunk(state, count)
+            curve[done : done + count] = rewards[:count]
+            if checkpoint is not None:
+                checkpoint.save((state, curve))
+            if progress is not None:
+                progress(done + count, updates, float(curve[done + count - 1]))
+        weights = map_tree(np.asarray, weights_of(state))
+        return TrainingResult(weights, curve, time.perf_counter() - clock, compile_seconds)
+
+    return train

@@ -1,0 +1,183 @@
+"""Rollouts of a policy in JAX, and their gradient by reverse differentiation.
+
+x₀ → x_H and Σ r of each drone:   ∂ Σ r / ∂ weights, each step computed again on the way back
+
+The state of a recurrent policy is appended to the rows of an episode; depth images are stored for the way back, not
+rendered again.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from samara.learn.env_config import Setting
+from samara.learn.gradient_training import Hyperparameters
+from samara.learn.jax_step import IMAGE, ROLLED_RK4, FlatStep, flat_step, rolled_integrator
+from samara.learn.optimizer import Begin, Chunk, S, Update
+from samara.learn.policies import Network, Weights, dense_network
+
+ACTION_COST = 0.1  # times the squared excess of an action beyond ±1, which is clipped
+DENSE = dense_network()  # of any size: the layers follow from the weights
+
+RolloutFunction = Callable[[Weights, Array], tuple[Array, Array]]
+"""(weights, episodes (size, N)) → (rewards summed over the steps (N,), episodes)"""
+
+
+class JaxRollout:
+    """The `samara.learn.gradient_training.Rollout` of JAX, which on a GPU may be kernels of `samara.learn.rollout_gpu`"""
+
+    def __init__(self, setting: Setting, parameters: Hyperparameters, first: Weights | None = None) -> None:
+        self.parameters, self.first, self.network = parameters, first, parameters.network
+        on_gpu = jax.default_backend() == "gpu"
+        unrolled = on_gpu and parameters.memory  # a loop over stages would be launched stage by stage
+        integrator = parameters.integrator if unrolled else rolled_integrator(parameters.integrator)
+        self.functions = flat_step(setting, integrator)
+        if on_gpu and not parameters.memory:
+            from samara.learn.rollout_gpu import rollout_kernel
+
+            self.fly = rollout_kernel(
+                self.functions, parameters.horizon, hidden=parameters.activation, integrator=parameters.integrator
+            )
+            return
+        largest = parameters.largest / (parameters.drones * parameters.horizon)  # of the mean reward
+        self.fly = rollout_xla(self.functions, parameters.horizon, self.network, parameters.fading, largest)
+
+    def initial(self, seed: Array) -> tuple[Weights, Array, Array]:
+        """Weights, episodes at their start, and the key of the random numbers to come"""
+        for_weights, for_starts, key = jax.random.split(jax.random.PRNGKey(seed), 3)
+        weights = self.first or initial_weights(
+            self.network, for_weights, self.functions.observations, self.functions.actions
+        )
+        return weights, self._starts(for_starts, weights), key
+
+    def restart(self, key: Array, update: Array, weights: Weights) -> tuple[Array, Array, Array]:
+        """The next key, new episodes, and a uniform number for each drone"""
+        key, for_starts, for_choice = jax.random.split(key, 3)
+        choice = jax.random.uniform(for_choice, (self.parameters.drones,))
+        return key, self._starts(for_starts, weights), choice
+
+    def _starts(self, key: Array, weights: Weights) -> Array:
+        count = self.parameters.drones
+        return jnp.concatenate([starts(self.functions, key, count), self.network.initial_state(weights, count)])
+
+    def is_lost(self, episodes: Array) -> Array:
+        """Whether each episode has ended or has values that are not finite"""
+        terminated = self.functions.is_terminated(list(episodes[: self.functions.size]))[0] > 0.0
+        return terminated | ~jnp.isfinite(episodes).all(0)
+
+    def gradient(self, weights: Weights, episodes: Array) -> tuple[Array, Weights, Array]:
+        """The mean reward of a step, the gradient of its negative by the weights, and the episodes after the horizon"""
+
+        def loss(weights: Weights) -> tuple[Array, Array]:
+            total, end = self.fly(weights, episodes)
+            return -jnp.mean(total) / self.parameters.horizon, end
+
+        (value, end), gradient = jax.value_and_grad(loss, has_aux=True)(weights)
+        return -value, gradient, lax.stop_gradient(end)
+
+    def layers(self, weights: Weights) -> Weights:
+        """The weights, which are (W, b) of each layer"""
+        return weights
+
+    def compile_updates(self, begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
+        """Compile chunks of updates"""
+        return compile_updates(begin, update, size)
+
+
+def compile_updates(begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
+    """Compile the initial state of a seed, and a loop over the updates of a chunk"""
+    initial = jax.jit(begin).lower(np.uint32(0)).compile()
+
+    def updates(state: S) -> tuple[S, Array]:
+        return lax.scan(lambda state, _: update(state), state, None, length=size)
+
+    chunk = jax.jit(updates).lower(initial(np.uint32(0))).compile()
+    return lambda seed: initial(np.uint32(seed)), lambda state, count: chunk(state)
+
+
+def initial_weights(network: Network, key: Array, observations: int, actions: int) -> Weights:
+    """Draw the weights of a new policy"""
+    shapes = network.shapes(observations, actions)
+    keys = jax.random.split(key, len(shapes))
+    return network.initial_weights([jax.random.normal(*pair, jnp.float32) for pair in zip(keys, shapes, strict=True)])
+
+
+def starts(functions: FlatStep, key: Array, drones: int) -> Array:
+    """Episodes at their start, (size, N)"""
+    first, second = jax.random.split(key)
+    shape = (max(1, len(functions.draws)), drones)
+    uniform, normal = jax.random.uniform(first, shape, jnp.float32), jax.random.normal(second, shape, jnp.float32)
+    rows = [(uniform if kind == "uniform" else normal)[k] for k, kind in enumerate(functions.draws or ("uniform",))]
+    return jnp.stack(functions.reset(rows))
+
+
+def rollout_xla(
+    functions: FlatStep, steps: int, network: Network = DENSE, fading: float = 1.0, largest: float = math.inf
+) -> RolloutFunction:
+    """Fly `steps` actions of all drones, compiled by XLA
+
+    On the way back the gradient is multiplied by `fading` at every step, and each drone's is clipped to the norm
+    `largest`.
+    """
+
+    @partial(jax.checkpoint, policy=jax.checkpoint_policies.save_only_these_names(IMAGE))
+    def step(weights: Weights, rows: Array) -> tuple[Array, Array]:
+        episode, memory = rows[: functions.size], rows[functions.size :]
+        action, memory = network.act(weights, jnp.stack(functions.observe(list(episode))), memory)
+        after, reward, _ = functions.step(list(episode), list(action))
+        excess = jnp.maximum(jnp.abs(action) - 1.0, 0.0)
+        return jnp.concatenate([jnp.stack(after), memory]), reward - ACTION_COST * jnp.sum(excess * excess, axis=0)
+
+    def rollout(weights: Weights, episodes: Array) -> tuple[Array, Array]:
+        def body(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+            rows, total = carry
+            scaled = rows if fading == 1.0 and largest == math.inf else scale_gradient(rows, fading, largest)
+            rows, reward = step(weights, scaled)
+            return (rows, total + reward), None
+
+        (rows, total), _ = lax.scan(body, (episodes, jnp.zeros_like(episodes[0])), None, length=steps)
+        return total, rows
+
+    return rollout
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def scale_gradient(x: Array, factor: float, largest: float) -> Array:
+    """Return x (size, N); multiply the gradient that comes back by a factor and clip each drone's to the norm `largest`
+
+    The gradient of a flight that has become chaotic grows without limit and has no meaning.
+    """
+    return x
+
+
+def _scale_gradient_back(factor: float, largest: float, _: None, cotangent: Array) -> tuple[Array]:
+    norm = jnp.sqrt(jnp.sum(cotangent * cotangent, axis=0))
+    scale = jnp.where(jnp.isfinite(norm), factor * jnp.minimum(1.0, largest / (norm + 1e-30)), 0.0)
+    return (jnp.where(scale > 0.0, scale * cotangent, 0.0),)
+
+
+scale_gradient.defvjp(lambda x, factor, largest: (x, None), _scale_gradient_back)
+
+
+def fly_to_the_end(setting: Setting, flights: int, seed: int, network: Network = DENSE) -> Callable[[Weights], Array]:
+    """Compile the episodes of unseen starts to their end; the function returns them in the moment each ended, (size, N)"""
+    functions = flat_step(setting, "rk4" if jax.default_backend() == "gpu" else ROLLED_RK4)
+    episodes = starts(functions, jax.random.key(seed), flights)
+
+    def body(weights: Weights, carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
+        rows, memory, ended = carry
+        action, memory = network.act(weights, jnp.stack(functions.observe(list(rows))), memory)
+        after, _, terminated = functions.step(list(rows), list(action))
+        return (jnp.where(ended, rows, jnp.stack(after)), memory, ended | (terminated > 0.0)), None
+
+    @jax.jit
+    def fly(weights: Weights) -> Array:
+        carry = episodes, network.initial_state(weights, flights), jnp.zeros(flights, bool)
+        return lax.scan(partial(body, weights), carry, None, length=setting.task.steps)[0][0]
+
+    return fly
