@@ -6,7 +6,7 @@ import pytest
 from compiler.test_tangent import CRAZYFLIE, DT, GROUPS, Flight, tumbling, wide
 
 import samara
-from samara.compiler.derivatives import cotangents
+from samara.compiler.derivatives import reverse
 from samara.compiler.simulator import compile
 from samara.control.geometric import geometric
 from samara.core.tree import flatten, unflatten
@@ -130,7 +130,7 @@ def test_in_stretches_that_are_flown_twice_nothing_changes(monkeypatch):
     sim = compile(CRAZYFLIE, integrator="euler", vary=("mass",))
     whole = sim.vjp(state, commands, bar, DT)
     for kept in (1, 60_000):  # a step at a time, and several
-        monkeypatch.setattr(cotangents, "KEPT", kept)
+        monkeypatch.setattr(reverse, "RETAINED", kept)
         assert alike(whole, sim.vjp(state, commands, bar, DT))
 
 

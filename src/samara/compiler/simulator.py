@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.compiler.derivatives.cotangents import bar_rows, pulled_back
-from samara.compiler.derivatives.forward_lanes import Lanes, direction_inputs, direction_rows, held_directions
 from samara.compiler.parameters import parameter
 from samara.compiler.scan import Run
 from samara.compiler.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
@@ -288,7 +286,7 @@ class Simulator:
         shape = _shape(environment)
         key = "linearize", tangent, shape
         if key not in self._compiled:
-            from samara.compiler.derivatives.step_jacobian import linearizer
+            from samara.compiler.derivatives.linearize import linearizer
 
             held = _template(shape) or CALM
             self._compiled[key] = linearizer(self.vehicle, self.integrator, tangent, self.dtype, held)
@@ -317,6 +315,8 @@ class Simulator:
         leaf for all rotors or a tuple; what is left out has none. The tangent of a quaternion is that of its components. With
         `fast` the rollout is the same to rounding.
         """
+        from samara.compiler.derivatives.forward import Lanes, direction_inputs, direction_rows, held_directions
+
         if self.backend != "llvm" or self.controller:
             own = "a controller" if self.controller else f"backend {self.backend!r}"
             raise ValueError(f"rollout_tangent with {own}: expected backend 'llvm' and commands")
@@ -367,6 +367,8 @@ class Simulator:
         them too. Drones do not meet: what N of them share has a cotangent for each, to be summed. The cotangent of a quaternion
         is that of its four components. However many inputs there are, it costs a few rollouts.
         """
+        from samara.compiler.derivatives.reverse import bar_rows, pulled_back
+
         if self.backend not in ("llvm", "numpy", "python") or self.controller:
             own = "a controller" if self.controller else f"backend {self.backend!r}"
             raise ValueError(f"vjp with {own}: expected backend 'llvm' or 'numpy', and commands")
@@ -488,7 +490,7 @@ class Simulator:
     def _way_back(self, shape: _Shape | None, recorded: bool) -> Run:
         key = "vjp", shape, recorded
         if key not in self._compiled:
-            from samara.compiler.derivatives.reverse_scan import compile_adjoint
+            from samara.compiler.derivatives.reverse import compile_adjoint
 
             scan = self.stepper.rollout(_template(shape))
             held = range(1, len(flatten(scan.templates.held)))

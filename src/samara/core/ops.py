@@ -21,11 +21,12 @@ from samara.core.quantity import Scalar
 if TYPE_CHECKING:
     from samara.core.grid import Grid
 
+_JAX = "samara.compiler.jax.array_scalar"
 _LIBRARIES = {
     "builtins": "math",
     "numpy": "numpy",
-    "jax": "jax.numpy",
-    "jaxlib": "jax.numpy",
+    "jax": _JAX,
+    "jaxlib": _JAX,
     "casadi": "casadi",
     "sympy": "sympy",
     "samara.compiler.jax.folding_scalar": "samara.compiler.jax.folding_scalar",  # JAX's tracers, wrapped
@@ -39,13 +40,12 @@ _OURS = (
     "samara.compiler.jax.folding_scalar",
     "samara.compiler.trace.tape_scalar",
 )
-_PRECEDENCE = ("samara.plan.taylor", "sympy", "casadi", *_OURS, "jax.numpy", "numpy", "samara.core.number_tape", "math")
+_PRECEDENCE = ("samara.plan.taylor", "sympy", "casadi", *_OURS, _JAX, "numpy", "samara.core.number_tape", "math")
 _WITHOUT_LOADS = ("samara.plan.taylor", "sympy", "casadi", "samara.core.number_tape")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
     ("numpy", "equal"): operator.eq,
-    ("jax.numpy", "equal"): operator.eq,
     ("casadi", "equal"): operator.eq,
     ("sympy", "equal"): "Eq",
     ("math", "logical_and"): operator.and_,
@@ -57,15 +57,13 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "where"): lambda condition, a, b: a if condition else b,
     ("casadi", "where"): "if_else",
     ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
-    ("jax.numpy", "where"): lambda condition, a, b: _jax_where(condition, a, b),
     ("math", "lookup"): lambda grid, i, j: grid.at(i, j),
     ("numpy", "lookup"): lambda grid, i, j: grid.at(i, j),
-    ("jax.numpy", "lookup"): lambda grid, i, j: _jax_lookup(grid, i, j),
     **{(library, "lookup"): lambda grid, i, j: selected(grid, i, j) for library in _WITHOUT_LOADS},
     **{
         (library, "power"): operator.pow
         for library in _PRECEDENCE
-        if library not in ("numpy", "samara.compiler.trace.tape_scalar")
+        if library not in ("numpy", _JAX, "samara.compiler.trace.tape_scalar")
     },
 }
 _OUR_OWN = ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "power")  # NumPy's differ by processor
@@ -91,24 +89,6 @@ def _sympy_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
     return importlib.import_module("sympy").Piecewise((a, condition), (b, True))
 
 
-def _jax_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
-    """`jax.numpy.where` as a bare select: it is a nested call that makes tracing slow and differentiating ten times slower."""
-    jnp, lax = importlib.import_module("jax.numpy"), importlib.import_module("jax.lax")
-    if _is_literal(a) and _is_literal(b):
-        return jnp.where(condition, a, b)
-    kind, shape = jnp.result_type(a, b), jnp.broadcast_shapes(jnp.shape(condition), jnp.shape(a), jnp.shape(b))
-    return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, jnp.asarray(a, kind), jnp.asarray(b, kind))))
-
-
-def _jax_lookup(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
-    jnp = importlib.import_module("jax.numpy")
-    at = tuple(
-        jnp.minimum(jnp.where(jnp.greater(x, 0.0), x, 0.0), count - 1.0).astype(jnp.int32)
-        for x, count in zip((i, j), grid.values.shape, strict=True)
-    )
-    return jnp.asarray(grid.values, dtype=float)[at]
-
-
 def selected(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
     """The entry of a grid by comparisons alone, for expressions that have no memory: its size is that of the grid."""
     return _chosen(i, [_chosen(j, row) for row in grid.values.tolist()])
@@ -128,7 +108,7 @@ def _dispatch(operation: str, *values: Scalar) -> Scalar:
 
 
 def library_of(*values: Scalar) -> Any:
-    """The module that computes with these scalars: `math`, `jax.numpy`, one of ours"""
+    """The module that computes with these scalars: `math`, `numpy`, one of ours"""
     found = min((_library(type(value)) for value in values), key=_PRECEDENCE.index)  # type: ignore[arg-type]
     return importlib.import_module(found)
 
@@ -251,17 +231,17 @@ def maximum(a: Scalar, b: Scalar) -> Scalar:
 
 def lesser_of(a: Scalar, b: Scalar) -> Scalar:
     """min(a, b) by one comparison, for inner loops whose NaN are looked for elsewhere: one in a may be lost."""
-    return _function("minimum", "jax.numpy")(a, b) if _is_jax(a, b) else where(a < b, a, b)
+    return _function("minimum", _JAX)(a, b) if _is_jax(a, b) else where(a < b, a, b)
 
 
 def greater_of(a: Scalar, b: Scalar) -> Scalar:
     """max(a, b) by one comparison, as `lesser_of`."""
-    return _function("maximum", "jax.numpy")(a, b) if _is_jax(a, b) else where(a > b, a, b)
+    return _function("maximum", _JAX)(a, b) if _is_jax(a, b) else where(a > b, a, b)
 
 
 def _is_jax(*values: Scalar) -> bool:
     """Whether JAX computes with them: of two values it has an instruction for the greater, and none for a selection"""
-    return "jax.numpy" in [_library(type(value)) for value in values]  # type: ignore[arg-type]
+    return _JAX in [_library(type(value)) for value in values]  # type: ignore[arg-type]
 
 
 def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:

@@ -8,15 +8,15 @@ NaN of an infinite slope that was not taken.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from samara.compiler.trace.program import CONDITIONS
-from samara.core.ops import cos, log, safe_divide, sin, sqrt
+from samara.core.ops import cos, log, safe_divide, sin, sqrt, where
+from samara.core.quantity import Scalar
 
 FLAT = CONDITIONS | {"floor", "lookup"}
 SELECTIONS = frozenset({"select", "if_else_zero"})
 
-SLOPES: Mapping[str, Callable[..., tuple[Any, ...]]] = {
+SLOPES: Mapping[str, Callable[..., tuple[Scalar, ...]]] = {
     "add": lambda a, b, y: (1.0, 1.0),
     "subtract": lambda a, b, y: (1.0, -1.0),
     "multiply": lambda a, b, y: (b, a),
@@ -38,3 +38,12 @@ SLOPES: Mapping[str, Callable[..., tuple[Any, ...]]] = {
     "power": lambda a, b, y: (b * safe_divide(y, a), y * log(a)),
 }
 """By the name of the operation: its operands and its result → the slope by each operand, a number or a scalar"""
+
+
+def activation_slope(activation: str, y: Scalar) -> Scalar:
+    """f'(x) of a layer's activation y = f(x), by what it gives"""
+    if activation == "linear":
+        return 1.0
+    if activation == "relu":
+        return where(y > 0.0, 1.0, 0.0)
+    return y * (1.0 - y) if activation == "sigmoid" else 1.0 - y * y  # tanh

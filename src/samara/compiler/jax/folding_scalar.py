@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from samara.compiler.jax.array_scalar import lax_loop
 from samara.core.grid import Grid
-from samara.core.loop import lax_loop
 from samara.core.network_layer import ACTIVATIONS, Layer
 from samara.core.traced import TracedScalar, trace_error
 from samara.core.tree import flatten, unflatten

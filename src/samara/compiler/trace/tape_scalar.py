@@ -14,10 +14,13 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from samara.compiler.trace.casadi_scalar import TracedLoop
 from samara.compiler.trace.program import Instruction, Program, loop_of, without_unused
 from samara.core import ops
 from samara.core.grid import Grid
+from samara.core.loop import unrolled
 from samara.core.traced import TracedScalar, trace_error, tracing
 from samara.core.tree import flatten, unflatten
 
@@ -113,7 +116,7 @@ class Tape:
 
     def repeat(self, instruction: Instruction, *operands: Any) -> Taped:
         """The same instruction on these operands"""
-        if instruction.grid is None and instruction.loop is None and instruction.operation != "row":
+        if instruction == Instruction(instruction.operation, instruction.arguments):
             return self.note(instruction.operation, *operands)
         repeated = instruction._replace(arguments=tuple([self.place(operand) for operand in operands]))
         if repeated not in self._done:
@@ -189,11 +192,29 @@ def play(program: Program, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
             results.append(groups[own.place[0]][own.place[1]])
         elif own.operation == "constant":
             results.append(own.constant)
-        elif own.grid is not None:
-            results.append(ops.lookup(own.grid, *(results[at] for at in own.arguments)))
         else:
-            results.append(_PLAYED[own.operation](*(results[at] for at in own.arguments)))
+            results.append(_perform(own, [results[at] for at in own.arguments]))
     return [[results[at] for at in group] for group in program.outputs]
+
+
+def _perform(own: Instruction, operands: list[Any]) -> Any:
+    """What an instruction gives: a scalar, or of a layer or a loop a tuple of them"""
+    if own.grid is not None:
+        return ops.lookup(own.grid, *operands)
+    if own.layer is not None:
+        return own.layer.unrolled(operands)
+    if own.operation == "row":
+        return operands[0][own.place[1]]
+    if own.loop is None:
+        try:
+            return _PLAYED[own.operation](*operands)
+        except (ArithmeticError, ValueError):  # of Python floats: infinity or NaN, as compiled code has it
+            with np.errstate(all="ignore"):
+                return float(_PLAYED[own.operation](*map(np.float64, operands)))
+    body, active, cut = own.loop.body, own.loop.active, own.loop.carried
+    condition = None if active is None else lambda carry, inputs: play(active, (carry, inputs))[0][0]
+    turn = lambda k, carry, inputs: tuple(play(body, ((k,), carry, inputs))[0])  # noqa: E731
+    return unrolled(turn, tuple(operands[:cut]), tuple(operands[cut:]), own.loop.turns, condition)
 
 
 def _condition(x: Any) -> Any:
