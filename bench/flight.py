@@ -19,7 +19,7 @@ from there_and_back import ten_numbers, there_and_back
 from timing import best
 
 import samara
-from samara.record.writer_thread import Background
+from samara.record.recorder import Background
 from samara.scenario.scenario import Scenario
 from samara.sim.fly import recorder_of
 from samara.sim.simulation import Simulation

@@ -24,7 +24,7 @@ from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, hover
-from samara.record.block import Block, tables
+from samara.record.streams import Block, tables
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sensors.registry import part

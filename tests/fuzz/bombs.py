@@ -23,7 +23,7 @@ from samara.control.policy_file import load_policy
 from samara.identify.readers import read_log
 from samara.plan.waypoint_file import read_waypoints
 from samara.propeller.blade import blade
-from samara.record.mcap_sections import MAGIC
+from samara.record.mcap_writer import MAGIC
 from samara.record.recording import read_recording
 from samara.scenario.file import load_scenario
 from samara.sensors.registry import part

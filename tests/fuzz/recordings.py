@@ -16,11 +16,10 @@ from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Metadata, Schema
 
-from samara.record.embedded_scenario import scenario_inside
-from samara.record.format import ABOUT, OWN, RecordingError, checksum
-from samara.record.mcap_sections import COMPRESS, MAGIC, RECORD, decompressed
+from samara.record.mcap_writer import COMPRESS, MAGIC, RECORD, decompressed
 from samara.record.recording import describe, read_recording
-from samara.record.run import run_from
+from samara.record.run import run_from, scenario_inside
+from samara.record.streams import ABOUT, OWN, RecordingError, checksum
 from samara.scenario.world import world_inside
 from samara.sim.replay import replay, timeline_from
 

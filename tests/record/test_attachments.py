@@ -8,7 +8,7 @@ import pytest
 
 import samara
 from samara.record.load import load_run
-from samara.record.table import Attachments
+from samara.record.streams import Attachments
 from samara.vehicles import loader, writer
 from samara.vehicles.defaults import ground
 

@@ -9,9 +9,8 @@ import pytest
 
 import samara
 from samara.record import derived_outputs
-from samara.record.block import Block
-from samara.record.recorder import LogLine, Recorder, RecordingError, Stream
-from samara.record.writer_thread import Background
+from samara.record.recorder import Background, LogLine, Recorder, RecordingError, Stream
+from samara.record.streams import Block
 
 STATE = Stream("/a/state", ("x", "y"), ("m", "m"), "samara.State")
 

@@ -13,12 +13,11 @@ from support.recorded_flights import streams as streams_of_run
 
 import samara
 from samara.record import fleet_messages as fleets
-from samara.record.block import Block
 from samara.record.fleet_messages import MANY
-from samara.record.format import LogLine, Stream
 from samara.record.recorder import Recorder
 from samara.record.recording import read_recording
 from samara.record.run import run_from
+from samara.record.streams import Block, LogLine, Stream
 from samara.scenario import events
 from samara.scenario.events import Event, at
 from samara.view.foxglove_layout import layout

@@ -11,10 +11,10 @@ from support.command import call
 
 import samara
 from samara.core.algebra import Quat, Vec3, rotate
+from samara.record.foxglove import from_up_to, scene_message
 from samara.record.load import load_run
 from samara.record.recorder import LogLine
 from samara.record.recording import read_recording
-from samara.record.scene import from_up_to, scene_message
 from samara.sim.fly import recorder_of
 from samara.vehicles.shape import Box, Disc, Rod, parts_of
 from samara.view.foxglove_layout import layout

@@ -7,9 +7,9 @@ from foxglove_schemas_protobuf.RawImage_pb2 import RawImage
 from mcap.reader import make_reader
 
 import samara
-from samara.record.format import RecordingError
 from samara.record.load import load_run
 from samara.record.pictures import eyes_inside, write_pictures
+from samara.record.streams import RecordingError
 from samara.scenario.file import parse_scenario
 
 FLIGHT = """

@@ -11,14 +11,12 @@ from foxglove_schemas_protobuf.RawImage_pb2 import RawImage
 from mcap.reader import make_reader
 
 import samara
-from samara.record import format as record_format
-from samara.record.block import Block
-from samara.record.embedded_scenario import scenario_inside
-from samara.record.format import RecordingError
-from samara.record.image_stream import MOST_STEPS, NOT_A_NUMBER, Raster
+from samara.record.flight_streams import LARGEST_NORMAL, raster_of
+from samara.record.image_stream import MOST_STEPS, NOT_A_NUMBER, Raster, raster_metadata
 from samara.record.recorder import Recorder, Stream
 from samara.record.recording import read_recording
-from samara.record.streams import LARGEST_NORMAL, raster_of
+from samara.record.run import scenario_inside
+from samara.record.streams import Block, RecordingError
 from samara.sensors.registry import part
 
 BEFORE = Path(__file__).parents[1] / "recordings" / "eyes.mcap"
@@ -152,8 +150,8 @@ def test_a_sensor_with_many_or_fine_steps_has_more_bytes():
 )
 def test_metadata_that_make_no_picture_are_damage(tmp_path, monkeypatch, raster):
     own = stream("/a/depth", NARROW)
-    told = record_format.raster_metadata(NARROW, own.kind, own.units) | {"raster": json.dumps(raster)}
-    monkeypatch.setattr("samara.record.contents.stream_metadata", lambda _: told)
+    told = raster_metadata(NARROW, own.kind, own.units) | {"raster": json.dumps(raster)}
+    monkeypatch.setattr("samara.record.channels.stream_metadata", lambda _: told)
     with Recorder(tmp_path / "run.mcap", [own]) as writer:
         writer.write({"/a/depth": (np.arange(2), measured(NARROW, 2)[:, :, 0])})
     found = read_recording(tmp_path / "run.mcap")

@@ -37,14 +37,14 @@ from support.children import ended
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.tree import leaf_names
 from samara.physics.multirotor import at_rest
-from samara.record import chunk, export, recorder
-from samara.record.block import Block, tables
+from samara.record import export, mcap_writer, recorder
+from samara.record.channels import identifiers, published_schema
 from samara.record.export import export_csv, export_parquet
 from samara.record.layout import Messages
-from samara.record.mcap_sections import COMPRESS
+from samara.record.mcap_writer import COMPRESS
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError, describe, read_recording
-from samara.record.schema import identifiers, published_schema
+from samara.record.streams import Block, tables
 from samara.vehicles.loader import vehicle
 
 BODY = ("p_W.x", "p_W.y", "p_W.z", "q_WB.w", "q_WB.x", "q_WB.y", "q_WB.z")
@@ -688,7 +688,7 @@ def test_ctrl_c_between_two_drones_spoils_no_later_chunk(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return Messages(layouts, count, memory)
 
-    monkeypatch.setattr(chunk, "Messages", stopping)
+    monkeypatch.setattr(mcap_writer, "Messages", stopping)
     with Recorder(tmp_path / "run.mcap", streams) as own:
         own.write(second_of(streams, 0))
         own.write(second_of(streams, 1))
@@ -713,8 +713,8 @@ def test_messages_are_counted_modulo_two_to_the_32(tmp_path):
 KILLED = """
 import ctypes, mmap, os, random, signal, struct, sys, time
 import numpy as np
-from samara.record.writer_thread import Background
-from samara.record.block import Block
+from samara.record.recorder import Background
+from samara.record.streams import Block
 from samara.record.recorder import Recorder, Stream
 
 folder, kills, drones, most, behind = sys.argv[1], *map(int, sys.argv[2:])

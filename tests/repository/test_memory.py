@@ -12,12 +12,12 @@ import pytest
 import samara
 from samara.core.coerce import first_twice
 from samara.record import recording
-from samara.record.contents import contents_of
+from samara.record.channels import contents_of
 from samara.record.load import load_long_run
 from samara.record.metrics.recorded import REDUCTIONS, Sum
 from samara.record.recorder import Recorder, Stream
 from samara.record.run import check_expectations, run_from
-from samara.record.table import Recording, Table
+from samara.record.streams import Recording, Table
 from samara.scenario.scenario import Expect
 from samara.sim.fly import all_streams
 from samara.vehicles.writer import vehicle_toml

@@ -25,8 +25,8 @@ from samara.physics.multirotor import environment_of
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, ROTOR_MOMENTUM, ROTORS
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.trajectory import circle
-from samara.record.embedded_scenario import scenario_inside
 from samara.record.recording import RecordingError
+from samara.record.run import scenario_inside
 from samara.sensors.sensor import specific_force
 from samara.vehicles.effects import OPTIONS
 from samara.vehicles.writer import vehicle_toml

@@ -12,7 +12,7 @@ from samara.control.registry import tuned
 from samara.core.algebra import Vec3
 from samara.core.number import is_distinct
 from samara.core.tree import flatten
-from samara.record.block import tables
+from samara.record.streams import tables
 from samara.sim.simulation import Simulation
 from samara.wind.sources import NoWind
 from samara.wind.turbulence import Dryden

@@ -10,7 +10,7 @@ from samara.identify.resampled_log import Samples
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory
-from samara.record.block import tables
+from samara.record.streams import tables
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sim.simulation import Simulation

@@ -15,7 +15,7 @@ from samara.plan.trajectory import hover as hold
 from samara.record.metrics import report_tables
 from samara.record.run import Run, Track
 from samara.record.spectrum import spectrum_of, welch
-from samara.record.table import Table
+from samara.record.streams import Table
 from samara.scenario.scenario import Scenario
 from samara.view.plot.plots import (
     EVERY,

@@ -14,8 +14,8 @@ from samara.core.random import normals
 from samara.core.tree import flatten
 from samara.physics.air.boundary_layer import log_law, power_law
 from samara.plan import trajectory
-from samara.record.embedded_scenario import scenario_inside
 from samara.record.load import load_run
+from samara.record.run import scenario_inside
 from samara.scenario import events
 from samara.scenario.events import Event, at
 from samara.scenario.file import ScenarioError, parse_scenario

@@ -20,9 +20,9 @@ from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.plan.trajectory import hover
 from samara.record.derived_outputs import output_table
+from samara.record.flight_streams import CABLE_FIELD, load_fields, streams_of
 from samara.record.run import Run, Track
-from samara.record.streams import CABLE_FIELD, load_fields, streams_of
-from samara.record.table import Attachments, Table
+from samara.record.streams import Attachments, Table
 from samara.scenario.scenario import Drone
 from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.scenario.timeline import MICROSECONDS

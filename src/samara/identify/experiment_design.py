@@ -25,7 +25,7 @@ from samara.identify.manoeuvres import Manoeuvre, Room, controller_for, family, 
 from samara.physics.quantities import speed, tilt_deg
 from samara.physics.types import State, Vehicle
 from samara.plan.trajectory import Trajectory, hover, sequence
-from samara.record.block import Block, tables
+from samara.record.streams import Block, tables
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sim.simulation import Simulation

@@ -17,7 +17,7 @@ from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.physics.rotors.propulsion import bus_current, motor_currents, supply_voltage
 from samara.physics.rotors.rotor import air_velocity
 from samara.physics.types import Command, Environment, State, Vehicle
-from samara.record.table import Table
+from samara.record.streams import Table
 from samara.scenario.batteries import with_cells
 from samara.vehicles.payload import Payload, with_payload
 

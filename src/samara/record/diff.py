@@ -7,7 +7,7 @@ import numpy as np
 from samara.core.types import Array
 from samara.record.metrics.recorded import distance_between, sum_of
 from samara.record.run import Run
-from samara.record.table import Table
+from samara.record.streams import Table
 
 FEW = 6  # drones that are named one by one
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from samara.core.atomic_files import atomic_write
 from samara.record.recording import RecordingError
-from samara.record.table import Recording, Table
+from samara.record.streams import Recording, Table
 
 ROWS = 10_000  # written at a time
 

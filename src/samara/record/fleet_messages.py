@@ -18,7 +18,7 @@ from mcap.well_known import MessageEncoding, SchemaEncoding
 
 from samara.core.atomic_files import parsed
 from samara.core.types import Array
-from samara.record.format import MOST_CHANNELS, Stream, stream_metadata
+from samara.record.channels import message_type, stream_schema
 from samara.record.layout import (
     HEAD,
     LOG_MARK,
@@ -33,7 +33,7 @@ from samara.record.layout import (
     on_channel,
     sequence,
 )
-from samara.record.schema import message_type, stream_schema
+from samara.record.streams import MOST_CHANNELS, Stream, stream_metadata
 
 MANY = 32  # drones: fewer have messages of their own, which a person plots by the drone's name
 HEADER = 31  # bytes of a Message record before its data

@@ -19,7 +19,7 @@ from samara.physics.types import Vehicle
 from samara.record.metrics.recorded import RecordedMetrics
 from samara.record.recording import read_recording
 from samara.record.run import Run, Track, run_from
-from samara.record.table import Recording, Table
+from samara.record.streams import Recording, Table
 from samara.vehicles.effects import EffectOption
 
 MOST_ROWS = 20_000  # of a stream: five times what a picture shows of a curve

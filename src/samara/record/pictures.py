@@ -25,13 +25,10 @@ from mcap.writer import CompressionType, Writer
 from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.core.version import __version__
-from samara.record.embedded_scenario import scenario_inside
-from samara.record.format import SCENE_TOPIC, TRANSFORM_TOPIC, RecordingError
-from samara.record.foxglove import POSE_FIELDS, WORLD, first_of_each, slots
-from samara.record.run import Run, Track
-from samara.record.scene import scene_message
-from samara.record.schema import published_schema
-from samara.record.table import Table
+from samara.record.channels import published_schema
+from samara.record.foxglove import POSE_FIELDS, WORLD, first_of_each, scene_message, slots
+from samara.record.run import Run, Track, scenario_inside
+from samara.record.streams import SCENE_TOPIC, TRANSFORM_TOPIC, RecordingError, Table
 from samara.scenario.world import world_inside
 from samara.sensors.ray_sensors import MILLIMETRE, Eye
 from samara.sensors.sensor import Sensor

@@ -21,25 +21,26 @@ from zstandard import ZstdError
 
 from samara.core.budget import Budget, decompressed_limit
 from samara.core.types import Array
+from samara.record.channels import message_type
 from samara.record.fleet_messages import topics_of, unpack_fleet
-from samara.record.format import (
+from samara.record.foxglove import log_line
+from samara.record.image_stream import RasterLayout, raster_layout, unpack_raster
+from samara.record.layout import CHANNEL, Layout, alike, sequence, stream_layout, unpack
+from samara.record.mcap_writer import COMPRESS, MAGIC, decompressed, is_absurd
+from samara.record.streams import (
     ABOUT,
     FORMAT,
     LOG_TOPIC,
     OWN,
     LogLine,
+    Recording,
     RecordingError,
     Stream,
+    Table,
     checksum,
     require_stream,
     stream_from_metadata,
 )
-from samara.record.foxglove import log_line
-from samara.record.image_stream import RasterLayout, raster_layout, unpack_raster
-from samara.record.layout import CHANNEL, Layout, alike, sequence, stream_layout, unpack
-from samara.record.mcap_sections import COMPRESS, MAGIC, decompressed, is_absurd
-from samara.record.schema import message_type
-from samara.record.table import Recording, Table
 from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 
 __all__ = ["Recording", "RecordingError", "Table", "describe", "read_recording"]

@@ -22,10 +22,10 @@ from samara.record.metrics.recorded import RecordedMetrics, distance_between
 from samara.record.metrics.summary import Summary, one_line, several_lines, summary
 from samara.record.recorder import LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
-from samara.record.table import Recording, Table
+from samara.record.streams import Recording, Table
 from samara.scenario.expectations import DroneResult, Outcome, outcomes
 from samara.scenario.flight_events import Occurrence, occurrence, sentence_of
-from samara.scenario.scenario import Expect
+from samara.scenario.scenario import Expect, Scenario
 from samara.scenario.world import world_inside
 from samara.vehicles.defaults.ground import in_the_air
 from samara.vehicles.defaults.slung_load import cable_ends
@@ -266,7 +266,7 @@ class Run:
             for track in self.tracks
             for name, table in track.tables.items()
         ]
-        from samara.record.scene import scene_message
+        from samara.record.foxglove import scene_message
 
         asked = {
             track.name: track.reference_position
@@ -384,3 +384,37 @@ def run_from(
         recording.attachments,
         recording.problem,
     )
+
+
+def scenario_inside(run: Run) -> Scenario | None:
+    """The scenario a recording carries; None where there is none, or where it names files that are not here"""
+    from samara.scenario.file import parse_scenario
+
+    text, settings = scenario_text(run)
+    try:
+        effects = tuple({own.name: own for each in run.tracks for own in each.vehicle.structure.options}.values())
+        return (
+            parse_scenario(text, "scenario.toml", settings, inside=run.attachments, effects=effects) if text else None
+        )
+    except (ValueError, OSError):
+        return None
+
+
+def scenario_text(run: Run) -> tuple[str, dict[str, Any]]:
+    """The scenario as it was read, and the settings that changed it"""
+    text = run.attachments.get("scenario.toml", b"").decode("utf-8", "replace")
+    return text, table_said(run.metadata, "settings")
+
+
+def said(metadata: Mapping[str, str], key: str) -> Any:
+    """What a recording says under a key; an empty table where that cannot be read"""
+    try:
+        return parsed(metadata.get(key, "{}"))
+    except ValueError:
+        return {}
+
+
+def table_said(metadata: Mapping[str, str], key: str) -> dict[str, Any]:
+    """What a recording says in a table; an empty one where it says something else"""
+    own = said(metadata, key)
+    return own if isinstance(own, dict) else {}

@@ -1,200 +1,256 @@
-"""The streams a flight is recorded in: their fields and units, and the rows of the last second."""
+"""What a recording holds: streams of numbers with names and units, lines of log, and the files inside it."""
 
-from collections.abc import Sequence
-from typing import Any, get_type_hints
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.control.registry import instants_ahead
-from samara.core.algebra import IDENTITY, ZERO, Vec3
-from samara.core.quantity import Quantity
-from samara.core.tree import leaf_names
-from samara.estimate.estimator import VARIANCE_UNITS, Fusion, Variances
-from samara.physics.multirotor import at_rest, environment_of, state_names
-from samara.physics.reference import REFERENCE_FIELDS
-from samara.physics.types import State, Vehicle
-from samara.record.block import Block
-from samara.record.derived_outputs import output_fields, output_units
-from samara.record.image_stream import MOST_STEPS, NOT_A_NUMBER, Raster
-from samara.record.recorder import Stream
-from samara.record.table import Table
-from samara.scenario.flight_events import EVENT_FIELDS, Occurrence
-from samara.scenario.scenario import Drone
-from samara.sensors.ray_sensors import Beam, Eye
-from samara.sensors.sensor import Sensor
+from samara.core.atomic_files import parsed
+from samara.core.types import Array
+from samara.physics.types import Vehicle
+from samara.record.image_stream import Raster, raster_from, raster_metadata
+from samara.vehicles.check import VehicleError
+from samara.vehicles.writer import vehicle_toml
+
+FORMAT = 1  # raised when readers of the previous number cannot read a new file
+ABOUT = "samara.recording"  # the metadata record that makes an MCAP file a recording of ours
+OWN = "samara"  # the metadata record with what the caller gave
+LOG_TOPIC = "/log"
+TRANSFORM_TOPIC = "/tf"
+SCENE_TOPIC = "/scene"
+LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
+MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
+MOST_FIELDS = 18_000  # protobuf keeps field numbers from 19 000 for itself
+
+TOPIC = re.compile(r"(/[A-Za-z0-9_-]+)+")
+KIND = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
-class Rows:
-    """Rows of a stream for all drones of a group, until they are handed on: (rows, fields, drones)."""
-
-    def __init__(self, topics: tuple[str, ...], fields: int, capacity: int) -> None:
-        self.topics = topics
-        self.times = np.empty(capacity, dtype=np.int64)
-        self.rows = np.empty((capacity, fields, len(topics)))
-        self.count = 0
-
-    def add(self, time_us: int, *parts: np.ndarray) -> None:
-        """One more row, from arrays stacked below each other"""
-        self.extend(np.array([time_us]), *(part[None] for part in parts))
-
-    def extend(self, times_us: np.ndarray, *parts: np.ndarray) -> None:
-        """Append rows, from arrays (rows or 1, fields, drones) stacked along the fields"""
-        after = self.count + len(times_us)
-        while after > len(self.times):
-            self.times = np.concatenate([self.times, np.empty_like(self.times)])
-            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
-        rows, at = self.rows[self.count : after], 0
-        for part in parts:
-            rows[:, at : at + part.shape[1]] = part
-            at += part.shape[1]
-        self.times[self.count : after] = times_us
-        self.count = after
-
-    def handed_on(self) -> Block:
-        """What is there; from now on rows are written elsewhere"""
-        times, rows, count = self.times[: self.count], self.rows[: self.count], self.count
-        self.count = 0
-        if 2 * count < len(self.times):  # few of many: what is handed on must not keep all the memory
-            return Block(self.topics, times.copy(), rows.copy())
-        self.times, self.rows = np.empty_like(self.times), np.empty_like(self.rows)
-        return Block(self.topics, times, rows)
+class RecordingError(ValueError):
+    """A file that is no recording, or a recording that cannot be made. The text is one sentence."""
 
 
-ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
-LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
-CABLE_FIELD = "cable_holds"
-LARGEST_NORMAL = 9.0  # no draw of 53 bits is further out
-SENSOR_KIND = "samara.sensor."  # what the kinds of sensors' streams begin with
-STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row whenever one changes
-UNITS = {
-    "p_W": "m",
-    "v_W": "m/s",
-    "a_W": "m/s^2",
-    "j_W": "m/s^3",
-    "q_WB": "1",
-    "omega_B": "rad/s",
-    "rotor_speed": "rad/s",
-}
-UNITS |= {
-    "s_W": "m/s^4",
-    "yaw_acceleration": "rad/s^2",
-    "yaw": "rad",
-    "yaw_rate": "rad/s",
-    "wind_W": "m/s",
-    "hub_wind_W": "m/s",
-    "air_density": "kg/m^3",
-    "ground": "m",
-    "payload": "kg",
-    "speed": "m/s",
-}
+class Stream(NamedTuple):
+    """Rows of numbers under one topic: '/drone0/state', the names 'p_W.x', their units 'm', and the kind 'samara.State'.
+
+    Those of a `raster` are written as pictures.
+    """
+
+    topic: str
+    fields: tuple[str, ...]
+    units: tuple[str, ...]
+    kind: str
+    raster: Raster | None = None
 
 
-def unit_of(field: str) -> str:
-    """The unit of a recorded field, where its name tells"""
-    if field.startswith("payload.r_B"):
-        return "m"
-    if field.startswith("pushes"):
-        return "N m" if ".tau_B" in field else "N"
-    if field.startswith("ground.normal"):
-        return "1"
-    return UNITS.get(field.partition(".")[0].partition("[")[0], "1")
+class LogLine(NamedTuple):
+    """One line of log: who says what, when, and how loud (debug, info, warning, error, fatal)."""
+
+    time_us: int
+    level: str
+    name: str
+    message: str
 
 
-def state_units(vehicle: Vehicle) -> tuple[str, ...]:
-    """The unit of every number of a vehicle's state, in the order of `state_names`"""
-    resting = at_rest(vehicle)
-    units = [unit_of(field) for field in leaf_names(resting._replace(effects=()))]
-    for effect, own in zip(vehicle.structure.effects, resting.effects, strict=True):
-        units += _leaf_units(own, effect.state_unit)
-    return tuple(units)
-
-
-def _leaf_units(tree: Any, unit: str) -> list[str]:
-    """Units as the fields of a named tuple declare them; below one that declares none, that of what it is part of."""
-    if not isinstance(tree, tuple):
-        return [unit]
-    hints = get_type_hints(type(tree), include_extras=True) if hasattr(tree, "_fields") else {}
-    declared = [
-        next((own.unit for own in getattr(hint, "__metadata__", ()) if isinstance(own, Quantity)), unit)
-        for hint in (hints[name] for name in getattr(tree, "_fields", ()))
-    ] or [unit] * len(tree)
-    return [leaf for branch, own in zip(tree, declared, strict=True) for leaf in _leaf_units(branch, own)]
-
-
-def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
-    """What is recorded of a vehicle's load with the environment: where it has a cable, whether that holds"""
-    return (*LOAD_FIELDS, CABLE_FIELD) if vehicle.has("slung_load") else LOAD_FIELDS
-
-
-def event_blocks(facts: Sequence[Occurrence], drones: Sequence[Drone]) -> list[Block]:
-    """The rows of the streams `event` of those drones that something happened to, together where it did at the same times"""
-    of_drone: dict[int, list[Occurrence]] = {}
-    for own in facts:
-        of_drone.setdefault(own.drone, []).append(own)
-    at: dict[tuple[int, ...], list[int]] = {}
-    for index, found in of_drone.items():
-        at.setdefault(tuple(own.time_us for own in found), []).append(index)
-    return [
-        Block(
-            tuple(f"/{drones[index].name}/event" for index in alike),
-            np.array(times_us),
-            np.array([[own.row for own in of_drone[index]] for index in alike], dtype=float).transpose(1, 2, 0),
+def require_stream(stream: Stream) -> None:
+    """RecordingError naming what a stream lacks: a topic, a kind, names once each, and as many units."""
+    if not TOPIC.fullmatch(stream.topic):
+        raise RecordingError(f"topic {stream.topic!r}: expected parts of letters and digits, as in '/drone0/state'")
+    if stream.topic in (LOG_TOPIC, TRANSFORM_TOPIC, SCENE_TOPIC):
+        raise RecordingError(f"topic {stream.topic!r}: expected another name; the recorder writes this one itself")
+    if not KIND.fullmatch(stream.kind):
+        raise RecordingError(f"{stream.topic}: kind {stream.kind!r}: expected a dotted name, as in 'samara.State'")
+    if len(stream.units) != len(stream.fields):
+        raise RecordingError(
+            f"{stream.topic}: {len(stream.units)} units; expected {len(stream.fields)}, one for each field"
         )
-        for times_us, alike in at.items()
-    ]
-
-
-def is_reading(table: Table) -> bool:
-    """Whether a stream is a sensor's"""
-    return table.kind.startswith(SENSOR_KIND)
-
-
-def streams_of(drone: Drone) -> dict[str, Stream]:
-    """The streams a drone's flight is recorded in, by their short names"""
-    commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
-    commands += [f"servo[{k}]" for k in range(len(drone.vehicle.servos))]
-    fields = {
-        "state": state_names(drone.vehicle),
-        "command": tuple(commands),
-        "reference": REFERENCE_FIELDS,
-        "estimate": ESTIMATE_FIELDS,
-        "outputs": output_fields(drone.vehicle),
-        "status": STATUS_FIELDS,
-        "event": EVENT_FIELDS,
-        "environment": (*leaf_names(environment_of(drone.vehicle)), *load_fields(drone.vehicle)),
-    }
-    if callable(drone.controller) and drone.autopilot is None:
-        fields["excess"] = tuple(commands)
-    planned = instants_ahead(drone.controller)
-    if planned:
-        fields["plan"] = tuple(f"p_W[{k}].{axis}" for k in range(planned) for axis in "xyz")
-    streams = {
-        name: Stream(
-            f"/{drone.name}/{name}", own, tuple(unit_of(field) for field in own), f"samara.{name.capitalize()}"
+    if stream.raster and (stream.raster.fields != stream.fields or len(set(stream.units)) > 1):
+        raise RecordingError(
+            f"{stream.topic}: a picture of {stream.raster.rows} × {stream.raster.columns}; expected a field for each pixel, "
+            "in the same unit"
         )
-        for name, own in fields.items()
-    }
-    streams["state"] = streams["state"]._replace(units=state_units(drone.vehicle))
-    streams["outputs"] = streams["outputs"]._replace(units=output_units(fields["outputs"]))
-    if isinstance(drone.estimator, Fusion) and drone.estimator.knows_variances:
-        own = tuple(leaf_names(Variances()))
-        units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in own)
-        streams["covariance"] = Stream(f"/{drone.name}/covariance", own, units, "samara.Covariance")
-    for sensor in drone.sensors:
-        if sensor.name in streams:
-            raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
-        kind = f"{SENSOR_KIND}{sensor.name}"
-        raster = raster_of(sensor)
-        streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, kind, raster)
-    return streams
+    if len(stream.fields) > MOST_FIELDS:
+        raise RecordingError(f"{stream.topic}: {len(stream.fields)} fields; expected at most {MOST_FIELDS}")
+    for name, times in Counter(stream.fields).items():
+        if name in ("time", "time_us"):
+            raise RecordingError(
+                f"{stream.topic}: field {name!r}: expected another name; every row has its time already"
+            )
+        if not name or times > 1:
+            raise RecordingError(f"{stream.topic}: field {name!r}: expected every field to have a name of its own")
 
 
-def raster_of(sensor: Sensor) -> Raster | None:
-    """How the pictures of a camera or a lidar are written; None of other sensors, and where steps are too many to be told"""
-    if not isinstance(sensor.about, Eye):
-        return None
-    part = sensor.about.part
-    steps = part.told(part.farthest, Beam(Vec3(1.0, 0.0, 0.0)), (LARGEST_NORMAL,) * 2) / part.resolution
-    rows, columns = part.shape
-    raster = Raster(sensor.reading._fields[0], rows, columns, part.resolution, wide=steps >= NOT_A_NUMBER)
-    return raster if steps < MOST_STEPS else None
+def stream_metadata(stream: Stream) -> dict[str, str]:
+    """What protobuf has no place for, as the metadata of a channel."""
+    if stream.raster:
+        return raster_metadata(stream.raster, stream.kind, stream.units)
+    return {"kind": stream.kind, "fields": _written(stream.fields), "units": _written(stream.units)}
+
+
+def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
+    """The inverse of `stream_metadata`."""
+    if "raster" in metadata:
+        raster = raster_from(metadata, MOST_FIELDS)
+        return Stream(topic, raster.fields, (metadata["unit"],) * len(raster.fields), metadata["kind"], raster)
+    return Stream(topic, _names(metadata["fields"]), _names(metadata["units"]), metadata["kind"])
+
+
+@lru_cache(maxsize=256)  # a thousand drones of one kind share them
+def _written(names: tuple[str, ...]) -> str:
+    return json.dumps(names)
+
+
+@lru_cache(maxsize=256)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(map(str, parsed(text)))
+
+
+def checksum(metadata: Mapping[str, str]) -> str:
+    """MCAP protects chunks and attachments by a CRC-32, but not metadata: this one does."""
+    return f"{zlib.crc32(json.dumps(sorted(metadata.items())).encode()):08x}"
+
+
+class Block(NamedTuple):
+    """Rows of a stream of n drones at the same times: a topic for each drone, times (m,) and rows (m, fields, n).
+
+    Who is handed a block may keep it: nobody writes to its arrays again.
+    """
+
+    topics: tuple[str, ...]
+    times_us: Array
+    rows: Array
+
+
+Sink = Callable[[Sequence[Block], Sequence[LogLine]], None]
+
+
+def tables(blocks: Sequence[Block]) -> dict[str, tuple[Array, Array]]:
+    """For each topic its times (m,) and its rows (m, fields), of all blocks that came one after the other"""
+    together: dict[tuple[str, ...], list[Block]] = {}
+    for block in blocks:
+        together.setdefault(block.topics, []).append(block)
+    groups = Counter(chain.from_iterable(together))
+    found: dict[str, tuple[Array, Array]] = {}
+    parted: dict[str, list[tuple[Array, Array]]] = {}  # of drones that were grouped in more than one way
+    for topics, own in together.items():
+        if all(groups[topic] == 1 for topic in topics):
+            found |= dict(zip(topics, _of_each(own), strict=True))
+    for topics, times_us, rows in blocks:
+        if topics[0] not in found:
+            for lane, topic in enumerate(topics):
+                parted.setdefault(topic, []).append((times_us, rows[:, :, lane]))
+    return found | {topic: (_joined(t for t, _ in own), _joined(r for _, r in own)) for topic, own in parted.items()}
+
+
+def _of_each(blocks: Sequence[Block]) -> Iterator[tuple[Array, Array]]:
+    """Times and rows of each drone, of blocks of the same drones"""
+    times_us = _joined(block.times_us for block in blocks)
+    fields, drones = blocks[0].rows.shape[1:]
+    rows, at = np.empty((drones, len(times_us), fields)), 0
+    for block in blocks:
+        rows[:, at : at + len(block.times_us)] = block.rows.transpose(2, 0, 1)
+        at += len(block.times_us)
+    return ((times_us, own) for own in rows)
+
+
+def _joined(parts: Iterable[Array]) -> Array:
+    return np.concatenate(list(parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A stream as it was recorded: names and units of its fields, times (m,) and rows (m, number of fields).
+
+    Rows of a `raster` are pictures, and are written as such.
+    """
+
+    fields: tuple[str, ...]
+    units: tuple[str, ...]
+    kind: str
+    times_us: Array
+    rows: Array
+    raster: Raster | None = None
+
+    @property
+    def time(self) -> Array:
+        """t  [s]"""
+        return self.times_us / 1e6
+
+    @property
+    def fitting_raster(self) -> Raster | None:
+        """Its raster, where its rows are still what a sensor measured"""
+        return self.raster if self.raster and self.raster.holds(self.rows) else None
+
+    def __getitem__(self, name: str) -> Array:
+        """The column of one field, 'p_W.x', or the columns of all that begin so, 'p_W' or 'rotor_speed', side by side."""
+        if name in self.fields:
+            return self.rows[:, self.fields.index(name)]
+        columns = [i for i, field in enumerate(self.fields) if field.startswith((f"{name}.", f"{name}["))]
+        if not columns:
+            raise KeyError(f"field {name!r}: expected one of {', '.join(self.fields)}")
+        return self.rows[:, columns]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Attachments(Mapping[str, bytes]):
+    """The files inside a recording. A vehicle becomes a TOML file when that file is first read, once per vehicle.
+
+    A vehicle with effects that are Python code has no file: its entry is absent.
+    """
+
+    files: Mapping[str, bytes | Vehicle]
+    _texts: dict[int, bytes] = field(default_factory=dict, init=False)  # by the identity of the vehicle
+
+    def __getitem__(self, name: str) -> bytes:
+        content = self.files[name]
+        if not isinstance(content, Vehicle):
+            return content
+        if id(content) not in self._texts:
+            try:
+                self._texts[id(content)] = vehicle_toml(content).encode()
+            except VehicleError:
+                self._texts[id(content)] = b""
+        if text := self._texts[id(content)]:
+            return text
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.files if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Attachments, (dict(self),)  # texts: identities are those of this process
+
+
+class Recording(NamedTuple):
+    """What a file holds. `complete` is False, and `problem` one sentence, where it was not closed or is damaged.
+
+    Streams of many drones that are written as one are `in_fleet`: under what topic first, and the drone's number there.
+    """
+
+    path: Path
+    size: int
+    metadata: dict[str, str]
+    attachments: dict[str, bytes]
+    streams: dict[str, Table]
+    logs: tuple[LogLine, ...]
+    complete: bool
+    problem: str
+    in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})
+
+    @property
+    def duration(self) -> float:
+        """From 0 to the last row or line of log  [s]"""
+        ends = [int(table.times_us[-1]) for table in self.streams.values() if len(table.times_us)]
+        return max([*ends, *(line.time_us for line in self.logs)], default=0) / 1e6

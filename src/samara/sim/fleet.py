@@ -19,7 +19,7 @@ from samara.core.tree import flatten, shape_of, unflatten
 from samara.core.types import Array
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import State
-from samara.record.format import LogLine
+from samara.record.streams import LogLine
 from samara.scenario.events import DroneSetting, Setting
 from samara.scenario.flight_events import Fact, Occurrence, motor_change, sentence_of
 from samara.scenario.scenario import Scenario

@@ -16,14 +16,12 @@ from samara.compiler.stepper import require_backend
 from samara.control.policy_file import Policy
 from samara.control.registry import Tuned, name_of
 from samara.physics.types import Vehicle
-from samara.record.block import Block, tables
+from samara.record.flight_streams import streams_of
 from samara.record.load import load_flown_run
-from samara.record.recorder import LogLine, Recorder, Stream
+from samara.record.recorder import Background, LogLine, Recorder, Stream
 from samara.record.recording import RecordingError
 from samara.record.run import Run, Track
-from samara.record.streams import streams_of
-from samara.record.table import Attachments, Table
-from samara.record.writer_thread import Background
+from samara.record.streams import Attachments, Block, Table, tables
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_sensors import at_own_rate
 from samara.scenario.load import load_scenario
@@ -104,7 +102,7 @@ def fly(
 
 def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Recorder:
     """What writes a flight of this scenario to a file while it is flown"""
-    from samara.record.scene import scene_message
+    from samara.record.foxglove import scene_message
 
     asked = {drone.name: drone.task.path(scenario.duration, PATH_POINTS) for drone in scenario.drones}
     scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world, asked)

@@ -12,7 +12,7 @@ from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import BODY, Vehicle
-from samara.record.streams import Rows
+from samara.record.flight_streams import Rows
 from samara.scenario.events import DroneSetting
 from samara.scenario.timeline import sampling
 from samara.sensors.sensor import Sensor

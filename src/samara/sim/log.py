@@ -8,10 +8,9 @@ from samara.control.registry import instants_ahead
 from samara.core.types import Array
 from samara.physics.reference import REFERENCE_FIELDS
 from samara.physics.types import BODY
-from samara.record.block import Block, Sink
 from samara.record.derived_outputs import output_code
-from samara.record.format import LogLine
-from samara.record.streams import STATUS_FIELDS, Rows, event_blocks, load_fields
+from samara.record.flight_streams import STATUS_FIELDS, Rows, event_blocks, load_fields
+from samara.record.streams import Block, LogLine, Sink
 from samara.scenario.flight_events import Against, Fact, status_change
 from samara.scenario.timeline import MICROSECONDS, sampling
 from samara.sim.executors.llvm import Stream

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from samara.core.tree import unflatten
+from samara.record.flight_streams import Rows
 from samara.record.metrics import FlightMetrics
-from samara.record.streams import Rows
 from samara.sim.executors.llvm import Stream
 from samara.sim.fleet import Fleet
 from samara.sim.group import Group

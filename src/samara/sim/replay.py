@@ -20,11 +20,11 @@ from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import CALM, Vehicle, initial_effects
 from samara.record.derived_outputs import KIND as OUTPUTS
 from samara.record.derived_outputs import output_fields, output_rows, output_units
+from samara.record.flight_streams import CABLE_FIELD, LOAD_FIELDS
 from samara.record.load import load_run
 from samara.record.recording import RecordingError
 from samara.record.run import Run, Track
-from samara.record.streams import CABLE_FIELD, LOAD_FIELDS
-from samara.record.table import Attachments, Table
+from samara.record.streams import Attachments, Table
 from samara.scenario.batteries import with_cells
 from samara.scenario.timeline import MICROSECONDS, Rates, Timeline, timeline
 from samara.scenario.world import World, world_inside

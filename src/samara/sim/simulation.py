@@ -19,8 +19,7 @@ import numpy as np
 from samara.compiler.compiled_step import STRICT, Precision
 from samara.core.types import Array
 from samara.physics.types import State
-from samara.record.block import Sink
-from samara.record.format import LogLine
+from samara.record.streams import LogLine, Sink
 from samara.scenario.events import Action, At, Event, Setting
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import Bus

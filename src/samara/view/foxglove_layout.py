@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from samara.core.atomic_files import write_text
-from samara.record.format import LOG_TOPIC, SCENE_TOPIC
+from samara.record.channels import identifiers
 from samara.record.foxglove import WORLD
 from samara.record.run import Run, Track, run_from
-from samara.record.schema import identifiers
-from samara.record.table import Recording
+from samara.record.streams import LOG_TOPIC, SCENE_TOPIC, Recording
 from samara.vehicles.colours import COLOURS
 
 DRONES = 4  # whose curves are plotted; the rest can be added by hand
@@ -31,7 +30,7 @@ def write_layout(recording: Recording, path: str | Path) -> Path:
 def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})) -> dict[str, Any]:
     """What Foxglove calls a layout: settings of each panel, and how they share the window
 
-    `in_fleet` has the streams that are written with those of other drones, see `samara.record.table.Recording`.
+    `in_fleet` has the streams that are written with those of other drones, see `samara.record.streams.Recording`.
     """
     shown = run.tracks[:DRONES]
     plot = partial(_plot, tracks=shown, in_fleet=in_fleet)

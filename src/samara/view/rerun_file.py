@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from samara.core.atomic_files import atomic_write
-from samara.record.format import RecordingError
+from samara.record.foxglove import from_up_to
 from samara.record.run import Run, Track
-from samara.record.scene import from_up_to
+from samara.record.streams import RecordingError
 from samara.vehicles.colours import COLOURS
 from samara.vehicles.shape import Box, Disc, Rod, parts_of
 

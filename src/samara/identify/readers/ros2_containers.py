@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from samara.core.budget import Budget, decompressed_limit, size_text
-from samara.record.mcap_sections import decompressed
+from samara.record.mcap_writer import decompressed
 
 MAX_BAG_BYTES = 2 << 30  # of all files of a folder
 MAX_MESSAGES = 2_000_000  # of a small file; a large one may have one for every four bytes

@@ -9,14 +9,13 @@ from mcap.writer import CompressionType, Writer
 from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.core.version import __version__
-from samara.record.embedded_scenario import scenario_inside
+from samara.record.flight_streams import is_reading
 from samara.record.recording import RecordingError
 from samara.record.ros2.definitions import schema_name, schema_text
 from samara.record.ros2.topic import Topic
 from samara.record.ros2.topics import topics_of
 from samara.record.ros2.type_hash import type_hash
-from samara.record.run import Run
-from samara.record.streams import is_reading
+from samara.record.run import Run, scenario_inside
 
 SPAN_US = 5_000_000  # of which messages are in memory at a time
 FOREVER = "{sec: 9223372036, nsec: 854775807}"

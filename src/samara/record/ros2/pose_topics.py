@@ -14,7 +14,7 @@ from samara.core.algebra import Quat, Vec3, conjugate, matrix_from_quat, rotate,
 from samara.core.types import Array
 from samara.record.ros2.cdr import layout_of
 from samara.record.ros2.topic import MAP, Topic, stamped, xyzw
-from samara.record.table import Table
+from samara.record.streams import Table
 
 MOST_POSES = 2000  # of a path
 

@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.types import Array
+from samara.record.flight_streams import is_reading
 from samara.record.ros2.cdr import Layout, layout_of
-from samara.record.ros2.covariance import variances_of
 from samara.record.ros2.pose_topics import held
 from samara.record.ros2.topic import MAP, Topic, ros_name, stamped
-from samara.record.streams import is_reading
-from samara.record.table import Table
+from samara.record.streams import Table
 from samara.scenario.timeline import MICROSECONDS
+from samara.sensors.barometer import BarometerPart
+from samara.sensors.gps import GpsPart
+from samara.sensors.imu import Accelerometer, Gyroscope, ImuPart
+from samara.sensors.magnetometer import MagnetometerPart
 from samara.sensors.range_finder import RangeFinderPart
 from samara.sensors.sensor import Mounting, Sensor
 
@@ -190,3 +193,31 @@ def _diagonal(variances: Any) -> list[float]:
     """A covariance (3, 3) by rows, of three variances; 0 where they are not known"""
     found = np.diag(variances) if variances is not None else np.zeros((3, 3))
     return [float(x) for x in found.ravel()]
+
+
+def variances_of(sensor: Sensor | None) -> Mapping[str, tuple[float, ...]]:
+    """By the field of a reading; empty where the sensor is not made of a part"""
+    part = getattr(sensor.about, "part", None) if sensor else None
+    if isinstance(part, ImuPart):
+        return {
+            "omega_B": _sampled(part.gyroscope, part.rate),
+            "specific_force_B": _sampled(part.accelerometer, part.rate),
+        }
+    if isinstance(part, MagnetometerPart):
+        return {"field_B": (part.noise**2 + _rounding(part.resolution),) * 3}
+    if isinstance(part, BarometerPart):
+        return {"pressure": (part.noise**2 + part.drift**2 + _rounding(part.resolution),)}
+    if isinstance(part, GpsPart):
+        horizontal = part.horizontal_noise**2 + part.horizontal_wander**2
+        return {"place": (horizontal, horizontal, part.vertical_noise**2 + part.vertical_wander**2)}
+    return {}
+
+
+def _sampled(triad: Gyroscope | Accelerometer, rate: float) -> tuple[float, ...]:
+    """N² f + Δ²/12 of each axis"""
+    return tuple(density**2 * rate + _rounding(triad.resolution) for density in triad.noise_density)
+
+
+def _rounding(step: float) -> float:
+    """Δ²/12"""
+    return step**2 / 12.0

@@ -20,7 +20,7 @@ from samara.compiler.thread_pool import side_by_side, threads_at_most
 from samara.core.random import key_of
 from samara.core.tree import flatten
 from samara.core.types import Array
-from samara.record.streams import Rows
+from samara.record.flight_streams import Rows
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.references import take_operations
 from samara.sim.schedule import Span

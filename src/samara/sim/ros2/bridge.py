@@ -6,10 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from samara.link.ros2.node import Node
-from samara.record.block import Block
-from samara.record.recorder import LogLine
+from samara.record.recorder import Background, LogLine
 from samara.record.ros2.topic import ros_name
-from samara.record.writer_thread import Background
+from samara.record.streams import Block
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.external_setpoints import SPEED

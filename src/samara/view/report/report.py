@@ -18,12 +18,20 @@ import numpy as np
 from samara.core.atomic_files import write_text
 from samara.core.coerce import is_number
 from samara.record.diff import different_vehicles, distances, first_difference
-from samara.record.embedded_scenario import said, scenario_inside, scenario_text, table_said
-from samara.record.format import LEVELS
 from samara.record.load import load_run
 from samara.record.metrics import report_tables, report_values, summary_table
 from samara.record.metrics.summary import formatted
-from samara.record.run import CheckedExpectation, Run, Track, check_expectations
+from samara.record.run import (
+    CheckedExpectation,
+    Run,
+    Track,
+    check_expectations,
+    said,
+    scenario_inside,
+    scenario_text,
+    table_said,
+)
+from samara.record.streams import LEVELS
 from samara.scenario.world import world_inside
 from samara.vehicles.colours import COLOURS
 from samara.view.depth_colours import draw_eyes

@@ -17,10 +17,9 @@ import numpy as np
 from samara.control.registry import CONTROLLERS, name_of
 from samara.core.types import Array
 from samara.physics.frames import wind_enu_from_direction
-from samara.record.block import Block, Sink
-from samara.record.recorder import LogLine
+from samara.record.recorder import Background, LogLine
 from samara.record.run import Run
-from samara.record.writer_thread import Background
+from samara.record.streams import Block, Sink
 from samara.scenario.events import (
     Action,
     Setting,

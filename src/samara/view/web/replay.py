@@ -12,10 +12,9 @@ import numpy as np
 from samara.core.algebra import ZERO
 from samara.core.types import Array
 from samara.plan.trajectory import Trajectory, hover
-from samara.record.embedded_scenario import scenario_inside
 from samara.record.load import load_run
 from samara.record.recorder import LogLine
-from samara.record.run import Run, Track
+from samara.record.run import Run, Track, scenario_inside
 from samara.scenario.world import world_inside
 from samara.vehicles.colours import COLOURS
 from samara.view.depth_colours import eyes_of

@@ -11,8 +11,8 @@ from samara.core.types import Array
 from samara.physics.multirotor import at_rest, environment_of, tilt_angles
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import Environment, State, Vehicle
+from samara.record.flight_streams import CABLE_FIELD, LOAD_FIELDS, is_reading
 from samara.record.run import Run, Track
-from samara.record.streams import CABLE_FIELD, LOAD_FIELDS, is_reading
 from samara.scenario.batteries import battery_status
 from samara.scenario.events import Setting
 from samara.scenario.scenario import Scenario

@@ -1,6 +1,8 @@
-"""Which channels a recording of some streams has, and the schema of each."""
+"""The channels of a recording and their protobuf schemas, so that other tools plot every field by its name."""
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
@@ -8,10 +10,20 @@ from foxglove_schemas_protobuf.Log_pb2 import Log
 from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
 from foxglove_schemas_protobuf.RawImage_pb2 import RawImage
 from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
+from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
+from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]
+from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 from mcap.records import Channel, Schema
 from mcap.well_known import MessageEncoding, SchemaEncoding
 
-from samara.record.format import (
+from samara.record.foxglove import Posed, pose_layout, posed, transform_layout
+from samara.record.image_stream import RasterLayout, raster_layout
+from samara.record.layout import Layout, stream_layout
+from samara.record.streams import (
     LOG_TOPIC,
     MOST_CHANNELS,
     SCENE_TOPIC,
@@ -21,10 +33,59 @@ from samara.record.format import (
     require_stream,
     stream_metadata,
 )
-from samara.record.foxglove import Posed, pose_layout, posed, transform_layout
-from samara.record.image_stream import RasterLayout, raster_layout
-from samara.record.layout import Layout, stream_layout
-from samara.record.schema import message_type, published_schema, stream_schema
+
+
+def identifiers(fields: Sequence[str]) -> list[str]:
+    """Names that protobuf and a plotting tool accept, one of its own for each field: 'rotor_speed[2]' → 'rotor_speed_2'."""
+    taken = {"time_us"}
+    names = []
+    for field in fields:
+        plain = re.sub(r"[^A-Za-z0-9_]+", "_", field).strip("_") or "value"
+        plain = plain if not plain[0].isdigit() else f"value_{plain}"
+        name, again = plain, 2
+        while name in taken:
+            name, again = f"{plain}_{again}", again + 1
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+@lru_cache(maxsize=64)
+def stream_schema(fields: tuple[str, ...], name: str, *, repeated: bool = False) -> bytes:
+    """A FileDescriptorSet with one message: time_us as sfixed64, then a double for each field, or one for each drone."""
+    package, _, message = name.rpartition(".")
+    file = FileDescriptorProto(name=f"{name.replace('.', '/')}.proto", package=package, syntax="proto3")
+    record = file.message_type.add(name=message)
+    optional = FieldDescriptorProto.LABEL_OPTIONAL
+    record.field.add(name="time_us", number=1, type=FieldDescriptorProto.TYPE_SFIXED64, label=optional)
+    label = FieldDescriptorProto.LABEL_REPEATED if repeated else optional
+    for number, field in enumerate(identifiers(fields), start=2):
+        record.field.add(name=field, number=number, type=FieldDescriptorProto.TYPE_DOUBLE, label=label, json_name=field)
+    return FileDescriptorSet(file=[file]).SerializeToString(deterministic=True)
+
+
+@lru_cache(maxsize=64)  # a thousand drones of one kind have one schema
+def message_type(schema: bytes, name: str) -> Any:
+    """The protobuf class of a message from the schema in the file."""
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(schema).file:
+        pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def published_schema(message: Any) -> bytes:
+    """The FileDescriptorSet of a generated class, with the files it builds on before it."""
+    files: dict[str, FileDescriptorProto] = {}
+
+    def collect(descriptor: Any) -> None:
+        for dependency in descriptor.dependencies:
+            collect(dependency)
+        if descriptor.name not in files:
+            files[descriptor.name] = FileDescriptorProto()
+            descriptor.CopyToProto(files[descriptor.name])
+
+    collect(message.DESCRIPTOR.file)
+    return FileDescriptorSet(file=list(files.values())).SerializeToString(deterministic=True)
 
 
 class StreamLayouts(NamedTuple):
