@@ -23,7 +23,6 @@ from samara.identify.readers import blackbox, csv_columns, dataflash, nanobench,
 from samara.identify.readers import csv_mapping
 import mcap.reader, mcap.stream_reader, mujoco, pyulog, defusedxml.ElementTree
 from samara.vehicles.exchange import mjcf, sdf
-blackbox.frames_in.__globals__["_reader"]()
 folder = Path(sys.argv[2])
 paths = {}
 for name, bomb in BOMBS.items():

@@ -19,8 +19,14 @@ from samara.core.algebra import Quat
 from samara.core.budget import BudgetError
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, FlightLog, Signal
-from samara.identify.readers.blackbox_frames import SPARE, Frames, frames_budget, frames_in, with_spare
-from samara.identify.readers.blackbox_header import Header, header_spans, parse_header
+from samara.identify.readers.blackbox_frames import (
+    Frames,
+    Header,
+    frames_budget,
+    frames_in,
+    header_spans,
+    parse_header,
+)
 from samara.identify.readers.log_signals import DEGREE, RPM, G, enu_attitude, signal
 from samara.link.betaflight import CONVENTIONS, LAST_OF_OLDEST, NEWEST, OLDEST
 from samara.physics.frames import attitude_ned_frd_from_nwu_flu
@@ -62,14 +68,12 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
 
 def sessions_in(path: Path) -> tuple[list[Session], list[str]]:
     """All logs of a file that can be read, and what is wrong with the others"""
-    data = with_spare(path.stat().st_size)
-    with path.open("rb") as file:
-        size = file.readinto(data.data[:-SPARE])
+    data = path.read_bytes()
     sessions, problems = [], []
-    budget = frames_budget(path, int(size))
-    for number, (start, end) in enumerate(header_spans(data.data[:size]), start=1):
+    budget = frames_budget(path, len(data))
+    for number, (start, end) in enumerate(header_spans(data), start=1):
         try:
-            header = parse_header(data.data, start, end)
+            header = parse_header(data, start, end)
             sessions.append(Session(number, header, frames_in(data, header, budget)))
         except BudgetError:
             raise
