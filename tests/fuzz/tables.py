@@ -29,12 +29,12 @@ HEIGHTS = "0,0.1,0.2\n0,0.2,0.3\n0,0.1,0.1\n"
 
 
 def _flight() -> str:
-    from samara.identify.readers import nanobench
+    from samara.identify.readers import crazyflie
 
-    names = (*nanobench._COLUMNS, *nanobench._IMU)
+    names = (*crazyflie._COLUMNS, *crazyflie._IMU)
     rows = [
         [0.01 * k, 0, 0, 0.01, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, *[min(100 * k, 60000)] * 4, 3.9, 0, 0, 1, 0, 0, 0]
-        for k in range(nanobench._REST_SAMPLES + 20)
+        for k in range(crazyflie._REST_SAMPLES + 20)
     ]
     return "\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]) + "\n"
 

@@ -11,7 +11,7 @@ import samara
 from samara.core.algebra import Vec3
 from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers import read_log
-from samara.identify.readers.log_signals import from_first_sample, signal_names
+from samara.identify.readers.registry import from_first_sample, signal_names
 from samara.plan.trajectory import figure8, hover, sequence
 from samara.vehicles.rotor_numbering import NUMBERINGS
 

@@ -11,7 +11,7 @@ import samara
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.identify.prediction_windows import QUANTITIES, Windows, coasted, errors, held
 from samara.identify.readers import read_log, read_logs
-from samara.identify.readers.nanobench import FULL, MOTOR_VOLTS, SPEEDS, rotor_speed_from_pwm
+from samara.identify.readers.crazyflie import FULL, MOTOR_VOLTS, SPEEDS, rotor_speed_from_pwm
 from samara.identify.scores import Model, Score, halves, held_out, predicted, ratios, scored_windows, together, trimmed
 from samara.identify.validation import HORIZONS, at, table, validate
 

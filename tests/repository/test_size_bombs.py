@@ -19,8 +19,7 @@ import json, resource, sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[1]]
 from fuzz.bombs import BOMBS
-from samara.identify.readers import blackbox, csv_columns, dataflash, nanobench, ros2, ulog
-from samara.identify.readers import csv_mapping
+from samara.identify.readers import blackbox, crazyflie, csv_mapping, dataflash, ros2, ulog
 import mcap.reader, mcap.stream_reader, mujoco, pyulog, defusedxml.ElementTree
 from samara.vehicles.exchange import mjcf, sdf
 folder = Path(sys.argv[2])

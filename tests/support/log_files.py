@@ -25,7 +25,7 @@ from fuzz.flight_logs import DATAFLASH, PACK, PARAMETERS, PX4, UNIT, dataflash, 
 
 from samara.core.algebra import Quat, Vec3, conjugate, rotate
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.log_signals import DEGREE, RPM, G, signal_names
+from samara.identify.readers.registry import DEGREE, RPM, G, signal_names
 from samara.physics.frames import attitude_ned_frd_from_enu_flu, frd_from_flu, ned_from_enu
 from samara.vehicles.rotor_numbering import rotor_order
 from support.blackbox_writer import Field, Log

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.readers.log_signals import signals_of
+from samara.identify.readers.registry import signals_of
 from samara.identify.time_offset import clock_offsets
 
 ERROR, WARNING = "error", "warning"

@@ -12,9 +12,8 @@ from samara.core.algebra import Quat, Vec3, conjugate, normalize, quat_log, rota
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
 from samara.identify.log_checks import time_in_the_air
-from samara.identify.readers.crazyflie import FULL
-from samara.identify.readers.log_signals import G
-from samara.identify.readers.nanobench import rotor_speed_from_pwm
+from samara.identify.readers.crazyflie import FULL, rotor_speed_from_pwm
+from samara.identify.readers.registry import G
 from samara.identify.time_offset import continuous, sampled
 from samara.link.motor_outputs import rotor_of_output
 from samara.physics.rotors.actuator import speed_from_command

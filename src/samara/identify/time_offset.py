@@ -12,7 +12,7 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, normalize, rotate_inverse
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.readers.log_signals import G
+from samara.identify.readers.registry import G
 
 STEP = 0.004  # [s]
 LAGS = (0.0, 0.015, 0.03, 0.045, 0.06, 0.08, 0.1)  # [s] of motors

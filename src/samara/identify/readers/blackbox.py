@@ -27,7 +27,7 @@ from samara.identify.readers.blackbox_frames import (
     header_spans,
     parse_header,
 )
-from samara.identify.readers.log_signals import DEGREE, RPM, G, enu_attitude, signal
+from samara.identify.readers.registry import DEGREE, RPM, G, enu_attitude, signal
 from samara.link.betaflight import CONVENTIONS, LAST_OF_OLDEST, NEWEST, OLDEST
 from samara.physics.frames import attitude_ned_frd_from_nwu_flu
 from samara.vehicles.rotor_numbering import NUMBERINGS

@@ -8,18 +8,90 @@ the file, a log comes back in FLU and z up, in SI units, with seconds from its f
 """
 
 import gzip
+import math
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from samara.core.algebra import Quat, Vec3
 from samara.core.optional_dependencies import MissingExtraError
 from samara.core.sanitise import printable
-from samara.identify.flight_log import FlightLog
-from samara.identify.readers.log_signals import from_first_sample
+from samara.core.types import Array
+from samara.core.units import CONVERSIONS
+from samara.identify.flight_log import FlightLog, Signal
+from samara.physics.frames import attitude_enu_flu_from_ned_frd, enu_from_ned, flu_from_frd
+
+BLOCK = 1 << 16  # records
+RPM = CONVERSIONS["rpm", "rad/s"](1.0)
+DEGREE = CONVERSIONS["deg", "rad"](1.0)
+G = CONVERSIONS["g", "m/s^2"](1.0)
+
+
+def signal(time: Any, rows: Sequence[Any] | Array) -> Signal:
+    """Times and one row for each component, as doubles"""
+    return Signal(np.asarray(time, dtype=float), np.stack([np.asarray(row, dtype=float) for row in rows]))
+
+
+def stem_of(path: Path) -> str:
+    """The name of a file without its ending, packed or not"""
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+def low_pass_delay(cutoff: float) -> float:
+    """√2 / (2π f): how late Butterworth's low pass of second order says what is slow beside it; 0 where there is none  [s]"""
+    return math.sqrt(2.0) / (2.0 * math.pi * cutoff) if 0.0 < cutoff < math.inf else 0.0
+
+
+def flu(rows: Sequence[Any] | Array) -> Array:
+    """Vectors in the body's axes FRD as FLU, (3, n)"""
+    return np.stack(flu_from_frd(Vec3(*rows)))
+
+
+def enu(rows: Sequence[Any] | Array) -> Array:
+    """Vectors of the world NED as ENU, (3, n)"""
+    return np.stack(enu_from_ned(Vec3(*rows)))
+
+
+def enu_attitude(rows: Sequence[Any] | Array) -> Array:
+    """Quaternions (w, x, y, z) from FRD to NED as those from FLU to ENU, (4, n)"""
+    return np.stack(attitude_enu_flu_from_ned_frd(Quat(*rows)))
+
+
+def records(data: bytes, offsets: Any, dtype: np.dtype[Any]) -> Array:
+    """The packed records that begin at these bytes of a file"""
+    first = np.asarray(offsets, dtype=np.int64)[:, None]
+    source, found = np.frombuffer(data, dtype=np.uint8), np.empty(len(first), dtype=dtype)
+    packed = found.view(np.uint8).reshape(len(first), dtype.itemsize)
+    for at in range(0, len(first), BLOCK):  # an index of eight bytes for every byte is made: not of all at once
+        packed[at : at + BLOCK] = source[first[at : at + BLOCK] + np.arange(dtype.itemsize)]
+    return found
+
+
+def signal_names() -> tuple[str, ...]:
+    """The fields of a log that are signals"""
+    return tuple(own.name for own in fields(FlightLog) if "Signal" in str(own.type))
+
+
+def signals_of(log: FlightLog) -> dict[str, Signal]:
+    """The signals that a log holds, by name"""
+    found = {name: getattr(log, name) for name in signal_names()}
+    return {name: own for name, own in found.items() if own is not None}
+
+
+def from_first_sample(log: FlightLog) -> FlightLog:
+    """The log with its times counted from its first sample; a signal without samples is as one that is not there"""
+    there = {name: own for name, own in signals_of(log).items() if own.values.size or name == "command"}
+    start = min((float(np.nanmin(own.time)) for own in there.values() if np.isfinite(own.time).any()), default=0.0)
+    moved: dict[str, Any] = dict.fromkeys(signal_names())
+    moved |= {name: Signal(own.time - start, own.values) for name, own in there.items()}
+    return replace(log, start=start, **moved)
+
 
 LARGEST = 2 << 30  # [bytes]: hours of flight in any of these formats
 HEAD = 4096  # [bytes] by which a file is known
@@ -36,7 +108,7 @@ class Format(NamedTuple):
     title: str
     endings: tuple[str, ...]
     begins: Callable[[bytes], bool]
-    reader: str  # module of this package; its `read(path, columns)` gives the flights
+    reader: str  # 'module.function' of this package; function(path, columns) returns the flights
     holds: str
     units: str
     frames: str
@@ -66,7 +138,7 @@ FORMATS = (
         "PX4 ULog",
         (".ulg", ".ulg.gz"),
         lambda head: head.startswith(b"ULog\x01\x12\x35"),
-        "ulog",
+        "ulog.read",
         "motors, rotor speeds of ESCs that tell them, estimate or motion capture, IMU, battery",
         "SI; motors 0 … 1, or µs of pulse; rpm",
         "FRD, NED",
@@ -79,7 +151,7 @@ FORMATS = (
         "ArduPilot DataFlash",
         (".bin", ".log", ".bin.gz"),
         lambda head: head.startswith((b"\xa3\x95\x80", b"FMT,")),
-        "dataflash",
+        "dataflash.read",
         "motors, rotor speeds of ESCs that tell them, estimate or GPS, IMU, battery",
         "SI; motors in µs of pulse, or as the mixer makes them of `RATE`; rpm; °",
         "FRD, NED",
@@ -91,7 +163,7 @@ FORMATS = (
         "Betaflight blackbox",
         (".bbl", ".bfl", ".txt"),
         lambda head: b"H Product:Blackbox flight data recorder" in head,
-        "blackbox",
+        "blackbox.read",
         "motors, rotor speeds by bidirectional DShot, IMU, battery; attitude from version 4.6 on; INAV's and EmuFlight's too",
         "g, °/s, 0.01 V by the header; motors in steps of DShot or µs of pulse; electrical rpm / 100",
         "FLU; attitude to north, west, up",
@@ -103,7 +175,7 @@ FORMATS = (
         "Crazyflie µSD",
         ("", ".bin", ".usd"),
         lambda head: head[:1] == b"\xbc" and head[1:3] in (b"\x01\x00", b"\x02\x00"),
-        "crazyflie",
+        "crazyflie.read",
         "motors, rotor speeds of an rpm deck, estimate or the motion capture sent to it, IMU, battery",
         "g, °/s, m, V; motors 0 … 65535; rpm",
         "FLU, z up",
@@ -115,7 +187,7 @@ FORMATS = (
         "NanoBench CSV",
         (".csv", ".csv.gz"),
         _heading("t", "px", "qw", "wx_vicon", "motor_motor_m1"),
-        "nanobench",
+        "crazyflie.read_nanobench",
         "motors, motion capture, IMU, battery",
         "g, rad/s, m, V; motors 0 … 65535",
         "FLU, z up",
@@ -127,7 +199,7 @@ FORMATS = (
         "Crazyflie CSV",
         (".csv", ".csv.gz"),
         _crazyflie_csv,
-        "crazyflie",
+        "crazyflie.read",
         "as the µSD log, under the firmware's names: `motor.m1`, `acc.x`, `stateEstimate.x` …",
         "as the µSD log",
         "FLU, z up",
@@ -139,7 +211,7 @@ FORMATS = (
         "Samara recording",
         (".mcap",),
         lambda head: head.startswith(MCAP) and b"samara.recording" in head[:256],
-        "samara_recording",
+        "samara_recording.read",
         "every drone: commands, the true state as motion capture, rotor speeds, IMU and battery where it had them",
         "SI",
         "FLU, z up",
@@ -151,7 +223,7 @@ FORMATS = (
         "ROS 2 bag",
         (".mcap", ".db3", "a folder"),
         lambda head: head.startswith((MCAP, b"SQLite format 3\0")),
-        "ros2",
+        "ros2.read",
         "motors (`px4_msgs/ActuatorMotors`, `actuator_msgs/Actuators`, `std_msgs/Float32MultiArray`), odometry, poses as "
         "motion capture, IMU, battery; topics by type, or by a map",
         "SI; motors 0 … 1",
@@ -164,7 +236,7 @@ FORMATS = (
         "CSV with a map of its columns",
         (".csv", ".csv.gz"),
         lambda head: False,
-        "csv_mapping",
+        "csv_mapping.read",
         "whatever the map names",
         "as the map says",
         "as the map says",
@@ -190,8 +262,9 @@ def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
     shown = printable(str(path))
     kind = format_of(own, columns)
     try:
-        module = import_module(f"samara.identify.readers.{kind.reader}")
-        logs = [from_first_sample(log) for log in module.read(own, columns)]
+        module, _, function = kind.reader.partition(".")
+        read = getattr(import_module(f"samara.identify.readers.{module}"), function)
+        logs = [from_first_sample(log) for log in read(own, columns)]
     except (MissingExtraError, OSError):
         raise
     except ValueError as error:

@@ -10,7 +10,7 @@ import numpy as np
 
 from samara.core.types import Array
 from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.log_signals import signal
+from samara.identify.readers.registry import signal
 from samara.record.flight_streams import is_reading
 from samara.record.load import load_run
 from samara.record.run import Run, Track

@@ -18,7 +18,7 @@ from samara.core.budget import Budget, decompressed_limit, read_bounded
 from samara.core.optional_dependencies import MissingExtraError
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.readers.log_signals import RPM, enu, enu_attitude, flu, low_pass_delay, signal, stem_of
+from samara.identify.readers.registry import RPM, enu, enu_attitude, flu, low_pass_delay, signal, stem_of
 
 MOTOR1 = 101  # what PX4 numbers the output function of the first motor
 RARE = 0.05  # [s] between motor commands

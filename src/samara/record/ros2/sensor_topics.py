@@ -196,7 +196,11 @@ def _diagonal(variances: Any) -> list[float]:
 
 
 def variances_of(sensor: Sensor | None) -> Mapping[str, tuple[float, ...]]:
-    """By the field of a reading; empty where the sensor is not made of a part"""
+    """σ² of one reading by its fields, from the noise of the sensor's part; empty where it is not made of a part
+
+    White noise of density N has the variance N² f at f samples a second, and rounding to steps of Δ adds Δ²/12. The slow wander
+    of a GPS fix or of a pressure is included. Turn-on bias, scale and misalignment are not noise and are left out.
+    """
     part = getattr(sensor.about, "part", None) if sensor else None
     if isinstance(part, ImuPart):
         return {

@@ -1,4 +1,4 @@
-"""All that a run says in ROS 2."""
+"""The ROS 2 topics of a run: standard types, and those of PX4 1.17 (px4_msgs, NED and FRD, in floats) under its names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
