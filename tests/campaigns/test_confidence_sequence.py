@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from samara.campaigns.confidence_sequence import (
+from samara.campaigns.confidence import (
+    Interval,
+    clopper_pearson,
     confidence_sequence,
     log_evidence_above,
     log_evidence_below,
     log_mixture,
 )
-from samara.campaigns.intervals import Interval, clopper_pearson
 
 RATES = (1e-4, 0.003, 0.02, 0.1, 0.37, 0.5, 0.9, 0.99, 0.999)
 LIMIT = math.log(20.0)

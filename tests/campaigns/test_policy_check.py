@@ -10,7 +10,7 @@ from support.learnt import softened, trained
 from typer.testing import CliRunner
 
 import samara
-from samara.campaigns.intervals import clopper_pearson
+from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.policy_check import Checked, Trial, _apart, _compared, _depends, check_policy, world
 from samara.campaigns.policy_perturbations import PERTURBED, Worlds, scenario_for, worlds_of
 from samara.cli import app

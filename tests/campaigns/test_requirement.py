@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from samara.campaigns.requirement import Requirement, Verdict, judge, parse_requirement
+from samara.campaigns.confidence import Requirement, Verdict, judge, parse_requirement
 
 
 @pytest.mark.parametrize(

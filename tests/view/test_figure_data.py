@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.failure_curve import failure_curve
-from samara.campaigns.intervals import clopper_pearson
 from samara.record.run import Track
 from samara.vehicles.colours import COLOURS
 from samara.view.interpolation import row_at, state_between

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.campaigns.beta import at_least
+from samara.campaigns.confidence import Interval, clopper_pearson, tail_probability
 from samara.campaigns.failure_curve import FailureCurve, failure_curve
-from samara.campaigns.intervals import Interval, clopper_pearson
 from samara.campaigns.outcome import PASS, evaluate, margins
 from samara.campaigns.policy_perturbations import Perturbed, Worlds, scenario_for, worlds_of
 from samara.control.policy_c import write_policy_c
@@ -201,7 +200,7 @@ def _compared(trial: Trial, first: Trial) -> Trial:
     """Beside the same worlds of the first trial, by the sign test: of those that changed half would be for the better"""
     before = first.passed[: len(trial.passed)]
     lost, saved = int((before & ~trial.passed).sum()), int((~before & trial.passed).sum())
-    chance = at_least(lost, lost + saved, 0.5) if lost else 1.0
+    chance = tail_probability(lost, lost + saved, 0.5) if lost else 1.0
     return trial._replace(changed=lost + saved, chance=chance)
 
 

@@ -16,7 +16,7 @@ from samara.campaigns.campaign import (
     parse_campaign,
     read_campaign,
 )
-from samara.campaigns.confidence_sequence import confidence_sequence
+from samara.campaigns.confidence import confidence_sequence
 from samara.campaigns.gpu_confirmation import LLVM, backend_for, confirmed, flown_by, worst_confirmed
 from samara.campaigns.outcome import DEGRADED, OUTCOMES, PASS
 from samara.campaigns.samplers import GRID

@@ -8,8 +8,8 @@ import typer
 from samara.cli.console import console, say, verdict
 
 if TYPE_CHECKING:
+    from samara.campaigns.confidence import Requirement
     from samara.campaigns.policy_check import Checked
-    from samara.campaigns.requirement import Requirement
     from samara.physics.types import Vehicle
 
 NOT_SHOWN = 1  # exit status where a requirement is not held
@@ -46,8 +46,8 @@ def check(
     """Fly a policy in a thousand perturbed worlds (mass, inertia, thrust, lag, wind, noise, start), by other steps of the
     integrator, at another rate, late, and as the exported C in float; say how often it succeeds, where it fails, and what not
     to trust."""
+    from samara.campaigns.confidence import parse_requirement
     from samara.campaigns.policy_check import check_policy, world
-    from samara.campaigns.requirement import parse_requirement
     from samara.control.policy_file import load_policy
     from samara.core.atomic_files import require_writable, write_text
     from samara.sim.fly import fly
@@ -220,7 +220,7 @@ def markdown(checked: "Checked", title: str) -> str:
 
 
 def _judged(wanted: "Requirement", checked: "Checked") -> int:
-    from samara.campaigns.requirement import Verdict, judge
+    from samara.campaigns.confidence import Verdict, judge
 
     subjects = {"success": checked.trials[0]} | {own.name: own for own in checked.trials[1:]}
     if wanted.subject not in subjects:

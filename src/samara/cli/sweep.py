@@ -15,7 +15,7 @@ from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
     from samara.campaigns.campaign import Campaign
-    from samara.campaigns.requirement import Requirement
+    from samara.campaigns.confidence import Requirement
     from samara.campaigns.store import Store
     from samara.campaigns.sweep import Progress
 
@@ -49,7 +49,7 @@ def run(
 ) -> None:
     """Fly a campaign. The same command goes on where it was stopped; nothing is flown twice."""
     from samara.campaigns.campaign import load_campaign
-    from samara.campaigns.requirement import parse_requirement
+    from samara.campaigns.confidence import parse_requirement
     from samara.campaigns.sweep import counted, sweep
 
     wanted = parse_requirement(require) if require else None
@@ -123,8 +123,8 @@ def replay(
 
 
 def _judged(wanted: "Requirement", counts: dict[str, int], *, looked: bool) -> int:
+    from samara.campaigns.confidence import Verdict, judge
     from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
-    from samara.campaigns.requirement import Verdict, judge
 
     subjects = {"success": (PASS, DEGRADED), "failure": (FAIL, INVALID)} | {name: (name,) for name in counts}
     if wanted.subject not in subjects:
@@ -150,7 +150,7 @@ def _keep(store: "Store", campaign: "Campaign") -> None:
 def _show(store: "Store", counts: dict[str, int]) -> None:
     from rich.table import Table
 
-    from samara.campaigns.intervals import clopper_pearson
+    from samara.campaigns.confidence import clopper_pearson
 
     total = sum(counts.values())
     table = Table("outcome", "flights", "share", "95 % interval")
@@ -184,7 +184,7 @@ def _progress() -> Iterator[Any]:
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    from samara.campaigns.confidence_sequence import confidence_sequence
+    from samara.campaigns.confidence import confidence_sequence
     from samara.campaigns.outcome import DEGRADED, PASS
 
     bars = Bars(BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), console=console())

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
+from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.failure_curve import FailureCurve
 from samara.campaigns.first_order import bins_of
-from samara.campaigns.intervals import clopper_pearson
 from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
 from samara.core.atomic_files import atomic_write
 from samara.core.types import Array

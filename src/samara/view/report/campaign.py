@@ -12,12 +12,11 @@ import numpy as np
 
 from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import Campaign, Factor
-from samara.campaigns.confidence_sequence import confidence_sequence
+from samara.campaigns.confidence import Interval, clopper_pearson, confidence_sequence, quantile_interval
 from samara.campaigns.distributions import Choice, Grid, LogUniform, Normal, Uniform
 from samara.campaigns.failure_curve import FailureCurve, failure_curve
 from samara.campaigns.fan import trajectories
 from samara.campaigns.first_order import first_order
-from samara.campaigns.intervals import Interval, clopper_pearson, quantile_interval
 from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
 from samara.campaigns.replay import campaign_of
 from samara.campaigns.samplers import INDEPENDENT
