@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from samara.campaigns.corners import corners, hadamard
+from samara.campaigns.falsify import corners, hadamard
 
 
 @pytest.mark.parametrize("least", [1, 2, 3, 10, 12, 13, 20, 21, 25, 48])

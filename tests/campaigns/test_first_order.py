@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from samara.campaigns.first_order import bins_of, first_order
+from samara.campaigns.sensitivity import bins_of, first_order
 
 A, B = 7.0, 0.1
 

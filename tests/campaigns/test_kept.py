@@ -5,7 +5,7 @@ import pytest
 
 from samara.campaigns.campaign import load_campaign
 from samara.campaigns.kept import keep_flights
-from samara.campaigns.selection import kept_rows, worst_rows
+from samara.campaigns.store import kept_rows, worst_rows
 from samara.campaigns.sweep import sweep
 from samara.record.load import load_run
 

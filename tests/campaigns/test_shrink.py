@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samara.campaigns.falsify import falsify
-from samara.campaigns.minimise_failure import shrink
+from samara.campaigns.falsify import shrink
 
 NOMINAL = np.full(10, 0.5)
 

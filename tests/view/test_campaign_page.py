@@ -6,7 +6,7 @@ import pytest
 
 from samara.campaigns.campaign import load_campaign
 from samara.campaigns.confidence import clopper_pearson
-from samara.campaigns.selection import worst_rows
+from samara.campaigns.store import worst_rows
 from samara.campaigns.sweep import counted, sweep
 from samara.view.report.campaign import campaign_page, percent, write_campaign_page
 

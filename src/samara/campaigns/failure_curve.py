@@ -7,9 +7,10 @@ failures at one end only would make the curve a step of infinite slope, and few 
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.types import Array
 
@@ -27,11 +28,11 @@ class FailureCurve(NamedTuple):
     chance: float
     """of a curve that differs as much from a flat one where the factor does not matter (a likelihood ratio)"""
 
-    def rate(self, x: Any) -> Array:
+    def rate(self, x: ArrayLike) -> Array:
         """P(fail | x)"""
         return _logistic(_terms(np.asarray(x, dtype=float), self) @ self.beta)
 
-    def band(self, x: Any) -> tuple[Array, Array]:
+    def band(self, x: ArrayLike) -> tuple[Array, Array]:
         """The 95 % interval of the rate at each x, by the curvature of the likelihood"""
         terms = _terms(np.asarray(x, dtype=float), self)
         off = 1.959963984540054 * np.sqrt(np.einsum("...i,ij,...j->...", terms, self.covariance, terms))
@@ -39,13 +40,12 @@ class FailureCurve(NamedTuple):
         return _logistic(middle - off), _logistic(middle + off)
 
 
-def failure_curve(values: Any, failed: Any) -> FailureCurve:
+def failure_curve(values: ArrayLike, failed: ArrayLike) -> FailureCurve:
     """The curve of one factor: its value and whether it failed, flight by flight"""
     x, y = np.asarray(values, dtype=float), np.asarray(failed, dtype=float)
     if x.ndim != 1 or x.shape != y.shape or not len(x) or not np.isfinite(x).all():
-        raise ValueError(
-            f"{x.shape} values of a factor, {y.shape} outcomes; expected one finite number and one outcome a flight"
-        )
+        expected = "expected one finite number and one outcome a flight"
+        raise ValueError(f"{x.shape} values of a factor, {y.shape} outcomes; {expected}")
     different = len(np.unique(x))
     deviation = float(x.std()) if different > 1 else 1.0
     flat = FailureCurve(float(x.mean()), deviation, np.zeros(min(different, 3)), np.empty((0, 0)), 1.0)
@@ -56,7 +56,7 @@ def failure_curve(values: Any, failed: Any) -> FailureCurve:
     return flat._replace(beta=beta, covariance=covariance, chance=chance)
 
 
-def failure_curves(rows: Any, failed: Any) -> list[FailureCurve]:
+def failure_curves(rows: ArrayLike, failed: ArrayLike) -> list[FailureCurve]:
     """One for each column of (n, k) rows"""
     return [failure_curve(column, failed) for column in np.asarray(rows, dtype=float).T]
 
@@ -104,5 +104,4 @@ def _flat_likelihood(terms: Array, y: Array) -> float:
 
 def _logistic(eta: Array) -> Array:
     """1/(1 + e^−η)"""
-    found: Array = 0.5 * (1.0 + np.tanh(0.5 * eta))
-    return found
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * eta)))

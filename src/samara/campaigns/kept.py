@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from samara.campaigns.campaign import Campaign
 from samara.campaigns.replay import flown_again, recording_of
-from samara.campaigns.selection import kept_rows
-from samara.campaigns.store import Store
+from samara.campaigns.store import Store, kept_rows
 
 
 class KeptFlights(NamedTuple):

@@ -15,8 +15,8 @@ from typing import Any
 from samara.campaigns.batch import Columns, Flying
 from samara.campaigns.campaign import CampaignError
 from samara.campaigns.gpu_confirmation import flown_by
-from samara.campaigns.provenance import versions
 from samara.campaigns.samples import Block, Rows, settings_of
+from samara.campaigns.store import versions
 from samara.compiler.thread_pool import limited_to
 from samara.core.optional_dependencies import MissingExtraError
 from samara.core.types import Array

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.campaigns.campaign import Campaign, CampaignError, label
-from samara.campaigns.parquet import arrow
 from samara.campaigns.samplers import GRID, grid_indices, points, seeds_of
 from samara.compiler.parameters import parameter
 from samara.control.registry import as_tuned
+from samara.core.optional_dependencies import MissingExtraError
+from samara.core.quantity import Scalar
 from samara.core.referenced_files import read_bytes
 from samara.core.sanitise import printable
 from samara.core.tree import flatten
@@ -176,3 +177,14 @@ def _read(data: bytes, name: str, origin: str) -> dict[str, Array]:
         if not np.isfinite(values).all():
             raise CampaignError(f"{origin}: {label(name)}: column {label(key)} is not all finite numbers")
     return columns
+
+
+def arrow() -> tuple[Scalar, Scalar, Scalar]:
+    """pyarrow, its CSV and its Parquet"""
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.csv  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtraError("campaigns need pyarrow: pip install 'samara[sweep]'") from None
+    return pyarrow, pyarrow.csv, pyarrow.parquet

@@ -11,9 +11,7 @@ import numpy as np
 
 from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import Campaign, CampaignError, campaign_toml
-from samara.campaigns.falsify import Falsified, falsify
-from samara.campaigns.margin import Margin
-from samara.campaigns.minimise_failure import Shrunk, shrink
+from samara.campaigns.falsify import Falsified, Margin, Shrunk, falsify, shrink
 from samara.campaigns.samplers import GRID, INDEPENDENT, seeds_of
 from samara.campaigns.samples import Rows, values_at
 from samara.campaigns.subset_simulation import RareEvent, subset_simulation, unit_cube

@@ -12,21 +12,22 @@ come from somebody else: it is reached through `ConfinedFolder`, and names no fi
 import json
 import platform
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from os.path import lexists
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.campaigns.campaign import MOST_FLIGHTS, Campaign, CampaignError
-from samara.campaigns.outcome import OUTCOMES
-from samara.campaigns.parquet import arrow
-from samara.campaigns.provenance import version_of
-from samara.campaigns.samples import Block
+from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS, badness
+from samara.campaigns.samples import Block, arrow
 from samara.core.atomic_files import parsed, require_writable
 from samara.core.confined import ConfinedFolder
+from samara.core.optional_dependencies import MissingExtraError
+from samara.core.quantity import Scalar
 from samara.core.referenced_files import LARGEST_TEXT, read_bytes
 from samara.core.sanitise import printable
 from samara.core.toml import File, Table
@@ -42,22 +43,23 @@ BACKENDS = ("llvm", "jax", "pallas")
 CONFIRMED = ("failures", "failures_again", "flown_again", "disagree")
 ABOUT, TEXT, LOCK = "campaign.json", "campaign.toml", "running"
 PACKAGES = ("numpy", "scipy", "llvmlite", "casadi", "pyarrow", "jax")
+DECIDING = ("numpy", "llvmlite")  # the packages that, with Samara, decide the bits of a flight
 
 
 class Store:
     """A campaign's folder."""
 
-    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, about: dict[str, Scalar]) -> None:
         self.folder, self.about, self.files = folder, about, ConfinedFolder(folder)
 
     @property
     def blocks(self) -> list[Block]:
-        """The blocks of rows that were asked for, in their order"""
-        return [Block(*own) for own in self.about["blocks"]]
+        """The requested blocks of rows, in order"""
+        return [Block(*block) for block in self.about["blocks"]]
 
     @property
     def total(self) -> int:
-        return sum(own.length for own in self.blocks)
+        return sum(block.length for block in self.blocks)
 
     @property
     def text(self) -> str:
@@ -71,10 +73,10 @@ class Store:
         self.about["blocks"] = [*blocks, Block(len(blocks), first, count)]
         self._write()
 
-    def note(self, **more: Any) -> None:
-        """What is known of the campaign besides, in its `campaign.json`"""
-        if any(self.about.get(name) != own for name, own in more.items()):
-            self.about |= more
+    def note(self, **entries: object) -> None:
+        """Add entries to `campaign.json`"""
+        if any(self.about.get(name) != value for name, value in entries.items()):
+            self.about |= entries
             self._write()
 
     def _write(self) -> None:
@@ -84,54 +86,46 @@ class Store:
 
     def done(self) -> list[tuple[int, int]]:
         """First and last row of each file, in order"""
-        found = []
-        for name in self.files.names(ROWS):
-            if (match := ROWS_FILE.fullmatch(name)) and int(match[1]) <= int(match[2]):
-                found.append((int(match[1]), int(match[2])))
-        return found
+        matches = (ROWS_FILE.fullmatch(name) for name in self.files.names(ROWS))
+        ranges = [(int(match[1]), int(match[2])) for match in matches if match]
+        return [(first, last) for first, last in ranges if first <= last]
 
     def missing(self, size: int) -> Iterator[tuple[Block, Array]]:
-        """Batches of at most so many rows that no file has, each within a block"""
-        have = self.done()
+        """Batches of at most `size` rows that no file has, each within a block"""
+        done = self.done()
         for block in self.blocks:
             row, end = block.first, block.first + block.length
-            for first, last in [*(own for own in have if row <= own[0] < end), (end, end)]:
+            for first, last in [*(file for file in done if row <= file[0] < end), (end, end)]:
                 for start in range(row, first, size):
                     yield block, np.arange(start, min(start + size, first))
                 row = last + 1
 
-    def write(self, numbers: Array, columns: dict[str, Any]) -> None:
-        """The rows of a batch, whole or not at all"""
+    def write(self, numbers: Array, columns: Mapping[str, ArrayLike]) -> None:
+        """Write the rows of a batch atomically"""
         pa, _, parquet = arrow()
-        table = pa.table(
-            {"row": pa.array(numbers, type=pa.int64()), **{key: _column(pa, own) for key, own in columns.items()}}
-        )
-        table = table.replace_schema_metadata(
-            {"samara": json.dumps({k: self.about[k] for k in ("schema", "fingerprint")})}
-        )
+        table = pa.table({"row": pa.array(numbers, type=pa.int64()), **{k: _column(pa, v) for k, v in columns.items()}})
+        origin = {key: self.about[key] for key in ("schema", "fingerprint")}
+        table = table.replace_schema_metadata({"samara": json.dumps(origin)})
+        texts = [field.name for field in table.schema if field.type == pa.string()]  # numbers hardly ever repeat
         with self.files.write(_rows_file(int(numbers[0]), int(numbers[-1]))) as file:
-            words = [
-                own.name for own in table.schema if own.type == pa.string()
-            ]  # numbers are hardly ever the same twice
-            parquet.write_table(table, file, compression="zstd", compression_level=1, use_dictionary=words)
+            parquet.write_table(table, file, compression="zstd", compression_level=1, use_dictionary=texts)
 
-    def row(self, number: int) -> dict[str, Any] | None:
-        """One row by its number; None where it has not flown"""
+    def row(self, number: int) -> dict[str, Scalar] | None:
+        """One row by its number; None if it has not flown"""
         for first, last in self.done():
             if first <= number <= last:
                 return dict(self.file(first, last).slice(number - first, 1).to_pylist()[0])
         return None
 
-    def file(self, first: int, last: int, columns: Sequence[str] | None = None) -> Any:
+    def file(self, first: int, last: int, columns: Sequence[str] | None = None) -> Scalar:
         """The rows of one file, as an Arrow table"""
         pa, _, parquet = arrow()
         name = _rows_file(first, last)
         try:
             with self.files.open(name) as file:
-                # In this thread: one of Arrow's own may still hold a buffer of Python's when the process ends, and aborts it.
-                table = parquet.ParquetFile(file, pre_buffer=False).read(
-                    list(columns) if columns else None, use_threads=False
-                )
+                # use_threads=False: a thread of Arrow's may hold a buffer of Python's when the process ends, and aborts it
+                rows = parquet.ParquetFile(file, pre_buffer=False)
+                table = rows.read(list(columns) if columns else None, use_threads=False)
         except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
             raise _damaged(self.folder / name, error) from None
         except OSError as error:  # pyarrow's own about damage have no file name
@@ -145,12 +139,10 @@ class Store:
                 raise CampaignError(f"{self.folder / name}: column {key}: expected what samara sweep wrote")
         return table
 
-    def table(self, columns: Sequence[str] | None = None) -> Any:
+    def table(self, columns: Sequence[str] | None = None) -> Scalar:
         """All rows that are there, as an Arrow table in their order"""
         pa, _, _ = arrow()
-        tables = [
-            self.file(first, last, columns) for first, last in self.done()
-        ]  # and not what a killed writer has left
+        tables = [self.file(first, last, columns) for first, last in self.done()]  # not what a killed writer has left
         if not tables:
             raise CampaignError(f"{self.folder}: has no rows yet; expected a campaign that has flown")
         try:
@@ -169,7 +161,7 @@ def _damaged(path: Path, error: Exception) -> CampaignError:
     return CampaignError(f"{path}: cannot be read ({printable(why)[:200]}); expected what samara sweep wrote")
 
 
-def _all_in(values: list[Any], allowed: range | Sequence[str]) -> bool:
+def _all_in(values: list[object], allowed: range | Sequence[str]) -> bool:
     return values == list(allowed) if isinstance(allowed, range) else set(values) <= set(allowed)
 
 
@@ -178,14 +170,12 @@ def read_confined_text(files: ConfinedFolder, name: str) -> str:
     try:
         return files.read(name, LARGEST_TEXT).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CampaignError(
-            f"{files.path / name}: cannot be read ({error}); expected what samara sweep wrote"
-        ) from None
+        raise _damaged(files.path / name, error) from None
 
 
-def _column(pa: Any, values: Any) -> Any:
-    own = np.asarray(values)
-    return pa.array(own.tolist(), type=pa.string()) if own.dtype == object else pa.array(own)
+def _column(pa: Scalar, values: ArrayLike) -> Scalar:
+    column = np.asarray(values)
+    return pa.array(column.tolist(), type=pa.string()) if column.dtype == object else pa.array(column)
 
 
 def open_store(folder: str | Path) -> Store:
@@ -196,18 +186,18 @@ def open_store(folder: str | Path) -> Store:
     origin = str(files.path / ABOUT)
     try:
         entries = parsed(read_confined_text(files, ABOUT))
+    except CampaignError:
+        raise
     except (ValueError, RecursionError) as error:
-        if isinstance(error, CampaignError):
-            raise
         raise CampaignError(f"{origin}: cannot be read ({error}); expected what samara sweep wrote") from None
     return Store(files.path, _read_about(entries, origin))
 
 
-def _read_about(entries: Any, origin: str) -> dict[str, Any]:
+def _read_about(entries: Scalar, origin: str) -> dict[str, Scalar]:
     """Check every value of a campaign.json; CampaignError with one sentence about one that samara sweep did not write."""
     table = Table(entries, File(origin, CampaignError))
     table.schema(SCHEMA)
-    checked: dict[str, Any] = {"schema": SCHEMA}
+    checked: dict[str, Scalar] = {"schema": SCHEMA}
     checked |= {key: table.text(key) for key in ("name", "fingerprint", "samara", "python", "machine")}
     packages = table.table("packages")
     checked["packages"] = {name: packages.text(name) for name in list(packages.entries)}
@@ -232,17 +222,17 @@ def _read_about(entries: Any, origin: str) -> dict[str, Any]:
 
 
 def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
-    """The folder of this campaign, made where it is not there; refused where it is that of another"""
-    own = Path(folder)
-    if not lexists(own / ABOUT):
-        if own.exists() and not _just_begun(ConfinedFolder(own), text):
+    """Open or create the folder of this campaign; CampaignError if it holds another"""
+    path = Path(folder)
+    if not lexists(path / ABOUT):
+        if path.exists() and not _just_begun(ConfinedFolder(path), text):
             raise CampaignError(f"{folder}: is not empty and holds no campaign; expected an empty folder or a new one")
-        ConfinedFolder(own).directory(ROWS, make=True)
-        require_writable(own)
-        with alone(own):
-            if not lexists(own / ABOUT):  # nor made by another meanwhile
-                return _made(campaign, text, own)
-    store = open_store(own)
+        ConfinedFolder(path).directory(ROWS, make=True)
+        require_writable(path)
+        with alone(path):
+            if not lexists(path / ABOUT):  # nor created by another process meanwhile
+                return _create(campaign, text, path)
+    store = open_store(path)
     if store.about["fingerprint"] != campaign.fingerprint():
         raise CampaignError(
             f"{folder}: holds another campaign, {store.about['name']!r}, or this one before it was changed; "
@@ -261,7 +251,7 @@ def _just_begun(folder: ConfinedFolder, text: str) -> bool:
     )
 
 
-def _made(campaign: Campaign, text: str, folder: Path) -> Store:
+def _create(campaign: Campaign, text: str, folder: Path) -> Store:
     files = ConfinedFolder(folder)
     for name, path in campaign.named_files().items():
         with files.write(f"{FILES}/{name}") as copy:
@@ -274,7 +264,7 @@ def _made(campaign: Campaign, text: str, folder: Path) -> Store:
         "samara": __version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "packages": {name: found for name in PACKAGES if (found := version_of(name))},
+        "packages": {name: number for name in PACKAGES if (number := _version(name))},
         "blocks": [],
     }
     store = Store(folder, about)
@@ -293,3 +283,59 @@ def alone(folder: Path) -> Iterator[None]:
         except OSError:
             raise CampaignError(f"{folder}: another samara sweep is writing into it; expected one at a time") from None
         yield
+
+
+# Rows and questions --------------------------------------------------------------------------------------------------
+
+RANK = {INVALID: 0, FAIL: 1, DEGRADED: 2, PASS: 3}  # of two flights the one that failed is the worse
+
+
+def worst_rows(store: Store, campaign: Campaign, count: int) -> Array:
+    """Numbers of the worst rows, the worst first: by outcome, then by `worst_by`; without rows that could not be flown"""
+    row, outcome, value = _flown(store, "outcome", campaign.worst_by)
+    rank = np.array([RANK[name] for name in outcome], dtype=int)
+    return np.asarray(row[np.lexsort((row, -badness(value, campaign.worst_by), rank))][:count])
+
+
+def kept_rows(store: Store, campaign: Campaign) -> list[int]:
+    """Numbers of the rows that `keep` names, each once and in order"""
+    row, outcome = _flown(store, "outcome")
+    failed = row[np.isin(outcome, (FAIL, INVALID))][: campaign.kept.failures]
+    every = row[row % campaign.kept.every == 0] if campaign.kept.every else row[:0]
+    return sorted({*worst_rows(store, campaign, campaign.kept.worst).tolist(), *failed.tolist(), *every.tolist()})
+
+
+def _flown(store: Store, *columns: str) -> list[Array]:
+    """Numbers and columns of the rows that could be flown"""
+    table = store.table(["row", "reason", *columns])
+    flown = table["reason"].to_numpy(zero_copy_only=False) != ERROR
+    return [table[name].to_numpy(zero_copy_only=False)[flown] for name in ("row", *columns)]
+
+
+def query(folder: str | Path, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Names and rows of DuckDB's answer; the campaign's rows are the table `rows`, and the query can read no file"""
+    try:
+        import duckdb  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise MissingExtraError("queries need DuckDB: pip install 'samara[sweep]'") from None
+    rows = open_store(folder).table()
+    with duckdb.connect(":memory:") as database:
+        database.register("rows", rows)
+        database.execute("set enable_external_access = false")
+        try:
+            answer = database.execute(sql)
+            return [column[0] for column in answer.description], answer.fetchall()
+        except duckdb.Error as error:
+            raise CampaignError(f"{sql!r}: {str(error).splitlines()[0]}") from None
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that decide the bits of a flight; "" if one is not installed"""
+    return {"samara": __version__, **{name: _version(name) for name in DECIDING}}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

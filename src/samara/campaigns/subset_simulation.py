@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.campaigns.margin import Margin, margins
-from samara.core.portable_math import elementary
+from samara.campaigns.falsify import Margin, margins
+from samara.core.optional_dependencies import scipy
 from samara.core.random import normals
 from samara.core.types import Array
 
@@ -21,17 +21,13 @@ SOURCE = "subset simulation"
 
 
 class RareEvent(NamedTuple):
-    """What subset simulation found"""
+    """The result of subset simulation"""
 
-    probability: float
-    """of failure; where no failure was `reached`, that of the worst level, which it is below"""
-    variation: float
-    """the standard deviation of that estimate over it, as the descent of the failures tells"""
+    probability: float  # of failure; if no failure was `reached`, an upper bound: that of the worst level
+    variation: float  # the relative standard deviation of the estimate, from the ancestry of the failures
     flights: int
-    thresholds: tuple[float, ...]
-    """of the margin, level by level"""
-    failures: Array
-    """(m, k) rows that fail, in standard normals, the worst first"""
+    thresholds: tuple[float, ...]  # of the margin, level by level
+    failures: Array  # (m, k) rows that fail, in standard normals, the worst first
     reached: bool
 
     @property
@@ -73,13 +69,13 @@ def subset_simulation(
         failing = int((g < 0.0).sum())
         last = threshold < 0.0
         bad = g < 0.0 if last else g <= threshold
-        share = float(bad.mean())
-        told = share < 0.5 or last
-        if told:
-            probability *= share
+        fraction = float(bad.mean())
+        informative = fraction < 0.5 or last
+        if informative:
+            probability *= fraction
             thresholds.append(0.0 if last else threshold)
         enough = flights + per_level - chains <= budget and probability * LEVEL >= smallest
-        if last or not told or not enough:
+        if last or not informative or not enough:
             worst = order[:failing]
             return RareEvent(probability, _variation(root[bad]), flights, tuple(thresholds), u[worst], last)
         begin = order[:chains]
@@ -114,26 +110,10 @@ def _variation(root: Array) -> float:
 
     Few ancestors, large error: that counts the memory of the chains, and of a level for those before it.
     """
-    share = np.unique(root, return_counts=True)[1] / len(root)
-    return math.sqrt(float((share * share).sum()))
-
-
-# Normals and the unit cube -------------------------------------------------------------------------------------------
+    fraction = np.unique(root, return_counts=True)[1] / len(root)
+    return math.sqrt(float((fraction * fraction).sum()))
 
 
 def unit_cube(u: Array) -> Array:
-    """Φ(u) = ½ + φ(u) (u + u³/3 + u⁵/(3·5) + …) up to |u| = 4; beyond, φ(u)/(u + 1/(u + 2/(u + …))) from 0 or from 1"""
-    u = np.asarray(u, dtype=float)
-    size = np.abs(u)
-    density = elementary("exp", -0.5 * size * size) * 0.3989422804014327
-    near, term, square = np.minimum(size, 4.0), np.minimum(size, 4.0), np.minimum(size, 4.0) ** 2
-    for k in range(1, 45):
-        term = term * square / (2 * k + 1)
-        near = near + term
-    far = np.maximum(size, 4.0)
-    fraction = far
-    for k in range(30, 0, -1):
-        fraction = far + k / fraction
-    tail = np.where(size < 4.0, 0.5 - density * near, density / fraction)
-    found: Array = np.where(u < 0.0, tail, np.minimum(1.0 - tail, 1.0 - 2.0**-53))  # quantiles of 1 may be infinite
-    return found
+    """Φ(u), below 1: quantiles of 1 may be infinite"""
+    return np.minimum(scipy("special", "subset simulation").ndtr(np.asarray(u, dtype=float)), 1.0 - 2.0**-53)

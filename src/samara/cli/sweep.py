@@ -76,9 +76,9 @@ def query(
     """Ask the rows of a campaign: samara sweep query out/ "select outcome, count(*) from rows group by 1"."""
     from rich.table import Table
 
-    from samara.campaigns.query import asked
+    from samara.campaigns.store import query as answer
 
-    names, rows = asked(folder, sql)
+    names, rows = answer(folder, sql)
     table = Table(*names)
     for row in rows:
         table.add_row(*(printable(f"{own:.6g}" if isinstance(own, float) else str(own)) for own in row))

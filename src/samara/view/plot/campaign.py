@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize
 
 from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.failure_curve import FailureCurve
-from samara.campaigns.first_order import bins_of
+from samara.campaigns.sensitivity import bins_of
 from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
 from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
