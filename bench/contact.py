@@ -10,8 +10,8 @@ import samara
 from samara.control.geometric import geometric
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, unflatten
-from samara.physics.reference import Reference
-from samara.vehicles.defaults.ground import clearance
+from samara.physics.types import Reference
+from samara.vehicles.defaults import clearance
 
 DT = 1e-3
 BATCH = 16384

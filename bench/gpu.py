@@ -37,8 +37,7 @@ from samara.core.integrate import rk4
 from samara.core.tree import flatten
 from samara.physics.idle_effects import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.multirotor import derivative
-from samara.physics.reference import Reference
-from samara.physics.types import CALM
+from samara.physics.types import CALM, Reference
 
 DT = 1e-3
 REPEATS = 5

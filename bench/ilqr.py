@@ -34,7 +34,7 @@ def alone() -> list[dict[str, Any]]:
     from samara.control.mpc import ILQR
     from samara.core.algebra import Vec3
     from samara.core.tree import flatten
-    from samara.physics.reference import Reference
+    from samara.physics.types import Reference
 
     vehicle = samara.vehicle("crazyflie_documented")
     state, _ = samara.hover(vehicle)

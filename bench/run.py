@@ -45,7 +45,7 @@ from samara.core.atomic_files import write_text
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 HERE = Path(__file__).resolve().parent
 DT = 1e-3

@@ -7,7 +7,7 @@ import numpy as np
 
 import samara
 from samara.control.geometric import geometric
-from samara.physics.state_arrays import flatten
+from samara.core.tree import flatten
 from samara.plan.reference import Reference
 
 n, steps, dt = 10_000, 3000, 1e-3

@@ -28,7 +28,7 @@ from samara.scenario.file import load_scenario
 from samara.scenario.landing import landing_depth
 from samara.scenario.scenario import Expect, Scenario
 from samara.sim.fly import fly
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.parts.parts_list import PartsList
 from samara.vehicles.plausibility import warnings

@@ -14,8 +14,8 @@ from samara.core.atomic_files import atomic_write
 from samara.physics.multirotor import wrench_breakdown
 from samara.physics.rotors.airspeed_moment import wake_speed
 from samara.vehicles.build import switch_on
-from samara.vehicles.colours import COLOURS, INK
 from samara.vehicles.loader import vehicle
+from samara.vehicles.shape import COLOURS, INK
 from samara.vehicles.trim import hover
 from samara.view.plot.style import samara_style
 

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from samara.core.atomic_files import atomic_write
-from samara.vehicles.colours import COLOURS, INK
+from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import samara_style
 
 REPOSITORY = Path(__file__).resolve().parents[2]

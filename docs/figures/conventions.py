@@ -17,8 +17,8 @@ from matplotlib.path import Path as Outline
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.core.atomic_files import atomic_write
 from samara.physics.frames import attitude_enu_flu_from_ned_frd, enu_from_ned
-from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.vehicles.rotor_numbering import CCW, NUMBERINGS, Numbering
+from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import samara_style
 
 _SPIN_COLOURS = {CCW: COLOURS[0], -CCW: COLOURS[1]}

@@ -22,7 +22,7 @@ from samara.record.run import Run
 from samara.scenario.autopilot_sensors import at_own_rate
 from samara.scenario.events import Event, at, wind_step
 from samara.scenario.scenario import Drone, Scenario
-from samara.vehicles.colours import COLOURS, INK
+from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import samara_style
 
 OURS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from samara.core.atomic_files import atomic_write
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 from samara.view.plot.style import samara_style
 
 MEASURED = Path(__file__).parents[2] / "bench" / "results" / "flight_parts.json"

@@ -15,7 +15,7 @@ from samara.control.depth_observation import COLUMNS, ROWS, nearness
 from samara.core.atomic_files import atomic_write
 from samara.learn.tasks.navigate import ASIDE, GOAL_W
 from samara.scenario.file import parse_scenario
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 from samara.view.plot.style import samara_style
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "7_through_a_forest.py"

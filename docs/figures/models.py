@@ -23,17 +23,15 @@ from samara.core.atomic_files import write_text
 from samara.physics import effect, multirotor
 from samara.physics.air import (
     atmosphere,
-    boundary_layer,
     coaxial,
     downwash,
     drag,
-    external_forces,
     ground_effect,
     propwash,
     turbulence,
 )
 from samara.physics.effect import Effect
-from samara.physics.ground import collision, contact, impact, solids
+from samara.physics.ground import contact, impact, solids
 from samara.physics.motion import body, gravity
 from samara.physics.multirotor import derivative
 from samara.physics.rotors import (
@@ -42,7 +40,6 @@ from samara.physics.rotors import (
     battery,
     blade_element,
     flapping,
-    gazebo_rotor,
     imbalance,
     inflow,
     motor,
@@ -86,6 +83,7 @@ class Model:
     said: tuple[Function, ...] = ()
     effects: tuple[tuple[Effect, Any], ...] = ()
     picture: str = ""
+    summary: str = ""  # the first paragraph of the first file unless set
 
 
 _WRITTEN = (
@@ -240,18 +238,18 @@ _WRITTEN = (
     ),
     Model(
         "Impacts",
-        (collision, impact),
+        (impact,),
         (
-            collision.contact_velocity,
-            collision.velocity_change,
-            collision.angular_velocity_change,
-            Line(collision.compliance, {"angular_velocity_change": (r"\Delta\omega_n",)}),
-            Line(collision.velocity_after_bounce),
+            impact.contact_velocity,
+            impact.velocity_change,
+            impact.angular_velocity_change,
+            Line(impact.compliance, {"angular_velocity_change": (r"\Delta\omega_n",)}),
+            Line(impact.velocity_after_bounce),
             Line(
-                collision.collision_impulse,
+                impact.collision_impulse,
                 {"contact_velocity": ("v_c1", "v_c2"), "compliance": (r"\kappa_1", r"\kappa_2")},
             ),
-            Line(collision.wall_impulse, {"compliance": (r"\kappa",)}),
+            Line(impact.wall_impulse, {"compliance": (r"\kappa",)}),
             Line(
                 impact.wall_impact_impulse,
                 {
@@ -411,18 +409,20 @@ _WRITTEN = (
     ),
     Model(
         "Rotors of Gazebo",
-        (gazebo_rotor, rotor_air_effects),
-        (gazebo_rotor.rolling_moment, gazebo_rotor.faded_thrust),
+        (airspeed_moment, rotor_air_effects),
+        (airspeed_moment.rolling_moment, airspeed_moment.faded_thrust),
         "As Gazebo's motor models have it, for aircraft that come from there; no law of nature. gz-sim has the moment "
         "with one sign for all rotors, Gazebo Classic with that of the rotor's turning.",
         "P. Martin, E. Salaün, *The True Role of Accelerometer Feedback in Quadrotor Control*, ICRA 2010; gz-sim's "
         "`MulticopterMotorModel`, PX4's `gazebo_motor_model` for Classic.",
         "Gazebo's published equations in decimal arithmetic (`test_ten_operating_points_are_those_of_gazebo`).",
         effects=(
-            (rotor_air_effects.ROLLING_MOMENT, gazebo_rotor.RollingMoment(1e-6)),
-            (rotor_air_effects.ROLLING_BY_SPIN, gazebo_rotor.RollingMoment(1e-6)),
-            (rotor_air_effects.THRUST_FADE, gazebo_rotor.ThrustFade(25.0)),
+            (rotor_air_effects.ROLLING_MOMENT, airspeed_moment.RollingMoment(1e-6)),
+            (rotor_air_effects.ROLLING_BY_SPIN, airspeed_moment.RollingMoment(1e-6)),
+            (rotor_air_effects.THRUST_FADE, airspeed_moment.ThrustFade(25.0)),
         ),
+        summary="What Gazebo's motor models have besides kF Ω², kM Ω² and rotor drag: a rolling moment, and thrust that "
+        "fades with climb.",
     ),
     Model(
         "Thrust curve",
@@ -565,13 +565,14 @@ _WRITTEN = (
     ),
     Model(
         "Pushes from outside",
-        (external_forces,),
+        (downwash,),
         (),
         "What the world computes once for a step, the downwash of other drones, and holds through it.",
         "Forces add.",
         "A sum: nothing to measure. What pushes has its own entry.",
-        said=(external_forces.pushed_wrench,),
-        effects=((external_forces.PUSHED, ()),),
+        said=(downwash.pushed_wrench,),
+        effects=((downwash.PUSHED, ()),),
+        summary="External forces: forces and torques that the world computes, and a vehicle feels through one step.",
     ),
     Model(
         "Turbulence",
@@ -596,11 +597,12 @@ _WRITTEN = (
     ),
     Model(
         "Boundary layer",
-        (boundary_layer,),
-        (boundary_layer.power_law, boundary_layer.log_law),
+        (atmosphere,),
+        (atmosphere.power_law, atmosphere.log_law),
         "The mean wind over flat land, to about 100 m; no buildings.",
         "The power law (exponent 1/7 over open land) and the logarithmic law of the wall.",
         "Closed forms only (`test_boundary_layers`).",
+        summary="The mean wind near the ground: it grows with height, by a power law or by the logarithm.",
     ),
 )
 
@@ -757,7 +759,7 @@ def section(model: Model) -> str:
     """One model: sentence, equations, letters, and what holds for it"""
     paths = [file.__name__.replace(".", "/").removeprefix("samara/") + ".py" for file in model.files]
     named = [f"[`{path}`](../src/samara/{path})" for path in paths]
-    paragraph = (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
+    paragraph = model.summary or (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
     sentence = paragraph.partition(". ")[0].removesuffix(".")
     parts = [f"## {model.title}", f"{sentence}. {', '.join(named)}"]
     equations = [equation_of(line) for line in lines_of(model)]

@@ -23,8 +23,8 @@ from samara.physics.air.ground_effect import (
 )
 from samara.physics.types import Vehicle
 from samara.record.run import Run
-from samara.vehicles.colours import COLOURS, INK
 from samara.vehicles.loader import vehicle
+from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import DASHES, samara_style
 
 GRAM = 9.80665e-3  # [N]

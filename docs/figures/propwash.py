@@ -18,8 +18,8 @@ from samara.record.run import Run
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.fly import fly
 from samara.vehicles.build import switch_on
-from samara.vehicles.colours import COLOURS, INK
 from samara.vehicles.loader import vehicle
+from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import samara_style
 from samara.wind.sources import Constant
 

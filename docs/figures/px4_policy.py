@@ -16,7 +16,7 @@ from samara.core.atomic_files import atomic_write
 from samara.record.run import Run
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.file import parse_scenario
-from samara.vehicles.colours import COLOURS, INK
+from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import samara_style
 
 SCENARIO = """

@@ -17,8 +17,8 @@ from samara.core.algebra import Vec3
 from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.documents.rigid_body import RigidBodyQuadrotor
-from samara.physics.reference import Reference
-from samara.vehicles.colours import COLOURS, GRID, INK
+from samara.physics.types import Reference
+from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import samara_style
 
 DASHED = (0, (2, 2))

@@ -15,8 +15,7 @@ from samara.physics.multirotor import at_rest
 from samara.physics.structure.slung_load import cable_rate, cable_tension
 from samara.physics.types import State
 from samara.record.run import Run, Track
-from samara.vehicles.colours import COLOURS, INK
-from samara.vehicles.shape import LOAD
+from samara.vehicles.shape import COLOURS, INK, LOAD
 from samara.view.plot.style import samara_style
 
 Array = np.ndarray[Any, Any]

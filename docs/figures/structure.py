@@ -19,9 +19,9 @@ from samara.physics.structure.arms import arm_of
 from samara.physics.types import CALM, State, Vehicle
 from samara.sensors.registry import part
 from samara.vehicles.build import switch_on
-from samara.vehicles.colours import COLOURS, INK
-from samara.vehicles.defaults.arms import free_modes
+from samara.vehicles.defaults import free_modes
 from samara.vehicles.loader import vehicle
+from samara.vehicles.shape import COLOURS, INK
 from samara.vehicles.trim import hover
 from samara.view.plot.style import samara_style
 

@@ -14,7 +14,7 @@ import numpy as np
 from samara.core.algebra import ZERO, Vec3
 from samara.core.atomic_files import atomic_write
 from samara.core.random import normals
-from samara.physics.air.boundary_layer import log_law, power_law
+from samara.physics.air.atmosphere import log_law, power_law
 from samara.physics.air.turbulence import (
     DRYDEN_ALOFT,
     dryden_across,
@@ -25,7 +25,7 @@ from samara.physics.air.turbulence import (
     von_karman_along,
 )
 from samara.record.spectrum import welch
-from samara.vehicles.colours import COLOURS, INK
+from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import samara_style
 from samara.wind.turbulence import Dryden, VonKarman
 

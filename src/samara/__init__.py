@@ -9,8 +9,7 @@ from samara.core.algebra import Quat, Vec3
 from samara.core.lazy_import import lazily as _lazily
 from samara.core.version import __version__ as __version__
 from samara.physics.effect import Effect, Role, Wrench
-from samara.physics.multirotor import derivative, wrench, wrench_breakdown
-from samara.physics.step import step
+from samara.physics.multirotor import derivative, step, wrench, wrench_breakdown
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.build import build_vehicle, switch_on
 from samara.vehicles.check import VehicleError

@@ -9,8 +9,7 @@ import pytest
 
 from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import load_campaign
-from samara.campaigns.falsify import falsify
-from samara.campaigns.falsify import shrink
+from samara.campaigns.falsify import falsify, shrink
 from samara.campaigns.samplers import uniforms
 from samara.campaigns.search import campaign_margin
 

@@ -5,8 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from samara.campaigns.falsify import falsify
-from samara.campaigns.falsify import shrink
+from samara.campaigns.falsify import falsify, shrink
 
 NOMINAL = np.full(10, 0.5)
 

@@ -12,7 +12,7 @@ from samara.compare.race.score import Ending, score
 from samara.compare.race.table import as_markdown
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.plan.racing_line import line_of
+from samara.plan.time_optimal import line_of
 from samara.vehicles.loader import vehicle
 from samara.world.gates import Course, Gate
 from samara.world.track import load_track, parse_track

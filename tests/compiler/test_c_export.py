@@ -1,6 +1,6 @@
 """The exported C is the same vehicle: compiled as strict C99, it gives Python's rates and steps, and CasADi's Jacobian.
 
-The struct is all doubles in the order of `samara.physics.state_arrays.leaf_names`, which is tested: a NumPy array can
+The struct is all doubles in the order of `samara.core.tree.leaf_names`, which is tested: a NumPy array can
 stand for it.
 """
 

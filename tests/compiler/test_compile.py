@@ -10,8 +10,7 @@ from samara.control.geometric import geometric
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import derivative
-from samara.physics.reference import Reference
-from samara.physics.types import Environment, State
+from samara.physics.types import Environment, Reference, State
 
 BENCH = samara.vehicle("crazyflie_documented").without_effect("contact", "damping")
 FULL = samara.vehicle("iris_documented")

@@ -16,7 +16,7 @@ from samara.control.geometric import geometric
 from samara.core.algebra import NORTH, Vec3, quat_from_axis_angle
 from samara.core.tree import flatten
 from samara.physics.multirotor import environment_of
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 
 DT = 1e-3
 NINE = 9

@@ -30,7 +30,7 @@ from samara.core.portable_math import ELEMENTARY
 from samara.core.tree import flatten, unflatten
 from samara.export.c_code import c_lines
 from samara.export.code import array
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 MEANING = {
     "add": lambda a, b: a + b,

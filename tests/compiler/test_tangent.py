@@ -24,7 +24,7 @@ from samara.core.algebra import Vec3
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import environment_of
 from samara.physics.types import CALM
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 from samara.vehicles.effects import OPTIONS
 
 DT = 2e-3

@@ -30,7 +30,7 @@ from samara.control.registry import CONTROLLERS, controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import derivative
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan import trajectory
 from samara.plan.flatness import attitude_along
 from samara.plan.trajectory import figure8, lissajous

@@ -25,7 +25,7 @@ from samara.control.crazyflie_firmware.motors import (
 )
 from samara.core.algebra import ZERO, Vec3, matrix_from_quat, quat_from_axis_angle, quat_from_euler, rotate
 from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan import trajectory
 from samara.plan.flatness import attitude_along
 

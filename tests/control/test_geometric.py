@@ -23,9 +23,8 @@ from samara.control.geometric import (
 from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import wrench
-from samara.physics.reference import Reference
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.plan.reference import Leg, along_legs, minimum_jerk
 from samara.vehicles.build import with_effects
 

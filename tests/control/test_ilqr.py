@@ -34,8 +34,7 @@ from samara.control.mpc.solver import solver_code
 from samara.control.registry import controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.plan import trajectory
 from samara.sim.plant import Plant, place, state_of
 from samara.vehicles.trim import effectiveness

@@ -8,7 +8,7 @@ from samara.control.mpc import ILQR
 from samara.control.mpc.warm_start import shift_inputs, shift_of
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan.trajectory import figure8, hover
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates

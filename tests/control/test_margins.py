@@ -13,7 +13,7 @@ from samara.control.margins import AXES, hover_loop
 from samara.control.registry import CONTROLLERS, controller_named
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.vehicles.loader import vehicle_names
 
 PERIOD = 4e-3

@@ -18,8 +18,7 @@ from samara.control.disturbance_torque import (
 from samara.control.registry import CONTROLLERS, controller_named
 from samara.core.algebra import ZERO, Vec3, euler_from_quat, norm, quat_from_euler
 from samara.physics.multirotor import derivative
-from samara.physics.reference import Reference
-from samara.physics.types import CALM
+from samara.physics.types import CALM, Reference
 from samara.scenario.file import parse_scenario
 
 PLAIN = samara.vehicle("crazyflie_documented")

@@ -18,7 +18,7 @@ from samara.control.policy import act, policy_controller
 from samara.control.policy_file import LayerKind, save_policy, trim_of
 from samara.control.registry import controller_named
 from samara.core.algebra import Vec3, quat_from_euler, rotate
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 VEHICLE = samara.vehicle("crazyflie")
 HOVER, COMMAND = samara.hover(VEHICLE)

@@ -21,8 +21,7 @@ from samara.control.registry import tuned
 from samara.core.algebra import Vec3
 from samara.physics.frames import ned_from_enu, state_ned_frd_from_enu_flu, yaw_ned_from_enu
 from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
-from samara.physics.types import Vehicle
+from samara.physics.types import Reference, Vehicle
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-Wdouble-promotion", "-Wfloat-conversion")

@@ -33,8 +33,8 @@ from samara.documents.engine import (
     world_to_body,
 )
 from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
+from samara.physics.types import Reference
 
 ALLOCATIONS = ("documented", "geometric")
 MASS, GRAVITY, ARM, KF, KM, TAU = 0.028, 9.81, 0.046, 2.88e-8, 7.24e-10, 0.015

@@ -24,9 +24,23 @@ from samara.core.algebra import (
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.estimate.complementary import Gains, complementary
-from samara.estimate.ekf import ACCELEROMETER, CORE, GYROSCOPE, ROWS, THETA, Moment, P, V, ekf, lasting_errors
+from samara.estimate.ekf import (
+    ACCELEROMETER,
+    CORE,
+    GYROSCOPE,
+    ROWS,
+    THETA,
+    Moment,
+    P,
+    V,
+    ekf,
+    lasting_errors,
+    packed,
+    propagated,
+    unpacked,
+    updated,
+)
 from samara.estimate.estimator import Sample, Start
-from samara.estimate.sequential_update import packed, propagated, unpacked, updated
 from samara.physics.multirotor import derivative
 from samara.physics.types import CALM
 from samara.scenario.file import ScenarioError, parse_scenario

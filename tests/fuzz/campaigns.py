@@ -23,8 +23,7 @@ from samara.campaigns.campaign import (
 )
 from samara.campaigns.replay import campaign_of, recording_of
 from samara.campaigns.samples import Block
-from samara.campaigns.store import kept_rows, worst_rows
-from samara.campaigns.store import Store, alone, open_store, store_for
+from samara.campaigns.store import Store, alone, kept_rows, open_store, store_for, worst_rows
 from samara.campaigns.sweep import counted
 from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.scenario import ScenarioError

@@ -14,7 +14,7 @@ from samara.identify.flight_log import ESTIMATE
 from samara.identify.readers import read_log
 from samara.identify.readers.blackbox import sessions_in
 from samara.identify.readers.blackbox_frames import frames_in, header_spans, parse_header
-from samara.vehicles.exchange.thrust_scale import HOVER_OUTPUT
+from samara.vehicles.exchange.throttle import HOVER_OUTPUT
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 HEADERS = {"minthrottle": "1070", "vbatref": "1650", "motorOutput": "158,2047", "I interval": "8"}

@@ -9,7 +9,7 @@ from samara.core.algebra import Mat3
 from samara.identify.experiment_design import plan_flight
 from samara.identify.identification import identify
 from samara.physics.rotors.actuator import Lag
-from samara.vehicles.dc_as_lag import with_lag_motors
+from samara.vehicles.limits import with_lag_motors
 from samara.vehicles.trim import hover
 
 

@@ -12,8 +12,7 @@ from samara.control.policy_file import mlp, save_policy
 from samara.control.registry import controller_named
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.learn.task import Craft, craft_for
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from samara.core.algebra import ZERO
 from samara.core.tree import flatten, unflatten
 from samara.learn.envs import VectorEnv
 from samara.learn.tasks import load_task
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 FROM_TRIM = load_task("hover")._replace(reset=lambda draw, craft: (craft.trim, ()), name="hover from trim")
 

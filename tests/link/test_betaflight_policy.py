@@ -25,8 +25,7 @@ from samara.control.registry import tuned
 from samara.core.algebra import Quat, Vec3
 from samara.link.deploy.betaflight import FILES, betaflight_boundary, write_betaflight_policy
 from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
-from samara.physics.types import State, Vehicle
+from samara.physics.types import Reference, State, Vehicle
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 STRICT = ("-std=gnu17", "-Wall", "-Wextra", "-Werror")

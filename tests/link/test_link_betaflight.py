@@ -22,8 +22,7 @@ from samara.link.process import default_binary
 from samara.link.registry import open_link
 from samara.link.sensor_snapshot import Readings
 from samara.link.stick_controller import HIGH, LOW, MIDDLE, AutomaticPilot
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_sensors import flown_by
 from samara.scenario.autopilot_types import BETAFLIGHT

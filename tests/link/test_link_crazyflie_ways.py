@@ -20,7 +20,7 @@ from samara.link.crazyflie.high_level_commander import (
 )
 from samara.link.crazyflie.parameters import GROUP, LANDING_SPEED, TAKE_OFF_SPEED
 from samara.link.crazyflie.trajectory_memory import SIZE
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 HERE = Reference(Vec3(1.0, 2.0, 3.0), yaw=0.5)
 

@@ -28,7 +28,7 @@ from samara.scenario.events import Event, Order, at, fail_motor, fail_sensor, go
 from samara.scenario.file import ScenarioError, load_scenario, parse_scenario
 from samara.scenario.flight_events import Fact
 from samara.sensors.site import HOME
-from samara.vehicles.exchange.px4_write import agility, rotor_parameters
+from samara.vehicles.exchange.px4 import agility, rotor_parameters
 from samara.vehicles.trim import effectiveness
 
 MISSION = """

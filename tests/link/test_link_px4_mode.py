@@ -16,8 +16,7 @@ from samara.link.px4 import px4_parameters
 from samara.link.registry import open_link
 from samara.link.sensor_snapshot import Readings
 from samara.physics.frames import geodetic_from_enu
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Order
 from samara.sensors.site import HOME

@@ -12,7 +12,7 @@ import samara
 from samara.cli import app
 from samara.core.algebra import Vec3, rotate
 from samara.link.px4_sih import SharedOrigin, SihReceiver, wait_for_any
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 
 pymavlink = pytest.importorskip("pymavlink.dialects.v20.common", reason="the sender is pymavlink")
 

@@ -10,8 +10,7 @@ import samara
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.link.sensor_snapshot import Readings
 from samara.link.stick_controller import AutomaticPilot
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 
 W = np.array([1.5, 1.5, 2.5])  # [rad/s]
 G, HOVER = 9.81, 0.5

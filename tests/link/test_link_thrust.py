@@ -21,8 +21,8 @@ from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import CALM
 from samara.scenario.autopilot import Autopilot
 from samara.vehicles.build import ACTUATIONS
-from samara.vehicles.exchange.px4_write import airframe_parameters
-from samara.vehicles.exchange.thrust_scale import full_thrust, hover_output
+from samara.vehicles.exchange.px4 import airframe_parameters
+from samara.vehicles.exchange.throttle import full_thrust, hover_output
 from samara.vehicles.trim import hover, thrust_to_weight
 
 VEHICLES = [

@@ -18,8 +18,7 @@ from samara.link.deploy.px4_tflite import KNOTS, px4_network, tflite_bytes, writ
 from samara.link.motor_outputs import rotor_of_output
 from samara.physics.frames import ned_from_enu, state_ned_frd_from_enu_flu
 from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 
 VEHICLES = ("crazyflie", "iris")
 

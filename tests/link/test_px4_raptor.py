@@ -22,7 +22,7 @@ from samara.core.safetensors import read_tensors
 from samara.link.deploy.px4_raptor import raptor_tensors, write_px4_raptor
 from samara.link.motor_outputs import rotor_of_output
 from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 
 def random_policy(folder: Path, vehicle: str, **options: Any) -> Policy:

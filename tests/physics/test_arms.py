@@ -34,7 +34,7 @@ from samara.physics.structure.arms import (
 )
 from samara.physics.types import CALM, State
 from samara.vehicles.build import ContactShape, switch_on
-from samara.vehicles.defaults.arms import free_modes, largest_arm_step
+from samara.vehicles.defaults import free_modes, largest_arm_step
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.writer import vehicle_toml
 

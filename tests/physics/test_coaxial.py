@@ -24,10 +24,9 @@ from samara.sim.fly import fingerprint, fly
 from samara.sim.replay import replay
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
-from samara.vehicles.hover_rotors import effective, loads_left
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.plausibility import hover_power
-from samara.vehicles.trim import hover
+from samara.vehicles.trim import effective, hover, loads_left
 from samara.vehicles.writer import vehicle_toml
 
 RHO, UP = 1.225, Vec3(0.0, 0.0, 1.0)

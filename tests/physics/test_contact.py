@@ -27,7 +27,7 @@ from samara.physics.ground.contact import (
 )
 from samara.physics.multirotor import at_rest
 from samara.vehicles.build import ContactShape
-from samara.vehicles.defaults.ground import DEFAULT_STEP, largest_stable_step
+from samara.vehicles.defaults import DEFAULT_STEP, largest_stable_step
 
 G = 9.80665
 NO_COMMAND = (0.0, 0.0, 0.0, 0.0)
@@ -311,7 +311,7 @@ def at_rest_on_the_ground(vehicle):
     depth = load / (len(vehicle["contact"].points_B) * vehicle["contact"].surface.stiffness)
     idling = tuple(getattr(rotor.motor, "speed_min", 0.0) for rotor in vehicle.rotors)
     state = at_rest(vehicle, UP * (leg_height(vehicle) - depth))._replace(rotor_speed=idling)
-    return np.array(samara.physics.state_arrays.flatten(state), dtype=float)
+    return np.array(samara.core.tree.flatten(state), dtype=float)
 
 
 def stable_step(vehicle):
@@ -339,7 +339,7 @@ def test_the_largest_stable_step_knows_the_grip_that_lets_go():
     contact = body["contact"]
     slack = contact._replace(surface=contact.surface._replace(damping=contact.surface.stiffness * 5e-4))
     vehicle = body.with_effect(COMPLIANT, slack)
-    flying = np.array(samara.physics.state_arrays.flatten(at_rest(vehicle, UP)), dtype=float)
+    flying = np.array(samara.core.tree.flatten(at_rest(vehicle, UP)), dtype=float)
     flying[-12:] = 1e-4  # a grip it has just let go of
     largest = stable_step(vehicle)
     assert largest == pytest.approx(2.785293563 * 5e-4, rel=1e-8)  # RK4's limit on the negative axis

@@ -27,7 +27,7 @@ from samara.sim.fly import fly
 from samara.sim.replay import replay
 from samara.vehicles.build import switch_on
 from samara.vehicles.check import VehicleError
-from samara.vehicles.defaults.slung_load import cut, largest_load_step
+from samara.vehicles.defaults import cut, largest_load_step
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.shape import LOAD
 from samara.vehicles.writer import vehicle_toml

@@ -27,9 +27,18 @@ from samara.core.algebra import (
     rotate_inverse,
 )
 from samara.documents import drone_physics
-from samara.physics.ground.collision import Collider, collision_impulse, contact_velocity, wall_impulse
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Material, after_impulse, collider_of, impact_impulse, wall_impact_impulse
+from samara.physics.ground.impact import (
+    Collider,
+    Material,
+    after_impulse,
+    collider_of,
+    collision_impulse,
+    contact_velocity,
+    impact_impulse,
+    wall_impact_impulse,
+    wall_impulse,
+)
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest

@@ -21,10 +21,9 @@ from samara.physics.multirotor import (
     with_angles,
     wrench_breakdown,
 )
-from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import rotor_angular_momentum
 from samara.physics.rotors.tilt import servo_command, servo_target, tilted_axis
-from samara.physics.types import CALM
+from samara.physics.types import CALM, Reference
 from samara.plan.flatness import flat_to_state
 from samara.scenario.autopilot import Autopilot
 from samara.vehicles.check import VehicleError

@@ -5,8 +5,8 @@ import pytest
 from scipy.integrate import quad
 
 from samara.core.algebra import Vec3
-from samara.physics.reference import Reference
-from samara.plan.stop_smoothly import stop, transfer
+from samara.physics.types import Reference
+from samara.plan.trajectory import stop, transfer
 
 MOVING = Reference(Vec3(1.0, 2.0, 3.0), Vec3(2.0, -1.0, 0.5), Vec3(0.3, 0.2, -0.4), yaw=0.7)
 

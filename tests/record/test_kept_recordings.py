@@ -14,7 +14,7 @@ from support.repository import RECORDINGS
 
 import samara
 from samara.documents.conventions import bus_current_a
-from samara.physics.state_arrays import state_names
+from samara.physics.multirotor import state_names
 from samara.physics.types import Environment
 from samara.record.export import export_csv
 from samara.record.recorder import Recorder, Stream

@@ -20,7 +20,7 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten, unflatten
 from samara.estimate.ideal import noisy_estimator
 from samara.physics.multirotor import at_rest, empty_command, environment_of
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan import trajectory
 from samara.record.metrics import FLIGHT_METRICS, METRICS, FlightMetrics, report_values
 from samara.record.run import Run, check_expectations, expectation_outcomes

@@ -19,7 +19,7 @@ from samara.control.mpc.prediction_model import model_of
 from samara.core.algebra import Vec3
 from samara.core.quantity import AirDensity, Quantity, Scalar
 from samara.core.tree import flatten
-from samara.physics.air.external_forces import PUSHED
+from samara.physics.air.downwash import PUSHED
 from samara.physics.effect import PROVIDED
 from samara.physics.multirotor import environment_of
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, ROTOR_MOMENTUM, ROTORS

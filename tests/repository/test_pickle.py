@@ -90,7 +90,7 @@ def test_a_used_simulator_is_pickled_without_its_code():
     simulator = samara.compile(vehicle)
     state, command = samara.hover(vehicle)
     after = simulator.step(state, command, 1e-3)
-    buffer = np.array(samara.physics.state_arrays.flatten(state))
+    buffer = np.array(samara.core.tree.flatten(state))
     simulator.step_into(buffer, command, 1e-3)
     data = pickle.dumps(simulator)
     assert len(data) < 20_000 and b"llvm_kernel" not in data

@@ -8,7 +8,7 @@ import samara
 from samara.plan.trajectory import take_off
 from samara.scenario.scenario import Drone, Scenario
 from samara.sim.simulation import Simulation
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 
 
 def all_fly(verdict):

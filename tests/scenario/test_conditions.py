@@ -12,7 +12,7 @@ from samara.compiler.scan import Templates
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, quat_exp
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest, empty_command, environment_of
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan import trajectory
 from samara.scenario.batteries import BatteryFailsafe, batteries_of, battery_status, failsafe_events
 from samara.scenario.events import (

@@ -12,7 +12,7 @@ from samara.physics.rotors.actuator import Lag
 from samara.scenario.landing import BELOW_GROUND, landing_depth
 from samara.sim.fly import fly
 from samara.vehicles.build import ContactShape
-from samara.vehicles.defaults.ground import derived_feet
+from samara.vehicles.defaults import derived_feet
 
 SLOW = Lag(100.0, 1000.0, 0.12, 0.12)
 

@@ -15,9 +15,8 @@ from samara.physics.types import CALM, State
 from samara.scenario.file import parse_scenario
 from samara.scenario.scenario import ScenarioError
 from samara.sensors import PartError, part
-from samara.sensors.depth_camera import depth_camera
+from samara.sensors.depth_camera import Lens, depth_camera, distorted, pinhole, pixel_of, pixel_ray
 from samara.sensors.lidar import lidar
-from samara.sensors.pinhole import Lens, distorted, pinhole, pixel_of, pixel_ray
 from samara.sensors.ray_sensors import Among, Eye, drone_box
 from samara.sensors.sensor import Mounting
 from samara.sim.metrics_log import MetricsLog

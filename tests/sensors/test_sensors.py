@@ -18,7 +18,7 @@ from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.types import CALM
 from samara.scenario.timeline import sampling
-from samara.sensors import allan, part, part_names, place
+from samara.sensors import error_models, part, part_names, place
 from samara.sensors.error_models import ALLAN_FLOOR, ALLAN_PEAK, ALLAN_PEAK_AT, drift_sigma, quantised
 from samara.sensors.imu import perfect
 from samara.sensors.registry import PartError, parse_part
@@ -228,11 +228,11 @@ def test_the_constants_of_the_drift_are_those_of_its_allan_deviation():
 def test_the_allan_deviation_one_can_ask_for_is_that_of_a_straight_sum(hour):
     """Means of non-overlapping halves differ by √2 σ(τ): exact where nothing overlaps, τ half of the time"""
     y = hour["gyroscope"][:, 0, 0]
-    found = allan.allan_deviation(y, 1.0, [1.0, 1800.0])
+    found = error_models.allan_deviation(y, 1.0, [1.0, 1800.0])
     assert found[1] == pytest.approx(abs(y[:1800].mean() - y[1800:].mean()) / math.sqrt(2.0), rel=1e-9)
     assert found[0] == pytest.approx(allan_deviation(y, 1.0, 1), rel=1e-9)
     with pytest.raises(ValueError, match="an averaging time is 2000 s; expected one from 1 s to 1800 s"):
-        allan.allan_deviation(y, 1.0, [2000.0])
+        error_models.allan_deviation(y, 1.0, [2000.0])
 
 
 @pytest.mark.parametrize("kind", ["gyroscope", "accelerometer"])

@@ -13,9 +13,8 @@ from support.stage_runs import put_ground_below
 import samara
 from samara.control.mpc import ILQR
 from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, dot, quat_from_euler, rotate
-from samara.physics.ground.collision import Collider, collision_impulse
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Material, after_impulse
+from samara.physics.ground.impact import Collider, Material, after_impulse, collision_impulse
 from samara.physics.ground.solids import Box, Capsule, Sphere
 from samara.physics.motion.body import kinetic_energy
 from samara.physics.multirotor import at_rest

@@ -11,7 +11,7 @@ from samara.plan.trajectory import hover as hold
 from samara.plan.trajectory import line
 from samara.scenario.scenario import Drone, Scenario
 from samara.sensors.site import place
-from samara.vehicles.hover_rotors import at_density
+from samara.vehicles.trim import at_density
 
 PUBLISHED = {
     0: 1.2250,

@@ -12,8 +12,7 @@ from samara.control.registry import CONTROLLERS
 from samara.core.algebra import IDENTITY, Quat, Vec3, cross, direction, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
 from samara.physics.air.atmosphere import density_at_height
-from samara.physics.air.downwash import DOWNWASH, Downwash, Exposed, Jet, downwash_wrench, jet_of
-from samara.physics.air.external_forces import PUSHED, pushed_wrench
+from samara.physics.air.downwash import DOWNWASH, PUSHED, Downwash, Exposed, Jet, downwash_wrench, jet_of, pushed_wrench
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest, derivative, environment_of
 from samara.physics.types import CALM, Environment

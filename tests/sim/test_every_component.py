@@ -22,7 +22,7 @@ from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.estimate.estimator import Sample
 from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.scenario.scenario import ScenarioError
 from samara.sensors.registry import SENSOR_TYPES
 from samara.wind.sources import is_traced, wind_at

@@ -12,7 +12,7 @@ from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import State
 from samara.sim.plant import observing_step
 from samara.sim.stages.physics import Contact
-from samara.vehicles.defaults.ground import clearance, contact_depths
+from samara.vehicles.defaults import clearance, contact_depths
 
 STEPS, LIFTED, RAISED = 500, 250, 400
 

@@ -10,7 +10,7 @@ import samara
 from samara.control.mpc import ILQR
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan.trajectory import figure8
 from samara.scenario.events import DroneSetting
 from samara.sim.python_controllers import ArrayController, PythonController

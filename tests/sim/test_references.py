@@ -10,9 +10,8 @@ from samara.compiler.llvm.tape_interpreter import tabulator
 from samara.compiler.trace.tape_scalar import LONGEST, taped
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
-from samara.physics.reference import REFERENCE_FIELDS, Reference
+from samara.physics.types import REFERENCE_FIELDS, Reference
 from samara.plan.reference import Leg
-from samara.plan.stop_smoothly import stop, transfer
 from samara.plan.trajectory import (
     Trajectory,
     circle,
@@ -25,8 +24,10 @@ from samara.plan.trajectory import (
     lissajous,
     race,
     sequence,
+    stop,
     take_off,
     through,
+    transfer,
     waypoints,
 )
 from samara.scenario.events import DroneSetting

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from samara.physics.reference import REFERENCE_FIELDS
+from samara.physics.types import REFERENCE_FIELDS
 from samara.sim.external_setpoints import (
     SETPOINT_TIMEOUT,
     STEP_TIME,

@@ -25,7 +25,7 @@ from samara.sensors.sensor import IMU, Sensor
 from samara.sim.fly import fingerprint, fly
 from samara.sim.initial_state import initial_state
 from samara.sim.simulation import Simulation
-from samara.vehicles.defaults.ground import contact_depths
+from samara.vehicles.defaults import contact_depths
 from samara.vehicles.limits import command_range
 from samara.wind.sources import Constant, OrnsteinUhlenbeck
 

@@ -20,7 +20,7 @@ from samara.sensors.registry import part
 from samara.sim.fly import fly
 from samara.sim.initial_state import initial_state
 from samara.vehicles.build import with_effects
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 from samara.vehicles.loader import vehicle_names
 from samara.vehicles.payload import Payload, with_payload
 from samara.world.obstacles import Box, HeightMap

@@ -11,8 +11,7 @@ from samara.control.registry import controller_named
 from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.ops import cos, safe_norm, sin
 from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
-from samara.physics.types import State, Vehicle
+from samara.physics.types import Reference, State, Vehicle
 
 PERIOD = 0.004  # [s]: as often as scenarios call their autopilot
 

@@ -15,7 +15,7 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import land, take_off
 from samara.vehicles.build import ContactShape
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 
 G = 9.80665
 

@@ -17,7 +17,7 @@ from samara.core.integrate import rk4
 from samara.core.ops import where
 from samara.core.tree import flatten
 from samara.physics.multirotor import derivative
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 DT = 1e-3
 

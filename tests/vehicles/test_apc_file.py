@@ -2,8 +2,8 @@
 
 import pytest
 
-from samara.vehicles.parts.apc_file import read_apc
 from samara.vehicles.parts.propeller import propeller
+from samara.vehicles.parts.propeller_tables import read_apc
 
 # written by hand in the layout of PER3 files; the numbers are those of no propeller
 FILE = """\

@@ -10,9 +10,9 @@ from samara.physics.multirotor import at_rest, wrench_breakdown
 from samara.physics.rotors.propulsion import bus_current, supply_voltage
 from samara.physics.types import CALM
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.ardupilot_read import ardupilot_frame
+from samara.vehicles.exchange.ardupilot import ardupilot_frame
 from samara.vehicles.exchange.imported_vehicle import built
-from samara.vehicles.exchange.throttle_curve import hover_throttle, thrust_share
+from samara.vehicles.exchange.throttle import hover_throttle, thrust_share
 from samara.vehicles.loader import parse_vehicle
 from samara.vehicles.trim import hover
 from samara.vehicles.writer import vehicle_toml

@@ -6,8 +6,7 @@ import pytest
 
 from samara import vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.betaflight_mixers import MIXERS
-from samara.vehicles.exchange.betaflight_read import betaflight_diff
+from samara.vehicles.exchange.betaflight import MIXERS, betaflight_diff
 from samara.vehicles.exchange.imported_vehicle import built, sized
 from samara.vehicles.parts.uncertain import Estimate
 from samara.vehicles.rotor_numbering import NUMBERINGS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samara.core.algebra import Vec3
-from samara.vehicles.parts.airframe import (
+from samara.vehicles.parts.mass_layout import (
     SHAPES_OFF,
     box,
     centre_of_mass,

@@ -9,10 +9,10 @@ from vehicles.test_px4_file import SCRIPT
 
 import samara
 from samara.vehicles.check import VehicleError, check_vehicle
-from samara.vehicles.exchange.betaflight_read import betaflight_diff
-from samara.vehicles.exchange.fill_from_parts import estimated_from_parts, pack_text
+from samara.vehicles.exchange.betaflight import betaflight_diff
+from samara.vehicles.exchange.formats import estimated_from_parts, pack_text
 from samara.vehicles.exchange.imported_vehicle import built, sized
-from samara.vehicles.exchange.px4_read import px4_parameter_file
+from samara.vehicles.exchange.px4 import px4_parameter_file
 from samara.vehicles.parts.uncertain import given
 from samara.vehicles.trim import hover
 from samara.vehicles.writer import sources_still_true, spreads_still_true

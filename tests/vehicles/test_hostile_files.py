@@ -7,7 +7,7 @@ from vehicles.test_sdf import HERON, laid
 
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.formats import FORMATS, read_aircraft
-from samara.vehicles.exchange.rigid_bodies import Pose
+from samara.vehicles.exchange.link_tree import Pose
 
 BOMB = '<?xml version="1.0"?><!DOCTYPE sdf [<!ENTITY a "aaaaaaaaaa">' + "".join(
     f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9)

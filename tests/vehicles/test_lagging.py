@@ -8,8 +8,7 @@ from samara.physics.multirotor import derivative
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import IDEAL_BATTERY
-from samara.vehicles.dc_as_lag import with_lag_motors
-from samara.vehicles.limits import thrust_limits
+from samara.vehicles.limits import thrust_limits, with_lag_motors
 from samara.vehicles.trim import hover
 
 

@@ -13,11 +13,11 @@ from vehicles.test_rotorpy_file import OWN as ROTORPY
 
 from samara import vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.ardupilot_read import ardupilot_frame
-from samara.vehicles.exchange.betaflight_read import betaflight_diff
+from samara.vehicles.exchange.ardupilot import ardupilot_frame
+from samara.vehicles.exchange.betaflight import betaflight_diff
 from samara.vehicles.exchange.drone_models_file import drone_models_file
 from samara.vehicles.exchange.imported_vehicle import built, sized
-from samara.vehicles.exchange.px4_read import px4_parameter_file
+from samara.vehicles.exchange.px4 import px4_parameter_file
 from samara.vehicles.exchange.rotorpy_file import rotorpy_file
 from samara.vehicles.parts.uncertain import given
 

@@ -8,20 +8,32 @@ import pytest
 import samara
 from samara.core.algebra import Vec3
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.ardupilot_read import ardupilot_frame, read_ardupilot_frame
-from samara.vehicles.exchange.ardupilot_write import (
+from samara.vehicles.exchange.ardupilot import (
+    ardupilot_frame,
     ardupilot_json,
     ardupilot_parameters,
     ardupilot_text,
+    read_ardupilot_frame,
     write_ardupilot,
 )
-from samara.vehicles.exchange.betaflight_read import betaflight_diff
-from samara.vehicles.exchange.betaflight_write import betaflight_mixer, betaflight_text, thrust_linear, write_betaflight
+from samara.vehicles.exchange.betaflight import (
+    betaflight_diff,
+    betaflight_mixer,
+    betaflight_text,
+    thrust_linear,
+    write_betaflight,
+)
 from samara.vehicles.exchange.imported_vehicle import built, sized
-from samara.vehicles.exchange.px4_read import px4_numbers, px4_parameter_file, read_px4_parameters
-from samara.vehicles.exchange.px4_write import agility, airframe_parameters, px4_text, write_px4
-from samara.vehicles.exchange.throttle_curve import hover_throttle, sagged_hover, throttle_for, thrust_share
-from samara.vehicles.exchange.thrust_scale import full_thrust
+from samara.vehicles.exchange.px4 import (
+    agility,
+    airframe_parameters,
+    px4_numbers,
+    px4_parameter_file,
+    px4_text,
+    read_px4_parameters,
+    write_px4,
+)
+from samara.vehicles.exchange.throttle import full_thrust, hover_throttle, sagged_hover, throttle_for, thrust_share
 from samara.vehicles.parts.uncertain import given
 from samara.vehicles.trim import effectiveness, hover
 

@@ -9,19 +9,20 @@ import pytest
 
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.propeller.blade import INCH
-from samara.vehicles.parts.generic_blade import Size, generic_blade
 from samara.vehicles.parts.propeller import (
     _BLADE_MASS,
     _MASS_POWERS,
     _MASS_SPREAD,
     TOGETHER,
+    Size,
     corrected,
     expected_error,
+    generic_blade,
     neighbours,
     parse_size,
     propeller,
 )
-from samara.vehicles.parts.uiuc_table import PARTS_OF_J0, TABLE, measured_propellers, theory
+from samara.vehicles.parts.propeller_tables import PARTS_OF_J0, TABLE, measured_propellers, theory
 from samara.vehicles.parts.uncertain import COVERED_95
 
 

@@ -9,8 +9,8 @@ from samara.core.algebra import Vec3
 from samara.physics.rotors.actuator import Lag
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import built
-from samara.vehicles.exchange.px4_read import px4_parameter_file, read_px4_parameters
-from samara.vehicles.exchange.throttle_curve import hover_throttle
+from samara.vehicles.exchange.px4 import px4_parameter_file, read_px4_parameters
+from samara.vehicles.exchange.throttle import hover_throttle
 from samara.vehicles.trim import thrust_to_weight
 from samara.vehicles.writer import spreads_still_true
 

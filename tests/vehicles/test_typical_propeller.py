@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from samara.vehicles.exchange.typical_propeller import (
+from samara.vehicles.exchange.throttle import (
     STATIC_CP_CT,
     STATIC_CT,
     typical_k_thrust,

@@ -11,10 +11,9 @@ import samara
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.formats import read_aircraft
 from samara.vehicles.exchange.imported_vehicle import built
-from samara.vehicles.exchange.safe_expression import evaluated
 from samara.vehicles.exchange.safe_xml import read_xml
 from samara.vehicles.exchange.urdf import read_urdf
-from samara.vehicles.exchange.xacro import expanded
+from samara.vehicles.exchange.xacro import evaluated, expanded
 
 WREN = Path(__file__).with_name("wren.xacro")
 SPARROW = """<robot name="sparrow">

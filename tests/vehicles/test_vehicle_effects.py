@@ -18,10 +18,9 @@ from samara.physics.air.ground_effect import Ceiling, GroundEffect, cheeseman_be
 from samara.physics.effect import Wrench
 from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import at_rest, empty_command
-from samara.physics.rotors.airspeed_moment import AirspeedMoment
+from samara.physics.rotors.airspeed_moment import AirspeedMoment, RollingMoment, ThrustFade
 from samara.physics.rotors.blade_element import RotorAir, RotorDrag, air_load, balanced_inflow, blade_numbers, hub_flow
 from samara.physics.rotors.flapping import Flapping
-from samara.physics.rotors.gazebo_rotor import RollingMoment, ThrustFade
 from samara.physics.rotors.thrust_curve import ThrustCurve
 from samara.physics.types import CALM, Environment
 from samara.plan.flatness import flat_output, flat_to_state
@@ -31,9 +30,9 @@ from samara.propeller.fit import fit_rotor
 from samara.scenario.file import ScenarioError, parse_scenario
 from samara.vehicles.build import ContactShape, switch_names, with_effects
 from samara.vehicles.check import fields_of
-from samara.vehicles.collision_radius import body_radius
 from samara.vehicles.effects import OPTIONS, TYPICAL_SOLIDITY, typical_solidity
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.shape import body_radius
 from samara.vehicles.writer import vehicle_toml
 
 NAMES = [name for name in samara.vehicle_names() if samara.vehicle(name).rotors]

@@ -9,7 +9,7 @@ import pytest
 from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.failure_curve import failure_curve
 from samara.record.run import Track
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 from samara.view.interpolation import row_at, state_between
 from samara.view.plot import signals
 from samara.view.plot.campaign import bad_quantile, distributions, failure_map, failure_rates, fan

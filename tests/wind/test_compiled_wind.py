@@ -15,7 +15,7 @@ from samara.compiler.scan import Templates
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
-from samara.physics.air.boundary_layer import log_law
+from samara.physics.air.atmosphere import log_law
 from samara.physics.multirotor import at_rest
 from samara.plan.trajectory import hover
 from samara.scenario.events import Event, at

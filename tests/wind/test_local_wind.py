@@ -12,7 +12,7 @@ import samara
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.core.random import normals
 from samara.core.tree import flatten
-from samara.physics.air.boundary_layer import log_law, power_law
+from samara.physics.air.atmosphere import log_law, power_law
 from samara.plan import trajectory
 from samara.record.load import load_run
 from samara.record.run import scenario_inside

@@ -19,7 +19,7 @@ import samara
 from samara.core.algebra import ZERO, Vec3
 from samara.core.random import gauss_markov, normals
 from samara.core.tree import flatten
-from samara.physics.air.boundary_layer import log_law, power_law
+from samara.physics.air.atmosphere import log_law, power_law
 from samara.physics.air.turbulence import (
     DRYDEN,
     DRYDEN_ALOFT,

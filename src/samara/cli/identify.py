@@ -71,7 +71,7 @@ def identify(
     from samara.identify.parameters import require_identifiable
     from samara.identify.readers.registry import read_logs
     from samara.identify.scores import held_out, together
-    from samara.vehicles.dc_as_lag import with_lag_motors
+    from samara.vehicles.limits import with_lag_motors
 
     beside = predictor_out or out.with_name(f"{out.stem}_predictor{out.suffix or '.toml'}")
     if kind is Kind.PREDICTOR and not predictor:

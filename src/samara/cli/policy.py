@@ -129,7 +129,7 @@ def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
 
     from samara.identify.identification import identify
     from samara.identify.readers.registry import read_logs
-    from samara.vehicles.dc_as_lag import with_lag_motors
+    from samara.vehicles.limits import with_lag_motors
 
     with console().status("identifying"):
         found = identify(read_logs(logs), with_lag_motors(start), predictor=False).physical.vehicle

@@ -58,8 +58,7 @@ def import_vehicle(
     from dataclasses import replace
 
     from samara import vehicle as load
-    from samara.vehicles.exchange.fill_from_parts import estimated_from_parts
-    from samara.vehicles.exchange.formats import read_aircraft
+    from samara.vehicles.exchange.formats import estimated_from_parts, read_aircraft
     from samara.vehicles.exchange.imported_vehicle import built, sized
     from samara.vehicles.parts.uncertain import given
     from samara.vehicles.writer import save_vehicle
@@ -107,13 +106,16 @@ def export_vehicle(
 ) -> None:
     """Write what another program needs to fly the same aircraft, and say what its format has no word for."""
     from samara import vehicle as load
-    from samara.vehicles.exchange import ardupilot_write, betaflight_write, px4_write, sdf_write
+    from samara.vehicles.exchange import ardupilot as ardupilot_files
+    from samara.vehicles.exchange import betaflight as betaflight_files
+    from samara.vehicles.exchange import px4 as px4_files
+    from samara.vehicles.exchange import sdf_write
 
     writers = {
         "sdf": (sdf, sdf_write.write_sdf, sdf_write.left_out),
-        "px4": (px4, px4_write.write_px4, px4_write.px4_left_out),
-        "ardupilot": (ardupilot, ardupilot_write.write_ardupilot, ardupilot_write.ardupilot_left_out),
-        "betaflight": (betaflight, betaflight_write.write_betaflight, betaflight_write.betaflight_left_out),
+        "px4": (px4, px4_files.write_px4, px4_files.px4_left_out),
+        "ardupilot": (ardupilot, ardupilot_files.write_ardupilot, ardupilot_files.ardupilot_left_out),
+        "betaflight": (betaflight, betaflight_files.write_betaflight, betaflight_files.betaflight_left_out),
     }
     chosen = [name for name, (wanted, _, _) in writers.items() if wanted]
     if not chosen:

@@ -17,14 +17,13 @@ from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.multirotor import at_rest, empty_command
-from samara.physics.reference import Reference
-from samara.physics.types import CALM, State, Vehicle
+from samara.physics.types import CALM, Reference, State, Vehicle
 from samara.sensors.site import HOME
 from samara.sim.initial_state import standing
 from samara.sim.stages.air import air_density
 from samara.sim.stages.controller import control
 from samara.sim.stages.physics import Contact, integrate
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 
 PERIOD, PHYSICS, AIR = 4e-3, 1e-3, 20e-3  # [s]
 LANES = 8  # drones to an instruction, at the most

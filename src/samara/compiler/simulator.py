@@ -18,8 +18,7 @@ from samara.core.algebra import ZERO
 from samara.core.integrate import ONE_STEP, integrator_named
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Wrench
-from samara.physics.multirotor import at_rest, empty_command, require_command_size
-from samara.physics.state_arrays import state_names
+from samara.physics.multirotor import at_rest, empty_command, require_command_size, state_names
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 
 DTYPES = ("float64", "float32")

@@ -21,8 +21,7 @@ from samara.core.optional_dependencies import MissingExtraError
 from samara.core.sanitise import shown
 from samara.physics.idle_effects import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.multirotor import at_rest, derivative, empty_command
-from samara.physics.reference import Reference
-from samara.physics.types import CALM, Command, Environment, State, Vehicle
+from samara.physics.types import CALM, Command, Environment, Reference, State, Vehicle
 
 if TYPE_CHECKING:
     from samara.compiler.compiled_step import CompiledStep, ScanCode

@@ -16,8 +16,7 @@ from samara.core.algebra import ZERO, Vec3, matrix_from_quat, quat_from_euler, s
 from samara.core.ops import atan2, clamp, minimum, where
 from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 from samara.vehicles.limits import command_bounds
 
 RATES = Vec3(10.0, 10.0, 4.0)  # [rad/s] at ±1

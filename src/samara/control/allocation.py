@@ -19,9 +19,8 @@ from samara.core.types import Array
 from samara.physics.multirotor import steady_command, with_angles
 from samara.physics.rotors.rotor import density_ratio
 from samara.physics.types import CALM, Command, State, Vehicle
-from samara.vehicles.hover_rotors import effective, loads_left
 from samara.vehicles.limits import Range, thrust_limits
-from samara.vehicles.trim import effectiveness, polar
+from samara.vehicles.trim import effective, effectiveness, loads_left, polar
 
 Point = tuple[Any, Any]
 

@@ -7,8 +7,7 @@ from samara.core.algebra import Vec3
 from samara.core.ops import clamp, cos, safe_norm, sin, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
-from samara.physics.reference import Reference
-from samara.physics.types import Vehicle
+from samara.physics.types import Reference, Vehicle
 from samara.world.gates import Course, Gate, Sizes, chosen, in_gate, is_next, known, passes, reach_of, seen_from
 from samara.world.track import Track
 

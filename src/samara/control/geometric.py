@@ -22,8 +22,7 @@ from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, 
 from samara.core.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
 from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
-from samara.physics.reference import Reference
-from samara.physics.types import CALM, Command, State, Vehicle
+from samara.physics.types import CALM, Command, Reference, State, Vehicle
 from samara.plan.flatness import attitude_along
 
 _LEAST_LIFT = 0.2  # of the weight: what is always left to steer with

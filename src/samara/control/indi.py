@@ -43,8 +43,7 @@ from samara.core.quantity import Scalar
 from samara.physics.effect import Wrench
 from samara.physics.motion.body import angular_acceleration
 from samara.physics.multirotor import wrench_of_rotors
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 
 
 class IndiMemory(NamedTuple):

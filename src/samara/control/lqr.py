@@ -48,11 +48,9 @@ from samara.core.types import Array
 from samara.physics.effect import Role, Wrench
 from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import tilt_angles, with_angles, wrench_of_rotors
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle, initial_effects
+from samara.physics.types import Command, Reference, State, Vehicle, initial_effects
 from samara.plan.flatness import attitude_along
-from samara.vehicles.hover_rotors import effective
-from samara.vehicles.trim import effectiveness, hover
+from samara.vehicles.trim import effective, effectiveness, hover
 
 Rows = tuple[tuple[float, ...], ...]
 

@@ -17,8 +17,7 @@ from samara.core.algebra import Quat, Vec3
 from samara.core.portable_linalg import pseudoinverse
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.physics.reference import Reference
-from samara.physics.types import State, Vehicle
+from samara.physics.types import Reference, State, Vehicle
 from samara.vehicles.trim import hover
 
 AXES = ("thrust", "roll", "pitch", "yaw")

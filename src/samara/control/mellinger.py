@@ -24,8 +24,7 @@ from samara.control.geometric import (
 from samara.core.algebra import ZERO, Mat3, Vec3, matrix_from_quat, scale
 from samara.core.ops import atan2
 from samara.core.quantity import Scalar
-from samara.physics.reference import Reference
-from samara.physics.types import State, Vehicle
+from samara.physics.types import Reference, State, Vehicle
 from samara.plan.flatness import attitude_along
 
 

@@ -12,8 +12,7 @@ from samara.control.gate_observation import AHEAD
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, rotate_inverse
 from samara.core.ops import clamp, cos, sin
 from samara.core.quantity import Scalar
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 
 RATE = 5.0  # [rad/s]: an ordinary turn
 

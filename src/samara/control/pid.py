@@ -31,8 +31,7 @@ from samara.core.algebra import ZERO, Vec3, norm, scale
 from samara.core.ops import clamp, logical_or, where
 from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 
 _PATIENCE = 0.3  # k_i = 0.3 ω²: with ω/2 and 2ω around it the zero at −0.15 ω meets a pole at −0.146 ω
 _AGAINST_LAG = 0.5  # of ω̇: below 1 the derivative's own loop, through any lag and filter, has gain below 1

@@ -32,8 +32,7 @@ from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 from samara.world.gates import chosen
 from samara.world.track import Track, load_track
 

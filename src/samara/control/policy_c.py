@@ -22,8 +22,7 @@ from samara.core.tree import flatten
 from samara.core.version import __version__
 from samara.export.code import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
 from samara.physics.multirotor import at_rest
-from samara.physics.reference import Reference
-from samara.physics.types import State, Vehicle
+from samara.physics.types import Reference, State, Vehicle
 
 C_FLOAT = Dialect(
     {operation: f"{name}f" for operation, name in FUNCTIONS.items()},

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from samara.control.policy_c import PREFIX, Exported, read_of_reference
 from samara.control.policy_file import Policy
 from samara.core.tree import flatten
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 
 
 class Measured(NamedTuple):

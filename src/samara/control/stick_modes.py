@@ -19,8 +19,7 @@ from samara.core.algebra import ZERO, Vec3, euler_from_quat, norm
 from samara.core.ops import clamp, cos, maximum, sin, where, wrap_angle
 from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 from samara.vehicles.shape import reach_of
 
 MODES = ("rate", "angle", "hold")

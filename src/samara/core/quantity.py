@@ -9,6 +9,9 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 Scalar: TypeAlias = Any
 """A Python float, a NumPy or JAX array, a CasADi or SymPy expression: whatever `samara.core.ops` knows."""
 
+Tree: TypeAlias = Any
+"""A scalar or a (named) tuple of trees: the state of an effect, a sensor or an estimator, a reading."""
+
 
 class Quantity(NamedTuple):
     """A number, or every component of a vector, within [low, high] of a unit. low ≥ 0 means it may never be negative."""

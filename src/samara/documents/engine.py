@@ -50,7 +50,7 @@ from samara.record.run import Run
 from samara.sim.initial_state import standing
 from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effects_by_name
 from samara.vehicles.check import check_numbers
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 from samara.vehicles.loader import vehicle
 
 MOTORS = 4

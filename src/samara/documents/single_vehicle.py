@@ -16,8 +16,7 @@ from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.core.version import __version__
 from samara.physics.multirotor import environment_of
-from samara.physics.reference import REFERENCE_FIELDS
-from samara.physics.types import CALM, Command, Environment, State, Vehicle
+from samara.physics.types import CALM, REFERENCE_FIELDS, Command, Environment, State, Vehicle
 from samara.plan.trajectory import hover
 from samara.record.derived_outputs import output_table
 from samara.record.flight_streams import CABLE_FIELD, load_fields, streams_of

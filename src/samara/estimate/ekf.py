@@ -33,7 +33,7 @@ from samara.core.algebra import (
 )
 from samara.core.ops import exp, where
 from samara.core.picklable import remade
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.estimate.estimator import (
     STANDING,
     START_OPTIONS,
@@ -48,7 +48,6 @@ from samara.estimate.estimator import (
     of_kind,
     require_position,
 )
-from samara.estimate.sequential_update import diagonal_matrix, packed, propagated, unpacked, updated
 from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density, air_pressure
 from samara.physics.frames import Geodetic, enu_from_geodetic
 from samara.physics.types import State
@@ -56,6 +55,69 @@ from samara.sensors.error_models import drift_sigma
 from samara.sensors.gps import axes_of
 from samara.sensors.imu import ImuReading
 from samara.sensors.sensor import Sensor
+
+Matrix = list[list[Scalar]]
+Row = Mapping[int, Scalar]
+
+
+def packed(P: Matrix) -> tuple[Scalar, ...]:
+    """The upper triangle by rows"""
+    return tuple(P[i][j] for i in range(len(P)) for j in range(i, len(P)))
+
+
+def unpacked(upper: Sequence[Scalar], n: int) -> Matrix:
+    """The matrix an upper triangle was taken from"""
+    P: Matrix = [[0.0] * n for _ in range(n)]
+    leaves = iter(upper)
+    for i in range(n):
+        for j in range(i, n):
+            P[i][j] = P[j][i] = next(leaves)
+    return P
+
+
+def diagonal_matrix(variances: Sequence[Scalar]) -> Matrix:
+    """diag(σ²)"""
+    return [[own if i == j else 0.0 for j in range(len(variances))] for i, own in enumerate(variances)]
+
+
+def _along(row: Row, values: Sequence[Scalar]) -> Scalar:
+    """Σ cₖ xₖ"""
+    total: Scalar = 0.0
+    for k, c in row.items():
+        total = total + (values[k] if isinstance(c, float) and c == 1.0 else c * values[k])
+    return total
+
+
+def propagated(P: Matrix, F: Sequence[Row], noise: Sequence[Scalar]) -> Matrix:
+    """F P Fᵀ + diag(q)"""
+    n = len(P)
+    half = [[_along(F[i], P[j]) for j in range(n)] for i in range(n)]  # F P, for P[j] is also its column j
+    moved: Matrix = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        for j in range(i, n):
+            moved[i][j] = moved[j][i] = _along(F[j], half[i])
+        moved[i][i] = moved[i][i] + noise[i]
+    return moved
+
+
+def updated(
+    P: Matrix, error: Sequence[Scalar], row: Row, residual: Scalar, variance: Scalar, fresh: Scalar
+) -> tuple[Matrix, list[Scalar]]:
+    """s = h P hᵀ + r,  k = P hᵀ / s,  x' = x + k (z − h x),  P' = P − k s kᵀ; nothing where fresh = 0
+
+    This is Joseph's form for the gain k: its other terms cancel. Symmetric to the last bit, since each pair is computed once.
+    """
+    n = len(P)
+    across = [_along(row, P[i]) for i in range(n)]
+    gain = fresh / (_along(row, across) + variance)
+    missing = (residual - _along(row, error)) * gain
+    scaled = [own * gain for own in across]
+    narrowed: Matrix = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        for j in range(i, n):
+            narrowed[i][j] = narrowed[j][i] = P[i][j] - scaled[i] * across[j]
+    return narrowed, [own + k * missing for own, k in zip(error, across, strict=True)]
+
 
 THETA, V, P, GYROSCOPE, ACCELEROMETER, CORE = 0, 3, 6, 9, 12, 15
 AIDS = ("gps", "barometer", "magnetometer", "motion_capture")
@@ -136,7 +198,7 @@ def lasting_errors(sensor: Sensor) -> tuple[Lasting, ...]:
 # What each sensor should say ----------------------------------------------------------------------------------------
 
 
-def gps_rows(reading: Any, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar], first: int, about: Any) -> Any:
+def gps_rows(reading: Tree, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar], first: int, about: Tree) -> Any:
     """p + R r + w,  v + R (ω × r), when it was measured"""
     part = about.part
     fix = enu_from_geodetic(Geodetic(*reading.place), about.origin)
@@ -161,7 +223,7 @@ def gps_rows(reading: Any, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar],
         yield Scalar1(reading.v_W[k] - speed[k], row, part.velocity_noise**2)
 
 
-def barometer_rows(reading: Any, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar], first: int, about: Any) -> Any:
+def barometer_rows(reading: Tree, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar], first: int, about: Tree) -> Any:
     """p_ISA(h) + d, with slope −ρ g"""
     altitude = about.altitude + at.p_W.z + rotate(at.q_WB, lever_B).z
     slope = -(air_density(altitude) * STANDARD_GRAVITY)
@@ -174,7 +236,7 @@ def barometer_rows(reading: Any, at: Moment, lever_B: Vec3, lasting: Sequence[Sc
 
 
 def magnetometer_rows(
-    reading: Any, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar], first: int, about: Any
+    reading: Tree, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar], first: int, about: Tree
 ) -> Any:
     """Rᵀ B + b, in body axes: turning by δθ changes Rᵀ B by [Rᵀ B]× δθ"""
     expected = rotate_inverse(at.q_WB, about.field_W)
@@ -187,7 +249,7 @@ def magnetometer_rows(
 
 
 def motion_capture_rows(
-    reading: Any, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar], first: int, about: Any
+    reading: Tree, at: Moment, lever_B: Vec3, lasting: Sequence[Scalar], first: int, about: Tree
 ) -> Any:
     """p + R r and log(q̂* ⊗ q), from the cameras' frame into the world"""
     part, q_BS = about.part, about.mounting.q_BS
@@ -240,11 +302,11 @@ def ekf(
     depth = max(ticks, default=0)
     slower = max(1.0, imu.rate * period)  # a faster IMU is heard only so often, with the noise of one sample
 
-    def density(triad: Any) -> float:
+    def density(triad: Tree) -> float:
         """N² with what the steps of the converter add"""
         return (max(triad.noise_density) ** 2 + triad.resolution**2 / 12.0 / imu.rate) * slower
 
-    def walk(triad: Any) -> float:
+    def walk(triad: Tree) -> float:
         return 2.0 * drift_sigma(triad.bias_instability) ** 2 / triad.bias_time
 
     gyroscope, accelerometer = part.gyroscope, part.accelerometer

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.types import State
 from samara.sensors.sensor import Sensor
@@ -22,7 +22,7 @@ from samara.sensors.sensor import Sensor
 class Sample(NamedTuple):
     """What a sensor said last, in the shape of its reading, and whether that is new: 1 or 0."""
 
-    reading: Any
+    reading: Tree
     fresh: Scalar
 
 
@@ -52,7 +52,7 @@ class Estimate(NamedTuple):
     v_W: Vec3 = ZERO
     q_WB: Quat = IDENTITY
     omega_B: Vec3 = ZERO
-    variances: Any = Variances()
+    variances: Tree = Variances()
 
 
 class Start(NamedTuple):
@@ -78,10 +78,10 @@ class Fusion:
     name: str
     driver: Sensor
     aids: tuple[Sensor, ...]
-    initial: Callable[[State, Sequence[Scalar]], Any]
-    predict: Callable[[Sample, Any, Scalar], Any]
-    correct: Callable[[Sensor, Sample, Any], Any]
-    estimate: Callable[[Any], Estimate]
+    initial: Callable[[State, Sequence[Scalar]], Tree]
+    predict: Callable[[Sample, Tree, Scalar], Tree]
+    correct: Callable[[Sensor, Sample, Tree], Tree]
+    estimate: Callable[[Tree], Estimate]
     start_normals: int = 0
     knows_variances: bool = True
     normals_needed: int = 0
@@ -91,7 +91,7 @@ class Fusion:
         """The names of the sensors it listens to, the driver first"""
         return (self.driver.name, *(sensor.name for sensor in self.aids))
 
-    def update(self, samples: Mapping[str, Sample], memory: Any, dt: Scalar) -> tuple[Estimate, Any]:
+    def update(self, samples: Mapping[str, Sample], memory: Tree, dt: Scalar) -> tuple[Estimate, Tree]:
         """Predicted by the driver's sample, corrected by each of the others that is fresh"""
         memory = self.predict(samples[self.driver.name], memory, dt)
         for aid in self.aids:

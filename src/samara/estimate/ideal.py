@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import UP, ZERO, Vec3, quat_from_axis_angle
 from samara.core.picklable import remade
-from samara.core.quantity import Quantity, Scalar, expected
+from samara.core.quantity import Quantity, Scalar, Tree, expected
 from samara.core.random import gauss_markov
 from samara.estimate.estimator import EstimatorSetup, EstimatorType, Options
 from samara.physics.types import State
@@ -31,8 +31,8 @@ class Estimator:
     the memory for the next."""
 
     name: str
-    initial: Callable[[State], Any]
-    update: Callable[[State, Sequence[Scalar], Any, Scalar], tuple[State, Any]]
+    initial: Callable[[State], Tree]
+    update: Callable[[State, Sequence[Scalar], Tree, Scalar], tuple[State, Tree]]
     normals_needed: int = 0
 
 
@@ -53,7 +53,7 @@ DOCUMENT_003 = Noise()
 # The three as functions ---------------------------------------------------------------------------------------------
 
 
-def truth(state: State, normals: Sequence[Scalar], memory: Any, dt: Scalar) -> tuple[State, Any]:
+def truth(state: State, normals: Sequence[Scalar], memory: Tree, dt: Scalar) -> tuple[State, Tree]:
     """x̂ = x"""
     return state, memory
 
@@ -84,7 +84,7 @@ def noisy(
     return estimate, bias
 
 
-def delayed(state: State, normals: Sequence[Scalar], memory: tuple[State, ...], dt: Scalar) -> tuple[State, Any]:
+def delayed(state: State, normals: Sequence[Scalar], memory: tuple[State, ...], dt: Scalar) -> tuple[State, Tree]:
     """x̂ₖ = xₖ₋ₙ: the memory holds the last n states, the oldest first"""
     line = (*memory, state)
     return line[0], line[1:]
@@ -109,7 +109,7 @@ def noisy_estimator(noise: Noise = DOCUMENT_003) -> Estimator:
         if wanted := expected(value, Quantity("", lowest, math.inf)):
             raise ValueError(f"noise.{field} is {value!r}; expected {wanted}")
 
-    def update(state: State, normals: Sequence[Scalar], memory: Any, dt: Scalar) -> tuple[State, Any]:
+    def update(state: State, normals: Sequence[Scalar], memory: Tree, dt: Scalar) -> tuple[State, Tree]:
         return noisy(state, normals, memory, dt, noise=noise)
 
     return Estimator("noisy", lambda state: ZERO, update, NOISY_NORMALS)
@@ -134,10 +134,10 @@ def delayed_estimator(delay: float, period: float, of: Estimator = TRUTH) -> Est
             f"the nearest are {below * period:g} s and {(below + 1) * period:g} s"
         )
 
-    def initial(state: State) -> Any:
+    def initial(state: State) -> Tree:
         return of.initial(state), (state,) * ticks
 
-    def update(state: State, normals: Sequence[Scalar], memory: Any, dt: Scalar) -> tuple[State, Any]:
+    def update(state: State, normals: Sequence[Scalar], memory: Tree, dt: Scalar) -> tuple[State, Tree]:
         said, own = of.update(state, normals, memory[0], dt)
         estimate, line = delayed(said, (), memory[1], dt)
         return estimate, (own, line)

@@ -27,8 +27,8 @@ from samara.identify.prediction_error_fit import HORIZON, fit
 from samara.identify.resampled_log import Samples, duration_of, period_of, samples_of
 from samara.physics.types import Vehicle
 from samara.vehicles.build import switch_on
-from samara.vehicles.dc_as_lag import with_lag_motors
-from samara.vehicles.defaults.ground import derived_surface
+from samara.vehicles.defaults import derived_surface
+from samara.vehicles.limits import with_lag_motors
 from samara.vehicles.writer import sources_still_true
 
 PHYSICAL, PREDICTOR = "physical", "predictor"

@@ -15,7 +15,7 @@ from samara.core.algebra import ZERO, Mat3, Vec3
 from samara.core.ops import cos, exp, maximum, sin, sqrt
 from samara.core.quantity import Scalar
 from samara.learn.task import Craft, Draw, Tree
-from samara.physics.air.external_forces import PUSHED
+from samara.physics.air.downwash import PUSHED
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import steady_command
 from samara.physics.rotors.actuator import Lag

@@ -18,8 +18,7 @@ from samara.control.observation import OBSERVATIONS, Bounds, seen
 from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.ops import cos, safe_divide, safe_norm, sin
 from samara.core.quantity import Scalar
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 from samara.sensors.depth_camera import DepthCameraPart
 from samara.vehicles.loader import vehicle as load_vehicle
 from samara.vehicles.trim import hover

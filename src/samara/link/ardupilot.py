@@ -26,7 +26,7 @@ from samara.scenario.autopilot_types import ARDUPILOT
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Order
 from samara.sensors.site import HOME_DEGREES
-from samara.vehicles.exchange.thrust_scale import hover_output
+from samara.vehicles.exchange.throttle import hover_output
 
 PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760
 PACKETS = {18458: struct.Struct("<HHI16H"), 29569: struct.Struct("<HHI32H")}

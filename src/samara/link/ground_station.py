@@ -17,7 +17,7 @@ from samara.link.mavlink import Frame, Listener, Speaker, dialect, layout
 from samara.link.ports import Address, bound, network_warning
 from samara.link.sensor_snapshot import Supply
 from samara.physics.frames import Geodetic, enu_from_geodetic, geodetic_from_enu, ned_from_enu, yaw_ned_from_enu
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.scenario.autopilot import is_loopback
 from samara.scenario.events import Order
 

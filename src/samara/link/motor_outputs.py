@@ -13,7 +13,7 @@ from samara.core.ops import clamp, safe_sqrt
 from samara.core.quantity import Scalar
 from samara.physics.multirotor import at_rest
 from samara.physics.types import CALM, Command, State, Vehicle
-from samara.vehicles.exchange.thrust_scale import HOVER_OUTPUT, full_thrust
+from samara.vehicles.exchange.throttle import HOVER_OUTPUT, full_thrust
 from samara.vehicles.limits import command_limits
 from samara.vehicles.rotor_numbering import NUMBERINGS
 

@@ -30,9 +30,8 @@ from samara.scenario.autopilot_sensors import battery_of, failsafe_parameters
 from samara.scenario.autopilot_types import PX4, RAPTOR
 from samara.scenario.batteries import BatteryFailsafe
 from samara.scenario.events import Order
-from samara.vehicles.exchange.px4_write import HOVER_RANGE, airframe_parameters, gain_parameters, rotor_parameters
-from samara.vehicles.exchange.throttle_curve import hover_throttle
-from samara.vehicles.exchange.thrust_scale import HOVER_OUTPUT, hover_output
+from samara.vehicles.exchange.px4 import HOVER_RANGE, airframe_parameters, gain_parameters, rotor_parameters
+from samara.vehicles.exchange.throttle import HOVER_OUTPUT, hover_output, hover_throttle
 
 MODEL = "none_iris"  # an airframe of PX4 that brings no simulator of its own
 NO_BATTERY = {"SIM_BAT_ENABLE": 0, "SIM_BAT_DRAIN": 0}  # that of PX4 until 1.17, and from 1.18 on

@@ -8,8 +8,7 @@ from samara.compiler.compiled_step import CompiledStep, Machine
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate
 from samara.core.quantity import Scalar
 from samara.physics.frames import Geodetic, geodetic_from_enu, state_ned_frd_from_enu_flu
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.sensors.sensor import Mounting, Sensor, kind_of
 from samara.sensors.site import HOME
 

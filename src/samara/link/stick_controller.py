@@ -13,9 +13,8 @@ from samara.core.ops import wrap_angle
 from samara.link.joystick import Hands
 from samara.link.sensor_snapshot import Readings
 from samara.physics.frames import yaw_from_quat
-from samara.physics.reference import Reference
-from samara.physics.types import Command, State, Vehicle
-from samara.vehicles.exchange.thrust_scale import hover_output
+from samara.physics.types import Command, Reference, State, Vehicle
+from samara.vehicles.exchange.throttle import hover_output
 
 CHANNELS = 16
 LOW, MIDDLE, HIGH = 1000, 1500, 2000

@@ -14,10 +14,20 @@ sensors and simulations make of it follows from what the record says, never from
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypeVar
 
 from samara.core.algebra import ZERO, Attitude, Vec3, rotate_inverse
-from samara.core.quantity import Quantity
+from samara.core.quantity import Quantity, Scalar, Tree
+
+if TYPE_CHECKING:
+    from samara.physics.rotors.rotor import RotorLoad
+    from samara.physics.types import Command, Environment, State, Vehicle
+
+Result = TypeVar("Result")
+EffectFunction: TypeAlias = Callable[[Tree, "State", "Command", "Vehicle", "Environment"], Result]
+"""Of the effect's own state, and of state, command, vehicle and environment"""
+Uncommanded: TypeAlias = Callable[[Tree, "State", "Vehicle", "Environment"], Result]
+"""The same of what does not depend on the command"""
 
 
 class Wrench(NamedTuple):
@@ -38,19 +48,19 @@ def wrench_in_body_axes(wrench: Wrench, q_WB: Attitude) -> Wrench:
     return Wrench(wrench.f_B + rotate_inverse(q_WB, wrench.f_W), wrench.tau_B)
 
 
-def _no_state(vehicle: Any) -> tuple[()]:
+def _no_state(vehicle: object) -> tuple[()]:
     return ()
 
 
-def _no_rate(own: Any, state: Any, command: Any, vehicle: Any, environment: Any) -> tuple[()]:
+def _no_rate(own: object, state: object, command: object, vehicle: object, environment: object) -> tuple[()]:
     return ()
 
 
-def _as_it_is(own: Any, state: Any, command: Any, vehicle: Any, environment: Any) -> Any:
+def _as_it_is(own: Tree, state: object, command: object, vehicle: object, environment: object) -> Tree:
     return own
 
 
-def _no_wrench(own: Any, state: Any, command: Any, vehicle: Any, environment: Any) -> Wrench:
+def _no_wrench(own: object, state: object, command: object, vehicle: object, environment: object) -> Wrench:
     return Wrench()
 
 
@@ -90,16 +100,16 @@ class Effect:
     The rest says how others treat it. `role` is its part in the flight. `reads` names what it needs of the environment besides
     wind, air and ground: "hub_wind_W", "pushes". What is not `planned` is left out by planners, predictions and gain designs,
     what is not `trimmed` by the balance of hover. `counted` is one that leaves the rotors a fixed part of their loads in hover,
-    which all of these count on (`samara.vehicles.hover_rotors`). `turns` is whether its force depends on the attitude.
+    which all of these count on (`samara.vehicles.trim`). `turns` is whether its force depends on the attitude.
     `state_unit` is the unit of a state that is no named tuple, `state_about` a few words on it for exported code.
     """
 
     name: str
-    initial: Callable[[Any], Any] = _no_state
-    derivative: Callable[[Any, Any, Any, Any, Any], Any] = _no_rate
-    wrench: Callable[[Any, Any, Any, Any, Any], Wrench] = _no_wrench
-    settled: Callable[[Any, Any, Any, Any, Any], Any] = _as_it_is
-    loads: Callable[[Any, Any, Any, Any], tuple[Any, ...]] | None = None
+    initial: Callable[["Vehicle"], Tree] = _no_state
+    derivative: EffectFunction[Tree] = _no_rate
+    wrench: EffectFunction[Wrench] = _no_wrench
+    settled: EffectFunction[Tree] = _as_it_is
+    loads: Uncommanded[tuple["RotorLoad", ...]] | None = None
     role: Role = Role.FORCE
     reads: tuple[str, ...] = ()
     planned: bool = True
@@ -107,8 +117,8 @@ class Effect:
     turns: bool = True
     state_unit: str = "1"
     state_about: str = ""
-    idle: Callable[[Any, Any, Any, Any], Any] | None = None
-    more_loads: Callable[[Any, Any, Any, Any], tuple[Any, ...]] | None = None
+    idle: Uncommanded[Scalar] | None = None
+    more_loads: Uncommanded[tuple["RotorLoad", ...]] | None = None
     counted: bool = False
 
     def __post_init__(self) -> None:
@@ -127,6 +137,6 @@ class Actuation:
     """
 
     name: str
-    rotor_acceleration: Callable[[Any, Any, Any, Any], tuple[Any, ...]]
-    steady_command: Callable[[Any, Any, Any], tuple[Any, ...]]
-    command_for: Callable[[Any, Any, Any, Any], tuple[Any, ...]]
+    rotor_acceleration: Callable[["State", "Command", "Vehicle", "Environment"], tuple[Scalar, ...]]
+    steady_command: Callable[["State", "Vehicle", "Environment"], "Command"]
+    command_for: Callable[["State", tuple[Scalar, ...], "Vehicle", "Environment"], "Command"]

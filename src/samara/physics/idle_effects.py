@@ -13,15 +13,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from samara.core.ops import equal, logical_and, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.physics.effect import Effect
-from samara.physics.types import Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 
 
 class Resting(NamedTuple):
     """The state of an effect that is taken to be idle, and for how long it was not  [s]"""
 
-    own: Any
+    own: Tree
     busy: Scalar
 
 
@@ -72,14 +72,14 @@ def _resting(effect: Effect) -> Effect:
     def initial(vehicle: Vehicle) -> Resting:
         return Resting(effect.initial(vehicle), 0.0)
 
-    def rates(resting: Resting, state: State, command: Any, vehicle: Vehicle, environment: Environment) -> Resting:
+    def rates(resting: Resting, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Resting:
         busy = where(idle(resting.own, state, vehicle, environment), 0.0, 1.0)
         return Resting(_no_rates(resting.own), busy)
 
     return Effect(effect.name, initial, rates, role=effect.role, reads=effect.reads, planned=effect.planned)
 
 
-def _no_rates(own: Any) -> Any:
+def _no_rates(own: Tree) -> Any:
     if not isinstance(own, tuple):
         return 0.0
     parts = [_no_rates(part) for part in own]

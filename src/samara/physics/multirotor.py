@@ -3,12 +3,13 @@
 What is not in the list costs nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Quat, Vec3
+from samara.core.integrate import integrator_named
 from samara.core.quantity import Scalar
-from samara.core.tree import leaf_names
+from samara.core.tree import leaf_names, require_finite
 from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.motion.body import angular_acceleration, attitude_rate, translational_acceleration
 from samara.physics.rotors.propulsion import ROTORS
@@ -113,7 +114,7 @@ def tilt_angles(state: State, vehicle: Vehicle) -> tuple[Scalar, ...]:
     return angles
 
 
-def with_angles(state: State, angles: Any, vehicle: Vehicle) -> State:
+def with_angles(state: State, angles: Sequence[Scalar], vehicle: Vehicle) -> State:
     """The state with its servos elsewhere"""
     if not vehicle.has("tilt"):
         return state
@@ -150,3 +151,25 @@ def steady_command(state: State, vehicle: Vehicle, environment: Environment = CA
         return (*command, *angles)
     servos = (vehicle.rotors[i].servo for i in vehicle.servos)
     return (*command, *(servo_command(angle, servo) for angle, servo in zip(angles, servos, strict=True)))
+
+
+def step(
+    state: State,
+    command: Command,
+    vehicle: Vehicle,
+    dt: Scalar,
+    method: str = "rk4",
+    environment: Environment = CALM,
+) -> State:
+    """x(t + dt) from ẋ = derivative(x, command, vehicle, environment), command and environment held  [s]
+
+    Methods: euler, semi_implicit, midpoint, rk4, rk23, rk45; the last two choose their own steps within dt.
+    """
+    own = integrator_named(method, what="method")
+    require_command_size(command, vehicle)
+    command = tuple(command)
+    require_finite(command, "command")
+    require_finite(state, "state")
+    advanced: State = own.advance(lambda s: derivative(s, command, vehicle, environment), state, dt)
+    require_finite(advanced, "state")
+    return advanced

@@ -5,14 +5,18 @@ The state refers to the centre of mass. Numbers and structure are apart: a `Stru
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Mat3, Vec3
 from samara.core.display_hooks import present
-from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
+from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar, Tree
+from samara.core.tree import leaf_names
 from samara.physics.effect import Actuation, Effect, Wrench
 from samara.physics.ground.contact import Ground
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
+
+if TYPE_CHECKING:
+    from samara.core.types import Array
 
 Command: TypeAlias = tuple[Scalar, ...]
 """One number per rotor, of the kind the vehicle's actuation names, and one per servo, from −1 to 1 of its limits or, of
@@ -34,16 +38,16 @@ class State(NamedTuple):
     q_WB: Attitude
     omega_B: Annotated[Vec3, Quantity("rad/s", -10.0, 10.0)]
     rotor_speed: tuple[RotorSpeed, ...] = ()
-    effects: tuple[Any, ...] = ()
+    effects: tuple[Tree, ...] = ()
 
-    def to_numpy(self, layout: str = "wxyz") -> Any:
+    def to_numpy(self, layout: str = "wxyz") -> "Array":
         """Components first: (n,) for one drone, (n, N) for N. The layout names the order of the quaternion."""
         from samara.core.array_layout import stacked
 
         return stacked(self, layout)
 
     @staticmethod
-    def from_numpy(x: Any, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
+    def from_numpy(x: object, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
         """The inverse of `to_numpy`. With a vehicle its effects' states are taken too; without one, what is left over is
         rotor speeds."""
         from samara.core.array_layout import quaternion_order, rows_in, unstacked
@@ -114,7 +118,7 @@ class Vehicle:
     mass: Scalar
     inertia_B: Mat3
     rotors: tuple[Rotor, ...]
-    parameters: tuple[Any, ...]
+    parameters: tuple[Tree, ...]
 
     @property
     def name(self) -> str:
@@ -148,11 +152,11 @@ class Vehicle:
             raise KeyError(f"vehicle {self.name!r} has no effect {effect!r}; it has {', '.join(names)}")
         return names.index(effect)
 
-    def __getitem__(self, effect: str) -> Any:
+    def __getitem__(self, effect: str) -> Tree:
         """The parameters of a named effect: `vehicle["drag"].linear`."""
         return self.parameters[self.index(effect)]
 
-    def with_effect(self, effect: Effect, parameters: Any = ()) -> "Vehicle":
+    def with_effect(self, effect: Effect, parameters: Tree = ()) -> "Vehicle":
         """The vehicle with one more effect, or with another in place of the one of that name."""
         if self.has(effect.name):
             at = self.index(effect.name)
@@ -171,7 +175,7 @@ class Vehicle:
         numbers = tuple(self.parameters[at] for at in keep)
         return replace(self, structure=replace(self.structure, effects=effects), parameters=numbers)
 
-    def replace(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> "Vehicle":
+    def replace(self, changes: Mapping[str, Tree] | None = None, /, **more: Tree) -> "Vehicle":
         """The vehicle with other numbers: `replace(mass=1.6)`, `replace({"rotors.k_thrust": 3e-8, "drag.linear": v})`
 
         `rotors.…` and `battery.…` are all of them, `rotors.0.…` is the first.
@@ -189,7 +193,7 @@ class Vehicle:
         return str(present("Vehicle.html", self))
 
 
-def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
+def _replace_at(vehicle: Vehicle, path: str, value: Tree) -> Vehicle:
     head, _, rest = path.partition(".")
     if not rest and head in {field.name for field in fields(Vehicle)}:
         return replace(vehicle, **{head: value})
@@ -204,7 +208,7 @@ def _replace_at(vehicle: Vehicle, path: str, value: Any) -> Vehicle:
     raise _no_such_parameter(path, vehicle)
 
 
-def _replace_in(record: Any, path: str, value: Any, whole: str, vehicle: Vehicle) -> Any:
+def _replace_in(record: Tree, path: str, value: Tree, whole: str, vehicle: Vehicle) -> Tree:
     head, _, rest = path.partition(".")
     if type(record) is tuple and head.isdecimal() and int(head) < len(record):  # one of several rotors or batteries
         k = int(head)
@@ -223,6 +227,22 @@ def _no_such_parameter(path: str, vehicle: Vehicle) -> KeyError:
     return KeyError(f"vehicle {vehicle.name!r} has no parameter {path!r}; expected a field of {names}")
 
 
-def initial_effects(vehicle: Vehicle) -> tuple[Any, ...]:
+def initial_effects(vehicle: Vehicle) -> tuple[Tree, ...]:
     """The effects' own states at the start, in the vehicle's order"""
     return tuple(effect.initial(vehicle) for effect in vehicle.structure.effects)
+
+
+class Reference(NamedTuple):
+    """Position and its derivatives to snap in the world, yaw and its first two. SI units."""
+
+    p_W: Vec3
+    v_W: Vec3 = ZERO
+    a_W: Vec3 = ZERO
+    j_W: Vec3 = ZERO
+    yaw: Scalar = 0.0
+    yaw_rate: Scalar = 0.0
+    s_W: Vec3 = ZERO
+    yaw_acceleration: Scalar = 0.0
+
+
+REFERENCE_FIELDS = tuple(leaf_names(Reference(ZERO)))

@@ -9,24 +9,22 @@ A. Franchi, D. Scaramuzza, "Differential flatness of quadrotor dynamics subject 
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import ZERO, Mat3, Quat, Vec3, cross, direction, matrix_from_quat, quat_from_matrix, rotate
 from samara.core.ops import cos, safe_sqrt, sin, sqrt
 from samara.core.portable_linalg import product, pseudoinverse
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
 from samara.physics.motion.body import angular_velocity_from_attitude_rate, required_torque
-from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import air_velocity, axial_speed, density_ratio, rotor_momentum_torque
-from samara.physics.types import CALM, Command, Environment, State, Vehicle, initial_effects
+from samara.physics.types import CALM, Command, Environment, Reference, State, Vehicle, initial_effects
 from samara.plan.taylor import Series, from_derivatives, of_time
 from samara.plan.trajectory import Trajectory
-from samara.vehicles.hover_rotors import effective
-from samara.vehicles.trim import effectiveness
+from samara.vehicles.trim import effective, effectiveness
 
 JERK_ORDER, LAG_ORDER = 3, 5
 ORDER = 12
@@ -57,7 +55,7 @@ class FlatMotion(NamedTuple):
     rotor_acceleration: tuple[Scalar, ...]
 
 
-def flat_output(trajectory: Trajectory, time: Any, order: int = ORDER) -> FlatOutput:
+def flat_output(trajectory: Trajectory, time: Scalar, order: int = ORDER) -> FlatOutput:
     """p(t + h), ψ(t + h) as series in h, at a time or an array of times [s]; at a joint, those of the piece that begins"""
     moments = np.asarray(time, dtype=float)
     if not np.isfinite(moments).all():
@@ -268,7 +266,7 @@ def _value(x: Scalar) -> Scalar:
     return x.value if isinstance(x, Series) else x
 
 
-def _values(tree: Any) -> Any:
+def _values(tree: Tree) -> Tree:
     """The leading coefficients: floats, or arrays of one shape"""
     leaves = [_value(leaf) for leaf in flatten(tree)]
     shape = np.broadcast_shapes(*(np.shape(leaf) for leaf in leaves))

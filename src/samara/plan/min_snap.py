@@ -7,12 +7,13 @@ derivatives at the points, as in C. Richter, A. Bry, N. Roy, "Polynomial traject
 import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.ops import where
 from samara.core.portable_linalg import powers, product, solve
+from samara.core.quantity import Scalar, Tree
 from samara.core.types import Array
 from samara.plan.taylor import Series, composed
 
@@ -31,7 +32,7 @@ class Piecewise:
         """From the first knot to the last  [s]"""
         return float(self.knots[-1] - self.knots[0])
 
-    def derivatives(self, time: Any, count: int) -> Array:
+    def derivatives(self, time: Scalar, count: int) -> Array:
         """p, ṗ, p̈, … at a time or an array of times: (..., count, axes). Before and after it the end pieces go on."""
         piece = np.clip(np.searchsorted(self.knots, time, side="right") - 1, 0, len(self.coefficients) - 1)
         u = np.asarray((time - self.knots[piece]) / np.diff(self.knots)[piece])[..., None, None]
@@ -41,7 +42,7 @@ class Piecewise:
             value = value * u + table[..., power, :, :]
         return value
 
-    def components(self, time: Any, count: int) -> Any:
+    def components(self, time: Scalar, count: int) -> Tree:
         """`derivatives` row by row, axis by axis: of a float floats, of an array arrays, of a symbol symbols
 
         A symbol's piece is chosen number by number: the last whose knot it has reached. The sums are those of `derivatives`.
@@ -103,7 +104,7 @@ class Piecewise:
         return replace(self, knots=self.knots * factor)
 
 
-def minimum_derivative(points: Any, durations: Any, *, order: int = 4, closed: bool = False) -> Piecewise:
+def minimum_derivative(points: ArrayLike, durations: ArrayLike, *, order: int = 4, closed: bool = False) -> Piecewise:
     """min Σ ∫ |p⁽ʳ⁾|² dt through m + 1 points, so long for each of the m pieces [s]; r = 3 is jerk, r = 4 snap
 
     It starts and ends at rest (all derivatives below r zero), or, closed, repeats itself: p⁽ᵏ⁾ the same at both ends for
@@ -150,7 +151,7 @@ def minimum_derivative(points: Any, durations: Any, *, order: int = 4, closed: b
     return Piecewise(knots, coefficients)
 
 
-def between(start: Any, end: Any, duration: float) -> Piecewise:
+def between(start: ArrayLike, end: ArrayLike, duration: float) -> Piecewise:
     """p⁽ᵏ⁾(0) = startₖ and p⁽ᵏ⁾(T) = endₖ for k < r, (r, axes) each: the one polynomial of degree 2r − 1 that does, T in s"""
     first, last = np.asarray(start, dtype=float), np.asarray(end, dtype=float)
     if first.ndim != 2 or first.shape != last.shape or not len(first):

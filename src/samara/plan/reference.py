@@ -6,7 +6,7 @@ from typing import NamedTuple
 from samara.core.algebra import Vec3
 from samara.core.ops import atan2, clamp, where
 from samara.core.quantity import Scalar
-from samara.physics.reference import Reference as Reference
+from samara.physics.types import Reference as Reference
 
 
 class Leg(NamedTuple):

@@ -8,7 +8,6 @@ A. Walther, "Evaluating Derivatives", SIAM 2008, chapter 13. Coefficients are fl
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from samara.core import ops
 from samara.core.quantity import Scalar
@@ -44,34 +43,34 @@ class Series:
         """dⁿx/dtⁿ at t"""
         return math.factorial(order) * self.coefficients[order]
 
-    def __add__(self, other: Any) -> "Series":
+    def __add__(self, other: Scalar) -> "Series":
         if not isinstance(other, Series):
             return Series((self.value + other, *self.coefficients[1:]))
         return Series([a + b for a, b in zip(self.coefficients, other.coefficients, strict=False)])
 
-    def __radd__(self, other: Any) -> "Series":
+    def __radd__(self, other: Scalar) -> "Series":
         return self + other
 
     def __neg__(self) -> "Series":
         return Series([-x for x in self.coefficients])
 
-    def __sub__(self, other: Any) -> "Series":
+    def __sub__(self, other: Scalar) -> "Series":
         return self + -other
 
-    def __rsub__(self, other: Any) -> "Series":
+    def __rsub__(self, other: Scalar) -> "Series":
         return -self + other
 
-    def __mul__(self, other: Any) -> "Series":
+    def __mul__(self, other: Scalar) -> "Series":
         """cₖ = Σ aⱼ bₖ₋ⱼ"""
         if not isinstance(other, Series):
             return Series([x * other for x in self.coefficients])
         a, b = self.coefficients, other.coefficients
         return Series([_product(a, b, k) for k in range(min(len(a), len(b)))])
 
-    def __rmul__(self, other: Any) -> "Series":
+    def __rmul__(self, other: Scalar) -> "Series":
         return self * other
 
-    def __truediv__(self, other: Any) -> "Series":
+    def __truediv__(self, other: Scalar) -> "Series":
         """cₖ = (aₖ − Σⱼ₌₁ bⱼ cₖ₋ⱼ) / b₀"""
         if not isinstance(other, Series):
             return Series([x / other for x in self.coefficients])
@@ -81,7 +80,7 @@ class Series:
             c.append((a[k] - _product(b, c, k, first=1)) / b[0])
         return Series(c)
 
-    def __rtruediv__(self, other: Any) -> "Series":
+    def __rtruediv__(self, other: Scalar) -> "Series":
         return _constant(other, len(self)) / self
 
     def __pow__(self, exponent: float) -> "Series":
@@ -95,16 +94,16 @@ class Series:
             c.append(total / (k * a[0]))
         return Series(c)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Scalar) -> Scalar:
         return self.value < _value(other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Scalar) -> Scalar:
         return self.value <= _value(other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Scalar) -> Scalar:
         return self.value > _value(other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Scalar) -> Scalar:
         return self.value >= _value(other)
 
 
@@ -140,7 +139,7 @@ def _is_zero(x: Scalar) -> bool:
     return type(x) is float and x == 0.0
 
 
-def _value(x: Any) -> Scalar:
+def _value(x: Scalar) -> Scalar:
     return x.value if isinstance(x, Series) else x
 
 
@@ -189,7 +188,7 @@ def exp(x: Series) -> Series:
     return Series(e)
 
 
-def atan2(y: Any, x: Any) -> Series:
+def atan2(y: Scalar, x: Scalar) -> Series:
     """∠(x, y), its rate (x ẏ − y ẋ) / (x² + y²)"""
     length = min(len(own) for own in (y, x) if isinstance(own, Series))
     y, x = (own if isinstance(own, Series) else _constant(own, length) for own in (y, x))
@@ -204,12 +203,12 @@ def floor(x: Series) -> Series:
     return _constant(ops.floor(x.value), len(x))
 
 
-def equal(a: Any, b: Any) -> Any:
+def equal(a: Scalar, b: Scalar) -> Scalar:
     """a = b at t"""
     return ops.equal(_value(a), _value(b))
 
 
-def where(condition: Any, a: Any, b: Any) -> Series:
+def where(condition: Scalar, a: Scalar, b: Scalar) -> Series:
     """a if condition else b, coefficient by coefficient"""
     length = min(len(own) for own in (a, b) if isinstance(own, Series))
     a, b = (own if isinstance(own, Series) else _constant(own, length) for own in (a, b))

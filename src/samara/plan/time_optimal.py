@@ -6,12 +6,13 @@ the vehicle (`samara.plan.flatness`) says what every moment of it asks.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import matrix_from_quat, norm
+from samara.core.algebra import Vec3, matrix_from_quat, norm
 from samara.core.ops import atan2, safe_norm
 from samara.core.portable_linalg import powers
 from samara.core.tree import unflatten
@@ -21,6 +22,7 @@ from samara.plan.flatness import FlatMotion, FlatOutput, flat_motion, flat_outpu
 from samara.plan.taylor import Series
 from samara.plan.trajectory import Trajectory, Yaw, hover, through
 from samara.vehicles.limits import thrust_limits
+from samara.world.track import Track
 
 GRID = 1e-3  # [s]: where the limits are kept in the end
 SEARCH_ORDER = 6
@@ -102,7 +104,7 @@ def asked(
 
 
 def fastest(
-    points: Sequence[Any],
+    points: Sequence[Sequence[float]],
     vehicle: Vehicle,
     *,
     limits: Limits = DEFAULT_LIMITS,
@@ -147,14 +149,14 @@ def fastest(
     return at_pace(points, shares.tolist(), vehicle, limits=limits, order=order, yaw=yaw, environment=environment)
 
 
-def equal_speed(points: Sequence[Any]) -> Array:
+def equal_speed(points: Sequence[Sequence[float]]) -> Array:
     """Durations in proportion to the distances: a mean speed of 1 m/s on every piece"""
     places = np.array([tuple(point) for point in points], dtype=float)
     return np.array([max(math.dist(a, b), 1e-6) for a, b in pairwise(places)])
 
 
 def at_pace(
-    points: Sequence[Any],
+    points: Sequence[Sequence[float]],
     durations: Sequence[float],
     vehicle: Vehicle,
     *,
@@ -238,3 +240,50 @@ def _require_hover(vehicle: Vehicle, limits: Limits, environment: Environment) -
                 f"vehicle {vehicle.name!r} already uses {float(own):.3g} of the limit on {name} when it hovers; "
                 "expected less than 1"
             )
+
+
+BEYOND = 2.5  # widths of the opening: where a plan comes to rest, behind the last gate
+
+
+class Line(NamedTuple):
+    """Points, how long from each to the next [s], and which of the points are the gates"""
+
+    points: tuple[Vec3, ...]
+    durations: tuple[float, ...]
+    gates: tuple[int, ...]
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """From rest at the start to rest behind the last gate, with the least snap"""
+        return through(self.points, self.durations)
+
+    @property
+    def finish(self) -> float:
+        """When the last gate is passed [s]"""
+        return math.fsum(self.durations[: self.gates[-1]])
+
+
+def points_of(track: Track) -> tuple[tuple[Vec3, ...], tuple[int, ...]]:
+    """The start, the gates with their `via` before them, and a place behind the last; and which of them are gates"""
+    points, at = [track.start_W], []
+    for via, gate in zip(track.via or ((),) * len(track.gates), track.gates, strict=True):
+        points += [*via, gate.p_W]
+        at.append(len(points) - 1)
+    last = track.gates[-1]
+    ahead = Vec3(math.cos(last.yaw), math.sin(last.yaw), 0.0)
+    return (*points, last.p_W + ahead * (BEYOND * track.sizes.opening[0])), tuple(at)
+
+
+def line_of(track: Track, vehicle: Vehicle, pace: float = 1.0) -> Line:
+    """The fastest plan; with a `pace` below 1 all of it is flown so much slower"""
+    if not 0.0 < pace <= 2.0:
+        raise ValueError(f"pace is {pace!r}; expected a number above 0 and up to 2")
+    points, gates = points_of(track)
+    return Line(points, tuple(own / pace for own in _fastest(points, vehicle)), gates)
+
+
+@lru_cache(maxsize=16)
+def _fastest(points: tuple[Vec3, ...], vehicle: Vehicle) -> tuple[float, ...]:
+    """How long from each point to the next"""
+    marks = fastest(points, vehicle).trajectory.waypoints
+    return tuple(after.time - before.time for before, after in pairwise(marks))

@@ -14,20 +14,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import UP, ZERO, Vec3
+from samara.core.algebra import UP, ZERO, Vec3, norm
 from samara.core.coerce import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
 from samara.core.display_hooks import present
 from samara.core.ops import atan2, clamp, cos, floor, logical_and, sin, where, wrap_angle
 from samara.core.picklable import remade
-from samara.core.quantity import LARGEST, Scalar
+from samara.core.quantity import LARGEST, Scalar, Tree
 from samara.core.sanitise import shown
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan.min_snap import Piecewise, minimum_derivative
 from samara.plan.reference import (
     PEAK_SPEED,
@@ -46,8 +46,8 @@ from samara.plan.taylor import Series
 ALONG = "along"
 Heading = Annotated[float, Limits("rad", -1e3, 1e3)]
 Yaw = Heading | str
-Cycles = Annotated[Any, Three("", -100.0, 100.0)]
-Angles = Annotated[Any, Three("rad", -1e3, 1e3)]
+Cycles = Annotated[Tree, Three("", -100.0, 100.0)]
+Angles = Annotated[Tree, Three("rad", -1e3, 1e3)]
 SMALLEST = 1e-9  # what is shorter or slower is none: its square is lost beside any other
 
 
@@ -67,11 +67,11 @@ class Trajectory:
 
     name: str
     duration: float
-    reference: Callable[[Any], Reference] = field(repr=False)
+    reference: Callable[[Scalar], Reference] = field(repr=False)
     waypoints: tuple[Waypoint, ...] = ()
     shift_W: Vec3 = ZERO
 
-    def at(self, time: Any) -> Reference:
+    def at(self, time: Scalar) -> Reference:
         """p, v, a, j, s, yaw, its rate and acceleration at a time [s], or arrays of them at an array of times"""
         if isinstance(time, (int, float)):
             if not math.isfinite(time):
@@ -87,12 +87,12 @@ class Trajectory:
         whole: Reference = unflatten(given, every)
         return whole
 
-    def placed(self, time: Any) -> Reference:
+    def placed(self, time: Scalar) -> Reference:
         """`reference` at its place, without a look at the time"""
         own = self.reference(time)
         return own if self.shift_W == ZERO else own._replace(p_W=own.p_W + self.shift_W)
 
-    def path(self, until: float, points: int) -> Any:
+    def path(self, until: float, points: int) -> Array:
         """Where it goes until its end or a time [s], evenly in time: (points, 3)  [m]"""
         return np.stack(self.at(np.linspace(0.0, min(self.duration, until), points)).p_W, axis=1)
 
@@ -118,7 +118,7 @@ def hover(p_W: Place, *, duration: Seconds = math.inf, yaw: Heading = 0.0) -> Tr
 
 
 @remade
-def legs(start_W: Any, way: Sequence[Leg], *, yaw: float = 0.0) -> Trajectory:
+def legs(start_W: Sequence[float], way: Sequence[Leg], *, yaw: float = 0.0) -> Trajectory:
     """Leg after leg with the least jerk, rest between: see `samara.plan.reference.along_legs`"""
     here, facing = _place("legs: start_W", start_W), _number("legs: yaw", yaw)
     if not way:
@@ -132,7 +132,7 @@ def legs(start_W: Any, way: Sequence[Leg], *, yaw: float = 0.0) -> Trajectory:
 
 
 def waypoints(
-    points: Sequence[Any],
+    points: Sequence[Sequence[float]],
     *,
     speed: Speed | None = None,
     travel: Seconds | Sequence[Seconds] | None = None,
@@ -186,7 +186,7 @@ def land(
 
 
 def _vertical(
-    name: str, start_W: Any, height: float, speed: float, acceleration: float, yaw: float, *, up: bool
+    name: str, start_W: Sequence[float], height: float, speed: float, acceleration: float, yaw: float, *, up: bool
 ) -> Trajectory:
     start, level = _place(f"{name}: start_W", start_W), _number(f"{name}: height", height)
     if (level > start.z) is not up or level == start.z:
@@ -313,7 +313,7 @@ def lissajous(
     return _laps("lissajous", curve, speed, laps, acceleration, yaw)
 
 
-def _round(name: str, centre_W: Any, radius: float, start: float, clockwise: bool, rise: float) -> Harmonic:
+def _round(name: str, centre_W: Sequence[float], radius: float, start: float, clockwise: bool, rise: float) -> Harmonic:
     r, angle, turn = _positive(f"{name}: radius", radius), _number(f"{name}: start", start), -1.0 if clockwise else 1.0
     return Harmonic(
         _place(f"{name}: centre_W", centre_W),
@@ -339,7 +339,7 @@ def _laps(
 def _steepest(curve: Harmonic) -> float:
     """max |p'(φ)|: the best of a grid over a lap, then Newton's step for d|p'|²/dφ = 2 p'·p'' = 0"""
     fastest = max(1.0, *(abs(k) for k in curve.frequency))
-    angle: Any = np.linspace(0.0, 2.0 * math.pi, int(256 * fastest) + 1)
+    angle: Array = np.linspace(0.0, 2.0 * math.pi, int(256 * fastest) + 1)
     for _ in range(4):
         _, d, dd, ddd, _ = (np.stack(np.broadcast_arrays(*v)) for v in harmonic_path(angle, curve))
         best = (d * d).sum(axis=0).argmax()
@@ -378,7 +378,7 @@ def _flown(
 
 @remade
 def race(
-    gates: Sequence[Any],
+    gates: Sequence[Sequence[float]],
     *,
     speed: Speed,
     acceleration: Acceleration = 8.0,
@@ -416,7 +416,7 @@ def race(
 
 @remade
 def through(
-    points: Sequence[Any], durations: Sequence[float], *, order: int = 4, yaw: Yaw | Sequence[float] = 0.0
+    points: Sequence[Sequence[float]], durations: Sequence[float], *, order: int = 4, yaw: Yaw | Sequence[float] = 0.0
 ) -> Trajectory:
     """Through all points, so long from each to the next [s], with the least snap (order 3: jerk), from rest to rest
 
@@ -449,10 +449,10 @@ def through(
 
 def _along_polynomial(
     curve: Piecewise, nose: Piecewise | None, facing: float, way: Cruise | None
-) -> Callable[[Any], Reference]:
+) -> Callable[[Scalar], Reference]:
     """A curve at its own pace, or at that of a cruise along it, lap after lap; the nose after a curve of its own, or still"""
 
-    def reference(time: Any) -> Reference:
+    def reference(time: Scalar) -> Reference:
         motion = cruise(time, way) if way else _in_real_time(time, curve.duration)
         moment = motion.s - floor(motion.s / curve.duration) * curve.duration if way else motion.s
         if isinstance(moment, Series):
@@ -554,14 +554,14 @@ def sequence(*parts: Trajectory) -> Trajectory:
 # What can be flown --------------------------------------------------------------------------------------------------
 
 
-def _number(name: str, value: Any, wanted: str = "a finite number") -> float:
-    size: Any = abs(value) if isinstance(value, Real) else math.inf
+def _number(name: str, value: Scalar, wanted: str = "a finite number") -> float:
+    size: Scalar = abs(value) if isinstance(value, Real) else math.inf
     if isinstance(value, bool) or not size <= LARGEST:
         raise ValueError(f"{name} is {shown(value)}; expected {wanted}")
     return float(value)
 
 
-def _positive(name: str, value: Any, *, endless: bool = False) -> float:
+def _positive(name: str, value: Scalar, *, endless: bool = False) -> float:
     if endless and value == math.inf:
         return math.inf
     if _number(name, value, "a positive number") <= 0.0:
@@ -571,25 +571,25 @@ def _positive(name: str, value: Any, *, endless: bool = False) -> float:
     return float(value)
 
 
-def _require_order(name: str, order: Any, allowed: str = "3 (jerk) or 4 (snap)") -> None:
+def _require_order(name: str, order: object, allowed: str = "3 (jerk) or 4 (snap)") -> None:
     if isinstance(order, bool) or not isinstance(order, int) or str(order) not in allowed.split():
         raise ValueError(f"{name}: order is {shown(order)}; expected {allowed}")
 
 
-def _not_negative(name: str, value: Any) -> float:
+def _not_negative(name: str, value: Scalar) -> float:
     if _number(name, value) < 0.0:
         raise ValueError(f"{name} is {value!r}; expected a number that is not negative")
     return float(value)
 
 
-def _place(name: str, value: Any) -> Vec3:
+def _place(name: str, value: Scalar) -> Vec3:
     three = tuple(np.asarray(value, dtype=float).tolist()) if isinstance(value, np.ndarray) else value
     if not isinstance(three, (tuple, list)) or len(three) != 3:
         raise ValueError(f"{name} is {value!r}; expected three numbers")
     return Vec3(*(_number(f"{name}.{axis}", x) for axis, x in zip("xyz", three, strict=True)))
 
 
-def _places(name: str, points: Sequence[Any], *, least: int) -> tuple[Vec3, ...]:
+def _places(name: str, points: Sequence[Sequence[float]], *, least: int) -> tuple[Vec3, ...]:
     if len(points) < least:
         raise ValueError(f"{name}: got {len(points)} points; expected at least {least}")
     return tuple(_place(f"{name}: point {i}", point) for i, point in enumerate(points))
@@ -600,3 +600,51 @@ def _lengths(name: str, places: Sequence[Vec3]) -> list[float]:
     if lengths and min(lengths) < SMALLEST:
         raise ValueError(f"{name}: points {lengths.index(min(lengths))} and the next are one place; expected two")
     return lengths
+
+
+PEAK = 1.875  # of a minimum-jerk motion from rest to rest, in units of its mean speed
+BRAKING = 2.0  # [m/s²]: how hard a motion is brought to rest
+SHORTEST = 0.5  # [s]
+
+
+@remade
+def transfer(start: Reference, end_W: Vec3, *, speed: float) -> Trajectory:
+    """p = p₀ + v₀t + ½a₀t² + c₃t³ + c₄t⁴ + c₅t⁵ to rest at the end: the least ∫ j² dt from p₀, v₀, a₀ in its time T
+
+    T is what a motion from rest takes at that peak speed, and no less than what braking from v₀ takes.
+    """
+    if not speed > 0.0:
+        raise ValueError(f"transfer: speed is {speed!r}; expected a positive number")
+    way = end_W - start.p_W
+    T = max(PEAK * norm(way) / speed, PEAK * norm(start.v_W) / BRAKING, SHORTEST)
+    return Trajectory(
+        "transfer", T, lambda time: _along(time, start, way, T), (Waypoint(0.0, start.p_W), Waypoint(T, end_W))
+    )
+
+
+def _along(time: Scalar, start: Reference, way: Vec3, T: float) -> Reference:
+    t = clamp(time, 0.0, T)
+    moving = where(time < T, 1.0, 0.0)
+    rows = [_axis(t, *numbers, T) for numbers in zip(start.p_W, start.v_W, start.a_W, way, strict=True)]
+    p, v, a, j, snap = (Vec3(*(row[k] for row in rows)) for k in range(5))
+    return Reference(p, v * moving, a * moving, j * moving, yaw=start.yaw, s_W=snap * moving)
+
+
+def _axis(t: Scalar, p0: Scalar, v0: Scalar, a0: Scalar, way: Scalar, T: float) -> tuple[Scalar, ...]:
+    c3 = (20.0 * way - 12.0 * v0 * T - 3.0 * a0 * T**2) / (2.0 * T**3)
+    c4 = (-30.0 * way + 16.0 * v0 * T + 3.0 * a0 * T**2) / (2.0 * T**4)
+    c5 = (12.0 * way - 6.0 * v0 * T - a0 * T**2) / (2.0 * T**5)
+    return (
+        p0 + t * (v0 + t * (0.5 * a0 + t * (c3 + t * (c4 + t * c5)))),
+        v0 + t * (a0 + t * (3.0 * c3 + t * (4.0 * c4 + t * 5.0 * c5))),
+        a0 + t * (6.0 * c3 + t * (12.0 * c4 + t * 20.0 * c5)),
+        6.0 * c3 + t * (24.0 * c4 + t * 60.0 * c5),
+        24.0 * c4 + t * 120.0 * c5,
+    )
+
+
+def stop(start: Reference) -> Trajectory:
+    """To rest ½ v₀ T ahead, T = 1.875 |v₀| / braking: the velocity falls to zero and never turns back"""
+    speed = norm(start.v_W)
+    ahead = start.v_W * (0.5 * max(PEAK * speed / BRAKING, SHORTEST))
+    return transfer(start, start.p_W + ahead, speed=max(speed, 1.0))

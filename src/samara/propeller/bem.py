@@ -6,12 +6,14 @@ rotors that descend into their own wake are for `samara.physics.rotors.inflow`.
 """
 
 import math
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict, Unpack
+from typing import Annotated, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.ops import absolute, acos, atan2, cos, exp, maximum, safe_norm, sin, where
 from samara.core.quantity import Quantity, Scalar
+from samara.core.types import Array
 from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil, section_force
 from samara.propeller.blade import Blade
 
@@ -59,9 +61,9 @@ class Annulus(NamedTuple):
 class Coefficients(NamedTuple):
     """CT = T/(ρ n² D⁴), CP = P/(ρ n³ D⁵), CH = H/(ρ n² D⁴) against the motion; n in revolutions per second."""
 
-    thrust: Any
-    power: Any
-    in_plane: Any
+    thrust: Array
+    power: Array
+    in_plane: Array
 
 
 class Options(TypedDict, total=False):
@@ -163,7 +165,7 @@ def inflow_angle(
 
 
 def rotor_coefficients(
-    blade: Blade, advance: Any, rpm: Any, incidence: Any = 0.0, **options: Unpack[Options]
+    blade: Blade, advance: ArrayLike, rpm: ArrayLike, incidence: ArrayLike = 0.0, **options: Unpack[Options]
 ) -> Coefficients:
     """CT, CP, CH at J = V/(nD), rpm, and the angle between the axis and the air's way: 0 from the front, π/2 edgewise
 
@@ -190,14 +192,14 @@ def rotor_coefficients(
 
 def annuli(
     blade: Blade,
-    advance: Any,
-    rpm: Any,
-    incidence: Any = 0.0,
+    advance: ArrayLike,
+    rpm: ArrayLike,
+    incidence: ArrayLike = 0.0,
     *,
     airfoil: Airfoil = SMALL_PROPELLER,
     stations: int = STATIONS,
     viscosity: float = AIR_VISCOSITY,
-) -> tuple[Annulus, Any]:
+) -> tuple[Annulus, Array]:
     """All annuli of a rotor along the first axis, and their widths dr/R"""
     J, N, angle = (np.asarray(each, dtype=float) for each in (advance, rpm, incidence))
     section, width = sections(blade, stations, J.ndim)
@@ -208,7 +210,7 @@ def annuli(
     return annulus(psi, section, onset, tip_reynolds, airfoil, azimuths), width
 
 
-def sections(blade: Blade, stations: int, extra_axes: int = 0) -> tuple[Section, Any]:
+def sections(blade: Blade, stations: int, extra_axes: int = 0) -> tuple[Section, Array]:
     """The blade at as many radii, each a column over `extra_axes` further axes, and the widths dr/R"""
     t = math.pi * (np.arange(stations) + 0.5) / stations
     t = t.reshape(-1, *(1,) * extra_axes)

@@ -5,13 +5,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.safe_decompress import text_inside
 from samara.core.sanitise import shown
 from samara.core.toml import File, Shipped, Table, document
+from samara.core.types import Array
 
 INCH = 0.0254
 _GEOMETRY = "volume1_geom.csv"
@@ -25,10 +27,10 @@ class BladeError(ValueError):
 class Measurement(NamedTuple):
     """A wind-tunnel run: advance ratio J = V/(nD), speed in rpm, CT = T/(ρ n² D⁴), CP = P/(ρ n³ D⁵)."""
 
-    advance: Any
-    rpm: Any
-    thrust: Any
-    power: Any
+    advance: Array
+    rpm: Array
+    thrust: Array
+    power: Array
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Blade:
     def __post_init__(self) -> None:
         _check(self)
 
-    def at(self, station: Any) -> tuple[Any, Any]:
+    def at(self, station: ArrayLike) -> tuple[Array, Array]:
         """c/R and twist at r/R: a monotone cubic through the stations (Fritsch and Carlson, 1980)"""
         chord, twist = (monotone_cubic(station, self.stations, each) for each in (self.chord, self.twist))
         return chord, twist
@@ -59,7 +61,7 @@ class Blade:
         return self.blades * (inside + float(np.trapezoid(self.chord, self.stations))) / math.pi
 
 
-def monotone_cubic(at: Any, x: Sequence[float], y: Sequence[float]) -> Any:
+def monotone_cubic(at: ArrayLike, x: Sequence[float], y: Sequence[float]) -> Array:
     """Hermite's cubic through (x, y), with slopes that let it rise and fall only where the points do (Fritsch, Butland 1984)
 
     Within, the slope is the weighted harmonic mean of its neighbours' where both have one sign, else 0; at an end that of the

@@ -7,7 +7,7 @@ its ends: in a descent, where the theory has no answer, at x = 0.
 """
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from samara.propeller.bem import Coefficients, rotor_coefficients
 from samara.propeller.blade import Blade
 
 if TYPE_CHECKING:
-    from samara.physics.types import Environment, State, Vehicle
+    from samara.physics.types import Command, Environment, State, Vehicle
 
 DEGREE = 5
 TERMS = tuple((i, j) for i in range(DEGREE + 1) for j in range(DEGREE + 1 - i))
@@ -135,11 +135,11 @@ def _fitted(state: "State", vehicle: "Vehicle", environment: "Environment") -> t
     )
 
 
-def _loads(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+def _loads(own: object, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
     return tuple(fitted.load for fitted in _fitted(state, vehicle, environment))
 
 
-def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _wrench(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     """The in-plane forces; thrust and torque of the fit are the rotors' own."""
     total = Wrench()
     for fitted, rotor in zip(_fitted(state, vehicle, environment), vehicle.rotors, strict=True):

@@ -11,8 +11,7 @@ from samara.core.quantity import Quantity
 from samara.core.tree import leaf_names
 from samara.estimate.estimator import VARIANCE_UNITS, Fusion, Variances
 from samara.physics.multirotor import at_rest, environment_of, state_names
-from samara.physics.reference import REFERENCE_FIELDS
-from samara.physics.types import State, Vehicle
+from samara.physics.types import REFERENCE_FIELDS, State, Vehicle
 from samara.record.derived_outputs import output_fields, output_units
 from samara.record.image_stream import MOST_STEPS, NOT_A_NUMBER, Raster
 from samara.record.recorder import Stream

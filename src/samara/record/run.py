@@ -27,8 +27,7 @@ from samara.scenario.expectations import DroneResult, Outcome, outcomes
 from samara.scenario.flight_events import Occurrence, occurrence, sentence_of
 from samara.scenario.scenario import Expect, Scenario
 from samara.scenario.world import world_inside
-from samara.vehicles.defaults.ground import in_the_air
-from samara.vehicles.defaults.slung_load import cable_ends
+from samara.vehicles.defaults import cable_ends, in_the_air
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.loader import parse_vehicle
 

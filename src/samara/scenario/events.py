@@ -21,12 +21,10 @@ from samara.core.quantity import Scalar
 from samara.core.sanitise import shown
 from samara.core.tree import three_in
 from samara.physics.quantities import DEGREES, least_charge, least_voltage, position_error, speed, tilt_deg
-from samara.physics.reference import Reference
 from samara.physics.structure.slung_load import LoadState
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.plan import trajectory as plan
-from samara.plan.stop_smoothly import stop, transfer
-from samara.plan.trajectory import Trajectory
+from samara.plan.trajectory import Trajectory, stop, transfer
 from samara.scenario.landing import BELOW_GROUND
 from samara.scenario.snapshot import SENSOR_FAULTS, BatteryStatus, Blindness, Bus, DroneBus, Faults
 from samara.scenario.timeline import microseconds

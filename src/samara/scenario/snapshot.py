@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, Self
 from samara.core.algebra import ZERO, Vec3
 from samara.core.quantity import Scalar
 from samara.physics.frames import ned_from_enu
-from samara.physics.reference import Reference
-from samara.physics.types import Environment, State
+from samara.physics.types import Environment, Reference, State
 from samara.scenario.actuators import ActuatorCommand, motor_disable_mask, power_of_mask
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.registry import SENSOR_TYPES

@@ -7,7 +7,7 @@ broad peak where flicker noise has its floor. The drift is that process, with th
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 from samara.core.algebra import ZERO, Vec3, cross, rotate_inverse, scale
 from samara.core.ops import sqrt, wrap_angle
@@ -53,6 +53,9 @@ class Accelerometer(NamedTuple):
     misalignment: Annotated[float, Quantity("rad", 0.0, 0.1)]
     full_scale: Annotated[float, Quantity("m/s^2", 1.0, 1000.0)]
     resolution: Annotated[float, Quantity("m/s^2", 0.0, 0.1)]
+
+
+Triad = TypeVar("Triad", Gyroscope, Accelerometer)
 
 
 class ImuPart(NamedTuple):
@@ -189,7 +192,7 @@ def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor
 def perfect(part: ImuPart) -> ImuPart:
     """The part without any error: only its rate is left"""
 
-    def of(triad: Any) -> Any:
+    def of(triad: Triad) -> Triad:
         nothing = dict.fromkeys(("bias_instability", "turn_on_bias", "scale", "misalignment", "resolution"), 0.0)
         return triad._replace(noise_density=ZERO, full_scale=1e9, **nothing)
 

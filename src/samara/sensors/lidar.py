@@ -5,8 +5,9 @@ that, as a real one is.
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -70,12 +71,12 @@ class LidarPart(NamedTuple):
         direction_S = Vec3(level * cos(azimuth), level * sin(azimuth), sin(upwards))
         return Beam(direction_S, (1.0 - (column + 1.0) / self.columns) / self.rate)
 
-    def told(self, distance: Scalar, beam: Beam, normals: Any) -> Scalar:
+    def told(self, distance: Scalar, beam: Beam, normals: Sequence[Scalar]) -> Scalar:
         """s + (σ₀ + σ₁ s) n  [m]"""
         return ranged(distance, distance + (self.noise + self.noise_growth * distance) * normals[0], normals, self)
 
 
-def rosette(share: Any, part: LidarPart) -> Beam:
+def rosette(share: Scalar, part: LidarPart) -> Beam:
     """ρ = ½ sweep · cos(k θ),  θ = 2π u: a rose of k petals (2k where k is even), at a share u of the period"""
     around = 2.0 * math.pi * share
     off_axis = 0.5 * part.sweep * cos(part.petals * around)

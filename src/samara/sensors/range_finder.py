@@ -1,7 +1,7 @@
 """The range finder: how far the nearest surface is along its own x axis."""
 
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from samara.core.algebra import EAST, rotate
 from samara.core.ops import logical_and, where
@@ -63,7 +63,7 @@ def distance_seen(state: State, mounting: Mounting, environment: Environment, se
     return nearest_along(ray_of(state, mounting), (ground, *sees.solids))
 
 
-def solids_in_sight(sees: Sees, terrain: HeightMap | None) -> dict[str, Any] | None:
+def solids_in_sight(sees: Sees, terrain: HeightMap | None) -> dict[str, object] | None:
     """The arguments of a sensor with one ray: it meets the solids, and over a height map the plane below the drone"""
     return {"sees": sees} if sees.solids else None
 

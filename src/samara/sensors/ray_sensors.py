@@ -8,15 +8,16 @@ Asked with Python's floats it is the reference, slow and plain. A flight compile
 in the lanes (`samara.sim.ray_sensors`), and `samara.sensors.depth_jax` traces them for thousands of drones.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_exp, rotate
 from samara.core.ops import floor, logical_or, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
@@ -25,6 +26,12 @@ from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_s
 from samara.world.obstacles import HeightMap, Ray, Solid
 from samara.world.rays import first_hit
 
+if TYPE_CHECKING:
+    from samara.sensors.depth_camera import DepthCameraPart
+    from samara.sensors.lidar import LidarPart
+    from samara.sensors.range_finder import Sees
+
+RayPart: TypeAlias = Union["LidarPart", "DepthCameraPart"]
 MOST_RAYS = 16_384  # 128 × 128: each is a field of the recording
 MILLIMETRE = 1e-3  # what readings are whole multiples of by default, as in pictures of depth everywhere (16UC1)
 FINEST = 1e-6  # of the farthest distance: a resolution that single precision still tells apart
@@ -54,7 +61,7 @@ class Eye(NamedTuple):
     Its part knows the `shape` of a picture (rows and columns), the `beams` in it, row by row, and what is `told` of a distance.
     """
 
-    part: Any
+    part: "RayPart"
     mounting: Mounting = AT_CENTRE
     among: Among = ONLY_GROUND
 
@@ -81,7 +88,7 @@ class Eye(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _beams(part: Any) -> Beam:
+def _beams(part: "RayPart") -> Beam:
     made = part.beams()
     leaves = [np.array(leaf) for leaf in np.broadcast_arrays(*flatten(made))]
     for leaf in leaves:
@@ -102,7 +109,7 @@ def ray_sent(state: State, mounting: Mounting, beam: Beam) -> Ray:
     return Ray(p_W + rotate(q_WB, mounting.r_B), matrix_from_quat(q_WB * mounting.q_BS) @ beam.direction_S)
 
 
-def ranged(distance: Scalar, told: Scalar, normals: Any, part: Any) -> Scalar:
+def ranged(distance: Scalar, told: Scalar, normals: Sequence[Scalar], part: "RayPart") -> Scalar:
     """Δ ⌊told/Δ + ½⌋ of a distance within the limits of a part, Δ its resolution; 0 beyond them or, as often as `lost` says, at
     random"""
     missed = logical_or(distance < part.nearest, distance > part.farthest)
@@ -124,12 +131,12 @@ def surroundings(eye: Eye, environment: Environment) -> tuple[Solid, ...]:
     return (ground, *eye.among.solids)
 
 
-def solids_and_terrain(sees: Any, terrain: HeightMap | None) -> dict[str, Any]:
+def solids_and_terrain(sees: "Sees", terrain: HeightMap | None) -> dict[str, object]:
     """The arguments of a sensor with many rays: they meet the solids, and the height map if there is one"""
     return {"among": Among(sees.solids, sees.ground if terrain is None else terrain)}
 
 
-def eye_sensor(kind: str, reading: Any, eye: Eye, name: str = "") -> Sensor:
+def eye_sensor(kind: str, reading: Tree, eye: Eye, name: str = "") -> Sensor:
     """The sensor of an eye; asked in Python it goes from ray to ray"""
 
     def equation(now: Sample) -> tuple[Scalar, ...]:
@@ -154,7 +161,7 @@ def eye_sensor(kind: str, reading: Any, eye: Eye, name: str = "") -> Sensor:
     )
 
 
-def require_count(kind: str, part: Any, *names: str) -> None:
+def require_count(kind: str, part: "RayPart", *names: str) -> None:
     """ValueError where one of a part's numbers is no count, or all of them together are too many rays"""
     rays = 1.0
     for name in names:
@@ -168,7 +175,7 @@ def require_count(kind: str, part: Any, *names: str) -> None:
         )
 
 
-def require_range(kind: str, part: Any, most: float) -> None:
+def require_range(kind: str, part: "RayPart", most: float) -> None:
     """ValueError where the limits of what a part can see are none"""
     if not part.nearest < part.farthest <= most:
         raise ValueError(

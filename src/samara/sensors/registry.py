@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
 from samara.core.coerce import UnfitError
-from samara.core.quantity import Quantity
+from samara.core.quantity import Quantity, Tree
 from samara.core.sanitise import shown
 from samara.core.toml import DataSheet, File, Shipped, document
 from samara.core.units import converted
@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
     name: str
     kind: str
-    numbers: Any
+    numbers: Tree
     sources: tuple[tuple[str, str], ...] = ()
 
     def sensor(self, *, r_B: Vec3 = ZERO, q_BS: Quat = IDENTITY, where: Place = HOME, name: str = "") -> Sensor:
@@ -97,13 +97,13 @@ def part_names() -> list[str]:
     return PARTS.names()
 
 
-def part(name_or_path: str | Path, **overrides: Any) -> Part:
+def part(name_or_path: str | Path, **overrides: Tree) -> Part:
     """A part by its shipped name or from a file, with other numbers where given: `part("bmp388", noise=0.0)`"""
     text, origin, _ = PARTS.find(name_or_path)
     return altered(parse_part(text, origin), **overrides)
 
 
-def altered(own: Part, **overrides: Any) -> Part:
+def altered(own: Part, **overrides: Tree) -> Part:
     """The part with other numbers where given"""
     return own._replace(numbers=_replaced(own.numbers, overrides, own.name)) if overrides else own
 
@@ -118,7 +118,7 @@ def parse_part(text: str, origin: str) -> Part:
     return Part(name, kind, _record(SENSOR_TYPES[kind].part, file), tuple(file.file.sources))
 
 
-def _record(kind: type[Any], table: DataSheet) -> Any:
+def _record(kind: type[Tree], table: DataSheet) -> Tree:
     """A record of numbers from a table of `{ value, unit, source }`, its own records from tables within it."""
     hints, values = get_type_hints(kind, include_extras=True), {}
     table.only(hints)
@@ -137,7 +137,7 @@ def _record(kind: type[Any], table: DataSheet) -> Any:
     return kind(**values)
 
 
-def _shaped(base: Any, given: Any, unit: str, quantity: Quantity) -> Any:
+def _shaped(base: Any, given: Tree, unit: str, quantity: Quantity) -> Tree:
     """A number, three, four or pairs of them, in SI units; UnfitError says what was expected."""
     number = partial(converted, unit=unit, quantity=quantity)
     listed = given if isinstance(given, (list, tuple)) else None
@@ -153,7 +153,7 @@ def _shaped(base: Any, given: Any, unit: str, quantity: Quantity) -> Any:
     return number(given)
 
 
-def _replaced(record: Any, overrides: Mapping[str, Any], where: str) -> Any:
+def _replaced(record: Tree, overrides: Mapping[str, Tree], where: str) -> Tree:
     hints, values = get_type_hints(type(record), include_extras=True), {}
     for key, given in overrides.items():
         if key not in hints:

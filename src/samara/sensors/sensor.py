@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
 from samara.core.picklable import remade
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import leaf_names
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.effect import Role
@@ -26,7 +26,7 @@ from samara.physics.multirotor import wrench_breakdown
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.site import Place
 
-Measure = Callable[..., Any]
+Measure = Callable[..., Tree]
 
 
 class Mounting(NamedTuple):
@@ -59,13 +59,13 @@ class Sensor:
     measure: Measure
     normals_needed: int = 0
     traced: bool = False
-    initial: Callable[[Vehicle, Sequence[Scalar]], Any] | None = None
+    initial: Callable[[Vehicle, Sequence[Scalar]], Tree] | None = None
     start_normals: int = 0
     rate: float = 0.0
     delay: float = 0.0
     kind: str = ""
-    reading: Any = ()
-    about: Any = ()
+    reading: Tree = ()
+    about: Tree = ()
 
     def __post_init__(self) -> None:
         if len(self.fields) != len(self.units) or not self.fields:
@@ -90,11 +90,11 @@ class SensorType(NamedTuple):
     """
 
     name: str
-    part: type[Any]
+    part: type[Tree]
     build: Callable[..., Sensor]
     faults: tuple[str, ...] = ()
     has_site: bool = False
-    surroundings: Callable[..., dict[str, Any] | None] | None = None
+    surroundings: Callable[..., dict[str, object] | None] | None = None
     has_image: bool = False
     exact: Callable[[Place], Sensor] | None = None
 
@@ -113,12 +113,12 @@ class Sample(NamedTuple):
     vehicle: Vehicle
     environment: Environment
     normals: Sequence[Scalar]
-    memory: Any = ()
+    memory: Tree = ()
     dt: Scalar = 0.0
 
 
 def reading_sensor(
-    kind: str, reading: Any, units: tuple[str, ...], equation: Callable[[Sample], Any], part: Any, **more: Any
+    kind: str, reading: Tree, units: tuple[str, ...], equation: Callable[[Sample], Tree], part: Tree, **more: Any
 ) -> Sensor:
     """A traced sensor of a part's rate and delay, whose fields are those of its reading, and whose name is its kind by default
 
@@ -126,8 +126,8 @@ def reading_sensor(
     """
     name, traced = more.pop("name", "") or kind, more.pop("traced", True)
 
-    def measure(*given: Any) -> Any:
-        return equation(Sample(*given))
+    def measure(*inputs: Tree) -> Tree:
+        return equation(Sample(*inputs))
 
     return Sensor(
         name,
@@ -157,14 +157,14 @@ def specific_force(state: State, command: Command, vehicle: Vehicle, environment
 
 
 def _imu(
-    state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Any
+    state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Sequence[Scalar]
 ) -> tuple[Scalar, ...]:
     """a = (Σ f − m g)/m in body axes, the specific force; ω: without error, at the centre of mass  [m/s², rad/s]"""
     return (*specific_force(state, command, vehicle, environment), *state.omega_B)
 
 
 def _position(
-    state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Any
+    state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Sequence[Scalar]
 ) -> tuple[Scalar, ...]:
     """p, v, without error  [m, m/s]"""
     return (*state.p_W, *state.v_W)
@@ -193,7 +193,7 @@ def exact_barometer(home_altitude: float) -> Sensor:
     """A barometer without error: the standard atmosphere's pressure at the altitude h₀ + z of the centre of mass"""
 
     def pressure(
-        state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Any
+        state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Sequence[Scalar]
     ) -> tuple[Scalar, ...]:
         """p_ISA(h₀ + z)  [Pa]"""
         return (air_pressure(home_altitude + state.p_W.z),)

@@ -29,7 +29,7 @@ from samara.sim.simulation import Simulation
 from samara.sim.stage import Stage
 from samara.sim.vary import NUMBERS, PLACES, varied_drone, wind_with, with_values
 from samara.sim.ways import Way, ways_of
-from samara.vehicles.hover_rotors import at_density
+from samara.vehicles.trim import at_density
 
 WHERE = (*PLACES, *NUMBERS)  # what differs in the start and the task alone, and in no code
 KEPT = 4  # scenarios whose cases are

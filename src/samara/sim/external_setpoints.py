@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.types import Array
-from samara.physics.reference import REFERENCE_FIELDS
+from samara.physics.types import REFERENCE_FIELDS
 
 P, V, A = slice(0, 3), slice(3, 6), slice(6, 9)
 YAW, YAW_RATE = REFERENCE_FIELDS.index("yaw"), REFERENCE_FIELDS.index("yaw_rate")

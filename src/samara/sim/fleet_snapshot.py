@@ -7,8 +7,7 @@ from samara.core.algebra import ZERO
 from samara.core.number import Number
 from samara.core.tree import flatten, unflatten
 from samara.physics.multirotor import at_rest, environment_of
-from samara.physics.reference import Reference
-from samara.physics.types import Environment, State, Vehicle
+from samara.physics.types import Environment, Reference, State, Vehicle
 from samara.scenario.actuators import MOTOR_CHANNELS, ActuatorCommand
 from samara.scenario.batteries import battery_status
 from samara.scenario.snapshot import AutopilotCommand, Bus, DroneBus

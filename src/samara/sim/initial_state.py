@@ -19,7 +19,7 @@ from samara.scenario.events import Event, event_time_us
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Timeline, timeline
 from samara.sim.stages.ground import plane_finder
-from samara.vehicles.defaults.ground import clearance, standing_stiffness
+from samara.vehicles.defaults import clearance, standing_stiffness
 from samara.vehicles.trim import hover
 
 PlaneBelow = Callable[[Vec3, Quat, Vehicle], Ground]

@@ -6,8 +6,7 @@ import numpy as np
 
 from samara.control.registry import instants_ahead
 from samara.core.types import Array
-from samara.physics.reference import REFERENCE_FIELDS
-from samara.physics.types import BODY
+from samara.physics.types import BODY, REFERENCE_FIELDS
 from samara.record.derived_outputs import output_code
 from samara.record.flight_streams import STATUS_FIELDS, Rows, event_blocks, load_fields
 from samara.record.streams import Block, LogLine, Sink

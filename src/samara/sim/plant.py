@@ -24,7 +24,7 @@ from samara.physics.multirotor import at_rest, environment_of, state_names
 from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.timeline import MICROSECONDS, plant_steps
 from samara.sim.stages.physics import Contact, contact_after_step, contact_in_the_air
-from samara.vehicles.defaults.ground import contact_depths
+from samara.vehicles.defaults import contact_depths
 
 CONTACT_RESOLUTION = 1e-6  # [s]
 SMALLEST_STEP = (

@@ -17,8 +17,7 @@ from samara.control.depth_observation import require_blocks
 from samara.control.registry import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
 from samara.physics.multirotor import at_rest, environment_of
-from samara.physics.reference import Reference
-from samara.physics.types import BODY, State, Vehicle
+from samara.physics.types import BODY, Reference, State, Vehicle
 from samara.scenario.autopilot_sensors import battery_of, cells_of
 from samara.scenario.batteries import battery_status
 from samara.scenario.flight_events import Fact
@@ -28,8 +27,8 @@ from samara.sensors.sensor import Sensor
 from samara.sim.setup import DroneSetup, LinkedAutopilot
 from samara.sim.stage import PythonStage, StageSet
 from samara.sim.stages.controller import build_controller, named_controller
-from samara.vehicles.hover_rotors import at_density
 from samara.vehicles.limits import command_bounds, command_range
+from samara.vehicles.trim import at_density
 
 if TYPE_CHECKING:
     from samara.link.sensor_snapshot import Readings, Supply

@@ -12,7 +12,7 @@ from samara.compiler.llvm.tape_interpreter import tabulator
 from samara.compiler.trace.tape_scalar import taped
 from samara.core.tree import flatten
 from samara.core.types import Array
-from samara.physics.reference import REFERENCE_FIELDS
+from samara.physics.types import REFERENCE_FIELDS
 from samara.scenario.events import DroneSetting
 from samara.scenario.timeline import MICROSECONDS
 

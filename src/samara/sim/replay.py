@@ -30,7 +30,7 @@ from samara.scenario.timeline import MICROSECONDS, Rates, Timeline, timeline
 from samara.scenario.world import World, world_inside
 from samara.sim.collide.collisions import Colliding
 from samara.sim.plant import Plant
-from samara.vehicles.defaults.slung_load import cut
+from samara.vehicles.defaults import cut
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
 

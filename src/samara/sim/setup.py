@@ -21,7 +21,7 @@ from samara.scenario.world import World
 from samara.sensors.range_finder import Sees
 from samara.sensors.registry import faults_of, seeing
 from samara.sensors.sensor import Sensor
-from samara.vehicles.defaults.slung_load import cut
+from samara.vehicles.defaults import cut
 from samara.vehicles.payload import with_payload
 from samara.wind.sources import WindSource
 

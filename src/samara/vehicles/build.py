@@ -1,4 +1,7 @@
-"""A vehicle put together from records: which effects it has, and in which order."""
+"""Build a vehicle from records, and switch its effects; a battery by a few of its parameters.
+
+samara.switch_on(samara.vehicle("crazyflie_documented"), "battery", capacity=864.0, resistance=0.1)
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,10 +19,12 @@ from samara.physics.ground.contact import COMPLIANT, Contact
 from samara.physics.motion import gravity as gravity_effects
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors import propulsion
+from samara.physics.rotors.actuator import drawn_power
 from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.rotors.propulsion import IDEAL_BATTERY, THEVENIN_BATTERY, rotor_loads
 from samara.physics.rotors.rotor import Rotor, inflow_factor, inflow_factor_signed
 from samara.physics.rotors.tilt import TILT
-from samara.physics.types import Structure, Vehicle
+from samara.physics.types import CALM, Structure, Vehicle
 from samara.vehicles.check import (
     VehicleError,
     check_all,
@@ -31,11 +36,12 @@ from samara.vehicles.check import (
     check_points,
     check_record,
     check_rotors,
+    check_supply,
     check_vehicle,
 )
-from samara.vehicles.defaults.battery import battery_effect
-from samara.vehicles.defaults.ground import derived_surface
+from samara.vehicles.defaults import derived_surface
 from samara.vehicles.effects import OPTIONS, EffectOption, options_of, options_with
+from samara.vehicles.trim import hover
 
 ACTUATIONS: dict[str, Actuation] = {
     own.name: own for own in (propulsion.NORMALIZED, propulsion.SPEED, propulsion.DUTY, propulsion.WRENCH)
@@ -308,3 +314,76 @@ def _in_order(vehicle: Vehicle) -> Vehicle:
     pairs = sorted(zip(vehicle.structure.effects, vehicle.parameters, strict=True), key=place)
     effects, numbers = zip(*pairs, strict=True)
     return replace(vehicle, structure=replace(vehicle.structure, effects=effects), parameters=numbers)
+
+
+BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}
+CELL_CHARGE = (0.0, 0.1, 0.5, 0.9, 1.0)
+CELL_VOLTAGE = (3.0, 3.6, 3.8, 4.1, 4.2)  # [V] of a lithium-polymer cell, by charge
+LIGHT = 0.1  # [kg]: below it one cell, else four
+HOVER_TIME = 600.0  # [s] that a full one lasts
+HOVER_SAG = 0.05  # of the full voltage in hover: three fifths at once, the rest within HOVER_LAG
+HOVER_LAG = 20.0  # [s]
+
+
+def battery_effect(vehicle: Vehicle, given: Any) -> tuple[Effect, Any]:
+    """The effect and its record, of True, a table of numbers, or a list of tables: batteries in parallel"""
+    check_supply(vehicle.name, vehicle.structure.actuation.name, given)
+    tables = list(given) if isinstance(given, (list, tuple)) else [{} if given is True else given]
+    if not tables or not all(isinstance(table, Mapping) for table in tables):
+        raise VehicleError(
+            f"{vehicle.name}: battery = {shown(given)}: expected true, false, a table of numbers or a list of them"
+        )
+    made = [_battery(vehicle, f"{vehicle.name}: battery[{i}]", table) for i, table in enumerate(tables)]
+    check_battery(vehicle.name, made)
+    return (IDEAL_BATTERY, made[0]) if isinstance(made[0], Ideal) else (THEVENIN_BATTERY, tuple(made))
+
+
+def _battery(vehicle: Vehicle, where: str, given: Mapping[str, Any]) -> Ideal | Thevenin:
+    model = given.get("model", "thevenin")
+    if model not in BATTERIES:
+        raise VehicleError(f"{where}.model = {shown(model)}: expected one of {', '.join(BATTERIES)}")
+    kind = BATTERIES[model]
+    fields = fields_of(kind)
+    for key in given:
+        if key not in (*fields, "model"):
+            raise VehicleError(
+                f"{where}.{key} = {shown(given[key])}: expected only the keys model, {', '.join(fields)}"
+            )
+    own = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items() if key != "model"}
+    lacking = [key for key in fields if key not in own]
+    made: Ideal | Thevenin = kind(**({**_default(vehicle, kind)._asdict(), **own} if lacking else own))
+    return made
+
+
+def _default(vehicle: Vehicle, kind: type[Any]) -> Any:
+    """The vehicle's own first battery of this kind, else a pack that hovers it for ten minutes"""
+    present = vehicle["battery"] if vehicle.has("battery") else ()
+    present = present if isinstance(present, Ideal) or not present else present[0]
+    if isinstance(present, kind):
+        return present
+    if vehicle.structure.actuation.name == "duty":
+        known = ", ".join(fields_of(kind))
+        raise VehicleError(
+            f"{vehicle.name}: battery: expected all of {known}; only a motor with a lag tells what fits it"
+        )
+    cells = 1.0 if vehicle.mass < LIGHT else 4.0
+    full = cells * CELL_VOLTAGE[-1]
+    if kind is Ideal:
+        return Ideal(full)
+    bare = vehicle.without_effect("battery") if vehicle.has("battery") else vehicle
+    state, _ = hover(bare)
+    loads = rotor_loads(state, bare, CALM)
+    power = sum(
+        float(drawn_power(speed, load.torque, rotor.motor))
+        for speed, load, rotor in zip(state.rotor_speed, loads, bare.rotors, strict=True)
+    )
+    current = power / full
+    slow = 0.4 * HOVER_SAG * full / current
+    return Thevenin(
+        capacity=current * HOVER_TIME,
+        table_charge=CELL_CHARGE,
+        table_voltage=tuple(cells * volts for volts in CELL_VOLTAGE),
+        resistance=0.6 * HOVER_SAG * full / current,
+        polarisation_resistance=slow,
+        polarisation_capacitance=HOVER_LAG / slow,
+    )

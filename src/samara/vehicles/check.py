@@ -21,7 +21,7 @@ from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
-from samara.vehicles.defaults.ground import DEFAULT_STEP, derived_surface, largest_stable_step
+from samara.vehicles.defaults import DEFAULT_STEP, derived_surface, largest_stable_step
 from samara.vehicles.effects import check_rotor_air, option_of
 
 SMALLEST_MASS = 1e-6  # [kg]: a mosquito; below it a file has its unit wrong

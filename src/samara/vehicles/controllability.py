@@ -14,9 +14,8 @@ import numpy as np
 
 from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.vehicles.hover_rotors import effective
 from samara.vehicles.limits import thrust_limits
-from samara.vehicles.trim import effectiveness
+from samara.vehicles.trim import effective, effectiveness
 
 TORQUES = ("roll", "pitch", "yaw")
 _LIFT, _YAW = 0, 3  # rows of (f_z, τx, τy, τz)

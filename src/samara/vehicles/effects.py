@@ -22,10 +22,9 @@ from samara.physics.air.ground_effect import CEILING_EFFECT, GROUND_EFFECT, Ceil
 from samara.physics.air.propwash import PROPWASH, Propwash
 from samara.physics.effect import Effect, Role
 from samara.physics.rotors.actuator import SecondOrder
-from samara.physics.rotors.airspeed_moment import AirspeedMoment
+from samara.physics.rotors.airspeed_moment import AirspeedMoment, RollingMoment, ThrustFade
 from samara.physics.rotors.blade_element import RotorAir, RotorDrag, blade_numbers
 from samara.physics.rotors.flapping import Flapping
-from samara.physics.rotors.gazebo_rotor import RollingMoment, ThrustFade
 from samara.physics.rotors.imbalance import IMBALANCE, Imbalance
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.propulsion import SECOND_ORDER_ACTUATOR, full_voltage
@@ -47,10 +46,17 @@ from samara.physics.structure.slung_load import SLUNG_LOAD, SlungLoad
 from samara.physics.types import Vehicle
 from samara.propeller.blade import Blade, blade, blade_names
 from samara.propeller.fit import FITTED_ROTORS, TERMS, RotorFit, fit_rotor, rotor_constants
-from samara.vehicles.collision_radius import BODY, Hull
-from samara.vehicles.defaults.arms import FREQUENCY, arms_numbers, check_arms
-from samara.vehicles.defaults.ground import check_actuator, check_damping, check_drag
-from samara.vehicles.defaults.slung_load import check_load, load_numbers
+from samara.vehicles.defaults import (
+    FREQUENCY,
+    arms_numbers,
+    check_actuator,
+    check_arms,
+    check_damping,
+    check_drag,
+    check_load,
+    load_numbers,
+)
+from samara.vehicles.shape import BODY, Hull
 from samara.vehicles.trim import hover
 
 TYPICAL_SOLIDITY = 0.08  # two blades with a mean chord of R/8, as most propellers of 5 to 15 inch have

@@ -1,7 +1,8 @@
-"""The least and the most a vehicle's motors can do: commands, speeds and thrusts."""
+"""Limits of a vehicle's motors (commands, speeds, thrusts), and DC motors replaced by first-order lags with the same limits."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -16,10 +17,19 @@ from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.actuator import Lag, slowed
-from samara.physics.rotors.propulsion import rated_voltages, supply_voltage
+from samara.physics.rotors.battery import Ideal
+from samara.physics.rotors.motor import DcMotor
+from samara.physics.rotors.propulsion import (
+    IDEAL_BATTERY,
+    NORMALIZED,
+    motor_currents,
+    rated_voltages,
+    rotor_loads,
+    supply_voltage,
+)
 from samara.physics.rotors.rotor import rotor_load
 from samara.physics.types import CALM, Vehicle
-from samara.vehicles.trim import effectiveness
+from samara.vehicles.trim import effectiveness, hover
 
 UNIT_RANGE = (0.0, 1.0)
 LARGEST_COMMAND = 1e12  # in size; beyond it a command is not a number
@@ -153,3 +163,37 @@ def _full_speed(vehicle: Vehicle) -> list[Scalar]:
         if not moving.any():
             break
     return list(speeds) if lanes else speeds.tolist()
+
+
+_STEP = 1e-5  # of a rotor's speed, for the slope of its acceleration
+
+
+def with_lag_motors(vehicle: Vehicle) -> Vehicle:
+    """Ω_cmd = Ω_min + u (Ω_max − Ω_min), τ = −1 / (∂Ω̇/∂Ω): the vehicle with its DC motors so, u in the place of the duty
+
+    The straight line goes through hover and full duty at the voltage that the bus has at hover; τ is that of hover, up and
+    down, and the efficiency is what turns the rotors then. A vehicle whose motors have a lag stays as it is.
+    """
+    if not any(isinstance(rotor.motor, DcMotor) for rotor in vehicle.rotors):
+        return vehicle
+    direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
+    state, duties = hover(direct)
+    volts = float(supply_voltage(state, duties, direct, CALM))
+    currents = motor_currents(state, duties, direct, CALM)
+    loads = rotor_loads(state, direct, CALM)
+    steady = direct.without_effect("battery").with_effect(IDEAL_BATTERY, Ideal(volts))
+    state = hover(steady)[0]
+    acceleration = steady.structure.actuation.rotor_acceleration
+    rotors = []
+    for i, (rotor, most) in enumerate(zip(vehicle.rotors, thrust_limits(steady), strict=True)):
+        speed, fastest = float(state.rotor_speed[i]), float((most.high / rotor.k_thrust) ** 0.5)
+        slowest = max((speed - duties[i] * fastest) / (1.0 - duties[i]), 0.0)
+        ends = []
+        for step in (_STEP, -_STEP):
+            speeds = (*state.rotor_speed[:i], speed * (1.0 + step), *state.rotor_speed[i + 1 :])
+            ends.append(acceleration(state._replace(rotor_speed=speeds), duties, steady, CALM)[i])
+        lag = float(2.0 * _STEP * speed / (ends[1] - ends[0]))
+        share = min(float(loads[i].torque * speed / (volts * currents[i])), 1.0)
+        rotors.append(rotor._replace(motor=Lag(slowest, fastest, lag, lag, share, volts)))
+    structure = replace(direct.structure, actuation=NORMALIZED)
+    return replace(direct, structure=structure, rotors=tuple(rotors))

@@ -25,10 +25,9 @@ from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
-from samara.vehicles.build import ACTUATIONS, ContactShape, Provenance, build_vehicle
+from samara.vehicles.build import ACTUATIONS, BATTERIES, ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import MAX_CONTACT_POINTS, MAX_ROTORS, VehicleError, check_vehicle, raise_all
-from samara.vehicles.defaults.battery import BATTERIES
-from samara.vehicles.defaults.ground import derived_feet, derived_top
+from samara.vehicles.defaults import derived_feet, derived_top
 from samara.vehicles.effects import OPTIONS, EffectOption, options_with
 from samara.vehicles.payload import Payload, with_payload
 

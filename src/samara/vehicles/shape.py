@@ -1,4 +1,4 @@
-"""What a vehicle looks like: rods, propeller discs and a box, in body axes, from its rotors and contact points alone.
+"""The shape of a vehicle: its collision radius, and rods, propeller discs and a box to draw it, from its rotors and feet alone.
 
     for part in parts_of(samara.vehicle("iris")):
         print(part.name, part.colour)
@@ -7,13 +7,18 @@ Every drawing of a vehicle is made of these parts: the page in the browser and t
 """
 
 import math
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import ZERO, Vec3, cross, norm
-from samara.core.quantity import Scalar
+from samara.core.quantity import Quantity, Scalar
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
+from samara.physics.effect import Effect, Role
 from samara.physics.types import Vehicle
-from samara.vehicles.colours import COLOURS, INK
+
+INK, GRID, PAPER = "#22313f", "#d9dee3", "#ffffff"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#332288")
+"""Okabe and Ito's colours, in the order x, y, z and rotor 0, 1, 2, …"""
+
 
 COUNTER_CLOCKWISE, CLOCKWISE = COLOURS[5], COLOURS[4]  # light blue and orange: no axis has them
 NOSE = COLOURS[1]
@@ -163,3 +168,17 @@ def _spans(part: Part) -> list[tuple[float, float]]:
     else:
         reaches = [part.radius * math.sqrt(max(0.0, 1.0 - float(a) ** 2)) for a in part.axis_B]
     return [(float(c) - r, float(c) + r) for c, r in zip(part.centre_B, reaches, strict=True)]
+
+
+class Hull(NamedTuple):
+    """How far the body reaches from its centre of mass, without arms and rotors."""
+
+    radius: Annotated[Scalar, Quantity("m", 0.0, 1.0)]
+
+
+BODY = Effect("body", role=Role.SHAPE)
+
+
+def body_radius(vehicle: Vehicle) -> Scalar:
+    """The radius of the vehicle's body; 0 unless its file says one  [m]"""
+    return vehicle["body"].radius if vehicle.has("body") else 0.0

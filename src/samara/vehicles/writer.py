@@ -19,9 +19,8 @@ from samara.physics.rotors.propulsion import (
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import TILT
 from samara.physics.types import Vehicle
-from samara.vehicles.build import GRAVITIES, INFLOWS
+from samara.vehicles.build import BATTERIES, GRAVITIES, INFLOWS
 from samara.vehicles.check import VehicleError, check_vehicle
-from samara.vehicles.defaults.battery import BATTERIES
 from samara.vehicles.effects import option_of, options_of
 from samara.vehicles.loader import MOTORS, SCHEMA, parse_vehicle
 

@@ -16,7 +16,7 @@ from samara.record.run import Run, Track
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.ray_sensors import Beam, Eye, ray_sent
 from samara.sensors.sensor import Sensor
-from samara.vehicles.colours import GRID, INK
+from samara.vehicles.shape import GRID, INK
 from samara.view.interpolation import row_at, state_between
 from samara.view.plot.style import plain, samara_style
 

@@ -14,7 +14,7 @@ from samara.record.channels import identifiers
 from samara.record.foxglove import WORLD
 from samara.record.run import Run, Track, run_from
 from samara.record.streams import LOG_TOPIC, SCENE_TOPIC, Recording
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 
 DRONES = 4  # whose curves are plotted; the rest can be added by hand
 SUPPLY = (("outputs", "voltage"), ("outputs", "current"), ("outputs", "airspeed"))

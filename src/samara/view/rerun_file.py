@@ -9,8 +9,7 @@ from samara.core.atomic_files import atomic_write
 from samara.record.foxglove import from_up_to
 from samara.record.run import Run, Track
 from samara.record.streams import RecordingError
-from samara.vehicles.colours import COLOURS
-from samara.vehicles.shape import Box, Disc, Rod, parts_of
+from samara.vehicles.shape import COLOURS, Box, Disc, Rod, parts_of
 
 TIME = "time"
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from samara.core.algebra import Vec3
 from samara.core.coerce import Exponent, Height
-from samara.core.quantity import Scalar
-from samara.physics.air.boundary_layer import log_law, power_law
+from samara.core.quantity import Scalar, Tree
+from samara.physics.air.atmosphere import log_law, power_law
 from samara.physics.frames import wind_enu_from_direction
 from samara.wind.sources import Deterministic
 from samara.wind.validation import keep_vector, require_numbers
@@ -31,13 +30,13 @@ class BoundaryLayer(Deterministic):
         """W at a height in world axes [m]"""
         raise NotImplementedError
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """w₀"""
         return self.wind_W, memory
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-    ) -> tuple[Vec3, Any]:
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Tree]:
         """w₀ W(h)"""
         return self.wind_W * self.share(p_W.z), memory
 

@@ -20,23 +20,23 @@ wind of a drone that hovers at one place. `wind_at` asks either kind, and `is_lo
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+from typing import Annotated, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
 from samara.core.coerce import OneOrThree, Seconds
 from samara.core.ops import clamp, cos, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.random import gauss_markov
 from samara.core.tree import flatten
 from samara.physics.frames import wind_enu_from_direction
 from samara.wind.validation import keep_vector, require_numbers
 
-Sigma = Annotated[Any, OneOrThree("m/s", -100.0, 100.0)]
-Tau = Annotated[Any, OneOrThree("s", -1e5, 1e5)]
+Sigma = Annotated[Tree, OneOrThree("m/s", -100.0, 100.0)]
+Tau = Annotated[Tree, OneOrThree("s", -1e5, 1e5)]
 
 
 class WindSource(Protocol):
@@ -46,10 +46,10 @@ class WindSource(Protocol):
     def normals_needed(self) -> int:
         """How many standard normals one sample takes."""
 
-    def initial(self) -> Any:
+    def initial(self) -> Tree:
         """The memory to give the first sample: a nested tuple of scalars."""
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """The wind in world axes [m/s] at a time [s], dt [s] after the last sample, and the memory for the next."""
 
 
@@ -58,8 +58,8 @@ class LocalWindSource(WindSource, Protocol):
     """A source whose wind is not the same for all drones."""
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-    ) -> tuple[Vec3, Any]:
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Tree]:
         """The wind [m/s] at a place p_W [m], for a drone that flies at v_W [m/s]."""
 
 
@@ -80,8 +80,8 @@ def is_traced(source: WindSource) -> bool:
 
 
 def wind_at(
-    source: WindSource, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-) -> tuple[Vec3, Any]:
+    source: WindSource, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+) -> tuple[Vec3, Tree]:
     """The wind of any source where a drone is, and the memory for its next sample"""
     if _asks_where(source):
         return source.sample_at(time, dt, normals, memory, p_W, v_W)
@@ -112,7 +112,7 @@ class Deterministic(Traced):
 class NoWind(Deterministic):
     """w = 0"""
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """w = 0"""
         return ZERO, memory
 
@@ -131,7 +131,7 @@ class Constant(Deterministic):
         """By speed [m/s] and where it comes from, clockwise from north [rad]."""
         return Constant(wind_enu_from_direction(speed, direction_from))
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """w(t) = w"""
         return self.wind_W, memory
 
@@ -154,7 +154,7 @@ class Step(Deterministic):
         """From calm to a speed [m/s], from a direction clockwise from north [rad]."""
         return Step(wind_enu_from_direction(speed, direction_from), at)
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """w(t) = before for t < at, after for t ≥ at; a time that is not a number gives no wind that is one"""
         early, late = time < self.at, time >= self.at
         pairs = zip(self.before_W, self.after_W, strict=True)
@@ -179,7 +179,7 @@ class Gust(Deterministic):
         """By its peak speed [m/s] and where it comes from, clockwise from north [rad]."""
         return Gust(wind_enu_from_direction(speed, direction_from), start, duration)
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """w(t) = ½ A (1 − cos 2πx)"""
         x = clamp((time - self.start) / self.duration, 0.0, 1.0)
         return self.amplitude_W * (0.5 * (1.0 - cos(2.0 * math.pi * x))), memory
@@ -215,7 +215,7 @@ class OrnsteinUhlenbeck(Traced):
         """w − w̄ = 0"""
         return ZERO
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """w = w̄ + x,  x' = e^{−dt/τ} x + σ √(1 − e^{−2dt/τ}) n: exact, whatever the step"""
         if len(normals) != 3:
             raise ValueError(f"OrnsteinUhlenbeck.sample got {len(normals)} normals; expected 3")
@@ -238,21 +238,23 @@ class Sum(Traced):
         """Σ nᵢ, taken by the sources in their order."""
         return sum(source.normals_needed for source in self.sources)
 
-    def initial(self) -> tuple[Any, ...]:
+    def initial(self) -> tuple[Tree, ...]:
         """Every source's own."""
         return tuple(source.initial() for source in self.sources)
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """w = Σ wᵢ"""
         return self._added(normals, memory, lambda source, drawn, own: source.sample(time, dt, drawn, own))
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-    ) -> tuple[Vec3, Any]:
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Tree]:
         """w = Σ wᵢ, each where the drone is"""
         return self._added(normals, memory, lambda source, drawn, own: wind_at(source, time, dt, drawn, own, p_W, v_W))
 
-    def _added(self, normals: Sequence[Scalar], memory: Any, asked: Any) -> tuple[Vec3, Any]:
+    def _added(
+        self, normals: Sequence[Scalar], memory: Tree, asked: Callable[..., tuple[Vec3, Tree]]
+    ) -> tuple[Vec3, Tree]:
         total, memories, used = ZERO, [], 0
         for source, own in zip(self.sources, memory, strict=True):
             wind_W, kept = asked(source, normals[used : used + source.normals_needed], own)

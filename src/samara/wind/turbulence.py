@@ -6,12 +6,12 @@ side do not feel the same gust: the handbook says how strong and how long gusts 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from samara.core.algebra import UP, ZERO, Vec3, cross, norm
 from samara.core.coerce import Deviation, Height
 from samara.core.ops import safe_divide, safe_norm, safe_sqrt, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.random import gauss_markov
 from samara.physics.air.turbulence import (
     DRYDEN,
@@ -44,7 +44,7 @@ class Turbulence(Traced):
     what one that hovers `height` [m] above the `ground` [m] feels.
     """
 
-    mean: Any
+    mean: Tree
     sigma_aloft: Deviation = 1.5
     height: Height = 10.0
     ground: Height = 0.0
@@ -76,17 +76,17 @@ class Turbulence(Traced):
         """By the mean's speed [m/s] and where it comes from, clockwise from north [rad]."""
         return cls(Constant(wind_enu_from_direction(speed, direction_from)), sigma_aloft, height, ground)
 
-    def initial(self) -> Any:
+    def initial(self) -> Tree:
         """No gust yet."""
         return tuple(_AT_REST for _ in self.shares)
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """What hovers at `height` feels"""
         return self.sample_at(time, dt, normals, memory, Vec3(0.0, 0.0, self.ground + self.height), ZERO)
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-    ) -> tuple[Vec3, Any]:
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Tree]:
         """Each filter steps through V dt, V the airspeed in the mean wind"""
         if len(normals) != self.normals_needed:
             raise ValueError(f"{type(self).__name__}.sample got {len(normals)} normals; expected {self.normals_needed}")

@@ -1,7 +1,5 @@
 """The numbers of a source of wind: finite and of the right sign, or refused in one sentence. Symbols pass."""
 
-from typing import Any
-
 import numpy as np
 
 from samara.core.algebra import Vec3
@@ -11,7 +9,7 @@ from samara.core.sanitise import shown
 from samara.core.tree import flatten, leaf_names
 
 
-def keep_vector(record: Any, name: str) -> None:
+def keep_vector(record: object, name: str) -> None:
     """Three finite components, as a Vec3."""
     value = getattr(record, name)
     if not isinstance(value, (tuple, list)) or len(value) != 3:
@@ -20,7 +18,7 @@ def keep_vector(record: Any, name: str) -> None:
     require_numbers(record, name)
 
 
-def require_numbers(record: Any, name: str, *, positive: bool = False, negative: bool = True) -> None:
+def require_numbers(record: object, name: str, *, positive: bool = False, negative: bool = True) -> None:
     """Finite numbers of the right sign; symbols pass."""
     wanted = "a positive number" if positive else "a finite number" if negative else "a number that is not negative"
     value = getattr(record, name)

@@ -7,21 +7,23 @@ columns x, y, z, wind_x, wind_y, wind_z and one row for every corner; `Replay` a
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.referenced_files import read_bytes
 from samara.core.safe_decompress import arrays_inside, require_cells
 from samara.core.sanitise import shown
 from samara.core.tree import numbers_in
 from samara.core.types import Array
 from samara.wind.validation import keep_vector
+
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +86,20 @@ class Field:
         """Nothing to remember."""
         return ()
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """The wind at the grid's middle"""
         middle = Vec3(*(0.5 * float(axis[0] + axis[-1]) for axis in (self.x, self.y, self.z)))
         return self.sample_at(time, dt, normals, memory, middle, ZERO)
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any, p_W: Vec3, v_W: Vec3
-    ) -> tuple[Vec3, Any]:
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+    ) -> tuple[Vec3, Tree]:
         """Σ over the eight corners around p of their wind, weighted by how near they are along each axis"""
         numbers = _library(time, *p_W)
         grid = numbers.asarray(self.wind_W)
         ways = zip(p_W, (self.x, self.y, self.z), self.carried_W, strict=True)
         places = [_place(_brought_back(p, axis, c * time, numbers) if c else p, axis, numbers) for p, axis, c in ways]
-        total: Any = 0.0
+        total: Scalar = 0.0
         for corner in np.ndindex(2, 2, 2):
             at = tuple(low + side * more for (low, more, _), side in zip(places, corner, strict=True))
             weight = 1.0
@@ -141,7 +143,7 @@ class Replay:
         """Nothing to remember."""
         return ()
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Any) -> tuple[Vec3, Any]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
         """The wind of that time"""
         numbers = _library(time)
         times, wind = numbers.asarray(self.times), numbers.asarray(self.wind_W)
@@ -152,7 +154,7 @@ class Replay:
         return Vec3(*(_plain(wind[at, i] + unknown) for i in range(3))), memory
 
 
-def _library(*values: Any) -> Any:
+def _library(*values: Scalar) -> Any:
     """jax.numpy where one of them is JAX's, else NumPy: tables are looked up in arrays"""
     if any(type(value).__module__.partition(".")[0] in ("jax", "jaxlib") for value in values):
         import jax.numpy
@@ -161,7 +163,7 @@ def _library(*values: Any) -> Any:
     return np
 
 
-def _place(p: Any, axis: Array, numbers: Any) -> tuple[Any, int, Any]:
+def _place(p: Scalar, axis: Array, numbers: Any) -> tuple[Scalar, int, Scalar]:
     """The corner before p, 1 where there is one after it, and how far p is between the two; NaN stays NaN"""
     if len(axis) == 1:
         return numbers.zeros(numbers.shape(p), dtype=int), 0, p * 0.0
@@ -170,12 +172,12 @@ def _place(p: Any, axis: Array, numbers: Any) -> tuple[Any, int, Any]:
     return low, 1, numbers.clip((p - knots[low]) / (knots[low + 1] - knots[low]), 0.0, 1.0)
 
 
-def _brought_back(p: Any, axis: Array, way: Any, numbers: Any) -> Any:
+def _brought_back(p: Scalar, axis: Array, way: Scalar, numbers: Any) -> Scalar:
     """p − c t, within the grid that repeats"""
     return axis[0] + numbers.mod(p - way - axis[0], axis[-1] - axis[0]) if len(axis) > 1 else p
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: Scalar) -> Scalar:
     return float(x) if isinstance(x, (np.generic, np.ndarray)) and np.ndim(x) == 0 else x
 
 
@@ -185,9 +187,9 @@ def _require_finite(name: str, wind: Array) -> None:
         raise ValueError(f"{name}{list(at)} is {wind[at]}; expected a finite number")
 
 
-def _named(name: str, made: Any) -> Any:
+def _named(name: str, build: Callable[[], Built]) -> Built:
     try:
-        return made()
+        return build()
     except ValueError as error:
         raise ValueError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
 

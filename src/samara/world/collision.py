@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import (
     EAST,
@@ -28,7 +28,7 @@ from samara.core.algebra import (
 from samara.core.grid import Grid
 from samara.core.loop import loop, select
 from samara.core.ops import absolute, logical_and, lookup, maximum, minimum, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, velocities_after_wall_impact
@@ -253,12 +253,12 @@ def _touch_time(solid: Solid, center_W: Vec3, axis_W: Vec3, move_W: Vec3, part: 
     if isinstance(solid, HeightMap):
         return _map_time(solid, inputs)
 
-    def step(_: Scalar, search: Any, inputs: Any) -> Any:
+    def step(_: Scalar, search: Tree, inputs: Tree) -> Tree:
         surface, center_W, axis_W, move_W, part, _ = inputs
         time, missed = newton_step(search[0], search[1], surface, center_W, axis_W, move_W, part.disc, part.ball)
         return time, missed, where(time > search[0], 1.0, 0.0)  # after a step of 0 the time stays the same
 
-    def active(search: Any, inputs: Any) -> Scalar:
+    def active(search: Tree, inputs: Tree) -> Scalar:
         return logical_and(inputs[-1] > 0.5, search[2] > 0.5)
 
     time, missed, _ = loop(step, (0.0, 0.0, 1.0), inputs, count=NEWTON, active=active)
@@ -270,10 +270,10 @@ _RIM = Grid(
 )
 
 
-def _map_time(ground: HeightMap, inputs: Any) -> Scalar:
+def _map_time(ground: HeightMap, inputs: Tree) -> Scalar:
     """The same over a height map, by points of the disc's rim and its hub: a map has no nearest point to go by"""
 
-    def step(k: Scalar, time: Scalar, inputs: Any) -> Scalar:
+    def step(k: Scalar, time: Scalar, inputs: Tree) -> Scalar:
         _, center_W, axis_W, move_W, part, _ = inputs
         flat = absolute(axis_W.x) < 0.7
         beside_W = direction(cross(axis_W, Vec3(*(where(flat, a, b) for a, b in zip(EAST, UP, strict=True)))))
@@ -291,7 +291,7 @@ def _turn_time(
     surface = () if isinstance(solid, HeightMap) else solid
     inputs = surface, before, after, part, moves.drift_W, limit, where(rotated, 1.0, 0.0)
 
-    def step(_: Scalar, bounds: Any, inputs: Any) -> Any:
+    def step(_: Scalar, bounds: Tree, inputs: Tree) -> Tree:
         surface, before, after, part, drift_W, limit, _ = inputs
         low, high = bounds
         middle = 0.5 * (low + high)
@@ -312,13 +312,13 @@ def first_hit(before: State, after: State, *, parts: Grid, obstacles: Obstacles,
     """The earliest touch of any part with any solid it approaches; of equal ones the first solid's, and its first part's"""
     before, after = (body_state(state) for state in (before, after))
 
-    def solid_hit(best: PartHit, solid: Solid, index: Scalar, inputs: Any) -> PartHit:
+    def solid_hit(best: PartHit, solid: Solid, index: Scalar, inputs: Tree) -> PartHit:
         return PartHit(*_solid_hit(best, solid, index, parts, *inputs))
 
     return _over_solids(solid_hit, NO_HIT, obstacles, (before, after, ground))
 
 
-def _over_solids(function: Callable[..., Any], carry: Any, obstacles: Obstacles, inputs: Any) -> Any:
+def _over_solids(function: Callable[..., Tree], carry: Tree, obstacles: Obstacles, inputs: Tree) -> Tree:
     """carry ← function(carry, solid, index, inputs) for every solid"""
     for kind, first, solids in obstacles.runs:
         if isinstance(solids, HeightMap):
@@ -326,8 +326,8 @@ def _over_solids(function: Callable[..., Any], carry: Any, obstacles: Obstacles,
             continue
 
         def body(
-            row: Scalar, carry: Any, inputs: Any, kind: str = kind, first: int = first, table: Grid = solids
-        ) -> Any:
+            row: Scalar, carry: Tree, inputs: Tree, kind: str = kind, first: int = first, table: Grid = solids
+        ) -> Tree:
             return function(carry, solid_at(table, row, kind), row + float(first), inputs)
 
         carry = loop(body, carry, inputs, count=len(solids.values))
@@ -342,7 +342,7 @@ def _solid_hit(
     near = where(at_least(solid, before.p_W) - radius <= path_bound(before, after, radius), 1.0, 0.0)
     surface = () if isinstance(solid, HeightMap) else solid
 
-    def body(row: Scalar, best: PartHit, inputs: Any) -> PartHit:
+    def body(row: Scalar, best: PartHit, inputs: Tree) -> PartHit:
         surface, before, after, ground, index, _ = inputs
         obstacle = solid if isinstance(solid, HeightMap) else surface
         hit = part_hit(before, after, part_at(parts, row), obstacle, ground=ground)._replace(part=row, solid=index)
@@ -394,7 +394,7 @@ def resolve_impacts(
     state = state._replace(v_W=v_W, omega_B=omega_B, p_W=state.p_W + hit.normal_W * hit.depth)
     body = body_state(state)
 
-    def more(resolution: _Resolution, solid: Solid, index: Scalar, inputs: Any) -> _Resolution:
+    def more(resolution: _Resolution, solid: Solid, index: Scalar, inputs: Tree) -> _Resolution:
         return _further_impacts(resolution, solid, index, parts, *inputs)
 
     start = _Resolution(v_W, omega_B, where(hit.fraction <= 1.0, 1.0, 0.0), 1.0, hit.speed)
@@ -416,10 +416,10 @@ def _further_impacts(
     """Impulses on all parts that touch the solid, if it is the one that was hit"""
     surface = () if isinstance(solid, HeightMap) else solid
 
-    def obstacle_in(surface: Any) -> Solid:
+    def obstacle_in(surface: Tree) -> Solid:
         return solid if isinstance(solid, HeightMap) else surface
 
-    def fastest_part(row: Scalar, best: _Approach, inputs: Any) -> _Approach:
+    def fastest_part(row: Scalar, best: _Approach, inputs: Tree) -> _Approach:
         surface, state, ground = inputs
         part = part_at(parts, row)
         center_W, axis_W = place_part(state.p_W, state.q_WB, part.center_B, part.axis_B)
@@ -431,7 +431,7 @@ def _further_impacts(
         approach = _Approach(speed, near.point_W - state.p_W, near.normal_W)
         return _Approach(*select(speed > best.speed, approach, best))
 
-    def impact(_: Scalar, resolution: _Resolution, inputs: Any) -> _Resolution:
+    def impact(_: Scalar, resolution: _Resolution, inputs: Tree) -> _Resolution:
         surface, body, material, ground, inertia, _ = inputs
         state = body._replace(v_W=resolution.v_W, omega_B=resolution.omega_B)
         nearest = loop(fastest_part, _Approach(0.0, ZERO, ZERO), (surface, state, ground), count=len(parts.values))
@@ -445,7 +445,7 @@ def _further_impacts(
         )
         return _Resolution(*select(going, after, resolution._replace(going=0.0)))
 
-    def active(resolution: _Resolution, inputs: Any) -> Scalar:
+    def active(resolution: _Resolution, inputs: Tree) -> Scalar:
         return logical_and(resolution.going > 0.5, inputs[-1] > 0.5)
 
     same = where(absolute(hit_solid - index) < 0.5, 1.0, 0.0)
@@ -502,10 +502,10 @@ class Leg(NamedTuple):
 
 
 def advance_with_impacts(
-    fly: Callable[[State, Scalar, Any], State],
+    fly: Callable[[State, Scalar, Tree], State],
     state: State,
     duration: Scalar,
-    inputs: Any,
+    inputs: Tree,
     *,
     parts: Grid,
     obstacles: Obstacles,
@@ -518,7 +518,7 @@ def advance_with_impacts(
     impact the drone stands still for the rest of the step.
     """
 
-    def fly_leg(_: Scalar, leg: Leg, constants: Any) -> Leg:
+    def fly_leg(_: Scalar, leg: Leg, constants: Tree) -> Leg:
         inputs, ground, inertia = constants
         after = fly(leg.state, leg.left, inputs)
         hit = first_hit(leg.state, after, parts=parts, obstacles=obstacles, ground=ground)

@@ -5,16 +5,15 @@ drones of a flight from impact to impact, with a fold over the other drones that
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import Vec3, dot, norm, rotate, rotate_inverse
 from samara.core.grid import Grid
 from samara.core.loop import loop, select
 from samara.core.ops import equal, logical_and, where
-from samara.core.quantity import Scalar
-from samara.physics.ground.collision import Collider, contact_velocity
+from samara.core.quantity import Scalar, Tree
 from samara.physics.ground.contact import Ground
-from samara.physics.ground.impact import Material, after_impulse, impact_impulse
+from samara.physics.ground.impact import Collider, Material, after_impulse, contact_velocity, impact_impulse
 from samara.physics.ground.solids import Box
 from samara.physics.types import State
 from samara.world.collision import (
@@ -92,7 +91,7 @@ def _after_impulse(state: State, body: Collider, impulse: Vec3) -> State:
 def first_meeting(one: MovingBody, other: MovingBody, near: Scalar, *, parts: Grid, hull: Vec3) -> PartHit:
     """The first touch of a part of one drone with the hull of the other, a box with half sides `hull`, where `near` is 1"""
 
-    def body(row: Scalar, best: PartHit, inputs: Any) -> PartHit:
+    def body(row: Scalar, best: PartHit, inputs: Tree) -> PartHit:
         one, other, _ = inputs
         solid, moves = Box(other.before.p_W, hull, other.before.q_WB), hull_motion(other.before, other.after)
         hit = part_hit(one.before, one.after, part_at(parts, row), solid, moves=moves)._replace(part=row)
@@ -108,7 +107,7 @@ def first_meeting(one: MovingBody, other: MovingBody, near: Scalar, *, parts: Gr
 
 # Several drones of a flight ---------------------------------------------------------------------------------------------
 
-OverOthers = Callable[[Callable[[Any, Any, Any], Any], Any, Any, Any], Any]
+OverOthers = Callable[[Callable[[Tree, Tree, Tree], Tree], Tree, Tree, Tree], Tree]
 """fold(body, carry, mine, theirs): carry ← body(carry, mine, other) for every other drone of the flight"""
 
 
@@ -132,10 +131,10 @@ class _Meeting(NamedTuple):
 
 
 def advance_drones_with_impacts(
-    fly: Callable[[State, Scalar, Any], State],
+    fly: Callable[[State, Scalar, Tree], State],
     state: State,
     duration: Scalar,
-    inputs: Any,
+    inputs: Tree,
     *,
     index: Scalar,
     count: int,
@@ -155,7 +154,7 @@ def advance_drones_with_impacts(
     """
     radius = reach_of(parts)
 
-    def fly_leg(_: Scalar, leg: Leg, constants: Any) -> Leg:
+    def fly_leg(_: Scalar, leg: Leg, constants: Tree) -> Leg:
         inputs, ground, inertia, index, cluster = constants
         after = fly(leg.state, leg.left, inputs)
         hit = first_hit(leg.state, after, parts=parts, obstacles=obstacles, ground=ground)
@@ -167,7 +166,7 @@ def advance_drones_with_impacts(
         by_drone = meeting.fraction < hit.fraction
         mine = where(by_drone, meeting.fraction, hit.fraction)
 
-        def earlier(best: Scalar, drone: Any, other: Any) -> Scalar:
+        def earlier(best: Scalar, drone: Tree, other: Tree) -> Scalar:
             return where(logical_and(equal(drone[0], other[0]), other[1] < best), other[1], best)
 
         first = over_others(earlier, mine, (cluster, mine), (cluster, mine))
@@ -206,7 +205,7 @@ def _cluster(before: State, after: State, index: Scalar, radius: float, count: i
     """The lowest index of all drones that could touch a drone in the step, directly or over others"""
     extent = radius + path_bound(before, after, radius)
 
-    def lower(best: Scalar, drone: Any, other: Any) -> Scalar:
+    def lower(best: Scalar, drone: Tree, other: Tree) -> Scalar:
         near = norm(drone[0] - other[0]) <= drone[1] + other[1]
         return where(logical_and(near, other[2] < best), other[2], best)
 

@@ -7,13 +7,13 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import Quat, Vec3, dot, rotate
 from samara.core.grid import Grid
 from samara.core.loop import loop, select
 from samara.core.ops import absolute, logical_and, lookup, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.world.obstacles import TEMPLATES, HeightMap, Solid, kind_of, plane_below, touch
@@ -60,7 +60,7 @@ def _nearest_top(
 ) -> GroundBelow:
     """`nearer_top` for every solid of a table"""
 
-    def body(row: Scalar, nearest: GroundBelow, inputs: Any) -> GroundBelow:
+    def body(row: Scalar, nearest: GroundBelow, inputs: Tree) -> GroundBelow:
         p_W, q_WB = inputs
         return nearer_top(nearest, solid_at(table, row, kind), p_W, q_WB, feet_B)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from samara.core.algebra import UP, ZERO, Vec3, dot, norm
 from samara.core.grid import Grid
 from samara.core.loop import loop
 from samara.core.ops import absolute, clamp, logical_and, logical_or, lookup, maximum, minimum, safe_norm, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.referenced_files import read_bytes
 from samara.core.safe_decompress import array_inside, arrays_inside, require_cells
 from samara.core.sanitise import shown
@@ -56,9 +56,9 @@ class HeightMap:
     part of the expression, which is for small maps.
     """
 
-    x: Any
-    y: Any
-    z: Any
+    x: Array
+    y: Array
+    z: Array
 
     def __post_init__(self) -> None:
         for name in "xy":
@@ -86,7 +86,7 @@ class HeightMap:
         return self.x.tobytes(), self.y.tobytes(), self.z.tobytes()
 
     @staticmethod
-    def from_grid(rows: Any, spacing: float, origin: Sequence[float] = (0.0, 0.0)) -> "HeightMap":
+    def from_grid(rows: object, spacing: float, origin: Sequence[float] = (0.0, 0.0)) -> "HeightMap":
         """From heights `z[i][j]` at x = x₀ + i·spacing, y = y₀ + j·spacing  [m]"""
         heights = numbers_in(rows, "HeightMap")
         if heights.ndim != 2:
@@ -143,7 +143,7 @@ class HeightMap:
         height, normal_W = loop(self._height_and_normal, (0.0, UP), (p_W.x, p_W.y), count=1)
         return Ground(Vec3(p_W.x, p_W.y, height), normal_W)
 
-    def _height_and_normal(self, _: Scalar, start: Any, inputs: Any) -> tuple[Scalar, Vec3]:
+    def _height_and_normal(self, _: Scalar, start: Tree, inputs: Tree) -> tuple[Scalar, Vec3]:
         (x, y), (xs, ys, zs) = inputs, self._grids
         (i, s, dx, inside_x), (j, t, dy, inside_y) = _cell(xs, x), _cell(ys, y)
         z00, z10 = lookup(zs, i, j), lookup(zs, i + 1.0, j)
@@ -225,12 +225,12 @@ def plane_below(solid: Ground | HeightMap, p_W: Vec3) -> Ground:
     return solid.below(p_W) if isinstance(solid, HeightMap) else solid
 
 
-def distance_along(ray: Any, solid: Solid) -> Scalar:
+def distance_along(ray: Ray, solid: Solid) -> Scalar:
     """How far along a ray a solid is, 0 from inside, 1e9 if it is not met  [m]"""
     return time_to_reach(solid, ray.p_W, ray.direction_W)
 
 
-def nearest_along(ray: Any, solids: Sequence[Solid]) -> Scalar:
+def nearest_along(ray: Ray, solids: Sequence[Solid]) -> Scalar:
     """The least `distance_along` of all  [m]"""
     nearest: Scalar = NEVER
     for solid in solids:
@@ -260,7 +260,7 @@ def disc_touch(solid: Solid, center_W: Vec3, axis_W: Vec3, radius: Scalar) -> tu
         center_W, axis_W, center_W - own.normal_W * (2.0 * radius + absolute(own.distance)), radius=radius
     )
 
-    def closer(_: Scalar, point_W: Vec3, inputs: Any) -> Vec3:
+    def closer(_: Scalar, point_W: Vec3, inputs: Tree) -> Vec3:
         surface, center_W, axis_W, radius = inputs
         near = touch(solid if isinstance(solid, HeightMap) else surface, point_W)
         return disc_point(center_W, axis_W, point_W - near.normal_W * near.distance, radius=radius)
@@ -279,7 +279,7 @@ def disc_touch(solid: Solid, center_W: Vec3, axis_W: Vec3, radius: Scalar) -> tu
 def _first_zero(near: Callable[[Vec3], Touch], p_W: Vec3, v_W: Vec3, clearance: Scalar, steps: int = NEWTON) -> Scalar:
     """Newton from t = 0 on a convex function: always short of its first zero, or past its minimum, and then there is none"""
     time: Scalar = 0.0
-    missed: Any = False
+    missed: Scalar = False
     for _ in range(steps):
         before = time
         time, missed = nearer(near, time, missed, p_W, v_W, clearance)
@@ -289,8 +289,8 @@ def _first_zero(near: Callable[[Vec3], Touch], p_W: Vec3, v_W: Vec3, clearance: 
 
 
 def nearer(
-    near: Callable[[Vec3], Touch], time: Scalar, missed: Any, p_W: Vec3, v_W: Vec3, clearance: Scalar
-) -> tuple[Scalar, Any]:
+    near: Callable[[Vec3], Touch], time: Scalar, missed: Scalar, p_W: Vec3, v_W: Vec3, clearance: Scalar
+) -> tuple[Scalar, Scalar]:
     """t + (d − clearance)/(−v·n), Newton's step towards a touch; missed, as soon as it leads away"""
     speed, own = norm(v_W), near(p_W + v_W * time)
     gap, closing = own.distance - clearance, -dot(v_W, own.normal_W)
@@ -309,17 +309,17 @@ def _march(ground: HeightMap, p_W: Vec3, v_W: Vec3, clearance: Scalar, until: fl
     moving = fastest > 0.0
     inputs = p_W, v_W, where(moving, fastest, 1.0), reserve
 
-    def gap(time: Scalar, inputs: Any) -> Scalar:
+    def gap(time: Scalar, inputs: Tree) -> Scalar:
         p_W, v_W, _, reserve = inputs
         place = p_W + v_W * time
         return place.z - ground.below(place).point_W.z - reserve
 
-    def further(_: Scalar, march: Any, inputs: Any) -> Any:
+    def further(_: Scalar, march: Tree, inputs: Tree) -> Tree:
         before = march[0]
         time = minimum(before + maximum(gap(before, inputs), 0.0) / inputs[2], NEVER)
         return time, time - before
 
-    def going(march: Any, inputs: Any) -> Scalar:
+    def going(march: Tree, inputs: Tree) -> Scalar:
         time, step = march
         return logical_and(step > 1e-12 * (1.0 + time), time <= until)
 

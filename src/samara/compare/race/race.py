@@ -15,7 +15,7 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.plan.racing_line import Line, line_of
+from samara.plan.time_optimal import Line, line_of
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sim.fly_many import fly_many

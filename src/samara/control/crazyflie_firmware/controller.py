@@ -19,10 +19,9 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.ops import safe_sqrt
 from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest, steady_command
-from samara.physics.reference import Reference
 from samara.physics.rotors.propulsion import supply_voltage
 from samara.physics.rotors.rotor import density_ratio
-from samara.physics.types import CALM, Command, State, Vehicle
+from samara.physics.types import CALM, Command, Reference, State, Vehicle
 from samara.vehicles.limits import within_limits
 
 

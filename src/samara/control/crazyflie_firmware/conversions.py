@@ -13,8 +13,7 @@ from samara.core.algebra import Quat, Vec3, euler_from_quat, rotate_inverse
 from samara.core.ops import wrap_angle
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, leaf_names
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.plan.flatness import attitude_along
 
 

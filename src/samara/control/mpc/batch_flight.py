@@ -32,8 +32,7 @@ from samara.control.mpc.warm_start import Plans
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.physics.reference import Reference
-from samara.physics.types import BODY, Command, Vehicle
+from samara.physics.types import BODY, Command, Reference, Vehicle
 from samara.vehicles.trim import hover
 
 PUSH, WRENCH = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques

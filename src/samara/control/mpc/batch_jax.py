@@ -36,8 +36,7 @@ from samara.control.mpc.solver import MOST_DAMPING
 from samara.control.mpc.warm_start import shift_inputs, shift_of
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten, unflatten
-from samara.physics.reference import Reference
-from samara.physics.types import Vehicle
+from samara.physics.types import Reference, Vehicle
 from samara.vehicles.trim import hover
 
 if TYPE_CHECKING:

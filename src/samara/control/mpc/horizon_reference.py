@@ -20,7 +20,7 @@ from samara.control.mpc.prediction_model import Model
 from samara.control.mpc.reference_shaping import Shaping, Target, Way, extrapolated, goal_of, shaped_step
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan.trajectory import Trajectory
 
 TEMPLATES = {

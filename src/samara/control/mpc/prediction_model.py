@@ -22,9 +22,8 @@ from samara.physics.multirotor import at_rest, derivative
 from samara.physics.rotors.propulsion import COMMANDED_WRENCH, WRENCH
 from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
-from samara.vehicles.hover_rotors import effective
 from samara.vehicles.limits import thrust_limits
-from samara.vehicles.trim import effectiveness, hover
+from samara.vehicles.trim import effective, effectiveness, hover
 
 INPUTS = ("wrench", "rotors")
 

@@ -16,7 +16,7 @@ from samara.control.mpc.prediction_model import Model, thrust_direction
 from samara.core.algebra import ZERO, Vec3, cross, direction, norm
 from samara.core.ops import cos, maximum, sin
 from samara.core.quantity import Scalar
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 
 class Shaping(NamedTuple):

@@ -40,7 +40,7 @@ from samara.documents.drone_physics.arguments import Kind, RotorSum, document, e
 from samara.physics.air.atmosphere import SEA_LEVEL_PRESSURE, air_pressure
 from samara.physics.air.drag import Drag, drag_force
 from samara.physics.frames import flu_from_frd, frd_from_flu
-from samara.physics.ground.collision import (
+from samara.physics.ground.impact import (
     Collider,
     angular_velocity_change,
     collision_impulse,

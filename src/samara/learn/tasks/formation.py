@@ -12,8 +12,7 @@ from samara.core.ops import cos, logical_and, logical_or, maximum, sin
 from samara.core.quantity import Scalar
 from samara.learn.task import Craft, Draw, Situation, Task, Tree, add_action_cost, observe
 from samara.physics.quantities import position_error, smooth_position_error, speed, squared_sine_of_half_tilt
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 
 FAR = 2.0  # [m] from its corner: lost
 NEAR, SLOW = 0.05, 0.1  # [m, m/s]: in formation

@@ -16,8 +16,7 @@ from samara.learn.task import Craft, Draw, Sight, Situation, Task
 from samara.learn.tasks.recover import softened
 from samara.physics.ground.solids import Capsule
 from samara.physics.quantities import position_error, smooth_position_error
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.sensors.depth_camera import DepthCameraPart
 from samara.sensors.registry import part
 from samara.vehicles.shape import extent_of

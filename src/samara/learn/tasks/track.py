@@ -9,8 +9,7 @@ from samara.core.algebra import Vec3, dot
 from samara.core.quantity import Scalar
 from samara.learn.task import Craft, Draw, Situation, Task, Tree, add_action_cost, observe
 from samara.physics.quantities import position_error, smooth_position_error
-from samara.physics.reference import Reference
-from samara.physics.types import State
+from samara.physics.types import Reference, State
 from samara.plan.trajectory import Trajectory, figure8
 
 FAR = 1.0  # [m] from the reference: lost

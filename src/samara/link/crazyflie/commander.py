@@ -15,10 +15,8 @@ from samara.link.crazyflie.controller import ATTITUDE, ATTITUDE_AT_HEIGHT, OFF, 
 from samara.link.crazyflie.high_level_commander import Planner
 from samara.link.crazyflie.setpoints import FULL_THRUST, LEAST_THRUST, Drift, Full, Off, Place, Setpoint, Tilt, Turn
 from samara.link.crazyflie.supervisor import Condition, Supervisor
-from samara.physics.reference import Reference
-from samara.physics.types import State
-from samara.plan.stop_smoothly import transfer
-from samara.plan.trajectory import Trajectory
+from samara.physics.types import Reference, State
+from samara.plan.trajectory import Trajectory, transfer
 
 LEAN = 0.25  # [s]: how soon a velocity of the client's is what is asked
 SMOOTH = 0.15  # [s]: how soon a climb is

@@ -19,9 +19,8 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import at_rest, wrench_of_rotors
-from samara.physics.reference import Reference
-from samara.physics.types import State, Vehicle
-from samara.vehicles.exchange.thrust_scale import full_thrust
+from samara.physics.types import Reference, State, Vehicle
+from samara.vehicles.exchange.throttle import full_thrust
 
 LEFT = 0.25  # of the lag: what the model may be wrong by
 

@@ -17,7 +17,7 @@ from samara.core.algebra import Vec3
 from samara.core.ops import wrap_angle
 from samara.core.types import Array
 from samara.link.crazyflie.parameters import GROUP, LANDING_SPEED, TAKE_OFF_SPEED
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan.min_snap import Piecewise, between
 
 POLYNOMIALS, COMPRESSED = 0, 1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from samara.core.algebra import Quat, Vec3, euler_from_quat
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 
 LARGEST = 1e4  # of any number that is asked for: m, m/s, degrees, degrees/s
 FULL_THRUST = 65535

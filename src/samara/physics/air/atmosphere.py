@@ -1,11 +1,12 @@
 """The International Standard Atmosphere of 1976 up to 20 km: temperature, pressure, density.
 
 Altitude is geopotential, above mean sea level; 10 m of error at 8 km when the geometric one is used instead.
+The mean wind near the ground grows with height, by a power law or by the logarithm.
 """
 
 from typing import Annotated, TypeAlias
 
-from samara.core.ops import exp, maximum, minimum, power
+from samara.core.ops import exp, log, maximum, minimum, power
 from samara.core.quantity import AirDensity, Quantity, Scalar
 
 SEA_LEVEL_TEMPERATURE = 288.15  # [K]
@@ -56,3 +57,25 @@ def pressure_altitude(pressure: Pressure) -> Scalar:
     """h = (T₀/L) (1 − (p/p₀)^(LR/g)): `air_pressure` the other way, to 11 km  [m]"""
     ratio = power(pressure / SEA_LEVEL_PRESSURE, LAPSE_RATE * GAS_CONSTANT / STANDARD_GRAVITY)
     return SEA_LEVEL_TEMPERATURE / LAPSE_RATE * (1.0 - ratio)
+
+
+HeightAboveGround: TypeAlias = Annotated[Scalar, Quantity("m", 0.0, 300.0)]
+ReferenceHeight: TypeAlias = Annotated[Scalar, Quantity("m", 2.0, 100.0)]
+Roughness: TypeAlias = Annotated[Scalar, Quantity("m", 1e-4, 1.0)]
+
+_LOWEST = 0.01  # [m]: a power law has no slope at the ground itself
+
+
+def power_law(
+    height: HeightAboveGround, *, at: ReferenceHeight, exponent: Annotated[Scalar, Quantity("1", 0.0, 0.5)]
+) -> Scalar:
+    """W/W₀ = (h/h₀)^α; 1/7 over open land; below 1 cm as at 1 cm"""
+    return power(maximum(height, _LOWEST) / at, exponent)
+
+
+def log_law(height: HeightAboveGround, *, at: ReferenceHeight, roughness: Roughness) -> Scalar:
+    """W/W₀ = ln(h/z₀) / ln(h₀/z₀) above the roughness length z₀, 0 below it
+
+    z₀ is 0.0002 m for open water, 0.03 m for grass, 0.1 m for crops, 1 m for a town; the handbook has 0.15 ft and 2 ft.
+    """
+    return log(maximum(height, roughness) / roughness) / log(at / roughness)

@@ -15,7 +15,7 @@ draws air through the upper one, which counts for discs closer than about half a
 """
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import cross, dot, norm
 from samara.core.ops import absolute, atan2, clamp, maximum, safe_divide, safe_norm, safe_sqrt, where
@@ -138,7 +138,7 @@ def _pairs(vehicle: "Vehicle") -> tuple[tuple[int, int], ...]:
     return tuple((i, j) for i, upper in rotors for j, lower in rotors if i != j and _stands_below(upper, lower))
 
 
-def _losses(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+def _losses(own: object, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
     blades = RotorAir(*vehicle["coaxial"])
     density, winds = environment.air_density, environment.hub_wind_W or (environment.wind_W,) * len(vehicle.rotors)
     flows = [

@@ -5,19 +5,38 @@ down, and the momentum through every cross-section stays T. Across it the moment
 (Reichardt's hypothesis: momentum flux, not velocity, spreads as heat does). The jet is straight, along the thrust: it is that
 of a drone that hovers or flies slowly.
 
-A rotor in the stream of others takes a share of the momentum that passes it, as a plate does.
+A rotor in the stream of others takes a share of the momentum that passes it, as a plate does. Vehicles feel such external
+forces through the effect `PUSHED`, held through one step.
 """
 
 import math
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import Attitude, Vec3, cross, direction, dot, norm, rotate, rotate_inverse
 from samara.core.ops import clamp, exp, safe_divide, safe_sqrt
 from samara.core.quantity import AirDensity, Quantity, Scalar, Unit
-from samara.physics.air.external_forces import PUSHED
-from samara.physics.effect import Effect, Wrench
+from samara.physics.effect import Effect, Wrench, add_wrenches
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.types import Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
+
+if TYPE_CHECKING:
+    from samara.physics.types import Environment, State, Vehicle
+
+
+def pushed_wrench(pushes: tuple[Wrench, ...]) -> Wrench:
+    """Σ of all pushes; without any it is 0  [N, N·m]"""
+    total = Wrench()
+    for push in pushes:
+        total = add_wrenches(total, push)
+    return total
+
+
+def _pushed(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    return pushed_wrench(environment.pushes)
+
+
+PUSHED = Effect("pushed", wrench=_pushed, reads=("pushes",), planned=False)
+
 
 Place: TypeAlias = Annotated[Vec3, Quantity("m", -3.0, 3.0)]
 Flux: TypeAlias = Annotated[Vec3, Quantity("Pa", -50.0, 50.0)]

@@ -3,7 +3,7 @@
 Coefficients are those at sea level (ρ₀ = 1.225 kg/m³); force and torque scale with ρ/ρ₀.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3, rotate_inverse, scale
 from samara.core.number import Number
@@ -14,7 +14,7 @@ from samara.physics.motion.body import AngularVelocity, Velocity
 from samara.physics.rotors.rotor import density_ratio
 
 if TYPE_CHECKING:
-    from samara.physics.types import Environment, State, Vehicle
+    from samara.physics.types import Command, Environment, State, Vehicle
 
 
 class Drag(NamedTuple):
@@ -52,17 +52,17 @@ def damping_torque(omega_B: AngularVelocity, *, damping: Damping) -> Vec3:
     return -scale(damping.linear, omega_B)
 
 
-def _world(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _world(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     force = drag_force(state.v_W - environment.wind_W, drag=vehicle["drag"])
     return Wrench(f_W=force * density_ratio(environment.air_density))
 
 
-def _body(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _body(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     v_B = rotate_inverse(state.q_WB, state.v_W - environment.wind_W)
     return Wrench(f_B=drag_force(v_B, drag=vehicle["drag"]) * density_ratio(environment.air_density))
 
 
-def _angular(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _angular(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     torque = damping_torque(state.omega_B, damping=vehicle["damping"])
     return Wrench(tau_B=torque * density_ratio(environment.air_density))
 

@@ -9,7 +9,7 @@ of a square of four rotors it holds for any rotors, tilted ones too, over any pl
 The surface is the plane `environment.ground`; over a height map it is the plane that touches the map below the drone.
 """
 
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import Vec3, dot, norm, rotate, rotate_inverse
 from samara.core.ops import logical_and, maximum, minimum, power, safe_divide, sqrt, where
@@ -18,7 +18,7 @@ from samara.physics.effect import Effect, Wrench, add_wrenches
 from samara.physics.ground.contact import Ground
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Radius, RotorLoad, rotor_wrench
-from samara.physics.types import Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 
 Height: TypeAlias = Annotated[Scalar, Quantity("m", 0.01, 3.0)]
 Place: TypeAlias = Annotated[Vec3, Quantity("m", -1.0, 1.0)]
@@ -110,7 +110,7 @@ def _scaled(ratio: Scalar, load: RotorLoad) -> RotorLoad:
     return RotorLoad((ratio - 1.0) * load.thrust, 0.0)
 
 
-def _over_ground(own: Any, state: State, command: Any, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _over_ground(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
     ground, parameters = environment.ground, vehicle["ground_effect"]
     normal_B = rotate_inverse(state.q_WB, ground.normal_W)  # in body axes the rotors' places are constants of a trace
     above = height_above(state.p_W, ground=ground)
@@ -127,7 +127,7 @@ def _over_ground(own: Any, state: State, command: Any, vehicle: Vehicle, environ
     return total
 
 
-def _under_ceiling(own: Any, state: State, command: Any, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _under_ceiling(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
     ceiling: Ceiling = vehicle["ceiling_effect"]
     total = Wrench()
     for (p_W, axis_W, radius), load, rotor in zip(

@@ -11,7 +11,7 @@ The download is an effect. The fluctuation is a gust along each rotor's axis, wi
 `samara.sim.stages.air` draws it and `environment.hub_wind_W` carries it to vehicles with `rotor_air`.
 """
 
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import cross
 from samara.core.ops import absolute, clamp, maximum, safe_divide, safe_norm
@@ -21,7 +21,7 @@ from samara.physics.rotors.blade_element import HubFlow, hub_flow
 from samara.physics.rotors.inflow import ClimbRatio, ClimbSpeed, EdgeRatio, Induced, hover_induced, induced_velocity
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Radius, RotorLoad
-from samara.physics.types import Environment, State, Vehicle
+from samara.physics.types import Command, Environment, State, Vehicle
 
 Distance: TypeAlias = Annotated[Scalar, Quantity("m", 0.0, 0.5)]
 DragArea: TypeAlias = Annotated[Scalar, Quantity("m^2", 0.0, 0.1)]
@@ -87,7 +87,7 @@ def gust_time(load: RotorLoad, air_density: AirDensity, *, radius: Radius) -> Sc
     return radius / maximum(hover_induced(load.thrust, air_density, radius), _SLOWEST)
 
 
-def _wrench(own: Any, state: State, command: Any, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _wrench(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
     """Each rotor blows at its share of the surfaces, below its own hub."""
     wash: Propwash = vehicle["propwash"]
     density, share = environment.air_density, wash.drag_area / len(vehicle.rotors)

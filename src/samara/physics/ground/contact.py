@@ -9,7 +9,7 @@ of that edge the lower end touches: the foot, or upside down the upper end. A ve
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import UP, ZERO, Quat, Vec3, cross, dot, norm, rotate, rotate_inverse
 from samara.core.ops import clamp, equal, logical_and, logical_or, maximum, where
@@ -18,7 +18,7 @@ from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
 
 if TYPE_CHECKING:
-    from samara.physics.types import Environment, State, Vehicle
+    from samara.physics.types import Command, Environment, State, Vehicle
 
 Position: TypeAlias = Annotated[Vec3, Quantity("m", -0.01, 0.01)]
 Point: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
@@ -184,7 +184,7 @@ def _touching(
 
 
 def _derivative(
-    own: tuple[Vec3, ...], state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: tuple[Vec3, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Vec3, ...]:
     contact: Contact = vehicle["contact"]
     return tuple(
@@ -194,7 +194,7 @@ def _derivative(
 
 
 def _wrench(
-    own: tuple[Vec3, ...], state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: tuple[Vec3, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
     contact: Contact = vehicle["contact"]
     f_W, tau_W = ZERO, ZERO

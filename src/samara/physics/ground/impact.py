@@ -1,28 +1,90 @@
-"""Impacts with friction: the impulse along the normal, then the one that friction allows across it.
+"""Impacts of a rigid body with a wall or another body: the impulse along the normal, then the one that friction allows across.
 
-The first part is `collision.py`'s, and only when the points approach. The second is along the slip that is left and never more
-than what stops it, nor than μ times the first. Each part alone takes energy or leaves it, so the whole never adds any: not
+All vectors are in one frame; r is from the body's centre of mass to where it is hit. With friction the first impulse acts only
+when the points approach; the second is along the slip that is left and never more than what stops it, nor than μ times the
+first. Each part alone takes energy or leaves it, so the whole never adds any: not
 with any restitution from 0 to 1, any friction, any shape of the bodies.
 """
 
 from typing import Annotated, NamedTuple, TypeAlias
 
-from samara.core.algebra import ZERO, Attitude, Vec3, direction, dot, norm, rotate, rotate_inverse
+from samara.core.algebra import (
+    ZERO,
+    Attitude,
+    Vec3,
+    Vector,
+    cross,
+    direction,
+    dot,
+    norm,
+    rotate,
+    rotate_inverse,
+    solve_definite,
+)
 from samara.core.ops import minimum, safe_divide, where
 from samara.core.quantity import Mass, Quantity, Scalar, Unit
-from samara.physics.ground.collision import (
-    Collider,
-    ContactArm,
-    Impulse,
-    angular_velocity_change,
-    collision_impulse,
-    compliance,
-    contact_velocity,
-    velocity_change,
-    wall_impulse,
-)
 from samara.physics.motion.body import AngularVelocity, Inertia, Velocity
 from samara.physics.types import State, Vehicle
+
+Impulse: TypeAlias = Annotated[Vec3, Quantity("N s", -5.0, 5.0)]
+ContactArm: TypeAlias = Annotated[Vec3, Quantity("m", -0.5, 0.5)]
+Restitution: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]
+
+
+class Collider(NamedTuple):
+    """A body about to be hit: its motion in the common frame W, where it is hit, and what resists."""
+
+    v_W: Velocity
+    omega_W: AngularVelocity
+    r_W: ContactArm
+    q_WB: Attitude
+    mass: Mass
+    inertia_B: Inertia
+
+
+def velocity_after_bounce(v: Velocity, normal: Vector, restitution: Restitution) -> Vec3:
+    """v' = v − (1 + e)(v·n) n,  n = normal/|normal|: the tangential part stays, whichever way v points  [m/s]"""
+    n = direction(normal)
+    return v - n * ((1.0 + restitution) * dot(v, n))
+
+
+def contact_velocity(body: Collider) -> Vec3:
+    """v + ω × r  [m/s]"""
+    return body.v_W + cross(body.omega_W, body.r_W)
+
+
+def angular_velocity_change(impulse: Impulse, body: Collider) -> Vec3:
+    """Δω = J⁻¹ (r × p), the inertia J turned with the body  [rad/s]"""
+    twist_B = rotate_inverse(body.q_WB, cross(body.r_W, impulse))
+    return rotate(body.q_WB, solve_definite(body.inertia_B, twist_B))
+
+
+def velocity_change(impulse: Impulse, *, mass: Mass) -> Vec3:
+    """Δv = p / m  [m/s]"""
+    return impulse / mass
+
+
+def compliance(body: Collider, normal: Vector) -> Scalar:
+    """1/m + (r × n)·J⁻¹(r × n): how fast a unit impulse along n makes the point it hits  [1/kg]"""
+    return 1.0 / body.mass + dot(cross(body.r_W, normal), angular_velocity_change(normal, body))
+
+
+def collision_impulse(body: Collider, other: Collider, normal: Vector, restitution: Restitution) -> Vec3:
+    """p = −(1 + e)(v_rel·n) n / (c₁ + c₂),  c the `compliance`: on the first body; the other feels −p  [N·s]
+
+    The points that touch part at e times the speed they met with, along the normal; n and −n give the same.
+    """
+    n = direction(normal)
+    meeting = dot(contact_velocity(body) - contact_velocity(other), n)
+    return n * (-(1.0 + restitution) * meeting / (compliance(body, n) + compliance(other, n)))
+
+
+def wall_impulse(body: Collider, v_wall_W: Velocity, normal: Vector, restitution: Restitution) -> Vec3:
+    """p = −(1 + e)(v_rel·n) n / c: against what nothing can move, where its surface moves at v_wall  [N·s]"""
+    n = direction(normal)
+    meeting = dot(contact_velocity(body) - v_wall_W, n)
+    return n * (-(1.0 + restitution) * meeting / compliance(body, n))
+
 
 Normal: TypeAlias = Annotated[Vec3, Unit()]
 

@@ -1,13 +1,13 @@
 """Weight: uniform, or falling off with the square of the distance from the Earth's centre."""
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import Vec3
 from samara.core.quantity import Mass, Quantity, Scalar
 from samara.physics.effect import Effect, Role, Wrench
 
 if TYPE_CHECKING:
-    from samara.physics.types import Environment, State, Vehicle
+    from samara.physics.types import Command, Environment, State, Vehicle
 
 EARTH_RADIUS = 6356766.0  # the radius the ISA 1976 uses for gravity [m]
 
@@ -37,11 +37,13 @@ def gravity_at(height: Height, g: Strength) -> Scalar:
     return g * ratio * ratio
 
 
-def _uniform(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _uniform(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     return Wrench(f_W=weight(vehicle.mass, vehicle["gravity"].acceleration))
 
 
-def _spherical(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _spherical(
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     return Wrench(f_W=weight(vehicle.mass, gravity_at(state.p_W.z, vehicle["gravity"].acceleration)))
 
 

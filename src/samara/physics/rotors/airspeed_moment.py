@@ -9,13 +9,18 @@ tangent of the wake's skew, and scale with thrust and size.
 It is an empirical law, linear in the airspeed: good up to about V_e = v_h, where the wakes have left the body, and not in the
 vortex ring. Its coefficients belong to an airframe and hold for any air density, weight and speed of its rotors. Flapping with
 a hub spring has a part of the same moment: with both on, that part is there twice.
+
+`RollingMoment` and `ThrustFade` are those of Gazebo's motor models, so that an aircraft of Gazebo flies in Samara as it does
+there. The rolling moment is Martin and Salaün's (The True Role of Accelerometer Feedback in Quadrotor Control, ICRA 2010):
+gz-sim's MulticopterMotorModel gives it one sign for all rotors, Gazebo Classic's motor model the sign of the rotor's turning.
+The fading of thrust is Classic's alone, in climb and descent alike.
 """
 
 from typing import Annotated, NamedTuple
 
 from samara.core.algebra import Vec3, cross, dot, scale
-from samara.core.ops import safe_divide, safe_norm, where
-from samara.core.quantity import AirDensity, Quantity, Scalar
+from samara.core.ops import absolute, minimum, safe_divide, safe_norm, where
+from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar
 from samara.physics.rotors.blade_element import HubFlow
 from samara.physics.rotors.inflow import ClimbSpeed, Induced, Thrust, hover_induced
 from samara.physics.rotors.rotor import Rotor
@@ -51,3 +56,25 @@ def airspeed_moment(
     strength = Vec3(moment.roll, moment.pitch, 0.5 * (moment.roll + moment.pitch))
     tau_B = scale(strength, cross(flow.across_B, rotor.axis_B) * lever)
     return tau_B - rotor.axis_B * dot(tau_B, rotor.axis_B)
+
+
+class RollingMoment(NamedTuple):
+    """The moment of every rotor per rotor speed and airspeed across its axis."""
+
+    coefficient: Annotated[Scalar, Quantity("N s^2/rad", 0.0, 1e-4)]
+
+
+class ThrustFade(NamedTuple):
+    """The airspeed along the axis at which nothing is left of thrust."""
+
+    airspeed: Annotated[Scalar, Quantity("m/s", 5.0, 100.0)]
+
+
+def rolling_moment(speed: RotorSpeed, flow: HubFlow, rolling: RollingMoment) -> Vec3:
+    """τ = −c |Ω| u_e  [N·m]"""
+    return flow.across_B * (-rolling.coefficient * absolute(speed))
+
+
+def faded_thrust(thrust: Annotated[Scalar, Quantity("N", 0.0, 20.0)], flow: HubFlow, fade: ThrustFade) -> Scalar:
+    """ΔT = −T min(|V_c|/V, 1)  [N]"""
+    return -thrust * minimum(absolute(flow.climb) / fade.airspeed, 1.0)

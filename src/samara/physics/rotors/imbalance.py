@@ -4,18 +4,18 @@ How far each rotor has turned is the effect's state. It is not wrapped: in doubl
 precision for about a minute at 1000 rad/s.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import Vec3, cross
 from samara.core.ops import cos, sin
-from samara.core.quantity import Quantity, RotorSpeed, Scalar
+from samara.core.quantity import Quantity, RotorSpeed, Scalar, Tree
 from samara.physics.effect import Effect, Wrench, add_wrenches
 from samara.physics.rotors.blade_element import disc_axes
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor
 
 if TYPE_CHECKING:
-    from samara.physics.types import Environment, State, Vehicle
+    from samara.physics.types import Command, Environment, State, Vehicle
 
 Phase: TypeAlias = Annotated[Scalar, Quantity("rad", -10.0, 10.0)]
 Unbalance: TypeAlias = Annotated[Scalar, Quantity("kg m", 0.0, 1e-3)]
@@ -54,13 +54,13 @@ def _initial(vehicle: "Vehicle") -> tuple[Scalar, ...]:
 
 
 def _turning(
-    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
     """φ̇ = Ω"""
     return tuple(state.rotor_speed)
 
 
-def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _wrench(own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     numbers: Imbalance = vehicle["imbalance"]
     total = Wrench()
     for phase, speed, load, unbalance, rotor in zip(

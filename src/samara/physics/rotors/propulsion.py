@@ -5,12 +5,10 @@ speeds that the bus voltage leaves it, [Ω_min, Ω_max] V/V_full: a command in [
 to it. It takes Q Ω / η from the bus.
 """
 
-from typing import Any
-
 from samara.core.algebra import ZERO, Vec3
 from samara.core.number import Number
 from samara.core.ops import clamp, maximum, minimum, safe_divide, where
-from samara.core.quantity import Duty, Ratio, RotorSpeed, Scalar
+from samara.core.quantity import Duty, Ratio, RotorSpeed, Scalar, Tree
 from samara.physics.effect import Actuation, Effect, Role, Wrench, add_wrenches
 from samara.physics.rotors.actuator import (
     ActuatorState,
@@ -400,14 +398,14 @@ WRENCH = Actuation("wrench", _no_rotors, _wrench_steady, _wrench_for)
 # What the rotors and their supply do -------------------------------------------------------------------------------
 
 
-def _rotor_wrenches(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _rotor_wrenches(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
     total = Wrench()
     for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
         total = add_wrenches(total, rotor_wrench(load, rotor))
     return total
 
 
-def _rotor_momentum(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _rotor_momentum(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
     accelerations = vehicle.structure.actuation.rotor_acceleration(state, command, vehicle, environment)
     tau_B = ZERO
     for speed, acceleration, rotor in zip(state.rotor_speed, accelerations, vehicle.rotors, strict=True):
@@ -415,7 +413,7 @@ def _rotor_momentum(own: Any, state: State, command: Command, vehicle: Vehicle, 
     return Wrench(tau_B=tau_B)
 
 
-def _commanded(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _commanded(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
     thrust, *tau_B = command
     return Wrench(f_B=Vec3(0.0, 0.0, thrust), tau_B=Vec3(*tau_B))
 
@@ -448,7 +446,7 @@ def _actuator_rates(
 
 
 def _actuators_there(
-    own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment
+    own: Tree, state: State, command: Command, vehicle: Vehicle, environment: Environment
 ) -> tuple[ActuatorState, ...]:
     return tuple(ActuatorState(target, 0.0) for target in command[: len(own)])
 

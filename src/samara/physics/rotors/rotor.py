@@ -4,11 +4,11 @@ A rotor sits at `r_B` and pushes along the unit vector `axis_B`. `spin` is +1 wh
 (counter-clockwise seen from the axis' tip), −1 when left-handed. All vectors are in the body frame (FLU), SI units.
 """
 
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import Attitude, Vec3, cross, dot, rotate_inverse
 from samara.core.ops import absolute, safe_divide, where
-from samara.core.quantity import AirDensity, Choice, Quantity, RotorAcceleration, RotorSpeed, Scalar, Unit
+from samara.core.quantity import AirDensity, Choice, Quantity, RotorAcceleration, RotorSpeed, Scalar, Tree, Unit
 from samara.physics.effect import Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
 
@@ -31,8 +31,8 @@ class Rotor(NamedTuple):
     k_torque: Annotated[Scalar, Quantity("N m s^2/rad^2", 0.0, 1e-5)]
     inertia: Annotated[Scalar, Quantity("kg m^2", 0.0, 1e-4)] = 0.0
     radius: Annotated[Scalar, Quantity("m", 0.0, 0.5)] = 0.0
-    motor: Any = ()
-    servo: Any = ()
+    motor: Tree = ()
+    servo: Tree = ()
 
 
 class RotorLoad(NamedTuple):

@@ -1,13 +1,13 @@
 """What moving air does to the rotors of a vehicle, as effects: rotor_air, rotor_drag, flapping, airspeed_moment,
 rolling_moment, thrust_fade. All are off unless named."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3, cross, dot
 from samara.core.ops import safe_divide
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches
-from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment
+from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment, faded_thrust, rolling_moment
 from samara.physics.rotors.blade_element import (
     HarmonicInflow,
     HubFlow,
@@ -25,13 +25,12 @@ from samara.physics.rotors.blade_element import (
     inflow_rate,
 )
 from samara.physics.rotors.flapping import Flapping, disc_tilt, flapping_force, hub_moment
-from samara.physics.rotors.gazebo_rotor import faded_thrust, rolling_moment
 from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, RotorLoad, density_ratio, rotor_load
 
 if TYPE_CHECKING:
-    from samara.physics.types import Environment, State, Vehicle
+    from samara.physics.types import Command, Environment, State, Vehicle
 
 _BESIDE = 1e-4  # [m/s]: how far from a settled inflow its rate is asked for again
 
@@ -52,7 +51,7 @@ def _flows(state: "State", vehicle: "Vehicle", environment: "Environment") -> tu
     )
 
 
-def _inflows(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[Scalar, ...]:
+def _inflows(own: Tree, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[Scalar, ...]:
     if own:
         return tuple(each.induced for each in own)
     air: RotorAir = vehicle["rotor_air"]
@@ -64,7 +63,7 @@ def _inflows(own: Any, state: "State", vehicle: "Vehicle", environment: "Environ
     )
 
 
-def _loads(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+def _loads(own: Tree, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
     """Thrust and torque of every rotor in the air that it meets: these are the rotors' own, which drive and motor feel."""
     air: RotorAir = vehicle["rotor_air"]
     flows, inflows = _flows(state, vehicle, environment), _inflows(own, state, vehicle, environment)
@@ -74,7 +73,7 @@ def _loads(own: Any, state: "State", vehicle: "Vehicle", environment: "Environme
     )
 
 
-def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _wrench(own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     """The in-plane forces of the rotors; their thrust and torque are with the rotors."""
     if vehicle.structure.inflow is not None:
         raise ValueError(f"vehicle {vehicle.name!r} has an inflow model and rotor_air: expected one of them")
@@ -103,7 +102,7 @@ def _harmonic_start(vehicle: "Vehicle") -> tuple[HarmonicInflow, ...]:
 
 
 def _uniform_rates(
-    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[UniformInflow, ...]:
     air: RotorAir = vehicle["rotor_air"]
     return tuple(
@@ -115,7 +114,7 @@ def _uniform_rates(
 
 
 def _harmonic_rates(
-    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[HarmonicInflow, ...]:
     air: RotorAir = vehicle["rotor_air"]
     rates = []
@@ -130,7 +129,7 @@ def _harmonic_rates(
 
 
 def _uniform_settled(
-    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[UniformInflow, ...]:
     """Momentum theory's inflow, and from there one step of the secant: the balance leaves 1e-9 m/s, the secant nothing."""
     near = tuple(UniformInflow(v) for v in _inflows((), state, vehicle, environment))
@@ -144,7 +143,7 @@ def _uniform_settled(
 
 
 def _harmonic_settled(
-    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[HarmonicInflow, ...]:
     """The slope's rate is linear in it, ġ = b − k g, so two rates tell where it rests: g = b/k."""
     uniform = _uniform_settled(own, state, command, vehicle, environment)
@@ -161,7 +160,9 @@ def _harmonic_settled(
     )
 
 
-def _rotor_drag(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _rotor_drag(
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     total, ratio = Wrench(), density_ratio(environment.air_density)
     for speed, flow, rotor in zip(state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True):
         f_B = drag_of_rotor(speed, flow, vehicle["rotor_drag"]) * ratio
@@ -169,7 +170,7 @@ def _rotor_drag(own: Any, state: "State", command: Any, vehicle: "Vehicle", envi
     return total
 
 
-def _climb_losses(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+def _climb_losses(own: object, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
     """The axial part of rotor_drag is the rotors' own thrust; the torque that turns them stays as it is."""
     ratio, flows = density_ratio(environment.air_density), _flows(state, vehicle, environment)
     return tuple(
@@ -178,7 +179,9 @@ def _climb_losses(own: Any, state: "State", vehicle: "Vehicle", environment: "En
     )
 
 
-def _airspeed_moment(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _airspeed_moment(
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     moment: AirspeedMoment = vehicle["airspeed_moment"]
     tau_B = ZERO
     for load, flow, rotor in zip(
@@ -188,21 +191,25 @@ def _airspeed_moment(own: Any, state: "State", command: Any, vehicle: "Vehicle",
     return Wrench(tau_B=tau_B)
 
 
-def _rolling_moment(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _rolling_moment(
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     tau_B = ZERO
     for speed, flow in zip(state.rotor_speed, _flows(state, vehicle, environment), strict=True):
         tau_B = tau_B + rolling_moment(speed, flow, vehicle["rolling_moment"])
     return Wrench(tau_B=tau_B * density_ratio(environment.air_density))
 
 
-def _rolling_by_spin(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _rolling_by_spin(
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     tau_B = ZERO
     for speed, flow, rotor in zip(state.rotor_speed, _flows(state, vehicle, environment), vehicle.rotors, strict=True):
         tau_B = tau_B + rolling_moment(speed, flow, vehicle["rolling_moment"]) * rotor.spin
     return Wrench(tau_B=tau_B * density_ratio(environment.air_density))
 
 
-def _fading(own: Any, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+def _fading(own: object, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
     """What fades is the thrust of a rotor at rest; the torque that turns it stays as it is."""
     ratio, flows = density_ratio(environment.air_density), _flows(state, vehicle, environment)
     return tuple(
@@ -220,7 +227,9 @@ def _rotor_flows(state: "State", vehicle: "Vehicle", environment: "Environment")
     return tuple(_RotorFlow(*each) for each in zip(flows, inflows, slopes, strict=True))
 
 
-def _flapping(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _flapping(
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     air: RotorAir = vehicle["rotor_air"]
     blades: Flapping = vehicle["flapping"]
     density = environment.air_density

@@ -4,7 +4,7 @@ Both are corrections that thrust stands and flights ask for. Controllers, planne
 for a disturbance, which is small about the speed and the voltage at which it vanishes; the trim of hover knows both.
 """
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from samara.core.ops import absolute, maximum
 from samara.core.quantity import Quantity, RotorSpeed, Scalar, Voltage
@@ -49,7 +49,7 @@ def scaled_share(voltage: Voltage, scaled: ThrustScale) -> Scalar:
     return maximum(scaled.per_volt * (voltage - scaled.reference), -1.0)
 
 
-def _curved(own: Any, state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
+def _curved(own: object, state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
     ratio = density_ratio(environment.air_density)
     return tuple(
         curve_load(speed, rotor, vehicle["thrust_curve"], ratio)
@@ -57,7 +57,7 @@ def _curved(own: Any, state: State, vehicle: Vehicle, environment: Environment) 
     )
 
 
-def _gained(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _gained(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
     share = scaled_share(supply_voltage(state, command, vehicle, environment), vehicle["thrust_scale"])
     total = Wrench()
     for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):

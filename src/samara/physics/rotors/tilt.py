@@ -7,11 +7,11 @@ A command has a number for each rotor, and after them one for each servo: from â
 radians where rotors are commanded by speed.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import ZERO, Vec3, cross
 from samara.core.ops import clamp, cos, sin
-from samara.core.quantity import Quantity, Scalar, TimeConstant, Unit
+from samara.core.quantity import Quantity, Scalar, TimeConstant, Tree, Unit
 from samara.physics.effect import Effect, Role, Wrench
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _straight(vehicle: "Vehicle") -> tuple[Scalar, ...]:
 
 
 def _rates(
-    own: Any, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
     return tuple(
         servo_rate(angle, target, vehicle.rotors[i].servo)
@@ -88,12 +88,12 @@ def _rates(
 
 
 def _there(
-    own: Any, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
     return tuple(_targets(command, vehicle))
 
 
-def _reaction(own: Any, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _reaction(own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     """Of the rotors as they are tilted: their axes are turned already"""
     tau_B = ZERO
     for i, rate in zip(vehicle.servos, _rates(own, state, command, vehicle, environment), strict=True):

@@ -11,11 +11,11 @@ momentum of body and arms together are conserved at any deflection. What is smal
 first order. Gravity pulls on every mass alike, so it drops out of all but the motion of the whole.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, diagonal, direction, dot, norm, outer, skew, solve_definite
 from samara.core.ops import sqrt, where
-from samara.core.quantity import Quantity, Scalar, Unit
+from samara.core.quantity import Quantity, Scalar, Tree, Unit
 from samara.physics.effect import Effect, Role, Wrench, add_wrenches, wrench_in_body_axes
 from samara.physics.motion.body import AngularVelocity, Force, Inertia, Torque, required_torque
 from samara.physics.rotors.imbalance import shaking_force
@@ -23,7 +23,7 @@ from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.rotors.rotor import Rotor, rotor_momentum_torque, rotor_wrench
 
 if TYPE_CHECKING:
-    from samara.physics.types import Environment, State, Vehicle
+    from samara.physics.types import Command, Environment, State, Vehicle
 
 Length: TypeAlias = Annotated[Scalar, Quantity("m", 0.05, 1.0)]
 Stiffness: TypeAlias = Annotated[Scalar, Quantity("N m^2", 0.1, 100.0)]
@@ -231,7 +231,7 @@ def arm_of(rotor: Rotor, arms: Arms) -> Arm:
 
 def _hub_loads(
     state: "State",
-    command: Any,
+    command: "Command",
     vehicle: "Vehicle",
     environment: "Environment",
     rotors: tuple[Rotor, ...],
@@ -257,7 +257,7 @@ def _hub_loads(
     return tuple(hubs)
 
 
-def _of_others(state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _of_others(state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     """Σ over all effects but the arms and the weight, in body axes."""
     total = Wrench()
     for effect, own in zip(vehicle.structure.effects, state.effects, strict=True):
@@ -270,7 +270,7 @@ def _motion(
     own: tuple[ArmState, ...],
     others: Wrench,
     state: "State",
-    command: Any,
+    command: "Command",
     vehicle: "Vehicle",
     environment: "Environment",
 ) -> Motion:
@@ -296,7 +296,7 @@ def _motion(
     return coupled_motion(total.f_B, tau_B, moment_B, tuple(modes), mass=vehicle.mass, inertia_B=inertia_B)
 
 
-def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _wrench(own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
     """f = m y − f_others,  τ = J ω̇ + ω × J ω − τ_others: what the arms do to the body they would be a rigid part of"""
     others = _of_others(state, command, vehicle, environment)
     motion = _motion(own, others, state, command, vehicle, environment)
@@ -305,7 +305,7 @@ def _wrench(own: Any, state: "State", command: Any, vehicle: "Vehicle", environm
 
 
 def _derivative(
-    own: tuple[ArmState, ...], state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: tuple[ArmState, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[ArmState, ...]:
     others = _of_others(state, command, vehicle, environment)
     motion = _motion(own, others, state, command, vehicle, environment)
@@ -316,7 +316,7 @@ def _derivative(
 
 
 def _settled(
-    own: Any, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[ArmState, ...]:
     """k η = Q(η) − p·y with y = −g: each arm under its rotor and its own weight, on a body at rest, unshaken
 

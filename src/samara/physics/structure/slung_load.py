@@ -9,7 +9,7 @@ stretch of the cable does not suffer when the drone is far from the origin. `sam
 settle it: aslant in wind, and on the ground where it would hang below.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from samara.core.algebra import ZERO, Attitude, Vec3, cross, direction, dot, norm, rotate, rotate_inverse
 from samara.core.ops import maximum, safe_divide, where
@@ -19,7 +19,7 @@ from samara.physics.ground.contact import Ground, Surface, contact_point, fricti
 from samara.physics.motion.body import AngularVelocity, Velocity
 
 if TYPE_CHECKING:
-    from samara.physics.types import Environment, State, Vehicle
+    from samara.physics.types import Command, Environment, State, Vehicle
 
 Cable: TypeAlias = Annotated[Vec3, Quantity("m", -2.0, 2.0)]
 Place: TypeAlias = Annotated[Vec3, Quantity("m", -0.3, 0.3)]
@@ -109,7 +109,7 @@ def _hanging(vehicle: "Vehicle") -> LoadState:
     return LoadState(Vec3(0.0, 0.0, -load.length - safe_divide(load.mass * g, load.stiffness)), ZERO)
 
 
-def _pulled(own: LoadState, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Vec3:
+def _pulled(own: LoadState, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Vec3:
     """Weight and wind. The load falls as the vehicle does: m_L/m of its weight."""
     load: SlungLoad = vehicle["slung_load"]
     f_W = load_drag(own.v_W, environment.wind_W, environment.air_density, load=load)
@@ -127,7 +127,7 @@ def _tug(own: LoadState, state: "State", load: SlungLoad) -> Vec3:
 
 
 def _derivative(
-    own: LoadState, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment"
+    own: LoadState, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> LoadState:
     load: SlungLoad = vehicle["slung_load"]
     surface, ground = load_surface(load.mass, load.friction), environment.ground
@@ -143,12 +143,16 @@ def _derivative(
     )
 
 
-def _wrench(own: LoadState, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _wrench(
+    own: LoadState, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     load: SlungLoad = vehicle["slung_load"]
     return attached_wrench(_tug(own, state, load), state.q_WB, load.attachment_B)
 
 
-def _settled(own: LoadState, state: "State", command: Any, vehicle: "Vehicle", environment: "Environment") -> LoadState:
+def _settled(
+    own: LoadState, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> LoadState:
     """Hanging along what pulls at it; where that is below the ground, lying under the attachment with the cable slack."""
     load: SlungLoad = vehicle["slung_load"]
     surface, ground = load_surface(load.mass, load.friction), environment.ground

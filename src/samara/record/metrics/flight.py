@@ -16,10 +16,9 @@ from samara.core.ops import logical_and, maximum, minimum, safe_divide, safe_sqr
 from samara.core.quantity import Scalar
 from samara.physics.ground.contact import Ground
 from samara.physics.quantities import least_charge, least_voltage, position_error, speed, tilt_deg
-from samara.physics.reference import Reference
-from samara.physics.types import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, Reference, State, Vehicle
 from samara.scenario.batteries import batteries_of
-from samara.vehicles.defaults.ground import asked_to_fly, in_the_air
+from samara.vehicles.defaults import asked_to_fly, in_the_air
 
 
 class FlightMetrics(NamedTuple):

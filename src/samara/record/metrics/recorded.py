@@ -18,7 +18,7 @@ from samara.record.metrics.flight import is_tracking
 from samara.record.metrics.registry import METRICS
 from samara.record.spectrum import Spectrum, spectrum_of
 from samara.scenario.autopilot_types import POSITIONS_ONLY
-from samara.vehicles.defaults.ground import asked_to_fly
+from samara.vehicles.defaults import asked_to_fly
 from samara.vehicles.limits import command_range
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from samara.core.algebra import UP, Vec3
 from samara.physics.ground.solids import Box
 from samara.physics.types import State, Vehicle
 from samara.scenario.flight_events import PartKind, part_name
-from samara.vehicles.collision_radius import body_radius as hull_radius
+from samara.vehicles.shape import body_radius as hull_radius
 from samara.world.collision import PartShape
 
 

@@ -39,7 +39,7 @@ from samara.compiler.rk_stage_loop import rk4_in_kernel, rk4_rolled
 from samara.compiler.scan import scan
 from samara.core.tree import flatten
 from samara.physics.idle_effects import has_idle
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.sim.stage import RandomInputs, Stage, part_of
 from samara.sim.stages.physics import integrate, integrate_quietly, is_busy
 from samara.sim.vary import WIND, wind_with

@@ -7,7 +7,7 @@ from samara.physics.types import Environment, State, Vehicle
 from samara.scenario.landing import touchdown
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import Stage, StageFactory, StageSet
-from samara.vehicles.defaults.ground import ground_clearance
+from samara.vehicles.defaults import ground_clearance
 
 
 class Status(NamedTuple):

@@ -8,14 +8,13 @@ from samara.control.registry import Named, Tuned, controller_named
 from samara.core.algebra import ZERO
 from samara.core.ops import logical_and, where
 from samara.core.quantity import Scalar
-from samara.physics.reference import Reference
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
-from samara.physics.types import Command, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import Stage, StageSet
 from samara.sim.stages.estimator import estimate_slot
-from samara.vehicles.hover_rotors import at_density
 from samara.vehicles.limits import LARGEST_COMMAND, within_limits
+from samara.vehicles.trim import at_density
 
 MAX_CACHED_CONTROLLERS = 64
 REFERENCES_AHEAD = "references_ahead"

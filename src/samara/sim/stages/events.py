@@ -6,8 +6,7 @@ import numpy as np
 
 from samara.core.ops import where
 from samara.core.quantity import Scalar
-from samara.physics.reference import Reference
-from samara.physics.types import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, Reference, State, Vehicle
 from samara.scenario.batteries import batteries_of, failsafe_events
 from samara.scenario.events import Event, Sentence, Watched, When, holds
 from samara.scenario.scenario import Scenario

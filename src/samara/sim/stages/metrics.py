@@ -2,8 +2,7 @@
 
 from samara.core.algebra import ZERO
 from samara.core.quantity import Scalar
-from samara.physics.reference import Reference
-from samara.physics.types import Command, Environment, State, Vehicle
+from samara.physics.types import Command, Environment, Reference, State, Vehicle
 from samara.record.metrics import FlightMetrics
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import Stage, StageFactory, StageSet

@@ -23,7 +23,7 @@ from samara.scenario.timeline import MICROSECONDS
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PHYSICS, PythonStage, Stage, StageSet
 from samara.sim.stages.contact import Status
-from samara.vehicles.defaults.ground import contact_depths
+from samara.vehicles.defaults import contact_depths
 from samara.world.collision import Inertia, Obstacles, advance_with_impacts, obstacles_of, parts_table
 from samara.world.drone_collision import OverOthers, advance_drones_with_impacts
 

@@ -17,7 +17,7 @@ from samara.core.sanitise import shown
 from samara.core.toml import document
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Record, Several
-from samara.vehicles.exchange.parameter_text import computable, finite, positive, text_of
+from samara.vehicles.exchange.safe_xml import computable, finite, positive, text_of
 from samara.vehicles.parts.uncertain import Estimate
 
 FORMAT = "a parameter file of drone-models"

@@ -1,4 +1,4 @@
-"""Which format a file is in, by its ending and by what it holds, and the reader of each."""
+"""The format of a file, by its ending and content, the reader of each, and an estimate from parts of what the file lacks."""
 
 import re
 from collections.abc import Callable
@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.sanitise import shown
+from samara.physics.types import Vehicle
 from samara.vehicles.check import MAX_ROTORS, VehicleError
-from samara.vehicles.exchange.imported_vehicle import Imported
+from samara.vehicles.exchange.imported_vehicle import Imported, Several
 from samara.vehicles.exchange.safe_xml import read_limited
+from samara.vehicles.exchange.throttle import CELL
+from samara.vehicles.parts.assemble import assemble
+from samara.vehicles.parts.parts_list import parts_list
+from samara.vehicles.parts.uncertain import Estimate
 
 _MARKUP = re.compile(r"[\ufeff\s]*<(\?|!--|!DOCTYPE\s+\w+|\w+)")
 _HEAD = 1 << 16  # [bytes] that tell what a file is
@@ -70,13 +75,13 @@ FORMATS = (
         "an ArduPilot frame file",
         (".json",),
         _has(r'"(?:hoverThrOut|propExpo|refSpd|num_motors)"\s*:'),
-        "ardupilot_read",
+        "ardupilot",
         "read_ardupilot_frame",
         ("layout",),
     ),
     Format("RotorPy's parameters", (".py",), _has(r"rotor_pos"), "rotorpy_file", "read_rotorpy_file"),
-    Format("PX4's parameters", (".params",), _has(r"\bCA_ROTOR_COUNT\b"), "px4_read", "read_px4_parameters"),
-    Format("a diff of Betaflight", (".cli",), _has(_BETAFLIGHT), "betaflight_read", "read_betaflight_diff"),
+    Format("PX4's parameters", (".params",), _has(r"\bCA_ROTOR_COUNT\b"), "px4", "read_px4_parameters"),
+    Format("a diff of Betaflight", (".cli",), _has(_BETAFLIGHT), "betaflight", "read_betaflight_diff"),
 )
 """Every format that is read, in the order in which a file is tried"""
 
@@ -107,3 +112,47 @@ def format_of(path: Path, head: str) -> Format:
         return found[0]
     listed = "; ".join(f"{own.name} ({', '.join(own.endings)})" for own in FORMATS)
     raise VehicleError(f"{path}: begins with {shown(head[:40])}: expected one of {listed}")
+
+
+def estimated_from_parts(
+    read: Imported, motors: str | None, props: str | None, battery: str | None = None, apc: str | None = None
+) -> Vehicle:
+    """The vehicle that these parts make on the rotors of a file, which `built` takes the rest from
+
+    A battery that the file counts the cells of need not be named.
+    """
+    battery = battery or pack_text(read)
+    named = {"--motors": motors, "--props": props, "--battery": battery, "--mass": read.mass}
+    named["--diagonal"] = None if read.arm_lengths else "known"
+    lacking = [key for key, own in named.items() if own is None]
+    if lacking:
+        raise VehicleError(f"{read.origin}: an estimate from parts lacks {', '.join(lacking)}: expected them besides")
+    assert read.mass is not None
+    rotors = []
+    for i, rotor in enumerate(read.rotors):
+        if rotor.position is None or rotor.spin is None:
+            raise VehicleError(
+                f"{read.origin}: rotor {i} has no place or no turn: expected both, for an estimate from parts"
+            )
+        rotors.append([*rotor.position.values, "ccw" if rotor.spin > 0 else "cw"])
+    return assemble(
+        parts_list(
+            read.origin,
+            name=read.name,
+            mass=read.mass.value,
+            motors=motors,
+            props=props,
+            battery=battery,
+            rotors=rotors,
+            apc=apc,
+        )
+    )
+
+
+def pack_text(read: Imported) -> str | None:
+    """6S1300, where a file says cells and capacity"""
+    known = read.battery or {}
+    volts, capacity = known.get("table_voltage"), known.get("capacity")
+    if not isinstance(volts, Several) or not isinstance(capacity, Estimate):
+        return None
+    return f"{round(volts.values[-1] / CELL)}S{round(capacity.value / 3.6)}"

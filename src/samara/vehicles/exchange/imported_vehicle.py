@@ -22,9 +22,9 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.vehicles.build import STANDARD_GRAVITY, ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.defaults.ground import derived_feet, derived_top
+from samara.vehicles.defaults import derived_feet, derived_top
 from samara.vehicles.effects import OPTIONS, option_of
-from samara.vehicles.exchange.throttle_curve import idle_share
+from samara.vehicles.exchange.throttle import idle_share
 from samara.vehicles.parts.uncertain import Estimate, derived
 
 

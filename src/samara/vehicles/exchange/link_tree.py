@@ -1,14 +1,64 @@
-"""An aircraft as links: rigid parts in one frame, some of them rotors. What SDF and URDF have in common."""
+"""An aircraft as links: rigid bodies in one frame, composed into one mass and inertia, some of them rotors (SDF, URDF, MJCF)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from samara.core.algebra import Vec3, dot, rotate
+from samara.core.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, dot, matrix_from_quat, rotate
 from samara.vehicles.exchange.imported_vehicle import ImportedRotor, Several
-from samara.vehicles.exchange.rigid_bodies import Mass, Pose, moved, together
 from samara.vehicles.parts.uncertain import Estimate, given
+from samara.vehicles.payload import point_inertia
+
+
+class Pose(NamedTuple):
+    """Where a frame is in another, and how it is turned there"""
+
+    p: Vec3 = ZERO
+    q: Quat = IDENTITY
+
+    def of(self, other: "Pose") -> "Pose":
+        """A pose within this one's frame, told where this one is: p + R p', q ⊗ q'"""
+        return Pose(self.p + rotate(self.q, other.p), self.q * other.q)
+
+    def place(self, point: Vec3) -> Vec3:
+        """p + R r"""
+        return self.p + rotate(self.q, point)
+
+
+HERE = Pose()
+
+
+class Mass(NamedTuple):
+    """A rigid body: its mass, where its centre of mass is, and its inertia about that, in the axes of the same frame"""
+
+    mass: float
+    centre: Vec3
+    inertia: Mat3
+
+
+def moved(own: Mass, pose: Pose) -> Mass:
+    """The same body told in the frame that its own has this pose in: c' = p + R c,  J' = R J Rᵀ, symmetric to the last bit"""
+    turn = matrix_from_quat(pose.q)
+    turned = turn @ own.inertia @ turn.transpose
+    return Mass(own.mass, pose.place(own.centre), (turned + turned.transpose) * 0.5)
+
+
+def together(parts: Iterable[Mass]) -> Mass:
+    """m = Σ mᵢ,  c = Σ mᵢ cᵢ / m,  J = Σ (Jᵢ + mᵢ (d·d I − d dᵀ)), d = cᵢ − c (Steiner)"""
+    listed = list(parts)
+    mass = sum(own.mass for own in listed)
+    centre = sum((own.centre * own.mass for own in listed), ZERO) / mass if mass > 0.0 else ZERO
+    inertia = Mat3(*(0.0,) * 9)
+    for own in listed:
+        inertia = inertia + own.inertia + point_inertia(own.mass, own.centre - centre)
+    return Mass(mass, centre, inertia)
+
+
+def symmetric(xx: float, xy: float, xz: float, yy: float, yz: float, zz: float) -> Mat3:
+    """An inertia by its six numbers, as XML formats have them"""
+    return Mat3(xx, xy, xz, xy, yy, yz, xz, yz, zz)
+
 
 _LEVEL = 5e-3  # [m]: what is no higher than this above the lowest point stands on the ground too
 _ROUND = 8  # points that stand for a rim

@@ -24,7 +24,7 @@ from samara.core.sanitise import shown
 from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Several
-from samara.vehicles.exchange.rigid_bodies import Mass, together
+from samara.vehicles.exchange.link_tree import Mass, together
 from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_budget
 from samara.vehicles.parts.uncertain import Estimate, given
 

@@ -1,4 +1,4 @@
-"""XML that a stranger wrote, read without running, fetching or unpacking anything, and with one sentence about what is wrong.
+"""Untrusted XML and parameter files, read without running, fetching or unpacking anything; one sentence about what is wrong.
 
 No document types and so no entities (defusedxml), no file larger than 16 MB, no number that is not finite. A `Node` is an
 element that knows its file and its place in it.
@@ -6,11 +6,13 @@ element that knows its file and its place in it.
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
 from samara.core.budget import Budget
+from samara.core.quantity import LARGEST
 from samara.core.referenced_files import LARGEST_TEXT, read_bytes
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
@@ -158,3 +160,50 @@ def parse_xml(data: bytes, origin: str, budget: Budget | None = None) -> Node:
         layer, depth = [inner for own in layer for inner in own], depth + 1
         budget.require_depth(depth, "elements")
     return Node(root, origin)
+
+
+def text_of(path: str | Path) -> str:
+    """The text of a file, or a VehicleError with one sentence: it cannot be read, is too large, or no text"""
+    try:
+        text = read_limited(Path(path)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise VehicleError(f"{path}: is no UTF-8 text (byte {error.start}); expected a list of parameters") from None
+    if "\0" in text:
+        raise VehicleError(f"{path}: holds a zero byte; expected a text")
+    return text
+
+
+def finite(value: object, where: str) -> float:
+    """A number as such, or a VehicleError: NaN, infinity, a text and true are none"""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST:
+        return float(value)
+    raise VehicleError(f"{where} = {shown(value)}: expected a finite number, at most {LARGEST:g} in size")
+
+
+def number(text: str, where: str) -> float:
+    """A number from its digits"""
+    try:
+        value = float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        value = math.nan
+    if not abs(value) <= LARGEST:
+        raise VehicleError(f"{where} = {shown(text)}: expected a finite number, at most {LARGEST:g} in size")
+    return value
+
+
+@contextmanager
+def computable(origin: str) -> Iterator[None]:
+    """Arithmetic on a file's numbers: what is too large or too small for it is one sentence"""
+    try:
+        yield
+    except ArithmeticError:
+        raise VehicleError(
+            f"{origin}: has numbers that multiply to nothing or without end; expected an aircraft's"
+        ) from None
+
+
+def positive(value: float, where: str, unit: str = "") -> float:
+    """A positive number, or a VehicleError"""
+    if not value > 0.0:
+        raise VehicleError(f"{where} = {value:g}{unit and f' {unit}'}: expected a positive number")
+    return value

@@ -16,8 +16,19 @@ from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.gazebo_motor import Motor, air_effects, driven, in_order, is_motor, read_motor
 from samara.vehicles.exchange.imported_vehicle import Imported
-from samara.vehicles.exchange.link_tree import Link, Shape, rotor_at, said_mass, standing_points, whole
-from samara.vehicles.exchange.rigid_bodies import HERE, Mass, Pose, moved, symmetric
+from samara.vehicles.exchange.link_tree import (
+    HERE,
+    Link,
+    Mass,
+    Pose,
+    Shape,
+    moved,
+    rotor_at,
+    said_mass,
+    standing_points,
+    symmetric,
+    whole,
+)
 from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_budget
 
 FORMAT = "Gazebo SDF"

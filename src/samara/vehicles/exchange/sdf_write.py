@@ -21,7 +21,7 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.rotor_air_effects import ROLLING_BY_SPIN, ROLLING_MOMENT, ROTOR_DRAG, THRUST_FADE
 from samara.physics.types import CALM, Vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.rigid_bodies import Mass, Pose, moved, together
+from samara.vehicles.exchange.link_tree import Mass, Pose, moved, together
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.payload import point_inertia
 from samara.vehicles.trim import hover

@@ -13,8 +13,19 @@ from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.gazebo_motor import air_effects, driven, in_order, is_motor, read_motor
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Record
-from samara.vehicles.exchange.link_tree import Link, Shape, rotor_at, said_mass, standing_points, whole
-from samara.vehicles.exchange.rigid_bodies import HERE, Mass, Pose, moved, symmetric
+from samara.vehicles.exchange.link_tree import (
+    HERE,
+    Link,
+    Mass,
+    Pose,
+    Shape,
+    moved,
+    rotor_at,
+    said_mass,
+    standing_points,
+    symmetric,
+    whole,
+)
 from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml
 from samara.vehicles.exchange.xacro import expanded, uses_xacro
 from samara.vehicles.parts.uncertain import Estimate, given

@@ -25,17 +25,28 @@ from samara.physics.rotors.tilt import Servo
 from samara.physics.types import Vehicle
 from samara.vehicles.build import ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import VehicleError
-from samara.vehicles.defaults.ground import derived_top
-from samara.vehicles.parts.airframe import centre_of_mass, drag_areas, feet, inertia_about_centre, inertia_spread
+from samara.vehicles.defaults import derived_top
 from samara.vehicles.parts.battery import Battery, battery
-from samara.vehicles.parts.generic_blade import generic_blade
 from samara.vehicles.parts.layouts import SINGLE, Hub, nearest_beside
-from samara.vehicles.parts.mass_layout import FRAME, ON_THE_BODY, Placed, Weights, controllers_mass, placed
+from samara.vehicles.parts.mass_layout import (
+    FRAME,
+    ON_THE_BODY,
+    Placed,
+    Weights,
+    centre_of_mass,
+    controllers_mass,
+    drag_areas,
+    feet,
+    inertia_about_centre,
+    inertia_spread,
+    placed,
+)
 from samara.vehicles.parts.motor import Motor, motor
 from samara.vehicles.parts.operating_point import LEAST_SAGGED, dc_resistance, drive, full_throttle
 from samara.vehicles.parts.parts_list import PartsError, PartsList, hubs
 from samara.vehicles.parts.performance import full_throttle_current
 from samara.vehicles.parts.propeller import Curve, Propeller, propeller
+from samara.vehicles.parts.propeller_tables import generic_blade
 from samara.vehicles.parts.uncertain import Estimate, derived, given
 from samara.vehicles.trim import hover, thrust_to_weight
 

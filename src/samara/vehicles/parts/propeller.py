@@ -19,9 +19,17 @@ import numpy as np
 from samara.core.sanitise import shown
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.propeller.blade import INCH
-from samara.vehicles.parts.apc_file import ApcRun, read_apc
-from samara.vehicles.parts.generic_blade import CHORD, STATIONS, Size, generic_blade
-from samara.vehicles.parts.uiuc_table import PARTS_OF_J0, measured_propellers, theory
+from samara.vehicles.parts.propeller_tables import (
+    CHORD,
+    PARTS_OF_J0,
+    STATIONS,
+    ApcRun,
+    Size,
+    generic_blade,
+    measured_propellers,
+    read_apc,
+    theory,
+)
 from samara.vehicles.parts.uncertain import Estimate, given
 
 TIP_SPEED = 80.0  # [m/s] unless the rpm are given: of hovering multirotors, 60 to 100

@@ -19,7 +19,7 @@ from samara.export.javascript import js_layout, js_source, state_argument
 from samara.export.javascript_code import Argument, traced, traced_scalar
 from samara.physics.multirotor import at_rest
 from samara.physics.types import Vehicle
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.shape import Disc, extent_of, parts_of, reach_of
 

@@ -23,8 +23,7 @@ from samara.physics.types import Vehicle
 from samara.record.run import Run, Track
 from samara.scenario.meshes import drawn, faces_of
 from samara.scenario.world import World, world_inside
-from samara.vehicles.colours import COLOURS, INK
-from samara.vehicles.shape import LOAD, Box, Disc, Rod, load_radius, parts_of, reach_of
+from samara.vehicles.shape import COLOURS, INK, LOAD, Box, Disc, Rod, load_radius, parts_of, reach_of
 from samara.view.film.camera import Camera, area_seen, in_camera, lines_seen, look_at, looking, on_picture
 from samara.view.plot.signals import limits_of
 

@@ -12,8 +12,8 @@ from matplotlib.colors import Normalize
 
 from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.failure_curve import FailureCurve
-from samara.campaigns.sensitivity import bins_of
 from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
+from samara.campaigns.sensitivity import bins_of
 from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.plan.trajectory import (
@@ -31,7 +31,7 @@ from samara.plan.trajectory import (
     waypoints,
 )
 from samara.record.metrics import METRICS
-from samara.vehicles.colours import COLOURS, GRID, INK
+from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import Picture, plain, samara_style
 
 COLOUR = {PASS: COLOURS[0], DEGRADED: COLOURS[4], FAIL: COLOURS[1], INVALID: "#000000"}

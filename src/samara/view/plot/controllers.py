@@ -10,7 +10,7 @@ import numpy as np
 from samara.compare.controllers import SETTLE, Entry
 from samara.compare.race.race import Race
 from samara.core.atomic_files import atomic_write
-from samara.vehicles.colours import COLOURS, INK
+from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import DASHES, Picture, plain, samara_style
 from samara.world.gates import Gate
 from samara.world.track import Track

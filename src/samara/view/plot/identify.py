@@ -21,7 +21,7 @@ from samara.identify.parameters import parameters_of
 from samara.identify.prediction_error_fit import HORIZON, RECORDED
 from samara.identify.prediction_windows import BASELINES, QUANTITIES, UNITS
 from samara.identify.scores import COASTING, Predicted, Score, together
-from samara.vehicles.colours import COLOURS, GRID, INK
+from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import DASHES, Picture, plain, samara_style
 
 FAINT = "#9aa5af"

@@ -12,7 +12,7 @@ from samara.physics.types import Vehicle
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.time_optimal import SEARCH_ORDER, Limits, usage
 from samara.plan.trajectory import Trajectory
-from samara.vehicles.colours import COLOURS, GRID, INK
+from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import samara_style
 
 SAMPLES = 1500

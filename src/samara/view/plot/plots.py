@@ -18,7 +18,7 @@ from samara.core.atomic_files import atomic_write
 from samara.record.run import Run, Track
 from samara.scenario.meshes import CONTOUR, drawn, outline
 from samara.scenario.world import World, world_inside
-from samara.vehicles.colours import COLOURS, INK, PAPER
+from samara.vehicles.shape import COLOURS, INK, PAPER
 from samara.view.plot.signals import (
     RECORDED,
     ROUGHLY,

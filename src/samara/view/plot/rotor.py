@@ -14,7 +14,7 @@ from samara.core.atomic_files import atomic_write
 from samara.physics.rotors.inflow import JOHNSON, RING_CENTRE, RING_HALF_WIDTH, induced_ratio
 from samara.propeller.bem import rotor_coefficients
 from samara.propeller.blade import Blade, Measurement
-from samara.vehicles.colours import COLOURS, GRID, INK
+from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import DASHES, samara_style
 
 SHOWN = ("apce 9.0x4.5", "kyosho 10.0x7.0", "gwssf 11.0x8.0", "apcsf 10.0x4.7")

@@ -13,8 +13,7 @@ from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, quat_log
 from samara.core.tree import unflatten
 from samara.core.types import Array
 from samara.physics.multirotor import environment_of
-from samara.physics.reference import Reference
-from samara.physics.types import Environment, Vehicle
+from samara.physics.types import Environment, Reference, Vehicle
 from samara.plan.flatness import flat_attitude
 from samara.record.metrics import tracking_rows
 from samara.record.metrics.summary import length_unit

@@ -10,7 +10,7 @@ from cycler import cycler
 from matplotlib.figure import Figure
 
 from samara.core.sanitise import printable
-from samara.vehicles.colours import COLOURS, GRID, INK, PAPER
+from samara.vehicles.shape import COLOURS, GRID, INK, PAPER
 
 DASHES = (0, (2, 2))
 """The line of what was asked."""

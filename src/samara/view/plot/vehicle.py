@@ -6,8 +6,17 @@ from typing import Any
 
 from samara.core.atomic_files import atomic_write
 from samara.physics.types import Vehicle
-from samara.vehicles.colours import GRID, INK, PAPER
-from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, NOSE, PALE, extent_of, propeller_radius
+from samara.vehicles.shape import (
+    CLOCKWISE,
+    COUNTER_CLOCKWISE,
+    GRID,
+    INK,
+    NOSE,
+    PALE,
+    PAPER,
+    extent_of,
+    propeller_radius,
+)
 from samara.view.plot.style import Picture, plain, samara_style
 
 _MARGIN = 1.15

@@ -16,12 +16,11 @@ from samara.campaigns.confidence import Interval, clopper_pearson, confidence_se
 from samara.campaigns.distributions import Choice, Grid, LogUniform, Normal, Uniform
 from samara.campaigns.failure_curve import FailureCurve, failure_curve
 from samara.campaigns.fan import trajectories
-from samara.campaigns.sensitivity import first_order
 from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
 from samara.campaigns.replay import campaign_of
 from samara.campaigns.samplers import INDEPENDENT
-from samara.campaigns.store import worst_rows
-from samara.campaigns.store import Store, open_store
+from samara.campaigns.sensitivity import first_order
+from samara.campaigns.store import Store, open_store, worst_rows
 from samara.core.atomic_files import write_text
 from samara.core.confined import ConfinedFolder
 from samara.core.types import Array

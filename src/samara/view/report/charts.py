@@ -17,7 +17,7 @@ import numpy as np
 from samara.core.types import Array
 from samara.scenario.meshes import drawn, outline
 from samara.scenario.world import World
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 from samara.view.plot.plots import FEW, LEAST_SPAN, Flight, Mark, Panel, crowd_of, panels_of, span_of, thinned
 from samara.view.plot.signals import Signal
 from samara.view.report.page import Html, element

@@ -18,11 +18,10 @@ from samara.plan.flatness import attitude_along
 from samara.plan.trajectory import Trajectory
 from samara.record.metrics import Summary, summary_table
 from samara.record.run import Run
-from samara.vehicles.colours import COLOURS, INK
 from samara.vehicles.parts.performance import RESERVE, PilotFigure
 from samara.vehicles.parts.uncertain import Estimate
 from samara.vehicles.plausibility import warnings
-from samara.vehicles.shape import NOSE, Box, Disc, Rod, parts_of, reach_of
+from samara.vehicles.shape import COLOURS, INK, NOSE, Box, Disc, Rod, parts_of, reach_of
 from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import vehicle_toml
 from samara.view.plot.style import samara_style

@@ -33,7 +33,7 @@ from samara.record.run import (
 )
 from samara.record.streams import LEVELS
 from samara.scenario.world import world_inside
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 from samara.view.depth_colours import draw_eyes
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, draw_run, flights_of, marks_of
 from samara.view.report.charts import Charts, script, script_hash

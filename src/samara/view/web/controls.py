@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import viser
 
-from samara.vehicles.colours import GRID
+from samara.vehicles.shape import GRID
 from samara.view.web.gauges import FILLED, STYLE
 
 warnings.filterwarnings("ignore", "Queued a LocalStorageGetItemRequestMessage on a closed connection", UserWarning)

@@ -14,9 +14,8 @@ from samara.core.types import Array
 from samara.physics.multirotor import tilted
 from samara.physics.rotors.propulsion import rotor_loads
 from samara.record.recorder import LogLine
-from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.vehicles.limits import command_limits
-from samara.vehicles.shape import CLOCKWISE, COUNTER_CLOCKWISE, FAILED
+from samara.vehicles.shape import CLOCKWISE, COLOURS, COUNTER_CLOCKWISE, FAILED, GRID, INK
 from samara.view.depth_colours import ANCHORS, Seen, coloured, common_scale
 from samara.view.web.snapshot import Close
 

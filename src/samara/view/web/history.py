@@ -13,8 +13,7 @@ from samara.core.types import Array
 from samara.physics.quantities import position_error, tilt_deg
 from samara.physics.types import Vehicle
 from samara.record.run import Run, Track
-from samara.vehicles.colours import COLOURS, GRID, INK
-from samara.vehicles.shape import reach_of
+from samara.vehicles.shape import COLOURS, GRID, INK, reach_of
 from samara.view.web.gauges import STYLE
 from samara.view.web.snapshot import most_rotors
 

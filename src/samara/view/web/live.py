@@ -35,7 +35,7 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import ending, recorded, recorder_of
 from samara.sim.simulation import Simulation
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 from samara.view.web.controls import Key, Request
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import History, Trail, measured

@@ -10,8 +10,7 @@ from trimesh.visual.material import PBRMaterial
 from samara.core.algebra import ZERO, Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
 from samara.core.types import Array
 from samara.physics.types import Vehicle
-from samara.vehicles.colours import COLOURS, INK
-from samara.vehicles.shape import Box, Disc, Part, Rod, axes_length, parts_of
+from samara.vehicles.shape import COLOURS, INK, Box, Disc, Part, Rod, axes_length, parts_of
 
 DISC_OPACITY = 0.28
 ARC = np.linspace(0.0, np.radians(285.0), 28)  # the arrow on a propeller disc that tells which way it turns

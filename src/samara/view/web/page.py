@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import viser
 
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 from samara.view.web.controls import Drawer, Key, Pressed, Pulse, Requests, add_keys
 from samara.view.web.gauges import eyes_html, gauges
 from samara.view.web.history import Curves, History, Recorded

@@ -16,7 +16,7 @@ from samara.record.load import load_run
 from samara.record.recorder import LogLine
 from samara.record.run import Run, Track, scenario_inside
 from samara.scenario.world import world_inside
-from samara.vehicles.colours import COLOURS
+from samara.vehicles.shape import COLOURS
 from samara.view.depth_colours import eyes_of
 from samara.view.web.controls import Key, Request
 from samara.view.web.gauges import log_html, status_html

@@ -30,11 +30,13 @@ from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory
 from samara.scenario.meshes import drawn, triangles_of
 from samara.scenario.world import World
-from samara.vehicles.colours import COLOURS, GRID, INK
 from samara.vehicles.shape import (
     CLOCKWISE,
+    COLOURS,
     COUNTER_CLOCKWISE,
     FAILED,
+    GRID,
+    INK,
     LOAD,
     Disc,
     extent_of,

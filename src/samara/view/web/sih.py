@@ -16,8 +16,8 @@ from samara.link.px4_sih import SharedOrigin, SihReceiver, SihState, wait_for_an
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import Vehicle
 from samara.record.recorder import LogLine
-from samara.vehicles.colours import COLOURS
-from samara.vehicles.defaults.ground import clearance
+from samara.vehicles.defaults import clearance
+from samara.vehicles.shape import COLOURS
 from samara.view.web.controls import Key
 from samara.view.web.gauges import log_html, status_html
 from samara.view.web.history import ERROR, History, Trail, measured

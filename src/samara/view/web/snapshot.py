@@ -23,7 +23,7 @@ from samara.sensors.sensor import Sensor
 from samara.sim.fly import controller_name
 from samara.sim.group import Group
 from samara.sim.simulation import Simulation
-from samara.vehicles.defaults.slung_load import cable_ends
+from samara.vehicles.defaults import cable_ends
 from samara.view.depth_colours import Seen, is_picture, moving, seen_at
 from samara.view.interpolation import row_at, state_between
 

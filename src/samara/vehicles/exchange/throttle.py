@@ -5,15 +5,21 @@
 ArduPilot calls e MOT_THST_EXPO, PX4 THR_MDL_FAC. A motor of ours with a lag turns with Ω = Ω_min + u (Ω_max − Ω_min) and so
 has the curve t = (a + (1 − a) u)², a = Ω_min/Ω_max. The a that makes both equal at hover leaves at most 0.03 of the full
 thrust between them for e = 0.65, 0.06 for e = 0.5, most of it at u = 0, where ours still turns.
+
+Also what autopilots need besides: the batteries as one pack of cells, the thrust at full output, and a typical propeller where a
+file has too few parameters.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 from samara.physics.rotors.battery import Ideal
 from samara.physics.rotors.propulsion import IDEAL_BATTERY, full_voltage
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.types import Vehicle
 from samara.vehicles.check import VehicleError
+from samara.vehicles.parts.uncertain import Estimate
 from samara.vehicles.trim import hover, thrust_to_weight
 
 
@@ -78,3 +84,70 @@ def _throttle(vehicle: Vehicle) -> float:
             own / rotor.motor.speed_max for own, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True)
         )
     return sum(float(own) for own in command) / len(command)
+
+
+CELL = 4.2  # [V], full
+NEARLY = 0.05  # of a cell's voltage: further off, no whole number of cells fits
+
+
+class Pack(NamedTuple):
+    """Full voltage [V], cells in series (0: no whole number), capacity [C] (0: it never empties), resistance [Ω]."""
+
+    voltage: float
+    cells: int
+    capacity: float
+    resistance: float
+
+
+def pack_of(vehicle: Vehicle) -> Pack | None:
+    """All of a vehicle's batteries, in parallel"""
+    if not vehicle.has("battery"):
+        return None
+    voltage = float(full_voltage(vehicle))
+    cells = round(voltage / CELL)
+    cells = cells if cells and abs(voltage / cells - CELL) <= NEARLY * CELL else 0
+    if isinstance(vehicle["battery"], Ideal):
+        return Pack(voltage, cells, 0.0, 0.0)
+    capacity = sum(float(own.capacity) for own in vehicle["battery"])
+    conductance = sum(1.0 / float(own.resistance + own.polarisation_resistance) for own in vehicle["battery"])
+    return Pack(voltage, cells, capacity, 1.0 / conductance)
+
+
+HOVER_OUTPUT = 0.5
+
+
+@lru_cache(maxsize=64)
+def full_thrust(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> float:
+    """T_full = T_hover / u_hover, T_hover the mean over the rotors; less where the motors give less  [N]"""
+    if not vehicle.rotors:
+        raise ValueError(f"vehicle {vehicle.name!r} has no rotors for an autopilot to drive; expected some")
+    if not 0.0 < hover_output < 1.0:
+        raise ValueError(f"the output at hover is {hover_output!r}; expected a number between 0 and 1")
+    speeds = hover(vehicle)[0].rotor_speed
+    thrusts = [r.k_thrust * speed * speed for r, speed in zip(vehicle.rotors, speeds, strict=True)]
+    return float(sum(thrusts) / len(thrusts)) * min(1.0 / hover_output, thrust_to_weight(vehicle))
+
+
+def hover_output(vehicle: Vehicle, wanted: float = HOVER_OUTPUT) -> float:
+    """u = T_hover / T_full: what was wanted, or more where the motors cannot lift twice the weight"""
+    return max(wanted, 1.0 / thrust_to_weight(vehicle))
+
+
+STATIC_CT = Estimate(0.106, 0.20, "static C_T 0.106 ± 20 %, the median of 139 propellers of UIUC's volume 1")
+STATIC_CP_CT = Estimate(0.475, 0.26, "static C_P/C_T 0.475 ± 26 %, the median of 139 propellers of UIUC's volume 1")
+
+
+def typical_k_thrust(radius: float) -> float:
+    """kF = C_T ρ₀ D⁴ / (2π)²  [N s²/rad²]"""
+    return STATIC_CT.value * SEA_LEVEL_DENSITY * (2.0 * radius) ** 4 / (2.0 * math.pi) ** 2
+
+
+def typical_torque_ratio(radius: float) -> float:
+    """kM/kF = (C_P/C_T) D / (2π)  [m]"""
+    return STATIC_CP_CT.value * radius / math.pi
+
+
+def typical_radius(k_thrust: float) -> Estimate:
+    """R = ½ (kF (2π)² / (C_T ρ₀))^¼  [m]"""
+    radius = 0.5 * (k_thrust * (2.0 * math.pi) ** 2 / (STATIC_CT.value * SEA_LEVEL_DENSITY)) ** 0.25
+    return Estimate(radius, 0.25 * STATIC_CT.spread, f"not in the file; of k_thrust, by {STATIC_CT.how}")

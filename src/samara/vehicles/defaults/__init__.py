@@ -1,5 +1,0 @@
-"""Fill in what a vehicle file leaves out."""
-
-from samara.core.lazy_import import lazily
-
-__getattr__, __dir__ = lazily(__name__, __path__)
