@@ -1,4 +1,4 @@
-"""What sensors do to a true value: noise, saturation, steps, gaps; each a line, with normals as inputs. And their Allan deviation."""
+"""What sensors do to a true value: noise, saturation, steps, gaps; normals are inputs. And their Allan deviation."""
 
 from collections.abc import Sequence
 from statistics import NormalDist

@@ -1,4 +1,4 @@
-"""Read and write ArduPilot's frame files (Tools/autotest/models/*.json), by the equations of its simulator, SIM_Frame and SIM_Motor.
+"""Read and write ArduPilot's frame files (Tools/autotest/models/*.json), by the equations of SIM_Frame and SIM_Motor.
 
     T = (V/V_max)² ((1 − e) u + e u²) W/h · ρ/ρ_ref      all motors, h = hoverThrOut
     f = −c √(ρ A T) v − ½ ρ (C_D S) v|v|,                 C_D S from flying refSpd at refAngle

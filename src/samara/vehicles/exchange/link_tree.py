@@ -1,4 +1,4 @@
-"""An aircraft as links: rigid bodies in one frame, composed into one mass and inertia, some of them rotors (SDF, URDF, MJCF)."""
+"""An aircraft as links: rigid bodies in one frame, composed into one mass and inertia; some are rotors (SDF, URDF, MJCF)."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Read and write PX4's parameters: as QGroundControl saves them, as `param show` prints them, as an airframe's script sets them.
+"""Read and write PX4's parameters: as QGroundControl saves, `param show` prints or an airframe's script sets them.
 
     1   1   CA_ROTOR0_PX   0.1515   9          QGroundControl, with tabs
     x + CA_ROTOR0_PX [95,188] : 0.1515         param show

@@ -6,8 +6,8 @@ ArduPilot calls e MOT_THST_EXPO, PX4 THR_MDL_FAC. A motor of ours with a lag tur
 has the curve t = (a + (1 − a) u)², a = Ω_min/Ω_max. The a that makes both equal at hover leaves at most 0.03 of the full
 thrust between them for e = 0.65, 0.06 for e = 0.5, most of it at u = 0, where ours still turns.
 
-Also what autopilots need besides: the batteries as one pack of cells, the thrust at full output, and a typical propeller where a
-file has too few parameters.
+Also what autopilots need besides: the batteries as one pack of cells, the thrust at full output, and a typical propeller
+where a file has too few parameters.
 """
 
 import math
