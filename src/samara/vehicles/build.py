@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import Mat3, Vec3, diagonal
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.sanitise import shown
 from samara.core.tree import flatten, unflatten
 from samara.core.units import Field, fields_of
@@ -195,7 +195,7 @@ def switch_names(vehicle: Vehicle | None = None) -> tuple[str, ...]:
     return (*(options_of(vehicle) if vehicle else OPTIONS), "battery")
 
 
-def switch_on(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
+def switch_on(vehicle: Vehicle, effect: str, **numbers: Tree) -> Vehicle:
     """The vehicle with a battery or an effect of `OPTIONS`: `switch_on(iris, "ground_effect", body_lift=2.0)`
 
     What is not given follows from the vehicle or is the usual; of several models it is the first unless one is named:
@@ -205,7 +205,7 @@ def switch_on(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
     return with_effects(vehicle, {effect: numbers})
 
 
-def effects_by_name(effects: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+def effects_by_name(effects: Mapping[str, object] | Sequence[str]) -> dict[str, object]:
     """A list of names as a table of them, each with its usual numbers; a table as it is"""
     if isinstance(effects, Mapping):
         return dict(effects)
@@ -280,7 +280,7 @@ def _record(where: str, option: EffectOption, table: object, vehicle: Vehicle) -
     return unflatten(table, (float(number) for number in flatten(table)))
 
 
-def _checked(where: str, option: EffectOption, given: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(where: str, option: EffectOption, given: Mapping[str, Tree]) -> dict[str, Tree]:
     """What was given, each a field of the record or a key that the option has besides, with its lists as tuples."""
     known = {key: Field(1, own) for key, own in option.numbers.items()} | fields_of(option.record)
     values = {}
@@ -304,7 +304,7 @@ def _in_order(vehicle: Vehicle) -> Vehicle:
     """The vehicle with its effects in order: the first roles, then as a file gives them; what no file has comes last."""
     names = list(options_of(vehicle))
 
-    def place(pair: tuple[Effect, Any]) -> tuple[int, int]:
+    def place(pair: tuple[Effect, Tree]) -> tuple[int, int]:
         role, name = pair[0].role, pair[0].name
         return (
             _FIRST.index(role) if role in _FIRST else len(_FIRST),
@@ -316,7 +316,7 @@ def _in_order(vehicle: Vehicle) -> Vehicle:
     return replace(vehicle, structure=replace(vehicle.structure, effects=effects), parameters=numbers)
 
 
-BATTERIES: dict[str, type[Any]] = {"ideal": Ideal, "thevenin": Thevenin}
+BATTERIES: dict[str, type[Tree]] = {"ideal": Ideal, "thevenin": Thevenin}
 CELL_CHARGE = (0.0, 0.1, 0.5, 0.9, 1.0)
 CELL_VOLTAGE = (3.0, 3.6, 3.8, 4.1, 4.2)  # [V] of a lithium-polymer cell, by charge
 LIGHT = 0.1  # [kg]: below it one cell, else four
@@ -325,7 +325,7 @@ HOVER_SAG = 0.05  # of the full voltage in hover: three fifths at once, the rest
 HOVER_LAG = 20.0  # [s]
 
 
-def battery_effect(vehicle: Vehicle, given: Any) -> tuple[Effect, Any]:
+def battery_effect(vehicle: Vehicle, given: Tree) -> tuple[Effect, Tree]:
     """The effect and its record, of True, a table of numbers, or a list of tables: batteries in parallel"""
     check_supply(vehicle.name, vehicle.structure.actuation.name, given)
     tables = list(given) if isinstance(given, (list, tuple)) else [{} if given is True else given]
@@ -338,7 +338,7 @@ def battery_effect(vehicle: Vehicle, given: Any) -> tuple[Effect, Any]:
     return (IDEAL_BATTERY, made[0]) if isinstance(made[0], Ideal) else (THEVENIN_BATTERY, tuple(made))
 
 
-def _battery(vehicle: Vehicle, where: str, given: Mapping[str, Any]) -> Ideal | Thevenin:
+def _battery(vehicle: Vehicle, where: str, given: Mapping[str, Tree]) -> Ideal | Thevenin:
     model = given.get("model", "thevenin")
     if model not in BATTERIES:
         raise VehicleError(f"{where}.model = {shown(model)}: expected one of {', '.join(BATTERIES)}")
@@ -355,7 +355,7 @@ def _battery(vehicle: Vehicle, where: str, given: Mapping[str, Any]) -> Ideal | 
     return made
 
 
-def _default(vehicle: Vehicle, kind: type[Any]) -> Any:
+def _default(vehicle: Vehicle, kind: type[Tree]) -> Ideal | Thevenin:
     """The vehicle's own first battery of this kind, else a pack that hovers it for ten minutes"""
     present = vehicle["battery"] if vehicle.has("battery") else ()
     present = present if isinstance(present, Ideal) or not present else present[0]

@@ -4,12 +4,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3, dot
-from samara.core.quantity import LARGEST, Quantity, expected
+from samara.core.quantity import LARGEST, Quantity, Tree, expected
 from samara.core.sanitise import shown as written
 from samara.core.tree import flatten
 from samara.core.units import fields_of
@@ -114,7 +114,7 @@ def check_body(name: str, mass: float, inertia_B: Mat3) -> None:
         )
 
 
-def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: Any, inflow: str | None) -> None:
+def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: Tree, inflow: str | None) -> None:
     if (actuation == "wrench") == bool(rotors):
         expected = "none" if actuation == "wrench" else "at least one"
         raise VehicleError(f"{name}: rotors has {len(rotors)} entries; actuation {actuation!r} expects {expected}")
@@ -126,7 +126,7 @@ def check_rotors(name: str, actuation: str, rotors: Sequence[Rotor], battery: An
     )
 
 
-def check_supply(name: str, actuation: str, battery: Any) -> None:
+def check_supply(name: str, actuation: str, battery: Tree) -> None:
     if actuation == "wrench" and battery:
         raise VehicleError(
             f"{name}: battery is given; actuation 'wrench' expects none, no motor takes anything from it"
@@ -183,7 +183,7 @@ def check_servo(where: str, rotor: Rotor) -> None:
         raise VehicleError(f"{where} has rate {servo.rate} rad/s and lag {servo.lag} s: expected positive numbers")
 
 
-def check_record(where: str, record: Any) -> None:
+def check_record(where: str, record: Tree) -> None:
     """Every number of a record finite and of the sign its annotation declares."""
     for name, own in fields_of(type(record)).items():
         value = getattr(record, name)
@@ -192,7 +192,7 @@ def check_record(where: str, record: Any) -> None:
             raise VehicleError(f"{where}.{name} = {tuple(value)}: expected a unit vector")
 
 
-def check_numbers(where: str, value: Any, quantity: Any, count: int) -> None:
+def check_numbers(where: str, value: Tree, quantity: Quantity, count: int) -> None:
     """One number, three, or (count 0) any number of them."""
     if count != 1 and not (isinstance(value, tuple) and len(value) in (count, count or len(value))):
         raise VehicleError(f"{where} = {value!r}: expected {count or 'a tuple of'} numbers")

@@ -8,14 +8,13 @@ import cmath
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, reduce
-from typing import Any
 
 import numpy as np
 
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, norm
 from samara.core.ops import maximum, where
 from samara.core.portable_linalg import product, relative_modes
-from samara.core.quantity import Quantity, Scalar
+from samara.core.quantity import Quantity, Scalar, Tree
 from samara.core.types import Array
 from samara.physics.effect import Wrench
 from samara.physics.ground.contact import Contact, Ground, Surface
@@ -118,7 +117,7 @@ def clearance(vehicle: Vehicle) -> float:
     return -min((point.z for point in vehicle["contact"].points_B), default=0.0) if vehicle.has("contact") else 0.0
 
 
-def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Any, ...]:
+def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
     """How deep each contact point is below the ground  [m]"""
     if not vehicle.has("contact"):
         return ()
@@ -127,18 +126,18 @@ def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> 
     return tuple(point.depth for _, point in points)
 
 
-def ground_clearance(state: State, vehicle: Vehicle, environment: Environment) -> Any:
+def ground_clearance(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
     """Return the height of the lowest contact point above the ground, negative where it touches; ∞ without points  [m]"""
     depths = contact_depths(state, vehicle, environment)
     return -reduce(maximum, depths) if depths else math.inf
 
 
-def in_the_air(state: State, vehicle: Vehicle, ground: Ground) -> Any:
+def in_the_air(state: State, vehicle: Vehicle, ground: Ground) -> Scalar:
     """Whether no part of it touches the ground: a condition"""
     return ground_clearance(state, vehicle, Environment(ground=ground)) > OFF_GROUND
 
 
-def asked_to_fly(reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Any:
+def asked_to_fly(reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Scalar:
     """Whether its reference is no lower than its legs allow: a condition"""
     return dot(reference_W - ground.point_W, ground.normal_W) >= clearance(vehicle)
 
@@ -185,7 +184,7 @@ TWIST_OF_TUBE = 1.0 / 1.3  # GJ/EI = 1/(1 + ν) of any tube of one material, ν 
 _STRAIGHT = ArmState(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def arms_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def arms_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """EI from a frequency [Hz] where it is not given, GJ from EI; masses as shares of the vehicle's"""
     known = {"tip_mass": TIP_SHARE * vehicle.mass, "arm_mass": ARM_SHARE * vehicle.mass, **given}
     omega = 2.0 * math.pi * known.pop("frequency", TYPICAL_FREQUENCY)
@@ -268,7 +267,7 @@ def _mobility(vehicle: Vehicle, mass: float, attachment_B: Vec3) -> float:
     return 1.0 / mass + float(standing_modes(vehicle.mass, vehicle.inertia_B, (attachment_B,)).max())
 
 
-def load_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def load_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """k = ω² / λ,  c = 2 ζ k / ω unless given: the spring between load and body at ω = 500 rad/s, damped with ζ = 0.7"""
     mass, attachment_B = given.get("mass"), given.get("attachment_B", ZERO)
     numbers = (mass, *attachment_B) if isinstance(attachment_B, (tuple, list)) else (mass, math.nan)

@@ -8,11 +8,11 @@ itself.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.quantity import Quantity
+from samara.core.quantity import Quantity, Tree
 from samara.core.units import fields_of
 from samara.physics.air import drag as drag_effects
 from samara.physics.air.coaxial import COAXIAL, Coaxial
@@ -72,7 +72,7 @@ EXAMPLE_FRACTION = 1e-3  # of the declared range: where the parameters of exampl
 SHAKING_SHARE = 0.01  # of the thrust at any speed: a propeller that was balanced by hand
 
 
-def _as_given(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_given(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     return given
 
 
@@ -90,10 +90,10 @@ class EffectOption(NamedTuple):
     only `complete` understands.
     """
 
-    record: type[Any]
+    record: type[Tree]
     models: Mapping[str, Effect]
     key: str = "model"
-    complete: Callable[[Vehicle, Mapping[str, Any]], Mapping[str, Any]] = _as_given
+    complete: Callable[[Vehicle, Mapping[str, Tree]], Mapping[str, Tree]] = _as_given
     check: Callable[[Vehicle], str | None] = _fine
     texts: tuple[str, ...] = ()
     numbers: Mapping[str, Quantity] = {}
@@ -114,9 +114,9 @@ class EffectOption(NamedTuple):
         return self.complete is not _as_given
 
     @property
-    def example(self) -> dict[str, Any]:
+    def example(self) -> dict[str, Tree]:
         """A value within its declared range for every parameter without a default: lists for what is not one number."""
-        values: dict[str, Any] = {}
+        values: dict[str, Tree] = {}
         for key, field in fields_of(self.record).items():
             if key not in self.record._field_defaults:
                 low, high = field.quantity.low, field.quantity.high
@@ -180,7 +180,7 @@ def typical_solidity(vehicle: Vehicle, lift_slope: float = 5.7) -> float:
     return max(found)
 
 
-def _air_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _air_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """The solidity of the blade that is named, or a typical one"""
     rest = {key: value for key, value in given.items() if key != "blade"}
     if "solidity" in rest:
@@ -190,7 +190,7 @@ def _air_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any
     return {"solidity": typical_solidity(vehicle, **rest), **rest}
 
 
-def _coaxial_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _coaxial_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """The blades of `rotor_air` where that is on, else typical ones"""
     if vehicle.has("rotor_air"):
         return {**vehicle["rotor_air"]._asdict(), **given}
@@ -234,7 +234,7 @@ def _check_rotor_drag(vehicle: Vehicle) -> str | None:
     return needs_rotors("rotor_drag")(vehicle)
 
 
-def _flap_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _flap_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """Two blades, and for each its part of the rotor's inertia where that is known"""
     blades = given.get("blades", 2.0)
     inertia = min((rotor.inertia for rotor in vehicle.rotors), default=0.0)
@@ -260,7 +260,7 @@ def _hover_speed(vehicle: Vehicle) -> float:
     return sum(speeds) / len(speeds)
 
 
-def _fit_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _fit_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """The polynomials of the blade that is named, at the mean rotor speed of hover unless another is given"""
     if "blade" not in given:
         return given
@@ -298,7 +298,7 @@ def _check_fit(vehicle: Vehicle) -> str | None:
 # What thrust has besides kF Ω² -------------------------------------------------------------------------------------
 
 
-def _curve_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _curve_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """About the mean rotor speed of hover, by default"""
     if "speed" in given or not vehicle.rotors:
         return given
@@ -316,7 +316,7 @@ def _check_curve(vehicle: Vehicle) -> str | None:
     return None
 
 
-def _scale_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _scale_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """9 % for each volt below the full battery's voltage, by default"""
     full = {"reference": float(full_voltage(vehicle))} if vehicle.has("battery") else {}
     return {"per_volt": SCALE_PER_VOLT, **full, **given}
@@ -339,7 +339,7 @@ def _check_fade(vehicle: Vehicle) -> str | None:
 # Surfaces near by --------------------------------------------------------------------------------------------------
 
 
-def _ground_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _ground_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """b is the distance between opposite rotors by default"""
     apart = opposite_rotors(vehicle)
     return {**({"body_distance": apart} if apart > 0.0 else {}), **given}
@@ -348,7 +348,7 @@ def _ground_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, 
 # The rotors' own wake ----------------------------------------------------------------------------------------------
 
 
-def _wash_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _wash_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """An arm of width R/6 under half of every disc, R/4 below it, with a plate's C_D = 1.17, by default"""
     radii = [rotor.radius for rotor in vehicle.rotors]
     usual = (
@@ -372,7 +372,7 @@ def _check_wash(vehicle: Vehicle) -> str | None:
 # Arms and rotors that shake ----------------------------------------------------------------------------------------
 
 
-def _imbalance_numbers(vehicle: Vehicle, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _imbalance_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
     """One number stands for all rotors; without any, each pulls sideways with 1 % of its thrust"""
     unbalance = given.get("unbalance", tuple(SHAKING_SHARE * rotor.k_thrust for rotor in vehicle.rotors))
     if isinstance(unbalance, (int, float)):

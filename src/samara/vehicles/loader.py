@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samara.core.algebra import Vec3, quat_from_axis_angle, rotate
-from samara.core.quantity import Quantity
+from samara.core.quantity import Quantity, Tree
 from samara.core.referenced_files import path_beside
 from samara.core.sanitise import shown
 from samara.core.toml import QUANTITY, DataSheet, File, Shipped, document, is_file
 from samara.physics.ground.contact import Surface
 from samara.physics.motion.gravity import Gravity
 from samara.physics.rotors.actuator import Lag
-from samara.physics.rotors.battery import Ideal
+from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.rotors.tilt import Servo
@@ -33,7 +33,7 @@ from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1
 ALIASES = {"crazyflie_measured": "crazyflie"}  # names that vehicles had before
-MOTORS: dict[str, type[Any]] = {"lag": Lag, "dc": DcMotor}
+MOTORS: dict[str, type[Tree]] = {"lag": Lag, "dc": DcMotor}
 _SPINS = {"ccw": 1, "cw": -1}
 _LENGTH = Quantity("m", -1.0, 1.0)
 _ANGLE = Quantity("rad", -math.pi, math.pi)
@@ -47,7 +47,7 @@ def vehicle_names() -> list[str]:
     return VEHICLES.names()
 
 
-def vehicle(name_or_path: str | Path, *, effects: Sequence[EffectOption] = (), **overrides: Any) -> Vehicle:
+def vehicle(name_or_path: str | Path, *, effects: Sequence[EffectOption] = (), **overrides: Tree) -> Vehicle:
     """A vehicle by its shipped name or from a file, with other numbers where given: `vehicle("iris", mass=1.6)`.
 
     Its file may have the tables of `effects` from outside the package too, and `switch_on` knows them by name.
@@ -235,7 +235,7 @@ def _payload(file: DataSheet) -> Payload:
     return carried
 
 
-def _battery(file: DataSheet) -> Any:
+def _battery(file: DataSheet) -> Ideal | list[Thevenin] | None:
     if "battery" not in file:
         return None
     if isinstance(file.entries["battery"], dict):
@@ -262,7 +262,7 @@ def _rotors(file: DataSheet) -> list[Rotor]:
     return rotors
 
 
-def _rotor(table: DataSheet, shared_values: dict[str, float], shared_motor: Any) -> Rotor:
+def _rotor(table: DataSheet, shared_values: dict[str, float], shared_motor: Lag | DcMotor | None) -> Rotor:
     before = len(table.file.problems or ())
     r_B, axis_B = table.noted(lambda: _placement(table), (None, None))
     spin = table.noted(lambda: _SPINS[table.text("spin", choices=_SPINS)], 1)
@@ -285,14 +285,14 @@ def _rotor_values(table: DataSheet) -> dict[str, float]:
     return {key: table.noted(partial(table.value, key, get_args(hints[key])[1]), None) for key in keys}
 
 
-def _motor(table: DataSheet) -> Any:
+def _motor(table: DataSheet) -> Lag | DcMotor | None:
     motor = table.optional_table("motor")
     if not motor:
         return None
     return motor.record(MOTORS[motor.text("model", choices=MOTORS)])
 
 
-def _servo(table: DataSheet) -> Any:
+def _servo(table: DataSheet) -> Servo | tuple[()]:
     """What tilts a rotor: a table `servo` of it"""
     servo = table.optional_table("servo")
     return servo.record(Servo) if servo else ()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -65,7 +65,9 @@ def polar(parts: Sequence[Scalar], vehicle: Vehicle) -> tuple[list[Scalar], list
     return thrusts, angles
 
 
-def hover(vehicle: Vehicle, p_W: Any = (0.0, 0.0, 1.0), environment: Environment = CALM) -> tuple[State, Command]:
+def hover(
+    vehicle: Vehicle, p_W: Sequence[Scalar] = (0.0, 0.0, 1.0), environment: Environment = CALM
+) -> tuple[State, Command]:
     """Σ (forces, torques) = 0, level, at rest, all effects settled: the exact trim, with the smallest Σ Ω⁴ of all
 
     A vehicle with rotors that tilt leans against what they push sideways; all others are level.
@@ -116,7 +118,7 @@ def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> 
     return state, command
 
 
-def _balanced(vehicle: Vehicle, p_W: Any, environment: Environment) -> State:
+def _balanced(vehicle: Vehicle, p_W: Sequence[Scalar], environment: Environment) -> State:
     """Newton on all that acts as a function of every rotor's kF Ω², the effects settled at each; B is its first slope."""
     for at, effect in enumerate(vehicle.structure.effects):
         if not effect.trimmed:

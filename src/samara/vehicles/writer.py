@@ -1,10 +1,11 @@
 """From a vehicle to a TOML file that `samara.vehicle` reads back to the same numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import TypeVar, get_args, get_type_hints
 
 from samara.core.atomic_files import write_text
+from samara.core.quantity import Tree
 from samara.core.toml_writer import toml_value
 from samara.core.units import fields_of
 from samara.physics.ground.contact import COMPLIANT
@@ -72,7 +73,7 @@ def vehicle_toml(vehicle: Vehicle) -> str:
 def _toml(vehicle: Vehicle) -> str:
     sources, spreads = sources_still_true(vehicle), spreads_still_true(vehicle)
 
-    def line(path: str, value: Any, unit: str, *other_paths: str) -> str:
+    def line(path: str, value: Tree, unit: str, *other_paths: str) -> str:
         key = path.rpartition(".")[2]
         found = [sources[each] for each in (path, *other_paths) if each in sources]
         source = "; ".join(dict.fromkeys(found)) or "set in Python, or a default"
@@ -80,7 +81,7 @@ def _toml(vehicle: Vehicle) -> str:
         known = f", spread = {spread!r}" if spread else ""
         return f"{key} = {{ value = {_value(value)}, unit = {toml_value(unit)}, source = {toml_value(source)}{known} }}"
 
-    def record(path: str, numbers: Any, shared: str = "") -> list[str]:
+    def record(path: str, numbers: Tree, shared: str = "") -> list[str]:
         return [
             line(f"{path}.{field}", getattr(numbers, field), own.quantity.unit, f"{shared}.{field}")
             for field, own in fields_of(type(numbers)).items()
@@ -151,7 +152,7 @@ def _still_true(vehicle: Vehicle, noted: Sequence[tuple[str, Noted]]) -> dict[st
     return still
 
 
-def _rotors(rotors: Sequence[Rotor], line: Any, record: Any) -> list[str]:
+def _rotors(rotors: Sequence[Rotor], line: Callable[..., str], record: Callable[..., list[str]]) -> list[str]:
     """A table of each, and before them in [rotor] and [motor] what all say in the same words"""
     hints = get_type_hints(Rotor, include_extras=True)
     places, blades, motors, servos = [], [], [], []
@@ -185,14 +186,14 @@ def _rotors(rotors: Sequence[Rotor], line: Any, record: Any) -> list[str]:
     return lines
 
 
-def _key(known: Mapping[str, Any], value: Any) -> str:
+def _key(known: Mapping[str, object], value: object) -> str:
     for key, each in known.items():
         if each is value:
             return key
     raise VehicleError(f"{value!r} is Python code; expected one of {', '.join(known)}")
 
 
-def _value(value: Any) -> str:
+def _value(value: Tree) -> str:
     """Numbers, all of them with a point."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(each) for each in value) + "]"

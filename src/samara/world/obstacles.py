@@ -56,9 +56,9 @@ class HeightMap:
     part of the expression, which is for small maps.
     """
 
-    x: Array
-    y: Array
-    z: Array
+    x: Tree
+    y: Tree
+    z: Tree
 
     def __post_init__(self) -> None:
         for name in "xy":

@@ -13,8 +13,9 @@ figure of merit of 1.2.
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import Vec3
 from samara.core.atomic_files import parsed, write_text
@@ -27,7 +28,7 @@ from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.types import CALM, Vehicle
 from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.imported_vehicle import UPRIGHT, Imported, ImportedRotor, Several
+from samara.vehicles.exchange.imported_vehicle import UPRIGHT, Imported, ImportedRotor, Number, Record, Several
 from samara.vehicles.exchange.safe_xml import computable, finite, positive, text_of
 from samara.vehicles.exchange.throttle import (
     STATIC_CP_CT,
@@ -235,7 +236,7 @@ def _aircraft(text: str, origin: str, layout: str | None) -> Imported:
         return f"{Path(origin).name}: {listed}"
 
     drag = 0.5 * SEA_LEVEL_DENSITY * model.drag_area
-    effects: dict[str, Any] = {}
+    effects: dict[str, Record] = {}
     if drag > 0.0:
         source = how("refSpd", "refAngle", "mdrag_coef")
         effects["drag"] = {"quadratic": Several((drag, drag, drag), f"{source}; SIM_Frame's areaCd")}
@@ -269,7 +270,7 @@ def _aircraft(text: str, origin: str, layout: str | None) -> Imported:
     )
 
 
-def _object(text: str, origin: str) -> dict[str, Any]:
+def _object(text: str, origin: str) -> dict[str, object]:
     """The JSON object of a file; as ArduPilot has it, what is before the first brace and behind a # is no part of it"""
     start = text.find("{")
     if start < 0:
@@ -288,7 +289,7 @@ def _is_vector(key: str) -> bool:
     return key == "moment_inertia" or (match is not None and match[2] != "yaw")
 
 
-def _three(value: Any, where: str) -> tuple[float, float, float]:
+def _three(value: object, where: str) -> tuple[float, float, float]:
     if not isinstance(value, list) or len(value) != 3:
         raise VehicleError(f"{where} = {shown(value)}: expected three numbers")
     x, y, z = (finite(each, where) for each in value)
@@ -425,7 +426,7 @@ def _rotors(
     return tuple(rotors), note
 
 
-def _battery(numbers: dict[str, float], how: Any) -> dict[str, Any]:
+def _battery(numbers: dict[str, float], how: Callable[..., str]) -> dict[str, Number]:
     full, resistance = numbers["maxVoltage"], numbers["refBatRes"]
     limited = numbers["battCapacityAh"] > 0.0
     rows = [(charge, volts / CELL * full) for charge, volts in CELL_ROWS] if limited else [(0.0, full), (1.0, full)]
@@ -453,7 +454,7 @@ VOLTAGE = 12.6  # [V], of one without a battery
 ROUND_TRIP = 1e-12
 
 
-def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, Any]:
+def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, float | list[float]]:
     """The keys of a frame file"""
     order = _order(vehicle)[1]
     found = hover_throttle(vehicle)
@@ -468,7 +469,7 @@ def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, Any]:
         each = area / len(vehicle.rotors)
         momentum = float(vehicle["rotor_drag"].coefficient) / math.sqrt(SEA_LEVEL_DENSITY * each * k_thrust)
     pack, (volts, amps) = pack_of(vehicle), _hover_power(vehicle)
-    numbers: dict[str, Any] = {
+    numbers: dict[str, float | list[float]] = {
         "mass": float(vehicle.mass),
         "diagonal_size": diagonal,
         "refSpd": _reference_speed(vehicle, momentum, area),

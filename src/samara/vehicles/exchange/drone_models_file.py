@@ -109,7 +109,7 @@ def _aircraft(text: str, origin: str, drone: str | None) -> Imported:
 class _Reader:
     """Numbers of a table, each by its key, or one sentence about it"""
 
-    def __init__(self, own: Mapping[str, Any], where: str) -> None:
+    def __init__(self, own: Mapping[str, object], where: str) -> None:
         self.own, self.where = own, where
 
     def at(self, key: str) -> str:
@@ -126,7 +126,7 @@ class _Reader:
     def list(self, key: str, count: int) -> tuple[float, ...]:
         return self._list(self._get(key), key, count)
 
-    def _list(self, value: Any, key: str, count: int) -> tuple[float, ...]:
+    def _list(self, value: object, key: str, count: int) -> tuple[float, ...]:
         if not isinstance(value, list) or len(value) != count:
             raise VehicleError(f"{self.at(key)} = {shown(value)}: expected {count} numbers")
         return tuple(finite(own, self.at(key)) for own in value)
@@ -139,7 +139,7 @@ class _Reader:
         return tuple(self._list(own, key, len(value[0]) if key == "mixing_matrix" else 3) for own in value)
 
 
-def _table(text: str, origin: str, drone: str | None) -> tuple[str, Mapping[str, Any]]:
+def _table(text: str, origin: str, drone: str | None) -> tuple[str, Mapping[str, object]]:
     """The name of a drone and its table; the whole file where it holds one drone without a name"""
     if text.lstrip().startswith("{"):
         try:

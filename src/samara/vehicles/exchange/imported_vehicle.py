@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import mul
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from samara.core.algebra import Vec3
+from samara.core.quantity import Tree
 from samara.core.units import fields_of
 from samara.physics.effect import Role
 from samara.physics.rotors.actuator import Lag
@@ -36,6 +37,7 @@ class Several(NamedTuple):
     spread: float = 0.0
 
 
+Noted = TypeVar("Noted")
 UPRIGHT = Several((0.0, 0.0, 1.0), "upright, by default")
 Number: TypeAlias = Estimate | Several
 Record: TypeAlias = Mapping[str, Number]
@@ -235,7 +237,7 @@ def _aligned(estimated: Vehicle, imported: Imported) -> Vehicle:
         order.append(max(left, key=lambda i, place=place: _alike(place, estimated.rotors[i].r_B)))  # type: ignore[misc]
     numbers = {f"rotors[{old}]": f"rotors[{new}]" for new, old in enumerate(order)}
 
-    def renamed(noted: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    def renamed(noted: Iterable[tuple[str, Noted]]) -> tuple[tuple[str, Noted], ...]:
         return tuple((re.sub(r"^rotors\[\d+\]", lambda own: numbers[own[0]], path), value) for path, value in noted)
 
     structure = replace(
@@ -265,7 +267,7 @@ class _Taken:
         other = estimated.structure.actuation.name if estimated and silent else "normalized"
         self.actuation = imported.actuation or other
 
-    def number(self, path: str, own: Number | None, other: Any = None) -> Any:
+    def number(self, path: str, own: Number | None, other: Tree = None) -> Tree:
         """The file's number, or that of the estimated vehicle"""
         if own is not None:
             self.sources[path] = own.how
@@ -281,7 +283,7 @@ class _Taken:
             self.spreads[path] = spread
         return other
 
-    def record(self, path: str, numbers: Record) -> dict[str, Any]:
+    def record(self, path: str, numbers: Record) -> dict[str, Tree]:
         found = {key: self.number(f"{path}.{key}", own) for key, own in numbers.items()}
         return {key: Vec3(*own) if isinstance(own, tuple) and len(own) == 3 else own for key, own in found.items()}
 
@@ -310,7 +312,7 @@ class _Taken:
         made: Lag | DcMotor = kind(**found)
         return made
 
-    def battery(self) -> Any:
+    def battery(self) -> Ideal | tuple[Thevenin, ...] | None:
         own = self.imported.battery
         if own is not None and "voltage" in own:
             return Ideal(**self.record("battery[0]", own))
@@ -350,7 +352,7 @@ class _Taken:
         return tables
 
 
-def _noted(noted: Iterable[tuple[str, Any]], path: str) -> list[Any]:
+def _noted(noted: Iterable[tuple[str, Noted]], path: str) -> list[Noted]:
     """What is noted of a number, or of the parts that it is made of: a place by arm and azimuth, a table for all rotors"""
     head, _, key = path.rpartition(".")
     shared = re.sub(r"^rotors\[\d+\]\.motor", "motor", re.sub(r"^rotors\[\d+\]$", "rotor", head))
@@ -359,10 +361,10 @@ def _noted(noted: Iterable[tuple[str, Any]], path: str) -> list[Any]:
     return [value for each, value in noted if each in wanted]
 
 
-def _motor(actuation: str | None) -> Any:
+def _motor(actuation: str | None) -> type[Lag] | type[DcMotor]:
     return DcMotor if actuation == "duty" else Lag
 
 
-def _asked(kind: Any) -> Iterator[str]:
+def _asked(kind: type[Tree]) -> Iterator[str]:
     """The fields of a record that have no default"""
     return (key for key in fields_of(kind) if key not in kind._field_defaults)

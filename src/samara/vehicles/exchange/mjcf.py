@@ -8,10 +8,10 @@ them, and where mass depends on them the file is refused.
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from xml.etree.ElementTree import Element, tostring
 
 import numpy as np
@@ -21,6 +21,7 @@ from samara.core.budget import Budget
 from samara.core.optional_dependencies import MissingExtraError
 from samara.core.referenced_files import path_beside
 from samara.core.sanitise import shown
+from samara.core.types import Array
 from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Several
@@ -28,6 +29,8 @@ from samara.vehicles.exchange.link_tree import Mass, together
 from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_budget
 from samara.vehicles.parts.uncertain import Estimate, given
 
+Mujoco: TypeAlias = Any
+"""The module mujoco or an object of it, which has no type stubs"""
 FORMAT = "MJCF"
 _UNSEEN = (
     "visual",
@@ -74,7 +77,7 @@ def read_mjcf(path: Path) -> Imported:
     return _aircraft(root, mujoco, model, data)
 
 
-def _mujoco() -> Any:
+def _mujoco() -> Mujoco:
     try:
         import mujoco
     except ImportError:
@@ -164,7 +167,7 @@ def _assets(node: Node) -> Element:
     return made
 
 
-def _check_meshes(root: Node, mujoco: Any, spec: Any) -> None:
+def _check_meshes(root: Node, mujoco: Mujoco, spec: Mujoco) -> None:
     """No mass may come from a mesh: it was never opened"""
     for geom in spec.geoms:
         if geom.type == mujoco.mjtGeom.mjGEOM_MESH and not geom.parent.explicitinertial and geom.mass != 0.0:
@@ -177,7 +180,7 @@ def _check_meshes(root: Node, mujoco: Any, spec: Any) -> None:
 # After MuJoCo has compiled it ----------------------------------------------------------------------------------------
 
 
-def _aircraft(root: Node, mujoco: Any, model: Any, data: Any) -> Imported:
+def _aircraft(root: Node, mujoco: Mujoco, model: Mujoco, data: Mujoco) -> Imported:
     actuators = range(model.nu)
     if not model.nu:
         raise root.error("has no actuators: expected a motor at a site for each rotor")
@@ -190,7 +193,7 @@ def _aircraft(root: Node, mujoco: Any, model: Any, data: Any) -> Imported:
     body = base.pop()
     turn = data.xmat[body].reshape(3, 3)
 
-    def inside(place: Any) -> Vec3:
+    def inside(place: Array) -> Vec3:
         return Vec3(*(float(x) for x in turn.T @ (place - data.xpos[body])))
 
     parts = []
@@ -228,11 +231,11 @@ def _aircraft(root: Node, mujoco: Any, model: Any, data: Any) -> Imported:
     )
 
 
-def _name(model: Any, i: int) -> str:
+def _name(model: Mujoco, i: int) -> str:
     return shown(model.actuator(i).name or i)
 
 
-def _most(root: Node, model: Any, i: int) -> float:
+def _most(root: Node, model: Mujoco, i: int) -> float:
     """The highest thrust: gain · ctrl_max · |force of the gear|  [N]"""
     gear, gain = model.actuator_gear[i], float(model.actuator_gainprm[i][0])
     if not model.actuator_ctrllimited[i]:
@@ -241,7 +244,14 @@ def _most(root: Node, model: Any, i: int) -> float:
 
 
 def _rotor(
-    root: Node, mujoco: Any, model: Any, data: Any, i: int, turn: Any, inside: Any, centre: Vec3
+    root: Node,
+    mujoco: Mujoco,
+    model: Mujoco,
+    data: Mujoco,
+    i: int,
+    turn: Array,
+    inside: Callable[[Array], Vec3],
+    centre: Vec3,
 ) -> ImportedRotor:
     site, gear = int(model.actuator_trnid[i][0]), np.array(model.actuator_gear[i], dtype=float)
     where = f"{root.origin}: actuator {_name(model, i)}"
@@ -272,7 +282,7 @@ def _rotor(
     )
 
 
-def _lag(root: Node, mujoco: Any, model: Any, i: int) -> dict[str, Estimate]:
+def _lag(root: Node, mujoco: Mujoco, model: Mujoco, i: int) -> dict[str, Estimate]:
     """A motor with a filter has its time constant; one without answers at once, which no rotor does"""
     filters = (mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
     if int(model.actuator_dyntype[i]) not in (int(own) for own in filters):

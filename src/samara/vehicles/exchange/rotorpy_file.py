@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from samara.vehicles.exchange.safe_xml import finite, text_of
 from samara.vehicles.exchange.throttle import typical_radius
 from samara.vehicles.parts.uncertain import Estimate
 
-FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
+Value: TypeAlias = Any
+"""A float, a text, an array, or a list or dict of values"""
+FUNCTIONS: Mapping[str, Callable[[Value], Value]] = {
     "sqrt": np.sqrt,
     "sin": np.sin,
     "cos": np.cos,
@@ -36,7 +38,7 @@ FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
 CONSTANTS = {"pi": math.pi}
 MODULES = ("np", "numpy", "math")
 ARRAYS = ("array", "asarray")
-OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+OPERATIONS: Mapping[type[ast.operator], Callable[[Value, Value], Value]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
@@ -48,7 +50,7 @@ MAX_FILE_BYTES = 100_000
 MAX_VALUES = 20_000  # with those of lists that are named more than once
 
 
-def assigned(text: str, origin: str) -> dict[str, Any]:
+def assigned(text: str, origin: str) -> dict[str, Value]:
     """The values by name: floats, texts, NumPy arrays of floats, and dicts and lists of them"""
     budget = Budget(origin, VehicleError, max_bytes=MAX_FILE_BYTES, max_nodes=MAX_VALUES)
     budget.spend_bytes(len(text), "characters")
@@ -61,7 +63,7 @@ def assigned(text: str, origin: str) -> dict[str, Any]:
         raise VehicleError(
             f"{origin}: is no Python that assigns numbers{f' (line {line})' if line else ''}; expected name = value"
         ) from None
-    found: dict[str, Any] = {}
+    found: dict[str, Value] = {}
     for node in tree.body:
         try:
             _statement(node, found, origin, budget)
@@ -74,7 +76,7 @@ def assigned(text: str, origin: str) -> dict[str, Any]:
     return found
 
 
-def _statement(node: ast.stmt, found: dict[str, Any], origin: str, budget: Budget) -> None:
+def _statement(node: ast.stmt, found: dict[str, Value], origin: str, budget: Budget) -> None:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return  # nothing is imported: np and math are known by name
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -92,7 +94,7 @@ def _code(node: ast.AST, origin: str) -> VehicleError:
     )
 
 
-def _copy(value: Any, budget: Budget) -> Any:
+def _copy(value: Value, budget: Budget) -> Value:
     """Copy a named value and count its leaves: lists of lists that share one list would double at every level."""
     budget.spend_nodes(value.size if isinstance(value, np.ndarray) else 1)
     if isinstance(value, list):
@@ -100,7 +102,7 @@ def _copy(value: Any, budget: Budget) -> Any:
     return {key: _copy(entry, budget) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
-def _value(node: ast.expr, found: Mapping[str, Any], origin: str, budget: Budget) -> Any:
+def _value(node: ast.expr, found: Mapping[str, Value], origin: str, budget: Budget) -> Value:
     budget.spend_nodes()
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
@@ -138,13 +140,13 @@ def _of_module(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in MODULES
 
 
-def _number(value: Any, node: ast.expr, origin: str) -> Any:
+def _number(value: Value, node: ast.expr, origin: str) -> Value:
     if isinstance(value, (float, np.ndarray)):
         return value
     raise _code(node, origin)
 
 
-def _small(value: Any, node: ast.expr, origin: str) -> Any:
+def _small(value: Value, node: ast.expr, origin: str) -> Value:
     if isinstance(value, complex) or (isinstance(value, np.ndarray) and value.size > MAX_ARRAY_SIZE):
         raise _code(node, origin)
     return value
@@ -223,11 +225,11 @@ def rotorpy_file(text: str, origin: str) -> Imported:
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Value) -> Value:
     return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
 
 
-def _rotors(own: Mapping[str, Any], origin: str) -> tuple[list[tuple[str, tuple[float, ...]]], list[int]]:
+def _rotors(own: Mapping[str, Value], origin: str) -> tuple[list[tuple[str, tuple[float, ...]]], list[int]]:
     positions, turns = own["rotor_pos"], own.get("rotor_directions")
     if not isinstance(positions, dict) or not positions:
         raise VehicleError(f"{origin}: rotor_pos = {shown(positions)}: expected a dict with a place for each rotor")

@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from samara.core.budget import Budget
+from samara.core.quantity import Tree
 from samara.core.referenced_files import path_beside
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
@@ -25,7 +25,7 @@ from samara.vehicles.exchange.safe_xml import Node, read_xml, xml_budget
 
 LONGEST = 1000  # letters of an expression
 _LARGEST_POWER = 64
-_BINARY: Mapping[type, Callable[[Any, Any], Any]] = {
+_BINARY: Mapping[type, Callable[[Tree, Tree], Tree]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -33,12 +33,12 @@ _BINARY: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_UNARY: Mapping[type, Callable[[Any], Any]] = {
+_UNARY: Mapping[type, Callable[[Tree], Tree]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
     ast.Not: operator.not_,
 }
-_COMPARED: Mapping[type, Callable[[Any, Any], Any]] = {
+_COMPARED: Mapping[type, Callable[[Tree, Tree], Tree]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -46,7 +46,7 @@ _COMPARED: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+_FUNCTIONS: Mapping[str, Callable[..., Tree]] = {
     **{
         name: getattr(math, name)
         for name in ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sqrt", "exp", "log")
@@ -57,7 +57,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 _CONSTANTS = {"pi": math.pi, "e": math.e, "true": True, "false": False}
 
 
-def evaluated(text: str, name: Callable[[str], Any]) -> Any:
+def evaluated(text: str, name: Callable[[str], Tree]) -> Tree:
     """The value of an expression; `name` gives those of names that are no constants. ValueError with the reason"""
     if len(text) > LONGEST:
         raise ValueError(f"is longer than {LONGEST} letters")
@@ -69,7 +69,7 @@ def evaluated(text: str, name: Callable[[str], Any]) -> Any:
         raise ValueError(f"cannot be computed, {error}") from None
 
 
-def _value(node: ast.expr, name: Callable[[str], Any]) -> Any:
+def _value(node: ast.expr, name: Callable[[str], Tree]) -> Tree:
     if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float, str)):
         return node.value
     if isinstance(node, ast.Name):
@@ -101,13 +101,13 @@ def _value(node: ast.expr, name: Callable[[str], Any]) -> Any:
     raise ValueError(f"has a {type(node).__name__}, which is no arithmetic")
 
 
-def _power(base: Any, exponent: Any) -> float:
+def _power(base: Tree, exponent: Tree) -> float:
     if not abs(exponent) <= _LARGEST_POWER:
         raise ValueError(f"has the exponent {exponent!r:.20}: at most {_LARGEST_POWER}")
     return _held(float(base) ** float(exponent))
 
 
-def _held(value: Any) -> Any:
+def _held(value: Tree) -> Tree:
     """As it is, unless a text or an integer grew beyond any use"""
     if isinstance(value, complex) or (isinstance(value, str) and len(value) > LONGEST):
         raise ValueError("has a part that is not a number")
@@ -174,7 +174,7 @@ class _Expansion:
 
     # Texts -----------------------------------------------------------------------------------------------------------
 
-    def value(self, text: str, scope: _Scope) -> Any:
+    def value(self, text: str, scope: _Scope) -> Tree:
         """What a text is worth: a number where it is one or evaluates to one, else a text"""
         whole = _BRACED.fullmatch(text.strip())
         if whole and whole.group(1) is not None:
@@ -202,8 +202,8 @@ class _Expansion:
             raise self.error(f"has no argument {shown(rest.strip())} with a default")
         raise self.error(f"asks for {shown(match.group(0))}")
 
-    def computed(self, text: str, scope: _Scope) -> Any:
-        def named(name: str) -> Any:
+    def computed(self, text: str, scope: _Scope) -> Tree:
+        def named(name: str) -> Tree:
             found = scope.found(name)
             if found is None:
                 raise ValueError(f"has the name {name!r}, which is no property")
@@ -331,7 +331,7 @@ class _Expansion:
         return list(self.children(macro, inner, depth + 1))
 
 
-def _number(text: str) -> Any:
+def _number(text: str) -> Tree:
     for kind in (int, float):
         try:
             return kind(text)

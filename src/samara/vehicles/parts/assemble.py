@@ -1,5 +1,7 @@
 """From a parts list to a vehicle: DC motors on a battery that sags, every number with its making and its error bar.
 
+from samara.core.types import Array
+from samara.core.quantity import Tree
 from samara.vehicles.parts.assemble import assemble
 from samara.vehicles.parts.parts_list import parts_list
 
@@ -9,7 +11,7 @@ racer = assemble(
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -113,7 +115,7 @@ def power_of(parts: PartsList) -> Power:
     )
 
 
-def _with_known(record: Any, parts: PartsList, **keys: str) -> Any:
+def _with_known(record: Tree, parts: PartsList, **keys: str) -> Tree:
     known = {field: given(parts.given(key)) for field, key in keys.items() if parts.given(key) is not None}
     return record._replace(**known) if known else record
 
@@ -309,7 +311,7 @@ def _inertia(made: Made, parts: PartsList, own: Placed) -> Mat3 | tuple[float, .
     return Mat3(*(_rounded(float(x)) for x in (0.5 * (matrix + matrix.T)).ravel()))
 
 
-def _tilted(matrix: Any) -> bool:
+def _tilted(matrix: Array) -> bool:
     """Whether any product of inertia is more than rounding"""
     off = max(abs(float(matrix[0, 1])), abs(float(matrix[0, 2])), abs(float(matrix[1, 2])))
     return off > 1e-9 * float(matrix.max())
@@ -345,7 +347,7 @@ def _rotor_drag(made: Made, own: Propeller, rotor: Rotor) -> RotorDrag:
     return RotorDrag(made("rotor_drag.coefficient", across), made("rotor_drag.axial", axial))
 
 
-def _coaxial(made: Made, own_hubs: tuple[Hub, ...]) -> dict[str, Any]:
+def _coaxial(made: Made, own_hubs: tuple[Hub, ...]) -> dict[str, object]:
     """The wake of upper rotors on the lower ones, of blades that fit the rotors' thrust; nothing without pairs"""
     if all(hub.level == SINGLE for hub in own_hubs):
         return {}

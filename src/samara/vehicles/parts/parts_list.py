@@ -13,10 +13,11 @@ Whatever else is known is given instead of estimated: a key of `KNOWN`, in SI un
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.core.algebra import Vec3
 from samara.core.coerce import is_number
+from samara.core.quantity import Tree
 from samara.core.referenced_files import path_beside, read_text
 from samara.core.sanitise import shown
 from samara.core.toml import File, Table, document
@@ -82,9 +83,9 @@ class PartsList:
     diagonal: float | None = None
     rotors: tuple[tuple[Vec3, int], ...] = ()
     apc: str | None = None
-    known: tuple[tuple[str, Any], ...] = ()
+    known: tuple[tuple[str, Tree], ...] = ()
 
-    def given(self, key: str) -> Any:
+    def given(self, key: str) -> Tree:
         """A number of `KNOWN` that the builder gave, or None"""
         return dict(self.known).get(key)
 
@@ -97,17 +98,17 @@ def hubs(parts: PartsList, gap: float) -> tuple[Hub, ...]:
     return hubs_of(layout_named(parts.layout), parts.diagonal, gap)
 
 
-def parts_list(origin: str = "parts list", **entries: Any) -> PartsList:
+def parts_list(origin: str = "parts list", **entries: Tree) -> PartsList:
     """A checked parts list of the keys of such a file, or a PartsError that names the key, its value and what was expected"""
     return _parsed(Table({key: own for key, own in entries.items() if own is not None}, File(origin, PartsError)))
 
 
-def read_parts_list(path: str | Path, **more: Any) -> PartsList:
+def read_parts_list(path: str | Path, **more: Tree) -> PartsList:
     """The parts list of a file; what is given besides goes before the file's own"""
     return parts_list(Path(path).name, **{**parts_entries(path), **{k: v for k, v in more.items() if v is not None}})
 
 
-def parts_entries(path: str | Path) -> dict[str, Any]:
+def parts_entries(path: str | Path) -> dict[str, Tree]:
     """The keys of a file as they are written; a file of an APC propeller is looked for beside it"""
     try:
         text = read_text(Path(path))
@@ -122,7 +123,7 @@ def parts_entries(path: str | Path) -> dict[str, Any]:
     return entries
 
 
-def missing(entries: Mapping[str, Any]) -> tuple[str, ...]:
+def missing(entries: Mapping[str, object]) -> tuple[str, ...]:
     """What a parts list cannot do without and these keys lack"""
     sized = any(entries.get(key) is not None for key in ("diagonal", "arm", "rotors"))
     asked = ["mass", *([] if sized else ["diagonal"]), *_TEXTS]
@@ -167,7 +168,7 @@ def _within(table: Table, key: str, low: float, high: float, unit: str) -> float
     return float(value)
 
 
-def _known(table: Table, key: str, own: Known) -> Any:
+def _known(table: Table, key: str, own: Known) -> Tree:
     signs = {"positive": "a positive number", "not negative": "a number that is not negative", "any": "a finite number"}
     each = f"{signs[own.sign]} [{own.unit}]"
     expected = each if own.numbers == 1 else f"{own.numbers} numbers, each {each}"
@@ -200,7 +201,7 @@ def _rotors(table: Table) -> tuple[tuple[Vec3, int], ...]:
     return tuple(places)
 
 
-def _is_rotor(own: Any) -> bool:
+def _is_rotor(own: object) -> bool:
     if not isinstance(own, Sequence) or isinstance(own, str) or len(own) != 4 or own[3] not in ("ccw", "cw"):
         return False
     return all(isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) <= WIDEST for x in own[:3])

@@ -8,12 +8,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.number import plain
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.effect import Role
@@ -67,14 +68,14 @@ def pilot_figures(vehicle: Vehicle, draws: int = DRAWS) -> list[PilotFigure]:
         return [_figure(*each) for each in _all_figures(vehicle, draws)]
 
 
-def _all_figures(vehicle: Vehicle, draws: int) -> list[tuple[str, Any, str]]:
+def _all_figures(vehicle: Vehicle, draws: int) -> list[tuple[str, Scalar, str]]:
     lanes = _drawn(vehicle, draws)
     shares = np.array([float(plain(own)) for own in hover(vehicle)[0].rotor_speed])
     free = _pushed_by_air(lanes)
     weight = plain(vehicle.mass) * plain(vehicle["gravity"].acceleration)
     hovering = _hovering(free, shares)
     full = _at_full_throttle(free)
-    found: list[tuple[str, Any, str]] = []
+    found: list[tuple[str, Scalar, str]] = []
     if free.structure.actuation.name in ("duty", "normalized"):
         commands = free.structure.actuation.steady_command(hovering, free, CALM)
         found.append(("hover throttle", 100.0 * sum(commands) / len(commands), "%"))
@@ -95,7 +96,7 @@ def full_throttle_current(vehicle: Vehicle) -> float:
     return float(np.ravel(_current(_at_full_throttle(free), free, full=True))[0])
 
 
-def _figure(name: str, values: Any, unit: str) -> PilotFigure:
+def _figure(name: str, values: Array, unit: str) -> PilotFigure:
     """The first lane is the vehicle itself; of the others those that have such a figure"""
     all_values = np.ravel(np.asarray(values, dtype=float))
     drawn = all_values[np.isfinite(all_values)]
@@ -121,7 +122,7 @@ def _drawn(vehicle: Vehicle, draws: int) -> Vehicle:
     off = {path: dice.standard_normal(draws) for path in sorted(spreads)}
     if {_THRUST, _TORQUE} <= off.keys():
         off[_TORQUE] = TOGETHER * off[_THRUST] + math.sqrt(1.0 - TOGETHER**2) * off[_TORQUE]
-    drawn: dict[str, Any] = {}
+    drawn: dict[str, Tree] = {}
     for path, normal in off.items():
         own = _number(vehicle, path)
         if own is not None:
@@ -130,14 +131,14 @@ def _drawn(vehicle: Vehicle, draws: int) -> Vehicle:
     return many if drawn else replace(vehicle, mass=np.full(1, plain(vehicle.mass)))
 
 
-def _number(vehicle: Vehicle, path: str) -> Any:
+def _number(vehicle: Vehicle, path: str) -> Tree:
     """The number at a path of `Vehicle.replace`, of the first of several; None for what moves nothing here"""
     if path in ("mass",):
         return vehicle.mass
     head, *fields = path.split(".")
     if "position" in fields or (head != "rotors" and not _moves_in_air(vehicle, head)):
         return None
-    record: Any = vehicle.rotors[0] if head == "rotors" else vehicle[head]
+    record: Tree = vehicle.rotors[0] if head == "rotors" else vehicle[head]
     record = record[0] if type(record) is tuple else record
     for field in fields:
         if not hasattr(record, field):
@@ -153,7 +154,7 @@ def _moves_in_air(vehicle: Vehicle, effect: str) -> bool:
     )
 
 
-def _times(own: Any, factor: Array) -> Any:
+def _times(own: Tree, factor: Array) -> Tree:
     if isinstance(own, tuple):
         scaled = [each * factor for each in own]
         return Vec3(*scaled) if isinstance(own, Vec3) else tuple(scaled)
@@ -169,11 +170,11 @@ def _pushed_by_air(vehicle: Vehicle) -> Vehicle:
 # Balances ----------------------------------------------------------------------------------------------------------
 
 
-def _still(vehicle: Vehicle, speeds: Sequence[Any]) -> State:
+def _still(vehicle: Vehicle, speeds: Sequence[Scalar]) -> State:
     return at_rest(vehicle, Vec3(0.0, 0.0, _HIGH))._replace(rotor_speed=tuple(speeds))
 
 
-def _upwards(state: State, vehicle: Vehicle) -> Any:
+def _upwards(state: State, vehicle: Vehicle) -> Array:
     """f_z of all that acts, in world axes  [N]"""
     return _forces(state, vehicle).z
 
@@ -183,13 +184,13 @@ def _forces(state: State, vehicle: Vehicle) -> Vec3:
     return rotate(state.q_WB, total.f_B) + total.f_W
 
 
-def _lift(state: State, vehicle: Vehicle) -> Any:
+def _lift(state: State, vehicle: Vehicle) -> Array:
     return _upwards(state, vehicle) + vehicle.mass * vehicle["gravity"].acceleration
 
 
 def _hovering(vehicle: Vehicle, shares: Array) -> State:
     """Rotor speeds in the ratio of the vehicle's own hover, as much faster or slower as carries the weight: Newton"""
-    scale: Any = np.ones(_lanes(vehicle))
+    scale: Array = np.ones(_lanes(vehicle))
     for _ in range(6):
         here, ahead = (
             _upwards(_still(vehicle, [own * factor for own in shares]), vehicle)
@@ -213,22 +214,22 @@ def _charged(state: State, vehicle: Vehicle, charge: float) -> State:
     return state._replace(effects=(*state.effects[:at], own, *state.effects[at + 1 :]))
 
 
-def _current(state: State, vehicle: Vehicle, full: bool = False) -> Any:
+def _current(state: State, vehicle: Vehicle, full: bool = False) -> Array:
     actuation = vehicle.structure.actuation
     command = (1.0,) * len(vehicle.rotors) if full else actuation.steady_command(state, vehicle, CALM)
     return bus_current(state, command, vehicle, CALM)
 
 
-def _hover_time(hovering: State, vehicle: Vehicle) -> Any:
+def _hover_time(hovering: State, vehicle: Vehicle) -> Array:
     """t = C ∫ dSOC / I(SOC), from full to a fifth: the current grows as the voltage falls  [s]"""
     charges = np.linspace(1.0, RESERVE, 5)
     inverse = [1.0 / _settled_current(hovering, vehicle, float(charge)) for charge in charges]
     mean = sum(0.5 * (a + b) for a, b in pairwise(inverse)) / (len(charges) - 1)
-    capacity: Any = sum(own.capacity for own in vehicle["battery"] if isinstance(own, Thevenin))
+    capacity: Array = sum(own.capacity for own in vehicle["battery"] if isinstance(own, Thevenin))
     return capacity * (1.0 - RESERVE) * mean
 
 
-def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Any:
+def _settled_current(hovering: State, vehicle: Vehicle, charge: float) -> Array:
     """I in hover with the polarisation settled, V₁ = R₁ I  [A]"""
     state, at = _charged(hovering, vehicle, charge), vehicle.index("battery")
     current = _current(state, vehicle)
@@ -266,17 +267,17 @@ def _faster(state: State, vehicle: Vehicle) -> State:
     return state._replace(rotor_speed=tuple(np.maximum(own, 1.0) for own in speeds))
 
 
-def _climb(full: State, vehicle: Vehicle) -> Any:
+def _climb(full: State, vehicle: Vehicle) -> Array:
     """Σ f_z = 0 straight up at full throttle  [m/s]; not a number where there is no thrust to spare"""
     return _balanced_flight(full, vehicle, lambda speed: (Vec3(0.0, 0.0, speed), Quat(1.0, 0.0, 0.0, 0.0)))
 
 
-def _balanced_flight(full: State, vehicle: Vehicle, way: Callable[[Any], tuple[Vec3, Quat]]) -> Any:
+def _balanced_flight(full: State, vehicle: Vehicle, way: Callable[[Array], tuple[Vec3, Quat]]) -> Array:
     able = _upwards(full, vehicle) > 0.0
-    speed: Any = np.full(_lanes(vehicle), 1.0)
+    speed: Array = np.full(_lanes(vehicle), 1.0)
     state = full
 
-    def left(own: Any, at: State) -> Any:
+    def left(own: Array, at: State) -> Array:
         v_W, q_WB = way(own)
         return _upwards(at._replace(v_W=v_W, q_WB=q_WB), vehicle)
 
@@ -289,18 +290,18 @@ def _balanced_flight(full: State, vehicle: Vehicle, way: Callable[[Any], tuple[V
     return np.where(able, speed, math.nan)
 
 
-def _top_speed(full: State, vehicle: Vehicle, weight: float) -> Any:
+def _top_speed(full: State, vehicle: Vehicle, weight: float) -> Array:
     """Σ f_x = Σ f_z = 0 level, leaning forward, at full throttle  [m/s]
 
     Newton in speed and the sine of the lean, the rotors' speeds following.
     """
     lift = _lift(full, vehicle)
     able = lift > weight
-    lean: Any = np.sqrt(np.maximum(1.0 - (weight / np.maximum(lift, weight)) ** 2, _LEAST_SINE))
-    speed: Any = np.full(_lanes(vehicle), 5.0)
+    lean: Array = np.sqrt(np.maximum(1.0 - (weight / np.maximum(lift, weight)) ** 2, _LEAST_SINE))
+    speed: Array = np.full(_lanes(vehicle), 5.0)
     state = full
 
-    def left(v: Any, sine: Any, at: State) -> tuple[Any, Any]:
+    def left(v: Array, sine: Array, at: State) -> tuple[Array, Array]:
         pitch = np.arcsin(sine)
         q_WB = Quat(np.cos(0.5 * pitch), 0.0, np.sin(0.5 * pitch), 0.0)
         f_W = _forces(at._replace(v_W=Vec3(v, 0.0, 0.0), q_WB=q_WB), vehicle)

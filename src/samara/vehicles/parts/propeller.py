@@ -12,11 +12,12 @@ import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.sanitise import shown
+from samara.core.types import Array
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.propeller.blade import INCH
 from samara.vehicles.parts.propeller_tables import (
@@ -127,10 +128,10 @@ def constants(diameter: float, ct: Curve, cp: Curve) -> tuple[Estimate, Estimate
 class Neighbours(NamedTuple):
     """Every measured propeller: (ln n D², P/D), its family, and ln(measured/theory): columns J₀, CT at parts of J₀, CP too."""
 
-    place: Any
-    family: Any
-    ratio: Any
-    error: Any
+    place: Array
+    family: Array
+    ratio: Array
+    error: Array
 
 
 _COLUMNS = 1 + (len(PARTS_OF_J0) - 1) + len(PARTS_OF_J0)
@@ -160,23 +161,23 @@ def neighbours() -> Neighbours:
     return Neighbours(place, family, ratio, error)
 
 
-def place_of(size: Size, rpm: float) -> Any:
+def place_of(size: Size, rpm: float) -> Array:
     """(ln n D², P/D): blades of one shape in the same air have Re ∝ n D²"""
     return np.array((math.log(rpm * size.diameter**2), size.pitch / size.diameter))
 
 
-def weights(at: Any, place: Any) -> Any:
+def weights(at: Array, place: Array) -> Array:
     """w = e^(−d²/2)"""
     return np.exp(-0.5 * np.sum(((place - at) / np.array(_NEAR)) ** 2, axis=1))
 
 
-def corrected(at: Any, place: Any, ratio: Any) -> Any:
+def corrected(at: Array, place: Array, ratio: Array) -> Array:
     """m = (Σ wᵢ yᵢ + 2 ȳ) / (Σ wᵢ + 2), for every column y"""
     own = weights(at, place)
     return (own @ ratio + _ALL * ratio.mean(axis=0)) / (own.sum() + _ALL)
 
 
-def expected_error(at: Any, place: Any, error: Any) -> Any:
+def expected_error(at: Array, place: Array, error: Array) -> Array:
     """s² = 1.15² (Σ wᵢ eᵢ² + 2 mean e²) / (Σ wᵢ + 2), for every column e"""
     return _FEW * np.sqrt(corrected(at, place, error * error))
 
@@ -219,7 +220,7 @@ def _of_apc(size: Size, runs: Sequence[ApcRun], rpm: float) -> tuple[Curve, Curv
     return ct, Curve(run.advance[:ends], run.cp[:ends], _APC, how)
 
 
-def _floats(values: Any) -> tuple[float, ...]:
+def _floats(values: Array) -> tuple[float, ...]:
     return tuple(float(x) for x in values)
 
 

@@ -16,11 +16,12 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.safe_decompress import text_inside
+from samara.core.types import Array
 from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil
 from samara.propeller.bem import rotor_coefficients
 from samara.propeller.blade import INCH, Blade
@@ -93,8 +94,8 @@ class Theory(NamedTuple):
     """Blade element theory on one blade: J₀, and CT and CP over `PARTS_OF_J0`."""
 
     advance: float
-    thrust: Any
-    power: Any
+    thrust: Array
+    power: Array
 
 
 def in_fast_air(blade: Blade, rpm: float, airfoil: Airfoil = SMALL_PROPELLER) -> Airfoil:
