@@ -1,7 +1,5 @@
 """From a parts list to a vehicle: DC motors on a battery that sags, every number with its making and its error bar.
 
-from samara.core.types import Array
-from samara.core.quantity import Tree
 from samara.vehicles.parts.assemble import assemble
 from samara.vehicles.parts.parts_list import parts_list
 
@@ -16,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3, norm
+from samara.core.quantity import Tree
+from samara.core.types import Array
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.air.drag import Drag
 from samara.physics.rotors.battery import Thevenin
