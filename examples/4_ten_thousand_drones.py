@@ -8,7 +8,7 @@ import numpy as np
 import samara
 from samara.control.geometric import geometric
 from samara.core.tree import flatten
-from samara.plan.reference import Reference
+from samara.plan import Reference
 
 n, steps, dt = 10_000, 3000, 1e-3
 vehicle = samara.vehicle("crazyflie")

@@ -5,7 +5,7 @@ import math
 
 import samara
 from samara.core.algebra import Vec3
-from samara.plan.time_optimal import Limits, fastest
+from samara.plan import Limits, fastest
 from samara.scenario.scenario import Drone, Scenario
 from samara.view.plot.plan import draw_plan
 

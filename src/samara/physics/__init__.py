@@ -1,5 +1,63 @@
-"""The phenomena, one file each, and `multirotor`, which composes them. Pure functions of scalars; no backend, no clock."""
+"""Physics of a multirotor: pure functions of scalars, one file for each phenomenon, and `derivative`, which adds them up."""
 
 from samara.core.lazy_import import lazily as _lazily
+from samara.physics.air.atmosphere import air_density, air_pressure
+from samara.physics.air.drag import Damping, Drag
+from samara.physics.effect import Actuation, Effect, Role, Wrench
+from samara.physics.ground.contact import Contact, Ground, Surface
+from samara.physics.ground.impact import Material
+from samara.physics.ground.solids import Box, Capsule, Sphere
+from samara.physics.motion.gravity import Gravity
+from samara.physics.multirotor import at_rest, derivative, step, wrench, wrench_breakdown
+from samara.physics.rotors.actuator import Lag, SecondOrder
+from samara.physics.rotors.battery import Ideal, Thevenin
+from samara.physics.rotors.blade_element import RotorAir, RotorDrag
+from samara.physics.rotors.flapping import Flapping
+from samara.physics.rotors.motor import DcMotor
+from samara.physics.rotors.rotor import Rotor, RotorLoad
+from samara.physics.rotors.tilt import Servo
+from samara.physics.types import CALM, Command, Environment, Reference, State, Structure, Vehicle
+
+__all__ = [
+    "CALM",
+    "Actuation",
+    "Box",
+    "Capsule",
+    "Command",
+    "Contact",
+    "Damping",
+    "DcMotor",
+    "Drag",
+    "Effect",
+    "Environment",
+    "Flapping",
+    "Gravity",
+    "Ground",
+    "Ideal",
+    "Lag",
+    "Material",
+    "Reference",
+    "Role",
+    "Rotor",
+    "RotorAir",
+    "RotorDrag",
+    "RotorLoad",
+    "SecondOrder",
+    "Servo",
+    "Sphere",
+    "State",
+    "Structure",
+    "Surface",
+    "Thevenin",
+    "Vehicle",
+    "Wrench",
+    "air_density",
+    "air_pressure",
+    "at_rest",
+    "derivative",
+    "step",
+    "wrench",
+    "wrench_breakdown",
+]
 
 __getattr__, __dir__ = _lazily(__name__, __path__)

@@ -1,5 +1,68 @@
-"""Where to fly: references as functions of time."""
+"""Plans: trajectories as functions of time, differential flatness, and the fastest flight through points."""
 
 from samara.core.lazy_import import lazily as _lazily
+from samara.physics.types import Reference
+from samara.plan.reference import Leg
+from samara.plan.trajectory import (
+    Trajectory,
+    Waypoint,
+    circle,
+    figure8,
+    helix,
+    hover,
+    land,
+    legs,
+    line,
+    lissajous,
+    race,
+    sequence,
+    stop,
+    take_off,
+    through,
+    transfer,
+    waypoints,
+)
 
-__getattr__, __dir__ = _lazily(__name__, __path__)
+__all__ = [
+    "Leg",
+    "Limits",
+    "Plan",
+    "Reference",
+    "Trajectory",
+    "Waypoint",
+    "at_pace",
+    "circle",
+    "equal_speed",
+    "fastest",
+    "figure8",
+    "flat_motion",
+    "flat_output",
+    "flat_to_state",
+    "helix",
+    "hover",
+    "land",
+    "legs",
+    "line",
+    "lissajous",
+    "race",
+    "read_waypoints",
+    "sequence",
+    "stop",
+    "take_off",
+    "through",
+    "transfer",
+    "waypoints",
+]
+
+_LAZY = {
+    "flat_motion": "samara.plan.flatness",
+    "flat_output": "samara.plan.flatness",
+    "flat_to_state": "samara.plan.flatness",
+    "Limits": "samara.plan.time_optimal",
+    "Plan": "samara.plan.time_optimal",
+    "at_pace": "samara.plan.time_optimal",
+    "equal_speed": "samara.plan.time_optimal",
+    "fastest": "samara.plan.time_optimal",
+    "read_waypoints": "samara.plan.waypoint_file",
+}
+__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)

@@ -1,5 +1,25 @@
-"""Rotors from the shape of their blades: geometry, airfoil, blade element momentum theory, and a fit to fly with."""
+"""Propellers from the shape of their blades: geometry, airfoils, blade-element momentum theory, and a fit to fly with."""
 
 from samara.core.lazy_import import lazily as _lazily
+from samara.propeller.blade import Blade, BladeError, blade_names, parse_blade
+from samara.propeller.fit import FITTED_ROTORS, RotorFit, fit_rotor, fitted_coefficients, rotor_constants
 
-__getattr__, __dir__ = _lazily(__name__, __path__)
+__all__ = [
+    "FITTED_ROTORS",
+    "Airfoil",
+    "Blade",
+    "BladeError",
+    "RotorFit",
+    "blade_names",
+    "fit_rotor",
+    "fitted_coefficients",
+    "parse_blade",
+    "rotor_coefficients",
+    "rotor_constants",
+]
+
+_LAZY = {
+    "Airfoil": "samara.propeller.airfoil",
+    "rotor_coefficients": "samara.propeller.bem",
+}
+__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)

@@ -1,4 +1,4 @@
-"""Sensors: what a drone can know of itself, as records of one function each.
+"""Sensors: what a drone can measure, as records of one function each.
 
 from samara.sensors import part
 
@@ -7,9 +7,27 @@ imu = part("bmi088").sensor(r_B=(0.02, 0.0, 0.01))
 
 from samara.core.lazy_import import lazily as _lazily
 from samara.sensors.registry import Part, PartError, part, part_names
-from samara.sensors.sensor import Mounting, Sensor
+from samara.sensors.sensor import IMU, Mounting, Sensor
 from samara.sensors.site import Place, place
 
-__all__ = ["Mounting", "Part", "PartError", "Place", "Sensor", "part", "part_names", "place"]
+__all__ = [
+    "IMU",
+    "Eye",
+    "Mounting",
+    "Part",
+    "PartError",
+    "Place",
+    "Sensor",
+    "allan_deviation",
+    "depth_images",
+    "part",
+    "part_names",
+    "place",
+]
 
-__getattr__, __dir__ = _lazily(__name__, __path__)
+_LAZY = {
+    "depth_images": "samara.sensors.depth_jax",
+    "allan_deviation": "samara.sensors.error_models",
+    "Eye": "samara.sensors.ray_sensors",
+}
+__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)
