@@ -28,7 +28,7 @@ from samara.world.collision import (
     obstacles_of,
     parts_table,
 )
-from samara.world.drone_collision import advance_drones_with_impacts
+from samara.world.drone_collision import Swarm, advance_drones_with_impacts
 from samara.world.ground import ground_below
 
 IRIS = samara.vehicle("iris_documented")
@@ -198,11 +198,8 @@ def meetings_in_jax(starts):
             STEP_US * 1e-6,
             (),
             index=index,
-            count=3,
-            over_others=fold_over_others,
+            swarm=Swarm(3, hull_of(at_rest(FREE), parts).half, MEETING, fold_over_others),
             parts=parts_table(part_shapes(parts)),
-            hull=hull_of(at_rest(FREE), parts).half,
-            material=MEETING,
             obstacles=obstacles_of([BALL.solid], [BALL.material]),
             ground=Ground(),
             inertia=Inertia(FREE.mass, FREE.inertia_B),

@@ -111,6 +111,16 @@ OverOthers = Callable[[Callable[[Tree, Tree, Tree], Tree], Tree, Tree, Tree], Tr
 """fold(body, carry, mine, theirs): carry ← body(carry, mine, other) for every other drone of the flight"""
 
 
+class Swarm(NamedTuple):
+    """The drones of one flight, all of one vehicle: their number, the half sides of their hull [m], how they bounce off each
+    other, and a fold over the other drones of a flight."""
+
+    drones: int
+    hull: Vec3
+    material: Material
+    over_others: OverOthers
+
+
 class _Drone(NamedTuple):
     """One drone for the others: its index, its cluster, and its motion through the step."""
 
@@ -137,22 +147,19 @@ def advance_drones_with_impacts(
     inputs: Tree,
     *,
     index: Scalar,
-    count: int,
-    over_others: OverOthers,
+    swarm: Swarm,
     parts: Grid,
-    hull: Vec3,
-    material: Material,
     obstacles: Obstacles,
     ground: Ground,
     inertia: Inertia,
 ) -> tuple[State, Impact]:
-    """`advance_with_impacts` for the `count` drones of a flight, which also hit each other
+    """`advance_with_impacts` for the drone at `index` of a swarm, whose drones also hit each other
 
     Drones that could touch each other in the step, directly or over others, are a cluster. All drones of a cluster go to the
-    moment of its first impact together. They are of one vehicle: `parts` and `hull` (half sides of the box around them) hold
-    for all; `index` is the drone's own, and `over_others` folds over the other drones of its flight.
+    moment of its first impact together. `parts` are those of every drone.
     """
     radius = reach_of(parts)
+    count, hull, material, over_others = swarm
 
     def fly_leg(_: Scalar, leg: Leg, constants: Tree) -> Leg:
         inputs, ground, inertia, index, cluster = constants

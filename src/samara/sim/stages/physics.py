@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from samara.core.algebra import Vec3, norm
+from samara.core.algebra import norm
 from samara.core.grid import Grid
 from samara.core.integrate import INTEGRATORS, integrator_named
 from samara.core.ops import equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Scalar
-from samara.physics.ground.impact import Material
 from samara.physics.idle_effects import all_idle
 from samara.physics.multirotor import at_rest, derivative
 from samara.physics.types import Command, Environment, State, Vehicle
@@ -25,7 +24,7 @@ from samara.sim.stage import PHYSICS, PythonStage, Stage, StageSet
 from samara.sim.stages.contact import Status
 from samara.vehicles.defaults import contact_depths
 from samara.world.collision import Inertia, Obstacles, advance_with_impacts, obstacles_of, parts_table
-from samara.world.drone_collision import OverOthers, advance_drones_with_impacts
+from samara.world.drone_collision import Swarm, advance_drones_with_impacts
 
 if TYPE_CHECKING:
     from samara.sim.collide.collisions import Colliding, Strike
@@ -127,16 +126,6 @@ def is_busy(state: State, environment: Environment, *, vehicle: Vehicle, ahead: 
     return where(all_idle(lower, vehicle, environment), 0.0, 1.0) > 0.5
 
 
-class Swarm(NamedTuple):
-    """What drones of one flight hit each other with: half sides of their hull [m], their material, and how JAX folds over the
-    other drones of a flight."""
-
-    drones: int
-    hull: Vec3
-    material: Material
-    over_others: OverOthers
-
-
 def integrate_among_solids(
     state: State,
     contact: Contact,
@@ -170,9 +159,9 @@ def integrate_among_solids(
     if swarm is None:
         after, impact = advance_with_impacts(fly, state, dt, (command, environment), **body)
     else:
-        drones, hull, material, over_others = swarm
-        body |= {"count": drones, "hull": hull, "material": material, "over_others": over_others}
-        after, impact = advance_drones_with_impacts(fly, state, dt, (command, environment), index=drone, **body)
+        after, impact = advance_drones_with_impacts(
+            fly, state, dt, (command, environment), index=drone, swarm=swarm, **body
+        )
     by_propeller = impact.part > first_propeller - 0.5
     is_crash = logical_and(impact.count > 0.5, logical_or(by_propeller, impact.max_speed > CRASH_SPEED))
     status = Status(where(is_crash, 0.0, status.landed), where(is_crash, 1.0, status.crashed))
