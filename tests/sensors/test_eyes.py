@@ -17,8 +17,8 @@ from samara.scenario.scenario import ScenarioError
 from samara.sensors import PartError, part
 from samara.sensors.depth_camera import Lens, depth_camera, distorted, pinhole, pixel_of, pixel_ray
 from samara.sensors.lidar import lidar
-from samara.sensors.ray_sensors import Among, Eye, drone_box
-from samara.sensors.sensor import Mounting
+from samara.sensors.ray_sensors import Eye, drone_box
+from samara.sensors.sensor import Mounting, Scene
 from samara.sim.metrics_log import MetricsLog
 from samara.sim.ray_sensors import Picture
 from samara.sim.simulation import Simulation
@@ -51,7 +51,7 @@ def turning(**more):
 
 def picture(numbers, state, solids, ground=BELOW, mounting=None, draws=None):
     """By the compiled code, as rows and columns"""
-    eye = Eye(numbers, mounting or Mounting(), Among(tuple(solids), ground))
+    eye = Eye(numbers, mounting or Mounting(), Scene(tuple(solids), ground))
     drawn = np.zeros(eye.rays * eye.draws) if draws is None else draws
     motion = np.array([*state.p_W, *state.v_W, *state.q_WB, *state.omega_B])
     return Picture(eye).render(motion, np.zeros(6), [], drawn).reshape(numbers.shape).copy()
@@ -178,7 +178,7 @@ def test_compiled_pictures_are_those_of_plain_python(kind):
     numbers = camera(**more, k1=-0.1, p1=0.002) if kind == "camera" else turning(**more)
     mounting = Mounting(Vec3(0.1, 0.02, -0.03), quat_from_euler(0.1, 0.3, -0.2))
     make = depth_camera if kind == "camera" else lidar
-    sensor = make(numbers, mounting, among=Among(SCENE, BELOW))
+    sensor = make(numbers, mounting, scene=Scene(SCENE, BELOW))
     state = still(Vec3(0.2, 0.1, 0.0), quat_from_euler(0.1, -0.2, 0.3), Vec3(2.0, -1.0, 0.5), Vec3(0.5, -0.3, 1.5))
     draws = normals(1, "x", 0, 0, sensor.normals_needed)
     slow = np.array(sensor.measure(state, (), IRIS, CALM, draws.tolist()))

@@ -14,8 +14,8 @@ from samara.scenario.events import fail_sensor
 from samara.scenario.file import parse_scenario
 from samara.scenario.scenario import ScenarioError
 from samara.scenario.snapshot import Blindness, Faults
-from samara.sensors.range_finder import Sees
 from samara.sensors.registry import part, seeing
+from samara.sensors.sensor import Scene
 from samara.sim.python_sensors import SensorsStage
 
 WALL = Box(Vec3(5.0, 0.0, 0.0), Vec3(1.0, 50.0, 50.0))
@@ -56,7 +56,7 @@ class Eyes:
     """An eye on drones that do not move, before a wall"""
 
     def __init__(self, sensor, drones=1):
-        self.sensor = seeing(sensor, Sees((WALL,)))
+        self.sensor = seeing(sensor, Scene((WALL,)))
         vehicle = samara.vehicle("crazyflie_documented")
         below = CALM._replace(ground=Ground(Vec3(0.0, 0.0, -9.0)))
         setup = {"vehicle": vehicle, "state": at_rest(vehicle), "environment": below, "sensors": (self.sensor,)}

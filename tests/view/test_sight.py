@@ -7,9 +7,9 @@ import samara
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.physics.types import State
 from samara.scenario.file import parse_scenario
-from samara.sensors.ray_sensors import Among, Eye
+from samara.sensors.ray_sensors import Eye
 from samara.sensors.registry import part
-from samara.sensors.sensor import Mounting
+from samara.sensors.sensor import Mounting, Scene
 from samara.sim.ray_sensors import Picture
 from samara.sim.simulation import Simulation
 from samara.view.depth_colours import (
@@ -81,7 +81,7 @@ def test_points_lie_on_the_wall_that_was_seen_while_the_drone_moves_and_turns(ki
     numbers = part("d435", width=9, height=7, **EXACT) if kind == "camera" else part("vlp-16", columns=40, noise=0.0)
     mounting = Mounting(Vec3(0.1, 0.02, -0.03), quat_from_euler(0.1, 0.3, -0.2))
     motion = State(Vec3(0.3, 0.2, 0.1), Vec3(2.0, -1.0, 0.5), quat_from_euler(0.1, -0.2, 0.3), Vec3(0.5, -0.3, 1.5))
-    eye = Eye(numbers.numbers, mounting, Among((WALL,)))
+    eye = Eye(numbers.numbers, mounting, Scene((WALL,)))
     row = np.concatenate([np.ravel(own) for own in motion[:4]])
     said = (
         Picture(eye).render(row, np.array([0.0, 0.0, -100.0, 0.0, 0.0, 1.0]), [], np.zeros(eye.draws * eye.rays)).copy()

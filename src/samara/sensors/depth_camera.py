@@ -12,17 +12,14 @@ from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
 from samara.sensors.ray_sensors import (
     MILLIMETRE,
-    ONLY_GROUND,
-    Among,
     Beam,
     Eye,
     eye_sensor,
     ranged,
     require_count,
     require_range,
-    solids_and_terrain,
 )
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, SensorType
+from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Scene, Sensor, SensorType
 
 ROUNDS = 12  # of Newton's method; a lens that turns pictures over (k₁ r² < −1/3) has no inverse there
 
@@ -172,7 +169,7 @@ def _has_inverse(part: DepthCameraPart, direction_S: Vec3) -> bool:
 @lru_cache(maxsize=256)
 @remade
 def depth_camera(
-    part: DepthCameraPart, mounting: Mounting = AT_CENTRE, name: str = "", among: Among = ONLY_GROUND
+    part: DepthCameraPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND
 ) -> Sensor:
     """A depth camera of these numbers; it looks along its x axis, z is up in its picture"""
     require_count("depth_camera", part, "width", "height")
@@ -180,7 +177,7 @@ def depth_camera(
     for view in ("view_x", "view_y"):
         if not 0.0 < getattr(part, view) <= WIDEST:
             raise ValueError(f"depth_camera.{view} = {getattr(part, view):g}: expected an angle up to {WIDEST:.3f} rad")
-    eye = Eye(part, mounting, among)
+    eye = Eye(part, mounting, scene)
     if not _has_inverse(part, eye.beams.direction_S):
         raise ValueError(
             f"depth_camera: k1, k2, p1, p2 = {', '.join(f'{x:g}' for x in part.camera.lens)}: such a lens "
@@ -189,4 +186,4 @@ def depth_camera(
     return eye_sensor("depth_camera", Depths(((0.0,) * part.shape[1],) * part.shape[0]), eye, name)
 
 
-TYPE = SensorType("depth_camera", DepthCameraPart, depth_camera, surroundings=solids_and_terrain, has_image=True)
+TYPE = SensorType("depth_camera", DepthCameraPart, depth_camera, detects="terrain", has_image=True)

@@ -17,17 +17,14 @@ from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
 from samara.sensors.ray_sensors import (
     MILLIMETRE,
-    ONLY_GROUND,
-    Among,
     Beam,
     Eye,
     eye_sensor,
     ranged,
     require_count,
     require_range,
-    solids_and_terrain,
 )
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor, SensorType
+from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Scene, Sensor, SensorType
 
 FARTHEST = 1000.0  # [m]
 
@@ -93,7 +90,7 @@ class Ranges(NamedTuple):
 
 @lru_cache(maxsize=256)
 @remade
-def lidar(part: LidarPart, mounting: Mounting = AT_CENTRE, name: str = "", among: Among = ONLY_GROUND) -> Sensor:
+def lidar(part: LidarPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND) -> Sensor:
     """A lidar of these numbers; its head turns about its z axis, and the middle of its sweep is along x"""
     require_count("lidar", part, "channels", "columns")
     require_range("lidar", part, FARTHEST)
@@ -105,8 +102,8 @@ def lidar(part: LidarPart, mounting: Mounting = AT_CENTRE, name: str = "", among
         )
     if not float(part.petals).is_integer():
         raise ValueError(f"lidar.petals = {part.petals:g}: expected a whole number, or 0 for a head that turns")
-    eye = Eye(part, mounting, among)
+    eye = Eye(part, mounting, scene)
     return eye_sensor("lidar", Ranges(((0.0,) * part.shape[1],) * part.shape[0]), eye, name)
 
 
-TYPE = SensorType("lidar", LidarPart, lidar, surroundings=solids_and_terrain, has_image=True)
+TYPE = SensorType("lidar", LidarPart, lidar, detects="terrain", has_image=True)

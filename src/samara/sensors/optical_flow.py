@@ -12,8 +12,8 @@ from samara.core.ops import clamp, logical_and, where
 from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
 from samara.physics.types import Environment, State
-from samara.sensors.range_finder import ONLY_GROUND, Sees, distance_seen, solids_in_sight, traceable
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
+from samara.sensors.range_finder import distance_seen
+from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Sample, Scene, Sensor, SensorType, reading_sensor
 
 
 class OpticalFlowPart(NamedTuple):
@@ -42,17 +42,17 @@ class FlowModel(NamedTuple):
 
     part: OpticalFlowPart
     mounting: Mounting
-    sees: Sees = ONLY_GROUND
+    scene: Scene = ONLY_GROUND
 
 
 def flow_rate(
-    state: State, mounting: Mounting, environment: Environment, sees: Sees = ONLY_GROUND
+    state: State, mounting: Mounting, environment: Environment, scene: Scene = ONLY_GROUND
 ) -> tuple[Scalar, Scalar, Scalar]:
     """(ω_y − v_z/s, ω_z + v_y/s, s): with v and ω of the lens in its own axes, s the distance along x  [rad/s, m]
 
     Turning right-handed about y, and moving against z, both carry the picture the same way.
     """
-    distance = distance_seen(state, mounting, environment, sees)
+    distance = distance_seen(state, mounting, environment, scene)
     v_B = rotate_inverse(state.q_WB, state.v_W) + cross(state.omega_B, mounting.r_B)
     v_S: Vec3 = rotate_inverse(mounting.q_BS, v_B)
     omega_S = rotate_inverse(mounting.q_BS, state.omega_B)
@@ -63,13 +63,13 @@ def flow_rate(
 @lru_cache(maxsize=256)
 @remade
 def optical_flow(
-    part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: str = "", sees: Sees = ONLY_GROUND
+    part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND
 ) -> Sensor:
     """A flow sensor of these numbers; its x axis is where it looks"""
 
     def equation(now: Sample) -> tuple[FlowReading, tuple[Scalar, Scalar]]:
         """θ = ½ (ω_last + ω_now) dt + σ n: the flow over the period, by trapezium"""
-        y, z, distance = flow_rate(now.state, mounting, now.environment, sees)
+        y, z, distance = flow_rate(now.state, mounting, now.environment, scene)
         seen = logical_and(distance >= part.nearest, distance <= part.farthest)
         rates = tuple(clamp(rate, -part.fastest, part.fastest) for rate in (y, z))
         angles = [
@@ -89,9 +89,9 @@ def optical_flow(
         name=name,
         normals_needed=2,
         initial=lambda vehicle, normals: (0.0, 0.0),
-        about=FlowModel(part, mounting, sees),
-        traced=traceable(sees),
+        about=FlowModel(part, mounting, scene),
+        traced=scene.is_traceable,
     )
 
 
-TYPE = SensorType("optical_flow", OpticalFlowPart, optical_flow, surroundings=solids_in_sight)
+TYPE = SensorType("optical_flow", OpticalFlowPart, optical_flow, detects="solids")

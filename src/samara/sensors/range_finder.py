@@ -7,11 +7,10 @@ from samara.core.algebra import EAST, rotate
 from samara.core.ops import logical_and, where
 from samara.core.picklable import remade
 from samara.core.quantity import Quantity, Scalar
-from samara.physics.ground.contact import Ground
 from samara.physics.types import Environment, State
 from samara.sensors.error_models import quantised
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorType, reading_sensor
-from samara.world.obstacles import HeightMap, Ray, Solid, nearest_along
+from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Sample, Scene, Sensor, SensorType, reading_sensor
+from samara.world.obstacles import Ray, nearest_along
 
 
 class RangeFinderPart(NamedTuple):
@@ -33,22 +32,12 @@ class RangeReading(NamedTuple):
     valid: Scalar
 
 
-class Sees(NamedTuple):
-    """What a ray may meet: solids, and the ground; None is the plane that is below the drone."""
-
-    solids: tuple[Solid, ...] = ()
-    ground: Ground | None = None
-
-
-ONLY_GROUND = Sees()
-
-
 class RangeModel(NamedTuple):
     """What a range finder was made of."""
 
     part: RangeFinderPart
     mounting: Mounting
-    sees: Sees = ONLY_GROUND
+    scene: Scene = ONLY_GROUND
 
 
 def ray_of(state: State, mounting: Mounting) -> Ray:
@@ -57,32 +46,21 @@ def ray_of(state: State, mounting: Mounting) -> Ray:
     return Ray(state.p_W + rotate(state.q_WB, mounting.r_B), rotate(state.q_WB, axis_B))
 
 
-def distance_seen(state: State, mounting: Mounting, environment: Environment, sees: Sees = ONLY_GROUND) -> Scalar:
+def distance_seen(state: State, mounting: Mounting, environment: Environment, scene: Scene = ONLY_GROUND) -> Scalar:
     """min of `distance_along` over the ground and the solids: 0 from inside one, 1e9 where none is met  [m]"""
-    ground = environment.ground if sees.ground is None else sees.ground
-    return nearest_along(ray_of(state, mounting), (ground, *sees.solids))
-
-
-def solids_in_sight(sees: Sees, terrain: HeightMap | None) -> dict[str, object] | None:
-    """The arguments of a sensor with one ray: it meets the solids, and over a height map the plane below the drone"""
-    return {"sees": sees} if sees.solids else None
-
-
-def traceable(sees: Sees) -> bool:
-    """Whether a ray can be compiled: over a height map it takes as many steps as it needs"""
-    return not any(isinstance(solid, HeightMap) for solid in sees.solids)
+    return nearest_along(ray_of(state, mounting), scene.surfaces(environment))
 
 
 @lru_cache(maxsize=256)
 @remade
 def range_finder(
-    part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "", sees: Sees = ONLY_GROUND
+    part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND
 ) -> Sensor:
     """A range finder of these numbers; its x axis is where it looks"""
 
     def equation(now: Sample) -> RangeReading:
         """y = Q(s + (σ₀ + σ₁ s) n) for s within its limits"""
-        true = distance_seen(now.state, mounting, now.environment, sees)
+        true = distance_seen(now.state, mounting, now.environment, scene)
         valid = where(logical_and(true >= part.nearest, true <= part.farthest), 1.0, 0.0)
         end = where(true < part.nearest, part.nearest, part.farthest)
         told = quantised(true + (part.noise + part.noise_growth * true) * now.normals[0], part.resolution)
@@ -96,9 +74,9 @@ def range_finder(
         part,
         name=name,
         normals_needed=1,
-        about=RangeModel(part, mounting, sees),
-        traced=traceable(sees),
+        about=RangeModel(part, mounting, scene),
+        traced=scene.is_traceable,
     )
 
 
-TYPE = SensorType("range_finder", RangeFinderPart, range_finder, surroundings=solids_in_sight)
+TYPE = SensorType("range_finder", RangeFinderPart, range_finder, detects="solids")

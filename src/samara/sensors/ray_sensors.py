@@ -19,17 +19,15 @@ from samara.core.algebra import Quat, Vec3, matrix_from_quat, quat_exp, rotate
 from samara.core.ops import floor, logical_or, where
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
-from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box
-from samara.physics.types import Environment, State
-from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, reading_sensor
-from samara.world.obstacles import HeightMap, Ray, Solid
+from samara.physics.types import State
+from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Sample, Scene, Sensor, reading_sensor
+from samara.world.obstacles import Ray
 from samara.world.rays import first_hit
 
 if TYPE_CHECKING:
     from samara.sensors.depth_camera import DepthCameraPart
     from samara.sensors.lidar import LidarPart
-    from samara.sensors.range_finder import Sees
 
 RayPart: TypeAlias = Union["LidarPart", "DepthCameraPart"]
 MOST_RAYS = 16_384  # 128 × 128: each is a field of the recording
@@ -45,25 +43,15 @@ class Beam(NamedTuple):
     age: Scalar = 0.0
 
 
-class Among(NamedTuple):
-    """What a ray may meet: solids, and the ground; None is the plane that is below the drone."""
-
-    solids: tuple[Solid, ...] = ()
-    ground: Ground | HeightMap | None = None
-
-
-ONLY_GROUND = Among()
-
-
 class Eye(NamedTuple):
-    """What a sensor with many rays was made of: its numbers, where it sits, and what it is among.
+    """What a sensor with many rays was made of: its numbers, where it sits, and the scene it detects.
 
     Its part knows the `shape` of a picture (rows and columns), the `beams` in it, row by row, and what is `told` of a distance.
     """
 
     part: "RayPart"
     mounting: Mounting = AT_CENTRE
-    among: Among = ONLY_GROUND
+    scene: Scene = ONLY_GROUND
 
     @property
     def rays(self) -> int:
@@ -125,23 +113,12 @@ def drone_box(p_W: Vec3, q_WB: Quat, lowest_B: Vec3, highest_B: Vec3) -> Box:
     return Box(p_W + rotate(q_WB, lowest_B + half), half, q_WB)
 
 
-def surroundings(eye: Eye, environment: Environment) -> tuple[Solid, ...]:
-    """The ground, or where the eye has none of its own the plane below the drone; and the solids"""
-    ground = environment.ground if eye.among.ground is None else eye.among.ground
-    return (ground, *eye.among.solids)
-
-
-def solids_and_terrain(sees: "Sees", terrain: HeightMap | None) -> dict[str, object]:
-    """The arguments of a sensor with many rays: they meet the solids, and the height map if there is one"""
-    return {"among": Among(sees.solids, sees.ground if terrain is None else terrain)}
-
-
 def eye_sensor(kind: str, reading: Tree, eye: Eye, name: str = "") -> Sensor:
     """The sensor of an eye; asked in Python it goes from ray to ray"""
 
     def equation(now: Sample) -> tuple[Scalar, ...]:
         """yₖ = told(min of all hits along ray k)"""
-        solids, each, said = surroundings(eye, now.environment), eye.draws, []
+        solids, each, said = eye.scene.surfaces(now.environment), eye.draws, []
         for k, leaves in enumerate(np.stack(flatten(eye.beams), axis=1).tolist()):
             beam = Beam(Vec3(*leaves[:3]), *leaves[3:])
             distance = first_hit(ray_sent(now.state, eye.mounting, beam), solids)

@@ -27,8 +27,7 @@ from samara.sensors import (
     optical_flow,
     range_finder,
 )
-from samara.sensors.range_finder import Sees
-from samara.sensors.sensor import POSITION, Mounting, Sensor, SensorType
+from samara.sensors.sensor import POSITION, Mounting, Scene, Sensor, SensorType
 from samara.sensors.site import HOME, Place
 from samara.world.obstacles import HeightMap
 
@@ -73,15 +72,17 @@ class Part(NamedTuple):
         return sensor_type.build(self.numbers, mounting, name=name, **site)
 
 
-def seeing(sensor: Sensor, sees: Sees, terrain: HeightMap | None = None) -> Sensor:
-    """The sensor among solids and over terrain; one that notices neither stays as it is"""
+def seeing(sensor: Sensor, scene: Scene, terrain: HeightMap | None = None) -> Sensor:
+    """The sensor among solids and over terrain; one that detects neither stays as it is
+
+    A sensor with one ray meets, over a height map, the plane below the drone.
+    """
     sensor_type = SENSOR_TYPES.get(sensor.kind)
-    if sensor_type is None or sensor_type.surroundings is None:
+    if sensor_type is None or not sensor_type.detects or (sensor_type.detects == "solids" and not scene.solids):
         return sensor
-    options = sensor_type.surroundings(sees, terrain)
-    if options is None:
-        return sensor
-    return sensor_type.build(sensor.about.part, sensor.about.mounting, name=sensor.name, **options)
+    if sensor_type.detects == "terrain" and terrain is not None:
+        scene = scene._replace(ground=terrain)
+    return sensor_type.build(sensor.about.part, sensor.about.mounting, name=sensor.name, scene=scene)
 
 
 def faults_of(sensor: Sensor) -> frozenset[str]:

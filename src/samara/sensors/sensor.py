@@ -14,7 +14,7 @@ has `initial`, and its function takes two more arguments and gives two results:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3, rotate_inverse
 from samara.core.picklable import remade
@@ -22,9 +22,11 @@ from samara.core.quantity import Scalar, Tree
 from samara.core.tree import leaf_names
 from samara.physics.air.atmosphere import air_pressure
 from samara.physics.effect import Role
+from samara.physics.ground.contact import Ground
 from samara.physics.multirotor import wrench_breakdown
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.sensors.site import Place
+from samara.world.obstacles import HeightMap, Solid
 
 Measure = Callable[..., Tree]
 
@@ -37,6 +39,25 @@ class Mounting(NamedTuple):
 
 
 AT_CENTRE = Mounting()
+
+
+class Scene(NamedTuple):
+    """What rays may meet: solids, and the ground; without one it is the plane below the drone."""
+
+    solids: tuple[Solid, ...] = ()
+    ground: Ground | HeightMap | None = None
+
+    @property
+    def is_traceable(self) -> bool:
+        """Whether a ray can be compiled: over a height map it takes as many steps as it needs"""
+        return not any(isinstance(solid, HeightMap) for solid in self.solids)
+
+    def surfaces(self, environment: Environment) -> tuple[Solid, ...]:
+        """The ground and the solids"""
+        return (environment.ground if self.ground is None else self.ground, *self.solids)
+
+
+ONLY_GROUND = Scene()
 
 
 @dataclass(frozen=True)
@@ -84,9 +105,9 @@ class SensorType(NamedTuple):
 
     `part` is the record of its parameters, which data sheets are read into, and `build(part, mounting, name=…)` the sensor.
     `faults` are the names under which an event may fail it, by default its own name. With `has_site`, `build` takes the site
-    on Earth as `where`. `surroundings(sees, terrain)` gives the further arguments of `build` for a sensor among solids or over
-    terrain, or None if it does not detect them; the `about` of its sensors then has `part` and `mounting`. `has_image` means
-    that single pixels or beams can fail. `exact` builds the sensor without error for a site.
+    on Earth as `where`. A sensor that `detects` "solids", or "terrain" besides, takes a `scene`; the `about` of its sensors has
+    `part` and `mounting`. `has_image` means that single pixels or beams can fail. `exact` builds the sensor without error for a
+    site.
     """
 
     name: str
@@ -94,7 +115,7 @@ class SensorType(NamedTuple):
     build: Callable[..., Sensor]
     faults: tuple[str, ...] = ()
     has_site: bool = False
-    surroundings: Callable[..., dict[str, object] | None] | None = None
+    detects: Literal["", "solids", "terrain"] = ""
     has_image: bool = False
     exact: Callable[[Place], Sensor] | None = None
 

@@ -119,14 +119,14 @@ class Picture:
 
     def __init__(self, eye: Eye) -> None:
         self.eye, rays = eye, eye.rays
-        self._terrain = eye.among.ground if isinstance(eye.among.ground, HeightMap) else None
-        self._ground = eye.among.ground if isinstance(eye.among.ground, Ground) else None
+        self._terrain = eye.scene.ground if isinstance(eye.scene.ground, HeightMap) else None
+        self._ground = eye.scene.ground if isinstance(eye.scene.ground, Ground) else None
         self._emitter = _emitter_code(eye.mounting, _is_rolling(eye)).machine(rays)
         beams = flatten(eye.beams)
         for row, leaf in zip(self._emitter.held[-len(beams) :], beams, strict=True):
             row[:] = leaf
-        fixed = [solid for solid in eye.among.solids if not isinstance(solid, HeightMap)]
-        self._maps = [solid for solid in eye.among.solids if isinstance(solid, HeightMap)]
+        fixed = [solid for solid in eye.scene.solids if not isinstance(solid, HeightMap)]
+        self._maps = [solid for solid in eye.scene.solids if isinstance(solid, HeightMap)]
         self._solids = [
             _solid_hit_code(tuple(fixed[k : k + SOLIDS])).machine(rays) for k in range(0, len(fixed), SOLIDS)
         ]

@@ -18,9 +18,8 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.snapshot import Faults
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import World
-from samara.sensors.range_finder import Sees
 from samara.sensors.registry import faults_of, seeing
-from samara.sensors.sensor import Sensor
+from samara.sensors.sensor import Scene, Sensor
 from samara.vehicles.defaults import cut
 from samara.vehicles.payload import with_payload
 from samara.wind.sources import WindSource
@@ -129,7 +128,7 @@ def drone_setup(
     if world.solids or world.terrain is not None:
         # Rays hit the solids and the ground plane; above a height map, its tangent plane below the drone.
         ground = scenario.environment.ground if world.terrain is None else None
-        scene = Sees(tuple(solid.solid for solid in world.solids), ground)
+        scene = Scene(tuple(solid.solid for solid in world.solids), ground)
         sensors = tuple(seeing(sensor, scene, world.terrain) for sensor in sensors)
     motor_map = tuple(np.argsort(drone.motor_map).tolist()) if drone.motor_map else ()
     drone_controller = drone.controller if controller is None else controller
