@@ -17,8 +17,8 @@ from samara.learn.compiled_episode import episode_keys, program_of
 from samara.learn.domain_randomization import RAPTOR
 from samara.learn.env_config import setting_for
 from samara.learn.envs.gym import Env, VectorEnv, gymnasium_id
-from samara.learn.envs.jax_env import environment
 from samara.learn.episode import advance
+from samara.learn.jax.env import environment
 from samara.learn.observation_noise import L2F_NOISE, noisy
 from samara.learn.tasks import BLIND, load_task
 

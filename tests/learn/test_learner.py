@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("jax")
 
+from samara.learn.jax.rollout import compile_updates
 from samara.learn.optimizer import make_trainer, run_in_python
 from samara.learn.policies import act
-from samara.learn.rollout_jax import compile_updates
 
 
 @pytest.mark.parametrize("hidden", ["tanh", "relu"])

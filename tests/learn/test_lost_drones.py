@@ -50,7 +50,7 @@ def test_compiled_training_replaces_the_drones_that_are_lost():
 @pytest.mark.long
 def test_jax_training_replaces_the_drones_that_are_lost():
     jax = pytest.importorskip("jax")
-    from samara.learn.rollout_jax import JaxRollout
+    from samara.learn.jax.rollout import JaxRollout
 
     rollout = object.__new__(JaxRollout)
     rollout.parameters, rollout.network = PARAMETERS, PARAMETERS.network
@@ -78,7 +78,7 @@ def test_an_action_beyond_1_costs_a_tenth_of_its_square(action, cost):
     pytest.importorskip("jax")
     import jax.numpy as jnp
 
-    from samara.learn.rollout_jax import rollout_xla
+    from samara.learn.jax.rollout import rollout_xla
 
     chosen = jnp.broadcast_to(jnp.array(action)[:, None], (3, 2))
     functions = SimpleNamespace(

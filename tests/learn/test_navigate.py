@@ -120,7 +120,7 @@ def test_blocks_of_a_picture():
 def test_a_column_ahead_is_seen_in_the_middle():
     """5 m ahead less its radius, and 8 mm more as the ray is half a pixel aside; the ground below"""
     jax = pytest.importorskip("jax")
-    from samara.learn.jax_step import flat_step
+    from samara.learn.jax.rollout import flat_step
 
     functions = flat_step(setting_for(navigating(columns=1), "crazyflie"))
     rows = np.zeros((functions.size, 1), np.float32)
@@ -200,8 +200,7 @@ def test_the_shipped_policy_is_small_and_finds_its_way():
 def test_steps_of_physics_in_a_loop_lead_where_those_in_a_row_lead():
     """A task without pictures takes them one after the other: the same numbers but for rounding"""
     jax = pytest.importorskip("jax")
-    from samara.learn.jax_step import flat_step
-    from samara.learn.rollout_jax import starts
+    from samara.learn.jax.rollout import flat_step, starts
 
     task, found = navigating(columns=1), []
     for own in (task, task._replace(sight=None)):

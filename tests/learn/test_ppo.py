@@ -11,11 +11,10 @@ from samara.core.tree import flatten
 from samara.learn.compiled_episode import program_of
 from samara.learn.env_config import setting_for
 from samara.learn.evaluation import evaluator
-from samara.learn.jax_step import EpisodeBatch
+from samara.learn.jax.ppo import EpisodeBatch, Hyperparameters, advantages, check_hyperparameters, ppo, shaped
+from samara.learn.jax.rollout import initial_weights
 from samara.learn.optimizer import Checkpoint
 from samara.learn.policies import dense_network
-from samara.learn.ppo import Hyperparameters, advantages, check_hyperparameters, ppo, shaped
-from samara.learn.rollout_jax import initial_weights
 
 NOTHING = np.zeros((0, 8), np.float32)
 SLIDE = '''

@@ -12,9 +12,8 @@ import samara
 from samara.control.network import evaluate, initial_hidden
 from samara.control.policy_file import network_of
 from samara.learn.env_config import setting_for
-from samara.learn.jax_step import flat_step
+from samara.learn.jax.rollout import flat_step, initial_weights, rollout_xla, scale_gradient, starts
 from samara.learn.policies import policy_layers, recurrent_network
-from samara.learn.rollout_jax import initial_weights, rollout_xla, scale_gradient, starts
 
 
 def weights_for(network, inputs=18, outputs=4, seed=0):

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 
 from samara.compiler.jax.arrays import Launch
 from samara.learn.env_config import setting_for
-from samara.learn.envs.jax_env import Environment
 from samara.learn.evaluation import evaluator
 from samara.learn.gradient_training import Hyperparameters, gradient_trainer
-from samara.learn.jax_step import flat_step, rolled_integrator
+from samara.learn.jax.env import Environment
+from samara.learn.jax.rollout import flat_step, initial_weights, rolled_integrator, rollout_xla, starts
+from samara.learn.jax.rollout_gpu import rollout_kernel
 from samara.learn.policies import act, dense_network
-from samara.learn.rollout_gpu import rollout_kernel
-from samara.learn.rollout_jax import initial_weights, rollout_xla, starts
 
 SETTINGS = {
     "late actions, seen again, two steps in a period": {"substeps": 2, "delay": (0, 2), "history": 2},

@@ -96,9 +96,8 @@ def test_a_rollout_is_the_flight_of_the_environment():
 )
 def test_jax_flies_and_differentiates_alike(kind, hidden, integrator):
     jax = pytest.importorskip("jax")
-    from samara.learn.jax_step import flat_step, rolled_integrator
+    from samara.learn.jax.rollout import flat_step, rolled_integrator, rollout_xla
     from samara.learn.policies import dense_network
-    from samara.learn.rollout_jax import rollout_xla
 
     setting = setting_for("hover", "crazyflie", **SETTINGS[kind])
     flight = Flight(setting, hidden=hidden, integrator=integrator)

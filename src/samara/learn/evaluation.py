@@ -62,8 +62,8 @@ def _cpu_evaluator(setting: Setting, flights: int, seed: int, activation: str) -
 
 
 def _jax_evaluator(setting: Setting, flights: int, seed: int, activation: str) -> Evaluator:
+    from samara.learn.jax.rollout import fly_to_the_end
     from samara.learn.policies import dense_network
-    from samara.learn.rollout_jax import fly_to_the_end
 
     state = len(flatten(StepFunctions(setting).state))
     compiled: dict[int, Callable[[Weights], Scalar]] = {}

@@ -155,7 +155,8 @@ def gradient_trainer(
     """Compile a trainer; it starts from the weights `first`, or from random ones
 
     The backend "cpu" compiles rollouts and their adjoints for all cores (`samara.learn.rollout_cpu`), "jax" compiles
-    the updates by XLA, on a GPU with one kernel for the rollout and one for its adjoint (`samara.learn.rollout_gpu`).
+    the updates by XLA, on a GPU with one kernel for the rollout and one for its adjoint
+    (`samara.learn.jax.rollout_gpu`).
     """
     clock = time.perf_counter()
     rollout: Rollout
@@ -164,7 +165,7 @@ def gradient_trainer(
 
         rollout = CpuRollout(setting, parameters, first)
     else:
-        from samara.learn.rollout_jax import JaxRollout
+        from samara.learn.jax.rollout import JaxRollout
 
         rollout = JaxRollout(setting, parameters, first)
     return make_trainer(

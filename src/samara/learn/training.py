@@ -52,7 +52,7 @@ def trainer_for(
     if in_jax and find_spec("jax") is None:
         raise MissingExtraError(f"samara learn --method {method} needs JAX: pip install 'samara[jax]'")
     if method == "ppo":
-        from samara.learn import ppo
+        from samara.learn.jax import ppo
 
         ppo_parameters = ppo.hyperparameters_for(task)._replace(**changes)
         return ppo.ppo(setting, ppo_parameters, chunks=chunks), ppo_parameters

@@ -15,9 +15,9 @@ from samara.core.lazy_import import lazily
 
 if TYPE_CHECKING:
     from samara.learn.envs.gym import Env, VectorEnv
-    from samara.learn.envs.jax_env import environment
     from samara.learn.envs.pettingzoo import ParallelEnv
     from samara.learn.envs.sb3 import VecEnv
+    from samara.learn.jax.env import environment
 
 __all__ = ["Env", "ParallelEnv", "VecEnv", "VectorEnv", "environment"]
 __getattr__, __dir__ = lazily(
@@ -28,6 +28,6 @@ __getattr__, __dir__ = lazily(
         "ParallelEnv": "samara.learn.envs.pettingzoo",
         "VecEnv": "samara.learn.envs.sb3",
         "VectorEnv": "samara.learn.envs.gym",
-        "environment": "samara.learn.envs.jax_env",
+        "environment": "samara.learn.jax.env",
     },
 )

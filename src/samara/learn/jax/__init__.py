@@ -1,1 +1,8 @@
-"""Everything of `samara.learn` that is written in JAX: rollouts and their gradients, PPO, and an environment."""
+"""The parts of `samara.learn` that are written in JAX: rollouts and their gradients, PPO, and an environment."""
+
+from samara.core.optional_dependencies import MissingExtraError
+
+try:
+    import jax  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError("samara.learn.jax needs JAX: pip install 'samara[jax]'") from error

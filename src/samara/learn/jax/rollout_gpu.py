@@ -19,9 +19,8 @@ from jax.experimental.pallas import triton
 from samara.compiler.jax.arrays import Launch, triton_options
 from samara.compiler.rk_stage_loop import chosen
 from samara.core.integrate import RUNGE_KUTTA, Chain, chain_of, integrator_named
-from samara.learn.jax_step import FlatStep, Rows
+from samara.learn.jax.rollout import FlatStep, RolloutFunction, Rows
 from samara.learn.policies import RELU, TANH, Layers
-from samara.learn.rollout_jax import RolloutFunction
 
 NARROWEST = 16  # rows of a tile, for tensor cores
 LAUNCH = Launch(block=32, warps=2)

@@ -2,34 +2,158 @@
 
 x₀ → x_H and Σ r of each drone:   ∂ Σ r / ∂ weights, each step computed again on the way back
 
-The state of a recurrent policy is appended to the rows of an episode; depth images are stored for the way back, not
-rendered again.
+Components are rows, drones are columns. The state of a recurrent policy is appended to the rows of an episode; depth
+images are stored for the way back, not rendered again.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.ad_checkpoint import checkpoint_name
+from jax.typing import DTypeLike
 
+from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.rk_stage_loop import rolled
+from samara.control.depth_observation import BLOCKS, nearness
+from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, unflatten
 from samara.learn.env_config import Setting
+from samara.learn.episode import Integration, StepFunctions, fly
 from samara.learn.gradient_training import Hyperparameters
-from samara.learn.jax_step import IMAGE, ROLLED_RK4, FlatStep, flat_step, rolled_integrator
 from samara.learn.optimizer import Begin, Chunk, S, Update
 from samara.learn.policies import Network, Weights, dense_network
+from samara.learn.task import Sight, Situation, Tree
+from samara.sensors.depth_jax import depth_images
 
+IMAGE = "image"  # name under which images are stored for the way back
 ACTION_COST = 0.1  # times the squared excess of an action beyond ±1, which is clipped
 DENSE = dense_network()  # of any size: the layers follow from the weights
 
 RolloutFunction = Callable[[Weights, Array], tuple[Array, Array]]
 """(weights, episodes (size, N)) → (rewards summed over the steps (N,), episodes)"""
 
+Rows = list[Scalar]
+"""Arrays with one entry for each drone"""
+
+
+def rolled_integrator(name: str = "rk4") -> Callable[..., Scalar]:
+    """A Runge–Kutta method as a loop over its stages: for RK4 a quarter of the code to compile"""
+    return partial(rolled, chain_of(integrator_named(name, RUNGE_KUTTA).tableau))
+
+
+ROLLED_RK4 = rolled_integrator()
+
+
+# One step ---
+
+
+class FlatStep(NamedTuple):
+    """The functions of `StepFunctions` on flat lists of arrays, each traced by itself, and the sizes of the lists"""
+
+    reset: Callable[[Sequence[Scalar]], Rows]
+    observe: Callable[[Sequence[Scalar]], Rows]
+    step: Callable[[Sequence[Scalar], Sequence[Scalar]], tuple[Rows, Scalar, Scalar]]
+    command: Callable[[Sequence[Scalar], Sequence[Scalar]], Rows]
+    derivative: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], Rows]
+    conclude: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], tuple[Rows, Scalar, Scalar]]
+    normalize: Callable[[Sequence[Scalar]], Rows]
+    is_terminated: Callable[[Sequence[Scalar]], Rows]
+    draws: tuple[str, ...]
+    state: int
+    varying: tuple[int, ...]
+    size: int
+    observations: int
+    actions: int
+    dt: float
+    substeps: int
+
+
+def flat_step(setting: Setting, integrator: Integration = ROLLED_RK4) -> FlatStep:
+    """The functions of a setting with one drone and without sensors, whose step uses an integrator"""
+    scalar = StepFunctions(setting)
+    episode, state, action, camera = scalar.episode, scalar.state, scalar.action, setting.task.sight
+    conclude = _flat(scalar.conclude, state, episode, action)
+    step_rows = _flat(partial(scalar.step, integrator=integrator), episode, action)
+    observe, size = _flat(scalar.observe, episode), len(flatten(state))
+    if camera is not None:
+        substep = _flat(partial(fly, setting=setting, integrator=integrator, substeps=1), episode, action)
+        observe_state = observe
+
+        def observe(rows: Sequence[Scalar]) -> Rows:
+            return [*observe_state(rows), *depth_image(camera, unflatten(episode, iter(rows)).situation)]
+
+        def step_rows(rows: Sequence[Scalar], action: Sequence[Scalar]) -> Rows:
+            """The physics in a loop: its code is compiled once, not for each of many substeps"""
+
+            @jax.checkpoint
+            def once(now: Array, _: None) -> tuple[Array, None]:
+                return jnp.stack(substep([*now, *rows[size:]], list(action))), None
+
+            flown, _ = lax.scan(once, jnp.stack(list(rows[:size])), None, length=scalar.substeps)
+            return conclude(list(flown), rows, action)
+
+    return FlatStep(
+        reset=_flat(scalar.reset, (0.0,) * max(1, len(scalar.draws))),  # at least one input, to infer the batch size
+        observe=observe,
+        step=lambda *groups: _split(step_rows(*groups)),
+        command=_flat(scalar.command, episode, action),
+        derivative=_flat(scalar.derivative, state, tuple(setting.craft.command), episode),
+        conclude=lambda *groups: _split(conclude(*groups)),
+        normalize=_flat(unit_quaternions, state),
+        is_terminated=_flat(lambda episode: (scalar.is_terminated(episode),), episode),
+        draws=scalar.draws,
+        state=size,
+        varying=scalar.varying,
+        size=scalar.size,
+        observations=scalar.observations + (0 if camera is None else BLOCKS),
+        actions=len(action),
+        dt=scalar.dt,
+        substeps=scalar.substeps,
+    )
+
+
+def depth_image(sight: Sight, situation: Situation) -> Array:
+    """Render the image blocks that a policy observes, (96, N), for N drones above flat ground at z = 0, each in its own world
+
+    No gradient goes back through an image.
+    """
+    state, goal = lax.stop_gradient((situation.state, situation.goal))
+    images = depth_images(state, sight.solids(goal), sight.camera)
+    return checkpoint_name(nearness(images, sight.camera.farthest).T, IMAGE)  # type: ignore[no-untyped-call]
+
+
+def _flat(function: Callable[..., Scalar], *templates: Tree) -> Callable[..., Rows]:
+    """A function of trees of scalars as one of lists of arrays, all of one shape and type"""
+
+    def flat(*groups: Sequence[Scalar]) -> Rows:
+        first = groups[0][0]
+        trace = new_trace(first.dtype, True)
+        trees = (folded(template, list(rows), trace) for template, rows in zip(templates, groups, strict=True))
+        return fill_rows(unfolded(function(*trees)), first.shape, first.dtype)
+
+    return flat
+
+
+def _split(rows: Rows) -> tuple[Rows, Scalar, Scalar]:
+    return rows[:-2], rows[-2], rows[-1]
+
+
+def fill_rows(leaves: list[Scalar], shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> Rows:
+    return [jnp.broadcast_to(lax.convert_element_type(x, dtype), shape) for x in leaves]
+
+
+# Rollouts ---
+
 
 class JaxRollout:
-    """The `samara.learn.gradient_training.Rollout` of JAX, which on a GPU may be kernels of `samara.learn.rollout_gpu`"""
+    """The `samara.learn.gradient_training.Rollout` of JAX, which on a GPU may be kernels of `samara.learn.jax.rollout_gpu`"""
 
     def __init__(self, setting: Setting, parameters: Hyperparameters, first: Weights | None = None) -> None:
         self.parameters, self.first, self.network = parameters, first, parameters.network
@@ -38,7 +162,7 @@ class JaxRollout:
         integrator = parameters.integrator if unrolled else rolled_integrator(parameters.integrator)
         self.functions = flat_step(setting, integrator)
         if on_gpu and not parameters.memory:
-            from samara.learn.rollout_gpu import rollout_kernel
+            from samara.learn.jax.rollout_gpu import rollout_kernel
 
             self.fly = rollout_kernel(
                 self.functions, parameters.horizon, hidden=parameters.activation, integrator=parameters.integrator
@@ -100,7 +224,7 @@ def compile_updates(begin: Begin[S], update: Update[S], size: int) -> tuple[Begi
     return lambda seed: initial(np.uint32(seed)), lambda state, count: chunk(state)
 
 
-def initial_weights(network: Network, key: Array, observations: int, actions: int) -> Weights:
+def initial_weights(network: Network, key: Array, observations: int, actions: int) -> Tree:
     """Draw the weights of a new policy"""
     shapes = network.shapes(observations, actions)
     keys = jax.random.split(key, len(shapes))

@@ -8,24 +8,25 @@ With the factor 1 − γ a value is a mean reward, whatever the horizon 1/(1 −
 expanded above.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from samara.core.optional_dependencies import MissingExtraError
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from samara.compiler.jax.arrays import Launch, Operand, call_kernel, load_rows, store_rows
+from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten
 from samara.learn.env_config import Setting, require_no_camera
-from samara.learn.jax_step import BatchTransition, EpisodeBatch, Episodes
+from samara.learn.episode import reset, reset_draws, step, step_draws, templates
+from samara.learn.jax.rollout import ROLLED_RK4, Rows, compile_updates, fill_rows, initial_weights
 from samara.learn.optimizer import Moments, Trainer, adam, clip_norm, initial_moments, make_trainer
 from samara.learn.policies import Layers, act, dense_network
-
-try:
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-    from jax import Array, lax
-except ImportError as error:
-    raise MissingExtraError("samara.learn.ppo needs JAX: pip install 'samara[jax]'") from error
-
-from samara.learn.rollout_jax import compile_updates, initial_weights
+from samara.learn.task import Draw
 
 
 class Hyperparameters(NamedTuple):
@@ -78,9 +79,28 @@ HYPERPARAMETERS = {
 }
 """By the name of a task, `race` at any level and on any track; other tasks use the defaults"""
 
+MAX_EPISODE_SUM = 1e18  # Σ|x| of an episode above which, or where it is NaN, the drone is lost and starts again
+LAUNCH = Launch(128, 4)
 MIN_SPREAD = 3e-3  # σ at the end
 COUNTS = ("drones", "horizon", "updates", "epochs", "batches")
 FRACTIONS = ("discount", "trace", "clip")
+
+
+class Episodes(NamedTuple):
+    """Episodes (components, N), the number of steps since each began (N,), and their observations"""
+
+    rows: Array
+    age: Array
+    observation: Array
+
+
+class BatchTransition(NamedTuple):
+    """The result of a step: `final_observation` is that at its end, before a new episode begins"""
+
+    final_observation: Array
+    reward: Array
+    terminated: Array
+    ended: Array
 
 
 class Networks(NamedTuple):
@@ -109,6 +129,113 @@ class Batch(NamedTuple):
     log_density: Array
     advantage: Array
     target: Array
+
+
+@dataclass(frozen=True)
+class EpisodeBatch:
+    """`reset` and `step` of N drones in float32; a step is one elementwise computation, or with `kernel` one Triton kernel
+
+    Where an episode ends, the drone continues from its `fresh` start: starts are drawn once for many steps, as a GPU
+    takes longer for random numbers than for the flight. `interpret` runs the kernel without a GPU.
+    """
+
+    setting: Setting
+    kernel: bool = False
+    interpret: bool = False
+
+    @property
+    def observations(self) -> int:
+        """The size of an observation"""
+        return len(templates(self.setting)[1])
+
+    def reset(self, key: Array, count: int) -> Episodes:
+        """New episodes"""
+        trace = new_trace(jnp.dtype("float32"))
+        drawn = self.draw(key, reset_draws(self.setting), count)
+        numbers = folded((0.0,) * len(drawn), list(drawn), trace)
+        rows, observation = (
+            jnp.stack(fill_rows(unfolded(tree), (count,))) for tree in reset(Draw(iter(numbers)), self.setting)
+        )
+        return Episodes(rows, jnp.zeros(count, jnp.float32), observation)
+
+    def noise(self, key: Array, steps: int, count: int) -> Array:
+        """The random numbers of the sensors in a number of steps: (steps, kinds, N)"""
+        kinds = step_draws(self.setting)
+        if not kinds:
+            return jnp.zeros((steps, 0, count), jnp.float32)
+        return jax.vmap(lambda key: self.draw(key, kinds, count))(jax.random.split(key, steps))
+
+    @staticmethod
+    def draw(key: Array, kinds: tuple[str, ...], count: int) -> Array:
+        """A random number of each kind for each drone: (kinds, N)"""
+        words = jax.random.split(key)
+        numbers = {"uniform": iter(jax.random.uniform(words[0], (kinds.count("uniform"), count), jnp.float32))}
+        numbers["normal"] = iter(jax.random.normal(words[1], (kinds.count("normal"), count), jnp.float32))
+        return jnp.stack([next(numbers[kind]) for kind in kinds])
+
+    def step(
+        self, episodes: Episodes, actions: Array, noise: Array, fresh: Episodes
+    ) -> tuple[Episodes, BatchTransition]:
+        """One period under the actions"""
+        actions = actions.astype(jnp.float32)
+        inputs = (episodes.rows, episodes.age[None], actions, noise, fresh.rows, fresh.observation)
+        if self.kernel:
+            rows = self._in_kernel([x for x in inputs if x.shape[0]])
+        else:
+            rows = jnp.stack(self._step_rows([row for x in inputs for row in x]))
+        c, o = len(episodes.rows), self.observations
+        cuts = (c, c + 1, c + 1 + o, c + 1 + 2 * o)
+        now, age, observation, final, (reward, terminated, ended) = jnp.split(rows, cuts)
+        return Episodes(now, age[0], observation), BatchTransition(final, reward, terminated, ended)
+
+    def _step_rows(self, inputs: list[Scalar]) -> Rows:
+        shape, rest = jnp.shape(inputs[0]), iter(inputs)
+        template, _ = templates(self.setting)
+        size = len(flatten(template))
+        sizes = (size, 1, self.setting.actions, len(step_draws(self.setting)), size, self.observations)
+        now, (age,), action, noise, fresh, at_start = ([next(rest) for _ in range(count)] for count in sizes)
+        trace = new_trace(jnp.dtype("float32"))
+        episode = folded(template, now, trace)
+        folded_action = folded((0.0,) * len(action), action, trace)
+        draw = Draw(iter(folded((0.0,) * len(noise), noise, trace)))
+        after, (observed, *outcome) = step(episode, folded_action, draw, self.setting, ROLLED_RK4)
+        trees = after, observed, tuple(outcome)
+        rows, final, (reward, terminated) = (fill_rows(unfolded(tree), shape) for tree in trees)
+        finite = sum((abs(x) for x in rows), jnp.zeros(shape, jnp.float32)) < MAX_EPISODE_SUM
+        terminated = jnp.where(finite, terminated, 1.0)
+        ended = jnp.where(age + 1.0 >= self.setting.task.steps, 1.0, terminated)
+        final = [jnp.where(finite, x, 0.0) for x in final]
+        continues = ended < 0.5
+        return [
+            *(jnp.where(continues, *pair) for pair in zip(rows, fresh, strict=True)),
+            jnp.where(continues, age + 1.0, 0.0),
+            *(jnp.where(continues, *pair) for pair in zip(final, at_start, strict=True)),
+            *final,
+            jnp.where(finite, reward, 0.0),
+            terminated,
+            ended,
+        ]
+
+    def _in_kernel(self, inputs: list[Scalar]) -> Array:
+        count = inputs[0].shape[1]
+        block = min(LAUNCH.block, 1 << (count - 1).bit_length())
+        if count % block:
+            raise ValueError(f"{count} drones: expected a multiple of {block}")
+
+        def kernel(*references: Scalar) -> None:
+            rows = self._step_rows([row for reference in references[:-1] for row in load_rows(reference)])
+            store_rows(rows, references[-1], lambda i: (i, slice(None)))
+
+        outputs = (inputs[0].shape[0] + 1 + 2 * self.observations + 3, count)
+        return call_kernel(
+            kernel,
+            [Operand(x) for x in inputs],
+            [outputs],
+            dtype="float32",
+            launch=LAUNCH._replace(block=block),
+            interpret=self.interpret,
+            name="step",
+        )[0]
 
 
 def hyperparameters_for(task: str) -> Hyperparameters:

@@ -12,7 +12,13 @@ CPU, to the rounding of the type.
 from dataclasses import dataclass
 from typing import NamedTuple, Unpack
 
-from samara.core.optional_dependencies import MissingExtraError
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
+from samara.compiler.jax.random import normal, uniform, words
 from samara.core.quantity import Scalar
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
@@ -22,24 +28,13 @@ from samara.learn.episode import reset, reset_draws, step, step_draws, templates
 from samara.learn.task import Draw, Task, Tree
 from samara.physics.types import Vehicle
 
-try:
-    import jax
-    import jax.numpy as jnp
-    from jax import Array, lax
-    from jax.typing import ArrayLike
-except ImportError as error:
-    raise MissingExtraError("samara.learn.envs.jax_env needs JAX: pip install 'samara[jax]'") from error
-
-from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-from samara.compiler.jax.random import normal, uniform, words
-
 
 class Flight(NamedTuple):
     """One drone's episode: its state, the key of its random numbers, and the numbers of the episode and of the step"""
 
     episode: Tree
     key: Array
-    count: Array
+    number: Array
     age: Array
 
 
@@ -70,7 +65,7 @@ class Environment:
 
     def restart(self, flight: Flight) -> tuple[Flight, Array]:
         """Start the next episode of the same key"""
-        return self._start(flight.key, flight.count + jnp.uint32(1))
+        return self._start(flight.key, flight.number + jnp.uint32(1))
 
     def step(self, flight: Flight, action: ArrayLike) -> tuple[Flight, Transition]:
         """Advance one period under an action; episodes that end are not restarted, see `restart`"""
@@ -78,7 +73,7 @@ class Environment:
         trace = new_trace(jnp.dtype(self.dtype))
         episode = folded(self._template, [jnp.asarray(x) for x in flatten(flight.episode)], trace)
         actions = jnp.asarray(action, self.dtype)
-        numbers = self._draw(flight.key, flight.count, age, step_draws(self.setting))
+        numbers = self._draw(flight.key, flight.number, age, step_draws(self.setting))
         folded_action = folded((0.0,) * self.setting.actions, list(actions), trace)
         draws = iter(folded((0.0,) * len(numbers), numbers, trace))
         after, (observation, reward, terminated) = step(episode, folded_action, Draw(draws), self.setting)
@@ -88,7 +83,7 @@ class Environment:
             jnp.asarray(unfolded(terminated)[0], bool),
             age >= self.setting.task.steps,
         )
-        return Flight(self._carried(after), flight.key, flight.count, age), transition
+        return Flight(self._carried(after), flight.key, flight.number, age), transition
 
     def _start(self, key: Array, count: Array) -> tuple[Flight, Array]:
         numbers = self._draw(key, count, jnp.uint32(0), reset_draws(self.setting))
