@@ -72,7 +72,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def signals_heard() -> Iterator[None]:
     """Signals as a terminal's programs have them, also where these tests run under nohup and ignore some."""
-    from samara.cli.interrupts import SIGNALS
+    from samara.cli.console import SIGNALS
 
     default = dict.fromkeys(SIGNALS, signal.SIG_DFL) | {signal.SIGINT: signal.default_int_handler}
     before = {each: signal.signal(each, handler) for each, handler in default.items()}

@@ -12,7 +12,7 @@ from support.children import COMMAND, child, ended
 from support.command import call
 
 import samara
-from samara.cli.fly import typed_command
+from samara.cli.fly import repeat_command
 from samara.core.atomic_files import point_to
 from samara.record.load import load_run
 from samara.record.recording import read_recording
@@ -103,7 +103,8 @@ def test_latest_is_a_copy_where_there_are_no_links(monkeypatch, tmp_path):
     ],
 )
 def test_the_command_of_a_report_is_the_one_that_was_typed(wind, autopilot, binary, connect, typed):
-    assert typed_command("wind", ["a=1"], "iris", wind, autopilot, binary, connect) == typed
+    flags = {"--vehicle": "iris", "--wind": wind, "--autopilot": autopilot, "--binary": binary, "--connect": connect}
+    assert repeat_command("wind", ["a=1"], flags) == typed
 
 
 def test_diff_says_first_that_the_vehicles_are_others(flown, monkeypatch, capsys, tmp_path):

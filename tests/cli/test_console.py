@@ -9,7 +9,7 @@ from support.command import call
 import samara
 from samara import cli
 from samara.cli.console import console, verdict
-from samara.cli.validate import score_table
+from samara.cli.identify import score_table
 from samara.compare.controllers import HEADINGS
 from samara.core.sanitise import printable
 from samara.identify.prediction_windows import QUANTITIES, UNITS

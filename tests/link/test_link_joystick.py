@@ -241,7 +241,7 @@ def test_the_command_calibrates(device, monkeypatch, capsys, tmp_path):
     def sleep(seconds):
         device.axes(*next(positions, (0.0, 0.1, -1.0, 0.0)))
 
-    monkeypatch.setattr("samara.cli.sticks.time.sleep", sleep)
+    monkeypatch.setattr("samara.cli.link.time.sleep", sleep)
     device.axes(0.0, 0.0, 0.0, 0.0)
     status, out, _ = call(monkeypatch, capsys, "sticks", "--calibrate", "mine.toml", "--seconds", "0.3")
     assert status == 0 and "fly with: samara fly hover --sticks mine.toml" in out

@@ -146,7 +146,7 @@ def test_the_registry_imports_no_link():
 
 REGISTRY = "scenario/autopilot_types.py"
 OTHER_MEANINGS = {  # of the same names
-    "cli/vehicle_files.py": "formats of vehicle files",
+    "cli/vehicle.py": "formats of vehicle files",
     "link/deploy/betaflight.py": "numberings of rotors",
     "view/cockpit/page.py": "vehicles",
 }

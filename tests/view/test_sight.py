@@ -18,13 +18,13 @@ from samara.view.depth_colours import (
     Seen,
     coloured,
     common_scale,
-    draw_eyes,
     eyes_of,
     frustum_S,
     points_of,
     scale_of,
     seen_at,
 )
+from samara.view.plot.depth_images import draw_eyes
 from samara.view.report.report import Flown, write_report
 from samara.world.obstacles import Box
 

@@ -1,7 +1,7 @@
 """The command `samara`. Bad input ends in one sentence on stderr and exit status 2, never in a traceback."""
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,21 +12,16 @@ from samara.cli import (
     fly,
     identify,
     learn,
+    link,
     plan,
     plot_report_render,
     policy,
-    race,
-    ros2,
     rotor,
-    sticks,
     sweep,
-    validate,
     vehicle,
-    vehicles,
     view,
 )
-from samara.cli.console import hang_up, ready_streams
-from samara.cli.interrupts import INTERRUPTED, interrupts
+from samara.cli.console import INTERRUPTED, discard_stdout, interrupts, prepare_streams
 from samara.core.optional_dependencies import MissingExtraError
 from samara.core.sanitise import printable
 
@@ -41,7 +36,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
-    ready_streams()
+    prepare_streams()
     try:
         with interrupts():
             command_line()()
@@ -57,25 +52,26 @@ def main() -> None:
         try:
             sys.stdout.flush()
         except BrokenPipeError:
-            hang_up()
+            discard_stdout()
 
 
-def command_line() -> Any:
-    """The command with all its own, their help as it is written: Typer would take the unit in `wind [m/s]` for markup"""
+def command_line() -> typer.core.TyperGroup:
+    """The command with all its subcommands; help texts are escaped, since Typer takes the unit in `wind [m/s]` for markup."""
     from rich.markup import escape
 
-    whole = typer.main.get_command(app)
-    commands: list[Any] = [whole]
+    root = typer.main.get_command(app)
+    assert isinstance(root, typer.core.TyperGroup)
+    commands = [root]
     for command in commands:
         commands += getattr(command, "commands", {}).values()
-        for each in (command, *command.params):
-            if getattr(each, "help", None):
-                each.help = escape(each.help)
-    return whole
+        for part in (command, *command.params):
+            if text := getattr(part, "help", None):
+                setattr(part, "help", escape(text))  # noqa: B010 (arguments and options declare it, their base does not)
+    return root
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from samara.core.version import __version__
 
         typer.echo(f"samara {__version__}")
@@ -91,21 +87,24 @@ def options(
     """Multirotor physics, simulation and control: every equation written once, for every backend."""
 
 
-app.command("vehicles")(vehicles.list_vehicles)
+app.command("vehicles")(check.list_vehicles)
 app.add_typer(vehicle.app, name="vehicle")
-app.command("check")(check.check)
+app.command()(check.check)
 fly.add_to(app)
 plot_report_render.add_to(app)
-app.command("view")(view.view)
-app.command("sticks")(sticks.sticks)
-app.command("ros2")(ros2.ros2)
-app.command("compare")(compare.compare)
-app.command("plan")(plan.plan)
-app.command("race")(race.race)
-app.command("validate")(validate.validate)
-app.command("rotor")(rotor.rotor)
+for command in (
+    view.view,
+    link.sticks,
+    link.ros2,
+    compare.compare,
+    plan.plan,
+    compare.race,
+    identify.validate,
+    rotor.rotor,
+):
+    app.command()(command)
 app.add_typer(identify.app, name="identify")
-app.command("learn")(learn.learn)
+app.command()(learn.learn)
 app.add_typer(policy.app, name="policy")
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(export.app, name="export")

@@ -1,20 +1,22 @@
-"""`samara check`: what is wrong with files, and what a vehicle's numbers say together."""
+"""`samara check`: errors in files, and what the parameters of a vehicle say together; `samara vehicles`: vehicles to fly."""
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from samara.cli.console import console, say, verdict
+from samara.cli.console import console, say, table, verdict
+from samara.cli.options import argument
+from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from samara.physics.types import Vehicle
     from samara.scenario.scenario import Scenario
 
 
 def check(
-    files: Annotated[list[str], typer.Argument(help="Scenario or vehicle files, or shipped names of either.")],
+    files: Annotated[list[str], argument("Scenario or vehicle files, or shipped names of either.")],
 ) -> None:
     """Read files and report every error in them. Lists the stages of a scenario with their rates, and the hover and
     implausible parameters of a vehicle."""
@@ -25,7 +27,7 @@ def check(
     for name in files:
         try:
             if _is_vehicle(name):
-                _tell(name, vehicle(name))
+                _report_vehicle(name, vehicle(name))
             else:
                 _report_scenario(name, load_scenario(name))
         except ValueError as error:
@@ -34,8 +36,22 @@ def check(
         raise ValueError("\n".join(problems))
 
 
+def _is_vehicle(name: str) -> bool:
+    """Whether a shipped name is a vehicle's, or a file has a table that only vehicles have."""
+    from samara import vehicle_names
+    from samara.core.referenced_files import read_text
+    from samara.core.toml import document
+
+    if not name.endswith(".toml") or not Path(name).is_file():
+        return name in vehicle_names()
+    try:
+        return not {"body", "actuation", "rotors", "rotor"}.isdisjoint(document(read_text(Path(name)), name))
+    except (OSError, ValueError):
+        return False
+
+
 def _report_scenario(name: str, scenario: "Scenario") -> None:
-    """The stages of a flight with their rates; those that run in Python, and why"""
+    """Print the stages of a flight with their rates; those that run in Python, and why."""
     from samara.sim.simulation import Simulation, without_autopilots
 
     counts = f"{len(scenario.drones)} drones, {len(scenario.events)} events, {scenario.duration:g} s"
@@ -49,63 +65,60 @@ def _report_scenario(name: str, scenario: "Scenario") -> None:
         simulation.close()
 
 
-def _is_vehicle(name: str) -> bool:
-    """A shipped name that is a vehicle's, or a file with something that only vehicles have"""
-    from samara import vehicle_names
-    from samara.core.referenced_files import read_text
-    from samara.core.toml import document
-
-    if not name.endswith(".toml") or not Path(name).is_file():
-        return name in vehicle_names()
-    try:
-        return not {"body", "actuation", "rotors", "rotor"}.isdisjoint(document(read_text(Path(name)), name))
-    except (OSError, ValueError):
-        return False
-
-
-def _tell(name: str, vehicle: "Vehicle") -> None:
-    from samara.vehicles.plausibility import AXES, controllable, figures, hover_power, warnings
+def _report_vehicle(name: str, vehicle: "Vehicle") -> None:
+    from samara.vehicles.plausibility import AXES, controllable, figures, warnings
 
     say(f"{name}: vehicle {vehicle.name}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors")
-    screen = console()
     if vehicle.rotors:
         rank, free = controllable(vehicle)
         listed = "all of force and torque" if len(free) == len(AXES) else ", ".join(free) or "none"
-        lines = [("allocation", f"rank {rank}; commanded alone: {listed}")]
+        say(f"  {'allocation':14s} rank {rank}; commanded alone: {listed}")
         try:
-            lines += _hovering(vehicle, hover_power(vehicle))
+            _report_hover(vehicle)
         except ValueError:  # the warnings say why
-            lines.append(("hover", "none"))
-        for title, text in lines:
-            say(f"  {title:14s} {text}")
-        _tell_controls(vehicle, free)
-    found = figures(vehicle)
-    if found:
-        screen.print(_table(found))
+            say(f"  {'hover':14s} none")
+        _report_controls(vehicle, free)
+    if found := figures(vehicle):
+        console().print(table(("", "value", "typical"), [(row.name, row.shown, row.expected) for row in found]))
     for warning in warnings(vehicle):
-        screen.print(verdict(False, warning))
+        console().print(verdict(False, warning))
 
 
-def _tell_controls(vehicle: "Vehicle", free: tuple[str, ...]) -> None:
-    """Which axes can be commanded and how far, with all rotors and with one of them failed"""
-    from rich import box
-    from rich.table import Table
+def _report_hover(vehicle: "Vehicle") -> None:
+    """Print command, rotor speed, servo angles and power of the hover."""
+    from samara import hover
+    from samara.physics.multirotor import tilt_angles
+    from samara.vehicles.plausibility import hover_power
 
+    power = hover_power(vehicle)
+    state, command = hover(vehicle)
+    command, servos = command[: len(vehicle.rotors)], tilt_angles(state, vehicle)
+    low, high = min(command), max(command)
+    span = f"{high:.3g}" if high - low < 1e-3 * high else f"{low:.3g} to {high:.3g}"
+    unit = {"speed": " rad/s", "wrench": " N"}.get(vehicle.structure.actuation.name, " of 1")
+    say(f"  {'hover':14s} command {span}{unit}, rotors at {max(state.rotor_speed):.0f} rad/s")
+    for i, angle in zip(vehicle.servos, servos, strict=True):
+        say(f"  {'servo':14s} rotor {i} tilted by {math.degrees(angle):.3g} deg in hover")
+    against = f"; momentum theory: at least {power.ideal:.3g} W" if power.ideal else "; no radius, no momentum theory"
+    say(f"  {'hover power':14s} {power.shaft:.3g} W at the rotors{against}")
+
+
+def _report_controls(vehicle: "Vehicle", free: tuple[str, ...]) -> None:
+    """Print which axes can be commanded and how far, with all rotors and with one of them failed."""
     from samara.vehicles.controllability import TORQUES, controllability, failures, in_words
 
-    own = controllability(vehicle)
-    say(f"  {'controls':14s} {_commanded(vehicle, free)}; {in_words(own)}")
-    if not own.torques:
+    complete = controllability(vehicle)
+    say(f"  {'controls':14s} {_commanded(vehicle, free)}; {in_words(complete)}")
+    if not complete.torques:
         return
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("in hover, most", *(f"{axis} N m (rad/s²)" for axis in TORQUES), "climb m/s²", ""):
-        table.add_column(heading)
-    left = [("all rotors", own), *((f"rotor {which} failed", one) for which, one in failures(vehicle))]
-    for title, each in left:
-        torques = {torque.axis: f"{torque.shown} ({torque.acceleration:.3g})" for torque in each.torques}
-        climb = f"{each.climb:.3g}" if each.torques else "-"
-        table.add_row(title, *(torques.get(axis, "-") for axis in TORQUES), climb, in_words(each))
-    console().print(table)
+    rows = []
+    failed = [(f"rotor {which} failed", control) for which, control in failures(vehicle)]
+    for title, control in [("all rotors", complete), *failed]:
+        torques = {torque.axis: f"{torque.shown} ({torque.acceleration:.3g})" for torque in control.torques}
+        climb = f"{control.climb:.3g}" if control.torques else "-"
+        rows.append((title, *(torques.get(axis, "-") for axis in TORQUES), climb, in_words(control)))
+    headings = ("in hover, most", *(f"{axis} N m (rad/s²)" for axis in TORQUES), "climb m/s²", "")
+    console().print(table(headings, rows))
 
 
 def _commanded(vehicle: "Vehicle", free: tuple[str, ...]) -> str:
@@ -123,29 +136,50 @@ def _commanded(vehicle: "Vehicle", free: tuple[str, ...]) -> str:
     return f"{count} {', '.join(parts)}"
 
 
-def _hovering(vehicle: "Vehicle", power: Any) -> list[tuple[str, str]]:
-    from samara import hover
-    from samara.physics.multirotor import tilt_angles
-
-    state, command = hover(vehicle)
-    command, servos = command[: len(vehicle.rotors)], tilt_angles(state, vehicle)
-    low, high = min(command), max(command)
-    each = f"{high:.3g}" if high - low < 1e-3 * high else f"{low:.3g} to {high:.3g}"
-    unit = {"speed": " rad/s", "wrench": " N"}.get(vehicle.structure.actuation.name, " of 1")
-    lines = [("hover", f"command {each}{unit}, rotors at {max(state.rotor_speed):.0f} rad/s")]
-    for i, angle in zip(vehicle.servos, servos, strict=True):
-        lines.append(("servo", f"rotor {i} tilted by {math.degrees(angle):.3g} deg in hover"))
-    against = f"; momentum theory: at least {power.ideal:.3g} W" if power.ideal else "; no radius, no momentum theory"
-    return [*lines, ("hover power", f"{power.shaft:.3g} W at the rotors{against}")]
+# samara vehicles --------------------------------------------------------------------------------------------------------
 
 
-def _table(found: list[Any]) -> Any:
-    from rich import box
-    from rich.table import Table
+def list_vehicles(
+    names: Annotated[list[str] | None, argument("Names or .toml files; all that come with Samara.")] = None,
+) -> None:
+    """List vehicles: mass, rotors, hover speed, thrust-to-weight, what a command is, and the source of the parameters."""
+    from samara import vehicle, vehicle_names
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("", "value", "typical"):
-        table.add_column(heading)
-    for own in found:
-        table.add_row(own.name, own.shown, own.expected)
-    return table
+    right = ("mass", "rotors", "hover\nrad/s", "\nrpm", "thrust/\nweight")
+    made = table(("vehicle", *right, "command"), right=right)
+    made.padding = (0, 1, 1, 0)
+    for column in made.columns[1:]:
+        column.no_wrap = True
+    for listed in map(vehicle, names or vehicle_names()):
+        made.add_row(_description(listed), *_figures(listed))
+    console().print(made)
+
+
+def _description(vehicle: "Vehicle") -> "Text":
+    """Name, description, and the source of the mass, which speaks for the rest."""
+    from rich.text import Text
+
+    source = dict(vehicle.structure.sources).get("body.mass", "not given")
+    description = vehicle.structure.description
+    about = f"{description}; source: {source}" if description else f"source: {source}"
+    return Text.assemble((printable(vehicle.name), "bold"), "\n", (printable(about), "dim"))
+
+
+def mass_text(vehicle: "Vehicle") -> str:
+    """Mass in g below a kilogram."""
+    return f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
+
+
+def _figures(vehicle: "Vehicle") -> tuple[str, ...]:
+    """Mass, number of rotors, Ω at hover in rad/s and rpm (slowest and fastest where they differ), thrust-to-weight."""
+    from samara import hover, thrust_to_weight
+
+    actuation = vehicle.structure.actuation.name
+    if not vehicle.rotors:
+        return mass_text(vehicle), "0", "-", "-", "-", actuation
+    speeds = hover(vehicle)[0].rotor_speed
+    slowest, fastest = min(speeds), max(speeds)
+    ends = [slowest, fastest] if fastest - slowest > 1e-3 * fastest else [fastest]
+    radians = "\n".join(f"{speed:.1f}" for speed in ends)
+    rpm = "\n".join(f"{60.0 * speed / (2.0 * math.pi):.0f}" for speed in ends)
+    return mass_text(vehicle), str(len(vehicle.rotors)), radians, rpm, f"{thrust_to_weight(vehicle):.2f}", actuation

@@ -1,62 +1,91 @@
-"""`samara compare`: controllers side by side."""
+"""`samara compare`: controllers side by side; `samara race`: fixed tracks, one scorer."""
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from samara.cli.console import console, progress_bar, say, table
+from samara.cli.options import Plot, Vehicle, argument, load_controller, option, out_option, split_words
 
-from samara.cli.console import console, say
-from samara.cli.controller_argument import controller_of
+LEVEL_HELP = (
+    "0: everything is known; 1: mass, inertia, start and wind are random; 2: gates are also displaced and observed only from "
+    "near by. All three by default."
+)
 
 
 def compare(
-    trajectory: Annotated[str, typer.Option("--trajectory", help="figure8, circle, helix or lissajous.")] = "figure8",
+    trajectory: Annotated[str, option("--trajectory", "figure8, circle, helix or lissajous.")] = "figure8",
     controllers: Annotated[
         str,
-        typer.Option(
-            "--controllers",
-            help="Names, or functions of your own as file.py:function, separated by commas; all by default.",
-        ),
+        option("--controllers", "Names, or functions as file.py:function, separated by commas; all by default."),
     ] = "",
-    wind: Annotated[str, typer.Option("--wind", help="Wind speeds [m/s] separated by commas.")] = "0",
-    vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "iris",
-    speed: Annotated[float, typer.Option("--speed", help="Peak speed along the trajectory [m/s].")] = 2.0,
-    out: Annotated[Path, typer.Option("--out", help="The folder for the table and the picture.")] = Path("out/compare"),
+    wind: Annotated[str, option("--wind", "Wind speeds [m/s] separated by commas.")] = "0",
+    vehicle: Vehicle = "iris",
+    speed: Annotated[float, option("--speed", "Peak speed along the trajectory [m/s].")] = 2.0,
+    out: Annotated[Path, out_option("The folder for the table and the picture.")] = Path("out/compare"),
 ) -> None:
     """Fly one trajectory with several controllers in several winds: one table, one picture."""
-    from rich.progress import Progress
-    from rich.table import Table
-
     from samara import vehicle as load
     from samara.compare.controllers import HEADINGS, as_markdown, contest, table_rows
     from samara.control.registry import CONTROLLERS
     from samara.core.atomic_files import write_text
     from samara.view.plot.controllers import draw_contest
 
-    words = [word.strip() for word in controllers.split(",") if word.strip()] or list(CONTROLLERS)
-    flown = [controller_of(word) for word in words]
+    contestants = [load_controller(word) for word in split_words(controllers) or CONTROLLERS]
     try:
         winds = [float(word) for word in wind.split(",")]
     except ValueError:
         raise ValueError(f"--wind {wind!r}: expected numbers separated by commas, such as 0,4,8") from None
-    craft, screen = load(vehicle), console()
-    with Progress(console=screen) as bar:
-        task = bar.add_task("flying", total=len(flown) * len(winds))
-        entries = contest(
-            craft,
-            flown,
-            trajectory_name=trajectory,
-            speed=speed,
-            winds=winds,
-            progress=lambda done, total: bar.update(task, completed=done),
-        )
-    table = Table()
-    for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading == "controller" else "right")
-    for row in table_rows(entries):
-        table.add_row(*row)
-    screen.print(table)
-    title = f"{trajectory} at {speed:g} m/s, {craft.name}"
+    model = load(vehicle)
+    with progress_bar("flying", total=len(contestants) * len(winds)) as (_, update):
+        entries = contest(model, contestants, trajectory_name=trajectory, speed=speed, winds=winds, progress=update)
+    console().print(table(HEADINGS, table_rows(entries), right=[name for name in HEADINGS if name != "controller"]))
+    title = f"{trajectory} at {speed:g} m/s, {model.name}"
     draw_contest(entries, out / "compare.png", title)
     write_text(out / "compare.md", f"# {title}\n\n{as_markdown(entries)}\n\n![paths and errors](compare.png)\n")
     say(f"table   {out / 'compare.md'}\npicture {out / 'compare.png'}")
+
+
+def race(
+    track: Annotated[str, argument("A shipped track (hall, meadow) or a .toml file.")] = "hall",
+    level: Annotated[int | None, option("--level", LEVEL_HELP, min=0, max=2)] = None,
+    controller: Annotated[
+        str, option("--controller", "Names or policies' folders, separated by commas.")
+    ] = "geometric",
+    seeds: Annotated[int, option("--seeds", "Number of flights, with seeds 0, 1, 2, …", min=1, max=100_000)] = 20,
+    vehicle: Annotated[str | None, option("--vehicle", "Another vehicle than the track's.")] = None,
+    pace: Annotated[
+        float, option("--pace", "Speed of the plan as a fraction of the fastest the vehicle can fly.")
+    ] = 1.0,
+    out: Annotated[Path, out_option("The folder for the results and the picture.")] = Path("out/race"),
+    plot: Plot = False,
+) -> None:
+    """Race a controller through a track's gates with many seeds: how often it finishes, and how fast.
+
+    A race ends when a frame or a pole is hit, the hall is left, or the time is up; gates count in their order, passed
+    forwards. The same seeds give the same bits.
+    """
+    from samara.compare.race.race import as_json
+    from samara.compare.race.race import race as fly_race
+    from samara.compare.race.table import HEADINGS, table_rows
+    from samara.core.atomic_files import write_text
+    from samara.world.track import LEVELS, load_track
+
+    course = load_track(track)
+    contestants = [load_controller(word, "--controller") for word in split_words(controller)]
+    if not contestants:
+        raise ValueError(f"--controller {controller!r}: expected names or policies' folders, separated by commas")
+    races = [
+        fly_race(course, level=at, controller=contestant, seeds=range(seeds), vehicle=vehicle, pace=pace)
+        for contestant in contestants
+        for at in (LEVELS if level is None else (level,))
+    ]
+    title = f"{course.name}: {course.description}" if course.description else course.name
+    right = [name for name in HEADINGS if name not in ("controller", "the others")]
+    console().print(table(HEADINGS, table_rows(races), title, right=right))
+    write_text(out / "race.json", as_json(races))
+    say(f"results {out / 'race.json'}")
+    if plot:
+        from samara.view.plot.controllers import draw_race
+
+        draw_race(races, out / "race.png")
+        say(f"picture {out / 'race.png'}")

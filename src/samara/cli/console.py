@@ -1,62 +1,158 @@
-"""Where the command line prints: every text as it is written.
+"""What the command line prints, its progress bars, and the signals that interrupt it.
 
-Brackets are units and names, never markup, and what would steer the terminal is shown instead of sent to it.
+Texts are printed as they are written: brackets are units and names, never markup, and control characters are shown instead of
+sent to the terminal.
 """
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING
 
 from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress, ProgressColumn
+    from rich.table import Table
     from rich.text import Text
 
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
+FAILED = 1  # the exit status of a flight, requirement or comparison that does not hold
 
-def ready_streams() -> None:
-    """stdout and stderr that take any text: what a terminal has no letter for is a ?, where one is closed nothing is printed"""
+
+def prepare_streams() -> None:
+    """Make stdout and stderr accept any text: unencodable characters become '?', closed streams discard everything."""
     for name in ("stdout", "stderr"):
-        own = getattr(sys, name)
-        if own is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (it is open as long as we run)
-        elif isinstance(own, TextIOWrapper) and own.errors == "strict":
-            own.reconfigure(errors="replace")
+        elif isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
-def hang_up() -> None:
-    """Nobody reads stdout any more, as after `| head`: what is printed goes nowhere, and the work goes on"""
+def discard_stdout() -> None:
+    """Send further output nowhere and continue: the reader of stdout is gone, as after `| head`."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def console() -> "Console":
-    """Where results are printed: as wide as the terminal, and wide enough for a table where there is none."""
+    """The console for results: as wide as the terminal, and wide enough for a table where there is none."""
     from rich.console import Console
 
     class Screen(Console):
-        def render_str(self, text: str, **style: Any) -> "Text":
-            return super().render_str(printable(text), **style)
+        def render_str(self, text: str, **style: object) -> "Text":
+            return super().render_str(printable(text), **style)  # type: ignore[arg-type]
 
         def on_broken_pipe(self) -> None:
-            hang_up()
+            discard_stdout()
 
     in_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Screen(width=None if in_terminal else 110, markup=False, emoji=False, highlight=False)
 
 
 def say(text: str) -> None:
-    """One line or several on stdout, of any length"""
+    """Print lines of any length on stdout."""
     try:
         print(printable(text), flush=True)
     except BrokenPipeError:
-        hang_up()
+        discard_stdout()
 
 
 def verdict(true: bool, text: str) -> "Text":
-    """✓ or ✗ and what it is about"""
+    """✓ or ✗ and what it is about."""
     from rich.text import Text
 
     return Text.assemble(("✓", "green") if true else ("✗", "red"), f" {printable(text)}")
+
+
+def table(
+    headings: Sequence[str],
+    rows: "Iterable[Iterable[RenderableType]]" = (),
+    title: str | None = None,
+    *,
+    right: Sequence[str] = (),
+    no_wrap: bool = False,
+) -> "Table":
+    """A table with a line below its headings; columns whose heading is in `right` are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for heading in headings:
+        made.add_column(heading, justify="right" if heading in right else "left", no_wrap=no_wrap)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+@contextmanager
+def progress_bar(
+    description: str, *columns: "ProgressColumn", total: float | None = None, transient: bool = False, **fields: object
+) -> "Iterator[tuple[Progress, Callable[..., None]]]":
+    """Show a progress bar; yields it and a function that updates it, which raises KeyboardInterrupt after a signal."""
+    from rich.progress import Progress
+
+    with interrupts() as interrupt, Progress(*columns, console=console(), transient=transient) as bar:
+        task = bar.add_task(printable(description), total=total, **fields)  # type: ignore[arg-type]
+
+        def update(completed: float, total: float | None = None, **changes: object) -> None:
+            interrupt.check()
+            bar.update(task, completed=completed, total=total, **changes)  # type: ignore[arg-type]
+
+        yield bar, update
+
+
+# Signals ----------------------------------------------------------------------------------------------------------------
+
+
+class Interrupts:
+    """Whether one of the signals has arrived."""
+
+    received = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """The handler of a signal"""
+        self.received = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt where one has been lost: LLVM's callbacks swallow exceptions raised in them."""
+        if self.received:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupts]:
+    """Raise KeyboardInterrupt at each of the signals; one that is ignored, as under nohup, stays ignored.
+
+    Nested contexts share their state: an interrupt that the outer one lost is not lost to the inner one.
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield Interrupts()
+        return
+    handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    outer = (handler for number in handled if isinstance(handler := signal.getsignal(number), Interrupts))
+    state = next(outer, Interrupts())
+    before = {number: signal.signal(number, state) for number in handled}
+    report_unraisable = sys.unraisablehook
+
+    def ignore_interrupts(error: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(error.exc_value, KeyboardInterrupt):  # a swallowed one waits for `check`, without a traceback
+            report_unraisable(error)
+
+    sys.unraisablehook = ignore_interrupts
+    try:
+        yield state
+    finally:
+        sys.unraisablehook = report_unraisable
+        for number, handler in before.items():
+            signal.signal(number, handler)

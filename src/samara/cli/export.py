@@ -2,23 +2,33 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from samara.cli.console import say
+from samara.cli.options import (
+    OutFolder,
+    PolicyVehicle,
+    Recording,
+    Vehicle,
+    VehicleArgument,
+    argument,
+    option,
+    out_option,
+)
+from samara.cli.policy import vehicle_of
 
 if TYPE_CHECKING:
     from samara.control.policy_file import Policy
-    from samara.physics.types import Vehicle
+    from samara.physics.types import Vehicle as Model
+    from samara.record.streams import Recording as Recorded
 
-app = typer.Typer(help="Write equations and recordings out for other programs.", no_args_is_help=True)
+app = typer.Typer(help="Write equations and recordings for other programs.", no_args_is_help=True)
 
-Recording: TypeAlias = Annotated[Path, typer.Argument(help="A recording, run.mcap.")]
-Folder: TypeAlias = Annotated[
-    Path | None, typer.Option("--out", "-o", help="The folder; beside the recording by default.")
-]
-File: TypeAlias = Annotated[Path | None, typer.Option("--out", "-o", help="The file; beside the recording by default.")]
+Folder = Annotated[Path | None, out_option("The folder; beside the recording by default.")]
+File = Annotated[Path | None, out_option("The file; beside the recording by default.")]
+JavaScript = Annotated[bool, option("--js", "Write an ES module for browsers and Node instead of C99.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -32,111 +42,107 @@ def export(
 
 
 @app.command("c")
-def export_c(
-    vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "hakoniwa",
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the header and the source.")] = Path("out"),
-) -> None:
+def export_c(vehicle: Vehicle = "hakoniwa", out: OutFolder = Path("out")) -> None:
     """Write C99 that needs no library: derivative, RK4 step, its exact Jacobian, hover. One header, one source."""
     from samara import vehicle as load
-    from samara.export.c import write_c
 
-    header, source = write_c(load(vehicle), out)
-    say(f"header {header}\nsource {source}")
+    _write_equations(load(vehicle), out)
 
 
 @app.command("vehicle")
-def export_vehicle(
-    vehicle: Annotated[str, typer.Argument(help="A shipped vehicle or a .toml file.")],
-    js: Annotated[bool, typer.Option("--js", help="An ES module for browsers and Node instead of C99.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
-) -> None:
+def export_vehicle(vehicle: VehicleArgument, js: JavaScript = False, out: OutFolder = Path("out")) -> None:
     """Write a vehicle's equations with all its effects: derivative, RK4 step, hover; C99 or JavaScript."""
-    if not js:
-        return export_c(vehicle, out)
     from samara import vehicle as load
-    from samara.export.javascript import write_js
 
-    module = write_js(load(vehicle), out)
-    say(f"module {module}")
-    _time_in_node(module)
+    _write_equations(load(vehicle), out, js)
+
+
+def _write_equations(vehicle: "Model", out: Path, js: bool = False) -> None:
+    """Write C99, or an ES module and its time per step under Node."""
+    if js:
+        from samara.export.javascript import write_js
+
+        module = write_js(vehicle, out)
+        say(f"module {module}")
+        _time_in_node(module)
+        return
+    from samara.export.c import write_c
+
+    header, source = write_c(vehicle, out)
+    say(f"header {header}\nsource {source}")
 
 
 @app.command("policy")
 def export_policy(
-    policy: Annotated[
-        Path, typer.Argument(help="The folder of a policy, or universal: the one that comes with Samara.")
-    ],
-    vehicle: Annotated[
-        str | None, typer.Option("--vehicle", help="A vehicle's name or .toml file, where it is not a shipped one.")
-    ] = None,
-    ned: Annotated[bool, typer.Option("--ned", help="Take north-east-down and forward-right-down.")] = False,
+    policy: Annotated[Path, argument("The folder of a policy, or universal: the one that comes with Samara.")],
+    vehicle: PolicyVehicle = None,
+    ned: Annotated[bool, option("--ned", "Take north-east-down and forward-right-down.")] = False,
     px4_nn: Annotated[
-        bool, typer.Option("--px4-nn", help="For PX4's mc_nn_control: a TensorFlow Lite file and its source.")
+        bool, option("--px4-nn", "For PX4's mc_nn_control: a TensorFlow Lite file and its source.")
     ] = False,
     px4_raptor: Annotated[
-        bool, typer.Option("--px4-raptor", help="For PX4's mc_raptor: policy.tar, of RAPTOR's architecture alone.")
+        bool, option("--px4-raptor", "For PX4's mc_raptor: policy.tar, of RAPTOR's architecture alone.")
     ] = False,
     crazyflie: Annotated[
-        bool, typer.Option("--crazyflie", help="For the Crazyflie's firmware: an app with an out-of-tree controller.")
+        bool, option("--crazyflie", "For the Crazyflie's firmware: an app with an out-of-tree controller.")
     ] = False,
     betaflight: Annotated[
         bool,
-        typer.Option("--betaflight", help="For Betaflight: its axes, units and motors, and a mixer that calls it."),
+        option("--betaflight", "For Betaflight: its axes, units and motors, and a mixer that calls it."),
     ] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the files.")] = Path("out"),
+    out: OutFolder = Path("out"),
 ) -> None:
-    """Write a policy as C99 that needs no library, in float: what it sees, its network, and the command of each rotor; or as
-    the firmware of an aircraft takes it."""
+    """Write a policy as C99 that needs no library, in float: observation, network, and the command of each rotor; or in the
+    form that an autopilot's firmware takes."""
     from samara import vehicle as load
-    from samara.cli.policy import vehicle_of
     from samara.control.bundled_policies import shipped_policy
     from samara.control.policy_c import write_policy_c
     from samara.control.policy_file import load_policy
     from samara.control.policy_io import NED, OURS
     from samara.control.policy_native import measured
 
-    own = shipped_policy("universal") if str(policy) == "universal" and not policy.exists() else load_policy(policy)
+    loaded = shipped_policy("universal") if str(policy) == "universal" and not policy.exists() else load_policy(policy)
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
         raise ValueError(
             "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight are for different programs; expected one of them at "
             "most"
         )
-    craft = load(vehicle_of(own, policy, vehicle))
+    model = load(vehicle_of(loaded, policy, vehicle))
     if px4_nn:
-        return _export_px4_nn(own, craft, out)
+        return _export_px4_nn(loaded, model, out)
     if px4_raptor:
         from samara.link.deploy.px4_raptor import write_px4_raptor
 
-        path = write_px4_raptor(own, craft, out / "policy.tar")
+        path = write_px4_raptor(loaded, model, out / "policy.tar")
         say(f"archive {path}\nupload  ftp put {path} /fs/microsd/raptor/policy.tar, by MAVLink")
         say("motors  in the order of PX4's quadrotor in X: front right, back left, front left, back right")
         return say("set     MC_RAPTOR_ENABLE 1, and IMU_GYRO_RATEMAX to a multiple of 100; it was trained at 100")
     if crazyflie:
         from samara.link.deploy.crazyflie import write_crazyflie_policy
 
-        exported = write_crazyflie_policy(own, craft, out)
+        exported = write_crazyflie_policy(loaded, model, out)
         say(f"app    {out}: cd {out} && make CRAZYFLIE_BASE=/path/to/crazyflie-firmware")
     elif betaflight:
         from samara.link.deploy.betaflight import MIXER, write_betaflight_policy
 
-        exported = write_betaflight_policy(own, craft, out)
+        exported = write_betaflight_policy(loaded, model, out)
         say(f"mixer  {out / MIXER}.c: how to call it is in {MIXER}.h")
     else:
-        exported = write_policy_c(own, craft, out, NED if ned else OURS)
+        exported = write_policy_c(loaded, model, out, NED if ned else OURS)
     say(f"header {exported.header}\nsource {exported.source}")
     say(
         f"size   {exported.parameters} numbers, {4 * exported.parameters} bytes; {exported.memory_bytes} bytes between calls"
     )
-    found = measured(exported)
-    if found is None:
+    timing = measured(exported)
+    if timing is None:
         say("no C compiler here: code and time are not measured")
         return
-    flash = 4 * exported.parameters + found.code_bytes
+    flash = 4 * exported.parameters + timing.code_bytes
     say(f"flash  about {flash / 1024:.0f} KB; code as this machine's compiler makes it for size")
-    say(f"time   {found.seconds * 1e6:.1f} µs a call on this CPU")
+    say(f"time   {timing.seconds * 1e6:.1f} µs a call on this CPU")
 
 
-def _export_px4_nn(policy: "Policy", vehicle: "Vehicle", out: Path) -> None:
+def _export_px4_nn(policy: "Policy", vehicle: "Model", out: Path) -> None:
     from samara.link.deploy.px4_tflite import write_px4_nn
 
     written = write_px4_nn(policy, vehicle, out)
@@ -149,17 +155,12 @@ def _export_px4_nn(policy: "Policy", vehicle: "Vehicle", out: Path) -> None:
 
 
 @app.command("engine")
-def export_engine(
-    js: Annotated[bool, typer.Option("--js", help="Write the document's ES modules instead of C99.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
-) -> None:
+def export_engine(js: JavaScript = False, out: OutFolder = Path("out")) -> None:
     """Write the Crazyflie engine: its class, methods and state names in JavaScript, or its vehicle as C99."""
     if not js:
         from samara.documents.engine import CrazyflieParams, engine_vehicle
-        from samara.export.c import write_c
 
-        header, source = write_c(engine_vehicle(CrazyflieParams()), out)
-        say(f"header {header}\nsource {source}")
+        _write_equations(engine_vehicle(CrazyflieParams()), out)
         return
     from samara.documents.engine_js import write_engine_js
 
@@ -171,27 +172,17 @@ def export_engine(
 
 @app.command("rigid-body")
 def export_rigid_body(
-    js: Annotated[bool, typer.Option("--js", help="Write an ES module for browsers and Node instead of C99.")] = False,
+    js: JavaScript = False,
     motor_lag: Annotated[
         float | None,
-        typer.Option("--motor-lag", help="Time constant of four motors [s]; without it the command is a wrench."),
+        option("--motor-lag", "Time constant of four motors [s]; without it the command is a wrench."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder.")] = Path("out"),
+    out: OutFolder = Path("out"),
 ) -> None:
     """Write the rigid-body quadrotor: derivative, RK4 step, hover; C99 with a README, or JavaScript."""
     from samara.documents.rigid_body import RigidBodyQuadrotor
 
-    body = RigidBodyQuadrotor(motor_lag=motor_lag).vehicle
-    if js:
-        from samara.export.javascript import write_js
-
-        module = write_js(body, out)
-        say(f"module {module}")
-        return _time_in_node(module)
-    from samara.export.c import write_c
-
-    header, source = write_c(body, out)
-    say(f"header {header}\nsource {source}")
+    _write_equations(RigidBodyQuadrotor(motor_lag=motor_lag).vehicle, out, js)
 
 
 def _time_in_node(module: Path) -> None:
@@ -205,9 +196,9 @@ def _time_in_node(module: Path) -> None:
 @app.command("web")
 def export_web(
     vehicles: Annotated[
-        list[str] | None, typer.Argument(help="Shipped vehicles or .toml files; four that are shipped by default.")
+        list[str] | None, argument("Shipped vehicles or .toml files; four that are shipped by default.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file.")] = Path("out/fly.html"),
+    out: Annotated[Path, out_option("The file.")] = Path("out/fly.html"),
 ) -> None:
     """Write a page to fly in with keyboard or gamepad: one HTML file that needs neither a server nor the network."""
     from samara import vehicle as load
@@ -219,7 +210,7 @@ def export_web(
 
 @app.command("drone-physics")
 def export_drone_physics(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the library.")] = Path("out/drone_physics"),
+    out: Annotated[Path, out_option("The folder for the library.")] = Path("out/drone_physics"),
 ) -> None:
     """Write Hakoniwa's library for C and C++: sources, examples, self-tests, CMakeLists.txt and a README."""
     from samara.documents.drone_physics.c_library import write_library
@@ -244,7 +235,7 @@ def export_parquet(run: Recording, out: Folder = None) -> None:
     _write_streams(write, run, out)
 
 
-def _write_streams(write: Callable[[Any, Path], Iterable[Path]], run: Path, out: Path | None) -> None:
+def _write_streams(write: "Callable[[Recorded, Path], Iterable[Path]]", run: Path, out: Path | None) -> None:
     from samara.record.recording import read_recording
 
     for path in write(read_recording(run), out or run.with_suffix("")):
@@ -271,23 +262,25 @@ def export_rerun(run: Recording, out: File = None) -> None:
 
 @app.command("pictures")
 def export_pictures(run: Recording, out: File = None) -> None:
-    """Write what cameras and lidars saw as pictures and clouds for Foxglove: an MCAP file of RawImage and PointCloud."""
+    """Write the images of cameras and lidars for Foxglove: an MCAP file of RawImage and PointCloud."""
     from samara.record.load import load_run
     from samara.record.pictures import write_pictures
 
-    path = out or run.with_suffix(".pictures.mcap")
-    if path.exists() and path.samefile(run):
-        raise ValueError(f"{path}: is the recording itself; expected another file for the pictures")
-    say(str(write_pictures(load_run(run), path)))
+    say(str(write_pictures(load_run(run), _other_file(run, out, ".pictures.mcap", "pictures"))))
 
 
 @app.command("ros2")
 def export_ros2(run: Recording, out: File = None) -> None:
-    """Write a recording as a bag of ROS 2: an MCAP file of standard messages and PX4's, in REP 103's and 105's frames."""
+    """Write a recording as a ROS 2 bag: an MCAP file of standard messages and PX4's, in the frames of REP 103 and 105."""
     from samara.record.load import load_run
     from samara.record.ros2.bag import write_ros2_bag
 
-    path = out or run.with_suffix(".ros2.mcap")
+    say(str(write_ros2_bag(load_run(run), _other_file(run, out, ".ros2.mcap", "bag"))))
+
+
+def _other_file(run: Path, out: Path | None, suffix: str, what: str) -> Path:
+    """The file to write, which must not be the recording itself."""
+    path = out or run.with_suffix(suffix)
     if path.exists() and path.samefile(run):
-        raise ValueError(f"{path}: is the recording itself; expected another file for the bag")
-    say(str(write_ros2_bag(load_run(run), path)))
+        raise ValueError(f"{path}: is the recording itself; expected another file for the {what}")
+    return path

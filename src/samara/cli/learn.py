@@ -6,49 +6,43 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from samara.cli.console import console, say
-from samara.cli.interrupts import interrupts
+from samara.cli.console import progress_bar, say
+from samara.cli.options import Seed, Vehicle, argument, option, out_option
 
 if TYPE_CHECKING:
     from samara.learn.optimizer import Progress
 
 
 class Method(StrEnum):
-    """Training methods"""
+    """Training method"""
 
     ANALYTIC = "analytic"
     PPO = "ppo"
 
 
 class Activation(StrEnum):
-    """Activations of hidden layers"""
+    """Activation of hidden layers"""
 
     TANH = "tanh"
     RELU = "relu"
 
 
 def learn(
-    task: Annotated[str, typer.Argument(help="A task by name, or your own as a Python file.")] = "hover",
-    vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "crazyflie",
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write the policy to.")] = Path("policy"),
+    task: Annotated[str, argument("A task by name, or your own as a Python file.")] = "hover",
+    vehicle: Vehicle = "crazyflie",
+    out: Annotated[Path, out_option("The policy's folder.")] = Path("policy"),
     method: Annotated[
         Method | None,
-        typer.Option(
-            "--method",
-            help="Train by the gradient of the flight (analytic) or by PPO; the default is ppo for race, else analytic.",
-        ),
+        option("--method", "Analytic gradients, or PPO; PPO for race by default, gradients otherwise."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of all random numbers.")] = 0,
-    sees: Annotated[
-        str | None, typer.Option("--sees", help="Observe this instead of the task's observation, such as px4_nn.")
-    ] = None,
+    seed: Seed = 0,
+    sees: Annotated[str | None, option("--sees", "Another observation than the task's, such as px4_nn.")] = None,
     activation: Annotated[
-        Activation, typer.Option("--activation", help="Activation of hidden layers; PX4's mc_nn_control computes relu.")
+        Activation,
+        option("--activation", "Activation of hidden layers; relu is what PX4's mc_nn_control computes."),
     ] = Activation.TANH,
-    drones: Annotated[int | None, typer.Option("--drones", min=1, help="Number of drones that fly at once.")] = None,
-    updates: Annotated[int | None, typer.Option("--updates", min=1, help="Number of gradient updates.")] = None,
+    drones: Annotated[int | None, option("--drones", "Number of drones that fly at once.", min=1)] = None,
+    updates: Annotated[int | None, option("--updates", "Number of gradient updates.", min=1)] = None,
 ) -> None:
     """Train a policy, evaluate it on 10,000 unseen initial states and save it. Resumes an interrupted run."""
     from samara.core.atomic_files import require_writable
@@ -65,14 +59,14 @@ def learn(
         require_writable(out)
     except OSError as error:
         raise ValueError(f"--out {out}: {error.strerror or error}; expected a folder that can be written to") from None
-    requested = {"drones": drones, "updates": updates}
-    changes: dict[str, int | str] = {name: value for name, value in requested.items() if value is not None}
+    changes: dict[str, int | str] = {}
+    changes |= {name: value for name, value in (("drones", drones), ("updates", updates)) if value is not None}
     if activation is Activation.RELU:
         if by != Method.ANALYTIC:
             raise ValueError(f"--activation {activation.value} with --method {by}; expected analytic for it")
         changes["activation"] = activation.value
-    with _progress() as report:
-        result = train(setting, out, method=by, seed=seed, progress=report, **changes)
+    with _progress() as show:
+        result = train(setting, out, method=by, seed=seed, progress=show, **changes)
     title = f"{setting.task.name} with {setting.craft.vehicle.name}, {by}, seed {seed}"
 
     def draw(path: Path) -> None:
@@ -84,21 +78,15 @@ def learn(
     if "success" in evaluation:
         say(f"success {100 * evaluation['success']:.2f} % of {evaluation['flights']} unseen initial states")
     scene = "hover" if setting.task.sight is None else "forest.toml"
-    flown = "race" if policy.observation == "race" else f"fly {scene}"
-    say(f"policy {out}\nfly    samara {flown} --controller {out}")
+    command = "race" if policy.observation == "race" else f"fly {scene}"
+    say(f"policy {out}\nfly    samara {command} --controller {out}")
 
 
 @contextmanager
 def _progress() -> "Iterator[Progress]":
-    """Show a progress bar with the reward, after compilation"""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    """A bar with the reward; before it moves, the program is being compiled."""
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:<24}", markup=False), BarColumn(), TimeElapsedColumn())
-    with interrupts() as interrupt, Progress(*columns, console=console()) as bar:
-        task = bar.add_task("compiling", total=None)
-
-        def report(done: int, updates: int, reward: float) -> None:
-            interrupt.check()
-            bar.update(task, completed=done, total=updates, description=f"training: reward {reward:.3f}")
-
-        yield report
+    with progress_bar("compiling", *columns) as (_, update):
+        yield lambda done, updates, reward: update(done, updates, description=f"training: reward {reward:.3f}")

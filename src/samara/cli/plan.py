@@ -2,29 +2,31 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import console, say, verdict
+from samara.cli.console import FAILED, console, say, table, verdict
+from samara.cli.options import Plot, Vehicle, argument, option, out_option
 
 if TYPE_CHECKING:
-    from samara.physics.types import Vehicle
+    from rich.table import Table
+
+    from samara.physics.types import Vehicle as Model
+    from samara.plan.flatness import FlatMotion
     from samara.plan.time_optimal import Limits
     from samara.plan.trajectory import Trajectory
 
-TOO_HARD = 1
-
 
 def plan(
-    waypoints: Annotated[Path, typer.Argument(help="A CSV file: x,y,z[,yaw][,time] in m, degrees, s.")],
-    vehicle: Annotated[str, typer.Option("--vehicle", help="A shipped vehicle or a .toml file.")] = "crazyflie",
-    order: Annotated[int, typer.Option("--order", help="3 for the least jerk, 4 snap, 5 crackle.")] = 4,
-    thrust: Annotated[float, typer.Option("--thrust", help="The part of all its thrust it may use.")] = 0.9,
-    tilt: Annotated[float, typer.Option("--tilt", help="How far it may lean [deg].")] = 60.0,
-    rate: Annotated[float, typer.Option("--rate", help="How fast it may turn [deg/s].")] = 573.0,
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a picture.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; beside the file by default.")] = None,
+    waypoints: Annotated[Path, argument("A CSV file: x,y,z[,yaw][,time] in m, degrees, s.")],
+    vehicle: Vehicle = "crazyflie",
+    order: Annotated[int, option("--order", "Minimise 3: jerk, 4: snap, 5: crackle.")] = 4,
+    thrust: Annotated[float, option("--thrust", "Largest fraction of the full thrust.")] = 0.9,
+    tilt: Annotated[float, option("--tilt", "Largest tilt [deg].")] = 60.0,
+    rate: Annotated[float, option("--rate", "Largest angular rate [deg/s].")] = 573.0,
+    plot: Plot = False,
+    out: Annotated[Path | None, out_option("The picture; beside the file by default.")] = None,
 ) -> None:
     """Find the fastest way through waypoints within a vehicle's limits; or, where the file has times, check those."""
     from samara import vehicle as load
@@ -34,35 +36,33 @@ def plan(
 
     if order not in (3, 4, 5):
         raise ValueError(f"order is {order}; expected 3 (jerk), 4 (snap) or 5 (crackle)")
-    file, craft = read_waypoints(waypoints), load(vehicle)
+    file, model = read_waypoints(waypoints), load(vehicle)
     limits = Limits(thrust, math.radians(tilt), math.radians(rate))
     yaw = file.yaws or 0.0
     screen = console()
     if file.times:
         trajectory = through(file.points, durations(file), order=order, yaw=yaw)
-        used = asked(trajectory, craft, limits)
+        used = asked(trajectory, model, limits)
     else:
         with screen.status("searching"):
-            trajectory, used = fastest(file.points, craft, limits=limits, order=order, yaw=yaw)
-    screen.print(_table(trajectory, used, craft, limits))
+            trajectory, used = fastest(file.points, model, limits=limits, order=order, yaw=yaw)
+    screen.print(_table(trajectory, used, model, limits))
     screen.print("passes " + ", ".join(f"{mark.time:.2f}" for mark in trajectory.waypoints) + " s")
     if plot or out is not None:
         from samara.view.plot.plan import draw_plan
 
         picture = out if out is not None else waypoints.with_suffix(".png")
-        draw_plan(trajectory, craft, limits, picture)
+        draw_plan(trajectory, model, limits, picture)
         say(f"picture {picture}")
     if max(used.values()) > 1.0:
         hardest = max(used, key=lambda name: used[name])
-        screen.print(verdict(False, f"{craft.name} cannot fly this: too much {hardest}"))
-        raise typer.Exit(TOO_HARD)
+        screen.print(verdict(False, f"{model.name} cannot fly this: too much {hardest}"))
+        raise typer.Exit(FAILED)
 
 
-def _table(trajectory: "Trajectory", used: dict[str, float], vehicle: "Vehicle", limits: "Limits") -> Any:
-    """Duration and top speed, and what is asked against what is allowed."""
+def _table(trajectory: "Trajectory", used: dict[str, float], vehicle: "Model", limits: "Limits") -> "Table":
+    """Duration and top speed, and what the trajectory requires against what is allowed."""
     import numpy as np
-    from rich import box
-    from rich.table import Table
 
     from samara.plan.flatness import flat_motion, flat_output
     from samara.plan.time_optimal import SEARCH_ORDER
@@ -70,28 +70,25 @@ def _table(trajectory: "Trajectory", used: dict[str, float], vehicle: "Vehicle",
     time = np.linspace(0.0, trajectory.duration, 2000)
     motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle)
     speed = float(np.linalg.norm(np.stack(trajectory.at(time).v_W), axis=0).max())
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in (vehicle.name, "at most", "limit", "used"):
-        table.add_column(heading, justify="left" if heading == vehicle.name else "right")
-    table.add_row("duration", f"{trajectory.duration:.2f} s", "", "")
-    table.add_row("speed", f"{speed:.2f} m/s", "", "")
-    for name, share in used.items():
-        table.add_row(name, *_asked(name, share, motion, limits), f"{100.0 * share:.1f} %")
-    return table
+    rows = [("duration", f"{trajectory.duration:.2f} s", "", ""), ("speed", f"{speed:.2f} m/s", "", "")]
+    rows += [(name, *_extremes(name, part, motion, limits), f"{100.0 * part:.1f} %") for name, part in used.items()]
+    columns = ("at most", "limit", "used")
+    return table((vehicle.name, *columns), rows, right=columns)
 
 
-def _asked(name: str, share: float, motion: Any, limits: "Limits") -> tuple[str, str]:
+def _extremes(name: str, used: float, motion: "FlatMotion", limits: "Limits") -> tuple[str, str]:
+    """The largest (or smallest) value along the trajectory and its limit; `used` is their ratio."""
     import numpy as np
 
     if name == "tilt":
-        return f"{math.degrees(share * limits.tilt):.1f}°", f"{math.degrees(limits.tilt):.1f}°"
+        return f"{math.degrees(used * limits.tilt):.1f}°", f"{math.degrees(limits.tilt):.1f}°"
     if name == "rate":
-        return f"{math.degrees(share * limits.rate):.0f} °/s", f"{math.degrees(limits.rate):.0f} °/s"
+        return f"{math.degrees(used * limits.rate):.0f} °/s", f"{math.degrees(limits.rate):.0f} °/s"
     if name == "thrust":
-        return f"{float(np.max(motion.thrust)):.4g} N", f"{float(np.max(motion.thrust)) / share:.4g} N"
+        return f"{float(np.max(motion.thrust)):.4g} N", f"{float(np.max(motion.thrust)) / used:.4g} N"
     speeds, commands = np.stack(motion.state.rotor_speed), np.stack(motion.command)
     return {
-        "rotor, most": (f"{speeds.max():.0f} rad/s", f"{speeds.max() / math.sqrt(share):.0f} rad/s"),
+        "rotor, most": (f"{speeds.max():.0f} rad/s", f"{speeds.max() / math.sqrt(used):.0f} rad/s"),
         "rotor, least": (f"{speeds.min():.0f} rad/s", ""),
         "command, most": (f"{commands.max():.3g}", ""),
         "command, least": (f"{commands.min():.3g}", ""),

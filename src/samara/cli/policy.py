@@ -1,75 +1,64 @@
 """`samara policy`: a policy checked before it flies for real, and adapted to the vehicle that flew."""
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli.console import console, say, verdict
+from samara.cli.console import console, say, table, verdict
+from samara.cli.options import PolicyFolder, PolicyVehicle, Require, Seed, argument, option, out_option
+from samara.cli.sweep import report_verdict
 
 if TYPE_CHECKING:
     from samara.campaigns.confidence import Requirement
     from samara.campaigns.policy_check import Checked
+    from samara.control.policy_file import Policy
     from samara.physics.types import Vehicle
 
-NOT_SHOWN = 1  # exit status where a requirement is not held
-
 app = typer.Typer(help="Check policies before they fly, and adapt them to the vehicle that flew.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Argument(help="The folder of a policy.")]
-VehicleName = Annotated[
-    str | None, typer.Option("--vehicle", help="A vehicle's name or .toml file, where it is not a shipped one.")
-]
 
 
 @app.command("check")
 def check(
-    policy: Folder,
-    vehicle: VehicleName = None,
+    policy: PolicyFolder,
+    vehicle: PolicyVehicle = None,
     scenario: Annotated[
-        str | None, typer.Option("--scenario", help="What to fly; without it, to come to rest at 3 m and hover.")
+        str | None, option("--scenario", "What to fly; without it, to come to rest at 3 m and hover.")
     ] = None,
-    worlds: Annotated[int, typer.Option("--worlds", min=2, max=1_000_000, help="How many.")] = 1000,
-    spread: Annotated[float, typer.Option("--spread", min=0.0, help="Times the usual ranges of what differs.")] = 1.0,
+    worlds: Annotated[int, option("--worlds", "Number of perturbed worlds.", min=2, max=1_000_000)] = 1000,
+    spread: Annotated[float, option("--spread", "Factor on the usual ranges of perturbations.", min=0.0)] = 1.0,
     within: Annotated[
-        float | None, typer.Option("--within", help="A success ends this near its goal [m]; 0.3 without a scenario.")
+        float | None, option("--within", "A success ends this near its goal [m]; 0.3 without a scenario.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the worlds.")] = 1,
-    report: Annotated[Path | None, typer.Option("--report", help="A Markdown file for what is told here.")] = None,
-    keep: Annotated[
-        Path | None, typer.Option("--keep", help="An .mcap file for the flight in the worst world.")
-    ] = None,
-    require: Annotated[
-        str | None,
-        typer.Option("--require", help="Such as 'success > 0.95 @ 95%' or 'late > 0.9': exit status 1 unless shown."),
-    ] = None,
+    seed: Seed = 1,
+    report: Annotated[Path | None, option("--report", "Write the results to this Markdown file.")] = None,
+    keep: Annotated[Path | None, option("--keep", "Record the flight in the worst world to this .mcap file.")] = None,
+    require: Require = None,
 ) -> None:
     """Fly a policy in a thousand perturbed worlds (mass, inertia, thrust, lag, wind, noise, start), by other steps of the
-    integrator, at another rate, late, and as the exported C in float; say how often it succeeds, where it fails, and what not
-    to trust."""
+    integrator, at another rate, late, and as the exported C in float; report how often it succeeds, where it fails, and what
+    not to trust."""
     from samara.campaigns.confidence import parse_requirement
     from samara.campaigns.policy_check import check_policy, world
     from samara.control.policy_file import load_policy
     from samara.core.atomic_files import require_writable, write_text
     from samara.sim.fly import fly
 
-    wanted = parse_requirement(require) if require else None
-    own = load_policy(policy)
-    craft = vehicle_of(own, policy, vehicle)
+    requirement = parse_requirement(require) if require else None
+    loaded = load_policy(policy)
+    name = vehicle_of(loaded, policy, vehicle)
     for path in (report, keep):
         if path is not None:
             require_writable(path.parent)
     with console().status("") as status:
-        checked = check_policy(
-            own,
-            craft,
-            worlds=worlds,
-            seed=seed,
-            spread=spread,
-            scenario=scenario,
-            within=within,
-            tell=lambda trial: status.update(f"flying: {trial.replace('_', ' ')}"),
-        )
-    title = f"{own} on {checked.scenario.drones[0].vehicle.name}, {checked.scenario.name}"
+
+        def show(trial: str) -> None:
+            status.update(f"flying: {trial.replace('_', ' ')}")
+
+        fly_worlds = partial(check_policy, worlds=worlds, seed=seed, spread=spread, scenario=scenario, within=within)
+        checked = fly_worlds(loaded, name, tell=show)
+    title = f"{loaded} on {checked.scenario.drones[0].vehicle.name}, {checked.scenario.name}"
     _show(checked, title)
     if report is not None:
         write_text(report, markdown(checked, title))
@@ -77,48 +66,47 @@ def check(
     if keep is not None:
         fly(world(checked, checked.worst), out=keep, overwrite=True)
         say(f"worst  {keep}: samara view {keep}")
-    if wanted is not None:
-        raise typer.Exit(_judged(wanted, checked))
+    if requirement is not None:
+        raise typer.Exit(_evaluate(requirement, checked))
 
 
 @app.command("adapt")
 def adapt(
-    policy: Folder,
-    logs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[LOG]...", help="Flight logs to find the vehicle from first.")
-    ] = None,
+    policy: PolicyFolder,
+    logs: Annotated[list[Path] | None, argument("Flight logs to identify the vehicle from first.", "[LOG]...")] = None,
     vehicle: Annotated[
-        str | None, typer.Option("--vehicle", help="The vehicle to adapt to; with logs, what is known before.")
+        str | None, option("--vehicle", "The vehicle to adapt to; with logs, the one to start from.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the adapted policy.")] = Path("adapted"),
-    updates: Annotated[int, typer.Option("--updates", min=1, help="How often the weights change.")] = 60,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of everything that is drawn.")] = 0,
+    out: Annotated[Path, out_option("The folder of the adapted policy.")] = Path("adapted"),
+    updates: Annotated[int, option("--updates", "Number of gradient updates.", min=1)] = 60,
+    seed: Seed = 0,
 ) -> None:
-    """Let a policy learn on with another vehicle, one that is given or the one that flew some logs, in seconds; and say how far
-    from its place it hovers before and after."""
+    """Train a policy further on another vehicle, or on the one that flew some logs, in seconds; report the hover error
+    before and after."""
     from samara import save_vehicle
     from samara import vehicle as load
     from samara.control.policy_file import load_policy
     from samara.core.atomic_files import require_writable
     from samara.core.coerce import file_stem
-    from samara.learn.fine_tune import adapt as adapted_to
+    from samara.learn.fine_tune import adapt as fine_tune
 
-    own = load_policy(policy)
+    loaded = load_policy(policy)
     if vehicle is None and not logs:
         raise ValueError("neither --vehicle nor a flight log; expected what to adapt the policy to")
     require_writable(out)
-    craft = load(vehicle_of(own, policy, vehicle))
+    target = load(vehicle_of(loaded, policy, vehicle))
     if logs:
-        craft = _refit(craft, logs)
+        target = _refit(target, logs)
         out.mkdir(parents=True, exist_ok=True)
-        target = out / f"{file_stem(craft.name)}.toml"
-        save_vehicle(craft, target)
-        say(f"vehicle {target}")
+        file = out / f"{file_stem(target.name)}.toml"
+        save_vehicle(target, file)
+        say(f"vehicle {file}")
     with console().status("learning on"):
-        found = adapted_to(own, craft, out, updates=updates, seed=seed)
+        adapted = fine_tune(loaded, target, out, updates=updates, seed=seed)
     say(
-        f"hover error on {craft.name}: {1e3 * found.before:.1f} mm before, {1e3 * found.trimmed:.1f} mm with its trim, "
-        f"{1e3 * found.after:.1f} mm after {found.training.seconds:.1f} s ({found.training.compile_seconds:.1f} s to compile)"
+        f"hover error on {target.name}: {1e3 * adapted.before:.1f} mm before, {1e3 * adapted.trimmed:.1f} mm with its trim, "
+        f"{1e3 * adapted.after:.1f} mm after {adapted.training.seconds:.1f} s "
+        f"({adapted.training.compile_seconds:.1f} s to compile)"
     )
     say(f"policy {out}")
 
@@ -136,8 +124,8 @@ def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
     return replace(found, structure=replace(found.structure, name=f"{start.name}_refit"))
 
 
-def vehicle_of(policy: Any, folder: Path, vehicle: str | None) -> str:
-    """The name or file that was given, else what the policy was trained on, if that is shipped: a stranger's names no files"""
+def vehicle_of(policy: "Policy", folder: Path, vehicle: str | None) -> str:
+    """The vehicle that was named, else the one of the training if it is shipped: an untrusted policy names no files."""
     from samara.core.sanitise import shown
     from samara.vehicles.loader import vehicle_names
 
@@ -153,79 +141,66 @@ def vehicle_of(policy: Any, folder: Path, vehicle: str | None) -> str:
     return str(policy.vehicle)
 
 
-# What is told ---------------------------------------------------------------------------------------------------------
+# Results --------------------------------------------------------------------------------------------------------------
 
 TRIALS = ("trial", "", "success", "95 % interval", "changed")
 FACTORS = ("factor", "range", "fail at the least", "middle", "most", "trusted")
+Rows = list[tuple[str, ...]]
 
 
-def _trial_rows(checked: "Checked") -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for k, own in enumerate(checked.trials):
-        low, high = own.interval
-        counted = f"{int(own.passed.sum())} of {len(own.passed)}"
-        changed = str(own.changed) if k else ""
-        rows.append((own.name.replace("_", " "), own.about, counted, f"{low:.2%} to {high:.2%}", changed))
-    return rows
-
-
-def _factor_rows(checked: "Checked") -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for own in checked.depends:
-        factor = own.factor
+def _tables(checked: "Checked") -> tuple[tuple[tuple[str, ...], Rows], ...]:
+    """Headings and rows of the trials, and of the factors that differ between worlds."""
+    trials: Rows = []
+    for k, trial in enumerate(checked.trials):
+        low, high = trial.interval
+        count = f"{int(trial.passed.sum())} of {len(trial.passed)}"
+        changed = str(trial.changed) if k else ""
+        trials.append((trial.name.replace("_", " "), trial.about, count, f"{low:.2%} to {high:.2%}", changed))
+    factors: Rows = []
+    for effect in checked.depends:
+        factor = effect.factor
         span = f"{factor.low:.3g} to {factor.high:.3g} {factor.unit}"
-        if not own.matters:
-            rows.append((factor.name, span, "", "", "", "no effect seen"))
-            continue
-        trusted = f"{own.trusted[0]:.3g} to {own.trusted[1]:.3g}" if own.trusted else "nowhere"
-        rows.append((factor.name, span, *(f"{rate:.1%}" for rate in own.rates), trusted))
-    return rows
+        trusted = f"{effect.trusted[0]:.3g} to {effect.trusted[1]:.3g}" if effect.trusted else "nowhere"
+        cells = (
+            (*(f"{rate:.1%}" for rate in effect.rates), trusted) if effect.matters else ("", "", "", "no effect seen")
+        )
+        factors.append((factor.name, span, *cells))
+    return (TRIALS, trials), (FACTORS, factors)
 
 
 def _worst(checked: "Checked") -> str:
     k = checked.worst
     values = zip(checked.worlds.perturbed, checked.worlds.values[k], strict=True)
-    told = ", ".join(f"{own.name} {value:.3g} {own.unit}" for own, value in values)
-    return f"worst world {k} (margin {checked.trials[0].margin[k]:.2f}): {told}"
+    listed = ", ".join(f"{factor.name} {value:.3g} {factor.unit}" for factor, value in values)
+    return f"worst world {k} (margin {checked.trials[0].margin[k]:.2f}): {listed}"
 
 
 def _show(checked: "Checked", title: str) -> None:
-    from rich import box
-    from rich.table import Table
-
     say(title)
-    for heads, rows in ((TRIALS, _trial_rows(checked)), (FACTORS, _factor_rows(checked))):
-        table = Table(box=box.SIMPLE_HEAD)
-        for head in heads:
-            table.add_column(head)
-        for row in rows:
-            table.add_row(*row)
-        console().print(table)
+    for headings, rows in _tables(checked):
+        console().print(table(headings, rows))
     say(_worst(checked))
-    distrust = checked.distrust
-    for sentence in distrust:
+    for sentence in checked.distrust:
         console().print(verdict(False, sentence))
-    if not distrust:
+    if not checked.distrust:
         console().print(verdict(True, "nothing to distrust in the worlds that were flown"))
 
 
 def markdown(checked: "Checked", title: str) -> str:
-    """The same as a file"""
+    """The same as a file."""
     parts = [f"# {title}", ""]
-    for heads, rows in ((TRIALS, _trial_rows(checked)), (FACTORS, _factor_rows(checked))):
-        parts += [f"| {' | '.join(row)} |" for row in (heads, ("---",) * len(heads), *rows)] + [""]
+    for headings, rows in _tables(checked):
+        parts += [f"| {' | '.join(row)} |" for row in (headings, ("---",) * len(headings), *rows)] + [""]
     parts += [_worst(checked), "", "Not to be trusted:", ""]
-    parts += [f"- {own}" for own in checked.distrust] or ["- nothing in the worlds that were flown"]
+    parts += [f"- {sentence}" for sentence in checked.distrust] or ["- nothing in the worlds that were flown"]
     return "\n".join(parts) + "\n"
 
 
-def _judged(wanted: "Requirement", checked: "Checked") -> int:
-    from samara.campaigns.confidence import Verdict, judge
+def _evaluate(requirement: "Requirement", checked: "Checked") -> int:
+    from samara.campaigns.confidence import judge
 
-    subjects = {"success": checked.trials[0]} | {own.name: own for own in checked.trials[1:]}
-    if wanted.subject not in subjects:
-        raise ValueError(f"--require {wanted}: expected one of {', '.join(subjects)}")
-    passed = subjects[wanted.subject].passed
-    found = judge(wanted, int(passed.sum()), len(passed))
-    say(f"{wanted}: {found.value}")
-    return 0 if found is Verdict.HELD else NOT_SHOWN
+    subjects = {"success": checked.trials[0]} | {trial.name: trial for trial in checked.trials[1:]}
+    if requirement.subject not in subjects:
+        raise ValueError(f"--require {requirement}: expected one of {', '.join(subjects)}")
+    passed = subjects[requirement.subject].passed
+    return report_verdict(requirement, judge(requirement, int(passed.sum()), len(passed)))

@@ -1,23 +1,24 @@
 """`samara rotor`: what a propeller does, from the shape of its blades."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from samara.cli.console import console, say
+from samara.cli.console import console, say, table
+from samara.cli.options import Plot, argument, option, out_option
 from samara.core.coerce import file_stem
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from samara.propeller.blade import Blade, Measurement
 
 
 def rotor(
-    name: Annotated[str, typer.Argument(help="A shipped blade, a .toml file, or with --data a UIUC name.")],
-    rpm: Annotated[float, typer.Option("--rpm", help="Rotor speed [revolutions per minute].")] = 5000.0,
-    data: Annotated[Path | None, typer.Option("--data", help="A folder with the UIUC tables.")] = None,
-    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a picture.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; out/NAME.png by default.")] = None,
+    name: Annotated[str, argument("A shipped blade, a .toml file, or with --data a UIUC name.")],
+    rpm: Annotated[float, option("--rpm", "Rotor speed [revolutions per minute].")] = 5000.0,
+    data: Annotated[Path | None, option("--data", "A folder with the UIUC tables.")] = None,
+    plot: Plot = False,
+    out: Annotated[Path | None, out_option("The picture; out/NAME.png by default.")] = None,
 ) -> None:
     """Print thrust, power and efficiency of a propeller by blade element momentum theory, beside what was measured."""
     from samara.propeller.blade import BladeError, blade, read_uiuc
@@ -42,28 +43,22 @@ def rotor(
         say(f"picture {picture}")
 
 
-def _coefficients(shape: "Blade", measured: "Measurement | None", rpm: float) -> Any:
+def _coefficients(shape: "Blade", measured: "Measurement | None", rpm: float) -> "Table":
     """J, CT, CP and efficiency up to zero thrust; the measured run nearest to this speed beside them."""
     import numpy as np
-    from rich import box
-    from rich.table import Table
 
     from samara.propeller.bem import rotor_coefficients
 
     J = np.arange(0.0, 1.6, 0.1)
     model = rotor_coefficients(shape, J, rpm)
-    ended = np.flatnonzero(model.thrust < 0.0)
-    count = int(ended[0]) if ended.size else len(J)
-    table = Table(box=box.SIMPLE_HEAD, title=f"{shape.name} at {rpm:.0f} rpm", title_justify="left")
-    for heading in ("J", "CT", "CP", "efficiency", *(("CT measured", "CP measured") if measured is not None else ())):
-        table.add_column(heading, justify="right")
-    for k in range(count):
-        row = [f"{J[k]:.1f}", f"{model.thrust[k]:.4f}", f"{model.power[k]:.4f}"]
-        row.append(f"{100.0 * J[k] * model.thrust[k] / model.power[k]:.0f} %")
-        if measured is not None:
-            row += _near(measured, float(J[k]), rpm)
-        table.add_row(*row)
-    return table
+    negative = np.flatnonzero(model.thrust < 0.0)
+    rows = []
+    for k in range(int(negative[0]) if negative.size else len(J)):
+        efficiency = f"{100.0 * J[k] * model.thrust[k] / model.power[k]:.0f} %"
+        row = [f"{J[k]:.1f}", f"{model.thrust[k]:.4f}", f"{model.power[k]:.4f}", efficiency]
+        rows.append(row if measured is None else [*row, *_near(measured, float(J[k]), rpm)])
+    headings = ("J", "CT", "CP", "efficiency", *(("CT measured", "CP measured") if measured is not None else ()))
+    return table(headings, rows, f"{shape.name} at {rpm:.0f} rpm", right=headings)
 
 
 def _near(measured: "Measurement", advance: float, rpm: float) -> list[str]:

@@ -1,27 +1,24 @@
-"""`samara sweep`: campaigns of many flights; their rows asked, flown again, and told about on a page."""
+"""`samara sweep`: campaigns of many flights: fly them, query their rows, fly rows again, report, search for failures."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli import sweep_search
-from samara.cli.console import console, say
-from samara.cli.default_command import default_command
+from samara.cli.console import FAILED, console, say, table
+from samara.cli.options import CampaignFile, Require, Seed, argument, default_command, option, out_option
 from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
     from samara.campaigns.campaign import Campaign
-    from samara.campaigns.confidence import Requirement
+    from samara.campaigns.confidence import Requirement, Verdict
     from samara.campaigns.store import Store
     from samara.campaigns.sweep import Progress
 
 RUN = "run"
-NOT_SHOWN = 1  # exit status where a requirement is not held
-
 
 app = typer.Typer(
     cls=default_command(RUN),
@@ -29,68 +26,60 @@ app = typer.Typer(
     no_args_is_help=True,
     subcommand_metavar="CAMPAIGN | COMMAND [ARGS]...",
 )
-Folder = Annotated[Path, typer.Argument(help="The folder of a campaign.")]
+Folder = Annotated[Path, argument("The folder of a campaign.")]
 
 
 @app.command(RUN)
 def run(
-    campaign: Annotated[Path, typer.Argument(help="The campaign's TOML file.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Its folder; out/NAME by default.")] = None,
-    add: Annotated[int, typer.Option("--add", help="So many flights more than were asked for before.")] = 0,
-    batch: Annotated[int | None, typer.Option("--batch", help="Flights in a batch, each a file.")] = None,
-    backend: Annotated[str, typer.Option("--backend", help="auto, llvm, jax or pallas.")] = "auto",
-    ray: Annotated[str | None, typer.Option("--ray", help="A Ray cluster: auto, or its address.")] = None,
+    campaign: CampaignFile,
+    out: Annotated[Path | None, out_option("The campaign's folder; out/NAME by default.")] = None,
+    add: Annotated[int, option("--add", "Fly so many more flights than requested before.")] = 0,
+    batch: Annotated[int | None, option("--batch", "Flights per batch, each a file.")] = None,
+    backend: Annotated[str, option("--backend", "auto, llvm, jax or pallas.")] = "auto",
+    ray: Annotated[str | None, option("--ray", "A Ray cluster: auto, or its address.")] = None,
     keep: Annotated[
-        bool, typer.Option(help="Record the worst flights and the first failures whole, as the file says.")
+        bool, typer.Option(help="Record the worst flights and the first failures completely, as the file says.")
     ] = True,
-    require: Annotated[
-        str | None, typer.Option("--require", help="Such as 'success > 0.99 @ 95%': exit status 1 unless shown.")
-    ] = None,
+    require: Require = None,
 ) -> None:
-    """Fly a campaign. The same command goes on where it was stopped; nothing is flown twice."""
+    """Fly a campaign. Resumes an interrupted campaign; nothing is flown twice."""
     from samara.campaigns.campaign import load_campaign
     from samara.campaigns.confidence import parse_requirement
     from samara.campaigns.sweep import counted, sweep
 
-    wanted = parse_requirement(require) if require else None
-    own = load_campaign(campaign)
+    requirement = parse_requirement(require) if require else None
+    loaded = load_campaign(campaign)
     folder = out or Path("out") / campaign.stem
     with _progress() as tell:
         store = sweep(campaign, folder, add=add, batch=batch, backend=backend, ray=ray, progress=tell)
     counts = counted(store)
-    _show(store, counts)
+    _show(counts)
     _confirmed(store)
     if keep:
-        _keep(store, own)
+        _keep(store, loaded)
     say(f"rows   {folder}\npage   samara sweep report {folder}")
     say(f'query  samara sweep query {folder} "select outcome, count(*) from rows group by 1"')
-    if wanted is not None:
-        raise typer.Exit(_judged(wanted, counts, looked=own.stop is not None))
+    if requirement is not None:
+        raise typer.Exit(_evaluate(requirement, counts, looked=loaded.stop is not None))
 
 
 @app.command("query")
 def query(
     folder: Folder,
-    sql: Annotated[str, typer.Argument(help="DuckDB's SQL; the rows are the table `rows`.")],
+    sql: Annotated[str, argument("DuckDB's SQL; the rows are the table `rows`.")],
 ) -> None:
     """Ask the rows of a campaign: samara sweep query out/ "select outcome, count(*) from rows group by 1"."""
-    from rich.table import Table
-
     from samara.campaigns.store import query as answer
 
     names, rows = answer(folder, sql)
-    table = Table(*names)
-    for row in rows:
-        table.add_row(*(printable(f"{own:.6g}" if isinstance(own, float) else str(own)) for own in row))
-    console().print(table)
+    texts = ((printable(f"{cell:.6g}" if isinstance(cell, float) else str(cell)) for cell in row) for row in rows)
+    console().print(table(names, texts))
 
 
 @app.command("report")
 def report(
     folder: Folder,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The page; report.html in the folder by default.")
-    ] = None,
+    out: Annotated[Path | None, out_option("The page; report.html in the folder by default.")] = None,
     fly: Annotated[bool, typer.Option(help="Fly some rows again to show their trajectories.")] = True,
 ) -> None:
     """One page about a campaign: rates and how sure they are, where it fails, trajectories, and the worst flights."""
@@ -102,11 +91,11 @@ def report(
 @app.command("replay")
 def replay(
     folder: Folder,
-    row: Annotated[int, typer.Option("--row", help="Which row.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The recording to write, an .mcap file.")] = None,
-    view: Annotated[bool, typer.Option("--view", help="Show it in the browser afterwards.")] = False,
+    row: Annotated[int, option("--row", "Which row.")],
+    out: Annotated[Path | None, out_option("The recording to write, an .mcap file.")] = None,
+    view: Annotated[bool, option("--view", "Show it in the browser afterwards.")] = False,
 ) -> None:
-    """Fly one row again, bit for bit, with a recording; and say whether it ended where its row says."""
+    """Fly one row again, bit for bit, with a recording; report whether it ended where its row says."""
     from samara.campaigns.replay import flown_again
 
     found = flown_again(folder, row, out)
@@ -119,19 +108,26 @@ def replay(
 
         show([str(found.path)])
     if not found.same:
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
-def _judged(wanted: "Requirement", counts: dict[str, int], *, looked: bool) -> int:
-    from samara.campaigns.confidence import Verdict, judge
+def _evaluate(requirement: "Requirement", counts: dict[str, int], *, looked: bool) -> int:
+    from samara.campaigns.confidence import judge
     from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
 
     subjects = {"success": (PASS, DEGRADED), "failure": (FAIL, INVALID)} | {name: (name,) for name in counts}
-    if wanted.subject not in subjects:
-        raise ValueError(f"--require {wanted}: expected one of {', '.join(subjects)}")
-    verdict = judge(wanted, sum(counts[name] for name in subjects[wanted.subject]), sum(counts.values()), looked=looked)
-    say(f"{wanted}: {verdict.value}")
-    return 0 if verdict is Verdict.HELD else NOT_SHOWN
+    if requirement.subject not in subjects:
+        raise ValueError(f"--require {requirement}: expected one of {', '.join(subjects)}")
+    count = sum(counts[name] for name in subjects[requirement.subject])
+    return report_verdict(requirement, judge(requirement, count, sum(counts.values()), looked=looked))
+
+
+def report_verdict(requirement: "Requirement", verdict: "Verdict") -> int:
+    """Print whether a requirement holds; return the exit status."""
+    from samara.campaigns.confidence import Verdict
+
+    say(f"{requirement}: {verdict.value}")
+    return 0 if verdict is Verdict.HELD else FAILED
 
 
 def _keep(store: "Store", campaign: "Campaign") -> None:
@@ -147,17 +143,14 @@ def _keep(store: "Store", campaign: "Campaign") -> None:
         say(f"row {row} was not kept: {sentence}")
 
 
-def _show(store: "Store", counts: dict[str, int]) -> None:
-    from rich.table import Table
-
+def _show(counts: dict[str, int]) -> None:
     from samara.campaigns.confidence import clopper_pearson
 
-    total = sum(counts.values())
-    table = Table("outcome", "flights", "share", "95 % interval")
+    total, rows = sum(counts.values()), []
     for name, count in counts.items():
-        own = clopper_pearson(count, total)
-        table.add_row(name, str(count), f"{count / total:.4%}", f"{own.low:.4%} to {own.high:.4%}")
-    console().print(table)
+        interval = clopper_pearson(count, total)
+        rows.append((name, str(count), f"{count / total:.4%}", f"{interval.low:.4%} to {interval.high:.4%}"))
+    console().print(table(("outcome", "flights", "share", "95 % interval"), rows))
 
 
 def _confirmed(store: "Store") -> None:
@@ -166,21 +159,21 @@ def _confirmed(store: "Store") -> None:
 
     if store.about.get("confirmed") is None:
         return
-    own = Confirmed(**store.about["confirmed"])
+    confirmed = Confirmed(**store.about["confirmed"])
     say(
-        f"again  {own.flown_again} flown again on llvm ({own.failures_again} of {own.failures} failures, and the worst): "
-        f"{own.disagree} came out otherwise"
+        f"again  {confirmed.flown_again} flown again on llvm ({confirmed.failures_again} of {confirmed.failures} failures, "
+        f"and the worst): {confirmed.disagree} came out otherwise"
     )
-    if own.failures_again < own.failures:
+    if confirmed.failures_again < confirmed.failures:
         say(
-            f"       {own.failures - own.failures_again} failures were found by {store.about['backend']} alone: no more than "
-            f"{MOST_AGAIN} of a batch are flown again"
+            f"       {confirmed.failures - confirmed.failures_again} failures were found by {store.about['backend']} alone: "
+            f"no more than {MOST_AGAIN} of a batch are flown again"
         )
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
-    """A line with flights a second, the rate of success and its interval, and the time left"""
+def _progress() -> "Iterator[Callable[[Progress], None]]":
+    """Show a line with flights a second, the rate of success and its interval, and the time left."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
@@ -191,26 +184,73 @@ def _progress() -> Iterator[Any]:
     task, began, first = bars.add_task("", total=None), time.monotonic(), -1
     try:
 
-        def tell(own: "Progress") -> None:
+        def show(state: "Progress") -> None:
             nonlocal first, began
-            if first < 0:  # what is wrong with the campaign is told before there is a bar
-                first, began = own.done, time.monotonic()
+            if first < 0:  # errors of the campaign are reported before there is a bar
+                first, began = state.done, time.monotonic()
                 bars.start()
-            words = f"{own.done} of {own.total}"
-            if own.done > first:
-                words += f", {(own.done - first) / (time.monotonic() - began):.0f} flights/s"
-            if own.done:
-                good = own.counts[PASS] + own.counts[DEGRADED]
-                sure = confidence_sequence(good, own.done)
-                words += f", {good / own.done:.2%} succeed ({sure.low:.2%} to {sure.high:.2%})"
-            if own.nodes_lost:
-                words += f", nodes lost: {own.nodes_lost}"
-            bars.update(task, completed=own.done, total=own.total, description=words)
+            words = f"{state.done} of {state.total}"
+            if state.done > first:
+                words += f", {(state.done - first) / (time.monotonic() - began):.0f} flights/s"
+            if state.done:
+                good = state.counts[PASS] + state.counts[DEGRADED]
+                interval = confidence_sequence(good, state.done)
+                words += f", {good / state.done:.2%} succeed ({interval.low:.2%} to {interval.high:.2%})"
+            if state.nodes_lost:
+                words += f", nodes lost: {state.nodes_lost}"
+            bars.update(task, completed=state.done, total=state.total, description=words)
 
-        yield tell
+        yield show
     finally:
         if first >= 0:
             bars.stop()
 
 
-sweep_search.add_to(app)
+@app.command("falsify")
+def falsify(
+    campaign: CampaignFile,
+    budget: Annotated[int, option("--budget", "Flights of the search.", min=1)] = 100,
+    method: Annotated[str, option("--method", "evolution, cma or tpe.")] = "evolution",
+    seed: Seed = 0,
+) -> None:
+    """Search a campaign for a flight that fails, shrink it to the fewest changed factors, and write it as a campaign."""
+    from samara.campaigns.campaign import load_campaign
+    from samara.campaigns.search import save_case, weakness
+
+    loaded = load_campaign(campaign)
+    with console().status("searching"):
+        found = weakness(loaded, budget=budget, method=method, seed=seed)
+    if found.shrunk is None:
+        say(f"no failure in {found.searched.flights} flights; the worst has the margin {found.searched.margin:.4g}")
+        say("that proves nothing: samara sweep rare estimates how rare failures are")
+    else:
+        words = "the fewest" if found.shrunk.fewest else "none of which can be put back alone"
+        say(f"a failure after {found.searched.flights} flights, its margin {found.shrunk.margin:.4g}")
+        changed = ", ".join(found.changed) or "nothing: the nominal flight fails"
+        say(f"it takes {changed} ({words}; {found.shrunk.flights} flights to know it)")
+    for name, value in found.case.items():
+        say(f"{'*' if name in found.changed else ' '} {name} = {value:.6g}")
+    file = save_case(loaded, found.case, f"{campaign.stem}_case")
+    folder = Path("out") / file.stem
+    say(f"case   {file}\nfly    samara sweep {file} && samara sweep replay {folder} --row 0 --view")
+
+
+@app.command("rare")
+def rare(
+    campaign: CampaignFile,
+    per_level: Annotated[int, option("--per-level", "Flights of each level, a multiple of 10.")] = 6000,
+    budget: Annotated[int, option("--budget", "Flights in all, at most.", min=1)] = 100_000,
+    seed: Seed = 0,
+) -> None:
+    """Estimate how rarely flights of a campaign fail, by subset simulation: for failures too rare to be counted."""
+    from samara.campaigns.campaign import load_campaign
+    from samara.campaigns.search import rare_failures
+
+    with console().status("flying"):
+        found = rare_failures(load_campaign(campaign), seed=seed, per_level=per_level, budget=budget)
+    low, high = found.interval
+    if found.reached:
+        say(f"{found.probability:.3g} of flights fail ({low:.2g} to {high:.2g}, about 95 %)")
+    else:
+        say(f"no failure was reached; fewer than {found.probability:.3g} of flights fail, as far as these tell")
+    say(f"by {found.flights} flights in {len(found.thresholds)} levels")

@@ -3,11 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from samara.cli.console import console
-from samara.cli.interrupts import interrupts
-from samara.cli.settings import typed_settings
+from samara.cli.console import console, interrupts
+from samara.cli.options import Browser, Port, Settings, Speed, argument, option, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,41 +17,27 @@ if TYPE_CHECKING:
 
 RECORDING = ".mcap"
 SIH_VEHICLE = "iris_documented"  # a quadrotor X, numbered as PX4's sihsim_quadx
+WHAT_HELP = "A scenario to fly, shipped or a .toml file; or recordings, run.mcap, to see side by side."
 
-Speed = Annotated[float, typer.Option("--speed", help="Simulated seconds in one of the clock's; 1 is real time.")]
-Port = Annotated[int, typer.Option("--port", help="Where the page is served, on this machine only; 0 is any free one.")]
-Browser = Annotated[
-    bool, typer.Option("--browser/--no-browser", help="Open the system's browser, where there is a screen.")
-]
-
-Wait = Annotated[
-    bool, typer.Option("--wait/--no-wait", help="Begin when the first browser shows the page, or without waiting.")
-]
+Wait = Annotated[bool, option("--wait/--no-wait", "Begin when the first browser shows the page, or without waiting.")]
 
 
 def view(
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="A scenario to fly, shipped or a .toml file; or recordings, run.mcap, to see side by side."
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Change the scenario: key=value, such as drones.vehicle=iris.")
-    ] = None,
+    what: Annotated[list[str] | None, argument(WHAT_HELP)] = None,
+    settings: Settings = None,
     speed: Speed = 1.0,
     port: Port = 8080,
     browser: Browser = True,
     wait: Wait = True,
     px4_sih: Annotated[
-        bool, typer.Option("--px4-sih", help="Show PX4's built-in simulator (SIH), which sends its state to UDP 19410.")
+        bool, option("--px4-sih", "Show PX4's built-in simulator (SIH), which sends its state to UDP 19410.")
     ] = False,
     vehicle: Annotated[
         str | None,
-        typer.Option("--vehicle", help="The vehicle that is drawn with --px4-sih; iris_documented if omitted."),
+        option("--vehicle", "The vehicle that is drawn with --px4-sih; iris_documented if omitted."),
     ] = None,
     instances: Annotated[
-        int | None, typer.Option("--instances", help="How many PX4 are shown with --px4-sih: UDP 19410, 19411, …")
+        int | None, option("--instances", "How many PX4 are shown with --px4-sih: UDP 19410, 19411, …")
     ] = None,
 ) -> None:
     """Show a flight in the browser: fly a scenario there, or play recordings. Ctrl-C ends it; nothing is recorded."""
@@ -71,14 +54,14 @@ def view(
     if recorded and settings:
         raise ValueError(f"--set {settings[0]}: a recording was flown already; expected a scenario with it")
     shown: Live | Replay | SihView | None = None
-    with interrupts() as asked:
+    with interrupts() as interrupt:
         try:
             if px4_sih:
                 shown = _sih(vehicle or SIH_VEHICLE, 1 if instances is None else instances, port)
             else:
                 shown = _replay(names, port, speed) if recorded else _live(names[0], settings or [], port, speed)
             announce(shown.page.address, browser)
-            asked.check()
+            interrupt.check()
             shown.run(wait=wait)
         except KeyboardInterrupt:
             console().print("the page is closed")
@@ -93,27 +76,27 @@ def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
     require_viser()
     from samara.view.web.live import Live, endless
 
-    return Live(endless(load_scenario(name, typed_settings(settings))), port=port, speed=speed)
+    return Live(endless(load_scenario(name, parse_settings(settings))), port=port, speed=speed)
 
 
 def _replay(names: list[str], port: int, speed: float) -> "Replay":
     require_viser()
     from samara.view.web.replay import Replay, load_runs
 
-    runs, called = load_runs([Path(name) for name in names])
-    return Replay(runs, called, port=port, speed=speed)
+    runs, labels = load_runs([Path(name) for name in names])
+    return Replay(runs, labels, port=port, speed=speed)
 
 
 def _sih(vehicle: str, instances: int, port: int) -> "SihView":
     require_viser()
-    from samara import vehicle as load_vehicle
+    from samara import vehicle as load
     from samara.view.web.sih import SihView
 
-    return SihView(load_vehicle(vehicle), instances, port=port)
+    return SihView(load(vehicle), instances, port=port)
 
 
 def require_viser() -> None:
-    """ValueError, in one sentence, where viser is not installed"""
+    """Raise a ValueError of one sentence where viser is not installed."""
     try:
         import samara.view.web  # noqa: F401
     except ImportError as error:
@@ -121,22 +104,17 @@ def require_viser() -> None:
 
 
 def announce(address: str, browser: bool) -> None:
-    """Says where the page is, and opens a browser on it when wanted and possible"""
+    """Print where the page is, and open a browser on it if requested and possible."""
     from samara.view.web.page import show_in_browser
 
     opened = browser and show_in_browser(address)
     console().print(f"{address}{'' if opened else '   (open it in a browser)'}")
 
 
-def watched(
-    scenario: "Scenario",
-    out: Path,
-    speed: float,
-    port: int,
-    browser: bool,
-    progress: "Callable[[float, float], None]",
+def fly_in_browser(
+    scenario: "Scenario", out: Path, speed: float, port: int, browser: bool, progress: "Callable[[float, float], None]"
 ) -> "Run":
-    """The flight of `samara fly --view`: recorded as any other, and shown while it happens"""
+    """The flight of `samara fly --view`: recorded as any other, and shown while it happens."""
     require_viser()
     from samara.view.web.live import fly_watched
 

@@ -3,10 +3,9 @@
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap
 
 from samara.core.algebra import Quat, Vec3
 from samara.core.types import Array
@@ -16,9 +15,8 @@ from samara.record.run import Run, Track
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.ray_sensors import Beam, Eye, ray_sent
 from samara.sensors.sensor import Sensor
-from samara.vehicles.shape import GRID, INK
+from samara.vehicles.shape import GRID
 from samara.view.interpolation import row_at, state_between
-from samara.view.plot.style import plain, samara_style
 
 PIXEL = re.compile(r"\w+\[\d+\]\[\d+\]")
 ANCHORS = np.array([[248, 149, 64], [204, 71, 120], [126, 3, 168], [13, 8, 135]], dtype=float)
@@ -37,7 +35,7 @@ class Seen(NamedTuple):
     age: float = 0.0
 
 
-def moving(row: Any) -> State:
+def moving(row: Array) -> State:
     """p, v, q and ω from the first thirteen numbers of a state"""
     x = [float(own) for own in row[:13]]
     return State(Vec3(*x[:3]), Vec3(*x[3:6]), Quat(*x[6:10]), Vec3(*x[10:13]))
@@ -118,64 +116,3 @@ def frustum_S(eye: Eye, depth: float) -> Array:
     corners = depth * corners / corners[:, :1]
     rays = np.stack([np.zeros_like(corners), corners], axis=1)
     return np.concatenate([rays, np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)])
-
-
-MOST = 4  # eyes in one figure
-NEAR_TO_FAR = LinearSegmentedColormap.from_list("near to far", ANCHORS / 255.0)
-AROUND = 1.25  # how far about the drone a plan reaches, in scales
-
-
-def draw_eyes(run: Run) -> Any:
-    """Depth as a picture and a lidar's points from above, of the first few eyes, each when it was nearest to something
-
-    None where nobody looked, or a recording does not carry its scenario.
-    """
-    found = [
-        (track, sensor, _nearest_time(track, sensor))
-        for track, sensors in zip(run.tracks, eyes_of([run]), strict=True)
-        for sensor in sensors.values()
-        if len(track.tables[sensor.name].rows)
-    ][:MOST]
-    if not found:
-        return None
-    seen = [seen_at(track, sensor, time) for track, sensor, time in found]
-    far = common_scale(seen)
-    with samara_style() as plt:
-        figure, axes = plt.subplots(
-            1, len(seen), figsize=(1.2 + 4.4 * len(seen), 3.9), layout="constrained", squeeze=False
-        )
-        for own, one, (track, _, time) in zip(axes[0], seen, found, strict=True):
-            shown = _draw_depth(own, one, far) if one.eye.is_camera else _draw_plan(own, one, far, track)
-            name = one.name if len(run.tracks) == 1 else f"{track.name} {one.name}"
-            own.set_title(plain(f"{name} at {time:.2f} s"))
-        figure.colorbar(shown, ax=list(axes[0]), label="distance [m]", extend="max", shrink=0.85, pad=0.015)
-    return figure
-
-
-def _nearest_time(track: Track, sensor: Sensor) -> float:
-    """When an eye was nearest to something, by a twentieth of its rays: one alone may be noise  [s]"""
-    table = track.tables[sensor.name]
-    near = np.quantile(np.where(table.rows > 0.0, table.rows, np.inf), 0.05, axis=1, method="lower")
-    return float(table.time[int(np.argmin(near))])
-
-
-def _draw_depth(axes: Any, seen: Seen, far: float) -> Any:
-    image = seen.said.reshape(seen.eye.part.shape)
-    axes.set_facecolor(GRID)
-    axes.grid(False)
-    shown = axes.imshow(np.where(image > 0.0, image, np.nan), cmap=NEAR_TO_FAR, vmin=0.0, vmax=far)
-    axes.set(xlabel="column", ylabel="row")
-    return shown
-
-
-def _draw_plan(axes: Any, seen: Seen, far: float, track: Track) -> Any:
-    points, distances = points_of(seen)
-    x, y = float(seen.motion.p_W.x), float(seen.motion.p_W.y)
-    axes.plot(track.position[:, 0], track.position[:, 1], color=INK, linewidth=0.8, alpha=0.5)
-    shown = axes.scatter(
-        points[:, 0], points[:, 1], s=3.0, c=distances, cmap=NEAR_TO_FAR, vmin=0.0, vmax=far, linewidths=0.0
-    )
-    axes.plot(x, y, "o", color=INK, markersize=5.0)
-    reach = AROUND * far
-    axes.set(xlabel="x [m]", ylabel="y [m]", xlim=(x - reach, x + reach), ylim=(y - reach, y + reach), aspect="equal")
-    return shown

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -27,14 +26,14 @@ def write_layout(recording: Recording, path: str | Path) -> Path:
     return Path(path)
 
 
-def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})) -> dict[str, Any]:
+def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})) -> dict[str, object]:
     """What Foxglove calls a layout: settings of each panel, and how they share the window
 
     `in_fleet` has the streams that are written with those of other drones, see `samara.record.streams.Recording`.
     """
     shown = run.tracks[:DRONES]
     plot = partial(_plot, tracks=shown, in_fleet=in_fleet)
-    panels: dict[str, Any] = {
+    panels: dict[str, object] = {
         SPACE: _space(run, in_fleet),
         "Plot!position": plot("Position [m]", wanted=(("state", "p_W"), ("reference", "p_W"))),
         "Plot!attitude": plot("Attitude q_WB [1]", wanted=(("state", "q_WB"),)),
@@ -54,7 +53,7 @@ def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType(
     }
 
 
-def _space(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+def _space(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str, object]:
     """The frame of the world, a grid on the ground, the drones, and a camera far enough to see where they fly."""
     points = np.concatenate([track.position for track in run.tracks])
     size = max(float(np.ptp(points, axis=0).max()), 1.0)
@@ -108,9 +107,9 @@ def _plot(
     tracks: tuple[Track, ...],
     in_fleet: Mapping[str, tuple[str, int]],
     wanted: tuple[tuple[str, str], ...],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Curves by their message paths: '/drone/state.p_W_x', or of many drones '/fleet/state.p_W_x[2]'"""
-    paths: list[dict[str, Any]] = []
+    paths: list[dict[str, object]] = []
     for track in tracks:
         for stream, field in wanted:
             table = track.tables.get(stream)
@@ -135,7 +134,7 @@ def _plot(
     }
 
 
-def _stacked(names: list[str]) -> Any:
+def _stacked(names: list[str]) -> object:
     """Panels below each other, all of one height."""
     first, *rest = names
     if not rest:

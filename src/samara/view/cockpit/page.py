@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +135,12 @@ def _pilots(vehicle: Vehicle) -> list[str]:
     return parts
 
 
-def _asker(vehicle: Vehicle, mode: str) -> Any:
+def _asker(vehicle: Vehicle, mode: str) -> Callable[..., object]:
     pilot = stick_pilot(vehicle, mode, period=PERIOD)
     return lambda state, sticks, memory: pilot.asked(state, sticks, vehicle, memory)
 
 
-def _sharer(vehicle: Vehicle, healthy: list[bool] | None) -> Any:
+def _sharer(vehicle: Vehicle, healthy: list[bool] | None) -> Callable[..., object]:
     allocation = allocation_for(vehicle, healthy)
     return lambda asked, state: (command_for_wrench(asked.lift, asked.tau_B, state, vehicle, allocation),)
 
@@ -148,7 +148,7 @@ def _sharer(vehicle: Vehicle, healthy: list[bool] | None) -> Any:
 # Looks -------------------------------------------------------------------------------------------------------------
 
 
-def looks(vehicle: Vehicle) -> dict[str, Any]:
+def looks(vehicle: Vehicle) -> dict[str, object]:
     """What the page draws and says of a vehicle: plain numbers"""
     limits = stick_pilot(vehicle).limits
     tops = thrust_limits(vehicle)

@@ -4,9 +4,10 @@ Pixels count from the top left corner, x to the right, y down. Depth is the dist
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.types import Array
 
@@ -25,16 +26,20 @@ class Camera(NamedTuple):
     size: tuple[int, int]
 
 
-def look_at(eye_W: Any, target_W: Any, size: tuple[int, int], field_deg: float = 45.0, up_W: Any = WORLD_UP) -> Camera:
+def look_at(
+    eye_W: ArrayLike, target_W: ArrayLike, size: tuple[int, int], field_deg: float = 45.0, up_W: ArrayLike = WORLD_UP
+) -> Camera:
     """From the eye to a target, the picture upright; `field_deg` is the angle that its height takes in"""
     eye, target = np.asarray(eye_W, dtype=float), np.asarray(target_W, dtype=float)
-    return looking(eye, target - eye, size, field_deg, up_W)
+    return looking(eye, target - eye, size, field_deg)
 
 
-def looking(eye_W: Any, along_W: Any, size: tuple[int, int], field_deg: float = 45.0, up_W: Any = WORLD_UP) -> Camera:
+def looking(
+    eye_W: ArrayLike, along_W: ArrayLike, size: tuple[int, int], field_deg: float = 45.0, up_W: ArrayLike = WORLD_UP
+) -> Camera:
     """From the eye along a direction; where that is straight up or down, north is up in the picture"""
     forward = np.asarray(along_W, dtype=float) / np.linalg.norm(along_W)
-    right = np.cross(forward, up_W)
+    right = np.cross(forward, np.asarray(up_W, dtype=float))
     if np.linalg.norm(right) < 1e-6:
         right = np.cross(forward, (0.0, 1.0, 0.0))
     right = right / np.linalg.norm(right)
@@ -42,7 +47,7 @@ def looking(eye_W: Any, along_W: Any, size: tuple[int, int], field_deg: float = 
     return Camera(np.asarray(eye_W, dtype=float), right, np.cross(right, forward), forward, focal, size)
 
 
-def in_camera(camera: Camera, points_W: Any) -> Array:
+def in_camera(camera: Camera, points_W: ArrayLike) -> Array:
     """Right, up and depth of points (…, 3) from the eye  [m]"""
     axes = np.stack([camera.right_W, camera.up_W, camera.forward_W], axis=1)
     return (np.asarray(points_W, dtype=float) - camera.eye_W) @ axes
@@ -57,13 +62,13 @@ def on_picture(camera: Camera, seen: Array) -> Array:
     )
 
 
-def project(camera: Camera, points_W: Any) -> tuple[Array, Array]:
+def project(camera: Camera, points_W: ArrayLike) -> tuple[Array, Array]:
     """Pixels (…, 2) and depths (…,) of points (…, 3); those with a depth below `NEAR` are not in the picture"""
     seen = in_camera(camera, points_W)
     return on_picture(camera, seen), seen[..., 2]
 
 
-def lines_seen(camera: Camera, starts_W: Any, ends_W: Any) -> Array:
+def lines_seen(camera: Camera, starts_W: ArrayLike, ends_W: ArrayLike) -> Array:
     """Pixels (k, 2, 2) of the parts of straight lines that lie before the eye"""
     a, b = in_camera(camera, starts_W), in_camera(camera, ends_W)
     before = (a[:, 2] > NEAR) | (b[:, 2] > NEAR)
@@ -76,7 +81,7 @@ def lines_seen(camera: Camera, starts_W: Any, ends_W: Any) -> Array:
     return np.stack([on_picture(camera, own) for own in ends], axis=1)
 
 
-def area_seen(camera: Camera, corners_W: Any) -> Array:
+def area_seen(camera: Camera, corners_W: ArrayLike) -> Array:
     """Pixels (k, 2) of the part of a flat area that lies before the eye; none where all of it is behind"""
     seen = in_camera(camera, corners_W)
     kept: list[Array] = []

@@ -11,9 +11,10 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.algebra import Quat, Vec3, quat_from_axis_angle, rotate
 from samara.core.atomic_files import atomic_write
@@ -26,6 +27,10 @@ from samara.scenario.world import World, world_inside
 from samara.vehicles.shape import COLOURS, INK, LOAD, Box, Disc, Rod, load_radius, parts_of, reach_of
 from samara.view.film.camera import Camera, area_seen, in_camera, lines_seen, look_at, looking, on_picture
 from samara.view.plot.signals import limits_of
+
+if TYPE_CHECKING:
+    from matplotlib.typing import ColorType
+    from PIL import ImageDraw
 
 Progress = Callable[[int, int], None]
 
@@ -62,20 +67,19 @@ class Film(NamedTuple):
     stop: float = math.inf
 
 
-def default_film(run: Run, path: str | Path, **told: Any) -> Film:
+def default_film(run: Run, path: str | Path, **chosen: Any) -> Film:
     """What is filmed by default: of a GIF a few hundred small frames, so that no flight makes more than 5 MB of it
 
     A long flight is shown faster than the clock rather than in part.
     """
-    film = Film(
-        **{"camera": "fixed" if len(run.tracks) > 1 or Path(path).suffix.lower() == ".png" else "chase", **told}
-    )
-    if Path(path).suffix.lower() != ".gif":
-        return film
-    film = Film(**{**film._asdict(), "fps": GIF_FPS, "size": GIF_SIZE, **told})
+    ending = Path(path).suffix.lower()
+    defaults: dict[str, Any] = {"camera": "fixed" if len(run.tracks) > 1 or ending == ".png" else "chase"}
+    if ending != ".gif":
+        return Film(**{**defaults, **chosen})
+    film = Film(**{**defaults, "fps": GIF_FPS, "size": GIF_SIZE, **chosen})
     seconds = min(film.stop, float(run.tracks[0].time[-1])) - max(film.start, float(run.tracks[0].time[0]))
     faster = max(1.0, math.ceil(seconds * film.fps / GIF_FRAMES))
-    return film._replace(speed=told.get("speed", faster))
+    return film if "speed" in chosen else film._replace(speed=faster)
 
 
 def render(run: Run, path: str | Path, film: Film | None = None, progress: Progress = lambda done, total: None) -> Path:
@@ -350,7 +354,7 @@ def tilted_points(model: Model, servo_angle: Array) -> Array:
     return points
 
 
-def across(axis: Any) -> tuple[Array, Array]:
+def across(axis: ArrayLike) -> tuple[Array, Array]:
     """Two unit vectors across an axis and each other, the second a right-handed quarter turn after the first"""
     z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
     x = np.cross((0.0, 1.0, 0.0) if abs(z[1]) < 0.9 else (0.0, 0.0, 1.0), z)
@@ -591,13 +595,12 @@ class Stage:
         self._pen.lines(np.array([ends]), INK, 1.5, 0.7)
 
     def _draw_box(self, corners: Array, pixels: Array, camera: Camera, box: Box) -> None:
-        colour = np.array([int(box.colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0
         for face in _FACES:
             at = list(face)
             normal = np.cross(corners[at[1]] - corners[at[0]], corners[at[2]] - corners[at[0]])
             if normal @ (corners[at[0]] - camera.eye_W) < 0.0:
                 light = 0.75 + 0.45 * float(normal @ _LIGHT) / max(float(np.linalg.norm(normal)), 1e-12)
-                self._pen.fill(pixels[at], np.clip(colour * light + 0.12 * max(light - 0.75, 0.0), 0.0, 1.0))
+                self._pen.fill(pixels[at], _shade(rgb_of(box.colour), light, 0.12 * max(light - 0.75, 0.0)))
 
 
 class _Solids:
@@ -607,7 +610,7 @@ class _Solids:
         middle, span = 0.5 * (low + high), 3.0 * float(np.linalg.norm(high - low)) + 4.0
         own = [(face, colour) for _, solid, colour in drawn(world) for face in faces_of(solid, middle, span)]
         self._faces = [face for face, _ in own]
-        self._colours = [np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0 for _, colour in own]
+        self._colours = [rgb_of(colour) for _, colour in own]
         self._middles = np.array([face.mean(axis=0) for face in self._faces]).reshape(-1, 3)
 
     def draw(self, camera: Camera, pen: "Pen") -> None:
@@ -621,7 +624,17 @@ class _Solids:
             light = 0.8 + 0.3 * float(normal @ _LIGHT) / size
             corners = area_seen(camera, face.tolist())
             if len(corners) > 2:
-                pen.fill(corners, np.clip(self._colours[k] * light, 0.0, 1.0))
+                pen.fill(corners, _shade(self._colours[k], light))
+
+
+def rgb_of(colour: str) -> Array:
+    """'#rrggbb' as three numbers from 0 to 1"""
+    return np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0
+
+
+def _shade(rgb: Array, light: float, glow: float = 0.0) -> tuple[float, float, float]:
+    red, green, blue = np.clip(rgb * light + glow, 0.0, 1.0).tolist()
+    return red, green, blue
 
 
 def _from_side() -> Array:
@@ -688,7 +701,7 @@ class Pen:
         self._context.set_capstyle("round")
         self._context.set_joinstyle("round")
 
-    def fill(self, points: Array, colour: Any, alpha: float = 1.0) -> None:
+    def fill(self, points: Array, colour: "ColorType", alpha: float = 1.0) -> None:
         """A closed area"""
         from matplotlib.colors import to_rgba
         from matplotlib.path import Path as Outline
@@ -697,7 +710,7 @@ class Pen:
         self._context.set_alpha(alpha)
         self._renderer.draw_path(self._context, Outline(points, closed=False), self._flip, to_rgba(colour, alpha))
 
-    def areas(self, every: Array, colour: Any, alpha: float = 1.0) -> None:
+    def areas(self, every: Array, colour: "ColorType", alpha: float = 1.0) -> None:
         """Many closed areas (k, n, 2) as one, no darker where they overlap"""
         from matplotlib.colors import to_rgba
         from matplotlib.path import Path as Outline
@@ -776,7 +789,7 @@ class Labels:
         self._compass(draw, pose, camera)
         return np.asarray(image)
 
-    def _motors(self, draw: Any, track: Track, pose: Pose) -> None:
+    def _motors(self, draw: "ImageDraw.ImageDraw", track: Track, pose: Pose) -> None:
         limits, u = limits_of(track.vehicle), self.unit
         if not track.vehicle.rotors or limits is None:
             return
@@ -793,7 +806,7 @@ class Labels:
         unit = "command [rad/s]" if track.vehicle.structure.actuation.name == "speed" else "command, 0 to 100 %"
         draw.text((u, bottom - tall - 1.3 * u), unit, font=self.small, fill=INK)
 
-    def _compass(self, draw: Any, pose: Pose, camera: Camera) -> None:
+    def _compass(self, draw: "ImageDraw.ImageDraw", pose: Pose, camera: Camera) -> None:
         """Up is where the camera looks: an N that turns around, and the way the wind blows."""
         u = self.unit
         x, y, r = draw.im.size[0] - 3.6 * u, 4.0 * u, 2.2 * u

@@ -4,17 +4,17 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
+from matplotlib.ticker import MaxNLocator
+from mpl_toolkits.mplot3d.axes3d import Axes3D  # type: ignore[import-untyped]
 
 from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.failure_curve import FailureCurve
 from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
 from samara.campaigns.sensitivity import bins_of
-from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
 from samara.plan.trajectory import (
     Trajectory,
@@ -32,7 +32,7 @@ from samara.plan.trajectory import (
 )
 from samara.record.metrics import METRICS
 from samara.vehicles.shape import COLOURS, GRID, INK
-from samara.view.plot.style import Picture, plain, samara_style
+from samara.view.plot.style import Picture, plain, samara_style, save
 
 COLOUR = {PASS: COLOURS[0], DEGRADED: COLOURS[4], FAIL: COLOURS[1], INVALID: "#000000"}
 MARK = {PASS: "o", DEGRADED: "D", FAIL: "X", INVALID: "s"}
@@ -48,9 +48,7 @@ def failure_rates(factors: Mapping[str, Array], failed: Array, curves: Mapping[s
     columns = min(len(factors), 4)
     rows = math.ceil(len(factors) / columns)
     with samara_style() as plt:
-        figure, panels = plt.subplots(
-            rows, columns, figsize=(WIDE, 0.5 + 2.5 * rows), layout="constrained", sharey=True, squeeze=False
-        )
+        figure, panels = plt.subplots(rows, columns, figsize=(WIDE, 0.5 + 2.5 * rows), sharey=True, squeeze=False)
         top = 0.0
         for axes, (name, x) in zip(panels.flat, factors.items(), strict=False):
             label = bins_of(x, RATE_BINS)
@@ -82,9 +80,7 @@ def failure_map(factors: Mapping[str, Array], outcome: Array) -> Picture:
     columns = min(len(pairs), 3)
     rows = math.ceil(len(pairs) / columns)
     with samara_style() as plt:
-        figure, panels = plt.subplots(
-            rows, columns, figsize=(WIDE, 0.6 + 3.2 * rows), layout="constrained", squeeze=False
-        )
+        figure, panels = plt.subplots(rows, columns, figsize=(WIDE, 0.6 + 3.2 * rows), squeeze=False)
         for axes, (a, b) in zip(panels.flat, pairs, strict=False):
             for own in DRAWN:
                 which = np.flatnonzero(outcome == own)
@@ -117,9 +113,7 @@ def distributions(metrics: Mapping[str, Array], units: Mapping[str, str], limits
     columns = min(len(metrics), 3)
     rows = math.ceil(len(metrics) / columns)
     with samara_style() as plt:
-        figure, panels = plt.subplots(
-            rows, columns, figsize=(WIDE, 0.3 + 2.3 * rows), layout="constrained", squeeze=False
-        )
+        figure, panels = plt.subplots(rows, columns, figsize=(WIDE, 0.3 + 2.3 * rows), squeeze=False)
         for axes, (name, values) in zip(panels.flat, metrics.items(), strict=False):
             axes.hist(values, bins=min(60, max(10, len(values) // 15)), color=COLOURS[5], linewidth=0)
             for q, style in ((0.5, "-"), (bad_quantile(name), ":")):
@@ -141,7 +135,7 @@ def fan(paths: Sequence[tuple[str, Array, Array]]) -> Picture:
     good = [p_W for outcome, _, p_W in paths if outcome in (PASS, DEGRADED)]
     middle = np.nanmedian(np.stack(good or [p_W for _, _, p_W in paths]), axis=0)
     with samara_style() as plt:
-        figure, (above, height, apart) = plt.subplots(1, 3, figsize=(WIDE, 3.9), layout="constrained")
+        figure, (above, height, apart) = plt.subplots(1, 3, figsize=(WIDE, 3.9))
         seen: set[str] = set()
         for outcome, time, p_W in sorted(paths, key=lambda own: DRAWN.index(own[0])):
             bad = outcome in (FAIL, INVALID)
@@ -196,17 +190,16 @@ def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, 
             axes.text2D(0.02, 0.875, lasts, fontsize=8.5, transform=axes.transAxes)
             panels.append(axes)
         figure.colorbar(scale, ax=panels, label="speed [m/s]", shrink=0.6, pad=0.03)
-        with atomic_write(path) as temporary:
-            figure.savefig(temporary, format="png")
+        save(figure, path)
 
 
-def _flown(trajectory: Trajectory) -> tuple[Any, Any]:
+def _flown(trajectory: Trajectory) -> tuple[Array, Array]:
     """Positions (n, 3) and speeds (n,) at equal times."""
     reference = trajectory.at(np.linspace(0.0, min(trajectory.duration, 60.0), 500))
     return np.stack(reference.p_W, axis=1), np.linalg.norm(np.stack(reference.v_W, axis=1), axis=1)
 
 
-def draw_trajectory(axes: Any, p: Any, colours: Any, trajectory: Trajectory) -> None:
+def draw_trajectory(axes: Axes3D, p: Array, colours: Array, trajectory: Trajectory) -> None:
     """Positions (n, 3) in their colours over their shadow, with the waypoints of the trajectory"""
     from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
 
@@ -231,16 +224,10 @@ def draw_trajectory(axes: Any, p: Any, colours: Any, trajectory: Trajectory) -> 
     axes.view_init(elev=28, azim=-62)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
-        axis.set_major_locator(_few_ticks())
+        axis.set_major_locator(MaxNLocator(4, integer=True))
     axes.tick_params(pad=-2)
     axes.xaxis.labelpad = axes.yaxis.labelpad = -6
     axes.text(axes.get_xlim()[1], axes.get_ylim()[1], 1.06 * axes.get_zlim()[1], "z [m]", ha="center", fontsize=9)
-
-
-def _few_ticks() -> Any:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(4, integer=True)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,15 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from samara.compare.controllers import SETTLE, Entry
 from samara.compare.race.race import Race
-from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 from samara.vehicles.shape import COLOURS, INK
-from samara.view.plot.style import DASHES, Picture, plain, samara_style
+from samara.view.plot.style import DASHES, Picture, plain, samara_style, save
 from samara.world.gates import Gate
 from samara.world.track import Track
 
@@ -33,7 +33,6 @@ def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None
             2,
             figsize=(13, 1.0 + 3.6 * len(winds)),
             width_ratios=(1.0, 1.35),
-            layout="constrained",
             squeeze=False,
         )
         for (above, errors), wind in zip(grid, winds, strict=True):
@@ -57,14 +56,13 @@ def draw_contest(entries: Sequence[Entry], path: str | Path, title: str) -> None
             errors.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
             errors.set_xlim(0.0, None)
         figure.suptitle(plain(title), fontweight="bold", color=INK)
-        with atomic_write(path) as temporary:
-            figure.savefig(temporary, format="png")
+        save(figure, path)
 
 
 SMOOTH = 25  # of the updates, the part that a mean is taken over
 
 
-def learning_curve(curve: Any, title: str) -> Picture:
+def learning_curve(curve: Array, title: str) -> Picture:
     """Each update's reward, faint, and their running mean"""
     rewards = np.asarray(curve, dtype=float)
     width = max(1, len(rewards) // SMOOTH)
@@ -72,7 +70,7 @@ def learning_curve(curve: Any, title: str) -> Picture:
         np.pad(rewards, (width // 2, width - 1 - width // 2), mode="edge"), np.ones(width) / width, "valid"
     )
     with samara_style() as plt:
-        figure, axes = plt.subplots(figsize=(7.0, 3.6), layout="constrained")
+        figure, axes = plt.subplots(figsize=(7.0, 3.6))
         updates = np.arange(1, len(rewards) + 1)
         axes.plot(updates, rewards, color=COLOURS[0], alpha=0.35, linewidth=1.0)
         axes.plot(updates, mean, color=COLOURS[0], linewidth=2.0)
@@ -98,7 +96,6 @@ def draw_race(races: Sequence[Race], path: str | Path) -> None:
             len(names),
             len(levels),
             figsize=(1.0 + 4.4 * len(levels), 1.0 + 4.4 * high / wide * len(names)),
-            layout="constrained",
             squeeze=False,
             sharex=True,
             sharey=True,
@@ -110,11 +107,10 @@ def draw_race(races: Sequence[Race], path: str | Path) -> None:
         for axes in grid[:, 0]:
             axes.set_ylabel("y [m]")
         figure.suptitle(plain(f"{track.name}: {track.description}"), fontweight="bold", color=INK)
-        with atomic_write(path) as temporary:
-            figure.savefig(temporary, format="png")
+        save(figure, path)
 
 
-def _panel(axes: Any, own: Race) -> None:
+def _panel(axes: Axes, own: Race) -> None:
     track, plan = own.track, own.line.trajectory
     asked = plan.path(math.inf, 400)
     axes.plot(asked[:, 0], asked[:, 1], color=INK, linestyle=DASHES, linewidth=1.0, zorder=1)
@@ -146,7 +142,7 @@ def _panel(axes: Any, own: Race) -> None:
     axes.set_title(plain(f"{own.controller}, level {own.level}: {told}"), fontsize=10)
 
 
-def _gate(axes: Any, gate: Gate, track: Track, alpha: float) -> None:
+def _gate(axes: Axes, gate: Gate, track: Track, alpha: float) -> None:
     """Its frame from above: two posts, a gap between them"""
     left = np.array([-math.sin(gate.yaw), math.cos(gate.yaw)])
     inner, outer = 0.5 * track.sizes.opening[0], 0.5 * track.sizes.frame[0]
@@ -155,7 +151,7 @@ def _gate(axes: Any, gate: Gate, track: Track, alpha: float) -> None:
         axes.plot(*ends.T, color=COLOURS[2], linewidth=4.0, alpha=alpha, solid_capstyle="butt", zorder=3)
 
 
-def _box(track: Track) -> tuple[float, Any, Any]:
+def _box(track: Track) -> tuple[float, Array, Array]:
     """What is flown through, with a margin: its size, and its corners  [m]"""
     places = [track.start_W, *track.poles, *(gate.p_W for gate in track.gates), *(p for via in track.via for p in via)]
     points = np.array([place[:2] for place in places])

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from samara.core.algebra import Quat, euler_from_quat
 from samara.core.atomic_files import atomic_write
@@ -22,7 +23,7 @@ from samara.identify.prediction_error_fit import HORIZON, RECORDED
 from samara.identify.prediction_windows import BASELINES, QUANTITIES, UNITS
 from samara.identify.scores import COASTING, Predicted, Score, together
 from samara.vehicles.shape import COLOURS, GRID, INK
-from samara.view.plot.style import DASHES, Picture, plain, samara_style
+from samara.view.plot.style import DASHES, Picture, plain, samara_style, save
 
 FAINT = "#9aa5af"
 BINS = 12
@@ -66,7 +67,7 @@ def numbers(products: Sequence[Product]) -> Picture:
     others = [name for name in names if name not in positive]
     with samara_style() as plt:
         height = 0.9 + 0.4 * max(len(positive), len(others)) + 0.5
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11.0, height), layout="constrained")
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11.0, height))
         _relative(left, products, positive)
         _from_zero(right, products, others)
         handles = {own.kind: _mark(COLOURS[k], "os"[k], COLOURS[k]) for k, own in enumerate(products)}
@@ -76,13 +77,11 @@ def numbers(products: Sequence[Product]) -> Picture:
     return figure
 
 
-def _mark(colour: str, marker: str, fill: str) -> Any:
-    from matplotlib.lines import Line2D
-
+def _mark(colour: str, marker: str, fill: str) -> Line2D:
     return Line2D([], [], color=colour, marker=marker, markersize=5, linewidth=1.6, markerfacecolor=fill)
 
 
-def _whisker(axes: Any, own: Estimate, y: float, unit: float, k: int) -> None:
+def _whisker(axes: Axes, own: Estimate, y: float, unit: float, k: int) -> None:
     colour = COLOURS[k] if own.excited else FAINT
     axes.plot([own.low / unit, own.high / unit], [y, y], color=colour, linewidth=1.6, solid_capstyle="butt")
     for end in (own.low, own.high):
@@ -91,7 +90,7 @@ def _whisker(axes: Any, own: Estimate, y: float, unit: float, k: int) -> None:
     axes.plot(own.value / unit, y, "os"[k], color=colour, markersize=5, markerfacecolor=fill)
 
 
-def _rows(axes: Any, names: Sequence[str]) -> None:
+def _rows(axes: Axes, names: Sequence[str]) -> None:
     axes.set_yticks(range(len(names)), [called(name) for name in names])
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0, labelsize=9)
@@ -99,7 +98,7 @@ def _rows(axes: Any, names: Sequence[str]) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def _relative(axes: Any, products: Sequence[Product], names: Sequence[str]) -> None:
+def _relative(axes: Axes, products: Sequence[Product], names: Sequence[str]) -> None:
     ends = [1.0]
     for k, product in enumerate(products):
         for i, name in enumerate(names):
@@ -118,7 +117,7 @@ def _relative(axes: Any, products: Sequence[Product], names: Sequence[str]) -> N
     _rows(axes, names)
 
 
-def _from_zero(axes: Any, products: Sequence[Product], names: Sequence[str]) -> None:
+def _from_zero(axes: Axes, products: Sequence[Product], names: Sequence[str]) -> None:
     """Each row over what was thought possible, or its own largest end: that stands at its right"""
     known = {own.name: own.scale for own in parameters_of(products[0].bare)}
     for i, name in enumerate(names):
@@ -147,7 +146,7 @@ def correlation(product: Product) -> Picture:
     matrix = product.correlation[np.ix_(at, at)]
     with samara_style() as plt:
         side = 2.6 + 0.42 * max(len(at), 3)
-        figure, axes = plt.subplots(figsize=(side + 0.6, side - 0.4), layout="constrained")
+        figure, axes = plt.subplots(figsize=(side + 0.6, side - 0.4))
         shown = np.where(np.tril(np.ones_like(matrix), -1) > 0.0, matrix, np.nan)[1:, :-1]
         colours = axes.imshow(shown, cmap="PuOr", vmin=-1.0, vmax=1.0)
         for i in range(len(at)):
@@ -187,9 +186,7 @@ def residuals(found: Sequence[Residuals], weight: float, arm: float) -> Picture:
     force = np.concatenate([own.force for own in whole], axis=1) * 100.0 / weight
     torque = np.concatenate([own.torque for own in whole], axis=1) * 100.0 / (weight * arm)
     with samara_style() as plt:
-        figure, panels = plt.subplots(
-            2, len(against), figsize=(2.45 * len(against), 5.4), layout="constrained", sharey="row", sharex="col"
-        )
+        figure, panels = plt.subplots(2, len(against), figsize=(2.45 * len(against), 5.4), sharey="row", sharex="col")
         for column, (label, values) in enumerate(against):
             x = np.concatenate(values)
             for row, rows in enumerate((force, torque)):
@@ -204,7 +201,7 @@ def residuals(found: Sequence[Residuals], weight: float, arm: float) -> Picture:
     return figure
 
 
-def _binned(axes: Any, x: Array, rows: Array) -> None:
+def _binned(axes: Axes, x: Array, rows: Array) -> None:
     """Means of bins between the 1st and the 99th percentile, and a band of one standard deviation"""
     low, high = np.percentile(x, (1.0, 99.0))
     axes.axhline(0.0, color=INK, linewidth=0.8)
@@ -245,7 +242,7 @@ def flown_and_predicted(own: Predicted, model: str) -> Picture:
     shown = (samples.time >= begin) & (samples.time <= begin + SHOWN)
     since = own.records.period * np.arange(own.records.samples + 1)
     with samara_style() as plt:
-        figure, panels = plt.subplots(2, 2, figsize=(11.0, 6.0), layout="constrained", sharex=True)
+        figure, panels = plt.subplots(2, 2, figsize=(11.0, 6.0), sharex=True)
         titles = ("position from the middle [m]", "velocity [m/s]", "roll and pitch [°]", "rate [rad/s]")
         letters = (("x", "y", "z"), ("x", "y", "z"), ("roll", "pitch"), ("x", "y", "z"))
         middle = samples.body[:3, shown].mean(axis=1)[:, None]
@@ -299,7 +296,6 @@ def draw_flight_plan(plan: FlightPlan, path: str | Path) -> None:
         figure, panels = plt.subplot_mosaic(
             [["way", "way"], ["names", "errors"]],
             figsize=(11.0, 7.0),
-            layout="constrained",
             height_ratios=(1.0, 1.1),
             width_ratios=(1.0, 1.2),
         )
@@ -308,11 +304,10 @@ def draw_flight_plan(plan: FlightPlan, path: str | Path) -> None:
         figure.suptitle(
             plain(f"{plan.vehicle.name}: {len(plan.manoeuvres)} manoeuvres in {plan.duration:.0f} s"), fontsize=12
         )
-        with atomic_write(path) as temporary:
-            figure.savefig(temporary, format="png")
+        save(figure, path)
 
 
-def _over_time(axes: Any, names: Any, plan: FlightPlan, time: Any, p: Any) -> None:
+def _over_time(axes: Axes, names: Axes, plan: FlightPlan, time: Array, p: Array) -> None:
     """The way with a letter over every manoeuvre, and in another panel what the letters mean"""
     for k, (name, row) in enumerate(zip(("x", "y", "z"), p, strict=True)):
         axes.plot(time, row, color=COLOURS[k], label=name, linewidth=1.3)
@@ -343,7 +338,7 @@ def _over_time(axes: Any, names: Any, plan: FlightPlan, time: Any, p: Any) -> No
     names.set_axis_off()
 
 
-def _errors(axes: Any, plan: FlightPlan) -> None:
+def _errors(axes: Axes, plan: FlightPlan) -> None:
     parameters = planned_parameters(plan.vehicle)
     aims = dict(zip((own.name for own in parameters), aims_of(parameters), strict=True))
     names = list(plan.errors)
@@ -374,7 +369,7 @@ def errors_over_time(scores: Sequence[Score], title: str = "") -> Picture:
     models = [name for name in whole.rms if name not in BASELINES]
     time = RECORDED * np.arange(1, round(HORIZON / RECORDED) + 1)
     with samara_style() as plt:
-        figure, panels = plt.subplots(2, 2, figsize=(10.5, 6.8), layout="constrained", sharex=True)
+        figure, panels = plt.subplots(2, 2, figsize=(10.5, 6.8), sharex=True)
         for axes, quantity, unit in zip(panels.flat, QUANTITIES, UNITS, strict=True):
             for name, rms in whole.rms.items():
                 colour = INK if name in BASELINES else COLOURS[models.index(name) % len(COLOURS)]
@@ -397,7 +392,7 @@ def errors_over_time(scores: Sequence[Score], title: str = "") -> Picture:
     return figure
 
 
-def _decades(axes: Any) -> None:
+def _decades(axes: Axes) -> None:
     """Numbers as people write them at 1, 2 and 5 of every decade"""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

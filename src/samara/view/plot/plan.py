@@ -1,19 +1,19 @@
 """A picture of a plan: where it goes, how fast, and how near to every limit."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
+from mpl_toolkits.mplot3d.axes3d import Axes3D  # type: ignore[import-untyped]
 
-from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.plan.flatness import flat_motion, flat_output
 from samara.plan.time_optimal import SEARCH_ORDER, Limits, usage
 from samara.plan.trajectory import Trajectory
 from samara.vehicles.shape import COLOURS, GRID, INK
-from samara.view.plot.style import samara_style
+from samara.view.plot.style import samara_style, save
 
 SAMPLES = 1500
 
@@ -45,11 +45,10 @@ def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: st
         figure.suptitle(
             f"{vehicle.name}: {len(trajectory.waypoints)} waypoints in {trajectory.duration:.2f} s", fontsize=12
         )
-        with atomic_write(path) as temporary:
-            figure.savefig(temporary, format="png")
+        save(figure, path)
 
 
-def _draw_space(axes: Any, p: Any, colours: Any, trajectory: Trajectory) -> None:
+def _draw_space(axes: Axes3D, p: Array, colours: Array, trajectory: Trajectory) -> None:
     from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
 
     low, high = p.min(axis=0), p.max(axis=0)

@@ -7,14 +7,17 @@ draw_all(run, "folder")
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
+from mpl_toolkits.mplot3d.axes3d import Axes3D  # type: ignore[import-untyped]
 
 from samara.core.algebra import Quat, Vec3, rotate
-from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 from samara.record.run import Run, Track
 from samara.scenario.meshes import CONTOUR, drawn, outline
 from samara.scenario.world import World, world_inside
@@ -29,12 +32,11 @@ from samara.view.plot.signals import (
     in_handy_unit,
     position_off,
 )
-from samara.view.plot.style import DASHES, plain, samara_style
+from samara.view.plot.style import DASHES, FORMATS, Drawing, Picture, plain, samara_style, save
 from samara.world.obstacles import HeightMap
 
 PICTURES = ("path", "top")
 EVERY = (*SUBJECTS, *PICTURES)
-FORMATS = ("png", "svg", "pdf")
 
 FEW = 8  # more drones than this are drawn as a crowd: thin lines, the median, and the one farthest from it
 FRAMES = 14  # body frames drawn along a path
@@ -99,30 +101,25 @@ def require_subject(what: str) -> str:
     return what
 
 
-def draw(run: Run, what: str, path: str | Path | None = None) -> Any:
-    """One subject of a run, to a file when given a path (.png, .svg, .pdf), else as a Matplotlib figure"""
+def draw(run: Run, what: str, path: str | Path) -> Path:
+    """Write one subject of a run to a file: .png, .svg or .pdf."""
+    return save(run_figure(run, what), path)
+
+
+def run_figure(run: Run, what: str) -> Picture:
+    """The figure of one subject of a run."""
     figure = figure_of(what, flights_of(run), marks_of(run), run.scenario, world=world_inside(run.attachments))
     if figure is None:
         raise ValueError(
             f"{run.scenario}: nothing was recorded of {what!r}; there is {', '.join(available(flights_of(run)))}"
         )
-    return figure if path is None else save(figure, path)
+    return figure
 
 
 def draw_all(run: Run, folder: str | Path, what: Sequence[str] = ()) -> list[Path]:
     """One PNG for each subject, all that there is something of by default; their paths"""
     wanted = [require_subject(own) for own in what] or available(flights_of(run))
     return [draw(run, own, Path(folder) / f"{own}.png") for own in wanted]
-
-
-def save(figure: Any, path: str | Path) -> Path:
-    """The figure as a file of the kind its name says"""
-    kind = Path(path).suffix.removeprefix(".").lower()
-    if kind not in FORMATS:
-        raise ValueError(f"{path}: a picture is written as {', '.join('.' + own for own in FORMATS)}")
-    with samara_style(), atomic_write(path) as temporary:
-        figure.savefig(temporary, format=kind)
-    return Path(path)
 
 
 def figure_of(
@@ -132,7 +129,7 @@ def figure_of(
     title: str = "",
     width: float = WIDTH,
     world: World | None = None,
-) -> Any:
+) -> Picture | None:
     """The figure of one subject, so wide [in]; None where the flights have nothing to show of it"""
     require_subject(what)
     with samara_style() as plt:
@@ -175,7 +172,7 @@ def panels_of(what: str, flights: Sequence[Flight]) -> list[Panel]:
     return [Panel(title, tuple(own)) for title, own in panels.items()]
 
 
-def _stacked(plt: Any, panels: Sequence[Panel], marks: Sequence[Mark], over: str, width: float) -> Any:
+def _stacked(plt: Drawing, panels: Sequence[Panel], marks: Sequence[Mark], over: str, width: float) -> Picture:
     """Panels below each other on one axis. Sizes are in inches, so that a figure of many is as readable as one of two."""
     names = list(dict.fromkeys(label for panel in panels for label, _ in panel.signals))
     legend = 0.3 if 1 < len(names) <= FEW else 0.0
@@ -216,7 +213,7 @@ def _stacked(plt: Any, panels: Sequence[Panel], marks: Sequence[Mark], over: str
     return figure
 
 
-def draw_panel(axes: Any, panel: Panel, names: Sequence[str], *, framed: bool = True) -> None:
+def draw_panel(axes: Axes, panel: Panel, names: Sequence[str], *, framed: bool = True) -> None:
     """The curves of one flight in the colours of their components, or of several flights in their own"""
     signals = panel.signals
     axes.set_title(panel.title, y=1.0)  # a place of its own: finding one takes a third of the drawing
@@ -259,11 +256,11 @@ def span_of(signals: Sequence[Signal]) -> tuple[float, float] | None:
     return middle - 1.08 * half, middle + 1.08 * half
 
 
-def _draw_components(axes: Any, own: Signal) -> None:
-    look = {"linewidth": 0.8, "alpha": 0.85} if own.alike else {"linewidth": 1.4}
+def _draw_components(axes: Axes, own: Signal) -> None:
+    width, alpha = (0.8, 0.85) if own.alike else (1.4, None)
     for k, name in enumerate(own.names):
         colour = COLOURS[k % len(COLOURS)]
-        axes.plot(*thinned(own.time, own.values[:, k]), color=colour, label=name, **look)
+        axes.plot(*thinned(own.time, own.values[:, k]), color=colour, label=name, linewidth=width, alpha=alpha)
         _draw_around(axes, own, k, colour)
     columns = len(own.names)
     if own.asked is not None:
@@ -276,7 +273,7 @@ def _draw_components(axes: Any, own: Signal) -> None:
         legend_above(axes, columns)
 
 
-def _draw_around(axes: Any, own: Signal, k: int, colour: str) -> None:
+def _draw_around(axes: Axes, own: Signal, k: int, colour: str) -> None:
     if own.asked is not None:
         time, values = own.asked
         axes.plot(*thinned(time, values[:, k]), color=colour, linestyle=DASHES, linewidth=1.0, alpha=0.85)
@@ -285,7 +282,7 @@ def _draw_around(axes: Any, own: Signal, k: int, colour: str) -> None:
         axes.fill_between(time, -edge, edge, color=colour, alpha=0.12, linewidth=0)
 
 
-def _draw_crowd(axes: Any, signals: Sequence[tuple[str, Signal]]) -> None:
+def _draw_crowd(axes: Axes, signals: Sequence[tuple[str, Signal]]) -> None:
     """Every drone a thin line, the median of all, and by name the drone that is ever farthest from it"""
     time = signals[0][1].time
     values = np.stack([np.interp(time, own.time, own.values[:, 0]) for _, own in signals])
@@ -303,13 +300,13 @@ def _draw_crowd(axes: Any, signals: Sequence[tuple[str, Signal]]) -> None:
     legend_above(axes, 2)
 
 
-def crowd_of(values: Any) -> tuple[Any, int]:
+def crowd_of(values: Array) -> tuple[Array, int]:
     """The median over all rows, and the row that is ever farthest from it; some value of every column is known"""
     middle = np.nanmedian(values, axis=0)
     return middle, int(np.nan_to_num(np.abs(values - middle)).max(axis=1).argmax())
 
 
-def _draw_limits(axes: Any, signals: Sequence[Signal], ends: tuple[float, float]) -> None:
+def _draw_limits(axes: Axes, signals: Sequence[Signal], ends: tuple[float, float]) -> None:
     """Lines at the least and the most the motors can do, where they are in the picture"""
     for name, value in sorted({own for signal in signals if signal.limits for own in signal.limits._asdict().items()}):
         if not ends[0] <= value <= ends[1]:
@@ -329,7 +326,7 @@ def _draw_limits(axes: Any, signals: Sequence[Signal], ends: tuple[float, float]
         )
 
 
-def thinned(time: Any, values: Any, points: int = POINTS) -> tuple[Any, Any]:
+def thinned(time: Array, values: Array, points: int = POINTS) -> tuple[Array, Array]:
     """Of a long curve the least and the largest value of each piece, in their order: nothing that sticks out is lost"""
     size = 2 * (len(values) // points)
     if size < 4:
@@ -344,12 +341,12 @@ def thinned(time: Any, values: Any, points: int = POINTS) -> tuple[Any, Any]:
     return time[rows], values[rows]
 
 
-def legend_above(axes: Any, columns: int) -> None:
+def legend_above(axes: Axes, columns: int) -> None:
     """On the line of the title, where no curve can run through it."""
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=columns, borderaxespad=0.2, handlelength=1.5)
 
 
-def mark_events(axes: Any, marks: Sequence[Mark], ends: tuple[float, float], *, named: bool) -> None:
+def mark_events(axes: Axes, marks: Sequence[Mark], ends: tuple[float, float], *, named: bool) -> None:
     """A line for everything that happened; on the lower edge their numbers, off every curve: 1, 2–4, …"""
     for mark in marks:
         axes.axvline(mark.time, color=INK, linewidth=0.8, alpha=0.35)
@@ -394,7 +391,7 @@ def event_words(marks: Sequence[Mark], width: float) -> list[str]:
     return lines
 
 
-def write_events(figure: Any, lines: Sequence[str], x: float, y: float, step: float) -> None:
+def write_events(figure: Figure, lines: Sequence[str], x: float, y: float, step: float) -> None:
     """The lines above each other, the last at y; in shares of the figure"""
     for k, own in enumerate(reversed(lines)):
         figure.text(x, y + k * step, plain(own), fontsize=7.5, style="italic", ha="left", va="bottom")
@@ -404,23 +401,22 @@ def write_events(figure: Any, lines: Sequence[str], x: float, y: float, step: fl
 
 
 def draw_paths(
-    figure: Any, place: tuple[float, float, float, float], flights: Sequence[Flight], spread: float = 0.0
-) -> Any:
+    figure: Figure, place: tuple[float, float, float, float], flights: Sequence[Flight], spread: float = 0.0
+) -> Axes3D:
     """Paths in space over their shadows, with body axes where there is room for them, in a place of a figure
 
     Matplotlib draws in a square, of which a flat box fills only the middle: it may be higher than its place, by `spread`.
     """
     left, below, wide, high = place
-    axes = figure.add_axes((left, below - spread, wide, high + 2.0 * spread), projection="3d")
+    axes: Axes3D = figure.add_axes((left, below - spread, wide, high + 2.0 * spread), projection="3d")
     axes.patch.set_visible(False)
     few = len(flights) <= FEW
     ends = framed([track.position for _, track in flights])
     for k, (label, track) in enumerate(flights):
         colour, p = COLOURS[k % len(COLOURS)], track.position[:: max(1, len(track.time) // 2000)]
         if few:
-            look = {"color": INK, "linestyle": DASHES, "linewidth": 1.0}
             asked = _within(track.reference_position[:: max(1, len(track.time) // 2000)], ends)
-            axes.plot(*asked.T, label="reference" if k == 0 else None, **look)
+            axes.plot(*asked.T, label="reference" if k == 0 else None, color=INK, linestyle=DASHES, linewidth=1.0)
             axes.plot(p[:, 0], p[:, 1], np.full(len(p), ends[0][2]), color=INK, alpha=0.2, linewidth=1.0)
             if len(flights) <= 3:
                 _draw_frames(axes, track, 0.07 * float((ends[1] - ends[0]).max()))
@@ -447,7 +443,7 @@ def is_flat(flights: Sequence[Flight]) -> bool:
     return bool((high - low)[2] < 0.7 * (high - low)[:2].max())
 
 
-def framed(paths: Sequence[Any]) -> tuple[Any, Any]:
+def framed(paths: Sequence[Array]) -> tuple[Array, Array]:
     """The least and the largest corner of a box around paths; it stands on the ground where that is near"""
     points = np.concatenate(paths)
     low, high = points.min(axis=0), points.max(axis=0)
@@ -460,13 +456,13 @@ def framed(paths: Sequence[Any]) -> tuple[Any, Any]:
     return low, high
 
 
-def _within(path: Any, ends: tuple[Any, Any]) -> Any:
+def _within(path: Array, ends: tuple[Array, Array]) -> Array:
     """The path, with gaps where it is outside the box: Matplotlib would draw it there."""
-    outside = ((path < ends[0]) | (path > ends[1])).any(axis=1)
-    return np.where(outside[:, None], np.nan, path)
+    outside = ((path < ends[0]) | (path > ends[1])).any(axis=1, keepdims=True)
+    return np.where(outside, np.nan, path)
 
 
-def _draw_frames(axes: Any, track: Track, size: float) -> None:
+def _draw_frames(axes: Axes3D, track: Track, size: float) -> None:
     from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
 
     rows = np.arange(0, len(track.time), max(1, len(track.time) // FRAMES))
@@ -477,7 +473,7 @@ def _draw_frames(axes: Any, track: Track, size: float) -> None:
         axes.add_collection(Line3DCollection(lines, colors=COLOURS[k], linewidths=1.3))
 
 
-def draw_top(axes: Any, flights: Sequence[Flight], world: World | None = None, *, legend: bool = True) -> None:
+def draw_top(axes: Axes, flights: Sequence[Flight], world: World | None = None, *, legend: bool = True) -> None:
     """From above, north up: paths with the reference, where they begin and end, which way the nose points, and the wind"""
     few = len(flights) <= FEW
     points = np.concatenate([track.position[:, :2] for _, track in flights])
@@ -514,7 +510,7 @@ def draw_top(axes: Any, flights: Sequence[Flight], world: World | None = None, *
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _draw_solids(axes: Any, world: World) -> None:
+def _draw_solids(axes: Axes, world: World) -> None:
     """Solids as they are from above, with their names; of a height map the lines of equal height"""
     for name, solid, colour in drawn(world):
         if isinstance(solid, HeightMap):
@@ -526,7 +522,7 @@ def _draw_solids(axes: Any, world: World) -> None:
                 axes.annotate(plain(name), shape.mean(axis=0), fontsize=7, ha="center", va="center", zorder=5)
 
 
-def _draw_mean_wind(axes: Any, track: Track) -> None:
+def _draw_mean_wind(axes: Axes, track: Track) -> None:
     mean = track.metrics.wind_W.mean
     speed = float(np.hypot(mean[0], mean[1]))
     if speed < 0.05:
@@ -549,18 +545,21 @@ WIDTH, HEIGHT = 13.0, 8.0  # [in]
 LINE = 0.16  # [in] of words about events
 
 
-def plot_run(run: Run, what: str | Path | None, path: str | Path | None) -> Any:
+def plot_run(run: Run, what: str | Path | None, path: str | Path | None) -> Picture | Path:
     """`Run.plot`: the overview, or one subject such as "attitude"; `what` may be the file of the overview"""
-    if what is None or str(what).lower().endswith(tuple(f".{kind}" for kind in FORMATS)):
-        return draw_run(run, path if what is None else what)
-    return draw(run, require_subject(str(what)), path)
+    if what is not None and str(what).lower().endswith(tuple(f".{name}" for name in FORMATS)):
+        return draw_run(run, what)
+    figure = overview(run) if what is None else run_figure(run, require_subject(str(what)))
+    return figure if path is None else save(figure, path)
 
 
-def draw_run(run: Run, path: str | Path | None = None) -> Any:
-    """Position, attitude and motors of one drone, or height, error and motors of several, and all paths in space
+def draw_run(run: Run, path: str | Path) -> Path:
+    """Write the overview of a run to a file: .png, .svg or .pdf."""
+    return save(overview(run), path)
 
-    A file (.png, .svg, .pdf) when given a path, else a Matplotlib figure.
-    """
+
+def overview(run: Run) -> Picture:
+    """Position, attitude and motors of one drone, or height, error and motors of several, and all paths in space."""
     flights, marks = flights_of(run), marks_of(run)
     names = [flight.label for flight in flights]
     words = event_words(marks, 0.5 * WIDTH)
@@ -595,7 +594,7 @@ def draw_run(run: Run, path: str | Path | None = None) -> Any:
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
         title = f"{run.scenario} · {own.vehicle.name}{others} · {own.controller} control"
         figure.suptitle(plain(title), fontweight="bold", color=INK, y=0.985)
-        return figure if path is None else save(figure, path)
+        return figure
 
 
 def _panels(flights: list[Flight]) -> list[Panel]:

@@ -6,16 +6,16 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
-from samara.core.atomic_files import atomic_write
+from samara.core.types import Array
 from samara.physics.rotors.inflow import JOHNSON, RING_CENTRE, RING_HALF_WIDTH, induced_ratio
 from samara.propeller.bem import rotor_coefficients
 from samara.propeller.blade import Blade, Measurement
 from samara.vehicles.shape import COLOURS, GRID, INK
-from samara.view.plot.style import DASHES, samara_style
+from samara.view.plot.style import DASHES, samara_style, save
 
 SHOWN = ("apce 9.0x4.5", "kyosho 10.0x7.0", "gwssf 11.0x8.0", "apcsf 10.0x4.7")
 """Four propellers of the documentation: three usual ones, and one of the family that the model misses most."""
@@ -26,19 +26,16 @@ LEISHMAN = (1.0, -1.125, -1.372, -1.718, -0.655)
 def draw_rotors(rotors: Sequence[tuple[Blade, Measurement | None]], path: str | Path, rpm: float | None = None) -> None:
     """CT, CP and efficiency against J, a column for each rotor: the model's lines, and the measured points"""
     with samara_style() as plt:
-        figure, axes = plt.subplots(
-            3, len(rotors), figsize=(3.3 * len(rotors) + 0.8, 7.6), layout="constrained", sharex="col", squeeze=False
-        )
+        figure, axes = plt.subplots(3, len(rotors), figsize=(3.3 * len(rotors) + 0.8, 7.6), sharex="col", squeeze=False)
         for column, (blade, measured) in zip(axes.T, rotors, strict=True):
             _draw_rotor(column, blade, measured, rpm)
         for row, name in zip(axes, ("thrust  CT", "power  CP", "efficiency  J CT/CP"), strict=True):
             row[0].set_ylabel(name)
         axes[0, -1].legend(loc="upper right")
-        with atomic_write(path) as temporary:
-            figure.savefig(temporary, format="png")
+        save(figure, path)
 
 
-def _draw_rotor(column: Any, blade: Blade, measured: Measurement | None, rpm: float | None) -> None:
+def _draw_rotor(column: Sequence[Axes], blade: Blade, measured: Measurement | None, rpm: float | None) -> None:
     speed = rpm if rpm is not None else float(measured.rpm.max()) if measured is not None else 5000.0
     J = np.linspace(0.0, 1.6, 161)
     model = rotor_coefficients(blade, J, speed)
@@ -56,7 +53,7 @@ def _draw_rotor(column: Any, blade: Blade, measured: Measurement | None, rpm: fl
     column[2].set(ylim=(0.0, 0.85), xlim=(0.0, 1.03 * furthest), xlabel="advance ratio J = V/(nD)")
 
 
-def _three(J: Any, thrust: Any, power: Any) -> tuple[Any, Any, Any]:
+def _three(J: Array, thrust: Array, power: Array) -> tuple[Array, Array, Array]:
     """CT, CP and the efficiency where there is thrust and power."""
     works = (thrust > 0.0) & (power > 0.0)
     return thrust, power, np.where(works, J * thrust / np.where(works, power, 1.0), np.nan)
@@ -65,7 +62,7 @@ def _three(J: Any, thrust: Any, power: Any) -> tuple[Any, Any, Any]:
 def draw_inflow(path: str | Path) -> None:
     """ν = v/v_h against climb, through every flow state and at four side winds; with the theories it is made of"""
     with samara_style() as plt:
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained", sharey=True)
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8), sharey=True)
         x = np.linspace(-4.0, 3.0, 1401)
         ring = (RING_CENTRE - RING_HALF_WIDTH, RING_CENTRE + RING_HALF_WIDTH)
         left.axvspan(*ring, color=GRID, alpha=0.6, linewidth=0)
@@ -110,8 +107,7 @@ def draw_inflow(path: str | Path) -> None:
         right.legend(loc="upper right")
         for axes in (left, right):
             axes.set(xlabel="climb speed  V_c / v_h", xlim=(-4.0, 3.0))
-        with atomic_write(path) as temporary:
-            figure.savefig(temporary, format="png")
+        save(figure, path)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import matplotlib
 from cycler import cycler
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from samara.core.atomic_files import atomic_write
 from samara.core.sanitise import printable
 from samara.vehicles.shape import COLOURS, GRID, INK, PAPER
 
@@ -16,8 +19,11 @@ DASHES = (0, (2, 2))
 """The line of what was asked."""
 
 NOTEBOOK_DPI = 80.0
+FORMATS = ("png", "svg", "pdf")
+Layout = Literal["constrained"]
+LAYOUT: Layout = "constrained"
 
-_SETTINGS: dict[str, Any] = {
+_SETTINGS = {
     "figure.facecolor": PAPER,
     "axes.facecolor": PAPER,
     "axes.edgecolor": INK,
@@ -62,26 +68,40 @@ class Picture(Figure):
         return data.getvalue()
 
 
-class Drawing:
-    """What of Matplotlib makes figures, without pyplot: a program's own backend and open figures stay as they are."""
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write a figure to a file of the format its name ends with: .png, .svg or .pdf."""
+    format_name = Path(path).suffix.removeprefix(".").lower()
+    if format_name not in FORMATS:
+        raise ValueError(f"{path}: a picture is written as {', '.join('.' + name for name in FORMATS)}")
+    with samara_style(), atomic_write(path) as temporary:
+        figure.savefig(temporary, format=format_name)
+    return Path(path)
 
-    def figure(self, **options: Any) -> Picture:
-        return Picture(**options)
+
+class Drawing:
+    """Make Matplotlib figures without pyplot: a program's own backend and open figures stay as they are."""
+
+    def figure(self, *, figsize: tuple[float, float], layout: Layout | None = None) -> Picture:
+        return Picture(figsize=figsize, layout=layout)
 
     def subplots(
-        self, rows: int = 1, columns: int = 1, *, figsize: Any = None, layout: Any = None, **more: Any
+        self, rows: int = 1, columns: int = 1, *, figsize: tuple[float, float], layout: Layout = LAYOUT, **options: Any
     ) -> tuple[Picture, Any]:
-        figure = Picture(figsize=figsize, layout=layout)
-        return figure, figure.subplots(rows, columns, **more)
+        """A figure with a grid of axes; by default they are laid out without overlaps."""
+        figure = self.figure(figsize=figsize, layout=layout)
+        return figure, figure.subplots(rows, columns, **options)
 
-    def subplot_mosaic(self, places: Any, *, figsize: Any = None, layout: Any = None, **more: Any) -> Any:
-        figure = Picture(figsize=figsize, layout=layout)
-        return figure, figure.subplot_mosaic(places, **more)
+    def subplot_mosaic(
+        self, names: list[Any], *, figsize: tuple[float, float], layout: Layout = LAYOUT, **options: Any
+    ) -> tuple[Picture, dict[str, Axes]]:
+        """A figure with named axes."""
+        figure = self.figure(figsize=figsize, layout=layout)
+        return figure, figure.subplot_mosaic(names, **options)
 
 
 @contextmanager
 def samara_style() -> Iterator[Drawing]:
-    """Figures in the project's style: no display needed"""
+    """Draw figures in the project's style; no display is needed."""
     settings: Any = {**_SETTINGS, "axes.prop_cycle": cycler(color=COLOURS)}
     with matplotlib.rc_context(settings):
         yield Drawing()

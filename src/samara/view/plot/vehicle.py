@@ -1,10 +1,13 @@
 """A vehicle to scale: from above and from behind, with its rotors, feet, centre of mass, and a ruler."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from samara.core.atomic_files import atomic_write
+from matplotlib.axes import Axes
+
+from samara.core.algebra import Vec3
+from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.vehicles.shape import (
     CLOCKWISE,
@@ -17,7 +20,7 @@ from samara.vehicles.shape import (
     extent_of,
     propeller_radius,
 )
-from samara.view.plot.style import Picture, plain, samara_style
+from samara.view.plot.style import Picture, plain, samara_style, save
 
 _MARGIN = 1.15
 
@@ -25,14 +28,13 @@ _MARGIN = 1.15
 def draw_vehicle(vehicle: Vehicle, path: str | Path) -> None:
     """The picture as a PNG file"""
     figure = vehicle_picture(vehicle)
-    with atomic_write(path) as temporary, samara_style():
-        figure.savefig(temporary, format="png")
+    save(figure, path)
 
 
 def vehicle_picture(vehicle: Vehicle) -> Picture:
     """From above, nose up, and from behind, both at one scale"""
     with samara_style() as plt:
-        figure, (above, front) = plt.subplots(1, 2, figsize=(10.4, 5.4), layout="constrained")
+        figure, (above, front) = plt.subplots(1, 2, figsize=(10.4, 5.4))
         reach = _MARGIN * _half_width(vehicle)
         _from_above(above, vehicle, reach)
         _from_behind(front, vehicle, reach)
@@ -60,7 +62,7 @@ def _place(x: float, y: float) -> tuple[float, float]:
     return -y, x
 
 
-def _from_above(axes: Any, vehicle: Vehicle, reach: float) -> None:
+def _from_above(axes: Axes, vehicle: Vehicle, reach: float) -> None:
     from matplotlib.patches import Circle, FancyArrowPatch
 
     for i, rotor in enumerate(vehicle.rotors):
@@ -98,12 +100,12 @@ def _from_above(axes: Any, vehicle: Vehicle, reach: float) -> None:
     axes.plot(0.0, 0.0, "+", color=INK, markersize=11, zorder=7)
 
 
-def _above(other: Any, rotor: Any) -> bool:
+def _above(other: Rotor, rotor: Rotor) -> bool:
     near = math.hypot(other.r_B.x - rotor.r_B.x, other.r_B.y - rotor.r_B.y) < 0.1 * max(rotor.radius, 1e-3)
     return other is not rotor and near and other.r_B.z > rotor.r_B.z
 
 
-def _from_behind(axes: Any, vehicle: Vehicle, reach: float) -> None:
+def _from_behind(axes: Axes, vehicle: Vehicle, reach: float) -> None:
     for i, rotor in enumerate(vehicle.rotors):
         radius, y, z = propeller_radius(vehicle, i), -rotor.r_B.y, rotor.r_B.z
         colour = COUNTER_CLOCKWISE if rotor.spin > 0 else CLOCKWISE
@@ -129,11 +131,11 @@ def _from_behind(axes: Any, vehicle: Vehicle, reach: float) -> None:
     )
 
 
-def _feet(vehicle: Vehicle) -> Any:
+def _feet(vehicle: Vehicle) -> Sequence[Vec3]:
     return vehicle["contact"].points_B if vehicle.has("contact") else ()
 
 
-def _ruler(axes: Any, reach: float) -> None:
+def _ruler(axes: Axes, reach: float) -> None:
     """A bar of 1, 2 or 5 times a power of ten, a third of the picture or less"""
     decade = 10.0 ** math.floor(math.log10(0.66 * reach))
     length = max(own * decade for own in (1.0, 2.0, 5.0) if own * decade <= 0.66 * reach)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ class Charts:
     """The charts of one page: `add` gives the element in which one will be drawn, `data` all of them as an element."""
 
     def __init__(self, marks: Sequence[Mark] = ()) -> None:
-        self._marks, self._charts = marks, list[dict[str, Any]]()
+        self._marks, self._charts = marks, list[dict[str, object]]()
 
     def add(self, what: str, flights: Sequence[Flight], world: World | None = None) -> Html | None:
         """A figure with the charts of one subject; None where the flights have nothing to show of it"""
@@ -72,7 +71,7 @@ class Charts:
         return element("script", Html(text), type="application/json", id="chart-data")
 
 
-def chart_of(panel: Panel, names: Sequence[str], over: str) -> dict[str, Any]:
+def chart_of(panel: Panel, names: Sequence[str], over: str) -> dict[str, object]:
     """One flight: its components. Several: a curve for each. Many: their least, median and largest, and who is farthest."""
     signals = [own for _, own in panel.signals]
     log = over == "frequency"
@@ -130,7 +129,7 @@ def _add_crowd(chart: "_Chart", panel: Panel) -> None:
     chart.add(f"median of {len(values)}", COLOURS[0], time, middle)
 
 
-def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, Any]:
+def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, object]:
     """The paths from above, the reference dashed, over the solids"""
     chart = _Chart()
     points = np.concatenate([track.position[:, :2] for _, track in flights])
@@ -172,7 +171,7 @@ class _Chart:
     def __init__(self, log: bool = False, points: int = POINTS) -> None:
         self._log, self._points = log, points
         self._xs, self._known = list[list[float | None]](), dict[bytes, int]()
-        self._curves = list[dict[str, Any]]()
+        self._curves, self._extent = list[dict[str, object]](), list[float]()
 
     def add_signal(self, own: Signal, k: int, name: str, colour: str) -> None:
         """A component with what was asked and its band"""
@@ -190,15 +189,17 @@ class _Chart:
             x, y = thinned(x, y, self._points)
         if self._log:
             x, y = np.log10(x), np.log10(y)
-        curve = {
+        heights = rounded(y)
+        curve: dict[str, object] = {
             "name": name,
             "group": group or name,
             "colour": colour,
             "style": style,
             "x": self._place(x),
-            "y": rounded(y),
+            "y": heights,
         }
         self._curves.append(curve if t is None else {**curve, "t": self._place(t)})
+        self._extent += [own for own in heights if own is not None]
 
     def _place(self, values: Array) -> int:
         key = np.ascontiguousarray(values).tobytes()
@@ -209,10 +210,9 @@ class _Chart:
 
     def extent(self) -> tuple[float, float] | None:
         """The least and the largest of all curves"""
-        values = [own for curve in self._curves for own in curve["y"] if own is not None]
-        return (min(values) - 0.1, max(values) + 0.1) if values else None
+        return (min(self._extent) - 0.1, max(self._extent) + 0.1) if self._extent else None
 
-    def contents(self) -> dict[str, Any]:
+    def contents(self) -> dict[str, object]:
         return {"xs": self._xs, "curves": self._curves}
 
 

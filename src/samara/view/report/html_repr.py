@@ -2,9 +2,9 @@
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -12,6 +12,7 @@ from matplotlib.colors import Normalize
 
 from samara.core.algebra import Vec3
 from samara.core.atomic_files import write_text
+from samara.core.types import Array
 from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.types import Vehicle
 from samara.plan.flatness import attitude_along
@@ -21,10 +22,10 @@ from samara.record.run import Run
 from samara.vehicles.parts.performance import RESERVE, PilotFigure
 from samara.vehicles.parts.uncertain import Estimate
 from samara.vehicles.plausibility import warnings
-from samara.vehicles.shape import COLOURS, INK, NOSE, Box, Disc, Rod, parts_of, reach_of
+from samara.vehicles.shape import COLOURS, INK, NOSE, Box, Disc, Part, Rod, parts_of, reach_of
 from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import vehicle_toml
-from samara.view.plot.style import samara_style
+from samara.view.plot.style import Picture, samara_style
 from samara.view.plot.vehicle import vehicle_picture
 from samara.view.report.page import Html, element, page, picture, table
 
@@ -87,7 +88,7 @@ def mass_text(mass: float) -> str:
     return f"{1e3 * mass:.4g} g" if mass < 1.0 else f"{mass:.4g} kg"
 
 
-def _range(values: Any, unit: str) -> str:
+def _range(values: Iterable[float], unit: str) -> str:
     low, high = min(values), max(values)
     return f"{high:.4g}{unit}" if high - low <= 1e-3 * abs(high) else f"{low:.4g} to {high:.4g}{unit}"
 
@@ -132,7 +133,7 @@ def vehicle_svg(vehicle: Vehicle, size: float = SIZE) -> Html:
     return element("svg", element("title", label), shapes, **own_name_space, role="img", font_family="sans-serif")
 
 
-def _layer(part: Any) -> int:
+def _layer(part: Part) -> int:
     """Arms and legs below the body, the nose above it."""
     return 1 if isinstance(part, Box) else 2 if part.colour == NOSE else 0
 
@@ -202,14 +203,14 @@ def trajectory_numbers(trajectory: Trajectory) -> list[tuple[str, str]]:
     return rows + ([("waypoints", str(len(trajectory.waypoints)))] if trajectory.waypoints else [])
 
 
-def _sampled(trajectory: Trajectory) -> tuple[Any, Any, Any, Any]:
+def _sampled(trajectory: Trajectory) -> tuple[Array, Array, Array, Array]:
     time = np.linspace(0.0, min(trajectory.duration, ENDLESS), SAMPLES)
     reference = trajectory.at(time)
     p, v, a = (np.stack(own, axis=1) for own in (reference.p_W, reference.v_W, reference.a_W))
     return time, p, v, a
 
 
-def _trajectory_figure(trajectory: Trajectory) -> Any:
+def _trajectory_figure(trajectory: Trajectory) -> Picture:
     from samara.view.plot.campaign import draw_trajectory
 
     _, p, v, _ = _sampled(trajectory)
@@ -228,7 +229,7 @@ def _trajectory_figure(trajectory: Trajectory) -> Any:
 
 def run_html(run: Run) -> str:
     """The picture to look at first and the summary, a column for each drone"""
-    from samara.view.plot.plots import draw_run
+    from samara.view.plot.plots import overview
 
     shown = run.tracks[:6]
     rows = summary_table(track.summary() for track in shown)
@@ -237,7 +238,7 @@ def run_html(run: Run) -> str:
     return element(
         "div",
         element("div", element("b", run.scenario), f" {run.metadata.get('description', '')}{more}"),
-        element("div", picture(draw_run(run), f"the flight {run.scenario}", dpi=80.0)),
+        element("div", picture(overview(run), f"the flight {run.scenario}", dpi=80.0)),
         table(("", *(track.name for track in shown)) if len(shown) > 1 else (), rows),
         element("ul", events) if events else None,
     )
@@ -260,7 +261,7 @@ class Line(NamedTuple):
     """A number of a vehicle's file"""
 
     path: str
-    value: Any
+    value: float | list[float]
     unit: str
     source: str
     spread: float
@@ -310,7 +311,7 @@ def lines_of(vehicle: Vehicle) -> list[Line]:
     return list(_lines(tomllib.loads(vehicle_toml(vehicle)), ""))
 
 
-def _lines(entries: Mapping[str, Any], path: str) -> Iterator[Line]:
+def _lines(entries: Mapping[str, object], path: str) -> Iterator[Line]:
     for key, own in entries.items():
         if isinstance(own, dict) and "value" in own:
             yield Line(f"{path}{key}", own["value"], own["unit"], own.get("source", ""), own.get("spread", 0.0))
@@ -322,7 +323,7 @@ def _lines(entries: Mapping[str, Any], path: str) -> Iterator[Line]:
                     yield from _lines(each, f"{path}{key}[{i}].")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: float | list[float]) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_shown(each) for each in value) + "]"
     return f"{value:.4g}"

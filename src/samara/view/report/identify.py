@@ -5,9 +5,8 @@ write_identification(found, predicted, "out")  # out/identify.html, out/identify
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from samara.core.atomic_files import atomic_write, write_text
+from samara.core.atomic_files import write_text
 from samara.identify.identification import Estimate, Identified, Product
 from samara.identify.parameters import size_of
 from samara.identify.prediction_windows import BASELINES, QUANTITIES
@@ -15,7 +14,7 @@ from samara.identify.resampled_log import duration_of
 from samara.identify.scores import TRIM, Predicted, Score, ratios, together
 from samara.view.plot import identify as draw
 from samara.view.plot.identify import errors_over_time
-from samara.view.plot.style import Picture, samara_style
+from samara.view.plot.style import Picture, save
 from samara.view.report.page import Html, element, image, page, table
 
 PRODUCTS = {
@@ -40,8 +39,7 @@ def write_identification(
     inside = {}
     for name, (figure, words) in pictures.items():
         path = Path(folder) / f"identify_{name}.png"
-        with atomic_write(path) as temporary, samara_style():
-            figure.savefig(temporary, format="png")
+        save(figure, path)
         inside[name] = element("figure", image(path.read_bytes(), words))
         written.append(path)
     path = Path(folder) / "identify.html"
@@ -143,7 +141,7 @@ def _numbers(own: Product) -> Html:
     return element("div", table(heads, [_row(each) for each in own.estimates]), style="margin-top: 14px")
 
 
-def _row(own: Estimate) -> list[Any]:
+def _row(own: Estimate) -> list[object]:
     told = element("span", "✓", class_="good")
     if not own.excited:
         words = f"not excited: fly {own.manoeuvre}"

@@ -8,9 +8,12 @@ import base64
 import io
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
 
 from samara.vehicles.shape import COLOURS, INK
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EMPTY = ("img", "br", "meta")
 
@@ -21,7 +24,7 @@ class Html(str):
     __slots__ = ()
 
 
-def element(name: str, /, *children: Any, **attributes: Any) -> Html:
+def element(name: str, /, *children: object, **attributes: object) -> Html:
     """<name attribute="…">children</name>; children that are not Html are escaped, None is left out, lists are joined
 
     An attribute whose name is a word of Python ends in an underscore: class_; one with a dash has an underscore for it.
@@ -36,7 +39,7 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Html:
     return Html(f"<{name}{told}>{joined(children)}</{name}>")
 
 
-def joined(children: Iterable[Any]) -> Html:
+def joined(children: Iterable[object]) -> Html:
     """All of them in a row, escaped where they are not Html"""
     parts = []
     for child in children:
@@ -51,14 +54,14 @@ def joined(children: Iterable[Any]) -> Html:
     return Html("".join(parts))
 
 
-def table(headings: Sequence[Any], rows: Iterable[Sequence[Any]], class_: str | None = None) -> Html:
+def table(headings: Sequence[object], rows: Iterable[Sequence[object]], class_: str | None = None) -> Html:
     """The first cell of each row names it"""
     head = element("thead", element("tr", [element("th", own) for own in headings])) if headings else None
     body = [element("tr", element("th", first), [element("td", own) for own in rest]) for first, *rest in rows]
     return element("div", element("table", head, element("tbody", body), class_=class_), class_="wide")
 
 
-def picture(figure: Any, alternative: str, dpi: float = 110.0) -> Html:
+def picture(figure: "Figure", alternative: str, dpi: float = 110.0) -> Html:
     """A Matplotlib figure as a PNG inside the page"""
     from samara.view.plot.style import samara_style
 
@@ -73,7 +76,7 @@ def image(data: bytes, alternative: str) -> Html:
     return element("img", src=f"data:image/png;base64,{base64.b64encode(data).decode()}", alt=alternative)
 
 
-def page(title: str, *body: Any, script: str = "", script_hash: str = "") -> str:
+def page(title: str, *body: object, script: str = "", script_hash: str = "") -> str:
     """The whole document: style inside, nothing fetched; no script runs but the one given, known by its hash"""
     head = element(
         "head",

@@ -9,9 +9,9 @@ write_report([Flown("a.mcap", a), Flown("b.mcap", b)], "report.html")  # a compa
 import json
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,8 @@ from samara.record.run import (
 from samara.record.streams import LEVELS
 from samara.scenario.world import world_inside
 from samara.vehicles.shape import COLOURS
-from samara.view.depth_colours import draw_eyes
-from samara.view.plot.plots import FEW, MOST_MARKS, Flight, draw_run, flights_of, marks_of
+from samara.view.plot.depth_images import draw_eyes
+from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of, overview
 from samara.view.report.charts import Charts, script, script_hash
 from samara.view.report.html_repr import vehicle_numbers, vehicle_svg
 from samara.view.report.page import Html, element, image, page, picture, table
@@ -146,7 +146,7 @@ def _first_picture(run: Run, file: str | Path | None) -> Html:
     alternative = f"{run.scenario}: position, attitude, motors and path"
     if file is not None and Path(file).suffix == ".png":
         return image(Path(file).read_bytes(), alternative)
-    return picture(draw_run(run), alternative)
+    return picture(overview(run), alternative)
 
 
 def _badges(checked: Sequence[CheckedExpectation]) -> list[Html]:
@@ -248,7 +248,7 @@ def _about(flown: Flown) -> Html:
     )
 
 
-def _few(values: Any) -> str:
+def _few(values: Iterable[str]) -> str:
     kinds = list(dict.fromkeys(values))
     return ", ".join(kinds[:5]) + (f" and {len(kinds) - 5} more" if len(kinds) > 5 else "")
 
@@ -277,7 +277,7 @@ def timeline_svg(run: Run) -> Html:
     shapes = [
         element("line", x1=f"{at(0.0):.1f}", x2=f"{at(end):.1f}", y1=y, y2=y, stroke="currentColor", stroke_width=3),
     ]
-    words: dict[str, Any] = {"text_anchor": "middle", "font_size": 12, "fill": "currentColor"}
+    words: dict[str, object] = {"text_anchor": "middle", "font_size": 12, "fill": "currentColor"}
     for k in range(int(end / step + 1e-9) + 1):
         tick = f"{at(k * step):.1f}"
         shapes.append(element("line", x1=tick, x2=tick, y1=y, y2=y + 6, stroke="currentColor"))
@@ -341,7 +341,7 @@ def _again(flown: Flown) -> Html:
     return element("div", element("pre", "\n".join(own for own in lines if own)), element("pre", python), file)
 
 
-def fly_command(scenario: str, text: str, settings: dict[str, Any]) -> str:
+def fly_command(scenario: str, text: str, settings: dict[str, object]) -> str:
     """The command that flies this scenario: by its name where it came with Samara, else by its file"""
     from samara.scenario.file import SCENARIOS
 
@@ -352,9 +352,9 @@ def fly_command(scenario: str, text: str, settings: dict[str, Any]) -> str:
     return " ".join(["samara fly", name, *changes, *flown_by]) if name else ""
 
 
-def _autopilot_flags(settings: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+def _autopilot_flags(settings: dict[str, object]) -> tuple[list[str], dict[str, object]]:
     """What of the settings is said by --autopilot, --binary or --connect, and the rest: a program is named by a flag only"""
-    named: dict[str, Any] = {}
+    named: dict[str, object] = {}
     for key, value in settings.items():
         if found := AUTOPILOT.fullmatch(key):
             named |= (
@@ -368,7 +368,7 @@ def _autopilot_flags(settings: dict[str, Any]) -> tuple[list[str], dict[str, Any
     return flags, {**kept, **more}
 
 
-def _as_toml(value: Any) -> str:
+def _as_toml(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -8,7 +8,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import viser
 
@@ -69,9 +69,9 @@ class Pressed:
 
     def __init__(self, gui: viser.GuiApi) -> None:
         self._html = gui.add_html("")
-        self._groups: dict[str, tuple[Any, tuple[str, ...]]] = {}
+        self._groups: dict[str, tuple[viser.GuiButtonGroupHandle, tuple[str, ...]]] = {}
 
-    def add(self, name: str, group: Any) -> None:
+    def add(self, name: str, group: viser.GuiButtonGroupHandle) -> None:
         """A group whose state is shown under this name"""
         self._groups[name] = group, tuple(group.options)
 
@@ -92,21 +92,23 @@ def _rule(uuid: str, index: int) -> str:
     return f'div:has(> div > p > label[for="{uuid}"]) > div button:nth-child({index + 1}) {{{FILLED}}}'
 
 
+T = TypeVar("T")
 SOON = 5e-3  # [s]
 
 
-class Drawer:
+class Drawer(Generic[T]):
     """`hand(thing)` returns at once; `draw(thing)` runs in a thread of its own, when it is ready. What goes wrong there is
     said once."""
 
-    def __init__(self, draw: Callable[[Any], None], is_ready: Callable[[], bool] = lambda: True) -> None:
-        self._draw, self._is_ready, self._latest = draw, is_ready, None
+    def __init__(self, draw: Callable[[T], None], is_ready: Callable[[], bool] = lambda: True) -> None:
+        self._draw, self._is_ready = draw, is_ready
+        self._latest: T | None = None
         self._wake, self._closed = threading.Condition(), False
         self.drawn, self.troubles = 0, 0
         self._thread = threading.Thread(target=self._run, name="samara drawer", daemon=True)
         self._thread.start()
 
-    def hand(self, thing: Any) -> None:
+    def hand(self, thing: T) -> None:
         """Draw this next"""
         with self._wake:
             self._latest = thing
@@ -131,6 +133,8 @@ class Drawer:
                 continue
             with self._wake:
                 thing, self._latest = self._latest, None
+            if thing is None:
+                continue
             try:
                 self._draw(thing)
                 self.drawn += 1

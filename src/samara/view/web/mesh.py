@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import trimesh
+from trimesh import Trimesh
 from trimesh.visual.material import PBRMaterial
 
 from samara.core.algebra import ZERO, Quat, Vec3, cross, dot, matrix_from_quat, norm, quat_from_axis_angle
@@ -47,7 +48,7 @@ def frame_model(
     vehicle: Vehicle, colour: str | None = None, opacity: float = 1.0, without: Sequence[Part] = ()
 ) -> bytes:
     """The vehicle without its blades; body and arms in a colour of their own, all of it translucent for a ghost"""
-    alike: dict[tuple[str, float], list[Any]] = {}
+    alike: dict[tuple[str, float], list[Trimesh]] = {}
     for part in parts_of(vehicle):
         if part in without:
             continue
@@ -110,7 +111,7 @@ def _turned(angle: float) -> Array:
     return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
 
 
-def _meshes(part: Part) -> list[tuple[Any, float]]:
+def _meshes(part: Part) -> list[tuple[Trimesh, float]]:
     if isinstance(part, Rod):
         start, end = np.array(part.start_B, dtype=float), np.array(part.end_B, dtype=float)
         return [(trimesh.creation.cylinder(part.radius, segment=(start, end), sections=8), 1.0)]
@@ -121,7 +122,7 @@ def _meshes(part: Part) -> list[tuple[Any, float]]:
     return _disc(part)
 
 
-def _disc(part: Disc) -> list[tuple[Any, float]]:
+def _disc(part: Disc) -> list[tuple[Trimesh, float]]:
     plate = trimesh.creation.cylinder(part.radius, height=0.01 * part.radius, sections=32)
     arrow = arc_arrow(part.radius, part.spin)
     for mesh in (plate, arrow):
@@ -129,7 +130,7 @@ def _disc(part: Disc) -> list[tuple[Any, float]]:
     return [(plate, DISC_OPACITY), (arrow, 1.0)]
 
 
-def arc_arrow(radius: float, spin: int) -> Any:
+def arc_arrow(radius: float, spin: int) -> Trimesh:
     """A curved arrow that lies on the disc and points the way the propeller turns: thin on both faces, seen from both."""
     angles = spin * ARC
     inner, outer, height = 0.86 * radius, 0.95 * radius, 0.02 * radius
@@ -146,7 +147,7 @@ def arc_arrow(radius: float, spin: int) -> Any:
     return trimesh.Trimesh(solid, both, process=False)
 
 
-def _arrow(axis: Vec3, length: float, thick: float) -> list[Any]:
+def _arrow(axis: Vec3, length: float, thick: float) -> list[Trimesh]:
     shaft = trimesh.creation.cylinder(
         thick, segment=(np.zeros(3), (length - 10.0 * thick) * np.array(axis)), sections=8
     )
@@ -162,15 +163,17 @@ def _pose(q: Quat, p: Vec3) -> Array:
     return pose
 
 
-def _glb(alike: dict[tuple[str, float], list[Any]]) -> bytes:
+def _glb(alike: dict[tuple[str, float], list[Trimesh]]) -> bytes:
     """One mesh for each colour and opacity: a browser draws as many at once as there are drones."""
-    scene: Any = trimesh.Scene()
+    scene = trimesh.Scene()
     for (colour, opacity), meshes in alike.items():
-        _add(scene, trimesh.util.concatenate(meshes), colour, opacity)
-    return bytes(scene.export(file_type="glb"))
+        mesh = trimesh.util.concatenate(meshes)
+        assert isinstance(mesh, Trimesh)
+        _add(scene, mesh, colour, opacity)
+    return bytes(scene.export(file_type="glb"))  # type: ignore[no-untyped-call]
 
 
-def _add(scene: Any, mesh: Any, colour: str, opacity: float) -> None:
+def _add(scene: trimesh.Scene, mesh: Trimesh, colour: str, opacity: float) -> None:
     see_through = opacity < 1.0
     pbr: Any = PBRMaterial
     material = pbr(

@@ -10,7 +10,7 @@ import io
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -112,7 +112,7 @@ _DECODER = msgspec.msgpack.Decoder(
 )
 
 
-def is_permitted(raw: Any) -> bool:
+def is_permitted(raw: object) -> bool:
     """Whether a message from a browser may pass"""
     if not isinstance(raw, bytes) or len(raw) > LARGEST_MESSAGE:
         return False
@@ -125,11 +125,11 @@ def is_permitted(raw: Any) -> bool:
     return _all_finite(getattr(message, name) for name in message.__struct_fields__)
 
 
-def _all_finite(values: Any) -> bool:
+def _all_finite(values: Iterable[object]) -> bool:
     return all(math.isfinite(number) for number in _numbers(values))
 
 
-def _numbers(values: Any) -> Iterator[float]:
+def _numbers(values: Iterable[object]) -> Iterator[float]:
     for value in values:
         if isinstance(value, tuple):
             yield from _numbers(value)

@@ -24,7 +24,7 @@ from samara.view.web.history import ERROR, History, Trail, measured
 from samara.view.web.page import FRAMES, Page, Viewer
 from samara.view.web.scene import Figure
 from samara.view.web.server import PORT
-from samara.view.web.snapshot import Close, Frame, thrusts_of
+from samara.view.web.snapshot import Close, Frame, FrameArrays
 
 MAX_INSTANCES = 10
 SIH_HOVER = 0.5  # PX4's output at hover, of its default vehicle: 1 kg, four times 5 N
@@ -148,41 +148,23 @@ class SihView(Viewer):
 
     def _frame(self, states: tuple[SihState | None, ...]) -> Frame:
         """The vehicles as they are drawn: the first position received stands on the ground"""
-        n, vehicle = len(states), self._vehicle
+        n, vehicle, chosen = len(states), self._vehicle, self.page.chosen
         rows = [self._state_row(state) for state in states]
         state, environment = np.array(rows).T, np.array([flatten(environment_of(vehicle))] * n, dtype=float).T
-        rotors, chosen = len(vehicle.rotors), self.page.chosen
-        now = max((state.time_us for state in states if state is not None), default=0) / 1e6
         outputs = self._outputs(states[chosen])
         close = Close(
             f"PX4 {chosen}",
             vehicle,
-            tuple(rows[chosen]),
-            tuple(float(u) for u in command_for_outputs(outputs, vehicle, self._full_thrust)),
-            tuple(environment[:, chosen].tolist()),
-            None,
-            "",
-            "PX4 (SIH)",
-            landed=False,
-            crashed=False,
-            measurements={},
+            state=tuple(rows[chosen]),
+            command=tuple(float(u) for u in command_for_outputs(outputs, vehicle, self._full_thrust)),
+            environment=tuple(environment[:, chosen].tolist()),
+            reference_W=None,
+            controller="PX4 (SIH)",
         )
-        p_W = state[:3].T
-        return Frame(
-            now,
-            p_W,
-            state[6:10].T,
-            state[13 : 13 + rotors].T,
-            thrusts_of(state, environment, vehicle),
-            np.ones((n, rotors)),
-            np.zeros(n, dtype=bool),
-            p_W,
-            np.zeros((n, 3)),
-            close=close,
-            close_index=chosen,
-            cables_W=np.full((n, 2, 3), np.nan),
-            tilt=np.zeros((n, rotors)),
-        )
+        now = max((state.time_us for state in states if state is not None), default=0) / 1e6
+        arrays = FrameArrays(n, [vehicle])
+        arrays.fill(np.arange(n), vehicle, state, environment)
+        return arrays.frame(now, np.zeros(n, dtype=bool), close, chosen)
 
     def _state_row(self, state: SihState | None) -> list[float]:
         """The vehicle's state with the body that PX4 reports and rotor speeds for its outputs"""

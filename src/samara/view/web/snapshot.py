@@ -1,6 +1,7 @@
 """One moment as it is drawn: arrays over all drones, and one of them close up; of a simulation, or of recorded runs."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -37,11 +38,11 @@ class Close(NamedTuple):
     command: tuple[float, ...]
     environment: tuple[float, ...]
     reference_W: Vec3 | None  # None: not known
-    task: str
     controller: str
-    landed: bool
-    crashed: bool
-    measurements: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]]
+    task: str = ""
+    landed: bool = False
+    crashed: bool = False
+    measurements: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]] = MappingProxyType({})
     eyes: tuple[Seen, ...] = ()
 
     def full_state(self) -> State:
@@ -86,6 +87,59 @@ class Frame(NamedTuple):
 def most_rotors(vehicles: Sequence[Vehicle]) -> int:
     """The largest number of rotors on one of them"""
     return max((len(vehicle.rotors) for vehicle in vehicles), default=0)
+
+
+class FrameArrays:
+    """The arrays of a frame, filled for some drones at a time."""
+
+    def __init__(self, drones: int, vehicles: Sequence[Vehicle]) -> None:
+        rotors = most_rotors(vehicles)
+        self.p_W, self.q_WB = np.empty((drones, 3)), np.empty((drones, 4))
+        self.reference_W, self.wind_W = np.empty((drones, 3)), np.empty((drones, 3))
+        self.rotor_speed, self.thrust = np.zeros((drones, rotors)), np.zeros((drones, rotors))
+        self.motor_power, self.tilt = np.ones((drones, rotors)), np.zeros((drones, rotors))
+        self.cables_W = np.full((drones, 2, 3), np.nan)
+        self._estimates: list[tuple[Array, Array]] = []
+        self._plans: list[tuple[Array, Array]] = []
+
+    def fill(self, at: Array, vehicle: Vehicle, state: Array, environment: Array, cable_holds: bool = True) -> None:
+        """Set what the drones with indices `at` show, from states and environments, (components, drones)."""
+        self.p_W[at], self.q_WB[at], self.wind_W[at] = state[:3].T, state[6:10].T, environment[:3].T
+        self.reference_W[at] = self.p_W[at]
+        full: State = unflatten(at_rest(vehicle), iter(state))
+        if rotors := len(vehicle.rotors):
+            around: Environment = unflatten(environment_of(vehicle), iter(environment))
+            loads = rotor_loads(full, vehicle, around)
+            self.rotor_speed[at, :rotors] = state[13 : 13 + rotors].T
+            self.thrust[at, :rotors] = np.stack([load.thrust for load in loads], axis=1)
+            self.motor_power[at, :rotors] = np.stack(around.motor_power, axis=1)
+        if vehicle.servos:
+            self.tilt[at[:, None], vehicle.servos] = np.stack(tilt_angles(full, vehicle), axis=1)
+        if vehicle.has("slung_load"):
+            self.cables_W[at] = np.moveaxis(np.array(cable_ends(full, vehicle, cable_holds)), 2, 0)
+
+    def add_estimate(self, at: Array, estimate: Array) -> None:
+        """Estimated states of some drones, (components, drones); those of the others are their states."""
+        self._estimates.append((at, estimate))
+
+    def add_plan(self, at: Array, plan_W: Array) -> None:
+        """Predicted positions of some drones, (drones, points, 3)."""
+        self._plans.append((at, plan_W))
+
+    def frame(self, time: float, crashed: Array, close: Close | None, chosen: int) -> Frame:
+        """The frame; plans are padded with NaN, which is not drawn."""
+        estimate, plan = None, None
+        if self._estimates:
+            estimate = self.p_W.copy(), self.q_WB.copy()
+            for at, known in self._estimates:
+                estimate[0][at], estimate[1][at] = known[:3].T, known[6:10].T
+        if self._plans:
+            plan = np.full((len(self.p_W), max(plan_W.shape[1] for _, plan_W in self._plans), 3), np.nan)
+            for at, plan_W in self._plans:
+                plan[at, : plan_W.shape[1]] = plan_W
+        motion = (self.p_W, self.q_WB, self.rotor_speed, self.thrust, self.motor_power, crashed)
+        shown = (self.reference_W, self.wind_W)
+        return Frame(time, *motion, *shown, estimate, plan, close, chosen, self.cables_W, self.tilt)
 
 
 # Of a simulation ----------------------------------------------------------------------------------------------------
@@ -165,91 +219,21 @@ def motion_of(simulation: Simulation) -> tuple[Array, Array, Array, Array]:
 
 def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
     """The snapshot as it is drawn; `chosen` is the drone to see close up"""
-    n = len(snapshot.scenario.drones)
-    rotors = most_rotors([drone.vehicle for drone in snapshot.scenario.drones])
-    p_W, q_WB, reference_W, wind_W = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.empty((n, 3))
-    speed, thrust, power = np.zeros((n, rotors)), np.zeros((n, rotors)), np.ones((n, rotors))
-    p_estimate, q_estimate = np.empty((n, 3)), np.empty((n, 4))
-    plans: list[tuple[Array, Array]] = []
-    cables, tilt = np.full((n, 2, 3), np.nan), np.zeros((n, rotors))
-    close = None
+    drones, close = snapshot.scenario.drones, None
+    arrays = FrameArrays(len(drones), [drone.vehicle for drone in drones])
     for lanes in snapshot.lanes:
-        at, state, own = lanes.indices, lanes.state, len(lanes.vehicle.rotors)
-        p_W[at], q_WB[at], reference_W[at] = state[:3].T, state[6:10].T, lanes.reference[:3].T
-        wind_W[at] = lanes.environment[:3].T
-        speed[at, :own] = state[13 : 13 + own].T
-        if own:
-            thrust[at, :own] = thrusts_of(state, lanes.environment, lanes.vehicle)
-            power[at, :own] = _powers(lanes.environment, lanes.vehicle)
-            tilt[at, :own] = _tilts(state, lanes.vehicle)
-        known = state if lanes.estimate is None else lanes.estimate
-        p_estimate[at], q_estimate[at] = known[:3].T, known[6:10].T
+        at, vehicle = lanes.indices, lanes.vehicle
+        holds = vehicle.has("slung_load") and bool(vehicle["slung_load"].stiffness > 0.0)
+        arrays.fill(at, vehicle, lanes.state, lanes.environment, holds)
+        arrays.reference_W[at] = lanes.reference[:3].T
+        if lanes.estimate is not None:
+            arrays.add_estimate(at, lanes.estimate)
         if lanes.prediction is not None:
-            plans.append((at, lanes.prediction))
-        if lanes.vehicle.has("slung_load"):
-            cables[at] = _cables(state, lanes.vehicle, lanes.vehicle["slung_load"].stiffness > 0.0)
+            arrays.add_plan(at, lanes.prediction)
         lane = np.flatnonzero(at == chosen)
         if len(lane):
             close = _close(snapshot, lanes, int(lane[0]), chosen)
-    return Frame(
-        snapshot.time,
-        p_W,
-        q_WB,
-        speed,
-        thrust,
-        power,
-        snapshot.crashed,
-        reference_W,
-        wind_W,
-        (p_estimate, q_estimate) if any(lanes.estimate is not None for lanes in snapshot.lanes) else None,
-        _together(plans, n),
-        close,
-        chosen,
-        cables,
-        tilt,
-    )
-
-
-def _tilts(state: Array, vehicle: Vehicle) -> Array:
-    """How far the axis of every rotor of every drone is turned, (drones, rotors): 0 of those without a servo  [rad]"""
-    angles = np.zeros((state.shape[1], len(vehicle.rotors)))
-    if vehicle.servos:
-        moving: State = unflatten(at_rest(vehicle), iter(state))
-        angles[:, vehicle.servos] = np.stack(tilt_angles(moving, vehicle), axis=1)
-    return angles
-
-
-def thrusts_of(state: Array, environment: Array, vehicle: Vehicle) -> Array:
-    """Of every rotor of every drone, (drones, rotors)  [N]"""
-    moving: State = unflatten(at_rest(vehicle), iter(state))
-    return np.stack([load.thrust for load in rotor_loads(moving, vehicle, _around(environment, vehicle))], axis=1)
-
-
-def _powers(environment: Array, vehicle: Vehicle) -> Array:
-    """What every motor of every drone delivers of its command, (drones, rotors)"""
-    return np.stack(_around(environment, vehicle).motor_power, axis=1)
-
-
-def _around(environment: Array, vehicle: Vehicle) -> Environment:
-    around: Environment = unflatten(environment_of(vehicle), iter(environment))
-    return around
-
-
-def _cables(state: Array, vehicle: Vehicle, holds: bool) -> Array:
-    """From the hook to the load of every drone, (drones, 2, 3)  [m]"""
-    moving: State = unflatten(at_rest(vehicle), iter(state))
-    return np.moveaxis(np.array(cable_ends(moving, vehicle, holds)), 2, 0)
-
-
-def _together(plans: list[tuple[Array, Array]], n: int) -> Array | None:
-    """Plans of some drones, as long as the longest; the others' are not drawn: NaN."""
-    if not plans:
-        return None
-    longest = max(planned.shape[1] for _, planned in plans)
-    whole = np.full((n, longest, 3), np.nan)
-    for at, planned in plans:
-        whole[at, : planned.shape[1]] = planned
-    return whole
+    return arrays.frame(snapshot.time, snapshot.crashed, close, chosen)
 
 
 def _close(snapshot: Snapshot, lanes: Lanes, lane: int, index: int) -> Close:
@@ -261,8 +245,8 @@ def _close(snapshot: Snapshot, lanes: Lanes, lane: int, index: int) -> Close:
         tuple(lanes.command[:, lane].tolist()),
         tuple(lanes.environment[:, lane].tolist()),
         Vec3(*lanes.reference[:3, lane].tolist()),
-        snapshot.setting.drones[index].task.name,
         controller_name(drone),
+        snapshot.setting.drones[index].task.name,
         bool(snapshot.landed[index]),
         bool(snapshot.crashed[index]),
         {
@@ -293,72 +277,38 @@ def frame_at(
     """All drones of all runs at a time [s], between two logged rows in proportion; before its first and after its last row
     a drone stands still. `eyes` are the cameras and lidars of each, by name: see `eyes_of`"""
     tracks = [track for run in runs for track in run.tracks]
-    rotors = most_rotors([track.vehicle for track in tracks])
-    n = len(tracks)
-    p_W, q_WB, reference_W, thrust = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.zeros((n, rotors))
-    speed, power, wind_W = np.zeros((n, rotors)), np.ones((n, rotors)), np.zeros((n, 3))
-    p_estimate, q_estimate, estimated = np.empty((n, 3)), np.empty((n, 4)), False
-    plans: list[tuple[Array, Array]] = []
-    cables, tilt = np.full((n, 2, 3), np.nan), np.zeros((n, rotors))
+    arrays = FrameArrays(len(tracks), [track.vehicle for track in tracks])
     for k, track in enumerate(tracks):
-        row, share = row_at(track.tables["state"].times_us, time)
-        rows = track.tables["state"].rows
-        here = state_between(rows, row, share)
-        own = len(track.vehicle.rotors)
-        p_W[k], q_WB[k], speed[k, :own] = here[:3], here[6:10], here[13 : 13 + own]
-        if own:
-            around = np.array(_held(track, "environment", time)[: len(_environment_fields(track))])[:, None]
-            thrust[k, :own] = thrusts_of(here[:, None], around, track.vehicle)[0]
-            power[k, :own] = _powers(around, track.vehicle)[0]
-            tilt[k, :own] = _tilts(here[:, None], track.vehicle)[0]
-        if "environment" in track.tables:
-            wind_W[k] = _held(track, "environment", time)[:3]
-        if track.vehicle.has("slung_load"):
-            cables[k] = _cables(here[:, None], track.vehicle, _cable_holds(track, time))[0]
-        reference_W[k] = _reference_position(track, time, p_W[k])
-        p_estimate[k], q_estimate[k] = p_W[k], q_WB[k]
+        at, state = np.array([k]), _at(track, "state", time)
+        environment = np.array(_held(track, "environment", time)[: len(_environment_fields(track))])
+        arrays.fill(at, track.vehicle, state[:, None], environment[:, None], _cable_holds(track, time))
+        arrays.reference_W[k] = _reference_position(track, time, state[:3])
         if "estimate" in track.tables and len(track.tables["estimate"].times_us):
-            known = _at(track, "estimate", time)
-            p_estimate[k], q_estimate[k], estimated = known[:3], known[6:10], True
+            arrays.add_estimate(at, _at(track, "estimate", time)[:, None])
         if "plan" in track.tables and len(track.tables["plan"].times_us):
-            plans.append((np.array([k]), np.array(_held(track, "plan", time)).reshape(1, -1, 3)))
-    return Frame(
-        time,
-        p_W,
-        q_WB,
-        speed,
-        thrust,
-        power,
-        np.array([_stands(track, "crashed", time) for track in tracks]),
-        reference_W,
-        wind_W,
-        (p_estimate, q_estimate) if estimated else None,
-        _together(plans, n),
-        _recorded_close(tracks[chosen], time, eyes[chosen] if eyes else {}),
-        chosen,
-        cables,
-        tilt,
-    )
+            arrays.add_plan(at, np.array(_held(track, "plan", time)).reshape(1, -1, 3))
+    crashed = np.array([_status(track, "crashed", time) for track in tracks])
+    close = _recorded_close(tracks[chosen], time, eyes[chosen] if eyes else {})
+    return arrays.frame(time, crashed, close, chosen)
 
 
-def _stands(track: Track, what: str, time: float) -> bool:
-    """Whether a drone has "landed" or "crashed" at a time [s], where its recording says so"""
-    said = track.status(what)
-    row = (
-        int(np.searchsorted(track.tables["status"].times_us, time * MICROSECONDS, side="right")) - 1
-        if len(said)
-        else -1
-    )
-    return row >= 0 and bool(said[row])
+def _status(track: Track, name: str, time: float) -> bool:
+    """Whether a drone has "landed" or "crashed" at a time [s], where its recording says so."""
+    recorded = track.status(name)
+    if not len(recorded):
+        return False
+    row = int(np.searchsorted(track.tables["status"].times_us, time * MICROSECONDS, side="right")) - 1
+    return row >= 0 and bool(recorded[row])
 
 
 def _at(track: Track, name: str, time: float) -> Array:
+    """A row of states, estimates or references between two recorded ones."""
     table = track.tables[name]
-    row, share = row_at(table.times_us, time)
-    if name == "estimate":
-        return state_between(table.rows, row, share)
-    own: Array = table.rows[row] if share == 0.0 else table.rows[row] + share * (table.rows[row + 1] - table.rows[row])
-    return own
+    row, fraction = row_at(table.times_us, time)
+    if name in ("state", "estimate"):
+        return state_between(table.rows, row, fraction)
+    before: Array = table.rows[row]
+    return before if fraction == 0.0 else before + fraction * (table.rows[row + 1] - before)
 
 
 def _reference_position(track: Track, time: float, p_W: Array) -> Array:
@@ -382,9 +332,8 @@ def _environment_fields(track: Track) -> list[str]:
 
 
 def _recorded_close(track: Track, time: float, eyes: Mapping[str, Sensor]) -> Close:
-    row, share = row_at(track.tables["state"].times_us, time)
     environment = _held(track, "environment", time)[: len(_environment_fields(track))]
-    state = state_between(track.tables["state"].rows, row, share)
+    state = _at(track, "state", time)
     return Close(
         track.name,
         track.vehicle,
@@ -392,10 +341,10 @@ def _recorded_close(track: Track, time: float, eyes: Mapping[str, Sensor]) -> Cl
         _held(track, "command", time),
         environment,
         Vec3(*_reference_position(track, time, state[:3]).tolist()),
-        "",
         track.controller,
-        _stands(track, "landed", time),
-        _stands(track, "crashed", time),
+        "",
+        _status(track, "landed", time),
+        _status(track, "crashed", time),
         {
             name: (table.fields, table.units, _held(track, name, time))
             for name, table in track.tables.items()

@@ -1,0 +1,126 @@
+"""Options and arguments that several commands share, and how their texts are read."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperGroup
+from typer.models import ArgumentInfo, OptionInfo
+
+from samara.core.typed import typed
+
+if TYPE_CHECKING:
+    from typer._click.core import Context
+
+    from samara.control.controller_type import Tuned
+
+
+def argument(help_text: str, metavar: str | None = None) -> ArgumentInfo:
+    """A positional argument."""
+    made: ArgumentInfo = typer.Argument(help=help_text, metavar=metavar)
+    return made
+
+
+def option(
+    flag: str, help_text: str, *, min: float | None = None, max: float | None = None, show_default: bool = True
+) -> OptionInfo:
+    """An option such as `--mode`, or `--plot/--no-plot`, with the range of its values."""
+    made: OptionInfo = typer.Option(flag, help=help_text, min=min, max=max, show_default=show_default)
+    return made
+
+
+def out_option(help_text: str) -> OptionInfo:
+    """`--out`, `-o`: what a command writes."""
+    made: OptionInfo = typer.Option("--out", "-o", help=help_text)
+    return made
+
+
+VEHICLE_HELP = "A shipped vehicle or a .toml file."
+LARGEST_SEED = 2**32 - 1
+
+Browser = Annotated[bool, option("--browser/--no-browser", "Open the system's browser, if there is a screen.")]
+CampaignFile = Annotated[Path, argument("The campaign's TOML file.")]
+Columns = Annotated[
+    Path | None, option("--columns", "A .toml file that names the columns of a CSV or the topics of a bag.")
+]
+Outputs = Annotated[str, option("--outputs", "What a motor output is linear in: speed (of the rotor) or thrust.")]
+Plot = Annotated[bool, option("--plot/--no-plot", "Draw a picture.")]
+PolicyFolder = Annotated[Path, argument("The folder of a policy.")]
+Port = Annotated[int, option("--port", "Port of the page, on this machine only; 0 is any free one.")]
+Recording = Annotated[Path, argument("A recording, run.mcap.")]
+Require = Annotated[str | None, option("--require", "Such as 'success > 0.99 @ 95%': exit status 1 unless shown.")]
+Seed = Annotated[int, option("--seed", "Seed of all random numbers.", min=0, max=LARGEST_SEED)]
+Settings = Annotated[list[str] | None, option("--set", "Change the scenario: key=value, such as drones.vehicle=iris.")]
+Speed = Annotated[float, option("--speed", "Simulated seconds per wall-clock second; 1 is real time.")]
+Vehicle = Annotated[str, option("--vehicle", VEHICLE_HELP)]
+VehicleArgument = Annotated[str, argument(VEHICLE_HELP)]
+PolicyVehicle = Annotated[
+    str | None, option("--vehicle", "A vehicle's name or .toml file; the one of the training by default.")
+]
+
+
+OutFolder = Annotated[Path, out_option("The folder for the files.")]
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, object]:
+    """Parse `--set` options; the user typed them, so they may name programs, hosts and any file."""
+    from samara.scenario.file.overrides import parse_override
+
+    return {key: typed(value) for key, value in map(parse_override, texts)}
+
+
+def default_command(name: str) -> type[TyperGroup]:
+    """A group in which arguments that name no command belong to the command `name`: `samara identify LOG…` is
+    `samara identify logs LOG…`."""
+
+    class Group(TyperGroup):
+        def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+            if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+                args = [name, *args]
+            return super().parse_args(ctx, args)
+
+    return Group
+
+
+def split_words(text: str) -> list[str]:
+    """'a, b,' as ['a', 'b']."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def load_controller(word: str, option: str = "--controllers") -> "str | Tuned | Callable[..., object]":
+    """The controller of a name, of a policy's folder, or a function of a Python file, which the user named and is run."""
+    from samara.control.registry import NAMES, tuned
+
+    if ".py:" in word:
+        return load_function(word, option)
+    if word in NAMES and word != "policy":
+        return word
+    if Path(word).is_dir():
+        return tuned("policy", file=word)
+    raise ValueError(
+        f"no controller {word!r}; expected some of {', '.join(NAMES)}, a policy's folder, or a function as file.py:function"
+    )
+
+
+def load_function(word: str, option: str) -> Callable[..., object]:
+    """Import `function` of `file.py:function`."""
+    import sys
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path, _, name = word.rpartition(":")
+    if not Path(path).is_file():
+        raise ValueError(f"{option} {word}: there is no file {path}; expected file.py:function")
+    spec = spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None  # a file whose name ends in .py has both
+    module = module_from_spec(spec)
+    sys.path.insert(0, str(Path(path).resolve().parent))  # as `python file.py` has it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{option} {word}: {path} does not run ({type(error).__name__}: {error})") from None
+    function: Callable[..., object] | None = getattr(module, name, None)
+    if function is None or not callable(function):
+        defined = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        raise ValueError(f"{option} {word}: {path} has no function {name!r}; it has {', '.join(defined) or 'none'}")
+    return function
