@@ -49,7 +49,7 @@ def architecture(folder: Path) -> None:
 
 def trajectories(folder: Path) -> None:
     """trajectories.png: one of each kind"""
-    from samara.view.plot.campaign import KINDS, draw_trajectories
+    from figures.trajectories import KINDS, draw_trajectories
 
     draw_trajectories(KINDS, folder / "trajectories.png")
 
@@ -150,8 +150,9 @@ def neighbours(folder: Path) -> None:
 def rotor(folder: Path) -> None:
     """rotor_inflow.png, airspeed_moment.png, and beside what was measured rotor_bem.png"""
     from figures.airspeed_moment import draw_airspeed_moment
+    from figures.rotor_inflow import SHOWN, draw_inflow
     from samara.propeller.blade import read_uiuc
-    from samara.view.plot.rotor import SHOWN, draw_inflow, draw_rotors
+    from samara.view.plot.rotor import draw_rotors
 
     draw_inflow(folder / "rotor_inflow.png")
     draw_airspeed_moment(folder / "airspeed_moment.png")

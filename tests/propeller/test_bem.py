@@ -43,7 +43,6 @@ from samara.propeller.fit import (
     fitted_load,
     rotor_constants,
 )
-from samara.view.plot.rotor import draw_inflow
 
 SHIPPED = {name: blade(name) for name in blade_names()}
 APC, APC_MEASURED = SHIPPED["apc_10x4.7"]
@@ -524,5 +523,7 @@ def test_the_command_says_what_is_wrong():
 
 
 def test_the_inflow_picture_is_drawn(tmp_path):
+    from figures.rotor_inflow import draw_inflow
+
     draw_inflow(tmp_path / "inflow.png")
     assert (tmp_path / "inflow.png").read_bytes().startswith(b"\x89PNG")

@@ -3,8 +3,10 @@
 import json
 from collections.abc import Mapping
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -53,53 +55,27 @@ def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType(
     }
 
 
-def _space(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str, object]:
+def _template(panel: str) -> dict[str, Any]:
+    """The settings of a panel that do not depend on the recording"""
+    text = (resources.files("samara.view") / "foxglove_layout.json").read_text(encoding="utf-8")
+    settings: dict[str, Any] = json.loads(text)[panel]
+    return settings
+
+
+def _space(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
     """The frame of the world, a grid on the ground, the drones, and a camera far enough to see where they fly."""
     points = np.concatenate([track.position for track in run.tracks])
     size = max(float(np.ptp(points, axis=0).max()), 1.0)
     middle = [round(float(x), 3) for x in 0.5 * (points.min(axis=0) + points.max(axis=0))]
     cells = int(np.ceil(2.0 * size))
-    return {
-        "followMode": "follow-none",
-        "followTf": WORLD,
-        "cameraState": {
-            "perspective": True,
-            "distance": round(2.2 * size, 3),
-            "phi": 60,
-            "thetaOffset": 45,
-            "target": middle,
-            "targetOffset": [0, 0, 0],
-            "targetOrientation": [0, 0, 0, 1],
-            "fovy": 45,
-            "near": 0.01,
-            "far": 5000,
-        },
-        "scene": {},
-        "transforms": {},
-        "topics": {SCENE_TOPIC: {"visible": True}}
-        | {
-            f"/{track.name}/pose": {"visible": True, "type": "axis", "axisScale": 0.3}
-            for track in run.tracks
-            if f"/{track.name}/state" not in in_fleet
-        },
-        "layers": {
-            "grid": {
-                "instanceId": "grid",
-                "layerId": "foxglove.Grid",
-                "label": "Grid",
-                "visible": True,
-                "frameLocked": True,
-                "frameId": WORLD,
-                "size": cells,
-                "divisions": cells,
-                "lineWidth": 1,
-                "color": "#b4c0cb",
-                "position": [middle[0], middle[1], 0],
-                "rotation": [0, 0, 0],
-                "order": 1,
-            }
-        },
-    }
+    settings = _template("space")
+    settings["followTf"] = WORLD
+    settings["cameraState"] |= {"distance": round(2.2 * size, 3), "target": middle}
+    settings["layers"]["grid"] |= {"frameId": WORLD, "size": cells, "divisions": cells, "position": [*middle[:2], 0]}
+    pose = {"visible": True, "type": "axis", "axisScale": 0.3}
+    alone = [track.name for track in run.tracks if f"/{track.name}/state" not in in_fleet]
+    settings["topics"] = {SCENE_TOPIC: {"visible": True}} | {f"/{name}/pose": pose for name in alone}
+    return settings
 
 
 def _plot(
@@ -122,16 +98,7 @@ def _plot(
                     fleet, lane = in_fleet.get(topic, ("", 0))
                     value = f"{fleet}.{plain}[{lane}]" if fleet else f"{topic}.{plain}"
                     paths.append({"value": value, "enabled": True, "timestampMethod": "receiveTime", "color": colour})
-    return {
-        "title": title,
-        "paths": paths,
-        "xAxisVal": "timestamp",
-        "isSynced": True,
-        "showLegend": True,
-        "legendDisplay": "floating",
-        "showXAxisLabels": True,
-        "showYAxisLabels": True,
-    }
+    return {**_template("plot"), "title": title, "paths": paths}
 
 
 def _stacked(names: list[str]) -> object:

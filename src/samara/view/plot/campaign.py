@@ -1,38 +1,18 @@
 """Pictures of a campaign: where it fails, how its metrics are distributed, and a fan of its trajectories."""
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
-from matplotlib.ticker import MaxNLocator
-from mpl_toolkits.mplot3d.axes3d import Axes3D  # type: ignore[import-untyped]
 
 from samara.campaigns.confidence import clopper_pearson
 from samara.campaigns.failure_curve import FailureCurve
 from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
 from samara.campaigns.sensitivity import bins_of
 from samara.core.types import Array
-from samara.plan.trajectory import (
-    Trajectory,
-    circle,
-    figure8,
-    helix,
-    hover,
-    land,
-    line,
-    lissajous,
-    race,
-    sequence,
-    take_off,
-    waypoints,
-)
 from samara.record.metrics import METRICS
-from samara.vehicles.shape import COLOURS, GRID, INK
-from samara.view.plot.style import Picture, plain, samara_style, save
+from samara.vehicles.shape import COLOURS, INK
+from samara.view.plot.style import Picture, plain, samara_style
 
 COLOUR = {PASS: COLOURS[0], DEGRADED: COLOURS[4], FAIL: COLOURS[1], INVALID: "#000000"}
 MARK = {PASS: "o", DEGRADED: "D", FAIL: "X", INVALID: "s"}
@@ -152,84 +132,3 @@ def fan(paths: Sequence[tuple[str, Array, Array]]) -> Picture:
         for line in legend.get_lines():
             line.set(alpha=1.0, linewidth=2.0)
     return figure
-
-
-GATES = ((0.0, 0.0, 1.0), (5.0, 2.0, 2.0), (9.0, -1.0, 3.0), (6.0, -6.0, 1.5), (1.0, -4.0, 1.0))
-KINDS = {
-    "take_off, line, hover, land": sequence(
-        take_off((0.0, 0.0, 0.0), height=3.0),
-        line((0.0, 0.0, 3.0), (6.0, 2.0, 3.0), speed=2.0),
-        hover((6.0, 2.0, 3.0), duration=1.0),
-        land((6.0, 2.0, 3.0)),
-    ),
-    "waypoints": waypoints(((0.0, 0.0, 1.0), (4.0, 0.0, 1.5), (4.0, 3.0, 3.0), (0.0, 3.0, 1.0)), speed=3.0, rest=0.5),
-    "circle": circle((0.0, 0.0, 2.0), radius=2.0, speed=3.0, laps=2.0),
-    "helix": helix((0.0, 0.0, 0.5), radius=1.5, rise=0.8, turns=4.0, speed=2.0),
-    "figure8": figure8((0.0, 0.0, 2.0), reach=3.0, speed=4.0),
-    "lissajous": lissajous((0.0, 0.0, 2.0), amplitude=(3.0, 2.0, 0.8), frequency=(3, 2, 1), speed=4.0),
-    "race": race(GATES, speed=6.0),
-    "race, closed": race(GATES, speed=6.0, closed=True, laps=2.0),
-}
-
-
-def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, columns: int = 4) -> None:
-    """One panel for each, all on one scale of speed; what never ends is drawn for a minute."""
-    rows = math.ceil(len(trajectories) / columns)
-    drawn = {name: _flown(trajectory) for name, trajectory in trajectories.items()}
-    fastest = max(float(speed.max()) for _, speed in drawn.values())
-    with samara_style() as plt:
-        figure = plt.figure(figsize=(3.5 * columns, 3.3 * rows), layout="constrained")
-        scale = ScalarMappable(Normalize(0.0, fastest), "viridis_r")
-        panels = []
-        for place, (name, (p, speed)) in enumerate(drawn.items(), start=1):
-            axes = figure.add_subplot(rows, columns, place, projection="3d")
-            draw_trajectory(axes, p, scale.to_rgba(speed), trajectories[name])
-            duration = trajectories[name].duration
-            lasts = f"{duration:.1f} s" if math.isfinite(duration) else "endless"
-            axes.text2D(0.02, 0.93, name, fontsize=11, fontweight="bold", transform=axes.transAxes)
-            axes.text2D(0.02, 0.875, lasts, fontsize=8.5, transform=axes.transAxes)
-            panels.append(axes)
-        figure.colorbar(scale, ax=panels, label="speed [m/s]", shrink=0.6, pad=0.03)
-        save(figure, path)
-
-
-def _flown(trajectory: Trajectory) -> tuple[Array, Array]:
-    """Positions (n, 3) and speeds (n,) at equal times."""
-    reference = trajectory.at(np.linspace(0.0, min(trajectory.duration, 60.0), 500))
-    return np.stack(reference.p_W, axis=1), np.linalg.norm(np.stack(reference.v_W, axis=1), axis=1)
-
-
-def draw_trajectory(axes: Axes3D, p: Array, colours: Array, trajectory: Trajectory) -> None:
-    """Positions (n, 3) in their colours over their shadow, with the waypoints of the trajectory"""
-    from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
-
-    ground = np.zeros(len(p))
-    axes.plot(p[:, 0], p[:, 1], ground, color=GRID, linewidth=1.4, zorder=0)
-    pieces = np.stack([p[:-1], p[1:]], axis=1)
-    axes.add_collection(Line3DCollection(pieces, colors=colours[1:], linewidths=2.4, capstyle="round"))
-    if trajectory.waypoints:
-        x, y, z = np.array([mark.p_W for mark in trajectory.waypoints]).T
-        axes.scatter(x, y, z, color=INK, s=14, depthshade=False)
-    low, high = p.min(axis=0), p.max(axis=0)
-    reach = max(0.55 * float((high - low)[:2].max()), 0.55 * float(high[2]))
-    middle = 0.5 * (low + high)
-    axes.set(
-        xlim=(middle[0] - reach, middle[0] + reach),
-        ylim=(middle[1] - reach, middle[1] + reach),
-        zlim=(0.0, max(1.25 * float(high[2]), 0.9 * reach)),
-        xlabel="x [m]",
-        ylabel="y [m]",
-    )
-    axes.set_aspect("equal")
-    axes.view_init(elev=28, azim=-62)
-    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
-        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
-        axis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.tick_params(pad=-2)
-    axes.xaxis.labelpad = axes.yaxis.labelpad = -6
-    axes.text(axes.get_xlim()[1], axes.get_ylim()[1], 1.06 * axes.get_zlim()[1], "z [m]", ha="center", fontsize=9)
-
-
-if __name__ == "__main__":
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
-    draw_trajectories(KINDS, folder / "trajectories.png")

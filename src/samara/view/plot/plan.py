@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
+from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.axes3d import Axes3D  # type: ignore[import-untyped]
 
 from samara.core.types import Array
@@ -75,3 +76,34 @@ def _draw_space(axes: Axes3D, p: Array, colours: Array, trajectory: Trajectory) 
     axes.view_init(elev=26, azim=-62)
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
+
+
+def draw_trajectory(axes: Axes3D, p: Array, colours: Array, trajectory: Trajectory) -> None:
+    """Positions (n, 3) in their colours over their shadow, with the waypoints of the trajectory"""
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection
+
+    ground = np.zeros(len(p))
+    axes.plot(p[:, 0], p[:, 1], ground, color=GRID, linewidth=1.4, zorder=0)
+    pieces = np.stack([p[:-1], p[1:]], axis=1)
+    axes.add_collection(Line3DCollection(pieces, colors=colours[1:], linewidths=2.4, capstyle="round"))
+    if trajectory.waypoints:
+        x, y, z = np.array([mark.p_W for mark in trajectory.waypoints]).T
+        axes.scatter(x, y, z, color=INK, s=14, depthshade=False)
+    low, high = p.min(axis=0), p.max(axis=0)
+    reach = max(0.55 * float((high - low)[:2].max()), 0.55 * float(high[2]))
+    middle = 0.5 * (low + high)
+    axes.set(
+        xlim=(middle[0] - reach, middle[0] + reach),
+        ylim=(middle[1] - reach, middle[1] + reach),
+        zlim=(0.0, max(1.25 * float(high[2]), 0.9 * reach)),
+        xlabel="x [m]",
+        ylabel="y [m]",
+    )
+    axes.set_aspect("equal")
+    axes.view_init(elev=28, azim=-62)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
+        axis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.tick_params(pad=-2)
+    axes.xaxis.labelpad = axes.yaxis.labelpad = -6
+    axes.text(axes.get_xlim()[1], axes.get_ylim()[1], 1.06 * axes.get_zlim()[1], "z [m]", ha="center", fontsize=9)

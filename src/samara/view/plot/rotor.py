@@ -1,9 +1,5 @@
-"""Pictures of rotors: coefficients against the wind tunnel, and the inflow through every flow state.
+"""Pictures of rotors: coefficients against the wind tunnel."""
 
-`python -m samara.view.plot.rotor FOLDER docs/images` draws both pictures of the documentation; FOLDER has the UIUC tables.
-"""
-
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,16 +7,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from samara.core.types import Array
-from samara.physics.rotors.inflow import JOHNSON, RING_CENTRE, RING_HALF_WIDTH, induced_ratio
 from samara.propeller.bem import rotor_coefficients
 from samara.propeller.blade import Blade, Measurement
-from samara.vehicles.shape import COLOURS, GRID, INK
-from samara.view.plot.style import DASHES, samara_style, save
-
-SHOWN = ("apce 9.0x4.5", "kyosho 10.0x7.0", "gwssf 11.0x8.0", "apcsf 10.0x4.7")
-"""Four propellers of the documentation: three usual ones, and one of the family that the model misses most."""
-LEISHMAN = (1.0, -1.125, -1.372, -1.718, -0.655)
-"""ν = Σ kᵢ xⁱ, −2 ≤ x ≤ 0: J. G. Leishman, Principles of Helicopter Aerodynamics (2006)"""
+from samara.vehicles.shape import COLOURS, INK
+from samara.view.plot.style import samara_style, save
 
 
 def draw_rotors(rotors: Sequence[tuple[Blade, Measurement | None]], path: str | Path, rpm: float | None = None) -> None:
@@ -57,62 +47,3 @@ def _three(J: Array, thrust: Array, power: Array) -> tuple[Array, Array, Array]:
     """CT, CP and the efficiency where there is thrust and power."""
     works = (thrust > 0.0) & (power > 0.0)
     return thrust, power, np.where(works, J * thrust / np.where(works, power, 1.0), np.nan)
-
-
-def draw_inflow(path: str | Path) -> None:
-    """ν = v/v_h against climb, through every flow state and at four side winds; with the theories it is made of"""
-    with samara_style() as plt:
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8), sharey=True)
-        x = np.linspace(-4.0, 3.0, 1401)
-        ring = (RING_CENTRE - RING_HALF_WIDTH, RING_CENTRE + RING_HALF_WIDTH)
-        left.axvspan(*ring, color=GRID, alpha=0.6, linewidth=0)
-        left.text(RING_CENTRE, 0.06, "vortex ring", ha="center", fontsize=9)
-        left.text(-3.9, 0.06, "windmill brake", fontsize=9)
-        left.text(0.1, 0.06, "climb", fontsize=9)
-        left.text(-0.93, 0.06, "descent", fontsize=9)
-        up, down = x[x >= -2.5], x[x <= -2.0]
-        left.plot(up, -0.5 * up + np.sqrt(0.25 * up**2 + 1.0), color=INK, linewidth=1.0, linestyle=DASHES)
-        left.plot(
-            down,
-            -0.5 * down - np.sqrt(0.25 * down**2 - 1.0),
-            color=INK,
-            linewidth=1.0,
-            linestyle=DASHES,
-            label="momentum theory",
-        )
-        middle = x[(x >= -2.0) & (x <= 0.0)]
-        left.plot(
-            middle,
-            np.polyval(LEISHMAN[::-1], middle),
-            color=COLOURS[1],
-            linestyle=(0, (6, 2)),
-            label="Leishman's quartic",
-        )
-        within = x[(x >= -2.0) & (x <= -1.0)]
-        cubic, _, linear = JOHNSON
-        left.plot(
-            within,
-            within * (cubic * within**2 + linear),
-            color=COLOURS[4],
-            linewidth=4.5,
-            alpha=0.55,
-            label="Johnson's cubic",
-        )
-        left.plot(x, induced_ratio(x, np.zeros_like(x)), color=COLOURS[0], linewidth=2.2, label="samara")
-        left.set(title="axial flight", ylabel="induced velocity  v / v_h", ylim=(0.0, 2.6))
-        left.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
-        for edge, colour in zip((0.0, 0.5, 1.0, 2.0), COLOURS, strict=False):
-            right.plot(x, induced_ratio(x, np.full_like(x, edge)), color=colour, label=f"V_e / v_h = {edge:g}")
-        right.set(title="with a side wind")
-        right.legend(loc="upper right")
-        for axes in (left, right):
-            axes.set(xlabel="climb speed  V_c / v_h", xlim=(-4.0, 3.0))
-        save(figure, path)
-
-
-if __name__ == "__main__":
-    from samara.propeller.blade import read_uiuc
-
-    propellers, images = read_uiuc(sys.argv[1]), Path(sys.argv[2])
-    draw_rotors([propellers[name] for name in SHOWN], images / "rotor_bem.png")
-    draw_inflow(images / "rotor_inflow.png")

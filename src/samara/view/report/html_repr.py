@@ -211,7 +211,7 @@ def _sampled(trajectory: Trajectory) -> tuple[Array, Array, Array, Array]:
 
 
 def _trajectory_figure(trajectory: Trajectory) -> Picture:
-    from samara.view.plot.campaign import draw_trajectory
+    from samara.view.plot.plan import draw_trajectory
 
     _, p, v, _ = _sampled(trajectory)
     speed = np.linalg.norm(v, axis=1)

@@ -6,7 +6,8 @@ the camera looks; to look out of a drone the world is turned about it. What stan
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,9 +67,7 @@ from samara.view.web.snapshot import Frame
 FEW = 8  # so many drones have colours, names and thrust arrows of their own
 GHOST, PLAN, WIND = COLOURS[3], COLOURS[2], COLOURS[0]
 GHOST_OPACITY = 0.35
-SLOWED = (
-    9.0  # [rad/s] a propeller's blades are seen to turn when it carries its share of the weight; truly it is hundreds
-)
+SLOWED = 9.0  # [rad/s] at which blades are drawn to turn when they carry their fraction of the weight; truly hundreds
 LONGEST_FRAME = 0.05  # [s] of turning between two pictures
 SHORTEST_ARROW = 1e-4  # [m]
 UP = Vec3(0.0, 0.0, 1.0)
@@ -94,18 +93,18 @@ class Kind(NamedTuple):
 
     vehicle: Vehicle
     drones: Array
-    frame: Any
-    axes: Any
-    blades: Any
-    ghost: Any
-    shadow: Any
-    failed: Any
+    frame: viser.BatchedGlbHandle
+    axes: viser.BatchedGlbHandle
+    blades: viser.BatchedMeshHandle
+    ghost: viser.BatchedGlbHandle
+    shadow: viser.BatchedMeshHandle
+    failed: viser.BatchedMeshHandle
     radii: Array
     hubs: tuple[Vec3, ...]
     turns: tuple[Quat, ...]
     spins: Array
     usual_speed: Array
-    tilting: tuple[Any, ...] = ()
+    tilting: tuple[viser.BatchedGlbHandle, ...] = ()
 
 
 class Scene:
@@ -128,64 +127,51 @@ class Scene:
         self.world = scene.add_frame("/world", show_axes=False)
         self._add_ground()
         self.kinds = [self._kind(k, *own) for k, own in enumerate(_alike(figures))]
-        thick = 0.02 * self.reach
-        sizes: Any = {"shaft_radius": thick, "head_radius": 2.6 * thick, "head_length": 6.0 * thick}
-        nothing = np.zeros((1, 2, 3), dtype=np.float32)
-        self.thrust = scene.add_arrows("/thrust", nothing, linear(INK), visible=self.few, **sizes)
-        wider: Any = {name: 2.0 * size for name, size in sizes.items()}
-        self.wind = scene.add_arrows("/wind", nothing, linear(WIND), visible=False, **wider)
+        thick, nothing = 0.02 * self.reach, np.zeros((1, 2, 3), dtype=np.float32)
+        self.thrust = self._add_arrows("/thrust", INK, thick)
+        self.thrust.visible = self.few
+        self.wind = self._add_arrows("/wind", WIND, 2.0 * thick)
         self.wind_label = scene.add_label("/wind label", "wind", visible=False)
-        lines: dict[str, Any] = {"thickness_units": "screen"}
-        self.path = scene.add_line_segments(
-            "/world/path", nothing, linear(COLOURS[0]), thickness=2.5 if self.few else 1.0, **lines
-        )
-        self.reference = scene.add_line_segments("/world/reference", nothing, rgb(INK), thickness=1.5, **lines)
-        self.plan = scene.add_line_segments("/plan", nothing, rgb(PLAN), thickness=4.0, visible=False, **lines)
-        ball = trimesh.creation.icosphere(subdivisions=2, radius=0.12 * self.reach)
-        places = np.zeros((len(figures), 3))
-        self.asked = scene.add_batched_meshes_simple(
-            "/asked",
-            ball.vertices,
-            ball.faces,
-            np.tile([1.0, 0.0, 0.0, 0.0], (len(figures), 1)),
-            places,
-            batched_colors=np.array(linear(INK), dtype=np.uint8),
-            opacity=0.55,
-        )
+        add_lines = partial(scene.add_line_segments, points=nothing, thickness_units="screen")
+        self.path = add_lines("/world/path", colors=linear(COLOURS[0]), thickness=2.5 if self.few else 1.0)
+        self.reference = add_lines("/world/reference", colors=rgb(INK), thickness=1.5)
+        self.plan = add_lines("/plan", colors=rgb(PLAN), thickness=4.0, visible=False)
+        self.asked = self._add_batch("/asked", _ball(0.12 * self.reach), len(figures), linear(INK), opacity=0.55)
         self._hung = np.array([k for k, figure in enumerate(figures) if figure.vehicle.has("slung_load")], dtype=int)
         if len(self._hung):
-            self.cables = scene.add_line_segments("/cables", nothing, linear(INK), thickness=2.0, **lines)
-            self.loads = scene.add_batched_meshes_simple(
-                "/loads",
-                *_ball(),
-                np.tile([1.0, 0.0, 0.0, 0.0], (len(self._hung), 1)),
-                np.zeros((len(self._hung), 3)),
-                batched_scales=np.array([load_radius(figures[k].vehicle) for k in self._hung]),
-                batched_colors=np.array(linear(LOAD), dtype=np.uint8),
-                lod="off",
-            )
+            self.cables = add_lines("/cables", colors=linear(INK), thickness=2.0)
+            radii = np.array([load_radius(figures[k].vehicle) for k in self._hung])
+            self.loads = self._add_batch("/loads", _ball(), len(radii), linear(LOAD), batched_scales=radii, lod="off")
         self.names = [
             scene.add_label(f"/name {k}", figure.name, anchor="bottom-center", visible=len(figures) > 1)
             for k, figure in enumerate(figures if self.few else ())
         ]
-        self.shown = {
-            "path": True,
-            "reference": True,
-            "thrust": self.few,
-            "axes": self.few,
-            "estimate": True,
-            "names": True,
-            "eyes": True,
-        }
-        self._marks: list[Any] = []
+        self.shown = dict.fromkeys(("path", "reference", "thrust", "axes", "estimate", "names", "eyes"), True)
+        self.shown |= {"thrust": self.few, "axes": self.few}
+        self._marks: list[viser.BatchedMeshHandle] = []
         self.sights = Sights(server, self.reach, self.cell)
         self.show_parts()
 
     # What stands still -----------------------------------------------------------------------------------------------
 
+    def _add_arrows(self, name: str, colour: str, thick: float) -> viser.ArrowsHandle:
+        nothing = np.zeros((1, 2, 3), dtype=np.float32)
+        add = partial(
+            self.server.scene.add_arrows, shaft_radius=thick, head_radius=2.6 * thick, head_length=6.0 * thick
+        )
+        return add(name, nothing, linear(colour), visible=False)
+
+    def _add_batch(
+        self, name: str, mesh: tuple[Array, Array], count: int, colours: Any, **options: Any
+    ) -> viser.BatchedMeshHandle:
+        """Copies of a mesh (vertices, faces) at the origin: a frame places them."""
+        poses = {"batched_wxyzs": np.tile([1.0, 0.0, 0.0, 0.0], (count, 1)), "batched_positions": np.zeros((count, 3))}
+        add = self.server.scene.add_batched_meshes_simple
+        return add(name, *mesh, batched_colors=np.array(colours, dtype=np.uint8), **{**poses, **options})
+
     def _add_ground(self) -> None:
         scene, cell = self.server.scene, self.cell
-        grid = scene.add_grid(
+        scene.add_grid(
             "/world/grid",
             width=240.0 * cell,
             height=240.0 * cell,
@@ -198,7 +184,6 @@ class Scene:
             fade_distance=150.0 * cell,
             position=(0.0, 0.0, self.ground - 0.002 * cell),
         )
-        del grid
         length = cell if self.few else 1.0
         scene.add_glb("/world/axes", ground_axes_model(length), position=(0.0, 0.0, self.ground))
         for text, tip in (("x east", (1.0, 0.0, 0.0)), ("y north", (0.0, 1.0, 0.0))):
@@ -211,64 +196,50 @@ class Scene:
         return 1.0 if self.reach > 0.1 else 0.2
 
     def _kind(self, k: int, vehicle: Vehicle, colour: str, drones: list[int]) -> Kind:
-        scene, n, rotors = self.server.scene, len(drones), vehicle.rotors
-        still = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1))
+        n, rotors = len(drones), vehicle.rotors
         discs = [part for part in parts_of(vehicle) if isinstance(part, Disc)]
         radii = np.array([disc.radius for disc in discs])
-        spinning, failed = None, None
-        if rotors:
-            every: Any = {
-                "batched_wxyzs": np.tile([1.0, 0.0, 0.0, 0.0], (n * len(rotors), 1)),
-                "batched_positions": np.zeros((n * len(rotors), 3)),
-                "lod": "off",
-            }
-            spinning = scene.add_batched_meshes_simple(
-                f"/blades {k}",
-                *blades(),
-                batched_scales=np.tile(radii, n),
-                batched_colors=np.tile([linear(_blade_colour(rotor.spin)) for rotor in rotors], (n, 1)).astype(
-                    np.uint8
-                ),
-                side="double",
-                **every,
-            )
-            failed = scene.add_batched_meshes_simple(
-                f"/failed motors {k}",
-                *crossed_out(),
-                batched_scales=np.zeros(n * len(rotors)),
-                batched_colors=np.array(linear(FAILED), dtype=np.uint8),
-                visible=False,
-                **every,
-            )
-        poses: Any = {"batched_wxyzs": still, "batched_positions": np.zeros((n, 3)), "lod": "off", "cast_shadow": False}
+        colours = np.tile([linear(_blade_colour(rotor.spin)) for rotor in rotors], (n, 1)) if rotors else linear(INK)
+        spinning = partial(self._add_batch, count=max(n * len(rotors), 1), lod="off")
+
+        def add_models(name: str, model: bytes, visible: bool = True) -> viser.BatchedGlbHandle:
+            turns, places = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3))
+            add = self.server.scene.add_batched_glb
+            return add(name, model, turns, places, lod="off", cast_shadow=False, visible=visible)
+
         tilts = [discs[i] for i in vehicle.servos]
-        frame = scene.add_batched_glb(f"/drones {k}", frame_model(vehicle, colour, without=tilts), **poses)
-        tilting = tuple(
-            scene.add_batched_glb(f"/tilting disc {k} {i}", disc_model(disc), **poses) for i, disc in enumerate(tilts)
-        )
-        axes = scene.add_batched_glb(f"/body axes {k}", body_axes_model(vehicle), **poses)
         ghost_model = frame_model(vehicle, GHOST, GHOST_OPACITY)
-        ghost = scene.add_batched_glb(f"/estimate {k}", ghost_model, visible=False, **poses)
-        shadow = scene.add_batched_meshes_simple(
-            f"/shadows {k}", *silhouette(vehicle), batched_colors=np.array(linear(SHADOW), dtype=np.uint8), **poses
-        )
         share = float(vehicle.mass) / max(len(rotors), 1)
-        usual = [math.sqrt(9.81 * share / rotor.k_thrust) for rotor in rotors]
         return Kind(
             vehicle,
             np.array(drones),
-            frame,
-            axes,
-            spinning,
-            ghost,
-            shadow,
-            failed,
-            radii,
-            tuple(disc.centre_B for disc in discs),
-            tuple(turn_to(rotor.axis_B) for rotor in rotors),
-            np.array([rotor.spin for rotor in rotors]),
-            np.array(usual),
-            tilting,
+            frame=add_models(f"/drones {k}", frame_model(vehicle, colour, without=tilts)),
+            axes=add_models(f"/body axes {k}", body_axes_model(vehicle)),
+            blades=spinning(
+                f"/blades {k}",
+                blades(),
+                colours=colours,
+                batched_scales=np.tile(radii, n) if rotors else np.zeros(1),
+                side="double",
+                visible=bool(rotors),
+            ),
+            ghost=add_models(f"/estimate {k}", ghost_model, visible=False),
+            shadow=self._add_batch(
+                f"/shadows {k}", silhouette(vehicle), n, linear(SHADOW), lod="off", cast_shadow=False
+            ),
+            failed=spinning(
+                f"/failed motors {k}",
+                crossed_out(),
+                colours=linear(FAILED),
+                batched_scales=np.zeros(max(n * len(rotors), 1)),
+                visible=False,
+            ),
+            radii=radii,
+            hubs=tuple(disc.centre_B for disc in discs),
+            turns=tuple(turn_to(rotor.axis_B) for rotor in rotors),
+            spins=np.array([rotor.spin for rotor in rotors]),
+            usual_speed=np.array([math.sqrt(9.81 * share / rotor.k_thrust) for rotor in rotors]),
+            tilting=tuple(add_models(f"/tilting disc {k} {i}", disc_model(disc)) for i, disc in enumerate(tilts)),
         )
 
     def mark_way(self, tasks: Sequence[Trajectory]) -> None:
@@ -285,13 +256,15 @@ class Scene:
             passed = [(place, turn) for place, turn in gates if turn is not None]
             stops = [place for place, turn in gates if turn is None]
             colour = linear(COLOURS[4] if len(self.figures) == 1 else figure.colour)
+            add = partial(self._add_batch, colours=colour, opacity=0.8, lod="off")
             if passed:
                 places, turns = (np.array(part, dtype=float) for part in zip(*passed, strict=True))
-                self._marks.append(self._batch(f"/world/gates {k}", ring, turns, places, colour))
+                mesh = ring.vertices, ring.faces
+                node = add(f"/world/gates {k}", mesh, len(places), batched_wxyzs=turns, batched_positions=places)
+                self._marks.append(node)
             if stops:
-                ball = trimesh.creation.icosphere(subdivisions=2, radius=0.22 * self.reach)
-                still = np.tile([1.0, 0.0, 0.0, 0.0], (len(stops), 1))
-                self._marks.append(self._batch(f"/world/stops {k}", ball, still, np.array(stops, dtype=float), colour))
+                places, ball = np.array(stops, dtype=float), _ball(0.22 * self.reach)
+                self._marks.append(add(f"/world/stops {k}", ball, len(places), batched_positions=places))
 
     def add_solids(self, world: World) -> None:
         """What stands in the world: once, for it does not move"""
@@ -306,18 +279,6 @@ class Scene:
                 side="double",
                 opacity=0.5 if isinstance(solid, Ground) else None,
             )
-
-    def _batch(self, name: str, mesh: Any, turns: Array, places: Array, colour: tuple[int, int, int]) -> Any:
-        return self.server.scene.add_batched_meshes_simple(
-            name,
-            mesh.vertices,
-            mesh.faces,
-            turns,
-            places,
-            batched_colors=np.array(colour, dtype=np.uint8),
-            opacity=0.8,
-            lod="off",
-        )
 
     # What moves ------------------------------------------------------------------------------------------------------
 
@@ -334,9 +295,7 @@ class Scene:
                 self.thrust.points = points
         self.asked.batched_positions = frame.reference_W
         for k, (label, place, figure) in enumerate(zip(self.names, frame.p_W, self.figures, strict=False)):
-            height = (1.0 + 0.35 * k) * reach_of(
-                figure.vehicle
-            )  # names of drones that fly as one are read all the same
+            height = (1.0 + 0.35 * k) * reach_of(figure.vehicle)  # so that names of drones side by side do not overlap
             label.position = place + self._turn(np.array([[0.0, 0.0, height]]))[0]
         if len(self._hung) and frame.cables_W is not None:
             self.cables.points = frame.cables_W[self._hung]
@@ -352,7 +311,7 @@ class Scene:
         places = self._turn(places) + np.array(self.world_p, dtype=float)
         turns = np.stack(self.world_q * Quat(*turns.T), axis=1)
         for kind in self.kinds:
-            kind.shadow.batched_positions, kind.shadow.batched_wxyzs = places[kind.drones], turns[kind.drones]
+            _pose(kind.shadow, places[kind.drones], turns[kind.drones])
 
     def _turn(self, vectors: Array) -> Array:
         """(…, 3) turned as the world is"""
@@ -381,9 +340,9 @@ class Scene:
         """One kind's drones, their blades and ghosts; gives their thrust arrows, (arrows, 2, 3)."""
         at, rotors = kind.drones, len(kind.hubs)
         p, q = frame.p_W[at], frame.q_WB[at]
-        kind.frame.batched_positions, kind.frame.batched_wxyzs = p, q
+        _pose(kind.frame, p, q)
         if self.shown["axes"]:
-            kind.axes.batched_positions, kind.axes.batched_wxyzs = p, q
+            _pose(kind.axes, p, q)
         ghostly = frame.estimate is not None and self.shown["estimate"]
         kind.ghost.visible = ghostly
         if ghostly and frame.estimate is not None:
@@ -410,16 +369,13 @@ class Scene:
                 for end in range(2):
                     arrows[:, i, end] = np.stack(p_W + rotate(q_WB, ends[end]), axis=1)
         for disc, i in zip(kind.tilting, kind.vehicle.servos, strict=True):
-            disc.batched_positions = places[:, i]
-            disc.batched_wxyzs = np.stack(q_WB * (tilts[i] * kind.turns[i]), axis=1)
-        kind.blades.batched_positions = places.reshape(-1, 3)
-        kind.blades.batched_wxyzs = turns.reshape(-1, 4)
+            _pose(disc, places[:, i], np.stack(q_WB * (tilts[i] * kind.turns[i]), axis=1))
+        _pose(kind.blades, places.reshape(-1, 3), turns.reshape(-1, 4))
         dead = frame.motor_power[at][:, :rotors] == 0.0
         kind.failed.visible = bool(dead.any())
         if dead.any():
             kind.failed.batched_scales = np.where(dead, kind.radii, 0.0).reshape(-1)
-            kind.failed.batched_positions = places.reshape(-1, 3)
-            kind.failed.batched_wxyzs = turns.reshape(-1, 4)
+            _pose(kind.failed, places.reshape(-1, 3), turns.reshape(-1, 4))
         return arrows.reshape(-1, 2, 3)
 
     def _tilt(self, kind: Kind, frame: Frame) -> dict[int, Quat]:
@@ -461,14 +417,13 @@ class Scene:
     def draw_references(self, ways: Sequence[Array]) -> None:
         """What is asked, one (points, 3) for each drone, dashed"""
         dashes = [_segments(way)[::2] for way in ways if len(way) > 1]
-        drawn: Any = np.concatenate(dashes) if dashes else np.zeros((1, 2, 3))
-        self.reference.points = drawn
+        self.reference.points = np.concatenate(dashes) if dashes else np.zeros((1, 2, 3))  # type: ignore[assignment]
 
     def draw_runs(self, ways: Sequence[Array]) -> None:
         """Whole flights, one (points, 3) for each drone"""
         self.path.points, self.path.colors = self._lines(ways)
 
-    def _lines(self, ways: Any) -> tuple[Array, Array]:
+    def _lines(self, ways: Iterable[Array]) -> tuple[Array, Array]:
         parts = [
             (_segments(way), linear(figure.colour))
             for way, figure in zip(ways, self.figures, strict=True)
@@ -545,9 +500,13 @@ def _alike(figures: Sequence[Figure]) -> list[tuple[Vehicle, str, list[int]]]:
     return [(*key, drones) for key, drones in kinds.items()]
 
 
-def _ball() -> tuple[Array, Array]:
-    """A ball of radius 1: vertices and faces."""
-    ball = trimesh.creation.icosphere(subdivisions=2, radius=1.0)
+def _pose(node: viser.BatchedMeshHandle | viser.BatchedGlbHandle, places: Array, turns: Array) -> None:
+    node.batched_positions, node.batched_wxyzs = places, turns
+
+
+def _ball(radius: float = 1.0) -> tuple[Array, Array]:
+    """Vertices and faces of a ball."""
+    ball = trimesh.creation.icosphere(subdivisions=2, radius=radius)
     return ball.vertices, ball.faces
 
 
@@ -579,8 +538,8 @@ class Sights:
 
     def __init__(self, server: viser.ViserServer, reach: float, cell: float) -> None:
         self._server, self._reach, self._cell = server, reach, cell
-        self._points: dict[str, Any] = {}
-        self._frustums: dict[str, Any] = {}
+        self._points: dict[str, viser.PointCloudHandle] = {}
+        self._frustums: dict[str, viser.LineSegmentsHandle] = {}
         self._drawn: dict[str, tuple[float, bytes]] = {}
 
     def show(self, eyes: Sequence[Seen], p: Array, q: Array, *, points: bool, frustums: bool) -> None:
@@ -592,10 +551,10 @@ class Sights:
                 self._show_points(name, seen, far)
             if frustums and seen.eye.is_camera:
                 self._show_frustum(name, seen, p, q)
-        for name, node in self._points.items():
-            node.visible = points and name in now
-        for name, node in self._frustums.items():
-            node.visible = frustums and name in now
+        for name, cloud in self._points.items():
+            cloud.visible = points and name in now
+        for name, lines in self._frustums.items():
+            lines.visible = frustums and name in now
 
     def _show_points(self, name: str, seen: Seen, far: float) -> None:
         key = far, seen.said.tobytes()
