@@ -13,20 +13,13 @@ EXCEPTIONS = {
     "sensors/depth_jax.py": "depth images are one Pallas kernel over tiles of pixels, with its own derivative",
 }
 LEFT = {
-    "campaigns/gpu_confirmation.py",
-    "control/lqr.py",
-    "control/margins.py",
     "control/mpc/backward_single.py",
     "control/mpc/batch_cpu.py",
     "control/mpc/derivatives.py",
     "control/mpc/horizon_reference.py",
     "control/mpc/solver.py",
     "control/mpc/warm_start.py",
-    "core/llvm_math.py",
-    "export/c.py",
     "identify/readers/blackbox_frames.py",
-    "vehicles/controllability.py",
-    "wind/wind_field.py",
 }
 """Modules that still import a backend: this set shrinks, and nothing is added to it"""
 
@@ -53,7 +46,7 @@ def importers() -> set[str]:
 
 def test_only_the_compiler_imports_a_backend():
     others = {name for name in importers() if not any(name == own or name.startswith(f"{own}/") for own in EXCEPTIONS)}
-    assert others - {"core/ops.py", "core/loop.py"} == LEFT  # core dispatches to the library of the scalars it receives
+    assert others == LEFT
 
 
 def test_there_are_at_most_three_exceptions_and_each_is_one():

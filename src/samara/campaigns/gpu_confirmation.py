@@ -73,15 +73,16 @@ def flown_by(flying: Flying, rows: Rows, how: dict[str, Any]) -> Columns:
 
 def on_devices(fly: Fly, rows: Rows) -> Columns:
     """Some rows on all devices that JAX has here, a part on each"""
-    import jax
+    from samara.compiler.jax.arrays import default_device
+    from samara.compiler.jax.arrays import devices as local_devices
 
-    devices = jax.local_devices()[: max(1, len(rows.numbers) // WORTH_A_DEVICE)]
+    devices = local_devices()[: max(1, len(rows.numbers) // WORTH_A_DEVICE)]
     if len(devices) == 1:
         return fly(rows)
     parts = np.array_split(np.arange(len(rows.numbers)), len(devices))
 
     def part(device: Any, lanes: Array) -> Columns:
-        with jax.default_device(device):
+        with default_device(device):
             return fly(some_rows(rows, slice(lanes[0], lanes[-1] + 1)))
 
     with ThreadPoolExecutor(len(devices)) as threads:

@@ -211,8 +211,7 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     The speeds of n rotors act on the body through f and τ alone: x has those four in place of n. What the battery loses in a
     period is left out, and so is the damping of a vehicle that the air turns: it is opposed, and not in the error.
     """
-    import casadi
-
+    from samara.compiler.derivatives.forward import jacobian_at
     from samara.compiler.simulator import compile
 
     vehicle = effective(vehicle)
@@ -228,11 +227,8 @@ def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
     if not free.rotors:
         return a, b
     allocation = allocation_for(free)
-    w: Any = casadi.SX.sym("w", 4)
-    told = command_for_wrench(w[0], Vec3(w[1], w[2], w[3]), trim, free, allocation)
-    slope: Any = casadi.Function("told", [w], [casadi.jacobian(casadi.vertcat(*told), w)])
-    weight = free.mass * free["gravity"].acceleration
-    b = product(b, np.array(slope([weight, 0.0, 0.0, 0.0])))
+    weight = float(free.mass * free["gravity"].acceleration)
+    b = product(b, jacobian_at(lambda f, tau_B: command_for_wrench(f, tau_B, trim, free, allocation), weight, ZERO))
     given = _given(free, trim)
     into = np.eye(_RIGID + 4, size)
     into[_RIGID:, _RIGID:] = given
@@ -255,14 +251,13 @@ def _given(vehicle: Vehicle, trim: State) -> Array:
     speeds = np.array(trim.rotor_speed)
     if not vehicle.servos:
         return effectiveness(vehicle)[2:] * (2.0 * np.array([rotor.k_thrust for rotor in vehicle.rotors]) * speeds)
-    import casadi
+    from samara.compiler.derivatives.forward import jacobian_at
 
-    x: Any = casadi.SX.sym("x", len(speeds) + len(vehicle.servos))
-    own = [x[i] for i in range(x.numel())]
-    turned = with_angles(trim._replace(rotor_speed=tuple(own[: len(speeds)])), own[len(speeds) :], vehicle)
-    push = wrench_of_rotors(turned, vehicle)
-    slopes: Any = casadi.jacobian(casadi.vertcat(push.f_B.z, *push.tau_B), x)
-    return np.array(casadi.Function("given", [x], [slopes])([*speeds, *tilt_angles(trim, vehicle)]))
+    def push(speeds: tuple[Scalar, ...], angles: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+        wrench = wrench_of_rotors(with_angles(trim._replace(rotor_speed=speeds), angles, vehicle), vehicle)
+        return (wrench.f_B.z, *wrench.tau_B)
+
+    return jacobian_at(push, tuple(speeds), tuple(tilt_angles(trim, vehicle)))
 
 
 def _pace(design: Design, vehicle: Vehicle) -> Gains:

@@ -7,17 +7,19 @@ controller is the Jacobian of its code, controller state included. The computati
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from samara.control.allocation import allocation_for, command_for_wrench
-from samara.core.algebra import Quat, Vec3
+from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.portable_linalg import pseudoinverse
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.physics.types import Reference, State, Vehicle
+from samara.physics.types import Command, Reference, State, Vehicle
 from samara.vehicles.trim import hover
 
 AXES = ("thrust", "roll", "pitch", "yaw")
@@ -92,49 +94,41 @@ def hover_loop(vehicle: Vehicle, controller: Any, period: float) -> Loop:
 @lru_cache(maxsize=16)
 def _plant(vehicle: Vehicle, period: float) -> tuple[State, Array, Array, Array]:
     """Hover, A and B of one period with the wrench commanded as the input, and ∂(wrench)/∂(command)"""
-    import casadi
-
+    from samara.compiler.derivatives.forward import jacobian_at
     from samara.compiler.simulator import compile
 
     state, command = hover(vehicle, p_W=(0.0, 0.0, 0.0))
     A, b = compile(vehicle, backend="llvm").linearize(state, command, period, tangent=True)
-    w: Any = casadi.SX.sym("w", 4)
-    commands = command_for_wrench(w[0], Vec3(w[1], w[2], w[3]), state, vehicle, allocation_for(vehicle))
-    slope: Any = casadi.Function("commands", [w], [casadi.jacobian(casadi.vertcat(*commands), w)])
-    into = np.array(slope([float(vehicle.mass * vehicle["gravity"].acceleration), 0.0, 0.0, 0.0]))
+    allocation, weight = allocation_for(vehicle), float(vehicle.mass * vehicle["gravity"].acceleration)
+
+    def commands(lift: Scalar, torque: Vec3) -> Command:
+        return command_for_wrench(lift, torque, state, vehicle, allocation)
+
+    into = jacobian_at(commands, weight, ZERO)
     return state, A, b @ into, pseudoinverse(into)
 
 
 def _controller_slopes(vehicle: Vehicle, controller: Any, state: State) -> tuple[Array, Array, Array, Array]:
     """∂u/∂x, ∂u/∂m, ∂m'/∂x, ∂m'/∂m of a controller whose observers have settled in hover"""
-    import casadi
+    from samara.compiler.derivatives.forward import jacobian_at
 
-    first, trim = controller.initial_memory, flatten(state)
-    x: Any = casadi.SX.sym("x", len(trim) - 1)
-    m: Any = casadi.SX.sym("m", len(flatten(first)))
-    moved = [x[i] for i in range(x.numel())]
-    q = state.q_WB * Quat(1.0, *(0.5 * turn for turn in moved[_TURNS]))
-    before, after = zip(trim[:6], moved[:6], strict=True), zip(trim[10:], moved[9:], strict=True)
-    numbers = [*(a + b for a, b in before), *q, *(a + b for a, b in after)]
-    command, memory = controller(
-        unflatten(state, iter(numbers)),
-        Reference(Vec3(0.0, 0.0, 0.0)),
-        vehicle,
-        unflatten(first, iter(m[i] for i in range(m.numel()))),
-    )
-    u, later = casadi.vertcat(*command), casadi.vertcat(*flatten(memory))
-    call: Any = casadi.Function("call", [x, m], [later])
-    slopes: Any = casadi.Function(
-        "slopes", [x, m], [casadi.jacobian(output, variable) for output in (u, later) for variable in (x, m)]
-    )
-    origin, settled = np.zeros(x.numel()), np.array(flatten(first), dtype=float)
+    trim, size = flatten(state), len(flatten(state)) - 1
+
+    def call(x: Sequence[Scalar], memory: Scalar) -> Scalar:
+        q = state.q_WB * Quat(1.0, *(0.5 * turn for turn in x[_TURNS]))
+        before, after = zip(trim[:6], x[:6], strict=True), zip(trim[10:], x[9:], strict=True)
+        numbers = [*(a + b for a, b in before), *q, *(a + b for a, b in after)]
+        return controller(unflatten(state, iter(numbers)), Reference(ZERO), vehicle, memory)
+
+    origin, settled = (0.0,) * size, controller.initial_memory
     for _ in range(SETTLING_CALLS):
-        then = np.array(call(origin, settled)).ravel()
-        if np.array_equal(then, settled):
+        _, then = call(origin, settled)
+        if flatten(then) == flatten(settled):
             break
         settled = then
-    c, d, e, f = (np.array(jacobian) for jacobian in slopes(origin, settled))
-    return c, d, e, f
+    command, _ = call(origin, settled)
+    slopes, rows = jacobian_at(call, origin, settled), len(flatten(command))
+    return slopes[:rows, :size], slopes[:rows, size:], slopes[rows:, :size], slopes[rows:, size:]
 
 
 def _one_loop(loops: Array, i: int) -> Array:

@@ -11,9 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-import casadi
-
-from samara.compiler.trace.casadi_scalar import expression
+from samara.compiler.derivatives.forward import jacobian_of
 from samara.compiler.trace.program import Program, program_of
 from samara.core.algebra import Quat, Vec3
 from samara.core.atomic_files import write_text
@@ -157,18 +155,9 @@ class _Sparse(NamedTuple):
 
 def _with_jacobian(function: Any, by: int, *templates: Any) -> _Sparse:
     """The values of a function and its exact Jacobian by the first `by` of its arguments"""
-    pattern: list[Any] = []
-
-    def both(*arguments: Any) -> tuple[Any, Any]:
-        value = casadi.vertcat(*map(expression, flatten(function(*arguments))))
-        matrix = casadi.sparsify(casadi.jacobian(value, casadi.vertcat(*map(expression, flatten(arguments[:by])))))
-        by_rows = matrix.T  # CasADi keeps a matrix column by column
-        pattern.extend(by_rows.sparsity().get_triplet())
-        return tuple(casadi.vertsplit(value)), tuple(by_rows.nonzeros())
-
-    program = program_of(both, *templates)
-    columns, rows = (tuple(indices) for indices in pattern)
-    return _Sparse(program, rows, columns)
+    sizes = [len(flatten(template)) for template in templates]
+    found = jacobian_of(program_of(lambda *own: (function(*own),), *templates), sizes, range(by))
+    return _Sparse(found.program, found.rows, found.columns)
 
 
 class _Code(NamedTuple):

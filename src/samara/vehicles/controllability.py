@@ -2,13 +2,14 @@
 
     most τ_k   with  Σ f_z = m g,  the other torques 0  and  T_min ≤ T ≤ T_max
 
-is a linear program for each direction, and so is the most lift without a torque. A vehicle that has no such thrusts may still
-have some that balance all but the yaw: it holds its place turning about z.
+is a linear program for each direction, and so is the most lift without a torque: the end of a line through a zonotope. A
+vehicle that has no such thrusts may still have some that balance all but the yaw: it holds its place turning about z.
 """
 
 import math
 from enum import StrEnum
-from typing import Any, NamedTuple
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from samara.vehicles.trim import effective, effectiveness
 
 TORQUES = ("roll", "pitch", "yaw")
 _LIFT, _YAW = 0, 3  # rows of (f_z, τx, τy, τz)
+_ROUNDING = 1e-9  # below it a number of size 1 is 0
 
 
 class Hover(StrEnum):
@@ -82,21 +84,38 @@ def controllability(vehicle: Vehicle, failed: int | None = None) -> Controllabil
 
 
 def _most(matrix: Array, limits: Array, row: int, sign: float, held: list[int], weight: float) -> float:
-    """The most of one row to one side with the held ones at (m g, 0, 0, 0), or NaN where there is none"""
-    import casadi
+    """The most of one row to one side with the held ones at (m g, 0, 0, 0), or NaN where there is none
 
-    size = np.abs(matrix).max(axis=1, initial=0.0)
+    What thrusts within their limits give, y = M T, is a zonotope: ν·y ≤ Σᵢ max(ν·mᵢ T_min, ν·mᵢ T_max) for the normals ν of
+    its facets, each of which is orthogonal to all but one dimension's worth of columns mᵢ.
+    """
+    columns = matrix[[row, *held]]
+    size = np.abs(columns).max(axis=1, initial=0.0)
     size[size == 0.0] = 1.0
-    unit = matrix / size[:, None]
-    wanted = casadi.DM(np.array([weight if own == _LIFT else 0.0 for own in held]) / size[held])
-    rows = casadi.DM(unit[held])
-    options: Any = {"error_on_fail": False, "highs": {"output_flag": False}}
-    shape = {"a": casadi.Sparsity.dense(len(held), len(limits)), "h": casadi.Sparsity(len(limits), len(limits))}
-    solve = casadi.conic("most", "highs", shape, options)
-    found = solve(g=casadi.DM(-sign * unit[row]), a=rows, lba=wanted, uba=wanted, lbx=limits[:, 0], ubx=limits[:, 1])
-    if not solve.stats()["success"]:
+    columns, wanted = columns / size[:, None], np.array([weight if own == _LIFT else 0.0 for own in held]) / size[1:]
+    normals = _facet_normals(columns)
+    gains = normals @ columns
+    reach = np.maximum(gains * limits[:, 0], gains * limits[:, 1]).sum(axis=1) - normals[:, 1:] @ wanted
+    slack = _ROUNDING * np.abs(limits).sum()
+    above, below = normals[:, 0] > _ROUNDING, normals[:, 0] < -_ROUNDING
+    high = np.min(reach[above] / normals[above, 0], initial=math.inf)
+    low = np.max(reach[below] / normals[below, 0], initial=-math.inf)
+    if np.any(reach[~above & ~below] < -slack) or low > high + slack:
         return math.nan
-    return float(matrix[row] @ np.array(found["x"]).ravel())
+    return float(size[0] * (high if sign > 0.0 else low))
+
+
+def _facet_normals(columns: Array) -> Array:
+    """Unit vectors orthogonal to the facets of a zonotope, (normals, rows), both signs of each; a flat one has two more"""
+    left, singular, _ = np.linalg.svd(columns)
+    rank = int(np.sum(singular > _ROUNDING * singular.max(initial=0.0)))
+    flat = left[:, rank:].T
+    sides = [
+        np.vstack([columns.T[list(some)], flat]) for some in combinations(range(columns.shape[1]), max(rank - 1, 0))
+    ]
+    _, spread, right = np.linalg.svd(np.array(sides))
+    normals = np.vstack([right[spread[:, -1] > _ROUNDING, -1] if len(columns) > 1 else right[:, 0], flat])
+    return np.vstack([normals, -normals])
 
 
 def in_words(own: Controllability) -> str:

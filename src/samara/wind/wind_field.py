@@ -154,13 +154,10 @@ class Replay:
         return Vec3(*(_plain(wind[at, i] + unknown) for i in range(3))), memory
 
 
-def _library(*values: Scalar) -> Any:
-    """jax.numpy where one of them is JAX's, else NumPy: tables are looked up in arrays"""
-    if any(type(value).__module__.partition(".")[0] in ("jax", "jaxlib") for value in values):
-        import jax.numpy
-
-        return jax.numpy
-    return np
+def _library(*values: Any) -> Any:
+    """The namespace of the arrays among them, JAX's or NumPy's: tables are looked up in arrays"""
+    spaces = (value.__array_namespace__() for value in values if hasattr(value, "__array_namespace__"))
+    return next((space for space in spaces if space is not np), np)
 
 
 def _place(p: Scalar, axis: Array, numbers: Any) -> tuple[Scalar, int, Scalar]:

@@ -12,12 +12,9 @@ from samara.core.grid import Grid
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 
-__all__ = [
-    *("acos", "asin", "atan", "atan2", "cos", "equal", "exp", "floor", "lax_loop", "log", "logical_and", "logical_or"),
-    *("lookup", "loop", "maximum", "minimum", "power", "sin", "sqrt", "tan", "where"),
-]
-
-equal, power = operator.eq, operator.pow
+sqrt, exp, log, floor, sin, cos, tan = jnp.sqrt, jnp.exp, jnp.log, jnp.floor, jnp.sin, jnp.cos, jnp.tan
+asin, acos, atan, atan2, minimum, maximum = jnp.asin, jnp.acos, jnp.atan, jnp.atan2, jnp.minimum, jnp.maximum
+equal, power, logical_and, logical_or = operator.eq, operator.pow, jnp.logical_and, jnp.logical_or
 _LITERALS = (float, int)
 
 
