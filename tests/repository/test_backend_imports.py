@@ -19,7 +19,6 @@ LEFT = {
     "control/mpc/horizon_reference.py",
     "control/mpc/solver.py",
     "control/mpc/warm_start.py",
-    "identify/readers/blackbox_frames.py",
 }
 """Modules that still import a backend: this set shrinks, and nothing is added to it"""
 

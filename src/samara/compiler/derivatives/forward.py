@@ -196,7 +196,7 @@ class _Differentiated:
         call = self.source.instructions[own.arguments[0]]
         if call.loop is not None:
             whole, carried = self.values[own.arguments[0]], call.loop.carried
-            places = {d: carried * (1 + int(k)) + own.place[1] for d, k in tangents.items()}  # type: ignore[arg-type]
+            places = {d: carried * (1 + int(k)) + own.place[1] for d, k in tangents.items()}
             return {d: self.tape.repeat(Instruction("row", place=(0, k)), whole) for d, k in places.items()}
         assert call.layer is not None
         slope = activation_slope(call.layer.activation, value)
@@ -364,7 +364,7 @@ def _rows(own: Array, what: str, drones: int | None) -> Array:
     return rows
 
 
-def direction_inputs(given: object, inputs: Array, what: str, drones: int | None) -> Array:
+def direction_inputs(given: Scalar, inputs: Array, what: str, drones: int | None) -> Array:
     """Tangents of inputs as (P or 1, K, nu, N or 1): of (K, nu), (K, nu, N) or (P, K, nu, N); without a batch of (K, nu) or
     (P, K, nu)"""
     own = np.asarray(given, dtype=float)

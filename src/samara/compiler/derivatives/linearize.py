@@ -107,7 +107,7 @@ def _slopes(
 ) -> tuple[Array, Array]:
     """∂f/∂x and ∂f/∂u in the tangent space; where it is to be rigid, u is a push on the body"""
 
-    def rate(x: State, u: Sequence[Scalar]) -> State:
+    def rate(x: State, u: tuple[Scalar, ...]) -> State:
         if not rigid:
             return derivative(x, u, vehicle, environment)
         push = Wrench(f_B=Vec3(0.0, 0.0, u[0]), tau_B=Vec3(*u[1:]))
@@ -149,14 +149,16 @@ def linearizer(
             f, f_x, f_u = slope([*at, *given])
             rates.append((f, product(f_x, by_x), product(f_x, by_u) + f_u))
         before, a, b = _advance(start, dt, tableau.weights, rates)
-        after, n = unit(before)
+        after, n = unit(before.tolist())
         a, b = product(n, a), product(n, b)
         return in_tangent_space(a, b, x, after) if tangent else (a, b)
 
     return linearize
 
 
-def _advance(start: Array, dt: float, weights: tuple[float, ...], rates: list[Array]) -> list[Array]:
+def _advance(
+    start: Sequence[Array], dt: float, weights: tuple[float, ...], rates: Sequence[Sequence[Array]]
+) -> list[Array]:
     used = [(dt * weight, rate) for weight, rate in zip(weights, rates, strict=False) if weight]
     return [own + sum(factor * rate[i] for factor, rate in used) for i, own in enumerate(start)]
 

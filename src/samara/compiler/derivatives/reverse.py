@@ -42,11 +42,11 @@ def adjoint_of(program: Program, sizes: Sequence[int], wanted: Sequence[int]) ->
     reverse.run()
     zero = tape.place(0.0)
     bars = {own.place: reverse.bars[at] for at, own in enumerate(program.instructions) if own.operation == "input"}
-    outputs = []
+    found: list[tuple[int, ...]] = []
     for group in wanted:
         cotangents = (bars.get((group, place)) for place in range(sizes[group]))
-        outputs.append(tuple(zero if bar is None else bar.at for bar in cotangents))
-    return without_unused(Program(tuple(tape.instructions), tuple(outputs)))
+        found.append(tuple(zero if bar is None else bar.at for bar in cotangents))
+    return without_unused(Program(tuple(tape.instructions), tuple(found)))
 
 
 def without_loops(program: Program, sizes: Sequence[int]) -> Program:

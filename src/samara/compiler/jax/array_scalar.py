@@ -72,4 +72,4 @@ def lax_loop(
     def lanes(arrays: list[Scalar]) -> Scalar:
         return jnp.broadcast_to(going(arrays), start[0].shape).astype(jnp.int32)
 
-    return lax.while_loop(any_going, once, (jnp.int32(0), start, lanes(start)))[1]  # type: ignore[no-any-return]
+    return lax.while_loop(any_going, once, (jnp.int32(0), start, lanes(start)))[1]

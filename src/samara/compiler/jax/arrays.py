@@ -31,7 +31,7 @@ Trees: TypeAlias = Any
 
 def array(x: object, dtype: Any = None) -> JaxArray:
     """Return numbers as an array on JAX's default device."""
-    return jnp.asarray(x, dtype)  # type: ignore[arg-type]
+    return jnp.asarray(x, dtype)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> JaxArray:
@@ -46,7 +46,7 @@ def count(length: int, dtype: Any = np.int32) -> JaxArray:
 
 def stack(arrays: Sequence[Leaf], axis: int = 0) -> JaxArray:
     """Stack arrays of one shape along a new axis."""
-    return jnp.stack(arrays, axis)  # type: ignore[arg-type]
+    return jnp.stack(arrays, axis)
 
 
 def concatenate(arrays: Sequence[JaxArray], axis: int = 0) -> JaxArray:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import llvmlite.ir as ir
 
-from samara.compiler.llvm.array_loop import ArraySpec, Code
+from samara.compiler.llvm.array_loop import ArraySpec, Bases, Code
 from samara.compiler.llvm.codegen import Emitter, index, loop
 
 ROWS = 8  # of a product at a time: sums that do not wait for each other
@@ -40,7 +40,7 @@ class Dense(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return (self.y,)
 
-    def emit(self, builder: ir.IRBuilder, bases: dict[str, ir.Value], k: ir.Value, code: Code) -> None:
+    def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
         emitter = code.emitter(builder, self.width)
         weights, bias, x, y = (_at(builder, bases, k, own) for own in (self.weights, self.bias, self.x, self.y))
 
@@ -72,7 +72,7 @@ class DenseBack(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return self.p_bar, self.x_bar
 
-    def emit(self, builder: ir.IRBuilder, bases: dict[str, ir.Value], k: ir.Value, code: Code) -> None:
+    def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
         emitter = code.emitter(builder, self.width)
         arrays = (self.weights, self.y, self.y_bar, self.p_bar, self.x_bar)
         weights, y, y_bar, p_bar, x_bar = (_at(builder, bases, k, own) for own in arrays)
@@ -105,7 +105,7 @@ class DenseGradient(NamedTuple):
     def outputs(self) -> tuple[ArraySpec, ...]:
         return self.weights, self.bias
 
-    def emit(self, builder: ir.IRBuilder, bases: dict[str, ir.Value], steps: ir.Value, code: Code) -> None:
+    def emit(self, builder: ir.IRBuilder, bases: Bases, steps: ir.Value, code: Code) -> None:
         emitter, start = code.emitter(builder, self.width), index(0)
         x, p_bar, weights, bias = (_at(builder, bases, start, own) for own in (*self.inputs, *self.outputs))
         sums = _sums(emitter, BLOCK * BLOCK)
@@ -188,7 +188,7 @@ def _blocks(builder: ir.IRBuilder, count: int, size: int) -> Iterator[tuple[ir.V
         yield index(count - count % size), count % size
 
 
-def _at(builder: ir.IRBuilder, bases: dict[str, ir.Value], k: ir.Value, array: ArraySpec) -> ir.Value:
+def _at(builder: ir.IRBuilder, bases: Bases, k: ir.Value, array: ArraySpec) -> ir.Value:
     """The first of an array's numbers at a step"""
     offset = builder.add(builder.mul(k, index(array.step)), index(array.places[0]))
     return builder.gep(bases[array.name], [offset])

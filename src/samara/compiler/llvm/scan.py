@@ -37,7 +37,7 @@ class Kernel(NamedTuple):
     width: int
     source: str
     effort: int
-    engine: object
+    engine: llvm.ExecutionEngine
 
     @property
     def assembly(self) -> str:

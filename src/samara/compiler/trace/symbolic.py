@@ -49,8 +49,7 @@ def jacobian(outputs: Iterable[Scalar], by: Sequence[Symbol], at: Mapping[int, f
             numbers[index] = number
         slopes = casadi.substitute(slopes, variables, numbers)
     slopes = casadi.sparsify(slopes)
-    places = zip(*slopes.sparsity().get_triplet(), slopes.nonzeros(), strict=True)
-    return {(i, j): _scalar(entry) for i, j, entry in places}
+    return {(i, j): _scalar(slopes[i, j]) for i, j in zip(*slopes.sparsity().get_triplet(), strict=True)}
 
 
 def substitute(expressions: Iterable[Scalar], unknowns: Sequence[Symbol], values: Sequence[Scalar]) -> list[Scalar]:
