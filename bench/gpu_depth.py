@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from samara.compiler.jax.folding_scalar import count_operations
 from samara.compiler.jax.arrays import Launch
+from samara.compiler.jax.folding_scalar import count_operations
 from samara.core.algebra import Quat, Vec3, normalize, quat_from_euler
 from samara.core.atomic_files import atomic_write
 from samara.physics.ground.contact import Ground

@@ -271,13 +271,13 @@ def gpu(batches: tuple[tuple[str, int, int], ...] = GPU_BATCHES) -> list[dict[st
 
     import samara
     from samara.control.mpc.batch_jax import Batch, PointTargets, jax_solver, point_goals
-    from samara.control.mpc.cost import Parameters, Weights, kind_of, vehicle_problem
+    from samara.control.mpc.cost import Parameters, kind_of, vehicle_problem
+    from samara.control.mpc.options import MpcOptions, Shaping, Weights
     from samara.control.mpc.prediction_model import DOCUMENTED_LIMITS, model_of
-    from samara.control.mpc.reference_shaping import Shaping
     from samara.core.tree import flatten
 
     vehicle = samara.vehicle("crazyflie_documented")
-    model = model_of(vehicle, dt=DT, limits=DOCUMENTED_LIMITS)
+    model = model_of(vehicle, MpcOptions(dt=DT, limits=DOCUMENTED_LIMITS))
     numbers = Parameters(Weights(torque_weight=5.3e5), model.hover_input, *model.limits, (), -1.0)
     problem = vehicle_problem(model, kind_of(numbers))
     sizes = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)

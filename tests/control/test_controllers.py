@@ -24,7 +24,8 @@ from samara.control.geometric import (
 from samara.control.indi import indi, measured
 from samara.control.lqr import flat_error, hover_design, lqr, scales
 from samara.control.mellinger import mellinger, mellinger_torque
-from samara.control.mpc.disturbance import Observed, observed, share_of
+from samara.control.mpc import ILQR
+from samara.control.mpc.flight import Observed, observed
 from samara.control.pid import pid, pid_gains
 from samara.control.registry import CONTROLLERS, controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, matrix_from_quat, norm, quat_from_euler, rotate
@@ -571,7 +572,8 @@ def test_what_the_predictive_controller_has_left_over_is_what_no_force_explains(
     assert np.array([after.v_W, after.a_W]) == pytest.approx(np.array([state.v_W, a]), rel=1e-12)
     blown = state._replace(v_W=Vec3(9.0, -9.0, 0.1))
     assert observed(before, blown, command, vehicle, 1.0, 0.01).push_W[:2] == pytest.approx((g, -g), rel=1e-12)
-    assert share_of(0.02, 0.1) == pytest.approx(1.0 - math.exp(-0.2), rel=1e-12)
+    gain = ILQR(samara.vehicle("crazyflie_documented"), period=0.02, disturbance_time_constant=0.1).observer_gain
+    assert gain == pytest.approx(1.0 - math.exp(-0.2), rel=1e-12)
 
 
 def test_the_regulator_cuts_an_error_where_it_asks_for_half_the_tilt():

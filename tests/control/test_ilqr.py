@@ -14,11 +14,10 @@ import samara
 from samara.compiler.llvm.array_loop import ArraySpec, Chain, Loop, Pass, compile_loops
 from samara.compiler.trace.program import program_of_expressions
 from samara.control.mpc import ILQR, default_torque_weight
-from samara.control.mpc.backward import Join, box_step, stage
-from samara.control.mpc.backward_single import following_stage, layout_of, step_inputs
-from samara.control.mpc.cost import ANY_GOAL, Goal, Weights, final_residuals, kind_of
-from samara.control.mpc.derivatives import linearised
-from samara.control.mpc.line_search import choose
+from samara.control.mpc.cost import ANY_GOAL, Goal, final_residuals, kind_of
+from samara.control.mpc.derivatives import linearise
+from samara.control.mpc.iteration import NUMPY, Inputs, Model, box_step, choose, stage
+from samara.control.mpc.options import MpcOptions, Weights
 from samara.control.mpc.prediction_model import (
     DOCUMENTED_LIMITS,
     Tangent,
@@ -29,8 +28,8 @@ from samara.control.mpc.prediction_model import (
     wrench_limits,
 )
 from samara.control.mpc.problem import Limits, total
-from samara.control.mpc.reference_shaping import goal_of
-from samara.control.mpc.solver import solver_code
+from samara.control.mpc.reference import goal_of
+from samara.control.mpc.solver import FollowingStage, Layout, box_passes, solver_code
 from samara.control.registry import controller_named
 from samara.core.algebra import ZERO, Quat, Vec3, norm, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten
@@ -164,7 +163,7 @@ def test_jacobians_are_those_of_the_simulator():
 def test_ilqr_the_blocks_of_the_jacobians_are_the_documents():
     """Euler steps of a body without drag: dt on the v rows, −(T/m) dt R [e₃]ₓ, dt/m R e₃, dt/J, and the gyroscopic terms."""
     dt, bare = 0.02, CRAZYFLIE.without_effect("drag", "damping")
-    model = model_of(bare, dt=dt, integrator="euler")
+    model = model_of(bare, MpcOptions(dt=dt, integrator="euler"))
     q_WB, omega, T = quat_from_euler(0.3, -0.2, 0.7), np.array([0.4, -0.5, 0.6]), 0.3
     start = model.template._replace(q_WB=q_WB, omega_B=Vec3(*omega))
     step = local_step(model, numbers(start), np.array([T, 1e-4, -2e-4, 1e-4]))
@@ -425,7 +424,7 @@ def test_what_is_pushed_against_its_limit_is_held_from_the_start():
 def test_a_small_difference_does_not_see_the_sign_of_the_quaternion():
     """x ⊖ x₀ of q and of −q; and (x₀ ⊕ δ) ⊖ x₀ = δ."""
     rng = np.random.default_rng(16)
-    model = model_of(CRAZYFLIE, dt=0.05)
+    model = model_of(CRAZYFLIE, MpcOptions(dt=0.05))
     origin, state = (model.template._replace(q_WB=tumbling(rng).q_WB, v_W=Vec3(*rng.normal(size=3))) for _ in range(2))
     turned = state._replace(q_WB=-state.q_WB)
     assert flatten(difference(turned, origin)) == pytest.approx(flatten(difference(state, origin)), rel=1e-14)
@@ -451,7 +450,7 @@ def test_a_stage_is_the_minimum_over_the_input():
     root, M, H_root = rng.normal(size=(12, 12)), rng.normal(size=(12, 16)), rng.normal(size=(16, 16))
     V, H, v, g = root @ root.T, H_root @ H_root.T, rng.normal(size=(12, 1)), rng.normal(size=(16, 1))
     limits, here = Limits([-1e6] * 4, [1e6] * 4), [0.0] * 4
-    own = stage(V, v, M, H, g, limits, here, 0.0, None, np.zeros((4, 4)), Join(np.vstack, np.hstack))
+    own = stage(Model(V, v, M, H, g), Inputs(limits, here, 0.0), None, np.zeros((4, 4)), NUMPY)
     Q, q = M.T @ V @ M + H, M.T @ v + g
     inverse = np.linalg.inv(Q[12:, 12:] + 1e-6 * np.eye(4))
     assert own.gains[:, :12] == pytest.approx(-inverse @ Q[12:, :12], rel=1e-9)
@@ -505,7 +504,7 @@ def test_the_references_speed_and_acceleration_are_limited(ilqr):
 
 def test_without_drag_the_wanted_thrust_is_that_of_the_document():
     """b₃ ∥ a + g e₃."""
-    bare = model_of(CRAZYFLIE.without_effect("drag", "damping"), dt=0.05)
+    bare = model_of(CRAZYFLIE.without_effect("drag", "damping"), MpcOptions(dt=0.05))
     goal = goal_of(Reference(HOVER.p_W, Vec3(3.0, 1.0, -2.0), Vec3(4.0, -2.0, 1.0)), bare)
     wanted = np.array([4.0, -2.0, 1.0 + 9.81])
     assert np.array(goal.b3_W) == pytest.approx(wanted / np.linalg.norm(wanted), rel=1e-14)
@@ -540,7 +539,7 @@ def test_a_reference_of_one_instant_is_carried_on(ilqr):
 
 def exact_motion(x0, controls, dt):
     """The continuous motion under held inputs, by SciPy's eighth order."""
-    model, rows = model_of(CRAZYFLIE, dt=dt), [np.array(x0)]
+    model, rows = model_of(CRAZYFLIE, MpcOptions(dt=dt)), [np.array(x0)]
     for u in controls:
 
         def rate(_, x, u=u):
@@ -793,7 +792,8 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
     for weight in (5e-4, default_torque_weight(vehicle)):
         turn, error = fastest_turn_and_error(weight)
         assert turn < 5.0 and error < 0.05
-    monkeypatch.setattr("samara.control.mpc.controller.observer_for", lambda vehicle: None)
+    for module in ("controller", "flight"):
+        monkeypatch.setattr(f"samara.control.mpc.{module}.observer_for", lambda vehicle: None)
     assert fastest_turn_and_error(5e-4)[0] > 30.0
 
 
@@ -1067,21 +1067,20 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
 def test_a_box_step_that_settles_at_once_is_left_there(ilqr):
     """Where the first iteration holds and releases nothing, it has the bits of all of them; where it does, all are made."""
     problem, own, rng = ilqr.problem, ilqr._solver, np.random.default_rng(2)
-    trace = linearised(problem)
-    layout = layout_of(problem, trace)
-    quick, whole = step_inputs(problem, trace, layout, following_stage(problem, trace, layout))
+    trace = linearise(problem)
+    layout = Layout(problem, trace)
+    quick, whole = box_passes(problem, layout, FollowingStage(trace, layout))
     guarded = compile_loops((Loop((quick, whole), at="start"),))
     first = compile_loops((Loop((quick,), at="start"),))
     always = compile_loops((Loop((quick, whole._replace(when=None)), at="start"),))
-    memory = own.memory(nominal=own.nominal)
+    memory = own.start_memory(nominal=own.nominal)
     scratch, gains, sums = (memory[name] for name in ("scratch", "gains", "sums"))
     half = 0.5 * (np.array(ilqr.model.limits.high) - ilqr.model.limits.low)
-    corner = layout.rows("Q") + (12 + np.arange(4)[:, None]) * layout.columns + 12 + np.arange(4)
-    met, places = [], (layout.rows("q") + 12 + np.arange(4), slice(layout.rows("SM"), layout.rows("q")))
+    corner, met, places = layout.blocks["Q"][12:, 12:16], [], layout.blocks["q"][0, 12:16]
     for strength in np.geomspace(1e-3, 3.0, 60):
         root = rng.normal(size=(4, 4)) / half
         scratch[:], gains[:], sums[:] = 0.0, 0.01 * rng.normal(size=gains.shape) * half[0], rng.normal(size=3)
-        scratch[corner], scratch[places[0]] = (
+        scratch[corner], scratch[places] = (
             root.T @ root + np.diag(0.1 / half**2),
             strength * rng.normal(size=4) / half,
         )
@@ -1124,7 +1123,7 @@ def test_the_code_is_compiled_once_for_a_kind_of_problem(ilqr):
 
 def test_a_push_adds_its_own_motion_to_a_step():
     """Without drag, p and v after dt differ from those without it by ½ a dt² and a dt, whatever the body does."""
-    model = model_of(CRAZYFLIE.without_effect("drag"), dt=0.05)
+    model = model_of(CRAZYFLIE.without_effect("drag"), MpcOptions(dt=0.05))
     push = Vec3(1.2, -0.7, 0.4)
     state = tumbling(np.random.default_rng(3))._replace(rotor_speed=(), effects=model.template.effects)
     calm, pushed = model.step(state, (0.3, 1e-4, 0.0, 2e-5)), model.step(state, (0.3, 1e-4, 0.0, 2e-5), push)

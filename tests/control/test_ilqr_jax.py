@@ -5,7 +5,7 @@ import pytest
 
 import samara
 from samara.control.mpc import ILQR
-from samara.control.mpc.warm_start import shift_inputs, shift_of
+from samara.control.mpc.flight import shift_inputs, shift_of
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Reference

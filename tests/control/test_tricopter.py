@@ -9,6 +9,7 @@ from support.tricopter import ARM, LEVER, SERVO, tricopter
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.default_gains import gains_for
 from samara.control.lqr import hover_jacobian
+from samara.control.mpc.options import MpcOptions
 from samara.control.mpc.prediction_model import model_of
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
@@ -85,7 +86,7 @@ def test_ilqr_refuses_thrusts_of_rotors_as_inputs():
     with pytest.raises(
         ValueError, match=r"inputs = 'rotors': vehicle 'tricopter' has rotors that tilt; expected 'wrench'"
     ):
-        model_of(TRI, dt=0.05, inputs="rotors")
+        model_of(TRI, MpcOptions(inputs="rotors"))
 
 
 @pytest.mark.parametrize("controller", list(CONTROLLERS))

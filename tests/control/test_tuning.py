@@ -2,8 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
-from inspect import signature
+from dataclasses import fields, replace
 from unittest.mock import Mock
 
 import numpy as np
@@ -11,10 +10,7 @@ import pytest
 
 import samara
 from samara.control.controller_type import ANGLE, FLAG, THREE
-from samara.control.mpc import ILQR
-from samara.control.mpc.controller_type import YAW_WEIGHT
-from samara.control.mpc.cost import Weights
-from samara.control.mpc.reference_shaping import Shaping
+from samara.control.mpc.options import YAW_WEIGHT, MpcOptions, Shaping, Weights
 from samara.control.registry import CONTROLLERS, controller_named, instants_ahead, tuned
 from samara.core.algebra import Vec3
 from samara.plan import trajectory
@@ -110,12 +106,16 @@ def test_ilqr_gets_its_numbers(monkeypatch):
     """With the horizon and the yaw's weight of scenarios unless chosen; and each is an option that ILQR has."""
     given = {}
     monkeypatch.setattr(
-        "samara.control.mpc.ILQR", lambda *_, **options: given.update(options) or Mock(initial_memory=())
+        "samara.control.mpc.controller.ILQR", lambda *_, **options: given.update(options) or Mock(initial_memory=())
     )
     controller_named("ilqr", CRAZYFLIE, period=0.01, position_weight=60.0, horizon=12)
     everyone = {"healthy": (True,) * 4, "period": 0.01}
     assert given == {**everyone, "position_weight": 60.0, "horizon": 12, "yaw_weight": YAW_WEIGHT}
-    assert set(CONTROLLERS["ilqr"].knobs) <= {*signature(ILQR).parameters, *Weights._fields, *Shaping._fields}
+    assert set(CONTROLLERS["ilqr"].knobs) <= {
+        *(field.name for field in fields(MpcOptions)),
+        *Weights._fields,
+        *Shaping._fields,
+    }
     assert instants_ahead(tuned("ilqr", horizon=12)) == 13 and instants_ahead("ilqr") == 21
 
 

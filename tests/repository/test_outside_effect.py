@@ -15,6 +15,7 @@ from support.components import BESIDE, effect_numbers
 from tools.latex import equation
 
 import samara
+from samara.control.mpc.options import MpcOptions
 from samara.control.mpc.prediction_model import model_of
 from samara.core.algebra import Vec3
 from samara.core.quantity import AirDensity, Quantity, Scalar
@@ -200,7 +201,9 @@ def test_it_is_planned_and_predicted(airship):
     assert flat_motion(output, light).thrust == pytest.approx(np.linalg.norm(wanted), rel=1e-12)
     loaded = samara.switch_on(airship, "ballast", mass=0.1)
     assert flat_motion(output, loaded).thrust == flat_motion(output, airship).thrust
-    assert [own.name for own in model_of(loaded, dt=0.02).body.structure.effects if own in _own(loaded)] == ["balloon"]
+    assert [
+        own.name for own in model_of(loaded, MpcOptions(dt=0.02)).body.structure.effects if own in _own(loaded)
+    ] == ["balloon"]
 
 
 def _own(vehicle):

@@ -10,6 +10,7 @@ from support.components import BESIDE, effect_numbers
 from support.shipped import shipped
 
 import samara
+from samara.control.mpc.options import MpcOptions
 from samara.control.mpc.prediction_model import model_of
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import Vec3
@@ -452,7 +453,7 @@ def test_plans_leave_out_what_they_say():
 
 @pytest.mark.parametrize("inputs", ["wrench", "rotors"])
 def test_ilqr_predicts_gravity_drag_and_damping_alone(inputs):
-    model = model_of(with_all(IRIS, body={"radius": 0.1}), dt=0.02, inputs=inputs)
+    model = model_of(with_all(IRIS, body={"radius": 0.1}), MpcOptions(dt=0.02, inputs=inputs))
     assert [effect.name for effect in model.body.structure.effects][:-1] == ["gravity", "drag", "damping"]
 
 

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from samara.core.algebra import Vec3
 from samara.core.number import Number, plain
 from samara.core.quantity import LARGEST
+from samara.physics.types import Command, State, Vehicle
 
 
 class Tuned(NamedTuple):
@@ -55,7 +56,7 @@ def _three(value: Any) -> Vec3 | None:
 
 POSITIVE = _number("a positive number", lambda x: x > 0.0)
 NOT_NEGATIVE = _number("a number that is not negative", lambda x: x >= 0.0)
-SHARE = _number("a number from 0 to 1", lambda x: 0.0 <= x <= 1.0)
+FRACTION = _number("a number from 0 to 1", lambda x: 0.0 <= x <= 1.0)
 ANGLE = _number("an angle between 0 and π/2 rad", lambda x: 0.0 < x < 0.5 * math.pi)
 THREE = Knob("three positive numbers", _three)
 FLAG = Knob("true or false", lambda value: value if isinstance(value, bool) else None)
@@ -75,6 +76,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = get_close_matches(name, names, 3)
     return f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(names) or 'none'}"
+
+
+class Controller(Protocol):
+    """`controller(state, reference, vehicle, memory) → command, memory`, with the memory it starts with"""
+
+    @property
+    def initial_memory(self) -> Any: ...
+
+    def __call__(self, state: State, reference: Any, vehicle: Vehicle, memory: Any, /) -> tuple[Command, Any]: ...
 
 
 class ControllerType(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from samara.control import bundled_policies, geometric, indi, lqr, mellinger, pid, policy, raptor
 from samara.control.controller_type import ANGLE, ControllerType, Tuned, is_real, suggestion
 from samara.control.crazyflie_firmware import controller_type as firmware
-from samara.control.mpc import controller_type as ilqr
+from samara.control.mpc import options as ilqr
 from samara.core.sanitise import shown
 from samara.physics.types import Vehicle
 

@@ -151,7 +151,7 @@ class PythonController:
 class ArrayController:
     """A predictive controller that works on arrays of n drones; its commands are checked like those of `PythonController`.
 
-    It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (m, 3, n): see `samara.control.mpc.batch_flight`.
+    It has `run(estimate, ahead)`, `command` (channels, n) and `prediction` (m, 3, n): see `samara.control.mpc.flight`.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""iLQR, model-predictive control: a vehicle flown by plans a second long (`ILQR`), with the iLQR document's cost or another one
-(`Cost`); and the solver under it, for problems of any kind (`Problem`, `Solver`). docs/ilqr.md tells how."""
+"""Model-predictive control by iLQR: a controller of a vehicle (`ILQR`), with the iLQR document's cost or another one (`Cost`); and
+its solver, for problems of any type (`Problem`, `Solver`). See docs/ilqr.md."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -10,17 +10,18 @@ if _TYPE_CHECKING:
     from samara.control.mpc.controller import default_torque_weight as default_torque_weight
     from samara.control.mpc.cost import TRACKING as TRACKING
     from samara.control.mpc.cost import Cost as Cost
+    from samara.control.mpc.options import MpcOptions as MpcOptions
+    from samara.control.mpc.options import Shaping as Shaping
+    from samara.control.mpc.options import Weights as Weights
     from samara.control.mpc.problem import Limits as Limits
     from samara.control.mpc.problem import Problem as Problem
     from samara.control.mpc.solver import Solver as Solver
 
-_LATER = {  # some of them bring the compiler along
-    "ILQR": "controller",
-    "default_torque_weight": "controller",
-    "TRACKING": "cost",
-    "Cost": "cost",
-    "Limits": "problem",
-    "Problem": "problem",
+_MODULES = {  # imported on demand: some of them import the compiler
+    **dict.fromkeys(("ILQR", "default_torque_weight"), "controller"),
+    **dict.fromkeys(("TRACKING", "Cost"), "cost"),
+    **dict.fromkeys(("MpcOptions", "Shaping", "Weights"), "options"),
+    **dict.fromkeys(("Limits", "Problem"), "problem"),
     "Solver": "solver",
 }
-__getattr__, __dir__ = _lazily(__name__, __path__, {name: f"{__name__}.{module}" for name, module in _LATER.items()})
+__getattr__, __dir__ = _lazily(__name__, __path__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

@@ -17,23 +17,25 @@ from jax import lax
 from samara.compiler.jax.folding_scalar import Folded, folded, new_trace, unfolded
 from samara.compiler.jax.scan import precision
 from samara.control.disturbance_torque import observer_for
-from samara.control.mpc.backward import Join, smoothing, stage
-from samara.control.mpc.batch_flight import ATTITUDE
-from samara.control.mpc.disturbance import (
+from samara.control.mpc.flight import (
+    ATTITUDE,
     NOTHING,
     body_of,
+    compensated_command,
     confirmed_push,
-    given_command,
     led_body,
     observed,
+    shift_inputs,
+    shift_of,
     unit_body,
 )
-from samara.control.mpc.line_search import Choice, choose
+from samara.control.mpc.iteration import Choice, Inputs, Library, choose, smoothing, stage
+from samara.control.mpc.iteration import Model as StageModel
+from samara.control.mpc.options import Shaping
 from samara.control.mpc.prediction_model import Model
 from samara.control.mpc.problem import Problem, Residuals, feedback, is_zero, total
-from samara.control.mpc.reference_shaping import Shaping, Target, Way, goal_of, shaped_step
-from samara.control.mpc.solver import MOST_DAMPING
-from samara.control.mpc.warm_start import shift_inputs, shift_of
+from samara.control.mpc.reference import PathPoint, Target, goal_of, shaped_step
+from samara.control.mpc.solver import MAX_DAMPING
 from samara.core.algebra import ZERO, Vec3
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Reference, Vehicle
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 Rows = list[Any]  # one array for each number of a state, an input, a goal
 
-JOIN = Join(jnp.vstack, jnp.hstack)
+JAX = Library(jnp.vstack, jnp.hstack, jnp.vstack)
 
 
 class Batch(NamedTuple):
@@ -112,7 +114,7 @@ def point_goals(model: Model, horizon: int) -> Callable[[Any, PointTargets], Any
         target = Target(Vec3(*asked.targets), start, asked.yaw)
 
         def body(carry: Rows, _: None) -> tuple[Rows, Any]:
-            way, goal = shaped_step(unflatten(Way(start, start), iter(carry)), target, asked.shaping, model)
+            way, goal = shaped_step(unflatten(PathPoint(start, start), iter(carry)), target, asked.shaping, model)
             return flatten(way), jnp.stack(flatten(goal))
 
         return lax.scan(body, [*states[:6]], None, length=horizon + 1)[1]
@@ -172,7 +174,7 @@ class _Solver:
             advanced = (x, u, *after)
             if not stop or self.iterations == 1:
                 return advanced
-            done = (converged > 0.0) | (damping > MOST_DAMPING)
+            done = (converged > 0.0) | (damping > MAX_DAMPING)
             return tuple(jnp.where(done, old, new) for old, new in zip(carry, advanced, strict=True))
 
         x, u, cost, damping, converged = lax.fori_loop(0, self.iterations, iterate, (x, u, cost, damping, converged))
@@ -278,11 +280,10 @@ class _Solver:
         def one(
             V: Any, v: Any, M: Any, slope: Any, H: Any, here: Any, next_u: Any, K: Any, k: Any, damping: Any, s: Any
         ) -> Any:
-            change = None
-            if not is_zero(weight):
-                before = [[K[a, n + b] for b in range(m)] for a in range(m)]
-                change = smoothing(s, K[:, :n], before, [*k], [*here], [*next_u])
-            own = stage(V, v, M, H, slope[:, None], limits, [*here], damping, change, from_before, JOIN)
+            change = None if is_zero(weight) else smoothing(s, K, [*k], [*here], [*next_u], JAX)
+            own = stage(
+                StageModel(V, v, M, H, slope[:, None]), Inputs(limits, [*here], damping), change, from_before, JAX
+            )
             value = 0.5 * (own.V + own.V.T)
             return value, own.v, own.gains, jnp.stack(own.box.step), jnp.stack([own.box.linear, own.box.quadratic])
 
@@ -439,7 +440,7 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
         has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
         controls = jnp.where(has_solution, solved.controls, jnp.asarray(level, dtype)[:, None])
         wrench = model.thrust_and_torque(folded(level, [*controls[0]], trace))
-        allocated, torque = given_command(wrench, state, torque, vehicle, controller.allocation, period)
+        allocated, torque = compensated_command(wrench, state, torque, vehicle, controller.allocation, period)
         planned = jnp.where(has_solution, solved.states[:, : len(ZERO)], 0.0)
         return (command := _rows(allocated, n, dtype)), ControllerState(
             controls.reshape(-1, n),

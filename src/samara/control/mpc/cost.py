@@ -1,12 +1,10 @@
-"""What a vehicle's plan costs: the iLQR document's residuals, and the problem that they, or others, make of a vehicle's model.
-
-Names of weights are the iLQR document's.
-"""
+"""The cost of a vehicle's plan, by default the iLQR document's residuals, and the problem of a vehicle's model with such a cost."""
 
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from samara.control.mpc.options import Weights
 from samara.control.mpc.prediction_model import (
     TILT_AND_TURN,
     Model,
@@ -21,29 +19,6 @@ from samara.core.algebra import ZERO, Vec3, norm
 from samara.core.ops import maximum
 from samara.core.quantity import Scalar
 from samara.physics.types import Command, State
-
-
-class Weights(NamedTuple):
-    """The iLQR document's weights with its values; the last four are not in it, and off by default.
-
-    The document asks for a higher weight of the tilt at the end and gives no number: `terminal_tilt_weight` is twice
-    `tilt_weight`, as `terminal_position_weight` is twice `position_weight`.
-    """
-
-    position_weight: Scalar = 30.0
-    velocity_weight: Scalar = 8.0
-    tilt_weight: Scalar = 4.0
-    yaw_rate_weight: Scalar = 0.2
-    thrust_weight: Scalar = 1e-3
-    torque_weight: Scalar = 5e-4
-    smoothing_weight: Scalar = 5e-3
-    terminal_position_weight: Scalar = 60.0
-    terminal_velocity_weight: Scalar = 15.0
-    terminal_tilt_weight: Scalar = 8.0
-    yaw_weight: Scalar = 0.0
-    roll_pitch_rate_weight: Scalar = 0.0
-    obstacle_weight: Scalar = 0.0
-    tilt_limit_weight: Scalar = 0.0
 
 
 class Goal(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.control.allocation import allocation_for
+from samara.control.mpc.options import INPUTS, MpcOptions
 from samara.control.mpc.problem import Limits
 from samara.core.algebra import ZERO, Quat, Vec3, conjugate, direction, matrix_from_quat
 from samara.core.integrate import RUNGE_KUTTA, integrator_named
@@ -24,8 +25,6 @@ from samara.physics.rotors.rotor import RotorLoad, rotor_wrench
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effective, effectiveness, hover
-
-INPUTS = ("wrench", "rotors")
 
 LEAST_LIFT = 0.2  # of g: the least that a wanted thrust points up with
 
@@ -117,17 +116,10 @@ class Model:
         return at_rest(self.body)
 
 
-def model_of(
-    vehicle: Vehicle,
-    *,
-    dt: float,
-    integrator: str = "rk4",
-    inputs: str = "wrench",
-    limits: Limits | None = None,
-    healthy: Sequence[bool] | None = None,
-) -> Model:
-    """The model of a vehicle; limits are those of the motors that work unless given"""
-    integrator_named(integrator, RUNGE_KUTTA)
+def model_of(vehicle: Vehicle, options: MpcOptions) -> Model:
+    """Return the model of a vehicle with these options; the limits are by default those of the working motors."""
+    inputs, limits, healthy = options.inputs, options.limits, options.healthy
+    integrator_named(options.integrator, RUNGE_KUTTA)
     if inputs not in INPUTS:
         raise ValueError(f"inputs = {inputs!r}: expected one of {', '.join(INPUTS)}")
     if inputs == "rotors" and not vehicle.rotors:
@@ -157,7 +149,7 @@ def model_of(
     for low, at, high in zip(limits.low, level, limits.high, strict=True):
         if not low <= at <= high:
             raise ValueError(f"limits = {limits}: the hover input {at:.6g} is not between {low:.6g} and {high:.6g}")
-    return Model(body, integrator, dt, len(level), level, limits)
+    return Model(body, options.integrator, float(options.dt), len(level), level, limits)
 
 
 def _hover_input(vehicle: Vehicle, inputs: str) -> tuple[float, ...]:

@@ -1,40 +1,111 @@
-"""iLQR for one problem as machine code: three calls an iteration, and no Python between the steps of the horizon.
+"""iLQR for one problem, compiled: three calls an iteration, and no Python between the steps of the horizon.
 
 Lanes lie along the horizon where its steps are independent (derivatives), along the columns of a matrix where they are not
 (backward pass), and along the step sizes of the line search (rollouts). Between the calls everything stays in these arrays:
 
-    tried     2 × (N + 2, n + m, 8)    states and inputs of eight rollouts; row k + 1 is step k, row 0 holds the input before
+    tried     2 × (N + 2, n + m, 8)    states and inputs of eight rollouts; row k + 1 is step k, row 0 the previous input
     goals     (N + 1, ·)
-    stages    (N, ·)                   [A B] by rows of C columns, the cost's slope, the rows of its curvature that vary
-    gains     (N + 1, m C + m)         K by rows (of x, then of the input before), then k
+    stages    (N, ·)                   [A B] by rows of C columns, the cost's gradient, the rows of its Hessian that vary
+    gains     (N + 1, m C + m)         K by rows (of x, then of the previous input), then k
+    scratch                            V, v, Q, S M, q and Q_ux − D K of one stage, by rows of C columns, and its box step
 
-The nominal trajectory is one lane of one `tried`; the next eight go into the other, and the best of them is the next nominal
-by a change of address.
+The nominal trajectory is one lane of one `tried`; the next eight rollouts go into the other, and the best of them becomes the
+nominal one by a change of address.
 """
 
 import math
 from collections.abc import Sequence
 from functools import lru_cache
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import casadi
 import numpy as np
 
 from samara.compiler.llvm.array_loop import ArraySpec, Call, Chain, Loop, Loops, Pass, compile_loops
-from samara.control.mpc.backward_single import Layout, compile_backward, layout_of
-from samara.control.mpc.buffers import LANES, Memory, Rows, aligned, shared
-from samara.control.mpc.derivatives import SUMS, Linearised, choosing, linearised, rollout_programs, traced
-from samara.control.mpc.line_search import Choice
-from samara.control.mpc.problem import Problem
+from samara.control.mpc.derivatives import SUMS, Linearised, Place, below_diagonal, linearise
+from samara.control.mpc.iteration import (
+    BOX_ITERATIONS,
+    TRACED,
+    BoxStep,
+    Choice,
+    Factors,
+    Inputs,
+    Model,
+    Smoothing,
+    expand,
+    gain_rows,
+    input_step,
+    smoothing,
+    traced_column,
+    value,
+)
+from samara.control.mpc.options import LINE_SEARCH
+from samara.control.mpc.problem import Numbers, Problem, Tree
+from samara.control.mpc.programs import (
+    LANES,
+    Memory,
+    RolloutArrays,
+    Rows,
+    aligned,
+    choose_loops,
+    indexed,
+    rollout_loops,
+    shared,
+    trace_pass,
+)
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten
+from samara.core.types import Array
 
-LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
-MOST_DAMPING = 1e6  # a step that brings nothing even so is none
+MAX_DAMPING = 1e6  # a problem whose cost does not fall even so is given up
 
 
-class CompiledStep(NamedTuple):
-    """The calls of an iteration, and where their arrays have what."""
+class Layout:
+    """Indices into the arrays of one problem."""
+
+    def __init__(self, problem: Problem, trace: Linearised) -> None:
+        size = self.sizes = problem.sizes
+        n, m = size.tangent, size.command
+        columns = self.columns = -(-size.width // LANES) * LANES  # whole vectors
+        self.varying_rows = tuple(sorted({i for i, _ in trace.curvature.varying}))
+        self.nominal, self.goals = Rows("nominal", size.step, LANES), Rows("goals", size.goal)
+        self.parameters = shared("parameters", size.parameters)
+        self.stage = np.arange((n + 1 + len(self.varying_rows)) * columns).reshape(-1, columns)
+        self.slope = int(self.stage[n, 0])
+        self.gains = m * (columns + 1)
+        self.K, self.k = np.arange(m * columns).reshape(m, columns)[:, : size.width], m * columns + np.arange(m)
+        blocks = {"V": n, "v": 1, "Q": n + m, "SM": m, "q": 1, "damped": m}
+        ends = np.cumsum(list(blocks.values()))
+        table = np.arange(ends[-1] * columns).reshape(-1, columns)
+        self.blocks = dict(zip(blocks, np.split(table, ends[:-1]), strict=True))
+        """Rows of the scratch by name, (rows, columns)"""
+        zeros = (0.0,) * m
+        self.box_template = Factors(zeros, tuple(zeros[:a] for a in range(m)), zeros, zeros), zeros
+        count = len(flatten(self.box_template))
+        self.box = indexed("scratch", table.size + np.arange(count))  # factors and slope of the box step
+        self.unsettled = indexed("scratch", np.array(table.size + count))
+        self.sums_before = indexed("scratch", table.size + count + 1 + np.arange(SUMS))
+        self.scratch = table.size + count + 1 + SUMS
+
+    def hessian_row(self, row: int) -> Array:
+        """The indices in a stage of a row of the Hessian that varies"""
+        return self.stage[self.sizes.tangent + 1 + self.varying_rows.index(row)]
+
+    def across(self, name: str, rows: slice = slice(None)) -> ArraySpec:
+        """Rows of a block of the scratch, a column in each lane"""
+        return indexed("scratch", self.blocks[name][rows, 0], lane=1)
+
+    def of_stage(self, indices: Array | Sequence[int], lane: int = 0) -> ArraySpec:
+        """Numbers of a stage"""
+        return indexed("stages", np.asarray(indices, dtype=int), self.stage.size, lane)
+
+    def of_gains(self, indices: Array, later: int = 0, lane: int = 0) -> ArraySpec:
+        """Numbers of the gains, `later` stages ahead"""
+        return indexed("gains", indices + later * self.gains, self.gains, lane)
+
+
+class CompiledSolver(NamedTuple):
+    """The calls of an iteration, and the layout of their arrays."""
 
     rollout: Loops
     derivatives: Loops
@@ -42,126 +113,252 @@ class CompiledStep(NamedTuple):
     choose: Loops
     constants: Loops
     layout: Layout
-    literal: tuple[tuple[int, float], ...]  # numbers of a stage that never change
+    literal: tuple[tuple[int, float], ...]  # entries of a stage that never change
 
 
 @lru_cache(maxsize=16)
-def solver_code(problem: Problem) -> CompiledStep:
-    """The machine code for a problem; horizon, goals and parameters are arguments"""
-    trace = linearised(problem)
-    layout, size = layout_of(problem, trace), problem.sizes
-    literal = tuple((i * layout.columns + j, float(entry)) for (i, j), entry in trace.jacobian.constant.items())
-    rollout = rollout_loops(
-        problem,
+def solver_code(problem: Problem) -> CompiledSolver:
+    """Compile the code of a problem; horizon, goals and parameters are arguments."""
+    trace, size = linearise(problem), problem.sizes
+    layout = Layout(problem, trace)
+    arrays = RolloutArrays(
         tried=Rows("tried", size.step, LANES, 1),
         nominal=layout.nominal,
         goals=layout.goals,
         given=Rows("given", size.step),
-        gains=layout.gain_arrays(),
+        gains=(layout.of_gains(layout.K), layout.of_gains(layout.k)),
     )
-    return CompiledStep(
-        compile_loops(rollout),
+    literal = tuple((int(layout.stage[place]), float(entry)) for place, entry in trace.jacobian.constant.items())
+    return CompiledSolver(
+        compile_loops(rollout_loops(problem, arrays)),
         _compile_derivatives(trace, layout),
         compile_backward(problem, trace, layout),
-        compile_loops(choose_loops(LANES, shared("cost", LANES), "alpha", 1)),
+        compile_loops(choose_loops(shared("cost", LANES), shared("alpha", LANES), 1)),
         _compile_constants(trace, layout),
         layout,
         literal,
     )
 
 
-def rollout_loops(
-    problem: Problem, tried: Rows, nominal: Rows, goals: Rows, given: Rows, gains: tuple[ArraySpec, ArraySpec]
-) -> tuple[Loop, ...]:
-    """Rollouts in the lanes of `tried`, from what is `given`, around a nominal trajectory; their costs"""
-    size, width, programs = problem.sizes, tried.width, rollout_programs(problem)
-    n, m = size.state, size.command
-    state, before = tried.at(n, later=1), tried.at(m, n)
-    goal, numbers, cost = goals.at(size.goal), shared("parameters", size.parameters), Rows("cost", 1, width, 1).once()
-    each = Pass(
-        programs.step,
-        (
-            state,
-            before,
-            nominal.at(n, later=1),
-            nominal.at(m, n),
-            nominal.at(m, n, later=1),
-            *gains,
-            Rows("alpha", 1, width, 1).once(),
-            goal,
-            numbers,
-            cost,
-        ),
-        (tried.at(m, n, later=1), tried.at(n, later=2), cost),
-        width,
-    )
-    first = Pass(programs.first, (given.once(n), given.once(m, n)), (state, before, cost), width)
-    last = Pass(programs.final, (state, goal, numbers, cost), (cost,), width)
-    return Loop((first,), at="start"), Loop((each,)), Loop((last,), at="end")
-
-
-def choose_loops(count: int, costs: ArraySpec, sizes: str, width: int) -> tuple[Loop, ...]:
-    """Which of the rollouts is the next nominal trajectory"""
-    least, damping = (Rows(name, 1, width, 1).once() for name in ("least", "damping"))
-    sums, choice = Rows("sums", SUMS, width, 1).once(SUMS), len(Choice._fields)
-    once = Pass(
-        choosing(count),
-        (costs, shared(sizes, count), least, damping, shared("tolerance"), sums),
-        (Rows("choice", choice, width, 1).once(choice), least, damping),
-        width,
-    )
-    return (Loop((once,), at="start"),)
-
-
 def _compile_derivatives(trace: Linearised, layout: Layout) -> Loops:
-    """[A B], slope and curvature of eight steps of the horizon at a time"""
-    own, size, columns, stage = trace.symbols, layout.sizes, layout.columns, Rows("stages", layout.stage)
-    curvature = {
-        place: entry
-        for place, entry in {**trace.curvature.constant, **trace.curvature.varying}.items()
-        if place[0] in layout.varying_rows
-    }
-    each = Pass(
-        traced(
-            list(own),
-            [casadi.vertcat(*trace.jacobian.varying.values()), trace.slope, casadi.vertcat(*curvature.values())],
-        ),
+    """[A B], gradient and Hessian of eight steps of the horizon at a time"""
+    size, entries = layout.sizes, {**trace.curvature.constant, **trace.curvature.varying}
+    places = [place for place in entries if place[0] in layout.varying_rows]
+
+    def tiled(indices: Array | Sequence[int]) -> ArraySpec:
+        spec = layout.of_stage(indices)
+        return spec._replace(step=LANES * spec.step, lane=spec.step)
+
+    step = Pass(
+        trace.step_program(places),
         (
             layout.nominal.tiled(size.state, later=1),
             layout.nominal.tiled(size.command, size.state, later=1),
             layout.nominal.tiled(size.command, size.state),
             layout.goals.tiled(size.goal),
-            shared("parameters", size.parameters),
+            layout.parameters,
         ),
         (
-            stage.tiled(0)._replace(places=tuple(i * columns + j for i, j in trace.jacobian.varying)),
-            stage.tiled(size.width, layout.slope),
-            stage.tiled(0)._replace(places=tuple(layout.curvature(i) + j for i, j in curvature)),
+            tiled([layout.stage[place] for place in trace.jacobian.varying]),
+            tiled(layout.slope + np.arange(size.width)),
+            tiled([layout.hessian_row(i)[j] for i, j in places]),
         ),
         LANES,
     )
-    return compile_loops((Loop((each,), tile=LANES),))
+    return compile_loops((Loop((step,), tile=LANES),))
 
 
 def _compile_constants(trace: Linearised, layout: Layout) -> Loops:
-    """The rows of the cost's curvature that only the parameters decide"""
-    constant = {
-        place: entry for place, entry in trace.curvature.constant.items() if place[0] not in layout.varying_rows
-    }
-    once = Pass(
-        traced([trace.symbols.parameters], [casadi.vertcat(*constant.values())]),
-        (shared("parameters", layout.sizes.parameters),),
-        (ArraySpec("curvature", tuple(i * layout.columns + j for i, j in constant)),),
+    """The rows of the Hessian that depend on the parameters alone"""
+    places = [place for place in trace.curvature.constant if place[0] not in layout.varying_rows]
+    target = indexed("curvature", np.array([i * layout.columns + j for i, j in places], dtype=int))
+    return compile_loops(
+        (Loop((Pass(trace.constants_program(places), (layout.parameters,), (target,), 1),), at="start"),)
+    )
+
+
+# The backward pass -------------------------------------------------------------------------------------------------------
+
+
+def compile_backward(problem: Problem, trace: Linearised, layout: Layout) -> Loops:
+    """V and v at the end, then stage after stage from the last to the first: gains, and the sums over the horizon
+
+    Q and q are computed for all columns at once, then the box step in one lane, the gains, and V and v in place. The first
+    iteration of the box step nearly always settles it if no limit is met: all of them run only if it does not.
+    """
+    n, size, v = layout.sizes.tangent, layout.sizes, layout.blocks["v"]
+    end = Pass(
+        trace.end_program(),
+        (layout.nominal.at(size.state, later=1), layout.goals.at(size.goal), layout.parameters),
+        (_value_array(layout), indexed("scratch", v[0, :n]), shared("sums", SUMS)),
         1,
     )
-    return compile_loops((Loop((once,), at="start"),))
+    following = FollowingStage(trace, layout)
+    passes = (
+        _expand_pass(trace, layout, following),
+        *box_passes(problem, layout, following),
+        _gain_pass(problem, layout),
+        _value_pass(layout),
+    )
+    return compile_loops((Loop((end,), at="end"), Loop(passes, reverse=True)))
 
 
-# The memory of one problem -----------------------------------------------------------------------------------------
+def _value_array(layout: Layout) -> ArraySpec:
+    """V below its diagonal, in the scratch"""
+    return indexed("scratch", np.array([layout.blocks["V"][place] for place in below_diagonal(layout.sizes.tangent)]))
+
+
+def symmetric(entries: dict[Place, Scalar], size: int) -> Array:
+    """A symmetric matrix from its entries below the diagonal: rounding cannot make it asymmetric"""
+    matrix = np.zeros((size, size), dtype=object)
+    for (i, j), entry in entries.items():
+        matrix[i, j] = matrix[j, i] = entry
+    return matrix
+
+
+class FollowingStage:
+    """The arrays of the next stage that smoothing needs, none if its weight is the literal 0: K, k, input, and the weight."""
+
+    def __init__(self, trace: Linearised, layout: Layout) -> None:
+        size, self._shape = layout.sizes, layout.K.shape
+        self.is_smooth = trace.is_smooth
+        self.arrays: tuple[ArraySpec, ...] = (
+            layout.of_gains(layout.K, later=1),
+            layout.of_gains(layout.k, later=1),
+            layout.nominal.at(size.command, size.state, later=2),
+            Rows("later", 1).at(1),
+        )
+        if not self.is_smooth:
+            self.arrays = ()
+
+    def change(self, here: Numbers, arguments: Sequence[Numbers]) -> Smoothing | None:
+        """Return the smoothing at an input, from the numbers of the arrays."""
+        if not self.is_smooth:
+            return None
+        K, k, u, (weight,) = arguments
+        return smoothing(weight, np.array(K, dtype=object).reshape(self._shape), k, here, u, TRACED)
+
+
+def _expand_pass(trace: Linearised, layout: Layout, following: FollowingStage) -> Pass:
+    """Q = Mᵀ V M + H, with S M added to the rows of the inputs, and q = Mᵀ v + g: one column in each lane"""
+    n, m, columns = layout.sizes.tangent, layout.sizes.command, layout.columns
+    varying, constant = layout.varying_rows, [i for i in range(n + m) if i not in layout.varying_rows]
+
+    def expanded(*arguments: Tree) -> Tree:
+        V, of_M, M, h_varying, h_constant, v, slope, *others = arguments
+        rows = dict(zip((*varying, *constant), (*h_varying, *h_constant), strict=True))
+        model = Model(
+            symmetric(dict(zip(below_diagonal(n), V, strict=True)), n),
+            traced_column(v),
+            trace.jacobian.matrix(M),
+            traced_column([rows[i] for i in range(n + m)]),
+            traced_column(slope),
+        )
+        Q, q, by_inputs = expand(model, traced_column(of_M), following.change((0.0,) * m, others), TRACED)
+        return (*(tuple(x.ravel()) for x in (Q, q)), () if by_inputs is None else tuple(by_inputs.ravel()))
+
+    inputs = (
+        _value_array(layout),
+        layout.of_stage(layout.stage[:n, 0], lane=1),
+        layout.of_stage([layout.stage[place] for place in trace.jacobian.varying]),
+        layout.of_stage([layout.hessian_row(i)[0] for i in varying], lane=1),
+        indexed("curvature", np.array(constant, dtype=int) * columns, lane=1),
+        indexed("scratch", layout.blocks["v"][0, :n]),
+        layout.of_stage([layout.slope], lane=1),
+        *following.arrays,
+    )
+    SM = layout.across("SM", slice(None) if following.is_smooth else slice(0))
+    return trace_pass(expanded, inputs, (layout.across("Q"), layout.across("q"), SM), columns)
+
+
+def box_passes(problem: Problem, layout: Layout, following: FollowingStage) -> tuple[Pass, Pass]:
+    """The step within the limits and the sums, in one lane: one iteration, and all of them if that does not settle it"""
+    n, m = layout.sizes.tangent, layout.sizes.command
+    inputs = range(m)
+
+    def box(iterations: int, arguments: Sequence[Tree]) -> tuple[BoxStep, Tree]:
+        corner, by_inputs, slope, damping, parameters, u, *others, sums = arguments
+        # Q_uu is read below its diagonal alone, and S B above
+        Q = [[corner[max(a, b) * m + min(a, b)] for b in inputs] for a in inputs]
+        transposed = [[by_inputs[min(a, b) * m + max(a, b)] for b in inputs] for a in inputs]
+        at = Inputs(problem.limits(parameters), u, damping)
+        step = input_step(Q, slope, transposed, following.change(u, others), at, iterations)
+        added = (a + b for a, b in zip(sums, (step.linear, step.quadratic, step.gradient), strict=True))
+        return step, ((step.factors, step.slope), step.step, tuple(added))
+
+    def quick(*arguments: Tree) -> Tree:
+        step, results = box(1, arguments)
+        return (*results, step.unsettled, arguments[-1])
+
+    arrays = (
+        indexed("scratch", layout.blocks["Q"][n:, n : n + m]),
+        indexed("scratch", layout.blocks["SM"][:, n : n + m]),
+        indexed("scratch", layout.blocks["q"][0, n : n + m]),
+        (shared("damping"), 0.0),
+        (layout.parameters, problem.parameters),
+        layout.nominal.at(m, layout.sizes.state, later=1),
+        *following.arrays,
+    )
+    sums = shared("sums", SUMS)
+    results = (layout.box, layout.of_gains(layout.k), sums)
+    return (
+        trace_pass(quick, (*arrays, sums), (*results, layout.unsettled, layout.sums_before)),
+        trace_pass(
+            lambda *arguments: box(BOX_ITERATIONS, arguments)[1],
+            (*arrays, layout.sums_before),
+            results,
+            when=layout.unsettled,
+        ),
+    )
+
+
+def _gain_pass(problem: Problem, layout: Layout) -> Pass:
+    """K = −Q_uu⁻¹ (Q_ux, −s 1), a column of x or of the previous input in each lane; and Q_ux − D K"""
+    m, columns = layout.sizes.command, layout.columns
+
+    def gains(q_u: Tree, is_x: Tree, is_previous: Tree, box: Tree, parameters: Tree) -> Tree:
+        weight = problem.smoothing(parameters)
+        rows = [q_u[a] * is_x - weight * is_previous[a] for a in range(m)]
+        return tuple(tuple(rows) for rows in gain_rows(box[0], rows))
+
+    inputs = (
+        layout.across("Q", slice(layout.sizes.tangent, None)),
+        (indexed("masks", np.array(0), lane=1), 0.0),
+        indexed("masks", columns + columns * np.arange(m), lane=1),
+        (layout.box, layout.box_template),
+        (layout.parameters, problem.parameters),
+    )
+    outputs = (layout.of_gains(layout.K[:, 0], lane=1), layout.across("damped"))
+    return trace_pass(gains, inputs, outputs, columns)
+
+
+def _value_pass(layout: Layout) -> Pass:
+    """V = Q_xx + (Q_ux − D K)ᵀ K,  v = q_x + Q_uxᵀ k + Kᵀ (q_u + Q_uu k): a column in each lane"""
+    n, m = layout.sizes.tangent, layout.sizes.command
+
+    def values(damped: Tree, k: Tree, box: Tree, gains: Tree, Q: Tree, q: Tree) -> Tree:
+        rows = np.array(damped, dtype=object).reshape(m, n)
+        V, v = value(
+            traced_column(Q), traced_column(q), rows, traced_column(gains), traced_column(k), traced_column(box[1])
+        )
+        return tuple(V.ravel()), tuple(v.ravel())
+
+    inputs = (
+        indexed("scratch", layout.blocks["damped"][:, :n]),
+        layout.of_gains(layout.k),
+        (layout.box, layout.box_template),
+        layout.of_gains(layout.K[:, 0], lane=1),
+        layout.across("Q"),
+        layout.across("q"),
+    )
+    return trace_pass(values, inputs, (layout.across("V"), layout.across("v")), layout.columns)
+
+
+# The memory of one problem -----------------------------------------------------------------------------------------------
 
 
 class Solution(NamedTuple):
-    """How a solution came about; the trajectory itself is in the solver until the next.
+    """The course of a solution; its trajectory stays in the solver until the next one.
 
     `gradient_norm` is √Σ|Q_u|² over the inputs that are free to follow it.
     """
@@ -176,33 +373,33 @@ class Solution(NamedTuple):
 
 
 class _Calls(NamedTuple):
-    """The addresses of the tables of the three calls when one lane of one side is the nominal trajectory; and an iteration as
-    one call, with derivatives or with those there are."""
+    """Addresses of the tables of the three calls while one lane of one side is the nominal trajectory; and a complete
+    iteration as one call, with new derivatives or with the present ones."""
 
     derivatives: int
     backward: int
     rollout: int
     iteration: Chain
-    once_more: Chain
+    without_derivatives: Chain
 
 
 class Solver:
-    """iLQR for one problem: `goals` (N + 1, ·) and `parameters` are written, then `solve` from a state
+    """iLQR for one problem: write `goals` (N + 1, ·) and `parameters`, then `solve` from a state
 
     Afterwards `states` (N + 1, ·), `controls` (N, m) and `gains` (N, m, ·) are those of the solution.
     """
 
     def __init__(
-        self, problem: Problem, horizon: int, parameters: Any = None, step_sizes: Sequence[float] = LINE_SEARCH
+        self, problem: Problem, horizon: int, parameters: Tree = None, step_sizes: Sequence[float] = LINE_SEARCH
     ) -> None:
         code, size = solver_code(problem), problem.sizes
         layout, n, m = code.layout, size.state, size.command
-        numbers = problem.parameters if parameters is None else parameters
+        values = problem.parameters if parameters is None else parameters
         self.problem, self.horizon, self._code = problem, horizon, code
-        rows = -(-horizon // LANES) * LANES + LANES  # derivatives are taken of whole tiles
-        own = self._memory = Memory(
+        rows = -(-horizon // LANES) * LANES + LANES  # derivatives are computed for whole tiles
+        memory = self._memory = Memory(
             goals=(rows + 1, size.goal),
-            stages=(rows, layout.stage),
+            stages=(rows, layout.stage.size),
             gains=(horizon + 1, layout.gains),
             scratch=layout.scratch,
             later=horizon,
@@ -218,57 +415,56 @@ class Solver:
             tolerance=1,
             choice=len(Choice._fields),
         )
-        self.goals, self.parameters = own["goals"][: horizon + 1], own["parameters"]
-        own["goals"][:], self.parameters[:] = flatten(problem.goal), flatten(numbers)
-        own["alpha"][:] = [*step_sizes, *(step_sizes[-1],) * (LANES - len(step_sizes))]
-        own["later"][:-1] = problem.smoothing(numbers)
-        own["masks"][0, : size.tangent] = 1.0
-        own["masks"][1:, size.tangent : size.width] = np.eye(m)
-        for place, number in code.literal:
-            own["stages"][:, place] = number
-        self._inputs = np.array(problem.command)
+        self.goals, self.parameters = memory["goals"][: horizon + 1], memory["parameters"]
+        memory["goals"][:], self.parameters[:] = flatten(problem.goal), flatten(values)
+        memory["alpha"][:] = [*step_sizes, *(step_sizes[-1],) * (LANES - len(step_sizes))]
+        memory["later"][:-1] = problem.smoothing(values)
+        memory["masks"][0, : size.tangent] = 1.0
+        memory["masks"][1:, size.tangent : size.width] = np.eye(m)
+        for index, literal in code.literal:
+            memory["stages"][:, index] = literal
+        self._level_input = np.array(problem.command)
         self._tried = aligned(2, rows + 2, n + m, LANES)
         self._start, self._level = (aligned(rows + 2, n + m, LANES) for _ in range(2))
-        self._nominal = [[self._tried[side].reshape(-1)[lane:] for lane in range(LANES)] for side in (0, 1)]
-        for each in (self._tried[0], self._tried[1], self._start, self._level):
-            each[:, :n] = np.array(flatten(problem.state))[:, None]
-        self._level[1:, n:] = self._inputs[:, None]
+        self._nominal = [[side.reshape(-1)[lane:] for lane in range(LANES)] for side in self._tried]
+        for trajectory in (*self._tried, self._start, self._level):
+            trajectory[:, :n] = np.array(flatten(problem.state))[:, None]
+        self._level[1:, n:] = self._level_input[:, None]
         self._start_gains, self._level_gains = (aligned(horizon + 1, layout.gains) for _ in range(2))
         blend = aligned(LANES)
         blend[1:] = 1.0
         self._start_inputs = self._start[1 : horizon + 1, n:, 0]
         self._start_steps = self._start_gains[:horizon, m * layout.columns :]
-        begin = {"tried": self._tried[0], "nominal": self._start, "alpha": blend, "gains": self._start_gains}
-        self._begin_with = own.table(code.rollout, **begin)
-        self._begin_level = own.table(code.rollout, tried=self._tried[0], nominal=self._level, gains=self._level_gains)
-        self._choose = own.table(code.choose)
+        warm = {"nominal": self._start, "gains": self._start_gains, "alpha": blend}
+        cold = {"nominal": self._level, "gains": self._level_gains}
+        self._warm, self._cold = (memory.table(code.rollout, tried=self._tried[0], **own) for own in (warm, cold))
+        self._choose = memory.table(code.choose)
         self._calls = [[self._calls_from(side, lane) for lane in range(LANES)] for side in (0, 1)]
         self._side, self._lane = 0, 0
-        code.constants.call(own.table(code.constants), 1)
+        code.constants.call(memory.table(code.constants), 1)
         if problem.start is not None:
-            self._learn_to_level(list(problem.start.columns))
+            self._compute_level_gains(list(problem.start.columns))
 
-    def _learn_to_level(self, columns: list[int]) -> None:
-        """Some columns of the feedback at the problem's own state and input, from a backward pass there"""
-        code = self._code
-        self._tried[0, :, self.problem.sizes.state :] = self._inputs[:, None]
-        code.derivatives.call(self._calls[0][0].derivatives, self.horizon)
-        code.backward.call(self._calls[0][0].backward, self.horizon)
-        learned = self._by_rows(self._memory["gains"])[0][:, columns]
-        if np.isfinite(learned).all():
-            self._by_rows(self._level_gains)[:, :, columns] = learned
+    def _compute_level_gains(self, columns: list[int]) -> None:
+        """Compute some columns of the feedback at the problem's own state and input by a backward pass there."""
+        self._tried[0, :, self.problem.sizes.state :] = self._level_input[:, None]
+        self._code.derivatives.call(self._calls[0][0].derivatives, self.horizon)
+        self._code.backward.call(self._calls[0][0].backward, self.horizon)
+        gains = self._by_rows(self._memory["gains"])[0][:, columns]
+        if np.isfinite(gains).all():
+            self._by_rows(self._level_gains)[:, :, columns] = gains
 
-    def _by_rows(self, gains: np.ndarray) -> np.ndarray:
+    def _by_rows(self, gains: Array) -> Array:
         """K of every stage (N + 1, m, C)"""
         m, columns = self.problem.sizes.command, self._code.layout.columns
         return gains[:, : m * columns].reshape(-1, m, columns)
 
     def _calls_from(self, side: int, lane: int) -> _Calls:
-        code, own, nominal, n = self._code, self._memory, self._nominal[side][lane], self.horizon
+        code, memory, nominal, n = self._code, self._memory, self._nominal[side][lane], self.horizon
         tables = (
-            own.table(code.derivatives, nominal=nominal),
-            own.table(code.backward, nominal=nominal),
-            own.table(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
+            memory.table(code.derivatives, nominal=nominal),
+            memory.table(code.backward, nominal=nominal),
+            memory.table(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
         )
         phases = zip((code.derivatives, code.backward, code.rollout), tables, (n, n, n), strict=True)
         calls = [*phases, (code.choose, self._choose, 1)]
@@ -277,67 +473,67 @@ class Solver:
     def solve(
         self,
         x: Sequence[float],
-        before: Sequence[float] | None = None,
-        controls: np.ndarray | None = None,
+        previous: Sequence[float] | None = None,
+        controls: Array | None = None,
         iterations: int = 12,
         tolerance: float = 1e-4,
     ) -> Solution | None:
-        """From the numbers of a state, the input before it (`problem.command` by default) and inputs (N, m) to begin with
+        """Solve from a state, the previous input (`problem.command` by default) and inputs (N, m) of a warm start
 
-        Without inputs, or where they have no finite cost, the start is cold. None where that has no finite cost either.
+        Without inputs, or if they have no finite cost, the start is cold. None if that has no finite cost either.
         """
         began = perf_counter()
-        earlier = self.problem.command if before is None else before
-        cost = math.inf if controls is None else self.begin(x, earlier, controls)
+        before = self.problem.command if previous is None else previous
+        cost = math.inf if controls is None else self.begin(x, before, controls)
         if not cost < math.inf:
-            cost = self.begin_cold(x, earlier)
+            cost = self.begin_cold(x, before)
         return self.run(cost, iterations, tolerance, began) if cost < math.inf else None
 
-    def _give(self, x: Sequence[float], before: Sequence[float]) -> None:
+    def _write_start(self, x: Sequence[float], previous: Sequence[float]) -> None:
         given, n = self._memory["given"], self.problem.sizes.state
-        given[:n], given[n:] = x, before
+        given[:n], given[n:] = x, previous
 
-    def begin(self, x: Sequence[float], before: Sequence[float], controls: np.ndarray) -> float:
-        """The rollout under given inputs, or under `problem.command` where that costs less; its cost, NaN if neither has one"""
-        self._give(x, before)
+    def begin(self, x: Sequence[float], previous: Sequence[float], controls: Array) -> float:
+        """Roll out these inputs, or `problem.command` if that costs less; return the cost, NaN if neither has one."""
+        self._write_start(x, previous)
         self._start_inputs[:] = controls
-        np.subtract(self._inputs, controls, out=self._start_steps)
-        self._code.rollout.call(self._begin_with, self.horizon)
-        return self.begun()
+        np.subtract(self._level_input, controls, out=self._start_steps)
+        self._code.rollout.call(self._warm, self.horizon)
+        return self.accept_start()
 
-    def chain_to_begin(self, *calls: Call) -> Chain:
-        """Calls that write what is in `memory` and then the rollouts, as one: before `begun`"""
-        return Chain(*calls, (self._code.rollout, self._begin_with, self.horizon))
+    def begin_chain(self, *calls: Call) -> Chain:
+        """Calls that write the arrays of `start_memory`, and then the rollouts, as one; `accept_start` follows."""
+        return Chain(*calls, (self._code.rollout, self._warm, self.horizon))
 
-    def begun(self) -> float:
-        """Takes the rollout under the inputs given, or that under `problem.command` where it costs less; its cost"""
-        own, level = self._memory["cost"][:2].tolist()
-        self._side, self._lane = 0, 0 if own <= level else 1
-        return own if own <= level else level
+    def accept_start(self) -> float:
+        """Take the rollout of the warm-start inputs, or of `problem.command` if that costs less; return its cost."""
+        warm, level = self._memory["cost"][:2].tolist()
+        self._side, self._lane = 0, 0 if warm <= level else 1
+        return warm if warm <= level else level
 
-    def begin_cold(self, x: Sequence[float], before: Sequence[float]) -> float:
-        """The rollout under `problem.command` with the problem's feedback: open-loop, what turns would tumble; its cost"""
-        problem, n = self.problem, self.problem.sizes.state
-        self._give(x, before)
-        if problem.start is not None:
-            self._level[:, :n] = np.array(problem.start.nominal(x, _length))[:, None]
-        self._code.rollout.call(self._begin_level, self.horizon)
+    def begin_cold(self, x: Sequence[float], previous: Sequence[float]) -> float:
+        """Roll out `problem.command` with the problem's feedback (open loop, a turning body would tumble); return the cost."""
+        self._write_start(x, previous)
+        if self.problem.start is not None:
+            nominal = self.problem.start.nominal(x, lambda a, b: float((a * a + b * b) ** 0.5))
+            self._level[:, : self.problem.sizes.state] = np.array(nominal)[:, None]
+        self._code.rollout.call(self._cold, self.horizon)
         self._side, self._lane = 0, 0
         return float(self._memory["cost"][0])
 
     def run(self, cost: float, iterations: int, tolerance: float, began: float = math.nan) -> Solution:
-        """iLQR from the trajectory that `begin` left: derivatives, backward pass, rollouts, and the best of them
+        """Iterate from the trajectory that `begin` left: derivatives, backward pass, rollouts, and the best of them
 
-        Where none is accepted the derivatives stay, and the next backward pass has more damping.
+        If none is accepted the derivatives stay, and the next backward pass has more damping.
         """
         code, n, nominal = self._code, self.horizon, self._calls[self._side][self._lane]
-        self._compare_with(cost, tolerance)
-        costs, steps, fresh, converged, passes = [cost], [], True, 0.0, 0
+        self._reset(cost, tolerance)
+        costs, steps, accepted, converged, passes = [cost], [], 1.0, 0.0, 0
         in_derivatives = in_backward = in_rollouts = 0.0
         clock = started = perf_counter()
         while passes < iterations:
             passes += 1
-            if fresh:
+            if accepted:
                 code.derivatives.call(nominal.derivatives, n)
                 in_derivatives -= clock - (clock := perf_counter())
             code.backward.call(nominal.backward, n)
@@ -345,74 +541,70 @@ class Solver:
             code.rollout.call(nominal.rollout, n)
             code.choose.call(self._choose, 1)
             in_rollouts -= clock - (clock := perf_counter())
-            fresh, _, alpha, cost, damping, converged = self._take_best()
-            if fresh:
+            accepted, _, alpha, cost, damping, converged = self._take_best()
+            if accepted:
                 nominal = self._calls[self._side][self._lane]
                 costs.append(cost)
                 steps.append(alpha)
-            if converged or damping > MOST_DAMPING:
+            if converged or damping > MAX_DAMPING:
                 break
         seconds = started - began, in_derivatives, in_backward, in_rollouts
         gradient = float(self._memory["sums"][2]) ** 0.5
         return Solution(cost, passes, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
 
     def iterate(self, cost: float, iterations: int, tolerance: float) -> None:
-        """`run` without an account of itself: every iteration is one call"""
-        self._compare_with(cost, tolerance)
-        fresh = 1.0
+        """Do the same as `run`, with one call an iteration and no account of it."""
+        self._reset(cost, tolerance)
+        accepted = 1.0
         for _ in range(iterations):
             nominal = self._calls[self._side][self._lane]
-            (nominal.iteration if fresh else nominal.once_more)()
-            fresh, _, _, _, damping, converged = self._take_best()
-            if converged or damping > MOST_DAMPING:
+            (nominal.iteration if accepted else nominal.without_derivatives)()
+            accepted, _, _, _, damping, converged = self._take_best()
+            if converged or damping > MAX_DAMPING:
                 break
 
-    def _compare_with(self, cost: float, tolerance: float) -> None:
-        own = self._memory.arrays
-        own["least"][0], own["damping"][0], own["tolerance"][0] = cost, 0.0, tolerance
+    def _reset(self, cost: float, tolerance: float) -> None:
+        arrays = self._memory.arrays
+        arrays["least"][0], arrays["damping"][0], arrays["tolerance"][0] = cost, 0.0, tolerance
 
-    def _take_best(self) -> Any:
-        """The numbers of the `Choice`; the rollout chosen, if any is, becomes the nominal trajectory"""
-        chosen = self._memory["choice"].tolist()
-        if chosen[0]:
-            self._side, self._lane = 1 - self._side, int(chosen[1])
-        return chosen
+    def _take_best(self) -> list[float]:
+        """Return the numbers of the `Choice`; the rollout chosen, if any, becomes the nominal trajectory."""
+        choice: list[float] = self._memory["choice"].tolist()
+        if choice[0]:
+            self._side, self._lane = 1 - self._side, int(choice[1])
+        return choice
 
-    def memory(self, **others: np.ndarray) -> Memory:
-        """For machine code that writes what a solution begins with: "given", "start" (a nominal trajectory with the inputs to
-        begin with) and "start_gains", whose k lead from them to `problem.command`; with other arrays beside them"""
-        return self._memory.beside(start=self._start, start_gains=self._start_gains, **others)
+    def start_memory(self, **others: Array) -> Memory:
+        """The arrays for compiled code that writes a start: "given", "start" (a nominal trajectory with the warm-start inputs)
+        and "start_gains", whose k lead from them to `problem.command`; and others"""
+        return self._memory.extended(start=self._start, start_gains=self._start_gains, **others)
 
     @property
-    def found(self) -> tuple[int, int]:
-        """Which of the rollouts is the nominal trajectory: its side and lane"""
+    def nominal_index(self) -> tuple[int, int]:
+        """The side and lane of the rollout that is the nominal trajectory"""
         return self._side, self._lane
 
     @property
-    def nominal(self) -> np.ndarray:
-        """The nominal trajectory for machine code, as `Layout.nominal` has it"""
+    def nominal(self) -> Array:
+        """The nominal trajectory for compiled code, as `Layout.nominal` describes it"""
         return self._nominal[self._side][self._lane]
 
     @property
-    def states(self) -> np.ndarray:
+    def states(self) -> Array:
         """(N + 1, ·) of the nominal trajectory"""
         return self._tried[self._side, 1 : self.horizon + 2, : self.problem.sizes.state, self._lane]
 
     @property
-    def controls(self) -> np.ndarray:
+    def controls(self) -> Array:
         """(N, m) of the nominal trajectory"""
         return self._tried[self._side, 1 : self.horizon + 1, self.problem.sizes.state :, self._lane]
 
     @property
-    def start_gains(self) -> np.ndarray:
+    def start_gains(self) -> Array:
         """(m, · + m): the feedback of a cold start"""
         return self._by_rows(self._level_gains)[0, :, : self.problem.sizes.width]
 
     @property
-    def gains(self) -> np.ndarray:
+    def gains(self) -> Array:
         """(N, m, ·): the feedback of the last backward pass"""
         return self._by_rows(self._memory["gains"])[: self.horizon, :, : self.problem.sizes.tangent]
-
-
-def _length(a: float, b: float) -> float:
-    return float((a * a + b * b) ** 0.5)

@@ -1,0 +1,381 @@
+"""iLQR in flight: the disturbance observer, the warm start, and the command, for n drones on arrays, one column for each.
+
+The observer estimates the acceleration from outside, wind above all:
+
+    d ← d + (1 − e^{−dt/τ}) ((v − v₋)/dt − ½ (a₋ + a) − d)
+
+the mean acceleration between two ticks, less that of the equations of motion at the two states with the measured rotor speeds,
+smoothed over τ. It is added to the prediction, so that a steady disturbance leaves no offset. A solution starts from the last
+one, shifted by linear interpolation, u ← u_k (1 − part) + part u_{k+1}, with the last input repeated.
+
+A tick of a drone is three calls of compiled code: everything before the first rollout, the iteration, and what follows from its
+solution. A state, reference or cost that is not finite is left to `Parts.fallback`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from samara.compiler.llvm.array_loop import Call, Chain, Loop, Loops, compile_loops
+from samara.compiler.trace.flatten_code import packer, unpacker
+from samara.control.allocation import Allocation, command_for_wrench
+from samara.control.disturbance_torque import Turned, led, observer_for, opposed, seen
+from samara.control.mpc.problem import Problem, Tree
+from samara.control.mpc.programs import LANES, Rows, copy_pass, shared, trace_pass
+from samara.control.mpc.reference import Goals
+from samara.control.mpc.solver import Solver, solver_code
+from samara.core.algebra import ZERO, Quat, Vec3
+from samara.core.ops import clamp, where
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
+from samara.physics.multirotor import derivative
+from samara.physics.reference import Reference
+from samara.physics.types import BODY, Command, State, Vehicle
+from samara.vehicles.trim import hover
+
+PUSH, WRENCH = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques
+ATTITUDE = slice(6, 10)
+
+
+class Observed(NamedTuple):
+    """The disturbance d [m/s²], and the velocity and modelled acceleration of the previous tick."""
+
+    push_W: Vec3
+    v_W: Vec3
+    a_W: Vec3
+
+
+NOTHING = Observed(ZERO, ZERO, ZERO)
+OBSERVED = len(flatten(NOTHING))
+
+
+def observed(before: Observed, state: State, command: Command, vehicle: Vehicle, gain: Scalar, dt: Scalar) -> Observed:
+    """d ← d + gain ((v − v₋)/dt − ½ (a₋ + a) − d), each component within ±g"""
+    a_W, g = derivative(state, command, vehicle).v_W, vehicle["gravity"].acceleration
+    residual = (state.v_W - before.v_W) / dt - (before.a_W + a_W) * 0.5
+    push_W = before.push_W + (residual - before.push_W) * gain
+    return Observed(Vec3(*(clamp(d, -g, g) for d in push_W)), state.v_W, a_W)
+
+
+def confirmed_push(push_W: Vec3, confirmed: Scalar) -> Vec3:
+    """Return the disturbance, or 0 at the first tick (`confirmed` 0), which has no earlier velocity to compare with."""
+    return Vec3(*(where(confirmed > 0.0, x, 0.0) for x in push_W))
+
+
+def body_of(state: State) -> State:
+    """p, v, q and ω alone"""
+    return State(state.p_W, state.v_W, state.q_WB, state.omega_B, (), ())
+
+
+def unit_body(body: State, size: Scalar) -> State:
+    """Return the body with q / |q| for its attitude; `size` is |q|."""
+    return body._replace(q_WB=Quat(*(x / size for x in body.q_WB)))
+
+
+def led_body(body: State, state: State, turned: Turned, vehicle: Vehicle) -> State:
+    """The body as it would be without its motors' lag; `state` has the speeds of its rotors."""
+    return body_of(led(body._replace(rotor_speed=state.rotor_speed, effects=state.effects), vehicle, turned))
+
+
+def compensated_command(
+    wrench: Sequence[Scalar], state: State, before: Tree, vehicle: Vehicle, allocation: Allocation, period: float
+) -> tuple[Command, Tree]:
+    """The command for (T, τ) with the torque against disturbances of the attitude, and the state of their observer
+
+    Damping is compensated in the plan already. Without an observer, (), only modelled torques are compensated.
+    """
+    collective_thrust, *torques = wrench
+    turned = seen(state, vehicle, before or None, period)
+    tau_B = opposed(collective_thrust, Vec3(*torques), state, vehicle, turned, resisted=True)
+    command = command_for_wrench(collective_thrust, tau_B, state, vehicle, allocation)
+    return command, () if turned is None else turned
+
+
+def shift_of(seconds: float, dt: float, horizon: int) -> tuple[int, float]:
+    """Split a time into whole steps and the part of one."""
+    steps = min(int(seconds / dt), horizon)
+    return steps, seconds / dt - steps
+
+
+def interpolate(u: Scalar, later: Scalar, part: Scalar) -> Scalar:
+    """u (1 − part) + part u_later"""
+    return where(part > 0.0, u * (1.0 - part) + part * later, u)
+
+
+def shift_inputs(controls: Array, steps: int, part: float) -> Array:
+    """Return the inputs (N, …) of NumPy or JAX `steps` and a `part` of one step later; the last one is repeated."""
+    index, last = np.arange(len(controls)) + steps, len(controls) - 1
+    shifted: Array = interpolate(controls[np.minimum(index, last)], controls[np.minimum(index + 1, last)], part)
+    return shifted
+
+
+# Compiled code of a tick -------------------------------------------------------------------------------------------------
+
+
+class TickCode(NamedTuple):
+    """What happens before a solution, and after it."""
+
+    before: Loops
+    after: Loops
+
+
+def tick_code(vehicle: Vehicle, allocation: Allocation, observes: bool, period: float) -> TickCode:
+    """before: state, command, "clock" (gain, dt) → "observed", the "push" of it if "confirmed", and "given" to the solver;
+    after: "wrench", state, "turned" → command, "turned". In strict IEEE, with the bits of the functions on floats."""
+    state, command = hover(vehicle)
+    numbers, channels = (
+        (shared(name, len(flatten(own))), own) for name, own in (("state", state), ("command", command))
+    )
+    body, given = body_of(state), (shared("given", BODY), body_of(state))
+    known, push = (shared("observed", OBSERVED), NOTHING), (shared("observed", PUSH), ZERO)
+    gain, dt = ((Rows("clock", 2).once(1, k), 0.0) for k in range(2))
+    confirmed = (shared("confirmed"), 0.0)
+    passes = [
+        trace_pass(
+            lambda d_W, confirmed: (*(confirmed_push(d_W, confirmed),) * 2, 1.0),
+            (push, confirmed),
+            (push[0], shared("push", PUSH), confirmed[0]),
+        ),
+        trace_pass(
+            lambda body, size: (unit_body(body, size),),
+            ((shared("state", BODY), body), (shared("size"), 0.0)),
+            given[:1],
+        ),
+    ]
+    if observes:
+        observe = trace_pass(
+            lambda own, x, u, gain, dt: (observed(own, x, u, vehicle, gain, dt),),
+            (known, numbers, channels, gain, dt),
+            known[:1],
+        )
+        passes.insert(0, observe)
+    start = observer_for(vehicle)
+    turned = [] if start is None else [(shared("turned", len(flatten(start))), start)]
+    if turned:
+        lead = trace_pass(
+            lambda own, x, before: (led_body(own, x, before, vehicle),), (given, numbers, *turned), given[:1]
+        )
+        passes.append(lead)
+
+    def allocate(wrench: Tree, x: State, *before: Turned) -> Tree:
+        results = compensated_command(wrench, x, before[0] if before else (), vehicle, allocation, period)
+        return results if before else results[:1]
+
+    targets = (channels[0], *(array for array, _ in turned))
+    allocation_pass = trace_pass(allocate, (shared("wrench", WRENCH), numbers, *turned), targets)
+    return TickCode(
+        compile_loops((Loop(tuple(passes), at="start"),), fast=False),
+        compile_loops((Loop((allocation_pass,), at="start"),), fast=False),
+    )
+
+
+@lru_cache(maxsize=16)
+def _plan_code(problem: Problem, repeated: int, drones: int) -> TickCode:
+    """Before: the plan, shifted, into the start of the solver; after: its solution into the plan, the last input repeated
+
+    "shown" has the positions of so many drones side by side. In strict IEEE, as NumPy rounds.
+    """
+    n, m, layout = problem.sizes.state, problem.sizes.command, solver_code(problem).layout
+    plan, previous, start = Rows("plan", m), shared("previous", m), Rows("start", problem.sizes.step, LANES)
+    nominal, steps = layout.nominal, layout.of_gains(layout.k)._replace(name="start_gains")
+    shown = Rows("shown", PUSH, drones).at(PUSH)
+
+    def shift(u: Tree, later: Tree, level: Tree, part: Scalar) -> Tree:
+        mixed = tuple(interpolate(a, b, part) for a, b in zip(u, later, strict=True))
+        return mixed, tuple(a - b for a, b in zip(level, mixed, strict=True))
+
+    shift_pass = trace_pass(
+        shift,
+        (plan.at(m), plan.at(m, later=1), shared("level", m), (shared("part"), 0.0)),
+        (start.at(m, n, later=1), steps),
+    )
+    give = copy_pass(previous, Rows("given", problem.sizes.step).once(m, n))
+    show, first = copy_pass(nominal.at(PUSH, later=1), shown), copy_pass(nominal.at(m, n, later=1), previous)
+    each = copy_pass(nominal.at(m, n, later=1), plan.at(m))
+    last = copy_pass(nominal.at(m, n), *(plan.at(m, later=k) for k in range(repeated)))
+    return TickCode(
+        compile_loops((Loop((give,), at="start"), Loop((shift_pass,))), fast=False),
+        compile_loops(
+            (Loop((first,), at="start"), Loop((show, each)), Loop((show, last), at="end")),
+            fast=False,
+        ),
+    )
+
+
+# Drones ------------------------------------------------------------------------------------------------------------------
+
+
+class Memory(NamedTuple):
+    """The state of a controller between two ticks: the inputs (N, m) of the last solution, the input applied, the command
+    computed from it, the time [s] and the disturbance observer; the planned positions (N + 1, 3); and the observer of torques,
+    if the vehicle needs one."""
+
+    controls: Array
+    before: tuple[float, ...]
+    command: tuple[float, ...]
+    time: float
+    observed: Observed | None
+    prediction: Array
+    turned: Turned | None = None
+
+
+class Plan(Protocol):
+    """The inputs (N, m) and states (N + 1, ·) of a solution"""
+
+    @property
+    def controls(self) -> Array: ...
+
+    @property
+    def states(self) -> Array: ...
+
+
+class Parts(NamedTuple):
+    """The parts of an `ILQR` that drones in flight share.
+
+    `wrench` is None if the inputs are (T, τ) themselves. `fallback(state, target, memory, push_W)` returns a plan, the
+    command, and the state of the observer of torques.
+    """
+
+    vehicle: Vehicle
+    solver: Solver
+    goals: Goals
+    code: TickCode
+    gain: float  # of the disturbance observer
+    period: float
+    wrench: Callable[[Sequence[float]], tuple[float, ...]] | None
+    dt: float
+    iterations: int
+    tolerance: float
+    fallback: Callable[[State, object, Memory, Vec3], tuple[Plan, Command, Turned | None]]
+
+
+class BatchController:
+    """Call `run` at every tick; then read `command` (channels, n) and `prediction` (N + 1, 3, n), the planned positions."""
+
+    def __init__(self, parts: Parts, n: int) -> None:
+        state, command = hover(parts.vehicle)
+        solver, self._parts, level = parts.solver, parts, np.array(parts.solver.problem.command)
+        self._steps, part = shift_of(parts.period, parts.dt, solver.horizon)
+        self._state_of, self._reference_of = unpacker(state), unpacker(Reference(ZERO))
+        self._numbers_of = packer(state)
+        self._torque_observer = observer_for(parts.vehicle)
+        rows = self._rows = {
+            "state": np.tile(flatten(state), (n, 1)),
+            "command": np.tile(flatten(command), (n, 1)),
+            "plan": np.tile(level, (n, solver.horizon + 1 + self._steps, 1)),
+            "previous": np.tile(level, (n, 1)),
+            "size": np.zeros((n, 1)),
+            "confirmed": np.zeros((n, 1)),
+            "observed": np.zeros((n, OBSERVED)),
+            "turned": np.zeros((n, len(flatten(self._torque_observer or ())))),
+        }
+        rows["wrench"] = rows["previous"] if parts.wrench is None else np.zeros((n, WRENCH))
+        self.command, self.prediction = rows["command"].T, np.full((solver.horizon + 1, PUSH, n), np.nan)
+        self._memory = solver.start_memory(
+            push=solver.parameters[-PUSH:],
+            clock=np.array([parts.gain, parts.period]),
+            level=level,
+            part=np.array([part]),
+        )
+        self._plan_code = _plan_code(solver.problem, 1 + self._steps, n)
+        goals = parts.goals.call_ahead()
+        before = [self._call(parts.code.before, drone) for drone in range(n)]
+        self._after = [self._call(parts.code.after, drone) for drone in range(n)]
+        begin = [self._call(self._plan_code.before, i, solver.horizon, self._steps) for i in range(n)]
+        self._observe = [Chain(call) for call in before]
+        self._begin = [solver.begin_chain(call) for call in begin]
+        self._begin_ahead = [solver.begin_chain(a, goals, b) for a, b in zip(before, begin, strict=True)]
+        self._keep: dict[tuple[int, int, int], Chain] = {}
+
+    def _call(self, code: Loops, drone: int, steps: int = 1, first: int = 0, **others: Array) -> Call:
+        rows = {name: values[drone] for name, values in self._rows.items()}
+        rows["plan"] = rows["plan"][first:]
+        return code, self._memory.table(code, **rows, **others), steps
+
+    def run(self, estimate: Array, ahead: Array) -> None:
+        """Compute the commands from the estimated states (components, n) and the references ahead (N + 1, fields, n)."""
+        self._rows["state"][:] = estimate.T
+        goals = self._parts.goals
+        for drone, numbers in enumerate(self._rows["state"].tolist()):
+            references = ahead[:, :, drone]
+            if math.isfinite(sum(numbers)):
+                self._rows["size"][drone] = math.hypot(*numbers[ATTITUDE])
+                goals.ahead[:] = references
+                self._begin_ahead[drone]()
+                cost = self._parts.solver.accept_start()
+                if cost < math.inf and goals.ahead_was_finite():
+                    self._solve(drone, cost)
+                    continue
+            self._fall_back(drone, numbers, self._reference_of(references.T))
+
+    def tick(self, state: State, target: object, memory: Memory) -> Memory:
+        """Return the state of the first drone's controller after a tick, from the one before it."""
+        self._load(memory)
+        rows, goals = self._rows, self._parts.goals
+        numbers = self._numbers_of(state)
+        rows["state"][0] = numbers
+        size = math.hypot(*numbers[ATTITUDE])
+        is_solved = False
+        if math.isfinite(sum(numbers)):
+            rows["size"][0] = size
+            self._observe[0]()
+            x = self._memory["given"][:BODY].tolist()
+            if size > 0.0 and goals.write(target, x, memory.time, 0.0) is None:
+                self._begin[0]()
+                cost = self._parts.solver.accept_start()
+                if is_solved := cost < math.inf:
+                    self._solve(0, cost)
+        if not is_solved:
+            self._fall_back(0, numbers, target, memory.time)
+        return self._store(memory.time + self._parts.period)
+
+    def _solve(self, drone: int, cost: float) -> None:
+        """Iterate from the first rollout, keep the plan and compute the command."""
+        parts, solver = self._parts, self._parts.solver
+        solver.iterate(cost, parts.iterations, parts.tolerance)
+        key = (drone, *solver.nominal_index)
+        if key not in self._keep:
+            arrays = {"nominal": solver.nominal, "shown": self.prediction.reshape(-1)[drone:]}
+            keep = self._call(self._plan_code.after, drone, solver.horizon, **arrays)
+            self._keep[key] = Chain(keep, *([self._after[drone]] if parts.wrench is None else []))
+        self._keep[key]()
+        if parts.wrench is not None:
+            self._rows["wrench"][drone] = parts.wrench(self._rows["previous"][drone].tolist())
+            Chain(self._after[drone])()
+
+    def _fall_back(self, drone: int, numbers: list[float], target: object, time: float = 0.0) -> None:
+        rows = self._rows
+        if not math.isfinite(sum(numbers)):
+            rows["observed"][drone] = rows["confirmed"][drone] = rows["turned"][drone] = 0.0
+        push_W = Vec3(*rows["observed"][drone, :PUSH].tolist())
+        plan, rows["command"][drone], turned = self._parts.fallback(
+            self._state_of(numbers), target, self._store(time, drone), push_W
+        )
+        controls = plan.controls
+        rows["turned"][drone] = flatten(turned or ())
+        rows["plan"][drone, : len(controls)], rows["plan"][drone, len(controls) :] = controls, controls[-1]
+        rows["previous"][drone], self.prediction[:, :, drone] = controls[0], plan.states[:, :PUSH]
+
+    def _load(self, memory: Memory) -> None:
+        """Write the state of the first drone's controller into the arrays."""
+        rows, horizon = self._rows, len(memory.controls)
+        rows["plan"][0, :horizon], rows["plan"][0, horizon:] = memory.controls, memory.controls[-1]
+        rows["previous"][0], rows["command"][0] = memory.before, memory.command
+        rows["observed"][0] = flatten(memory.observed or NOTHING)
+        rows["confirmed"][0] = memory.observed is not None
+        rows["turned"][0] = flatten(memory.turned or self._torque_observer or ())
+
+    def _store(self, time: float, drone: int = 0) -> Memory:
+        """Return the state of a drone's controller."""
+        rows = {name: values[drone] for name, values in self._rows.items()}
+        observer, start = None, self._torque_observer
+        if self._parts.gain and rows["confirmed"][0]:
+            observer = unflatten(NOTHING, iter(rows["observed"].tolist()))
+        turned = None if start is None else unflatten(start, iter(rows["turned"].tolist()))
+        controls, prediction = rows["plan"][: self._parts.solver.horizon].copy(), self.prediction[:, :, drone].copy()
+        previous, command = (tuple(rows[name].tolist()) for name in ("previous", "command"))
+        return Memory(controls, previous, command, time, observer, prediction, turned)

@@ -1,0 +1,332 @@
+"""The arithmetic of one iLQR iteration: a stage of the backward pass on matrices, and the choice among the rollouts.
+
+The next state is x' = M z, z = (x, u), M = [A B]. The value of the next stage and the cost of this one are together
+
+    Q = Mᵀ V M + H,   q = Mᵀ v + g
+
+and with u = k + K x the minimum over u is again quadratic in x. Functions of matrices act on all columns of M or on some of
+them, as arrays of NumPy (also of traced scalars) or of JAX, rows first, always two-dimensional.
+
+The change of the inputs costs ½ s |u − u₋|², so the value also depends on the previous input u₋; but only through −s u₋ᵀu.
+Hence its Hessian between u₋ and x is −s K, that of u₋ alone s (1 − K₋) with K₋ the gain on u₋, and its gradient
+s (u₋ − u − k): only the gains have to be carried.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from samara.control.mpc.problem import Limits, Numbers
+from samara.core.ops import clamp, equal, logical_and, logical_or, maximum, where
+from samara.core.quantity import Scalar
+from samara.core.types import Array
+
+FLOOR = 1e-6  # the iLQR document adds it to the diagonal of Quu
+BOX_ITERATIONS = 3
+FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-6
+MIN_DECREASE = 1e-4  # of the decrease that the model predicts: the least for which a step is accepted
+
+
+class Library(NamedTuple):
+    """A library of matrices: stacking, a column of scalars, and the product of a matrix with a scalar."""
+
+    vstack: Callable[[Sequence[Array]], Array]
+    hstack: Callable[[Sequence[Array]], Array]
+    column: Callable[[Numbers], Array]
+    scale: Callable[[Scalar, Scalar], Scalar] = operator.mul
+
+
+def traced_column(numbers: Numbers) -> Array:
+    """A column (n, 1) of traced scalars"""
+    matrix = np.empty((len(numbers), 1), dtype=object)
+    matrix[:, 0] = numbers
+    return matrix
+
+
+def _scale_traced(matrix: Array, scalar: Scalar) -> Array:
+    return np.array([entry * scalar for entry in matrix.flat], dtype=object).reshape(matrix.shape)
+
+
+NUMPY = Library(np.vstack, np.hstack, np.vstack)
+TRACED = Library(np.vstack, np.hstack, traced_column, _scale_traced)
+
+
+class Factors(NamedTuple):
+    """The free inputs (1 or 0), the factors L D Lᵀ of Q among them, and the damping added to the diagonal of Q."""
+
+    free: tuple[Scalar, ...]
+    lower: tuple[tuple[Scalar, ...], ...]
+    inverse_pivots: tuple[Scalar, ...]
+    damping: tuple[Scalar, ...]
+
+
+class BoxStep(NamedTuple):
+    """The step k, its factors, and the predicted change of the cost; `slope` is q + Q k.
+
+    `unsettled` is 0 if another iteration would not change the active set, and therefore not the step.
+    """
+
+    factors: Factors
+    step: tuple[Scalar, ...]
+    slope: tuple[Scalar, ...]
+    linear: Scalar  # qᵀk
+    quadratic: Scalar  # kᵀQk
+    gradient: Scalar  # Σ q² over the inputs that may move along −q
+    unsettled: Scalar
+
+
+def box_step(
+    Q: Sequence[Numbers],
+    q: Numbers,
+    low: Numbers,
+    high: Numbers,
+    damping: Scalar,
+    iterations: int = BOX_ITERATIONS,
+) -> BoxStep:
+    """min ½ kᵀ(Q + D)k + qᵀk for low ≤ k ≤ high, D = 1e-6 + damping · diag Q
+
+    Primal–dual active sets: inputs at a limit which −q pushes against are fixed there, the others solved for; those that
+    leave the box are fixed next, those whose multiplier has the wrong sign released. The last solution is clamped to the box.
+    """
+    m = range(len(q))
+    added = [FLOOR + damping * Q[a][a] for a in m]
+    damped = [[Q[a][b] + added[a] if a == b else Q[a][b] for b in m] for a in m]
+    at_low = [logical_and(low[a] >= 0.0, q[a] > 0.0) for a in m]
+    at_high = [logical_and(high[a] <= 0.0, q[a] < 0.0) for a in m]
+    may_move = [where(logical_or(at_low[a], at_high[a]), 0.0, 1.0) for a in m]
+    next_low, next_high = at_low, at_high
+    for _ in range(iterations):
+        at_low, at_high = next_low, next_high
+        free = [where(logical_or(at_low[a], at_high[a]), 0.0, 1.0) for a in m]
+        bound = [where(at_low[a], low[a], where(at_high[a], high[a], 0.0)) for a in m]
+        lower, inverse_pivots = factorize(damped, free)
+        right = [-free[a] * (q[a] + _sum(damped[a][b] * bound[b] for b in m if b != a)) for a in m]
+        solution = solve_factored(lower, inverse_pivots, right)
+        step = [where(free[a] > 0.5, solution[a], bound[a]) for a in m]
+        multiplier = [q[a] + _sum(damped[a][b] * step[b] for b in m) for a in m]
+        next_low, next_high = (
+            [where(free[a] > 0.5, step[a] < low[a], logical_and(at_low[a], multiplier[a] > 0.0)) for a in m],
+            [where(free[a] > 0.5, step[a] > high[a], logical_and(at_high[a], multiplier[a] < 0.0)) for a in m],
+        )
+    active, following = (
+        [where(condition, 1.0, 0.0) for condition in (*ends[0], *ends[1])]
+        for ends in ((at_low, at_high), (next_low, next_high))
+    )
+    step = [clamp(step[a], low[a], high[a]) for a in m]
+    Q_step = [_sum(Q[a][b] * step[b] for b in m) for a in m]
+    return BoxStep(
+        factors=Factors(tuple(free), tuple(tuple(row) for row in lower), tuple(inverse_pivots), tuple(added)),
+        step=tuple(step),
+        slope=tuple(q[a] + Q_step[a] for a in m),
+        linear=_sum(q[a] * step[a] for a in m),
+        quadratic=_sum(Q_step[a] * step[a] for a in m),
+        gradient=_sum(may_move[a] * q[a] * q[a] for a in m),
+        unsettled=_sum(where(equal(a, b), 0.0, 1.0) for a, b in zip(active, following, strict=True)),
+    )
+
+
+def factorize(Q: Sequence[Numbers], free: Numbers) -> tuple[list[list[Scalar]], list[Scalar]]:
+    """L (its rows below the diagonal) and 1/D of Q = L D Lᵀ among the free inputs; the fixed ones have 1 on the diagonal."""
+    lower: list[list[Scalar]] = []
+    inverse: list[Scalar] = []
+    for a in range(len(free)):
+        row: list[Scalar] = []  # of L D
+        for b in range(a):
+            row.append(free[a] * free[b] * Q[a][b] - _sum(row[c] * lower[b][c] for c in range(b)))
+        scaled = [row[b] * inverse[b] for b in range(a)]
+        pivot = where(free[a] > 0.5, Q[a][a], 1.0) - _sum(row[b] * scaled[b] for b in range(a))
+        lower.append(scaled)
+        inverse.append(1.0 / pivot)
+    return lower, inverse
+
+
+def solve_factored(
+    lower: Sequence[Numbers],
+    inverse_pivots: Numbers,
+    right: Numbers,
+    scale: Callable[[Scalar, Scalar], Scalar] = operator.mul,
+) -> list[Scalar]:
+    """(L D Lᵀ)⁻¹ right, by rows: scalars, or rows of a matrix, which `scale` multiplies by scalars"""
+    m = len(right)
+    y: list[Scalar] = []
+    for a in range(m):
+        y.append(right[a] - _sum(scale(y[b], lower[a][b]) for b in range(a)))
+    x: list[Scalar] = [None] * m
+    for a in reversed(range(m)):
+        x[a] = scale(y[a], inverse_pivots[a]) - _sum(scale(x[b], lower[b][a]) for b in range(a + 1, m))
+    return x
+
+
+class Smoothing(NamedTuple):
+    """The value's dependence on the previous input: −s K between it and x, s (1 − K₋) of itself, and its gradient."""
+
+    by_x: Array
+    by_itself: list[list[Scalar]]
+    slope: list[Scalar]
+
+
+def smoothing(
+    weight: Scalar, gains: Array, step: Numbers, here: Numbers, following: Numbers, library: Library
+) -> Smoothing:
+    """From the next stage's gains (K, K₋) and step k, its input and the one here; the weight is 0 at the last stage."""
+    m, n = range(len(step)), gains.shape[1] - len(step)
+    return Smoothing(
+        by_x=library.scale(gains[:, :n], -weight),
+        by_itself=[[weight * ((1.0 if a == b else 0.0) - gains[a, n + b]) for b in m] for a in m],
+        slope=[weight * (here[a] - following[a] - step[a]) for a in m],
+    )
+
+
+# A stage in four parts, for some columns or for all of them ------------------------------------------------------------
+
+
+class Model(NamedTuple):
+    """The quadratic model of a stage: V and v of the next one, M = [A B], and Hessian and gradient of the cost here."""
+
+    V: Array
+    v: Array
+    M: Array
+    H: Array
+    slope: Array
+
+
+class Inputs(NamedTuple):
+    """The inputs of a stage: their limits, their present values, and the damping."""
+
+    limits: Limits
+    here: Numbers
+    damping: Scalar
+
+
+def expand(
+    model: Model, columns: Array, change: Smoothing | None, library: Library
+) -> tuple[Array, Array, Array | None]:
+    """Q = Mᵀ V m + h with S m added to the rows of the inputs, q = mᵀ v + g, and S m; for some columns m of M."""
+    Q, q = model.M.T @ (model.V @ columns) + model.H, columns.T @ model.v + model.slope
+    if change is None:
+        return Q, q, None
+    n, by_inputs = model.V.shape[0], change.by_x @ columns
+    return library.vstack([Q[:n, :], Q[n:, :] + by_inputs]), q, by_inputs
+
+
+def input_step(
+    Q: Sequence[Numbers],
+    q: Numbers,
+    transposed: Sequence[Numbers],
+    change: Smoothing | None,
+    inputs: Inputs,
+    iterations: int = BOX_ITERATIONS,
+) -> BoxStep:
+    """The step within the limits, from Q_uu, which has S B added already; `transposed` is (S B)ᵀ."""
+    m = range(len(q))
+    if change is not None:
+        Q = [[Q[a][b] + transposed[a][b] + change.by_itself[a][b] for b in m] for a in m]
+        q = [q[a] + change.slope[a] for a in m]
+    low, high = ([limit[a] - inputs.here[a] for a in m] for limit in inputs.limits)
+    return box_step(Q, q, low, high, inputs.damping, iterations)
+
+
+def gain_rows(
+    factors: Factors, rows: Numbers, scale: Callable[[Scalar, Scalar], Scalar] = operator.mul
+) -> tuple[list[Scalar], list[Scalar]]:
+    """K = −Q_free⁻¹ Q_ux, row by row, 0 for inputs that are fixed; and Q_ux − D K."""
+    right = [scale(row, -free) for free, row in zip(factors.free, rows, strict=True)]
+    gains = solve_factored(factors.lower, factors.inverse_pivots, right, scale)
+    return gains, [row - scale(gain, added) for row, added, gain in zip(rows, factors.damping, gains, strict=True)]
+
+
+def value(Q: Array, q: Array, damped: Array, gains: Array, step: Array, slope: Array) -> tuple[Array, Array]:
+    """V = Q_xx + (Q_ux − D K)ᵀ K,  v = q_x + Q_uxᵀ k + Kᵀ (q_u + Q_uu k); for some columns of (Q_xx, Q_ux) and K."""
+    n = len(Q) - len(step)
+    return Q[:n] + damped.T @ gains, q + Q[n:].T @ step + gains.T @ slope
+
+
+class Stage(NamedTuple):
+    """The value of this stage, V and v, the gains (K, K₋) on x and on the previous input, and the box step."""
+
+    V: Array
+    v: Array
+    gains: Array
+    box: BoxStep
+
+
+def stage(model: Model, inputs: Inputs, change: Smoothing | None, by_previous: Array, library: Library) -> Stage:
+    """A stage with all its columns
+
+    `change` is the smoothing of the next stage, None without it; `by_previous` (m, m) is −s 1, the derivative of this stage's
+    gradient by the previous input.
+    """
+    n = model.V.shape[0]
+    m = range(model.M.shape[1] - n)
+    Q, q, by_inputs = expand(model, model.M, change, library)
+    corner = [[Q[n + a, n + b] for b in m] for a in m]
+    transposed = [] if by_inputs is None else [[by_inputs[b, n + a] for b in m] for a in m]
+    box = input_step(corner, [q[n + a, 0] for a in m], transposed, change, inputs)
+    wide = library.hstack([Q[n:, :n], by_previous])
+    rows = gain_rows(box.factors, [wide[a : a + 1, :] for a in m], library.scale)
+    gains, damped = (library.vstack(each) for each in rows)
+    V, v = value(Q[:, :n], q[:n], damped[:, :n], gains[:, :n], *map(library.column, (box.step, box.slope)))
+    return Stage(V, v, gains, box)
+
+
+def _sum(terms: Iterable[Scalar]) -> Scalar:
+    result: Scalar = 0.0
+    for term in terms:
+        result = result + term
+    return result
+
+
+# The line search ---------------------------------------------------------------------------------------------------------
+
+
+class Choice(NamedTuple):
+    """The rollout accepted, by its index and step size, or none (`accepted` 0, step size 0); and what follows from it."""
+
+    accepted: Scalar
+    index: Scalar
+    alpha: Scalar
+    cost: Scalar
+    damping: Scalar
+    converged: Scalar
+
+
+def choose(
+    costs: Numbers,
+    sizes: Numbers,
+    cost: Scalar,
+    linear: Scalar,
+    quadratic: Scalar,
+    damping: Scalar,
+    tolerance: Scalar,
+) -> Choice:
+    """The lowest cost J(α); accepted if J − J(α) is positive and at least 1e-4 of −(α qᵀk + ½ α² kᵀQk)
+
+    Damping grows tenfold if no rollout is accepted and threefold after a small step, and shrinks to a fifth after a large one.
+    The problem has converged if the cost fell by less than the tolerance, or by the model cannot fall by more.
+    """
+    lowest, alpha, index = costs[0], sizes[0], 0.0
+    for i in range(1, len(costs)):
+        not_finite = equal(where(lowest < math.inf, 1.0, 0.0), 0.0)
+        lower = logical_or(costs[i] < lowest, not_finite)
+        lowest = where(lower, costs[i], lowest)
+        alpha, index = where(lower, sizes[i], alpha), where(lower, float(i), index)
+    decrease = cost - lowest
+    predicted = -(alpha * linear + 0.5 * alpha * alpha * quadratic)
+    accepted = logical_and(decrease > 0.0, decrease >= MIN_DECREASE * predicted)
+    after_success = where(
+        alpha >= 0.5,
+        where(damping > LEAST_DAMPING, 0.2 * damping, 0.0),
+        where(alpha <= 0.1, maximum(3.0 * damping, FIRST_DAMPING), damping),
+    )
+    remaining = -(linear + 0.5 * quadratic)
+    return Choice(
+        accepted=where(accepted, 1.0, 0.0),
+        index=index,
+        alpha=where(accepted, alpha, 0.0),
+        cost=where(accepted, lowest, cost),
+        damping=where(accepted, after_success, maximum(10.0 * damping, FIRST_DAMPING)),
+        converged=where(where(accepted, decrease, remaining) <= tolerance, 1.0, 0.0),
+    )

@@ -1,0 +1,268 @@
+"""The goals along the horizon: the iLQR document's shaped path to a point, or a trajectory at the instants of the horizon.
+
+    v_des = reference_velocity_gain (p_target − p_start), at most max_reference_velocity
+    a_ref = reference_acceleration_gain (v_des − v), at most max_reference_acceleration
+    p ← p + v dt + ½ a_ref dt²,  v ← v + a_ref dt
+
+a_ref tilts the desired thrust towards the target, so that hovering is no minimum of the cost. As the document writes it, v_des
+is that of the start all along; after more than a second or so such a reference flies past its target. With `reference_follow` 1
+it is renewed from the reference's own position in every step, and ends at the target; between 0 and 1, something between.
+
+Goals are computed by compiled loops: the shaped path step by step, goals at known instants eight at a time. Their arrays are
+"path" (p, v) in place, "target" (p, start, yaw), "shaping", "push" (an acceleration from outside), "times" (one for each step),
+"reference" (of one instant), "ahead" (N + 1, a reference for each step), and "goals" (N + 1, 12).
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from samara.compiler.llvm.array_loop import ArraySpec, Call, Loop, Loops, compile_loops
+from samara.control.mpc.cost import ANY_GOAL, Goal
+from samara.control.mpc.options import Shaping
+from samara.control.mpc.prediction_model import Model, thrust_direction
+from samara.control.mpc.problem import Tree
+from samara.control.mpc.programs import LANES, Memory, Rows, shared, trace_pass
+from samara.core.algebra import ZERO, Vec3, cross, direction, norm
+from samara.core.ops import cos, maximum, sin
+from samara.core.quantity import Scalar
+from samara.core.tree import flatten
+from samara.core.types import Array
+from samara.physics.reference import Reference
+from samara.plan.trajectory import Trajectory
+
+
+class PathPoint(NamedTuple):
+    """The reference at one step of the horizon."""
+
+    p_W: Vec3
+    v_W: Vec3
+
+
+class Target(NamedTuple):
+    """The point to reach, the start of the horizon, and the yaw [rad]."""
+
+    p_W: Vec3
+    start_W: Vec3
+    yaw: Scalar
+
+
+def limited(v: Vec3, largest: Scalar) -> Vec3:
+    """v, no longer than `largest`"""
+    return v * (largest / maximum(norm(v), largest))
+
+
+def reference_acceleration(path: PathPoint, target: Target, shaping: Shaping) -> Vec3:
+    """a_ref = gain (v_des − v),  v_des = gain (p_target − p_start), each within its limit  [m/s²]"""
+    start_W = target.start_W + (path.p_W - target.start_W) * shaping.reference_follow
+    desired_W = limited((target.p_W - start_W) * shaping.reference_velocity_gain, shaping.max_reference_velocity)
+    return limited((desired_W - path.v_W) * shaping.reference_acceleration_gain, shaping.max_reference_acceleration)
+
+
+def shaped_step(
+    path: PathPoint, target: Target, shaping: Shaping, model: Model, push_W: Vec3 = ZERO
+) -> tuple[PathPoint, Goal]:
+    """The next point of the path, p + v dt + ½ a_ref dt², v + a_ref dt, and the goal at this one"""
+    a_W, dt = reference_acceleration(path, target, shaping), model.dt
+    goal = goal_of(Reference(path.p_W, path.v_W, a_W, yaw=target.yaw), model, push_W)
+    return PathPoint(path.p_W + path.v_W * dt + a_W * (0.5 * dt * dt), path.v_W + a_W * dt), goal
+
+
+def goal_of(reference: Reference, model: Model, push_W: Vec3 = ZERO) -> Goal:
+    """Position and velocity; b₃ along the thrust that the acceleration needs, b₁ at right angles to it towards the yaw"""
+    b3_W = thrust_direction(reference.a_W, reference.v_W, push_W, model)
+    ahead_W = Vec3(cos(reference.yaw), sin(reference.yaw), 0.0)
+    b1_W = cross(direction(cross(b3_W, ahead_W)), b3_W)
+    return Goal(reference.p_W, reference.v_W, b3_W, b1_W)
+
+
+def extrapolated(reference: Reference, time: Scalar, shaping: Shaping) -> Reference:
+    """A reference of one instant, t later: v + a t, limited to its own speed or the maximum, and p by the mean of v"""
+    v_W = limited(reference.v_W + reference.a_W * time, maximum(norm(reference.v_W), shaping.max_reference_velocity))
+    return reference._replace(
+        p_W=reference.p_W + (reference.v_W + v_W) * (0.5 * time),
+        v_W=v_W,
+        yaw=reference.yaw + reference.yaw_rate * time,
+    )
+
+
+# Compiled loops ----------------------------------------------------------------------------------------------------------
+
+_PATH, _TARGET, _REFERENCE = PathPoint(ZERO, ZERO), Target(ZERO, ZERO, 0.0), Reference(ZERO)
+_PATH_SIZE, _TARGET_SIZE, _FIELDS = (len(flatten(template)) for template in (_PATH, _TARGET, _REFERENCE))
+GOALS, TIMES, AHEAD = Rows("goals", len(flatten(ANY_GOAL))), Rows("times", 1), Rows("ahead", _FIELDS)
+SHAPING, PUSH = (shared("shaping", len(Shaping())), Shaping()), (shared("push", len(ZERO)), ZERO)
+
+
+@lru_cache(maxsize=16)
+def point_goals(model: Model, width: int = 1, dtype: str = "float64") -> Loops:
+    """path, target, shaping, push → goals, path: a step of the horizon each turn, a problem in each lane"""
+    path, target = Rows("path", _PATH_SIZE, width, 1), Rows("target", _TARGET_SIZE, width, 1)
+
+    def step(path: PathPoint, target: Target, shaping: Shaping, push_W: Vec3) -> Tree:
+        return shaped_step(path, target, shaping, model, push_W)[::-1]
+
+    inputs = ((path.once(_PATH_SIZE), _PATH), (target.once(_TARGET_SIZE), _TARGET), SHAPING, PUSH)
+    outputs = (Rows("goals", GOALS.row, width, 1).at(GOALS.row), path.once(_PATH_SIZE))
+    return compile_loops((Loop((trace_pass(step, inputs, outputs, width),)),), dtype)
+
+
+@lru_cache(maxsize=16)
+def reference_goals(model: Model) -> Loops:
+    """reference, times, shaping, push → goals: a reference of one instant, extrapolated"""
+    inputs = ((TIMES.tiled(1), 0.0), (shared("reference", _FIELDS), _REFERENCE), SHAPING)
+    return _goal_loops(lambda time, reference, shaping: extrapolated(reference, time, shaping), model, inputs)
+
+
+@lru_cache(maxsize=16)
+def trajectory_goals(model: Model, trajectory: Trajectory) -> Loops | None:
+    """times, push → goals; None for a trajectory that cannot be traced"""
+    try:
+        return _goal_loops(trajectory.at, model, ((TIMES.tiled(1), 0.0),))
+    except TypeError:
+        return None
+
+
+@lru_cache(maxsize=16)
+def ahead_goals(model: Model) -> Loops:
+    """ahead, push → goals: a reference for every step; and the sum of all their numbers, which is finite if they are"""
+    total = (shared("total"), 0.0)
+
+    def add(numbers: Sequence[Scalar], total: Scalar) -> Tree:
+        amount: Scalar = 0.0
+        for number in numbers:
+            amount = amount + number
+        return (total + amount,)
+
+    zero = trace_pass(lambda: (0.0,), (), total[:1])
+    sums = (Loop((zero,), at="start"), Loop((trace_pass(add, (AHEAD.at(_FIELDS), total), total[:1]),)))
+    return _goal_loops(lambda reference: reference, model, ((AHEAD.tiled(_FIELDS), _REFERENCE),), sums)
+
+
+def _goal_loops(
+    reference: Callable[..., Reference],
+    model: Model,
+    inputs: Sequence[tuple[ArraySpec, Tree]],
+    after: tuple[Loop, ...] = (),
+) -> Loops:
+    """The goals of references of the input arrays, eight steps of the horizon at a time"""
+    each = trace_pass(
+        lambda *arguments: (goal_of(reference(*arguments[:-1]), model, arguments[-1]),),
+        (*inputs, PUSH),
+        (GOALS.tiled(GOALS.row),),
+        LANES,
+    )
+    return compile_loops((Loop((each,), tile=LANES), *after))
+
+
+class PointGoals:
+    """Writes the shaped path to a point into `goals`, (N + 1, 12) or (N + 1, 12, width) with a problem in each lane."""
+
+    def __init__(self, model: Model, shaping: Shaping, goals: Array, push: Array) -> None:
+        width, dtype = goals.shape[2] if goals.ndim == 3 else 1, goals.dtype.name
+        self._loops, self._steps = point_goals(model, width, dtype), len(goals)
+        self._memory = Memory(dtype, path=(_PATH_SIZE, width), target=(_TARGET_SIZE, width), shaping=len(shaping))
+        self._memory["shaping"][:] = shaping
+        self._table = self._memory.table(self._loops, push=push, goals=goals)
+
+    def write(self, path: Array | Sequence[float], target: Array | Sequence[float], lanes: int | slice = 0) -> None:
+        """Write the goals from the numbers of a `PathPoint` and a `Target`."""
+        self._memory["path"][:, lanes], self._memory["target"][:, lanes] = path, target
+        self._loops.call(self._table, self._steps)
+
+
+class Goals:
+    """Writes the goals of one problem for any type of target; `push` (3,) is read."""
+
+    def __init__(self, model: Model, shaping: Shaping, goals: Array, push: Array) -> None:
+        rows = -(-len(goals) // LANES) * LANES
+        self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
+        self._clock = np.arange(rows) * model.dt
+        self._memory = Memory(shaping=len(shaping), times=rows, reference=_FIELDS, ahead=(rows, _FIELDS), total=1)
+        self._memory["shaping"][:], self._push = shaping, push
+        self.ahead = self._memory["ahead"][: self._steps]
+        self._prepared: dict[Hashable, tuple[Loops | None, int]] = {}
+
+    @property
+    def look_ahead(self) -> Array:
+        """The instants of the horizon, from now  [s]"""
+        return self._clock[: self._steps]
+
+    def write(self, target: object, x: Sequence[float], time: float, yaw: float) -> str | None:
+        """Write the goals of the horizon; return the reason if there are none."""
+        if isinstance(target, Trajectory):
+            return self._follow(target, time)
+        if isinstance(target, Reference):
+            if any(np.ndim(leaf) for leaf in target.p_W):
+                return self._look_along(target)
+            if any(flatten((target.v_W, target.a_W, target.yaw_rate))):
+                return self._extrapolate(target)
+            point, yaw = target.p_W, target.yaw
+        else:
+            point = _point(target)
+        if not math.isfinite(point.x + point.y + point.z + yaw):
+            return "the target is not finite"
+        self._to_point.write(x[:6], (*point, *x[:3], yaw))
+        return None
+
+    def _extrapolate(self, reference: Reference) -> str | None:
+        numbers = flatten(reference)
+        if not math.isfinite(sum(numbers)):
+            return "the reference is not finite"
+        self._memory["reference"][:], self._memory["times"][:] = numbers, self._clock
+        self._call(reference_goals)
+        return None
+
+    def _look_along(self, reference: Reference) -> str | None:
+        for k, leaf in enumerate(flatten(reference)):
+            self.ahead[:, k] = leaf
+        self._call(ahead_goals)
+        return None if self.ahead_was_finite() else "the reference is not finite"
+
+    def _follow(self, trajectory: Trajectory, time: float) -> str | None:
+        if not math.isfinite(time):
+            return "the time on the trajectory is not finite"
+        np.add(self._clock, time, out=self._memory["times"])
+        if not self._call(trajectory_goals, trajectory):
+            return self._look_along(trajectory.at(time + self.look_ahead))
+        return None
+
+    def ahead_was_finite(self) -> bool:
+        """Whether the last references in `ahead` were finite"""
+        return math.isfinite(self._memory["total"][0])
+
+    def call_ahead(self) -> Call:
+        """The call that writes the goals of the references in `ahead` (N + 1, fields)"""
+        loops, table = self._code(ahead_goals)
+        assert loops is not None
+        return loops, table, self._steps
+
+    @cached_property
+    def _to_point(self) -> PointGoals:
+        return PointGoals(self._model, self._shaping, self._goals, self._push)
+
+    def _call(self, compiled: Callable[..., Loops | None], *arguments: Hashable) -> bool:
+        """Run the loops of the model; False if there are none."""
+        loops, table = self._code(compiled, *arguments)
+        if loops is not None:
+            loops.call(table, self._steps)
+        return loops is not None
+
+    def _code(self, compiled: Callable[..., Loops | None], *arguments: Hashable) -> tuple[Loops | None, int]:
+        key = (compiled, *arguments)
+        if key not in self._prepared:
+            loops = compiled(self._model, *arguments)
+            table = 0 if loops is None else self._memory.table(loops, goals=self._goals, push=self._push)
+            self._prepared[key] = loops, table
+        return self._prepared[key]
+
+
+def _point(target: object) -> Vec3:
+    try:
+        return Vec3(*(float(x) for x in target))  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        expected = "a point (x, y, z), a Trajectory or a Reference"
+        raise ValueError(f"the target is {target!r:.60}; expected {expected}") from None
