@@ -12,14 +12,7 @@ EXCEPTIONS = {
     "learn": "networks and trainers are array programs written in JAX, not traced from scalars",
     "sensors/depth_jax.py": "depth images are one Pallas kernel over tiles of pixels, with its own derivative",
 }
-LEFT = {
-    "control/mpc/backward_single.py",
-    "control/mpc/batch_cpu.py",
-    "control/mpc/derivatives.py",
-    "control/mpc/horizon_reference.py",
-    "control/mpc/solver.py",
-    "control/mpc/warm_start.py",
-}
+LEFT: set[str] = set()
 """Modules that still import a backend: this set shrinks, and nothing is added to it"""
 
 

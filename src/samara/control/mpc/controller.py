@@ -451,8 +451,8 @@ def _batch_of(states: State | Array, layout: str) -> Array:
 def default_torque_weight(vehicle: Vehicle) -> float:
     """tilt_weight / (J ω²)²: a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
 
-    min ∫ w_tilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −w_tilt / (w J²). The iLQR document's 5e-4 is 1e9 times less for
-    its Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag. If the lag is
+    min ∫ w_tilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −w_tilt / (w J²). The iLQR document's 5e-4 is 1e9 times less
+    for its Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag. If the lag is
     compensated, as for a vehicle with slow motors or one that the air turns, ω is twice that controller's without lead.
     """
     factor = _BANDWIDTH_WITHOUT_LEAD if observer_for(vehicle) is None else _BANDWIDTH_WITH_LEAD

@@ -1,4 +1,4 @@
-"""The cost of a vehicle's plan, by default the iLQR document's residuals, and the problem of a vehicle's model with such a cost."""
+"""The cost of a vehicle's plan, by default the iLQR document's residuals, and the problem of a model with such a cost."""
 
 from collections.abc import Callable
 from functools import lru_cache

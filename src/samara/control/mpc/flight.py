@@ -33,8 +33,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.multirotor import derivative
-from samara.physics.reference import Reference
-from samara.physics.types import BODY, Command, State, Vehicle
+from samara.physics.types import BODY, Command, Reference, State, Vehicle
 from samara.vehicles.trim import hover
 
 PUSH, WRENCH = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques

@@ -29,7 +29,9 @@ LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 MAX_STEP_SIZES = 8
 MAX_COUNT = 10_000  # steps or iterations: more do not fit into memory or a day
 PENALTY = 1e5  # weight of obstacles and of the tilt limit, if there are any
-YAW_WEIGHT = 4.0  # of the named controller, as the iLQR document's tilt: the document has none, and references have a yaw
+YAW_WEIGHT = (
+    4.0  # of the named controller, as the iLQR document's tilt: the document has none, and references have a yaw
+)
 INPUTS = ("wrench", "rotors")
 
 

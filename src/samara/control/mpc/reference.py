@@ -31,7 +31,7 @@ from samara.core.ops import cos, maximum, sin
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
-from samara.physics.reference import Reference
+from samara.physics.types import Reference
 from samara.plan.trajectory import Trajectory
 
 
