@@ -189,14 +189,13 @@ class FleetMessages:
                 at = begin + 8 * numbers
         own[:, at:] = record[at:]
 
-    def fill(self, first: Array, times: Times, rows: Sequence[Array]) -> None:
-        """Counters from `first` (1), times (m), and rows (m, fields, drones) alone in a sequence"""
-        (own,) = rows
+    def fill(self, first: Array, times: Times, rows: Array) -> None:
+        """Write counters from `first` (1,), times (m,) and rows (m, fields, drones)."""
         self._block["sequence"] = sequence(int(first[0]), self.count)
         self._block["log_time"] = self._block["publish_time"] = times.ns
         self._block["time_us"] = times.us
         for fields, numbers, place in self._runs:
-            place[...] = own[:, fields, numbers].view(np.uint8)
+            place[...] = rows[:, fields, numbers].view(np.uint8)
 
 
 class _Skeleton(NamedTuple):

@@ -27,7 +27,6 @@ from samara.record.layout import (
     columns_of,
     message_record,
     on_channel,
-    sequence,
 )
 
 MOST_STEPS = 4e6  # that a single-precision number tells apart, with some to spare
@@ -150,14 +149,13 @@ class RasterMessages:
         strides = (count * first.size, first.size, first.raster.pixel.itemsize)
         self._pixels = np.ndarray((*shape, first.width), first.raster.pixel, memory, first.begin, strides)
 
-    def fill(self, first: Array, times: Times, rows: Sequence[Array]) -> None:
-        """Counters from `first` (k), times (m), and rows (m, width, drones) in parts, side by side k drones"""
-        for lane, number in enumerate(first.tolist()):
-            self._block["sequence"][lane] = sequence(int(number), self.count)
+    def fill(self, first: Array, times: Times, rows: Array) -> None:
+        """Write counters from `first` (k,), times (m,) and rows (m, width, k)."""
+        self._block["sequence"] = first[:, None] + np.arange(self.count) & 0xFFFF_FFFF
         self._block["log_time"] = self._block["publish_time"] = times.ns
         for name, digits in zip(("seconds", "nanos"), times.stamp, strict=True):
             self._block[name] = digits
-        self._pixels[...] = self._raster.pixels(np.concatenate(rows, axis=2).transpose(2, 0, 1))
+        self._pixels[...] = self._raster.pixels(rows.transpose(2, 0, 1))
 
 
 def unpack_raster(layout: RasterLayout, block: Array) -> tuple[Array, Array, Array]:

@@ -178,8 +178,8 @@ class Messages:
         self._columns = set(places.columns.names or ())
         self._doubles = [(slice(run.first, run.first + run.width), _doubles(self._block, run)) for run in places.runs]
 
-    def fill(self, first: Array, times: "Times", rows: Sequence[Array]) -> None:
-        """Write counters from `first` (k,), times (m,) and rows, whose parts (m, width, drones) have k drones in all."""
+    def fill(self, first: Array, times: "Times", rows: Array) -> None:
+        """Write counters from `first` (k,), times (m,) and rows (m, width, k)."""
         block = self._block
         block["sequence"] = first[:, None] + np.arange(self.count) & 0xFFFF_FFFF
         block["log_time"] = block["publish_time"] = times.ns
@@ -187,12 +187,9 @@ class Messages:
             block["time_us"] = times.us
         for name, digits in zip(("seconds", "nanos") if "seconds" in self._columns else (), times.stamp, strict=True):
             block[name] = digits
-        at = 0
-        for part in rows:
-            numbers, drones = part.transpose(2, 0, 1), part.shape[2]
-            for fields, place in self._doubles:
-                place[at : at + drones] = numbers[..., fields]
-            at += drones
+        numbers = rows.transpose(2, 0, 1)
+        for fields, place in self._doubles:
+            place[...] = numbers[..., fields]
 
 
 def unpack(layout: Layout, block: Array) -> tuple[Array, Array, Array]:

@@ -221,18 +221,17 @@ STARTS = np.dtype([("channel", "<u2"), ("start", "<u8")])  # where a channel's i
 class Batch(NamedTuple):
     """Messages that are packed as one array: layouts of equal places, each with a message at all the times.
 
-    Layouts and rows come in parts: rows (m, width, drones) for as many layouts as there are drones; or in one, of a
-    fleet's layout.
+    `rows` is (m, width, drones) for as many layouts as there are drones, or for the single layout of a fleet.
     """
 
-    layouts: Sequence[Sequence[Layout | RasterLayout]] | Sequence[Sequence[FleetLayout]]
+    layouts: Sequence[Layout | RasterLayout] | Sequence[FleetLayout]
     times: Times
-    rows: Sequence[Array]
+    rows: Array
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> tuple[int, int]:
         """What its records and indexes depend on: the numbers in them may differ."""
-        return (*map(id, self.layouts), len(self.times.us))
+        return id(self.layouts), len(self.times.us)
 
 
 class Line(NamedTuple):
@@ -248,7 +247,7 @@ class ChunkMemory:
 
     def __init__(self) -> None:
         self._memory: Array = np.empty(0, np.uint8)
-        self._shape: list[tuple[Any, ...]] = []
+        self._shape: list[tuple[int, int]] = []
         self._arranged: Arrangement | None = None
 
     @property
@@ -272,8 +271,7 @@ def _size(batches: Iterable[Batch]) -> int:
     """Bytes of all messages with their indexes."""
     size = 0
     for layouts, times, _ in batches:
-        drones = sum(map(len, layouts))
-        size += drones * (INDEX_HEAD.size + len(times.us) * (layouts[0][0].size + ENTRY))
+        size += len(layouts) * (INDEX_HEAD.size + len(times.us) * (layouts[0].size + ENTRY))
     return size
 
 
@@ -281,11 +279,11 @@ class Arrangement:
     """The messages of some batches in memory, then for each channel an index of them in the order of their times."""
 
     def __init__(self, batches: Sequence[Batch], memory: Array) -> None:
-        self.channels = [np.array([own.channel for part in batch.layouts for own in part]) for batch in batches]
+        self.channels = [np.array([layout.channel for layout in batch.layouts]) for batch in batches]
         self.messages: list[Messages | FleetMessages | RasterMessages] = []
         at = 0
         for batch in batches:
-            self.messages.append(_messages(list(chain.from_iterable(batch.layouts)), len(batch.times.us), memory[at:]))
+            self.messages.append(_messages(batch.layouts, len(batch.times.us), memory[at:]))
             at += self.messages[-1].length
         self.records = memory[:at]
         self._times: list[

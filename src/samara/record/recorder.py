@@ -61,33 +61,31 @@ class Written(NamedTuple):
     fleets: int
 
 
-class Together(NamedTuple):
-    """Streams of one family in neighbouring lanes of a block, and the layouts of what is written of them.
+class Part(NamedTuple):
+    """Neighbouring drones of a block whose messages have their numbers in equal places, and the layouts of these messages.
 
-    Where they are of a `fleet`, their rows are written with those of all its drones, and only their transforms are theirs: a
-    pose would say the same again.
+    The rows of a `fleet` are written in one message for all drones; only their transforms are written for each.
     """
 
-    lanes: slice
+    drones: slice
     topics: tuple[str, ...]
     channels: Array
-    family: int
     posed: Posed | None
     layouts: list[Layout | RasterLayout]
     drawn: list[list[Layout]]
     fleet: Fleet | None = None
 
-
-class Group(NamedTuple):
-    """Blocks of one family that have rows at the same times, and whose last rows before were in the same slot.
-
-    `place` is where it stands in the chunk: drones that were handed over together by their lanes.
-    """
-
-    place: tuple[int, int]
-    times: Times
-    slot: int
-    blocks: list[tuple[Together, Array]]
+    def batches(self, times: Times, rows: Array, slot: int) -> Iterator[Batch]:
+        """Yield the rows unless a fleet has them, then the poses to be drawn; the last row before was in `slot`."""
+        if self.fleet is None:
+            stamped = times_of(times.us, stamped=True) if isinstance(self.layouts[0], RasterLayout) else times
+            yield Batch(self.layouts, stamped, rows)
+        if self.posed:
+            first = first_of_each(slots(times.us), slot)
+            if len(first):
+                stamped, poses = times_of(times.us[first], stamped=True), rows[np.ix_(first, self.posed.columns)]
+                for layouts in self.drawn:
+                    yield Batch(layouts, stamped, poses)
 
 
 class Recorder:
@@ -146,8 +144,8 @@ class Recorder:
         self._chunks: list[Indexed] = []
         self._fleets = Fleets(self._contents.schemas, self._contents.channels)
         self._memory = ChunkMemory()
-        self._together: dict[tuple[str, ...], list[Together]] = {}  # by the topics of a block
-        self._each: dict[tuple[str, ...], list[Together]] = {}  # the same, each stream alone
+        self._parts: dict[tuple[str, ...], list[Part]] = {}  # by the topics of a block
+        self._single: dict[tuple[str, ...], list[Part]] = {}  # the same, with one stream in each part
         self._latest_us = np.zeros(channels, np.int64)  # of each stream, by the number of its channel
         self._slot = np.full(channels, -1)
 
@@ -166,14 +164,13 @@ class Recorder:
 
     def write_blocks(self, blocks: Sequence[Block], logs: Sequence[LogLine] = ()) -> None:
         """One chunk, of blocks of many drones; each topic is in one of them at most."""
-        groups, whole = self._grouped(blocks)
+        batches, ends = self._batches(blocks)
         for line in logs:
             _require_line(line)
         if self._file is None:
             raise RecordingError(f"{self.path}: the recording is closed")
-        if self.problem or not (groups or logs):
+        if self.problem or not (batches or logs):
             return
-        batches = [*(Batch([own.layouts(rows)], times, [rows]) for own, times, rows in whole), *_batches(groups)]
         before = self._written
         new = self._fleets.all[before.fleets :]
         sent = np.concatenate([before.sent, np.zeros(len(new), np.int64)])
@@ -196,10 +193,8 @@ class Recorder:
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
             end = before.end + sum(map(len, data))
             self._written = Written(end, len(self._chunks), sent, channels, before.fleets + len(new))
-            for group in groups:
-                latest = int(group.times.us[-1])
-                for own, _ in group.blocks:
-                    self._latest_us[own.channels], self._slot[own.channels] = latest, slots(latest)
+            for channels, latest in ends:
+                self._latest_us[channels], self._slot[channels] = latest, slots(latest)
 
     def close(self) -> None:
         """Write the summary that lets a reader seek, and close the file."""
@@ -217,49 +212,41 @@ class Recorder:
             self._stop(error)
         self._file, self._memory = None, ChunkMemory()
 
-    def _grouped(self, blocks: Sequence[Block]) -> tuple[list[Group], list[tuple[Fleet, Times, Array]]]:
-        """All blocks that have rows, checked: those of a hundred drones are a few groups; and those written as one."""
-        groups: dict[tuple[int, int, bytes, bool], Group] = {}
-        rising: dict[bytes, Times] = {}
+    def _batches(self, blocks: Sequence[Block]) -> tuple[list[Batch], list[tuple[Array, int]]]:
+        """Check all blocks; return their messages, and the last time [µs] of each set of channels."""
+        batches: list[Batch] = []
+        ends: list[tuple[Array, int]] = []
         seen: set[str] = set()
-        whole: list[tuple[Fleet, Times, Array]] = []
-        fleet, of = 0, (0, "")
         for block in blocks:
-            before, of = of, (len(block.topics), block.topics[0].rpartition("/")[0] if block.topics else "")
-            fleet += of != before
-            if block.topics not in self._together:
-                self._together[block.topics] = self._put_together(block.topics)
+            if block.topics not in self._parts:
+                self._parts[block.topics] = self._split(block.topics)
             times_us, rows = self._checked_block(block)
             if not seen.isdisjoint(block.topics):
                 raise RecordingError(f"{block.topics[0]}: in two blocks of a chunk; expected each topic in one at most")
             seen.update(block.topics)
-            stamp = times_us.tobytes()
-            parts = self._in_one_slot(block.topics) if len(times_us) else []
-            for own in parts:
-                if stamp not in rising or times_us[0] < self._latest_us[own.channels].max():
-                    self._require_times(own, times_us)
-                    rising[stamp] = times_of(times_us)
-                slot = int(self._slot[own.channels[0]])
-                key = own.family, slot, stamp, own.fleet is None
-                place = fleet, own.lanes.start
-                found = groups.setdefault(key, Group(place, rising[stamp], slot, []))
-                found.blocks.append((own, rows[:, :, own.lanes]))
-            if parts and parts[0].fleet:
+            if not len(times_us):
+                continue
+            parts, times = self._in_one_slot(block.topics), times_of(times_us)
+            if fleet := parts[0].fleet:
                 beside = rows if rows.strides[2] == DOUBLE.itemsize else np.ascontiguousarray(rows)
-                whole.append((parts[0].fleet, rising[stamp], beside))
-        return sorted(groups.values(), key=lambda group: group.place), whole
+                batches.append(Batch(fleet.layouts(beside), times, beside))
+            for part in parts:
+                self._require_times(part, times_us)
+                batches += part.batches(times, rows[:, :, part.drones], int(self._slot[part.channels[0]]))
+                ends.append((part.channels, int(times_us[-1])))
+        return batches, ends
 
-    def _in_one_slot(self, topics: tuple[str, ...]) -> list[Together]:
-        """The streams of a block in parts whose last rows were in the same slot: those of drones that join late are not."""
-        parts = self._together[topics]
-        if all((self._slot[own.channels] == self._slot[own.channels[0]]).all() for own in parts):
+    def _in_one_slot(self, topics: tuple[str, ...]) -> list[Part]:
+        """Return the parts of a block; single streams if drones joined late, so that their last rows were in other slots."""
+        parts = self._parts[topics]
+        if all((self._slot[part.channels] == self._slot[part.channels[0]]).all() for part in parts):
             return parts
-        if topics not in self._each:
-            self._each[topics] = [self._part(topics, slice(k, k + 1)) for k in range(len(topics))]
-        return self._each[topics]
+        if topics not in self._single:
+            self._single[topics] = [self._part(topics, slice(k, k + 1)) for k in range(len(topics))]
+        return self._single[topics]
 
-    def _put_together(self, topics: tuple[str, ...]) -> list[Together]:
-        """The streams of a block in as few parts as they have families."""
+    def _split(self, topics: tuple[str, ...]) -> list[Part]:
+        """Split the streams of a block into as few parts as they have families."""
         unknown = [topic for topic in topics if topic not in self._tracks]
         if unknown or not topics:
             named = f"topic {unknown[0]!r}" if unknown else "a block without a topic"
@@ -271,15 +258,14 @@ class Recorder:
         begins = [k for k, track in enumerate(tracks) if k == 0 or track.family != tracks[k - 1].family]
         fleet = self._fleets.of([track.stream for track in tracks])
         parts = [self._part(topics, slice(*ends)) for ends in pairwise([*begins, len(topics)])]
-        return [own._replace(fleet=fleet, drawn=own.drawn[1:]) for own in parts] if fleet else parts
+        return [part._replace(fleet=fleet, drawn=part.drawn[1:]) for part in parts] if fleet else parts
 
-    def _part(self, topics: tuple[str, ...], lanes: slice) -> Together:
-        tracks = [self._tracks[topic] for topic in topics[lanes]]
-        return Together(
-            lanes,
-            topics[lanes],
+    def _part(self, topics: tuple[str, ...], drones: slice) -> Part:
+        tracks = [self._tracks[topic] for topic in topics[drones]]
+        return Part(
+            drones,
+            topics[drones],
             np.array([track.layout.channel for track in tracks]),
-            tracks[0].family,
             tracks[0].posed,
             [track.layout for track in tracks],
             [list(layouts) for layouts in zip(*(track.drawn for track in tracks), strict=True)],
@@ -331,9 +317,9 @@ class Recorder:
             )
         return times_us, rows
 
-    def _require_times(self, together: Together, times_us: Array) -> None:
-        most = int(np.argmax(self._latest_us[together.channels]))
-        topic, before = together.topics[most], int(self._latest_us[together.channels[most]])
+    def _require_times(self, part: Part, times_us: Array) -> None:
+        most = int(np.argmax(self._latest_us[part.channels]))
+        topic, before = part.topics[most], int(self._latest_us[part.channels[most]])
         first, last = int(times_us[0]), int(times_us[-1])
         if first < before or last > LATEST_US or np.count_nonzero(times_us[1:] < times_us[:-1]):
             raise RecordingError(
@@ -365,25 +351,6 @@ class Recorder:
         assert self._file is not None
         with suppress(OSError):
             self._file.truncate(end)
-
-
-def _batches(groups: Sequence[Group]) -> Iterator[Batch]:
-    """The rows of each group that are of no fleet, then of all the poses that are to be drawn, under their layouts."""
-    for _, times, slot, blocks in groups:
-        alone = [(own.layouts, rows) for own, rows in blocks if own.fleet is None]
-        if alone:
-            if isinstance(alone[0][0][0], RasterLayout):
-                times = times_of(times.us, stamped=True)
-            yield Batch([layouts for layouts, _ in alone], times, [rows for _, rows in alone])
-        rows = [own for _, own in blocks]
-        posed = blocks[0][0].posed
-        if posed:
-            drawn = first_of_each(slots(times.us), slot)
-            if len(drawn):
-                stamped = times_of(times.us[drawn], stamped=True)
-                poses = [own[np.ix_(drawn, posed.columns)] for own in rows]
-                for layouts in zip(*(own.drawn for own, _ in blocks), strict=True):
-                    yield Batch(layouts, stamped, poses)
 
 
 def _with(opened: Opening, fleets: Sequence[Fleet]) -> Opening:
