@@ -18,7 +18,7 @@ from samara.core.optional_dependencies import MissingExtraError
 from samara.link.ros2 import dds
 from samara.link.ros2.dds import open_to_all
 from samara.record.load import load_run
-from samara.record.ros2.cdr import layout_of
+from samara.record.ros2.messages import layout_of
 
 DOMAIN = 20 + os.getpid() % 75  # tests of several processes do not hear each other
 PEER = """

@@ -18,14 +18,19 @@ from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest, empty_command, environment_of
 from samara.record.load import load_run
 from samara.record.ros2.bag import write_bag, write_ros2_bag
-from samara.record.ros2.cdr import layout_of
-from samara.record.ros2.definitions import definitions, schema_name
-from samara.record.ros2.message_template import Form
-from samara.record.ros2.parse import CdrError, parsed
+from samara.record.ros2.messages import (
+    CdrError,
+    Form,
+    Topic,
+    definitions,
+    layout_of,
+    parsed,
+    ros_name,
+    schema_name,
+    type_hash,
+)
 from samara.record.ros2.sensor_topics import readings, variances_of
-from samara.record.ros2.topic import Topic, ros_name
 from samara.record.ros2.topics import topics_of
-from samara.record.ros2.type_hash import type_hash
 from samara.record.streams import RecordingError, Table
 from samara.sensors.registry import part
 

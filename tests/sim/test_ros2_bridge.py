@@ -12,8 +12,7 @@ from support.repository import do_without
 from samara.core.algebra import quat_from_euler
 from samara.record.load import load_run
 from samara.record.ros2.bag import write_ros2_bag
-from samara.record.ros2.cdr import layout_of
-from samara.record.ros2.parse import parsed
+from samara.record.ros2.messages import layout_of, parsed
 from samara.scenario.file import load_scenario
 from samara.sim.replay import replay
 

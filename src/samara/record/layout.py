@@ -187,7 +187,7 @@ class Messages:
             block["time_us"] = times.us
         for name, digits in zip(("seconds", "nanos") if "seconds" in self._columns else (), times.stamp, strict=True):
             block[name] = digits
-        numbers = rows.transpose(2, 0, 1)
+        numbers = np.ascontiguousarray(rows.transpose(2, 0, 1))
         for fields, place in self._doubles:
             place[...] = numbers[..., fields]
 

@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from samara.core.optional_dependencies import MissingExtraError
-from samara.record.ros2.definitions import SIZES, definitions
-from samara.record.ros2.type_hash import type_hash
+from samara.record.ros2.messages import SIZES, definitions, type_hash
 
 LOOPBACK = """<CycloneDDS><Domain>
   <General><Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces><AllowMulticast>false</AllowMulticast></General>

@@ -20,8 +20,7 @@ from samara.link.ros2.dds import (
     wire_topic,
     wire_type,
 )
-from samara.record.ros2.cdr import layout_of
-from samara.record.ros2.parse import CdrError, parsed
+from samara.record.ros2.messages import CdrError, layout_of, parsed
 
 DEPTH = 10  # messages that are kept for a reader that is slow
 ENDPOINTS = 100  # of other participants, looked at in one go

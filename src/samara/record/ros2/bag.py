@@ -11,10 +11,8 @@ from samara.core.types import Array
 from samara.core.version import __version__
 from samara.record.flight_streams import is_reading
 from samara.record.recording import RecordingError
-from samara.record.ros2.definitions import schema_name, schema_text
-from samara.record.ros2.topic import Topic
+from samara.record.ros2.messages import Topic, schema_name, schema_text, type_hash
 from samara.record.ros2.topics import topics_of
-from samara.record.ros2.type_hash import type_hash
 from samara.record.run import Run, scenario_inside
 
 SPAN_US = 5_000_000  # of which messages are in memory at a time

@@ -12,8 +12,7 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, conjugate, matrix_from_quat, rotate, rotate_inverse
 from samara.core.types import Array
-from samara.record.ros2.cdr import layout_of
-from samara.record.ros2.topic import MAP, Topic, stamped, xyzw
+from samara.record.ros2.messages import MAP, Topic, layout_of, stamped, xyzw
 from samara.record.streams import Table
 
 MOST_POSES = 2000  # of a path

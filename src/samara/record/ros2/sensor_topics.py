@@ -11,9 +11,8 @@ import numpy as np
 
 from samara.core.types import Array
 from samara.record.flight_streams import is_reading
-from samara.record.ros2.cdr import Layout, layout_of
+from samara.record.ros2.messages import MAP, Layout, Topic, layout_of, ros_name, stamped
 from samara.record.ros2.pose_topics import held
-from samara.record.ros2.topic import MAP, Topic, ros_name, stamped
 from samara.record.streams import Table
 from samara.scenario.timeline import MICROSECONDS
 from samara.sensors.barometer import BarometerPart

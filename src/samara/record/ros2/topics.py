@@ -9,10 +9,9 @@ from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.types import Array
 from samara.physics.frames import attitude_ned_frd_from_enu_flu, frd_from_flu, ned_from_enu
 from samara.record.recording import RecordingError
-from samara.record.ros2.cdr import Layout, layout_of
+from samara.record.ros2.messages import MAP, Layout, Topic, layout_of, ros_name, stamped
 from samara.record.ros2.pose_topics import estimate_in, flown, said_by, told
 from samara.record.ros2.sensor_topics import mounting_of, readings, supply
-from samara.record.ros2.topic import MAP, Topic, ros_name, stamped
 from samara.record.run import Run, Track
 from samara.record.streams import LEVELS, LogLine, Table
 from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor

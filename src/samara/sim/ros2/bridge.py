@@ -7,7 +7,7 @@ from pathlib import Path
 
 from samara.link.ros2.node import Node
 from samara.record.recorder import Background, LogLine
-from samara.record.ros2.topic import ros_name
+from samara.record.ros2.messages import ros_name
 from samara.record.streams import Block
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS

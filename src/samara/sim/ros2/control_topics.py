@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from samara.core.sanitise import shown
 from samara.link.ros2.node import Node
-from samara.record.ros2.topic import ros_name
+from samara.record.ros2.messages import ros_name
 from samara.scenario.events import Action, fail_motor, restore_motor, wind_step
 from samara.scenario.scenario import Scenario
 

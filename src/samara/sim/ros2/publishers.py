@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from samara.link.ros2.node import Node, Speaker
-from samara.record.ros2.cdr import Layout
-from samara.record.ros2.message_template import Form
+from samara.record.ros2.messages import Form, Layout
 
 STAMP = "header.stamp"
 

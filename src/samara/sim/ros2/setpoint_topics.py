@@ -12,7 +12,7 @@ from samara.core.algebra import Quat, Vec3, matrix_from_quat, rotate
 from samara.core.sanitise import shown
 from samara.link.link import AutopilotLostError
 from samara.link.ros2.node import Listener, Node
-from samara.record.ros2.topic import MAP, ros_name
+from samara.record.ros2.messages import MAP, ros_name
 from samara.scenario.scenario import Drone
 from samara.sim.external_setpoints import SPEED, Motors, Path, Position, Setpoint, Velocity
 from samara.sim.fleet import Fleet

@@ -13,11 +13,9 @@ from samara.link.ros2.node import Node
 from samara.physics.types import BODY
 from samara.record.derived_outputs import output_code, output_fields
 from samara.record.flight_streams import STATUS_FIELDS
-from samara.record.ros2.cdr import Layout, layout_of
-from samara.record.ros2.message_template import Form
+from samara.record.ros2.messages import MAP, Form, Layout, layout_of, ros_name, xyzw
 from samara.record.ros2.pose_topics import Said, facing, odom_in_map, odometry_columns
 from samara.record.ros2.sensor_topics import Reading, battery, readings_of
-from samara.record.ros2.topic import MAP, ros_name, xyzw
 from samara.record.ros2.topics import fixed_frames, log_layout, numbers_layout
 from samara.record.streams import Table
 from samara.sim.external_setpoints import YAW, YAW_RATE, P, V
