@@ -29,6 +29,7 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
 from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
+from samara.sim.setup import Variation
 from samara.sim.simulation import Simulation
 from samara.vehicles.build import STANDARD_GRAVITY, build_vehicle
 from samara.wind.turbulence import Dryden
@@ -259,7 +260,7 @@ def _logs(
     seeds = [seed * 1_000_000 + number for number in numbers]
     blocks: list[Block] = []
     winds = tuple(wind_of(number) for number in numbers)
-    Simulation(scenario, lambda own, lines: blocks.extend(own), seeds=seeds, lifts=True, winds=winds).run()
+    Simulation(scenario, lambda own, lines: blocks.extend(own), seeds=seeds, variation=Variation(winds)).run()
     found = tables(blocks)
     return [
         _log(found, drone, task.duration, captured, telemetry)

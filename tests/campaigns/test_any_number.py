@@ -7,6 +7,7 @@ import samara
 from samara.campaigns.batch import Flying, at_row
 from samara.campaigns.campaign import CampaignError, parse_campaign
 from samara.campaigns.samples import Block
+from samara.sim.varied import varied_scenario
 
 SCENARIO = """
 schema = 1
@@ -68,11 +69,11 @@ def flown_alone_and_together(own, rows=(0, 1, 2)):
     told = flying.columns(np.arange(3), BLOCK)
     assert set(told["error"]) == {""} and len(set(told["final_x"])) == 3
     for row in rows:
-        scenario, values = at_row(flying, row, BLOCK)
+        scenario, vary, values = at_row(flying, row, BLOCK)
         assert values == {name: told[name][row] for name in own.names}
-        end = samara.fly(scenario).tracks[0].tables["state"].rows[-1][:3]
+        end = samara.fly(scenario, vary=vary).tracks[0].tables["state"].rows[-1][:3]
         assert end.tolist() == [told[f"final_{axis}"][row] for axis in "xyz"]
-    return scenario, values
+    return varied_scenario(scenario, vary)[0] if vary else scenario, values
 
 
 def test_numbers_of_every_kind_at_once(tmp_path):

@@ -82,14 +82,14 @@ def test_a_row_flown_again_has_the_factors_of_its_own_block(campaign, row, monke
     flown = []
 
     def fly(scenario, **more):
-        flown.append(scenario)
+        flown.append(more["vary"])
         rows = np.array([[row, row + 0.25, row + 0.5]])
         return SimpleNamespace(tracks=[SimpleNamespace(tables={"state": SimpleNamespace(rows=rows)})])
 
     monkeypatch.setattr(replay, "fly", fly)
     again, stored = flown_again(campaign[1].folder, row), campaign[1].row(row)
     assert again.same and stored["row"] == row
-    assert again.values["mass"] == stored["mass"] == flown[0].drones[0].vehicle.mass
+    assert again.values["mass"] == stored["mass"] == flown[0]["mass"]
 
 
 def test_a_row_beyond_the_last_block_is_refused(campaign):

@@ -16,7 +16,7 @@ from samara.campaigns.policy_perturbations import PERTURBED, Worlds, scenario_fo
 from samara.cli import app
 from samara.core.tree import flatten
 from samara.sim.fly import fly
-from samara.sim.vary import varied_drone
+from samara.sim.varied import varied_drone
 
 
 def drawn(count: int, **how: Any) -> tuple[Any, Worlds]:

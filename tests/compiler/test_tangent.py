@@ -15,7 +15,6 @@ from samara.compiler.derivatives.forward import Group, compile_tangent, tangent_
 from samara.compiler.derivatives.rules import FLAT, SELECTIONS, SLOPES
 from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
 from samara.compiler.llvm.backend import compile_program, compile_scan_llvm
-from samara.compiler.parameters import with_parameters
 from samara.compiler.simulator import compile
 from samara.compiler.stepper import Stepper
 from samara.compiler.trace.program import OPERATIONS, Program, program_of
@@ -26,6 +25,7 @@ from samara.physics.multirotor import environment_of
 from samara.physics.types import CALM
 from samara.vehicles.defaults import clearance
 from samara.vehicles.effects import OPTIONS
+from samara.vehicles.parameters import with_parameters
 
 DT = 2e-3
 CRAZYFLIE = samara.vehicle("crazyflie").without_effect("contact")

@@ -27,7 +27,7 @@ from samara.record.recorded_policies import changed_policies, flown_policies
 from samara.scenario.file import load_scenario
 from samara.sim.fly import fingerprint
 from samara.sim.replay import replay
-from samara.sim.vary import varied_drone
+from samara.sim.varied import varied_drone
 
 FILE = """
 duration = 1.5

@@ -12,7 +12,6 @@ from support.worlds import rotation
 
 import samara
 from samara import Environment
-from samara.compiler.parameters import parameter
 from samara.core.algebra import Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.rotors.airspeed_moment import AirspeedMoment, airspeed_moment, wake_speed
@@ -21,6 +20,7 @@ from samara.physics.rotors.inflow import hover_induced, induced_velocity
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.vehicles.build import with_effects
 from samara.vehicles.loader import parse_vehicle
+from samara.vehicles.parameters import parameter
 from samara.vehicles.writer import vehicle_toml
 
 RHO = SEA_LEVEL_DENSITY

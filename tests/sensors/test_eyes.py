@@ -273,7 +273,7 @@ def test_drones_of_flights_of_their_own_do_not_see_each_other():
     """Many flights of one scenario fly side by side in memory, here at the same place; each sees the world alone."""
     alone = FLIGHT.split('[[drones]]\nname = "two"')[0]
     scenario = parse_scenario(alone, "eyes.toml")
-    together = Simulation(replace(scenario, drones=scenario.drones * 2), seeds=[3, 4], log=MetricsLog(), lifts=True)
+    together = Simulation(replace(scenario, drones=scenario.drones * 2), seeds=[3, 4], log=MetricsLog())
     together.run()
     (group,) = together.groups
     assert np.array_equal(group.sensors[0].reading[:, 0], flown(alone)["one"].tables["camera"].rows[-1])

@@ -15,7 +15,7 @@ from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.sim.batch_result import Flights
 from samara.sim.fly_many import fly_many
-from samara.sim.vary import has_winds, varied_drone, varied_wind
+from samara.sim.varied import varied_drone, varied_wind
 from samara.vehicles.check import check_vehicle
 
 Columns = dict[str, Any]
@@ -179,15 +179,11 @@ def some_rows(rows: Rows, which: slice | Array) -> Rows:
     return Rows(rows.numbers[which], rows.seeds[which], {name: own[which] for name, own in rows.values.items()})
 
 
-def at_row(flying: Flying, number: int, block: Block) -> tuple[Scenario, dict[str, Any]]:
-    """The scenario of one row as `samara.fly` flies it, and its factors by name"""
+def at_row(flying: Flying, number: int, block: Block) -> tuple[Scenario, dict[str, Any], dict[str, Any]]:
+    """Return the scenario and the `vary` of one row as `samara.fly` takes them, and its factors by name"""
     rows = flying.rows(np.array([number]), block)
-    scenario = flying.scenario
     settings = settings_of(rows)
-    if settings:
-        scenario = _scenario(flying.campaign, settings)
-    varied = as_varied(rows, scenario)
-    wind = varied_wind(scenario.wind, varied, 0) if has_winds(varied) else scenario.wind
-    drone = varied_drone(scenario.drones[0], varied, 0) if varied else scenario.drones[0]
-    own = replace(scenario, drones=(drone,), wind=wind, seed=int(rows.seeds[0]))
-    return own, {name: values[0].item() for name, values in rows.values.items()}
+    scenario = _scenario(flying.campaign, settings) if settings else flying.scenario
+    vary = {name: values[0].tolist() for name, values in as_varied(rows, scenario).items()}
+    factors = {name: values[0].item() for name, values in rows.values.items()}
+    return replace(scenario, seed=int(rows.seeds[0])), vary, factors

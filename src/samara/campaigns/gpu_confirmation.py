@@ -19,7 +19,7 @@ from samara.campaigns.samples import SETTING, Rows
 from samara.campaigns.store import Store
 from samara.compiler.jax.devices import has_gpu
 from samara.core.types import Array
-from samara.sim.vary import CONTROLLER, NUMBERS, PLACES
+from samara.sim.varied import CONTROLLER, NUMBERS, PLACES
 
 Fly = Callable[[Rows], Columns]
 

@@ -30,7 +30,7 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import fly
 from samara.sim.fly_many import fly_many
-from samara.sim.vary import varied_drone, varied_wind
+from samara.sim.varied import varied_drone, varied_wind
 
 FINER, FASTER = 4, 2  # times the steps of physics, and times the rate at which the policy is asked
 ALONE = 4  # worlds that are flown one by one: by steps that choose their length, and by the C

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.campaigns.samplers import INDEPENDENT, points, seeds_of
-from samara.compiler.parameters import parameter
 from samara.control.policy_file import Policy
 from samara.control.registry import tuned
 from samara.core.tree import flatten
@@ -21,7 +20,8 @@ from samara.core.types import Array
 from samara.scenario.file import load_scenario, parse_scenario
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.vary import wind_number
+from samara.sim.varied import wind_number
+from samara.vehicles.parameters import parameter
 
 HOVER = """
 name = "policy_check"

@@ -39,10 +39,10 @@ def flown_again(folder: str | Path, row: int, out: str | Path | None = None) -> 
     block = next((own for own in store.blocks if own.first <= row < own.first + own.length), None)
     if block is None:
         raise CampaignError(f"row {row}: {folder} has the rows 0 to {store.total - 1}")
-    scenario, values = at_row(Flying.of(campaign), row, block)
+    scenario, vary, values = at_row(Flying.of(campaign), row, block)
     told = store.row(row)
     target = Path(out) if out else store.files.place_for(recording_of(row))
-    run = fly(scenario, out=target, overwrite=True)
+    run = fly(scenario, vary=vary, out=target, overwrite=True)
     end = run.tracks[0].tables["state"].rows[-1]
     same = told is not None and all(float(end[k]) == told[f"final_{axis}"] for k, axis in enumerate("xyz"))
     outcome, reason = (told["outcome"], told["reason"]) if told else ("not flown", "")

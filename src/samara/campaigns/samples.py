@@ -7,7 +7,6 @@ import numpy as np
 
 from samara.campaigns.campaign import Campaign, CampaignError, label
 from samara.campaigns.samplers import GRID, grid_indices, points, seeds_of
-from samara.compiler.parameters import parameter
 from samara.control.registry import as_tuned
 from samara.core.optional_dependencies import MissingExtraError
 from samara.core.quantity import Scalar
@@ -16,7 +15,8 @@ from samara.core.sanitise import printable
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.scenario.scenario import Scenario
-from samara.sim.vary import CONTROLLER, NUMBERS, PLACES, WIND
+from samara.sim.varied import CONTROLLER, NUMBERS, PLACES, WIND
+from samara.vehicles.parameters import parameter
 
 SETTING = "scenario."  # before the name of a number of the scenario's file
 AXES = "xyz"

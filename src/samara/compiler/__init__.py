@@ -27,7 +27,6 @@ _HOMES = {
     "llvm.array_loop": ("ArraySpec", "Chain", "Loop", "Loops", "Pass", "compile_loops"),
     "llvm.backend": ("compile_program", "compile_scan_program"),
     "llvm.codegen": ("vector_width",),
-    "parameters": ("parameter", "with_parameters"),
     "scan": ("Run", "Templates"),
     "simulator": ("Simulator", "compile"),
     "stepper": ("BACKENDS", "Scan", "Stepper", "compile_scan", "require_backend"),
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from samara.compiler.llvm.array_loop import ArraySpec, Chain, Loop, Loops, Pass, compile_loops
     from samara.compiler.llvm.backend import compile_program, compile_scan_program
     from samara.compiler.llvm.codegen import vector_width
-    from samara.compiler.parameters import parameter, with_parameters
     from samara.compiler.scan import Run, Templates
     from samara.compiler.simulator import Simulator, compile
     from samara.compiler.stepper import BACKENDS, Scan, Stepper, compile_scan, require_backend
@@ -84,7 +82,6 @@ __all__ = [
     "has_gpu",
     "jacobian",
     "linearize",
-    "parameter",
     "program_of",
     "program_of_symbols",
     "require_backend",
@@ -92,5 +89,4 @@ __all__ = [
     "symbols",
     "tangent_of",
     "vector_width",
-    "with_parameters",
 ]

@@ -24,7 +24,7 @@ from samara.compiler.llvm.codegen import vector_width
 from samara.compiler.llvm.scan import Kernel, Shape, row_kernel, scan_kernel
 from samara.compiler.scan import Quiet, Run, Templates
 from samara.compiler.thread_pool import shares_of, side_by_side
-from samara.compiler.trace.program import Guarded, program_of, program_of_body, work
+from samara.compiler.trace.program import Guarded, Program, program_of, program_of_body, work
 from samara.compiler.trace.tape_scalar import program_as_written
 from samara.core.tree import flatten
 
@@ -75,6 +75,14 @@ class CompiledStep:
         self._start = [np.array(flatten(tree), dtype=float) for tree in (carry, held)]
         self.given = len(self._start[1])
         self._kernels: dict[Any, Any] = {}
+
+    @classmethod
+    def of_program(cls, program: Program, carry: np.ndarray, held: np.ndarray) -> "CompiledStep":
+        """Compile a traced program that computes `carry` from `held`"""
+        step = cls.__new__(cls)
+        step._program, step.skip, step.instructions = program, None, work(program)
+        step._options, step._start, step.given, step._kernels = (DTYPE, False, EFFORT), [carry, held], len(held), {}
+        return step
 
     @property
     def reads(self) -> list[int]:

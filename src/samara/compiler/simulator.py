@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.compiler.parameters import parameter
 from samara.compiler.scan import Run
 from samara.compiler.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
 from samara.compiler.trace.flatten_code import packer, unpacker
@@ -20,6 +19,7 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest, empty_command, require_command_size, state_names
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
+from samara.vehicles.parameters import parameter
 
 DTYPES = ("float64", "float32")
 

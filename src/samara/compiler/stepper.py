@@ -13,7 +13,6 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from samara.compiler.parameters import parameter, with_parameters
 from samara.compiler.scan import Quiet, Run, Templates, compile_scan_python
 from samara.core.algebra import ZERO
 from samara.core.integrate import embedded_step, integrator_named
@@ -22,6 +21,7 @@ from samara.core.sanitise import shown
 from samara.physics.idle_effects import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.multirotor import at_rest, derivative, empty_command
 from samara.physics.types import CALM, Command, Environment, Reference, State, Vehicle
+from samara.vehicles.parameters import parameter, with_parameters
 
 if TYPE_CHECKING:
     from samara.compiler.compiled_step import CompiledStep, ScanCode

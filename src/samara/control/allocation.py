@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3, dot, rotate
-from samara.core.number import plain
-from samara.core.number_tape import numbers_array, rounded
+from samara.core.batch_scalar import as_scalar, rounded, scalar_array
 from samara.core.ops import clamp, maximum, minimum, safe_sqrt
 from samara.core.portable_linalg import product, pseudoinverse
 from samara.core.quantity import Scalar
@@ -167,7 +166,7 @@ def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> A
     own = _unlimited(vehicle, working)
     working = _of_columns(working, vehicle)
     limits = thrust_limits(vehicle)
-    weight = plain(vehicle.mass * vehicle["gravity"].acceleration)
+    weight = as_scalar(vehicle.mass * vehicle["gravity"].acceleration)
     level = [weight * (row.x - own.turn.x * yaw) for row, yaw in zip(own.base, own.yaw, strict=True)]
     clear = _NO_ROOM * weight
     steady = all(
@@ -177,8 +176,8 @@ def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> A
     )
     allocation = own._replace(limits=limits, keeps_yaw=any(own.yaw) and steady, left=left)
     if vehicle.servos:
-        side = product(effectiveness(vehicle)[:2] * working, numbers_array(level))
-        allocation = allocation._replace(side_B=Vec3(plain(side[0]), plain(side[1]), 0.0))
+        side = product(effectiveness(vehicle)[:2] * working, scalar_array(level))
+        allocation = allocation._replace(side_B=Vec3(as_scalar(side[0]), as_scalar(side[1]), 0.0))
     groups = _groups(own, limits, working)
     reach = _reach(groups)
     if reach is None:
@@ -197,7 +196,7 @@ def least_squares_allocation(vehicle: Vehicle) -> Allocation:
 def _left(vehicle: Vehicle) -> tuple[float, ...]:
     if not any(effect.counted for effect in vehicle.structure.effects):
         return ()
-    return tuple(plain(part.thrust) for part in loads_left(vehicle))
+    return tuple(as_scalar(part.thrust) for part in loads_left(vehicle))
 
 
 def _working(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Array:
@@ -222,16 +221,16 @@ def _unlimited(vehicle: Vehicle, working: Array) -> Allocation:
     alone = effect[3] - product(
         base, effect[:3], effect[3]
     )  # the part of the yaw row that lift, roll and pitch do not feel
-    size = plain(product(alone, alone)[()])
+    size = as_scalar(product(alone, alone)[()])
     yaw = (
         alone * working / size
-        if size > _NEGLIGIBLE * plain(product(effect[3], effect[3])[()])
+        if size > _NEGLIGIBLE * as_scalar(product(effect[3], effect[3])[()])
         else np.zeros(len(working))
     )
     return Allocation(
-        base=tuple(Vec3(*(plain(x) for x in row)) for row in base),
-        yaw=tuple(plain(x) for x in yaw),
-        turn=Vec3(*(plain(x) for x in product(effect[3], base))),
+        base=tuple(Vec3(*(as_scalar(x) for x in row)) for row in base),
+        yaw=tuple(as_scalar(x) for x in yaw),
+        turn=Vec3(*(as_scalar(x) for x in product(effect[3], base))),
         limits=(Range(0.0, np.inf),) * len(vehicle.rotors) + (Range(-np.inf, np.inf),) * len(vehicle.servos),
     )
 
@@ -265,7 +264,7 @@ def _reach(groups: tuple[Alike, ...]) -> tuple[tuple[float, float], ...] | None:
     """
     if not groups:
         return None
-    rows = numbers_array(
+    rows = scalar_array(
         [
             [sign * number for number in (group.lift, group.turn, limit.x, limit.y, end)]
             for group in groups
@@ -301,7 +300,7 @@ def _hull(points: Array) -> tuple[tuple[float, float], ...]:
 
 def _ordered(points: list[Point]) -> list[Point]:
     """By x, then by y, each once"""
-    found = numbers_array(points)
+    found = scalar_array(points)
     if found.dtype != object:  # of 0 and −0 NumPy keeps another than `sorted`: flights of before have NumPy's
         return [(x, y) for x, y in np.unique(found, axis=0).tolist()]
     rising = sorted(points)

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, Protocol
 
 from samara.core.algebra import Vec3
-from samara.core.number import Number, plain
+from samara.core.batch_scalar import BatchScalar, as_scalar
 from samara.core.quantity import LARGEST
 from samara.physics.types import Command, State, Vehicle
 
@@ -30,14 +30,14 @@ class Knob(NamedTuple):
 
 
 def is_real(value: Any) -> bool:
-    if not isinstance(value, (int, float, Number)) or isinstance(value, bool):
+    if not isinstance(value, (int, float, BatchScalar)) or isinstance(value, bool):
         return False
     size: Any = abs(value)
     return bool(size <= LARGEST)
 
 
 def _number(expected: str, fits: Callable[[float], bool]) -> Knob:
-    return Knob(expected, lambda value: plain(value) if is_real(value) and fits(value) else None)
+    return Knob(expected, lambda value: as_scalar(value) if is_real(value) and fits(value) else None)
 
 
 def choice(*words: str) -> Knob:
@@ -46,12 +46,12 @@ def choice(*words: str) -> Knob:
 
 def _numbers(value: Any) -> tuple[Any, ...] | None:
     fits = isinstance(value, (list, tuple)) and all(map(is_real, value))
-    return tuple(plain(x) for x in value) if fits else None
+    return tuple(as_scalar(x) for x in value) if fits else None
 
 
 def _three(value: Any) -> Vec3 | None:
     fits = isinstance(value, (list, tuple)) and len(value) == 3 and all(is_real(x) and x > 0.0 for x in value)
-    return Vec3(*(plain(x) for x in value)) if fits else None
+    return Vec3(*(as_scalar(x) for x in value)) if fits else None
 
 
 POSITIVE = _number("a positive number", lambda x: x > 0.0)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from samara.control.allocation import allocation_for
 from samara.core.algebra import Vec3
-from samara.core.number import plain
+from samara.core.batch_scalar import as_scalar
 from samara.core.ops import maximum, minimum, sqrt
 from samara.core.quantity import Scalar
 from samara.physics.rotors.actuator import Lag
@@ -40,11 +40,11 @@ def motor_time_constant(vehicle: Vehicle) -> Scalar:
         return 0.0
     motor = vehicle.rotors[0].motor
     if isinstance(motor, Lag):
-        return maximum(plain(motor.rise), plain(motor.fall))
+        return maximum(as_scalar(motor.rise), as_scalar(motor.fall))
     state, _ = hover(vehicle)
     load_slope = 2.0 * rotor_loads(state, vehicle, CALM)[0].torque / state.rotor_speed[0]
     stiffness = motor.constant**2 / motor.resistance + motor.damping + load_slope
-    return plain(vehicle.rotors[0].inertia / stiffness)
+    return as_scalar(vehicle.rotors[0].inertia / stiffness)
 
 
 def kick(vehicle: Vehicle) -> Scalar:
@@ -56,8 +56,10 @@ def kick(vehicle: Vehicle) -> Scalar:
     if not inertia or vehicle.servos:  # a servo turns the body about z, not the rotors' speeds
         return 0.0
     rotor = vehicle.rotors[0]
-    speed = sqrt(plain(vehicle.mass * vehicle["gravity"].acceleration) / (len(vehicle.rotors) * plain(rotor.k_thrust)))
-    return plain(rotor.inertia) / (2.0 * plain(rotor.k_torque) * speed * motor_time_constant(vehicle))
+    speed = sqrt(
+        as_scalar(vehicle.mass * vehicle["gravity"].acceleration) / (len(vehicle.rotors) * as_scalar(rotor.k_thrust))
+    )
+    return as_scalar(rotor.inertia) / (2.0 * as_scalar(rotor.k_torque) * speed * motor_time_constant(vehicle))
 
 
 def authority(vehicle: Vehicle) -> Vec3:
@@ -68,7 +70,7 @@ def authority(vehicle: Vehicle) -> Vec3:
     if not vehicle.rotors:
         return Vec3(math.inf, math.inf, math.inf)
     allocation = allocation_for(vehicle)
-    weight = plain(vehicle.mass * vehicle["gravity"].acceleration)
+    weight = as_scalar(vehicle.mass * vehicle["gravity"].acceleration)
     shares = [
         (row.x - allocation.turn.x * yaw) * weight for row, yaw in zip(allocation.base, allocation.yaw, strict=True)
     ]
@@ -85,9 +87,9 @@ def authority(vehicle: Vehicle) -> Vec3:
 
     inertia = vehicle.inertia_B
     return Vec3(
-        largest([row.y for row in allocation.base]) / plain(inertia.xx),
-        largest([row.z for row in allocation.base]) / plain(inertia.yy),
-        largest(list(allocation.yaw)) / plain(inertia.zz),
+        largest([row.y for row in allocation.base]) / as_scalar(inertia.xx),
+        largest([row.z for row in allocation.base]) / as_scalar(inertia.yy),
+        largest(list(allocation.yaw)) / as_scalar(inertia.zz),
     )
 
 
@@ -118,5 +120,5 @@ def gains_for(vehicle: Vehicle, lead: Scalar | None = None) -> Gains:
     if 2.0 * yaw * kicks > KICK_CROSSING:
         yaw = KICK_CROSSING / (2.0 * kicks)
     for i in vehicle.servos:
-        yaw = minimum(yaw, OF_THE_LAG / (plain(vehicle.rotors[i].servo.lag) + OTHER_LAGS))
+        yaw = minimum(yaw, OF_THE_LAG / (as_scalar(vehicle.rotors[i].servo.lag) + OTHER_LAGS))
     return Gains(tilt / (CASCADE + 2.0 * tilt * ahead), Vec3(tilt, tilt, yaw), ahead)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from samara.core.number import Number
 from samara.core.quantity import Scalar
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ _LIBRARIES = {
     "samara.compiler.jax.folding_scalar": "samara.compiler.jax.folding_scalar",  # JAX's tracers, wrapped
     "samara.compiler.trace.casadi_scalar": "samara.compiler.trace.casadi_scalar",  # CasADi's, wrapped
     "samara.compiler.trace.tape_scalar": "samara.compiler.trace.tape_scalar",  # what NumPy would compute, written down
-    "samara.core.number": "samara.core.number_tape",  # what differs from lane to lane
+    "samara.core.batch_scalar": "samara.core.batch_scalar",  # one value for each flight of a batch
     "samara.plan.taylor": "samara.plan.taylor",  # Taylor series in time
 }
 _OURS = (
@@ -40,8 +39,8 @@ _OURS = (
     "samara.compiler.jax.folding_scalar",
     "samara.compiler.trace.tape_scalar",
 )
-_PRECEDENCE = ("samara.plan.taylor", "sympy", "casadi", *_OURS, _JAX, "numpy", "samara.core.number_tape", "math")
-_WITHOUT_LOADS = ("samara.plan.taylor", "sympy", "casadi", "samara.core.number_tape")
+_PRECEDENCE = ("samara.plan.taylor", "sympy", "casadi", *_OURS, _JAX, "numpy", "samara.core.batch_scalar", "math")
+_WITHOUT_LOADS = ("samara.plan.taylor", "sympy", "casadi", "samara.core.batch_scalar")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
@@ -114,7 +113,7 @@ def library_of(*values: Scalar) -> Any:
 
 
 def _is_literal(x: Scalar) -> bool:
-    return type(x) is float or type(x) is int or type(x) is Number
+    return type(x) is float or type(x) is int
 
 
 def sqrt(x: Scalar) -> Scalar:
@@ -211,8 +210,6 @@ def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     """min(a, b), NaN if either is NaN."""
-    if Number in (type(a), type(b)) and _is_literal(a) and _is_literal(b):
-        return _dispatch("minimum", a, b)  # no decision: lanes may differ in which it is
     if _is_literal(a) is _is_literal(b):
         return where(a < b, a, where(b <= a, b, a + b))
     literal, other = (a, b) if _is_literal(a) else (b, a)
@@ -221,8 +218,6 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
 
 def maximum(a: Scalar, b: Scalar) -> Scalar:
     """max(a, b), NaN if either is NaN."""
-    if Number in (type(a), type(b)) and _is_literal(a) and _is_literal(b):
-        return _dispatch("maximum", a, b)  # no decision: lanes may differ in which it is
     if _is_literal(a) is _is_literal(b):
         return where(a > b, a, where(b >= a, b, a + b))
     literal, other = (a, b) if _is_literal(a) else (b, a)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.number_tape import numbers_array
+from samara.core.batch_scalar import scalar_array
 from samara.core.types import Array
 
 _EPSILON = float(np.finfo(float).eps)
@@ -45,7 +45,7 @@ def powers(x: Array, count: int) -> Array:
 
 def solve(a: Array, b: Array) -> Array:
     """A⁻¹ b, of one right side or of columns of them: Gaussian elimination, the largest of each column as its pivot"""
-    right = numbers_array(b)
+    right = scalar_array(b)
     size = len(a)
     rows = np.concatenate([np.asarray(a, dtype=float), right.reshape(size, -1)], axis=1)
     for k in range(size):

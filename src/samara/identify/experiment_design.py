@@ -28,6 +28,7 @@ from samara.plan.trajectory import Trajectory, hover, sequence
 from samara.record.streams import Block, tables
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import Rates
+from samara.sim.setup import Variation
 from samara.sim.simulation import Simulation
 from samara.vehicles.limits import thrust_limits
 from samara.wind.sources import Constant
@@ -192,7 +193,7 @@ def flown_in(vehicles: Sequence[Vehicle], tasks: Sequence[Trajectory], rooms: Se
     winds = tuple(Constant(room.wind_W) for room in rooms)
     blocks: list[Block] = []
     scenario = Scenario("manoeuvres", drones, float(math.ceil(lasting.max() + before)), rates=RATES, wind=winds[0])
-    simulation = Simulation(scenario, lambda own, lines: blocks.extend(own), lifts=True, winds=winds)
+    simulation = Simulation(scenario, lambda own, lines: blocks.extend(own), variation=Variation(winds))
     simulation.run()
     found = tables([own for own in blocks if own.topics[0].endswith(("/state", "/command"))])
     time = found["/0/state"][0] * 1e-6

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.compiler.parameters import parameter, with_parameters
 from samara.compiler.scan import Run, Templates
 from samara.compiler.stepper import Scan, compile_scan
 from samara.core.algebra import IDENTITY, ZERO, Vec3
@@ -18,6 +17,7 @@ from samara.physics.motion.body import required_torque
 from samara.physics.multirotor import at_rest, wrench
 from samara.physics.rotors.actuator import command_from_speed
 from samara.physics.types import BODY, CALM, State, Vehicle
+from samara.vehicles.parameters import parameter, with_parameters
 
 
 class Acting(NamedTuple):

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from samara.compiler.parameters import parameter
 from samara.compiler.simulator import Simulator
 from samara.compiler.simulator import compile as compile_vehicle
 from samara.core.algebra import Quat, Vec3, conjugate
@@ -32,6 +31,7 @@ from samara.identify.resampled_log import Samples, duration_of, runs
 from samara.identify.rotor_speed_model import followed, late
 from samara.physics.multirotor import at_rest
 from samara.physics.types import BODY, CALM, State, Vehicle
+from samara.vehicles.parameters import parameter
 
 HORIZON, RECORDED = 0.5, 0.05  # [s]
 FINEST = 0.005  # [s]: of a step

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.compiler.compiled_step import CompiledStep
-from samara.compiler.lanes import in_lanes
+from samara.compiler.batch_parameters import StepFunction, batch_code
 from samara.compiler.llvm.codegen import vector_width
 from samara.core.algebra import Vec3, norm
 from samara.core.quantity import Scalar
@@ -79,7 +78,7 @@ class OutputCode:
 
     def __init__(self, vehicles: tuple[Vehicle, ...]) -> None:
         """Of one vehicle; or of one for each drone, where their numbers differ"""
-        self._code = in_lanes(_told, [(vehicle,) for vehicle in vehicles])
+        self._code = batch_code(_output_step, [(vehicle,) for vehicle in vehicles])
         sizes = [len(flatten(own)) for own in _now(vehicles[0])]
         self._reads = [(k, *_place(k, sizes)) for k in self._code.reads]
         self._machine = self._code.machine(0)
@@ -101,10 +100,10 @@ def _now(vehicle: Vehicle) -> tuple[State, Command, Environment]:
     return at_rest(vehicle), empty_command(vehicle), environment_of(vehicle)
 
 
-def _told(vehicle: Vehicle) -> CompiledStep:
+def _output_step(vehicle: Vehicle) -> StepFunction:
     """`outputs` of (state, command, environment)"""
     state, command, environment = now = _now(vehicle)
-    return CompiledStep(
+    return StepFunction(
         lambda carry, held: outputs(held[0], held[1], vehicle, held[2]),
         outputs(state, command, vehicle, environment),
         now,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from samara.control.allocation import allocation_for
 from samara.control.default_gains import gains_for
 from samara.core.algebra import Quat, Vec3, norm
-from samara.core.number import plain
+from samara.core.batch_scalar import as_scalar
 from samara.core.ops import logical_and, logical_or, where
 from samara.core.quantity import Scalar
 from samara.physics.types import Vehicle
@@ -77,7 +77,7 @@ def landing_depth(vehicle: Vehicle) -> float:
         side_B, loop = allocation_for(vehicle).side_B, gains_for(vehicle).position
     except ValueError:
         return BELOW_GROUND
-    g, friction = plain(vehicle["gravity"].acceleration), plain(vehicle["contact"].surface.friction)
-    aside = 0.0 if side_B is None else plain(norm(side_B))
-    load = aside / (aside + friction * plain(vehicle.mass) * g) if aside > 0.0 else 0.0
-    return max(BELOW_GROUND, min(_SURELY * load, _MOST_LOAD) * g / plain(loop * loop))
+    g, friction = as_scalar(vehicle["gravity"].acceleration), as_scalar(vehicle["contact"].surface.friction)
+    aside = 0.0 if side_B is None else as_scalar(norm(side_B))
+    load = aside / (aside + friction * as_scalar(vehicle.mass) * g) if aside > 0.0 else 0.0
+    return max(BELOW_GROUND, min(_SURELY * load, _MOST_LOAD) * g / as_scalar(loop * loop))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from samara.compiler.batch_parameters import DifferentProgramsError, drone_record, require_equal
 from samara.compiler.compiled_step import STRICT, Precision
-from samara.compiler.lanes import UnlikeError, require_equal
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten, shape_of, unflatten
 from samara.core.types import Array
@@ -29,7 +29,7 @@ from samara.sim.executors.llvm import compile_stages, is_one_tile, run_entry
 from samara.sim.group import Group
 from samara.sim.references import current_references, reference_table, references_ahead, tabulate_references
 from samara.sim.schedule import Schedule
-from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting
+from samara.sim.setup import DroneSetup, FlightSetup, Variation, drone_setup, flight_setup, initial_setting
 from samara.sim.stage import PythonStage, StageSequence
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved
 from samara.wind.sources import Sum, WindSource, is_traced
@@ -59,21 +59,19 @@ class Fleet:
         tell: Callable[[str], None],
         seeds: Sequence[int] = (),
         *,
-        lifts: bool = False,
         precision: Precision = STRICT,
-        winds: tuple[WindSource, ...] = (),
+        variation: Variation | None = None,
     ) -> None:
         """Prepare the drones of a scenario; `form` puts them into groups.
 
         Args:
             tell: receives messages of external autopilots as they arrive.
             seeds: one for each drone, which then is a separate flight.
-            lifts: whether drones that differ only in parameters are computed together.
             precision: of the compiled code.
-            winds: one for each drone; they differ from the scenario's wind only in parameters.
+            variation: drones that differ only in parameters are computed together, with these as inputs of their programs.
         """
-        self.lifts, self.winds = lifts, winds
-        for wind in winds:
+        self.variation = variation
+        for wind in variation.winds if variation is not None else ():
             if not is_traced(wind) or shape_of(wind) != shape_of(scenario.wind):
                 raise ValueError(f"the wind on one drone is {wind}; expected {scenario.wind} with other parameters")
         self.scenario, self.schedule, n = scenario, schedule, len(scenario.drones)
@@ -104,6 +102,8 @@ class Fleet:
         self.controller_states: dict[int, Any] = {}  # by drone: of Python controllers that survive regrouping
         self._payloads = [Payload() for _ in scenario.drones]
         self._setups: list[DroneSetup] = []
+        self._flight: FlightSetup | None = None
+        self._flights: dict[int, FlightSetup] = {}  # by drone, where each has a wind of its own
         self._locations: dict[int, tuple[int, int]] = {}
         self.links = Links(scenario, self.say, tell, lambda index: self.note(index, Fact.AUTOPILOT_LOST))
 
@@ -197,12 +197,11 @@ class Fleet:
         for stage in self.stages:
             if isinstance(stage, PythonStage):
                 stage.react(self, before)
-        setups = [self._setup(index) for index in range(len(after.drones))]
+        setups = self._all_setups()
         if [setup[:-1] for setup in setups] != [setup[:-1] for setup in self._setups]:
             self._regroup()
         else:
-            self._setups = setups
-            self.link()
+            self.link_flight()
         for group in self.groups:
             self._apply_settings(group)
         for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
@@ -229,7 +228,7 @@ class Fleet:
         """Put the drones into groups, with their states, and with the air that surrounded them before"""
         self.revision += 1
         self._flight = self._flight_setup()
-        self._setups = [self._setup(index) for index in range(len(self.scenario.drones))]
+        self._setups = self._all_setups()
         drones_by_shape: dict[Hashable, list[int]] = {}
         shapes: dict[Hashable, Hashable] = {}  # computed once for drones of identical setups
         for index, setup in enumerate(self._setups):
@@ -242,7 +241,9 @@ class Fleet:
             drones = candidates.pop(0)
             try:
                 self.groups.append(self._group(drones))
-            except UnlikeError as difference:
+            except DifferentProgramsError as difference:
+                if len(drones) == 1 or (self.variation is not None and self.variation.is_batch):
+                    raise
                 candidates[:0] = [[drones[column] for column in columns] for columns in difference.classes]
         self._locations = {
             index: (group_index, column)
@@ -250,8 +251,7 @@ class Fleet:
             for column, index in enumerate(group.drones)
         }
         self._flight = self._flight_setup()
-        self._setups = [setup._replace(flight=self._drone_flight(index)) for index, setup in enumerate(self._setups)]
-        self.link()
+        self.link_flight()
         for group in self.groups:
             environment = environment_of(group.vehicle, self.scenario.environment)
             group.slots["environment"][:] = np.array(flatten(environment), dtype=float)[:, None]
@@ -278,13 +278,21 @@ class Fleet:
 
     def link(self) -> None:
         """Build the stages of all groups for the present setting"""
+        references = self._reference_setups()
         for group in self.groups:
             setups = [self._setups[index] for index in group.drones]
-            group.link(self.stages, setups if len(group.setups) > 1 else setups[:1])
+            group.link(self.stages, setups if len(group.setups) > 1 else setups[:1], references)
 
     def link_flight(self) -> None:
         """Build the stages of all groups for a new wind and unchanged vehicles"""
-        self._setups = [setup._replace(flight=self._drone_flight(index)) for index, setup in enumerate(self._setups)]
+        if self.variation is not None and self.variation.is_batch:
+            if self._setups[0].flight is not self._flight:
+                self._setups = [self._setups[0]._replace(flight=self._drone_flight(0))] * len(self._setups)
+        else:
+            for index, setup in enumerate(self._setups):
+                flight = self._drone_flight(index)
+                if setup.flight is not flight:
+                    self._setups[index] = setup._replace(flight=flight)
         self.link()
 
     def run_entry(self, group: Group, name: str) -> None:
@@ -298,11 +306,12 @@ class Fleet:
                 stage.prepare(self)
 
     def _group(self, drones: list[int]) -> Group:
-        setups = [self._setups[index] for index in drones]
+        setups, references = [self._setups[index] for index in drones], self._reference_setups()
         differ = any(setup != setups[0] for setup in setups)
         group = Group(
             setups if differ else setups[:1],
             tuple(drones),
+            references=references,
             seeds=tuple(self.seeds[index] for index in drones),
             drone_numbers=self.numbers[drones],
             names=tuple(self.name_of(index) for index in drones),
@@ -310,43 +319,72 @@ class Fleet:
             + 2
             + self.periods["log"] // self.periods["autopilot"],
         )
-        group.link(self.stages, group.setups)
+        group.link(self.stages, group.setups, references)
         if any(group.sets[name][0].python for name in REQUIRE_EQUAL if name in group.sets):
             require_equal([setup[:-1] for setup in group.setups])
         if self.scenario.backend == "python":
             require_equal([setup[:-1] for setup in group.setups])
         else:
-            compile_stages(group)  # raises UnlikeError if the drones differ in more than parameters
+            compile_stages(group)
         return group
 
     def _shape(self, setup: DroneSetup) -> Hashable:
         """Return what drones must have in common to form a group: the setup, or only its structure if parameters may differ"""
         vehicle, world = setup.vehicle, self.scenario.world
         moves_alone = not (world.solids or world.terrain or vehicle.has("downwash"))
-        if not (self.lifts and moves_alone):
+        if self.variation is None or not moves_alone:
             return setup[:-1]
+        if self.variation.references:  # all derive from one drone; their programs tell them apart
+            return ()
         shape = shape_of((vehicle, setup.controller, setup.model))
         return shape, setup.healthy, setup.estimator, setup.sensors, setup.motor_map
 
     def drone_wind(self, index: int) -> WindSource:
         """Return the wind on a drone: the setting's, with the drone's source in place of the scenario's"""
+        winds = self.variation.winds if self.variation is not None else ()
+        return self._wind_with(winds[index]) if winds else self.setting.wind
+
+    def _wind_with(self, wind: WindSource) -> WindSource:
         source = self.setting.wind
-        if not self.winds:
-            return source
         if isinstance(source, Sum):
-            return Sum(tuple(self.winds[index] if part is self.scenario.wind else part for part in source.sources))
-        return self.winds[index] if source is self.scenario.wind else source
+            return Sum(tuple(wind if part is self.scenario.wind else part for part in source.sources))
+        return wind if source is self.scenario.wind else source
 
     def _flight_setup(self) -> FlightSetup:
         is_single_tile = len(self.groups) == 1 and is_one_tile(len(self.groups[0].drones))
-        return flight_setup(self.scenario, self.setting, self.periods, can_interrupt=is_single_tile)
+        flight = flight_setup(self.scenario, self.setting, self.periods, can_interrupt=is_single_tile)
+        if self._flight is not None and flight.is_same(self._flight):
+            return self._flight
+        self._flights.clear()
+        return flight
 
     def _drone_flight(self, index: int) -> FlightSetup:
-        return replace(self._flight, wind=self.drone_wind(index)) if self.winds else self._flight
+        assert self._flight is not None
+        if self.variation is None or not self.variation.winds:
+            return self._flight
+        if index not in self._flights:
+            self._flights[index] = replace(self._flight, wind=self.drone_wind(index))
+        return self._flights[index]
+
+    def _all_setups(self) -> list[DroneSetup]:
+        n = len(self.scenario.drones)
+        is_batch = self.variation is not None and self.variation.is_batch
+        return [self._setup(0)] * n if is_batch else [self._setup(index) for index in range(n)]
 
     def _setup(self, index: int) -> DroneSetup:
         link = self.links.by_drone.get(index)
-        return drone_setup(self.scenario, self.setting, index, self._drone_flight(index), link)
+        drone, setting = self.scenario.drones[index], self.setting.drones[index]
+        return drone_setup(self.scenario, drone, setting, self._drone_flight(index), link)
+
+    def _reference_setups(self) -> tuple[DroneSetup, ...] | None:
+        """Set up the drones that determine which parameters are inputs; None without variation"""
+        if self.variation is None or not self.variation.references:
+            return None
+        assert self._flight is not None
+        return tuple(
+            drone_setup(self.scenario, drone, self.setting.drones[0], replace(self._flight, wind=self._wind_with(wind)))
+            for drone, wind in self.variation.references
+        )
 
     def _regroup(self) -> None:
         """Form new groups after a change of vehicle; states and controllers continue."""
@@ -358,7 +396,7 @@ class Fleet:
             for column, index in enumerate(group.drones):
                 state = unflatten(at_rest(group.vehicle), iter(group.slots["state"][:, column].tolist()))
                 payloads = self._payloads[index], self.setting.drones[index].payload
-                empty_vehicle = self.scenario.drones[index].vehicle
+                empty_vehicle = drone_record(self.scenario.drones[index].vehicle, index)
                 shift = centre_shift(empty_vehicle, payloads[1]) - centre_shift(empty_vehicle, payloads[0])
                 states[index] = with_centre_moved(state, shift)
                 values[index], air[index] = group.drone_slots(column), group.drone_air(column)

@@ -2,12 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from samara.compiler.numbered import in_lane
 from samara.core.algebra import ZERO
-from samara.core.number import Number
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import unflatten
 from samara.physics.multirotor import at_rest, environment_of
-from samara.physics.types import Environment, Reference, State, Vehicle
+from samara.physics.types import Environment, Reference, State
 from samara.scenario.actuators import MOTOR_CHANNELS, ActuatorCommand
 from samara.scenario.batteries import battery_status
 from samara.scenario.snapshot import AutopilotCommand, Bus, DroneBus
@@ -44,14 +42,6 @@ def _drone(fleet: "Fleet", index: int) -> DroneBus:
         bool(fleet.landed[index]),
         bool(fleet.crashed[index]),
         environment,
-        battery_status(state, command, _flight_vehicle(vehicle, index), environment),
+        battery_status(state, command, vehicle, environment),
         {rows.sensor.name: tuple(rows.reading[:, column].tolist()) for rows in group.sensors},
     )
-
-
-def _flight_vehicle(vehicle: Vehicle, index: int) -> Vehicle:
-    """Return the vehicle with the parameters of one flight of a batch"""
-    if not vehicle.has("battery"):
-        return vehicle
-    number = next((leaf for leaf in flatten((vehicle.rotors, vehicle.parameters)) if type(leaf) is Number), None)
-    return vehicle if number is None else in_lane(vehicle, number.tape, index)

@@ -30,8 +30,10 @@ from samara.scenario.snapshot import BUS_SCHEMA_VERSION
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import WORLD_FILE, world_json
 from samara.sim.initial_state import timeline_of
+from samara.sim.setup import Variation
 from samara.sim.simulation import Simulation
 from samara.sim.stage import Arrange
+from samara.sim.varied import varied_scenario
 from samara.vehicles.effects import EffectOption
 from samara.world.track import Track as RaceTrack
 
@@ -46,6 +48,7 @@ def fly(
     controller: str | Tuned | Callable[..., Any] | None = None,
     out: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
+    vary: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     realtime: bool = False,
     progress: Progress = lambda now, total: None,
@@ -62,9 +65,11 @@ def fly(
     A controller is a name, one with numbers of its own (`tuned("ilqr", position_weight=60.0)` of `samara.control.registry`),
     or a function.
     `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
-    {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. With `realtime` it does not run ahead
-    of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say of it while
-    it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its vehicles.
+    {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. `vary` has parameters by name, as in
+    `samara.fly_many`, each with the value of this flight: {"mass": 1.1, "wind.sigma_aloft": 1.4}. With `realtime` it does not
+    run ahead of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say
+    of it while it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its
+    vehicles.
 
     The physics runs as machine code, or on the `backend` "numpy", "jax" or "python": plain floats, drone after drone, for
     whoever sets a breakpoint in an equation. Numbers agree to rounding, and a recording is replayed on what it was flown on.
@@ -89,10 +94,13 @@ def fly(
         from samara.scenario.autopilot_sensors import flown_by
 
         own = flown_by(own, autopilot)
+    variation = None
+    if vary:
+        own, variation = varied_scenario(own, vary)
     if out is None:
-        return _in_memory(own, realtime, progress, tell, stages, step_by_step=step_by_step)
+        return _in_memory(own, realtime, progress, tell, stages, variation, step_by_step=step_by_step)
     with recorder_of(own, out, overwrite=overwrite) as recorder, Background(recorder) as behind:
-        simulation = Simulation(own, behind.write_blocks, tell, stages)
+        simulation = Simulation(own, behind.write_blocks, tell, stages, variation=variation)
         _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
         behind.write_blocks([], [ending(simulation)])
     ended = simulation.ended
@@ -163,6 +171,7 @@ def _in_memory(
     progress: Progress,
     tell: Callable[[str], None],
     stages: Arrange,
+    variation: Variation | None = None,
     *,
     step_by_step: bool,
 ) -> Run:
@@ -173,7 +182,7 @@ def _in_memory(
         kept.extend(blocks)
         logs.extend(lines)
 
-    simulation = Simulation(scenario, sink, tell, stages)
+    simulation = Simulation(scenario, sink, tell, stages, variation=variation)
     _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
     logs.append(ending(simulation))
     tracks, found = [], tables(kept)

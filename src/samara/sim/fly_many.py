@@ -17,7 +17,7 @@ from samara.scenario.load import load_scenario
 from samara.scenario.scenario import Scenario, ScenarioError
 from samara.scenario.timeline import microseconds
 from samara.sim.batch_result import Flights, flights_of
-from samara.sim.vary import PLACES, require_one_drone
+from samara.sim.varied import require_one_drone, vary_values
 
 BACKENDS = ("llvm", "jax", "pallas")
 DTYPES = ("float64", "float32")
@@ -60,7 +60,7 @@ def fly_many(
         raise TypeError(f"fly_many got {', '.join(launch)}; expected only its own arguments on llvm")
     own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
     numbers = _seeds(own, n, seeds)
-    varied = {name: _values(name, value, len(numbers)) for name, value in (vary or {}).items()}
+    varied = {name: vary_values(name, value, len(numbers)) for name, value in (vary or {}).items()}
     if varied:
         require_one_drone(own)
     _require_equal_states(own)
@@ -76,11 +76,11 @@ def fly_many(
     if every_us % own.rates.periods()["log"]:
         raise ScenarioError(f"record is {record} s; expected a multiple of the log's {1.0 / own.rates.log:g} s")
     from samara.compiler.compiled_step import Precision
-    from samara.sim.fly_many_cpu import FlyingInLanes, fly_one_by_one
+    from samara.sim.fly_many_cpu import BatchFlights, fly_one_by_one
 
     precision = Precision(dtype or "float64", bool(fast) if fast is not None else dtype == "float32")
-    fly = FlyingInLanes(own, numbers, varied, precision, every_us) if len(own.drones) == 1 else None
-    parts = fly.all(progress) if fly else fly_one_by_one(own, numbers, precision, every_us, progress)
+    batch = BatchFlights(own, numbers, varied, precision, every_us) if len(own.drones) == 1 else None
+    parts = [batch.fly(progress)] if batch else fly_one_by_one(own, numbers, precision, every_us, progress)
     return _together(own, numbers, parts, (record or 0.0))
 
 
@@ -118,17 +118,4 @@ def _seeds(scenario: Scenario, n: int | None, seeds: Any) -> Array:
     own = np.asarray(seeds)
     if own.ndim != 1 or not len(own) or own.dtype.kind not in "iu" or (n is not None and n != len(own)):
         raise ValueError(f"seeds of shape {own.shape} and type {own.dtype}; expected {n or 'as many'} whole numbers")
-    return own
-
-
-def _values(name: str, value: Any, n: int) -> Array:
-    own = np.asarray(value, dtype=float)
-    if not own.ndim or len(own) != n or not np.isfinite(own).all():
-        raise ValueError(
-            f"vary: {name!r} has values of shape {own.shape}; expected finite numbers, one for each of {n} flights"
-        )
-    if name in PLACES and own.shape != (n, 3):
-        raise ValueError(
-            f"vary: {name!r} has values of shape {own.shape}; expected three numbers for each of {n} flights"
-        )
     return own

@@ -1,89 +1,147 @@
 """Flights of one scenario on the CPU, as many at once in the lanes of one program as may be."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from samara.compiler.batch_parameters import DifferentProgramsError
 from samara.compiler.compiled_step import Precision
 from samara.compiler.llvm.codegen import vector_width
-from samara.core.number_tape import UnlikeLanesError
+from samara.core.batch_scalar import BatchScalar, BranchError, batch_columns
+from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.scenario.events import When
-from samara.scenario.scenario import Scenario
+from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import MICROSECONDS
-from samara.sim.cases import Cases, cases_of
+from samara.sim.initial_state import state_at_start
 from samara.sim.metrics_log import MetricsLog
+from samara.sim.setup import Variation, drone_setup, flight_setup, initial_setting
 from samara.sim.simulation import Simulation
-from samara.sim.vary import has_winds, varied_drone, varied_wind
-from samara.sim.ways import Way
+from samara.sim.stages.controller import build_controller
+from samara.sim.varied import (
+    NUMBERS,
+    PLACES,
+    has_winds,
+    reference_flights,
+    varied_drone,
+    varied_wind,
+    wind_with,
+    with_values,
+)
+from samara.wind.sources import WindSource
 
+MAX_PLANNED_FLIGHTS = 4096  # set up together to find the branches they take
 ROW = 34 * 64  # bytes of a number of all flights at once: lines of the cache, so many that rows do not share its sets
 
 
-class FlyingInLanes:
-    """The flights of a scenario, as many at once as may be."""
+class BatchFlights:
+    """The flights of a scenario of one drone, flown in batches of as many as possible."""
 
     def __init__(
         self, scenario: Scenario, seeds: Array, varied: Mapping[str, Array], precision: Precision, every_us: int
     ) -> None:
         self.scenario, self.seeds, self.varied = scenario, seeds, varied
         self.precision, self.every_us = precision, every_us
-        alone = bool(varied) and scenario.integrator != "rk4"  # steps of their own choice are taken drone by drone
-        self.chunk, self.width = 1 if alone else _at_once(scenario, precision), vector_width(precision.dtype)
+        self.references = reference_flights(scenario, varied) if varied else ()
+        alone = bool(varied) and scenario.integrator != "rk4"  # adaptive steps are taken drone by drone
+        self.chunk, self.width = 1 if alone else _batch_size(scenario, precision), vector_width(precision.dtype)
 
-    def all(self, progress: Callable[[int, int], None]) -> list[tuple[Any, ...]]:
-        """Final states, landed and crashed, measures and kept states, in the order of the flights"""
-        n = len(self.seeds)
-        told, order = [], []
-        for lanes, fly in self._parts():
-            for first in range(0, len(lanes), self.chunk):
-                own = lanes[first : first + self.chunk]
-                fill = -len(own) % self.width if self.chunk > 1 else 0  # whole tiles: the last once more, and not told
-                whole = fly(np.concatenate([own, np.repeat(own[-1:], fill)]))
-                told.append(tuple(each[..., : len(own)] for each in whole))
-                order += own.tolist()
+    def fly(self, progress: Callable[[int, int], None]) -> tuple[Any, ...]:
+        """Return final states, landed, crashed, metrics and recorded states, with a column for each flight"""
+        n, results, order = len(self.seeds), [], list[int]()
+        for flights in self._classes(np.arange(n)):
+            for first in range(0, len(flights), self.chunk):
+                batch = flights[first : first + self.chunk]
+                results.append(self._fly_batch(batch))
+                order += batch.tolist()
                 progress(len(order), n)
-        places = np.argsort(order)
-        together = (np.concatenate(own, axis=-1)[..., places] for own in zip(*told, strict=True))
-        return [tuple(together)]
+        positions = np.argsort(order)
+        return tuple(np.concatenate(columns, axis=-1)[..., positions] for columns in zip(*results, strict=True))
 
-    def _parts(self) -> list[tuple[Array, Callable[[Array], tuple[Any, ...]]]]:
-        """Flights that fly together, and what flies them"""
-        everyone = np.arange(len(self.seeds))
+    def _classes(self, flights: Array) -> list[Array]:
+        """Partition flights by the branches that Python takes to set them up"""
         if not self.varied or self.chunk == 1:
-            return [(everyone, self._each)]
-        cases = cases_of(self.scenario, self.varied)
-        with cases.lock:
-            found, left = cases.found(self.varied)
-        parts = [(lanes, partial(self._together, cases, way)) for way, lanes in found]
-        return [*parts, (left, self._each)] if len(left) else list(parts)
-
-    def _together(self, cases: Cases, way: Way, lanes: Array) -> tuple[Any, ...]:
-        """Flights that one trace is for"""
+            return [flights]
+        if len(flights) > MAX_PLANNED_FLIGHTS:
+            blocks = [flights[k : k + MAX_PLANNED_FLIGHTS] for k in range(0, len(flights), MAX_PLANNED_FLIGHTS)]
+            return [part for block in blocks for part in self._classes(block)]
         try:
-            with cases.lock:
-                scenario, states = cases.fed(way, self.varied, lanes)
-                told = self._flown(scenario, lanes, states=states)
-                way.tape.columns([])  # all took this way to the end
-                return told
-        except UnlikeLanesError:  # on the way, as where a motor fails
-            return self._each(lanes)
+            drone, wind = self._drone_and_wind(flights)
+            scenario = replace(self.scenario, drones=(drone,), wind=wind)
+            setting = initial_setting(scenario)
+            flight = flight_setup(scenario, setting, scenario.rates.periods(), can_interrupt=False)
+            build_controller(drone_setup(scenario, drone, setting.drones[0], flight))
+            state_at_start(scenario, drone)
+        except BranchError as branch:
+            return [*self._classes(flights[branch.mask]), *self._classes(flights[~branch.mask])]
+        except TypeError:  # code that needs floats
+            pass
+        return [flights]
 
-    def _each(self, lanes: Array) -> tuple[Any, ...]:
-        """Flights that are each traced by themselves, where they differ"""
-        own, varied = self.scenario, self.varied
-        drones = (
-            tuple(varied_drone(own.drones[0], varied, lane) for lane in lanes) if varied else own.drones * len(lanes)
+    def _drone_and_wind(self, flights: Array) -> tuple[Drone, WindSource]:
+        """Return the drone and the wind of some flights, with BatchScalars for the parameters that vary"""
+        columns = {name: values[flights] for name, values in self.varied.items()}
+        values = {
+            name: BatchScalar(rows) if rows.ndim == 1 else [BatchScalar(row) for row in rows.T.copy()]
+            for name, rows in columns.items()
+        }
+        return with_values(self.scenario.drones[0], values), wind_with(self.scenario.wind, values)
+
+    def _fly_batch(self, flights: Array) -> tuple[Any, ...]:
+        """Fly some flights, together if one program serves all of them"""
+        fill = -len(flights) % self.width if self.chunk > 1 else 0  # whole tiles: the last flight again
+        lanes = np.concatenate([flights, np.repeat(flights[-1:], fill)])
+        try:
+            results = self._fly_together(lanes) if self.varied and len(lanes) > 1 else self._fly_floats(lanes)
+        except BranchError as branch:  # in flight, as after an event
+            return self._fly_parts(flights, [branch.mask[: len(flights)], ~branch.mask[: len(flights)]])
+        except DifferentProgramsError as difference:
+            if len(flights) == 1:
+                raise
+            classes = [[k for k in columns if k < len(flights)] for columns in difference.classes]
+            if len([columns for columns in classes if columns]) < 2:
+                classes = [[k] for k in range(len(flights))]
+            return self._fly_parts(flights, classes)
+        except TypeError:  # code that needs floats
+            if not (self.varied and len(lanes) > 1):
+                raise
+            results = self._fly_floats(lanes)
+        return tuple(columns[..., : len(flights)] for columns in results)
+
+    def _fly_parts(self, flights: Array, parts: Sequence[Any]) -> tuple[Any, ...]:
+        indices = [np.arange(len(flights))[part] for part in parts if len(np.arange(len(flights))[part])]
+        results = [self._fly_batch(flights[part]) for part in indices]
+        positions = np.argsort(np.concatenate(indices))
+        return tuple(np.concatenate(columns, axis=-1)[..., positions] for columns in zip(*results, strict=True))
+
+    def _fly_together(self, lanes: Array) -> tuple[Any, ...]:
+        """Fly flights that are set up together"""
+        drone, wind = self._drone_and_wind(lanes)
+        state = state_at_start(self.scenario, drone)
+        columns = batch_columns(flatten(state), len(lanes)).T.tolist()
+        states = [unflatten(state, iter(column)) for column in columns]
+        first = self.scenario.drones[0]
+        base = replace(first, vehicle=drone.vehicle, controller=drone.controller)
+        where = {name: self.varied[name][lanes].tolist() for name in self.varied if name in (*PLACES, *NUMBERS)}
+        drones = tuple(
+            with_values(base, {name: values[k] for name, values in where.items()}) for k in range(len(lanes))
         )
-        winds = tuple(varied_wind(own.wind, varied, lane) for lane in lanes) if has_winds(varied) else ()
-        return self._flown(replace(own, drones=drones), lanes, winds=winds)
+        scenario = replace(self.scenario, drones=drones, wind=wind)
+        return self._fly(scenario, lanes, variation=Variation((), self.references, is_batch=True), states=states)
 
-    def _flown(self, scenario: Scenario, lanes: Array, **more: Any) -> tuple[Any, ...]:
-        seeds = self.seeds[lanes].tolist()
-        return _flown(scenario, self.precision, self.every_us, seeds=seeds, lifts=True, **more)
+    def _fly_floats(self, lanes: Array) -> tuple[Any, ...]:
+        """Fly flights that are set up one by one"""
+        scenario, varied, drones, variation = self.scenario, self.varied, self.scenario.drones * len(lanes), None
+        if varied:
+            drones = tuple(varied_drone(scenario.drones[0], varied, flight) for flight in lanes)
+            winds = tuple(varied_wind(scenario.wind, varied, flight) for flight in lanes) if has_winds(varied) else ()
+            variation = Variation(winds, self.references)
+        return self._fly(replace(scenario, drones=drones), lanes, variation=variation)
+
+    def _fly(self, scenario: Scenario, lanes: Array, **options: Any) -> tuple[Any, ...]:
+        return _fly(scenario, self.precision, self.every_us, seeds=self.seeds[lanes].tolist(), **options)
 
 
 def fly_one_by_one(
@@ -92,13 +150,13 @@ def fly_one_by_one(
     """Fly the flights of a scenario of several drones one after another; results (..., drones, 1) of each"""
     parts = []
     for seed in seeds.tolist():
-        result = _flown(replace(scenario, seed=seed), precision, every_us)
+        result = _fly(replace(scenario, seed=seed), precision, every_us)
         parts.append(tuple(array[..., None] for array in result))
         progress(len(parts), len(seeds))
     return parts
 
 
-def _flown(scenario: Scenario, precision: Precision, every_us: int, **more: Any) -> tuple[Any, ...]:
+def _fly(scenario: Scenario, precision: Precision, every_us: int, **more: Any) -> tuple[Any, ...]:
     """Final states, landed and crashed, measures and recorded states, with a column for each drone"""
     measures, n = MetricsLog(every_us), len(scenario.drones)
     simulation = Simulation(scenario, log=measures, precision=precision, **more)
@@ -119,7 +177,7 @@ def scenario_ticks(scenario: Scenario, every_us: int) -> int:
     return round(scenario.duration * MICROSECONDS) // every_us + 1 if every_us else 0
 
 
-def _at_once(scenario: Scenario, precision: Precision) -> int:
+def _batch_size(scenario: Scenario, precision: Precision) -> int:
     """How many flights: one where they must not see each other, for conditions that are theirs alone and solids to hit"""
     own = any(isinstance(event.trigger, When) for event in scenario.events)
     own = own or any(drone.battery_failsafe or drone.autopilot for drone in scenario.drones)

@@ -15,7 +15,6 @@ import numpy as np
 from samara.compiler.jax.arrays import array, fill, stack
 from samara.compiler.jax.random import first_draws, keys_of
 from samara.compiler.jax.scan import precision
-from samara.compiler.parameters import parameter
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -37,7 +36,8 @@ from samara.sim.stage import PHYSICS, StageSequence, StageSet, build, part_of
 from samara.sim.stages.contact import Status
 from samara.sim.stages.controller import REFERENCES_AHEAD, named_controller
 from samara.sim.stages.metrics import LOG_REFERENCE
-from samara.sim.vary import NUMBERS, WIND, require_one_drone, wind_number
+from samara.sim.varied import NUMBERS, WIND, require_one_drone, wind_number
+from samara.vehicles.parameters import parameter
 from samara.vehicles.payload import centre_shift, with_centre_moved
 
 RESULTS = ("state", "status", "metrics")
@@ -260,7 +260,7 @@ def _segment(
 
 def _common_setup(scenario: Scenario, setting: Setting, flight: FlightSetup) -> DroneSetup:
     """The setup of all drones of a flight, which run in the same stages"""
-    setups = [drone_setup(scenario, setting, k, flight) for k in range(len(scenario.drones))]
+    setups = [drone_setup(scenario, *pair, flight) for pair in zip(scenario.drones, setting.drones, strict=True)]
     first = setups[0]
     for drone, setup in zip(scenario.drones, setups, strict=True):
         if setup[:-1] != first[:-1]:

@@ -1,12 +1,14 @@
 """A group of drones computed together: their plant, and their slots as arrays with one column per drone."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.compiler.lanes import UnlikeError, require_equal
+from samara.compiler.batch_parameters import DifferentProgramsError, drone_record, require_equal
 from samara.core.algebra import Quat, Vec3
+from samara.core.batch_scalar import batch_columns
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -19,7 +21,7 @@ from samara.sensors.sensor import Sensor
 from samara.sim.plant import Plant
 from samara.sim.references import ReferenceTable
 from samara.sim.setup import DroneSetup, setting_values
-from samara.sim.stage import Entry, Part, StageSet, build, part_of
+from samara.sim.stage import Entry, Part, Stage, StageSet, build, part_of
 from samara.sim.stages.estimator import estimate_slot
 
 RESTARTED = frozenset(
@@ -57,6 +59,7 @@ class Group:
         drone_numbers: Array,
         names: tuple[str, ...],
         reference_ticks: int,
+        references: Sequence[DroneSetup] | None = None,
     ) -> None:
         """Allocate the slots of the group's drones.
 
@@ -67,6 +70,7 @@ class Group:
             drone_numbers: index of each drone in its flight, which random numbers are drawn by.
             names: of the drones.
             reference_ticks: number of references tabulated at a time.
+            references: drones that determine which parameters are inputs of the programs; None for those of the group.
         """
         self.setups, self.drones, self.names, n = tuple(setups), drones, names, len(drones)
         self.setup, self.seeds, self.numbers = self.setups[0], tuple(seeds), drone_numbers
@@ -82,6 +86,7 @@ class Group:
             physics_us=flight.periods["physics"],
             backend=flight.backend,
             vehicles=self.vehicles,
+            references=None if references is None else [setup.vehicle for setup in references],
         )
         plant = self.plant
         self.templates: dict[str, Any] = {
@@ -96,6 +101,7 @@ class Group:
             "contact": plant.contact,
         }
         self.sets: dict[str, tuple[StageSet, ...]] = {}
+        self._references: list[dict[str, Stage]] | None = None  # stages by name of the drones that determine the inputs
         self.state, self.environment = (
             named_rows(self.slots[name], self.templates[name]) for name in ("state", "environment")
         )
@@ -115,10 +121,18 @@ class Group:
 
     # Stages and slots -------------------------------------------------------------------------------------------------
 
-    def link(self, entries: Sequence[Entry], setups: Sequence[DroneSetup]) -> None:
+    def link(
+        self, entries: Sequence[Entry], setups: Sequence[DroneSetup], references: Sequence[DroneSetup] | None = None
+    ) -> None:
         """Build the stages of a sequence and allocate their slots; slots of unchanged shape keep their values"""
+        if self.sets and len(setups) == len(self.setups) and all(map(operator.is_, setups, self.setups)):
+            return
         self.setups, self.setup = tuple(setups), setups[0]
         self._estimate_slot = estimate_slot(self.setup)
+        self._references = None
+        if references is not None:
+            reference_sets = ([build(entry, setup) for entry in entries] for setup in references)
+            self._references = [{stage.name: stage for own in sets for stage in own.stages} for sets in reference_sets]
         self.sets = {entry.name: tuple(build(entry, setup) for setup in self.setups) for entry in entries}
         self._not_run = [
             (entry_index, stage.name)
@@ -131,7 +145,7 @@ class Group:
                 tuple((stage.name, stage.update, stage.reads) for stage in stage_set.stages) for stage_set in sets
             ]
             if any(signature != signatures[0] for signature in signatures):
-                raise UnlikeError(signatures)
+                raise DifferentProgramsError(signatures)
             for slot, value in sets[0].slots.items():
                 self._allocate(slot, value, [stage_set.slots[slot] for stage_set in sets])
 
@@ -156,8 +170,10 @@ class Group:
         if not len(array):
             return
         if not callable(initial_values[0]):
-            values = np.array([flatten(value) for value in initial_values], dtype=float).T
-            array[:] = values if len(initial_values) == 1 else values[:, np.arange(len(self)) % len(initial_values)]
+            if len(initial_values) == 1:
+                array[:] = batch_columns(flatten(initial_values[0]), len(self))
+            else:
+                array[:] = np.array([flatten(value) for value in initial_values], dtype=float).T
             return
         for column in range(len(self)):
             initial = initial_values[column % len(initial_values)]
@@ -173,6 +189,13 @@ class Group:
         if self._not_run:
             self.has_run |= {name for entry_index, name in self._not_run if entry_index < entries}
             self._not_run = [pending for pending in self._not_run if pending[1] not in self.has_run]
+
+    def reference_stages(self, name: str) -> list[Stage] | None:
+        """Return a stage of the drones that determine which of its parameters are inputs; None for those of the group"""
+        if self._references is None:
+            return None
+        base, *probes = self._references
+        return [stages[name] for stages in (base, *probes) if name in stages] if name in base else []
 
     def part(self, path: str) -> Part:
         """Return the part of a slot that a path names"""
@@ -219,7 +242,8 @@ class Group:
 
     def drone_vehicle(self, column: int) -> Vehicle:
         """Return the vehicle of one drone, with its parameters"""
-        return self.vehicles[column % len(self.vehicles)]
+        vehicle: Vehicle = drone_record(self.vehicles[column % len(self.vehicles)], column)
+        return vehicle
 
     def clear_references(self) -> None:
         """Discard the tabulated references, after a change of tasks"""

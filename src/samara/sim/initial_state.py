@@ -6,8 +6,7 @@ from functools import reduce
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, dot, normalize, quat_exp, quat_from_euler, rotate
-from samara.core.number import plain
-from samara.core.number_tape import numbers_array
+from samara.core.batch_scalar import as_scalar, scalar_array
 from samara.core.ops import maximum
 from samara.core.portable_linalg import rank, solve
 from samara.core.quantity import Scalar
@@ -74,7 +73,7 @@ def _touching(state: State, start_W: Vec3, vehicle: Vehicle, below: PlaneBelow) 
 
 def _displaced(touching: State, moved: Array, vehicle: Vehicle, below: PlaneBelow) -> State:
     """Moved and turned, with the grips that stretches: each by how far its foot went along the plane."""
-    by = [plain(x) for x in moved]
+    by = [as_scalar(x) for x in moved]
     p_W, q_WB = touching.p_W + Vec3(*by[:3]), normalize(quat_exp(Vec3(*by[3:])) * touching.q_WB)
     n = below(p_W, q_WB, vehicle).normal_W
     grips = []
@@ -90,7 +89,7 @@ def _remaining(state: State, vehicle: Vehicle, environment: Environment, below: 
     """Force and torque in the world that nothing balances."""
     around = environment._replace(ground=below(state.p_W, state.q_WB, vehicle))
     total = wrench(state, empty_command(vehicle), vehicle, around)
-    return numbers_array([*(rotate(state.q_WB, total.f_B) + total.f_W), *rotate(state.q_WB, total.tau_B)])
+    return scalar_array([*(rotate(state.q_WB, total.f_B) + total.f_W), *rotate(state.q_WB, total.tau_B)])
 
 
 def timeline_of(scenario: Scenario) -> Timeline:

@@ -5,14 +5,14 @@ within them, and stops at every touch-down and lift-off of a contact point, foun
 the same steps are taken one drone after the other in plain floats, for whoever wants to look at them in a debugger.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from samara.compiler.batch_parameters import StepFunction, batch_code, require_equal
 from samara.compiler.compiled_step import CompiledStep, ScanCode
-from samara.compiler.lanes import in_lanes, require_equal
 from samara.compiler.llvm.flight_loop import Operation
 from samara.compiler.scan import Quiet, Templates
 from samara.compiler.stepper import IN_FLIGHT as BACKENDS
@@ -35,12 +35,43 @@ RTOL, ATOL = 1e-8, 1e-10
 CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and flying it again none
 
 
-@lru_cache(maxsize=CODES)
-def _fixed_code(vehicle: Vehicle, backend: str, integrator: str) -> CompiledStep | ScanCode:
+def _fixed_step(vehicle: Vehicle, integrator: str) -> StepFunction:
+    return _step_function(_fixed_scan(vehicle, integrator, "llvm"))
+
+
+def _fixed_scan(vehicle: Vehicle, integrator: str, backend: str) -> Scan:
     stepper, environment = Stepper(vehicle, integrator, backend), environment_of(vehicle)
-    return code_of(
-        backend, observing_step(stepper, environment) if vehicle.has("contact") else stepper.step(environment)
-    )
+    return observing_step(stepper, environment) if vehicle.has("contact") else stepper.step(environment)
+
+
+def _depths_step(vehicle: Vehicle) -> StepFunction:
+    return _step_function(_depths_scan(vehicle))
+
+
+def _depths_scan(vehicle: Vehicle) -> Scan:
+    state, environment = at_rest(vehicle), environment_of(vehicle)
+
+    def body(depths: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
+        return contact_depths(held[0], vehicle, held[1]), ()
+
+    return Scan(body, Templates(contact_depths(state, vehicle, environment), (state, environment), ()))
+
+
+def _vehicle_code(
+    step: Callable[..., StepFunction], vehicles: Sequence[Vehicle], references: Sequence[Vehicle] | None, *options: str
+) -> CompiledStep:
+    examples = None if references is None else [(vehicle, *options) for vehicle in references]
+    return batch_code(step, [(vehicle, *options) for vehicle in vehicles], examples)
+
+
+def _step_function(scan: Scan) -> StepFunction:
+    carry, held, _ = scan.templates
+    return StepFunction(lambda carry, held: scan.body(carry, held, ())[0], carry, held, scan.quiet)
+
+
+@lru_cache(maxsize=CODES)
+def _scan_code(vehicle: Vehicle, integrator: str, backend: str) -> CompiledStep | ScanCode:
+    return code_of(backend, _fixed_scan(vehicle, integrator, backend))
 
 
 @lru_cache(maxsize=CODES)
@@ -50,14 +81,7 @@ def _trial_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
 
 @lru_cache(maxsize=CODES)
 def _depths_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
-    state, environment = at_rest(vehicle), environment_of(vehicle)
-
-    def body(depths: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
-        return contact_depths(held[0], vehicle, held[1]), ()
-
-    return code_of(
-        backend, Scan(body, Templates(contact_depths(state, vehicle, environment), (state, environment), ()))
-    )
+    return code_of(backend, _depths_scan(vehicle))
 
 
 def observing_step(stepper: Stepper, environment: Environment) -> Scan:
@@ -105,15 +129,18 @@ class Plant:
         physics_us: int = 1000,
         backend: str = "llvm",
         vehicles: Sequence[Vehicle] = (),
+        references: Sequence[Vehicle] | None = None,
     ) -> None:
-        """`vehicles` are those of the lanes, where they differ in numbers; `vehicle` is then the first of them"""
+        """`vehicles` are those of the drones if they differ in parameters, with `vehicle` the first of them; `references`
+        determine which parameters are inputs of the program, see `samara.compiler.batch_parameters`"""
         integrator_named(integrator, IN_FLIGHT)
         require_backend(backend, BACKENDS)
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
-        self.backend, lanes = backend, [(own, backend) for own in vehicles or (vehicle,)]
+        self.backend, vehicles = backend, vehicles or (vehicle,)
         self.is_adaptive = INTEGRATORS[integrator].adaptive
-        if self.is_adaptive or backend != "llvm":
-            require_equal([own for own, _ in lanes])
+        is_compiled = backend == "llvm" and not self.is_adaptive
+        if not is_compiled:
+            require_equal(vehicles)
         state, environment = at_rest(vehicle), environment_of(vehicle)
         self.fields = state_names(vehicle)
         self.environment_fields = tuple(leaf_names(environment))
@@ -121,7 +148,10 @@ class Plant:
         self.contact = np.repeat(np.array(Contact())[:, None], n, axis=1)  # rows are those of a `Contact`
         self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose
         if not self.is_adaptive:
-            self._machine = in_lanes(_fixed_code, [(*own, integrator) for own in lanes]).machine(n)
+            code: Any = _scan_code(vehicle, integrator, backend) if not is_compiled else None
+            if is_compiled:
+                code = _vehicle_code(_fixed_step, vehicles, references, integrator)
+            self._machine = code.machine(n)
             size = len(self.fields)
             self.state, held = self._machine.carry[:size], self._machine.held
             if vehicle.has("contact"):
@@ -133,7 +163,11 @@ class Plant:
         commands = vehicle.command_size
         self.command, self._dt, self.environment = held[:commands], held[commands], held[commands + 1 :]
         touches = vehicle.has("contact")
-        self._depths = in_lanes(_depths_code, lanes).machine(n) if touches else None
+        self._depths: Any = None
+        if touches and is_compiled:
+            self._depths = _vehicle_code(_depths_step, vehicles, references).machine(n)
+        elif touches:
+            self._depths = _depths_code(vehicle, backend).machine(n)
         self._one_depth = _depths_code(vehicle, backend).machine() if touches and self.is_adaptive else None
         self._held_us = 0
 

@@ -1,6 +1,6 @@
 """Inputs of the stage builders: one drone, the flight it is in, and the slot values of its setting."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from samara.physics.types import Environment, Vehicle
 from samara.scenario.batteries import with_cells
 from samara.scenario.events import DroneSetting, Setting
 from samara.scenario.landing import landing_depth
-from samara.scenario.scenario import Scenario
+from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.snapshot import Faults
 from samara.scenario.timeline import MICROSECONDS
 from samara.scenario.world import World
@@ -41,9 +41,27 @@ class FlightSetup:
     can_interrupt: bool = True  # a compiled flight may stop for Python
     drones: int = 1
 
+    def is_same(self, other: "FlightSetup") -> bool:
+        """Whether the stages built for another setup serve this one too"""
+        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        return all(a is b or (isinstance(a, (bool, int, float, str)) and a == b) for a, b in pairs)
+
     def period(self, clock: str) -> float:
         """Period of a clock  [s]"""
         return self.periods[clock] / MICROSECONDS
+
+
+class Variation(NamedTuple):
+    """Drones of a fleet that differ only in parameters, which are inputs of their programs.
+
+    `winds` has the wind of each drone, () if all have the scenario's. `references` are drones and winds of other parameters;
+    they determine which leaves are inputs (`samara.compiler.batch_parameters`): () for those in which the drones differ.
+    `is_batch` says that all drones have one vehicle, controller and wind, with BatchScalars for parameters that differ.
+    """
+
+    winds: tuple[WindSource, ...] = ()
+    references: tuple[tuple[Drone, WindSource], ...] = ()
+    is_batch: bool = False
 
 
 class DroneSetup(NamedTuple):
@@ -118,10 +136,10 @@ def flight_setup(
 
 
 def drone_setup(
-    scenario: Scenario, setting: Setting, index: int, flight: FlightSetup, controller: Any = None
+    scenario: Scenario, drone: Drone, drone_setting: DroneSetting, flight: FlightSetup, controller: Any = None
 ) -> DroneSetup:
     """Set up one drone under a setting: with its load, its battery, and sensors that detect the world's solids"""
-    drone, drone_setting, world = scenario.drones[index], setting.drones[index], scenario.world
+    world = scenario.world
     airframe = drone.vehicle if drone_setting.cable_holds else cut(drone.vehicle)
     vehicle = with_payload(with_cells(airframe, drone_setting.faults.cells_left), drone_setting.payload)
     sensors = drone.sensors

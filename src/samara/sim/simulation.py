@@ -35,6 +35,7 @@ from samara.sim.metrics_log import MetricsLog
 from samara.sim.references import fill_table
 from samara.sim.schedule import Schedule, Span
 from samara.sim.sequence import LOG, standard_sequence
+from samara.sim.setup import Variation
 from samara.sim.stage import (
     CLOCKS,
     EVERY_INSTANT,
@@ -47,7 +48,6 @@ from samara.sim.stage import (
     StageSequence,
     require_stage,
 )
-from samara.wind.sources import WindSource
 
 RARE_VISITS_HZ = 10  # below this rate of Python stages, blocks have their maximum length
 
@@ -80,9 +80,8 @@ class Simulation:
         *,
         seeds: Sequence[int] = (),
         log: Log | None = None,
-        lifts: bool = False,
         precision: Precision = STRICT,
-        winds: tuple[WindSource, ...] = (),
+        variation: Variation | None = None,
         states: Sequence[State] = (),
     ) -> None:
         """Prepare a flight of a scenario.
@@ -93,12 +92,12 @@ class Simulation:
             stages: maps the standard sequence to the one to fly, see `samara.sim.stage`.
             seeds: one for each drone, which then is a separate flight.
             log: replaces the recording log.
-            lifts: see `Fleet`; `winds` and `precision` likewise.
+            precision: see `Fleet`; `variation` likewise.
             states: initial states of the drones; computed from the scenario if empty.
         """
         self.timeline = timeline_of(scenario)
         self.schedule = Schedule(self.timeline)
-        self.fleet = fleet = Fleet(scenario, self.schedule, tell, seeds, lifts=lifts, winds=winds, precision=precision)
+        self.fleet = fleet = Fleet(scenario, self.schedule, tell, seeds, precision=precision, variation=variation)
         self._programs: list[Program | PythonProgram] = []
         self._linked_revision, self._started = -1, False  # the fleet revision of the programs
         self._status, self._environment = StatusReport(len(scenario.drones)), EnvironmentStage()

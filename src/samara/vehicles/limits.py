@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.number import Number, plain
-from samara.core.number_tape import in_each_lane
+from samara.core.batch_scalar import BatchScalar, as_scalar, call_for_each
 from samara.core.ops import clamp, maximum, where
 from samara.core.portable_linalg import product, pseudoinverse
 from samara.core.quantity import Scalar
@@ -76,7 +75,7 @@ def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
     else:
         speeds = [(0.0, own) for own in _of_its_rotors(_full_speed, vehicle)]
     along = tuple(
-        Range(*(plain(rotor_load(speed, rotor).thrust) for speed in ends))
+        Range(*(as_scalar(rotor_load(speed, rotor).thrust) for speed in ends))
         for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
     )
     return along if not vehicle.servos else (*along, *_across_limits(vehicle))
@@ -115,9 +114,11 @@ def _of_its_rotors(speeds: Callable[[Vehicle], list[Scalar]], vehicle: Vehicle) 
     """What iterations find, in all lanes at once; of a vehicle held still, whose mass and inertia do not matter"""
     structure, numbers = vehicle.structure, (vehicle.rotors, vehicle.parameters)
     still = (vehicle.mass, vehicle.inertia_B)
-    mass, inertia_B = unflatten(still, (own.value if type(own) is Number else own for own in flatten(still)))
+    mass, inertia_B = unflatten(
+        still, (float(own.values[0]) if type(own) is BatchScalar else own for own in flatten(still))
+    )
     name = (speeds.__name__, structure)
-    found: Sequence[Scalar] = in_each_lane(
+    found: Sequence[Scalar] = call_for_each(
         name, lambda own: tuple(speeds(Vehicle(structure, mass, inertia_B, *own))), numbers, of_arrays=True
     )
     return found

@@ -9,9 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from samara.core.algebra import Vec3, cross, quat_from_euler
+from samara.core.batch_scalar import BatchScalar, as_scalar, call_for_each, scalar_array
 from samara.core.coerce import is_number
-from samara.core.number import plain, value_of
-from samara.core.number_tape import in_each_lane, numbers_array
 from samara.core.ops import atan2, safe_norm
 from samara.core.portable_linalg import least_squares, product, pseudoinverse
 from samara.core.quantity import Scalar
@@ -47,7 +46,7 @@ def effectiveness(vehicle: Vehicle) -> Array:
     for rotor in rotors:
         unit = rotor_wrench(RotorLoad(1.0, rotor.k_torque / rotor.k_thrust), rotor)
         columns.append([*unit.f_B, *unit.tau_B])
-    return numbers_array(columns).T
+    return scalar_array(columns).T
 
 
 def _across(rotor: Rotor) -> Rotor:
@@ -78,14 +77,14 @@ def hover(
     if not isinstance(vehicle, Vehicle):
         raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle makes")
     try:
-        place = tuple(plain(x) for x in p_W)
+        place = tuple(as_scalar(x) for x in p_W)
     except (TypeError, ValueError, OverflowError):
         place = ()
-    if len(place) != 3 or not all(is_number(value_of(x)) for x in place):
+    if len(place) != 3 or not all(type(x) is BatchScalar or is_number(x) for x in place):
         raise ValueError(f"p_W is {p_W!r:.60}; expected three finite numbers")
     numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters, place, environment)
     name = ("hover", vehicle.structure)
-    return in_each_lane(name, lambda tree: _hover(Vehicle(vehicle.structure, *tree[:4]), *tree[4:]), numbers)
+    return call_for_each(name, lambda tree: _hover(Vehicle(vehicle.structure, *tree[:4]), *tree[4:]), numbers)
 
 
 def _require_above_ground(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from samara.core.algebra import Vec3
-from samara.core.number import Number
+from samara.core.batch_scalar import BatchScalar
 from samara.core.quantity import LARGEST
 from samara.core.sanitise import shown
 from samara.core.tree import flatten, leaf_names
@@ -25,8 +25,8 @@ def require_numbers(record: object, name: str, *, positive: bool = False, negati
     for place, leaf in zip(leaf_names(value, f"{type(record).__name__}.{name}"), flatten(value), strict=True):
         if leaf is None or isinstance(leaf, (str, bytes, list, dict)):
             raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}")
-        if isinstance(leaf, Number) and ((positive and leaf <= 0.0) or (not negative and leaf < 0.0)):
-            raise ValueError(f"{place} is {leaf.value}; expected {wanted}")
+        if isinstance(leaf, BatchScalar) and ((positive and leaf <= 0.0) or (not negative and leaf < 0.0)):
+            raise ValueError(f"{place} is {leaf}; expected {wanted}")
         if not isinstance(leaf, (int, float, np.ndarray, np.generic)):
             continue
         if isinstance(leaf, int) and abs(leaf) > LARGEST:

@@ -1,36 +1,24 @@
 """A scalar of CasADi's that traces quickly: the same expressions as its own operators make, at a tenth of the time.
 
 CasADi's operators try each type that an operand might be converted to; `SX.binary` is told what it is given.
-
-A `Number`, which differs from lane to lane, is a literal to CasADi too, but one that stands for it alone, its tag: nothing is
-simplified because two numbers happen to be equal in the lane that is traced. What CasADi would fold of tags is computed of the
-numbers instead. `TAGS` has the number behind every tag.
 """
 
-import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import count
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import casadi
 
 from samara.core.grid import Grid
 from samara.core.loop import unrolled
 from samara.core.network_layer import Layer
-from samara.core.number import Number, is_distinct
 from samara.core.ops import selected
 from samara.core.traced import TracedScalar, trace_error
 from samara.core.tree import flatten, unflatten
 
 SX = casadi.SX
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
-TAGS: WeakValueDictionary[float, Number] = WeakValueDictionary()
-LARGE = 1e90  # a tag is so large that a literal made of one and others is told by its size; and no product of two is 1
-_places = count()
 
 
 class Symbol(TracedScalar):
@@ -78,7 +66,7 @@ class Symbol(TracedScalar):
         return _binary(casadi.OP_POW, other, self)
 
     def __neg__(self) -> "Symbol":
-        return Symbol(_unary_of(casadi.OP_NEG, self.sx))
+        return Symbol(SX.unary(casadi.OP_NEG, self.sx))
 
     def __lt__(self, other: Any) -> Any:
         return _binary(casadi.OP_LT, self, other)
@@ -103,8 +91,6 @@ def expression(x: Any) -> Any:
     """CasADi's expression of a symbol or a number"""
     if type(x) is Symbol:
         return x.sx
-    if type(x) is Number:
-        return _tag(x)
     if isinstance(x, SX):
         return x
     try:
@@ -114,85 +100,7 @@ def expression(x: Any) -> Any:
 
 
 def _binary(operation: int, a: Any, b: Any) -> Symbol:
-    if operation == casadi.OP_POW and type(b) is Number:
-        raise trace_error("the exponent is a parameter that differs between flights", "do not vary this parameter")
-    return Symbol(_binary_of(operation, expression(a), expression(b)))
-
-
-def _binary_of(operation: int, a: Any, b: Any) -> Any:
-    if TAGS and a.is_constant() and b.is_constant():
-        return _folded(operation, SX.binary(operation, a, b), a, b)
-    if TAGS and operation == casadi.OP_MUL and (a.is_constant() or b.is_constant()):
-        return _scaled(*((a, b) if a.is_constant() else (b, a)))
-    return SX.binary(operation, a, b)
-
-
-def _unary_of(operation: int, a: Any) -> Any:
-    result = SX.unary(operation, a)
-    return _folded(operation, result, a) if TAGS and a.is_constant() else result
-
-
-# Numbers that differ from lane to lane -----------------------------------------------------------------------------------
-
-
-def is_made_of_tags(literal: float) -> bool:
-    """Whether CasADi has folded tags into a literal, so that nobody knows the number behind it"""
-    size = abs(literal)
-    return literal not in TAGS and (LARGE**0.5 < size < math.inf or 0.0 < size < LARGE**-0.5)
-
-
-def _tag(number: Number) -> Any:
-    """The literal that stands for a number: its own where CasADi would treat that in a way of its own, as it does 0 and 1"""
-    number.tape.pin(number)
-    if is_distinct(number.value):
-        return SX(number.value)
-    known = number.tape.tags
-    if number.at not in known:
-        known[number.at] = LARGE * (math.pi + 1e-7 * next(_places))
-        TAGS[known[number.at]] = number
-    return SX(known[number.at])
-
-
-def _folded(operation: int, result: Any, *operands: Any) -> Any:
-    """What an operation on literals gives; of numbers behind tags, the number"""
-    values = [float(own) for own in operands]
-    numbers: list[Any] = [TAGS.get(value, value) for value in values]
-    if all(type(own) is float for own in numbers):
-        return result
-    if operation not in _OF_NUMBERS:
-        raise TypeError(f"CasADi operation {operation} of a number that differs from lane to lane")
-    given = _OF_NUMBERS[operation](*numbers)
-    return expression(given if type(given) is Number else float(given))
-
-
-def _scaled(factor: Any, x: Any) -> Any:
-    """a · x, where CasADi makes (a b) y of a (b y), −(a y) of a (−y) and c ? a y : 0 of a (c ? y : 0)"""
-    if float(factor) in (0.0, 1.0, -1.0):
-        return SX.binary(casadi.OP_MUL, factor, x)
-    if x.is_op(casadi.OP_NEG) and float(factor) != 2.0:
-        return _unary_of(casadi.OP_NEG, _scaled(factor, x.dep(0)))
-    if x.is_op(casadi.OP_IF_ELSE_ZERO):
-        return _binary_of(casadi.OP_IF_ELSE_ZERO, x.dep(0), _binary_of(casadi.OP_MUL, factor, x.dep(1)))
-    if x.is_op(casadi.OP_TWICE) and float(factor) in TAGS:
-        return _binary_of(casadi.OP_MUL, _folded(casadi.OP_MUL, None, factor, SX(2.0)), x.dep(0))
-    if x.is_op(casadi.OP_MUL) and x.dep(0).is_constant() and any(float(own) in TAGS for own in (factor, x.dep(0))):
-        return _binary_of(casadi.OP_MUL, _folded(casadi.OP_MUL, None, factor, x.dep(0)), x.dep(1))
-    return SX.binary(casadi.OP_MUL, factor, x)
-
-
-_OF_NUMBERS: dict[int, Callable[..., Any]] = {
-    casadi.OP_ADD: operator.add,
-    casadi.OP_SUB: operator.sub,
-    casadi.OP_MUL: operator.mul,
-    casadi.OP_DIV: operator.truediv,
-    casadi.OP_NEG: operator.neg,
-    casadi.OP_LT: operator.lt,
-    casadi.OP_LE: operator.le,
-    casadi.OP_EQ: operator.eq,
-    casadi.OP_NE: operator.ne,
-    casadi.OP_SQRT: lambda x: x.tape.note("sqrt", x),
-    casadi.OP_IF_ELSE_ZERO: lambda condition, x: x if condition else 0.0,
-}
+    return Symbol(SX.binary(operation, expression(a), expression(b)))
 
 
 # Layers of networks, lookups and loops, as single operations ------------------------------------------------------------------
@@ -266,7 +174,7 @@ def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: 
 
 def _unary(name: str) -> Any:
     operation = getattr(casadi, f"OP_{name.upper()}")
-    return lambda x: Symbol(_unary_of(operation, expression(x)))
+    return lambda x: Symbol(SX.unary(operation, expression(x)))
 
 
 sqrt, floor, sin, cos, tan, asin, acos, atan, exp, log = map(_unary, UNARY)
@@ -291,6 +199,6 @@ def logical_or(a: Any, b: Any) -> Symbol:
 def where(condition: Any, a: Any, b: Any) -> Symbol:
     """(c ? a : 0) + (!c ? b : 0), as CasADi's own"""
     c = expression(condition)
-    if_true = _binary_of(casadi.OP_IF_ELSE_ZERO, c, expression(a))
-    if_false = _binary_of(casadi.OP_IF_ELSE_ZERO, _unary_of(casadi.OP_NOT, c), expression(b))
-    return Symbol(_binary_of(casadi.OP_ADD, if_true, if_false))
+    if_true = SX.binary(casadi.OP_IF_ELSE_ZERO, c, expression(a))
+    if_false = SX.binary(casadi.OP_IF_ELSE_ZERO, SX.unary(casadi.OP_NOT, c), expression(b))
+    return Symbol(SX.binary(casadi.OP_ADD, if_true, if_false))

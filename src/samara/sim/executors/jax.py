@@ -34,7 +34,6 @@ from samara.compiler.jax.arrays import (
 from samara.compiler.jax.folding_scalar import Folded, OperationCount, folded, new_trace, unfolded
 from samara.compiler.jax.random import Words, draws
 from samara.compiler.jax.scan import MANY_OPERATIONS, precision, xla_options
-from samara.compiler.parameters import with_parameters
 from samara.compiler.rk_stage_loop import rk4_in_kernel, rk4_rolled
 from samara.compiler.scan import scan
 from samara.core.tree import flatten
@@ -42,7 +41,8 @@ from samara.physics.idle_effects import has_idle
 from samara.physics.types import Reference
 from samara.sim.stage import RandomInputs, Stage, part_of
 from samara.sim.stages.physics import integrate, integrate_quietly, is_busy
-from samara.sim.vary import WIND, wind_with
+from samara.sim.varied import WIND, wind_with
+from samara.vehicles.parameters import with_parameters
 
 Values = dict[str, list[Any]]
 """By slot: its leaves, each an array with a number for every flight, or one number of all that is folded into the code"""

@@ -7,18 +7,19 @@ is needed to the next. Stepping from instant to instant runs the same operations
 """
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from samara.compiler.batch_parameters import StepFunction, batch_code
 from samara.compiler.compiled_step import CompiledStep
-from samara.compiler.lanes import in_lanes
 from samara.compiler.llvm.codegen import vector_width
 from samara.compiler.llvm.flight_loop import DONE, ROW, Block, Memory, Operation, RowCall, Walk
 from samara.compiler.thread_pool import side_by_side, threads_at_most
 from samara.core.random import key_of
-from samara.core.tree import flatten
+from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.record.flight_streams import Rows
 from samara.scenario.timeline import MICROSECONDS
@@ -113,7 +114,6 @@ def is_one_tile(n: int) -> bool:
 
 
 BRIEF_TILE_ROWS = 64  # rows × tiles: below this, releasing the interpreter lock or starting threads does not pay
-MAX_COMPILED_STAGES = 512
 
 
 class Cursor(NamedTuple):
@@ -223,7 +223,7 @@ def compile_stages(group: "Group") -> None:
     """Trace all stages of a group
 
     Raises:
-        UnlikeError: its drones differ in more than parameters.
+        DifferentProgramsError: its drones need different programs.
     """
     for sets in group.sets.values():
         for stages in zip(*(stage_set.stages for stage_set in sets), strict=True):
@@ -333,19 +333,26 @@ def _draws(group: "Group", stage: Stage, due: int, stage_normals: Array, period:
 
 def _code(group: "Group", stages: Sequence[Stage]) -> CompiledStep:
     stage = stages[0]
-    reads = tuple(0.0 if path in CLOCK else group.part(path).template for path in stage.reads)
+    reads = tuple(0.0 if path in CLOCK else _zeros(group.part(path).template) for path in stage.reads)
     if stage.normals is not None:
         reads = (*reads, (0.0,) * stage.normals.size)
-    writes = tuple(group.part(path).template for path in stage.writes)
-    code: CompiledStep = in_lanes(stage_code, [(drone_stage, reads, writes) for drone_stage in stages])
-    return code
+    writes = tuple(_zeros(group.part(path).template) for path in stage.writes)
+    references = group.reference_stages(stage.name)
+    return batch_code(
+        stage_step,
+        [(drone_stage, reads, writes) for drone_stage in stages],
+        None if references is None else [(reference, reads, writes) for reference in references],
+    )
 
 
-@lru_cache(maxsize=MAX_COMPILED_STAGES)
-def stage_code(stage: Stage, reads: Any, writes: Any) -> CompiledStep:
-    """Trace a stage for the templates of its reads and writes"""
+def _zeros(template: Any) -> Any:
+    return unflatten(template, repeat(0.0))
+
+
+def stage_step(stage: Stage, reads: Any, writes: Any) -> StepFunction:
+    """Return the function of a stage for the templates of its reads and writes"""
     skip, count = stage.skip_when, len(stage.reads)
-    return CompiledStep(
+    return StepFunction(
         lambda before, inputs: require_writes(stage, stage(*inputs), writes),
         writes,
         reads,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, rotate
-from samara.core.number import plain
+from samara.core.batch_scalar import as_scalar
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten
 from samara.core.types import Array
@@ -70,9 +70,9 @@ def pilot_figures(vehicle: Vehicle, draws: int = DRAWS) -> list[PilotFigure]:
 
 def _all_figures(vehicle: Vehicle, draws: int) -> list[tuple[str, Scalar, str]]:
     lanes = _drawn(vehicle, draws)
-    shares = np.array([float(plain(own)) for own in hover(vehicle)[0].rotor_speed])
+    shares = np.array([float(as_scalar(own)) for own in hover(vehicle)[0].rotor_speed])
     free = _pushed_by_air(lanes)
-    weight = plain(vehicle.mass) * plain(vehicle["gravity"].acceleration)
+    weight = as_scalar(vehicle.mass) * as_scalar(vehicle["gravity"].acceleration)
     hovering = _hovering(free, shares)
     full = _at_full_throttle(free)
     found: list[tuple[str, Scalar, str]] = []
@@ -128,7 +128,7 @@ def _drawn(vehicle: Vehicle, draws: int) -> Vehicle:
         if own is not None:
             drawn[path] = _times(own, np.exp(spreads[path] * np.concatenate([[0.0], normal])))
     many = vehicle.replace(drawn) if drawn else vehicle
-    return many if drawn else replace(vehicle, mass=np.full(1, plain(vehicle.mass)))
+    return many if drawn else replace(vehicle, mass=np.full(1, as_scalar(vehicle.mass)))
 
 
 def _number(vehicle: Vehicle, path: str) -> Tree:

@@ -1,14 +1,23 @@
-"""What differs from flight to flight, by name: a drone and a wind with the numbers of one of them."""
+"""Parameters that vary between flights, by name: a drone and a wind with the values of one flight.
 
-from collections.abc import Mapping
+`Variation` determines the inputs of a flight's programs from the scenario and the names of the varied parameters alone, so a
+flight has the same bits by itself and in any batch.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from samara.compiler.parameters import parameter
+import numpy as np
+
 from samara.control.registry import Tuned, as_tuned, tuned
 from samara.core.algebra import Vec3
+from samara.core.sanitise import shown
+from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.scenario.scenario import Drone, Scenario, ScenarioError
+from samara.sim.setup import Variation
+from samara.vehicles.parameters import parameter
 
 PLACES = ("start_W", "goal_shift")
 NUMBERS = ("yaw", "start_charge")
@@ -26,13 +35,81 @@ def require_one_drone(scenario: Scenario) -> None:
 
 
 def varied_drone(drone: Drone, varied: Mapping[str, Array], flight: int) -> Drone:
-    """The drone of one flight"""
+    """Return the drone of one flight"""
     return with_values(drone, {name: values[flight].tolist() for name, values in varied.items()})
 
 
 def varied_wind(source: Any, varied: Mapping[str, Array], flight: int) -> Any:
-    """The wind of one flight"""
+    """Return the wind of one flight"""
     return wind_with(source, {name: values[flight].tolist() for name, values in varied.items()})
+
+
+def varied_scenario(scenario: Scenario, values: Mapping[str, Any]) -> tuple[Scenario, Variation]:
+    """Return the scenario of one flight with these values, and the variation that determines its programs"""
+    require_one_drone(scenario)
+    varied = {name: vary_values(name, [value], 1) for name, value in values.items()}
+    wind = varied_wind(scenario.wind, varied, 0)
+    flight = replace(scenario, drones=(varied_drone(scenario.drones[0], varied, 0),), wind=wind)
+    return flight, Variation((), reference_flights(scenario, varied))
+
+
+def vary_values(name: str, value: Any, n: int) -> Array:
+    """Check the values of a varied parameter, one for each of n flights
+
+    Raises:
+        ValueError: they have another shape, or are not finite.
+    """
+    try:
+        values = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"vary: {name!r} = {shown(value)}: expected numbers") from None
+    if not values.ndim or len(values) != n or not np.isfinite(values).all():
+        raise ValueError(
+            f"vary: {name!r} has values of shape {values.shape}; expected finite numbers, one for each of {n} flights"
+        )
+    if name in PLACES and values.shape != (n, 3):
+        raise ValueError(
+            f"vary: {name!r} has values of shape {values.shape}; expected three numbers for each of {n} flights"
+        )
+    return values
+
+
+PROBE_STEP = 1e-3  # relative change of a parameter that shows which leaves depend on it
+
+
+def reference_flights(scenario: Scenario, names: Iterable[str]) -> tuple[tuple[Drone, Any], ...]:
+    """Return the scenario's drone and wind, and those of flights in which all varied parameters differ a little
+
+    Every leaf of a stage in which these differ is an input of its program (`samara.compiler.batch_parameters`).
+    """
+    drone, wind = scenario.drones[0], scenario.wind
+    base = {name: value for name in names if (value := _base_value(scenario, name)) is not None}
+    references = [(drone, wind)]
+    for sign in (1.0, -1.0):
+        try:
+            steps = (sign * PROBE_STEP * (1.0 + 0.1 * k) for k in range(len(base)))  # no two parameters change alike
+            probe = {name: _moved(value, step) for (name, value), step in zip(base.items(), steps, strict=True)}
+            references.append((with_values(drone, probe), wind_with(wind, probe)))
+        except (ValueError, TypeError, KeyError):  # out of the range of a parameter: its leaves are those that differ
+            continue
+    return tuple(references)
+
+
+def _base_value(scenario: Scenario, name: str) -> Any:
+    """Return the value of a parameter in the scenario; None for what is no parameter of a stage or has no value there"""
+    if name in (*PLACES, *NUMBERS):
+        return None
+    if name.startswith(WIND):
+        return wind_number(scenario.wind, name)
+    if name.startswith(CONTROLLER):
+        controller = as_tuned(scenario.drones[0].controller)
+        return controller.chosen.get(name.removeprefix(CONTROLLER)) if isinstance(controller, Tuned) else None
+    return parameter(scenario.drones[0].vehicle, name.removeprefix("vehicle."))
+
+
+def _moved(value: Any, step: float) -> Any:
+    leaves = [leaf * (1.0 + step) if leaf else step for leaf in flatten(value)]
+    return leaves if len(set(leaves)) > 1 else leaves[0]
 
 
 def has_winds(varied: Mapping[str, Any]) -> bool:

@@ -1,0 +1,355 @@
+"""Parameters that differ between the drones of a batch are inputs of its programs.
+
+    code = batch_code(step, [(first_vehicle,), (second_vehicle,)])
+    code.machine(2)
+
+`step(*records)` returns a `StepFunction`: a function and the templates of its arguments, built from records of numbers such as
+vehicles, controllers and stages. The numbers of the records are numbered leaves. Some of them become inputs of the trace; the
+others stay constants. Which ones depends on `references` alone, records of the same step: every leaf in which they differ from
+the first one is an input. A drone that differs from the first reference elsewhere, by more than rounding, gets a program with
+those leaves as further inputs. So a drone's program never depends on the rest of its batch.
+
+Instructions that depend on parameters alone are computed once for each drone, before the flight (`hoist`).
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.scan import Quiet
+from samara.compiler.trace.program import CONDITIONS, Guarded, Instruction, Program, without_unused
+from samara.core.batch_scalar import BatchScalar, batch_columns, batch_size
+from samara.core.traced import TraceError
+from samara.core.types import Array
+from samara.physics.types import Structure, Vehicle
+
+MAX_CODES = 512
+MAX_SPLIT_RECORDS = 4096
+LEAVES = (float, BatchScalar)
+RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-13, 1e-15  # differences of a leaf that are rounding of the same number
+HELD = 1  # the group of inputs that parameters belong to
+NOT_HOISTED = frozenset({"layer", "loop", "lookup", "row"})
+
+
+class DifferentProgramsError(ValueError):
+    """Drones of a batch need different programs; `classes` has the columns of each."""
+
+    def __init__(self, kinds: Sequence[Hashable]) -> None:
+        columns_of: dict[Hashable, list[int]] = {}
+        for column, kind in enumerate(kinds):
+            columns_of.setdefault(kind, []).append(column)
+        self.classes = tuple(map(tuple, columns_of.values()))
+        super().__init__(f"{len(self.classes)} programs for {len(kinds)} drones; expected one")
+
+
+def require_equal(records: Sequence[Hashable]) -> None:
+    """Check that all drones of a batch have equal records
+
+    Raises:
+        DifferentProgramsError: they have not.
+    """
+    if any(record != records[0] for record in records[1:]):
+        raise DifferentProgramsError(records)
+
+
+class StepFunction(NamedTuple):
+    """body(carry, held) → carry, with templates of its arguments; `quiet`, `skip_when`, `as_written`: see `CompiledStep`."""
+
+    body: Callable[[Any, Any], Any]
+    carry: Any
+    held: Any
+    quiet: Quiet | None = None
+    skip_when: Callable[[Any], Any] | None = None
+    as_written: bool = False
+
+    def compile(self) -> CompiledStep:
+        """Trace the function with its parameters as constants"""
+        body, carry, held, quiet, skip_when, as_written = self
+        return CompiledStep(body, carry, held, quiet, as_written=as_written, skip_when=skip_when)
+
+
+Step = Callable[..., StepFunction]
+
+
+# Which leaves are inputs -------------------------------------------------------------------------------------------------
+
+
+def batch_code(
+    step: Step, lanes: Sequence[tuple[Any, ...]], references: Sequence[tuple[Any, ...]] | None = None
+) -> CompiledStep:
+    """Compile one program for all drones of a batch; `lanes` has the records of each drone, or one entry if all are equal
+
+    Without `references`, the leaves in which the drones differ are the inputs. A drone whose structure is not that of the first
+    reference has all its leaves as inputs.
+
+    Raises:
+        DifferentProgramsError: no single program serves all drones.
+    """
+    if references is None and all(records == lanes[0] for records in lanes[1:]):
+        return _constant_code(step, lanes[0])
+    drones = [split_record(records) for records in lanes]
+    examples = drones if references is None else [split_record(records) for records in references]
+    structures: list[Any] = []
+    for record in drones:
+        if record.structure not in structures:
+            structures.append(record.structure)
+    if len(structures) > 1:
+        raise DifferentProgramsError([structures.index(record.structure) for record in drones])
+    values = _columns(drones)
+    if examples and examples[0].structure == structures[0]:
+        base, *others = _columns([example for example in examples if example.structure == structures[0]]).T
+        varies = np.zeros(len(base), dtype=bool)
+        for example in others:
+            varies |= example != base
+        rounding = np.where(np.isfinite(base), RELATIVE_ROUNDING * np.abs(base) + ABSOLUTE_ROUNDING, 0.0)[:, None]
+        with np.errstate(invalid="ignore"):
+            differs = (values != base[:, None]) & ~(np.abs(values - base[:, None]) <= rounding)
+        further = differs & ~varies[:, None]
+        if (further != further[:, :1]).any():
+            raise DifferentProgramsError([column.tobytes() for column in further.T])
+        varies |= further[:, 0]
+    else:
+        base, varies = values[:, 0], np.ones(len(values), dtype=bool)
+    inputs = tuple(np.flatnonzero(varies).tolist())
+    template = with_leaves(lanes[0], dict(enumerate(base.tolist())))
+    if not inputs:
+        return _constant_code(step, template)
+    try:
+        code = _parametric_code(step, _Key(structures[0], base[~varies].tobytes(), template), inputs)
+    except TraceError:  # a leaf decides how the program continues
+        if values.shape[1] > 1:
+            raise DifferentProgramsError(range(values.shape[1])) from None
+        return _constant_code(step, template)
+    return BatchStep(code, values[varies])
+
+
+class _Key:
+    """Records, compared by their structure and their constants."""
+
+    def __init__(self, structure: tuple[Any, ...], constants: bytes, records: tuple[Any, ...]) -> None:
+        self.key, self.records = (structure, constants), records
+
+    def __hash__(self) -> int:
+        return hash(self.key[1])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.key == other.key
+
+
+@lru_cache(maxsize=MAX_CODES)
+def _constant_code(step: Step, records: tuple[Any, ...]) -> CompiledStep:
+    return step(*records).compile()
+
+
+@lru_cache(maxsize=MAX_CODES)
+def _parametric_code(step: Step, key: _Key, inputs: tuple[int, ...]) -> "ParametricStep":
+    return ParametricStep(step, key.records, inputs)
+
+
+# Programs with parameters ------------------------------------------------------------------------------------------------
+
+
+class ParametricStep(CompiledStep):
+    """A step whose records have inputs in the place of some leaves; `BatchStep` adds the values of the drones."""
+
+    def __init__(self, step: Step, records: tuple[Any, ...], inputs: tuple[int, ...]) -> None:
+        plain = step(*records)
+
+        def at(held: Any) -> StepFunction:
+            return step(*with_leaves(records, dict(zip(inputs, held[1], strict=True))))
+
+        quiet = None
+        if plain.quiet is not None:
+            quiet = Quiet(
+                lambda carry, held, given: at(held).quiet.idle(carry, held[0], given),  # type: ignore[union-attr]
+                lambda carry, held, given: at(held).quiet.body(carry, held[0], given),  # type: ignore[union-attr]
+            )
+        skip = plain.skip_when
+        super().__init__(
+            lambda carry, held: at(held).body(carry, held[0]),
+            plain.carry,
+            (plain.held, (0.0,) * len(inputs)),
+            quiet,
+            as_written=plain.as_written,
+            skip_when=None if skip is None else lambda held: skip(held[0]),
+        )
+        self.given -= len(inputs)
+        self._program, prologue = hoist(self._program, self.given)
+        outputs = len(prologue.outputs[0])
+        self._start[1] = np.concatenate([self._start[1][: self.given], np.zeros(outputs)])
+        self._prologue = CompiledStep.of_program(prologue, np.zeros(outputs), np.zeros(len(inputs)))
+
+    def parameter_rows(self, values: Array) -> Array:
+        """Compute the rows that the program reads from the parameters (inputs, n) of n drones"""
+        n = values.shape[1]
+        rows, values = np.zeros((len(self._prologue._start[0]), n)), np.ascontiguousarray(values)
+        if len(rows):
+            kernel = self._prologue.kernel(False, 1)  # scalar code, whose bits do not depend on the batch
+            kernel.call(rows.ctypes.data, 0, values.ctypes.data, 0, 0, 0, n, n, 1, 2)
+        return rows
+
+
+class BatchStep(CompiledStep):
+    """A step with parameters, and their values for the drones of a batch; for more drones the values repeat."""
+
+    def __init__(self, code: ParametricStep, values: Array) -> None:
+        vars(self).update(vars(code))
+        self._rows = code.parameter_rows(values)
+
+    def memory(self, n: int) -> tuple[Array, Array]:
+        """Return carry and held of n drones, and below the held values the rows of their parameters"""
+        carry, held = super().memory(n)
+        held[self.given :] = self._rows[:, np.arange(n) % self._rows.shape[1]]
+        return carry, held
+
+
+def hoist(program: Program | Guarded, first: int) -> tuple[Program | Guarded, Program]:
+    """Move the instructions that depend on parameters alone out of a program
+
+    The parameters are the held inputs from number `first` on. Return the program, which reads results of the second program in
+    their place, and that program, which computes them from the parameters. The operations and their order do not change.
+    """
+    prologue: list[Instruction] = []
+    index_of: dict[Hashable, int] = {}  # of equal instructions in the prologue, also of several programs
+    rows: dict[int, int] = {}  # by instruction of the prologue: the held input that has its result
+
+    def add(instruction: Instruction) -> int:
+        key = instruction, math.copysign(1.0, instruction.constant)  # -0.0 == 0.0
+        if key not in index_of:
+            index_of[key] = len(prologue)
+            prologue.append(instruction)
+        return index_of[key]
+
+    def split(part: Program) -> Program:
+        hoisted: dict[int, int] = {}  # instructions that are in the prologue
+        constants: dict[int, Instruction] = {}
+        body: list[Instruction] = []
+        index: dict[int, int] = {}
+
+        def read(k: int) -> int:
+            """Index in the body of the result of instruction k"""
+            if k not in index:
+                row = rows.setdefault(hoisted[k], first + len(rows))
+                index[k] = len(body)
+                body.append(Instruction("input", place=(HELD, row)))
+            return index[k]
+
+        for k, instruction in enumerate(part.instructions):
+            if instruction.operation == "constant":
+                constants[k] = instruction
+            elif instruction.operation == "input" and instruction.place[0] == HELD and instruction.place[1] >= first:
+                hoisted[k] = add(instruction._replace(place=(HELD, instruction.place[1] - first)))
+                continue
+            elif (
+                instruction.operation not in NOT_HOISTED
+                and all(i in hoisted or i in constants for i in instruction.arguments)
+                and any(i in hoisted for i in instruction.arguments)
+            ):
+                arguments = tuple(hoisted[i] if i in hoisted else add(constants[i]) for i in instruction.arguments)
+                hoisted[k] = add(instruction._replace(arguments=arguments))
+                if instruction.operation not in CONDITIONS:
+                    continue  # conditions are also computed in the body, as they are not numbers
+            arguments = tuple(read(i) for i in instruction.arguments)
+            index[k] = len(body)
+            body.append(instruction._replace(arguments=arguments))
+        outputs = tuple(tuple(read(k) for k in group) for group in part.outputs)
+        return without_unused(Program(tuple(body), outputs))
+
+    result = Guarded(*map(split, program)) if isinstance(program, Guarded) else split(program)
+    return result, without_unused(Program(tuple(prologue), (tuple(rows), ())))
+
+
+# Leaves of records -------------------------------------------------------------------------------------------------------
+
+
+class SplitRecord(NamedTuple):
+    """A record of tuples and frozen dataclasses: the rest of it, and its floats and BatchScalars in order."""
+
+    structure: tuple[Any, ...]
+    leaves: tuple[Any, ...]
+
+
+def _columns(records: Sequence[SplitRecord]) -> Array:
+    """The leaves of all drones (leaves, drones): of one record of BatchScalars, or of one record for each"""
+    if len(records) == 1:
+        return batch_columns(records[0].leaves, batch_size(records[0].leaves) or 1)
+    return np.array([record.leaves for record in records], dtype=float).reshape(len(records), -1).T
+
+
+_known: dict[int, tuple[Any, SplitRecord]] = {}  # by identity of a vehicle, which several stages have
+
+
+def split_record(record: Any) -> SplitRecord:
+    """Split a record into its structure and its floats"""
+    structure: list[Any] = []
+    leaves: list[Any] = []
+    _split(record, structure, leaves)
+    return SplitRecord(tuple(structure), tuple(leaves))
+
+
+def _split(record: Any, structure: list[Any], leaves: list[Any]) -> None:
+    if isinstance(record, LEAVES):
+        leaves.append(record)
+        structure.append(float)
+    elif isinstance(record, tuple):
+        structure.append((type(record), len(record)))
+        for part in record:
+            _split(part, structure, leaves)
+    elif isinstance(record, Vehicle):
+        if id(record) not in _known:
+            if len(_known) >= MAX_SPLIT_RECORDS:
+                _known.clear()
+            parts: tuple[list[Any], list[Any]] = [], []
+            for name in _field_names(Vehicle):
+                _split(getattr(record, name), *parts)
+            _known[id(record)] = record, SplitRecord(tuple(parts[0]), tuple(parts[1]))
+        part = _known[id(record)][1]
+        structure += part.structure
+        leaves += part.leaves
+    elif is_dataclass(record) and not isinstance(record, (type, Structure)):
+        structure.append(type(record))
+        for name in _field_names(type(record)):
+            _split(getattr(record, name), structure, leaves)
+    else:
+        structure.append(record)
+
+
+def with_leaves(record: Any, values: Mapping[int, Any]) -> Any:
+    """Return a record with other values in the place of its floats number k"""
+    return _with_leaves(record, values, count())
+
+
+def _with_leaves(record: Any, values: Mapping[int, Any], numbers: Iterator[int]) -> Any:
+    if isinstance(record, LEAVES):
+        return values.get(next(numbers), record)
+    if isinstance(record, tuple):
+        parts = [_with_leaves(part, values, numbers) for part in record]
+        return type(record)(*parts) if hasattr(record, "_fields") else tuple(parts)
+    if is_dataclass(record) and not isinstance(record, (type, Structure)):
+        changed = copy(record)
+        for name in _field_names(type(record)):
+            object.__setattr__(changed, name, _with_leaves(getattr(record, name), values, numbers))
+        return changed
+    return record
+
+
+@cache
+def _field_names(record_type: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(record_type) if field.compare)
+
+
+def drone_record(record: Any, column: int) -> Any:
+    """Return the record of one drone: its floats in place of BatchScalars"""
+    leaves = split_record(record).leaves
+    if not batch_size(leaves):
+        return record
+    return with_leaves(
+        record, {k: float(leaf.values[column]) for k, leaf in enumerate(leaves) if type(leaf) is BatchScalar}
+    )

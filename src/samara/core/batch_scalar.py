@@ -1,0 +1,303 @@
+"""Scalars with one value for each flight of a batch, for Python code that sets up flights: design of controllers, trim, start.
+
+    mass = BatchScalar(np.array([0.030, 0.034]))
+    weight = mass * 9.81
+
+Every operation is the one Python performs on floats, so each flight gets the bits it gets by itself. A branch on a condition
+that holds for some flights only raises `BranchError` with those flights: the caller splits the batch and starts again.
+What a BatchScalar cannot do, such as become a float, is a TypeError.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from samara.core.tree import flatten, unflatten
+from samara.core.types import Array
+
+ROUNDED_DIGITS = 12
+MAX_CACHED_RESULTS = 1 << 13
+
+
+class BranchError(Exception):
+    """A branch that some flights of a batch take and others do not: `mask` (n,) has those that do."""
+
+    def __init__(self, mask: Array) -> None:
+        super().__init__("flights of a batch take different branches")
+        self.mask = mask
+
+
+def _decide(mask: Array) -> bool:
+    """Whether a condition holds for all flights or for none
+
+    Raises:
+        BranchError: it holds for some.
+    """
+    if mask.all():
+        return True
+    if mask.any():
+        raise BranchError(mask)
+    return False
+
+
+class BatchCondition:
+    """A condition on each flight of a batch."""
+
+    __slots__ = ("mask",)
+
+    def __init__(self, mask: Array) -> None:
+        self.mask = mask
+
+    def __bool__(self) -> bool:
+        return _decide(self.mask)
+
+    def __and__(self, other: Any) -> "BatchCondition":
+        return BatchCondition(self.mask & _mask(other))
+
+    def __or__(self, other: Any) -> "BatchCondition":
+        return BatchCondition(self.mask | _mask(other))
+
+    __rand__, __ror__ = __and__, __or__
+
+
+class BatchScalar:
+    """One number for each flight of a batch: `values` (n,)."""
+
+    __slots__ = ("__weakref__", "values")
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        return repr(self.values.tolist()[0])  # in messages, as in the first flight
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __add__(self, other: Any) -> Any:
+        return _arithmetic(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _arithmetic(operator.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _arithmetic(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _arithmetic(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _multiply(self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _divide(other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return power(self, other) if _is_real(other) else NotImplemented
+
+    def __rpow__(self, other: Any) -> Any:
+        return power(other, self) if _is_real(other) else NotImplemented
+
+    def __neg__(self) -> "BatchScalar":
+        return BatchScalar(-self.values)
+
+    def __abs__(self) -> "BatchScalar":
+        return BatchScalar(np.abs(self.values))
+
+    def __lt__(self, other: Any) -> Any:
+        return _compare(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compare(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compare(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compare(operator.ge, self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        return True if other is self else _compare(operator.eq, self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return False if other is self else _compare(operator.ne, self, other)
+
+    def __bool__(self) -> bool:
+        return _decide(self.values != 0.0)
+
+
+def _is_real(x: Any) -> bool:
+    return type(x) is float or type(x) is BatchScalar or isinstance(x, (float, int))
+
+
+def _values(x: Any) -> Any:
+    return x.values if type(x) is BatchScalar else x
+
+
+def _mask(x: Any) -> Any:
+    return x.mask if type(x) is BatchCondition else x
+
+
+def _arithmetic(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    if not (_is_real(a) and _is_real(b)):
+        return NotImplemented
+    with np.errstate(all="ignore"):
+        return BatchScalar(operation(_values(a), _values(b)))
+
+
+def _multiply(a: BatchScalar, b: Any) -> Any:
+    if isinstance(b, (float, int)) and b == 0.0 and np.isfinite(a.values).all():
+        signs = np.signbit(a.values)
+        if signs.all() or not signs.any():
+            return b * float(a.values[0])  # ±0, whatever the parameter is
+    return _arithmetic(operator.mul, a, b)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    if not (_is_real(a) and _is_real(b)):
+        return NotImplemented
+    if _decide(np.equal(_values(b), 0.0)):
+        raise ZeroDivisionError("float division by zero")
+    return _arithmetic(operator.truediv, a, b)
+
+
+def _compare(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    return BatchCondition(operation(_values(a), _values(b))) if _is_real(a) and _is_real(b) else NotImplemented
+
+
+# The operations of samara.core.ops, under the names it dispatches to ---------------------------------------------------------
+
+
+def _each(function: Callable[..., float], *operands: Any) -> list[Any]:
+    """Call a function with the floats of each flight: NumPy's own elementary functions differ by processor
+
+    Raises:
+        BranchError: it raises an error for some flights; if it does for all, the error itself.
+    """
+    columns = [values.tolist() for values in np.broadcast_arrays(*map(_values, operands))]
+    results, failed, error = [], [], None
+    for arguments in zip(*columns, strict=True):
+        try:
+            results.append(function(*arguments))
+            failed.append(False)
+        except (ValueError, ArithmeticError) as problem:
+            failed.append(True)
+            error = problem
+    if error is not None:
+        if all(failed):
+            raise error
+        raise BranchError(np.array(failed))
+    return results
+
+
+def _elementary(function: Callable[..., float]) -> Callable[..., BatchScalar]:
+    return lambda *operands: BatchScalar(np.array(_each(function, *operands)))
+
+
+sin, cos, tan, asin, acos, atan, exp, log, atan2 = (
+    _elementary(getattr(math, name)) for name in ("sin", "cos", "tan", "asin", "acos", "atan", "exp", "log", "atan2")
+)
+power = _elementary(operator.pow)
+
+
+def sqrt(x: BatchScalar) -> BatchScalar:
+    if _decide(x.values < 0.0):
+        raise ValueError("math domain error")
+    return BatchScalar(np.sqrt(x.values))
+
+
+def floor(x: BatchScalar) -> BatchScalar:
+    return BatchScalar(x.values // 1.0)
+
+
+def equal(a: Any, b: Any) -> Any:
+    return a == b
+
+
+def logical_and(a: Any, b: Any) -> BatchCondition:
+    return BatchCondition(np.asarray(_mask(a) & _mask(b)))
+
+
+def logical_or(a: Any, b: Any) -> BatchCondition:
+    return BatchCondition(np.asarray(_mask(a) | _mask(b)))
+
+
+def where(condition: Any, a: Any, b: Any) -> BatchScalar:
+    return BatchScalar(np.where(_mask(condition), _values(a), _values(b)))
+
+
+# For code that gets floats or BatchScalars -----------------------------------------------------------------------------------
+
+
+def as_scalar(x: Any) -> Any:
+    """A number as a Python float; a BatchScalar as it is"""
+    return x if type(x) is BatchScalar else float(x)
+
+
+def scalar_array(rows: Any) -> Array:
+    """An array of floats; of objects if there are BatchScalars among them"""
+    array = np.array(rows)
+    return array if array.dtype == object else array.astype(float)
+
+
+def rounded(x: Any) -> Any:
+    """x to 12 digits after the point, as NumPy rounds it"""
+    if type(x) is BatchScalar:
+        return BatchScalar(np.round(x.values, ROUNDED_DIGITS))
+    return float(np.round(x, ROUNDED_DIGITS))
+
+
+def batch_size(leaves: Sequence[Any]) -> int:
+    """Number of flights of the BatchScalars among some leaves; 0 if there are none"""
+    return next((len(leaf.values) for leaf in leaves if type(leaf) is BatchScalar), 0)
+
+
+def batch_columns(leaves: Sequence[Any], n: int) -> Array:
+    """Floats and BatchScalars as rows of an array (leaves, n)"""
+    rows = np.empty((len(leaves), n))
+    for row, leaf in zip(rows, leaves, strict=True):
+        row[:] = _values(leaf)
+    return rows
+
+
+def call_for_each(name: Any, function: Callable[[Any], Any], tree: Any, *, of_arrays: bool = False) -> Any:
+    """function(tree); with BatchScalars among the leaves of the tree, it is called with the floats of each flight
+
+    For iterations that need floats. The result is a tree of the same shape for every flight. Results are cached by `name` and
+    leaves. A function `of_arrays` accepts arrays in place of floats, with the same bits, and is called once.
+    """
+    leaves = flatten(tree)
+    n = batch_size(leaves)
+    if not n:
+        return function(tree)
+    if of_arrays:
+        result = function(unflatten(tree, iter([_values(leaf) for leaf in leaves])))
+        columns: Any = [np.broadcast_to(np.asarray(leaf, dtype=float), (n,)) for leaf in flatten(result)]
+        return unflatten(result, iter([BatchScalar(column) for column in columns]))
+    known, template = _cached_results(name), list[Any]()
+
+    def result_of(*values: float) -> list[float]:
+        if values not in known:
+            if len(known) >= MAX_CACHED_RESULTS:
+                known.clear()
+            known[values] = function(unflatten(tree, iter(values)))
+        template[:] = [known[values]]
+        return flatten(known[values])
+
+    results = _each(result_of, *leaves)  # type: ignore[arg-type]
+    return unflatten(template[0], iter([BatchScalar(column) for column in np.array(results, dtype=float).T]))
+
+
+@lru_cache(maxsize=16)
+def _cached_results(name: Any) -> dict[tuple[float, ...], Any]:
+    return {}
