@@ -9,7 +9,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from samara.record.block import tables
 
 import samara
 import samara.compiler.batch_parameters as batch_parameters
@@ -18,6 +17,7 @@ from samara.control.registry import tuned
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.estimate.ideal import TRUTH
+from samara.record.streams import tables
 from samara.scenario.events import Event, add_payload, at, fail_motor, gust
 from samara.sim.setup import Variation
 from samara.sim.simulation import Simulation

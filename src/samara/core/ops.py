@@ -116,6 +116,12 @@ def _is_literal(x: Scalar) -> bool:
     return type(x) is float or type(x) is int
 
 
+def is_zero(x: Scalar) -> bool:
+    """Whether a parameter is a known number that is 0; False for arrays and traced scalars"""
+    is_number = isinstance(x, float) or _library(type(x)) == "samara.core.batch_scalar"
+    return is_number and bool(x == 0.0)
+
+
 def sqrt(x: Scalar) -> Scalar:
     """√x, for x that cannot be zero; otherwise `safe_sqrt`."""
     return _dispatch("sqrt", x)

@@ -6,8 +6,7 @@ Coefficients are those at sea level (ρ₀ = 1.225 kg/m³); force and torque sca
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from samara.core.algebra import ZERO, Vec3, rotate_inverse, scale
-from samara.core.batch_scalar import BatchScalar
-from samara.core.ops import absolute, safe_norm
+from samara.core.ops import absolute, is_zero, safe_norm
 from samara.core.quantity import Quantity, Scalar
 from samara.physics.effect import Effect, Role, Wrench
 from samara.physics.motion.body import AngularVelocity, Velocity
@@ -38,7 +37,7 @@ def drag_force(v_relative: Velocity, *, drag: Drag) -> Vec3:
     """
     linear = scale(drag.linear, v_relative)
     along_axes = linear + scale(drag.quadratic, Vec3(*(_square(v) for v in v_relative)))
-    if isinstance(drag.isotropic, (float, BatchScalar)) and drag.isotropic == 0.0:
+    if is_zero(drag.isotropic):
         return -along_axes  # x + 0 is not x where x is −0
     return -(along_axes + v_relative * (drag.isotropic * safe_norm(*v_relative)))
 

@@ -6,8 +6,7 @@ to it. It takes Q Ω / η from the bus.
 """
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.batch_scalar import BatchScalar
-from samara.core.ops import clamp, maximum, minimum, safe_divide, where
+from samara.core.ops import clamp, is_zero, maximum, minimum, safe_divide, where
 from samara.core.quantity import Duty, Ratio, RotorSpeed, Scalar, Tree
 from samara.physics.effect import Actuation, Effect, Role, Wrench, add_wrenches
 from samara.physics.rotors.actuator import (
@@ -119,7 +118,7 @@ def bus_voltage(
 
 def _bends(motor: DcMotor) -> tuple[Scalar, ...]:
     """The currents at which a motor's load on the bus bends; one that may not charge has its lower limit at 0."""
-    if isinstance(motor.current_min, (float, BatchScalar)) and motor.current_min == 0.0:
+    if is_zero(motor.current_min):
         return (0.0, motor.current_max)
     return (motor.current_min, 0.0, motor.current_max)
 
