@@ -209,7 +209,7 @@ PURE = {
 }
 INWARD = {
     f"samara.core.{name}"
-    for name in ("algebra", "batch_scalar", "ops", "quantity", "lazy_import", "display_hooks", "tree", "integrate")
+    for name in ("algebra", "ops", "quantity", "lazy_import", "display_hooks", "tree", "integrate")
 }
 
 
@@ -225,7 +225,7 @@ def imports_when_loaded(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["core/algebra.py", "core/batch_scalar.py", "core/ops.py", "core/quantity.py", "physics"])
+@pytest.mark.parametrize("name", ["core/algebra.py", "core/ops.py", "core/quantity.py", "physics"])
 def test_physics_imports_neither_backend_nor_file_format_nor_clock(name):
     """algebra, ops ← physics: arrows point one way, and nothing else comes in."""
     place = Path(samara.__file__).parent / name
