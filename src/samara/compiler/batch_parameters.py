@@ -86,8 +86,8 @@ def batch_code(
 ) -> CompiledStep:
     """Compile one program for all drones of a batch; `lanes` has the records of each drone, or one entry if all are equal
 
-    Without `references`, the leaves in which the drones differ are the inputs. A drone whose structure is not that of the first
-    reference has all its leaves as inputs.
+    Without `references`, the leaves in which the drones differ are the inputs. Leaves that the first reference does not have,
+    because its structure differs, are inputs.
 
     Raises:
         DifferentProgramsError: no single program serves all drones.
@@ -95,7 +95,6 @@ def batch_code(
     if references is None and all(records == lanes[0] for records in lanes[1:]):
         return _constant_code(step, lanes[0])
     drones = [split_record(records) for records in lanes]
-    examples = drones if references is None else [split_record(records) for records in references]
     structures: list[Any] = []
     for record in drones:
         if record.structure not in structures:
@@ -103,31 +102,63 @@ def batch_code(
     if len(structures) > 1:
         raise DifferentProgramsError([structures.index(record.structure) for record in drones])
     values = _columns(drones)
-    if examples and examples[0].structure == structures[0]:
-        base, *others = _columns([example for example in examples if example.structure == structures[0]]).T
-        varies = np.zeros(len(base), dtype=bool)
-        for example in others:
-            varies |= example != base
-        rounding = np.where(np.isfinite(base), RELATIVE_ROUNDING * np.abs(base) + ABSOLUTE_ROUNDING, 0.0)[:, None]
-        with np.errstate(invalid="ignore"):
-            differs = (values != base[:, None]) & ~(np.abs(values - base[:, None]) <= rounding)
-        further = differs & ~varies[:, None]
-        if (further != further[:, :1]).any():
-            raise DifferentProgramsError([column.tobytes() for column in further.T])
-        varies |= further[:, 0]
-    else:
-        base, varies = values[:, 0], np.ones(len(values), dtype=bool)
-    inputs = tuple(np.flatnonzero(varies).tolist())
-    template = with_leaves(lanes[0], dict(enumerate(base.tolist())))
-    if not inputs:
+    base, varies = _base_leaves(lanes[0], structures[0], lanes if references is None else references)
+    rounding = np.where(np.isfinite(base), RELATIVE_ROUNDING * np.abs(base) + ABSOLUTE_ROUNDING, 0.0)[:, None]
+    with np.errstate(invalid="ignore"):
+        differs = (values != base[:, None]) & ~(np.abs(values - base[:, None]) <= rounding)
+    further = differs & ~varies[:, None]
+    if (further != further[:, :1]).any():
+        raise DifferentProgramsError([column.tobytes() for column in further.T])
+    varies = varies | further[:, 0]
+    template = with_leaves(lanes[0], dict(enumerate(np.where(varies, values[:, 0], base).tolist())))
+    if not varies.any():
         return _constant_code(step, template)
     try:
-        code = _parametric_code(step, _Key(structures[0], base[~varies].tobytes(), template), inputs)
+        key = _Key(structures[0], base[~varies].tobytes(), template)
+        code = _parametric_code(step, key, tuple(np.flatnonzero(varies).tolist()))
     except TraceError:  # a leaf decides how the program continues
         if values.shape[1] > 1:
             raise DifferentProgramsError(range(values.shape[1])) from None
         return _constant_code(step, template)
     return BatchStep(code, values[varies])
+
+
+def _base_leaves(records: Any, structure: Any, references: Sequence[Any]) -> tuple[Array, Array]:
+    """Return the values of a record's leaves in the first reference, and which of them the references show to vary
+
+    A leaf that the first reference does not have is NaN, and varies.
+    """
+    if not references:
+        count = len(split_record(records).leaves)
+        return np.full(count, np.nan), np.ones(count, dtype=bool)
+    first, *others = [split_record(reference) for reference in references]
+    base, *leaves = _columns([first, *(other for other in others if other.structure == first.structure)]).T
+    varies = np.array([example != base for example in leaves]).reshape(-1, len(base)).any(axis=0)
+    if first.structure == structure:
+        return base, varies
+    numbers: list[int] = []
+    _align(records, with_leaves(references[0], {k: _Number(k) for k in range(len(base))}), numbers)
+    index = np.array(numbers, dtype=int)
+    is_known = index >= 0
+    return np.where(is_known, base[index], np.nan), np.where(is_known, varies[index], True)
+
+
+class _Number(int):
+    """The number of a leaf, in its place."""
+
+
+def _align(record: Any, numbered: Any, numbers: list[int]) -> None:
+    """Append the number of the leaf at the same place of another record for each leaf of a record, -1 if there is none"""
+    if isinstance(record, LEAVES):
+        numbers.append(int(numbered) if type(numbered) is _Number else -1)
+    elif isinstance(record, tuple):
+        is_same = type(numbered) is type(record) and len(numbered) == len(record)
+        for k, part in enumerate(record):
+            _align(part, numbered[k] if is_same else None, numbers)
+    elif is_dataclass(record) and not isinstance(record, (type, Structure)):
+        is_same = type(numbered) is type(record)
+        for name in _field_names(type(record)):
+            _align(getattr(record, name), getattr(numbered, name) if is_same else None, numbers)
 
 
 class _Key:

@@ -91,7 +91,7 @@ class BatchFlights:
 
     def _fly_batch(self, flights: Array) -> tuple[Any, ...]:
         """Fly some flights, together if one program serves all of them"""
-        fill = -len(flights) % self.width if self.chunk > 1 else 0  # whole tiles: the last flight again
+        fill = -len(flights) % self.width if len(flights) > 1 else 0  # whole tiles: the last flight again
         lanes = np.concatenate([flights, np.repeat(flights[-1:], fill)])
         try:
             results = self._fly_together(lanes) if self.varied and len(lanes) > 1 else self._fly_floats(lanes)
