@@ -14,7 +14,7 @@ import numpy as np
 
 import samara
 from samara.compare.controllers import SETTLE, Entry, contest
-from samara.control.crazyflie_firmware.names import NAMES
+from samara.control.crazyflie_firmware.motors import NAMES
 from samara.core.algebra import Vec3
 from samara.core.atomic_files import atomic_write
 from samara.plan import trajectory

@@ -13,10 +13,9 @@ import pytest
 from support.children import child as started
 
 import samara
-from samara.control.crazyflie_firmware.controller import Flying
+from samara.control.crazyflie_firmware.controller import FirmwareError, FirmwareProcess, Flying
 from samara.control.crazyflie_firmware.conversions import FIELDS
 from samara.control.crazyflie_firmware.motors import CURVES
-from samara.control.crazyflie_firmware.process import FirmwareError, FirmwareProcess
 from samara.control.crazyflie_firmware.worker import Firmware, UselessModuleError
 from samara.control.registry import FIRMWARE, controller_named
 from samara.core.algebra import Vec3
@@ -198,7 +197,7 @@ def test_a_firmware_that_dies_is_one_sentence(stand_in, monkeypatch):
 
 
 def test_there_are_not_more_of_them_than_a_machine_bears(stand_in, monkeypatch):
-    monkeypatch.setattr("samara.control.crazyflie_firmware.process.MOST", 0)
+    monkeypatch.setattr("samara.control.crazyflie_firmware.controller.MOST", 0)
     with pytest.raises(FirmwareError, match="expected at most 0 at once"):
         FirmwareProcess("pid")
 
@@ -217,7 +216,7 @@ def test_its_process_ends_with_the_flight(stand_in):
 def test_its_process_ends_with_a_parent_that_is_killed():
     program = (
         f"import sys; sys.path.insert(0, {STAND_IN!r})\n"
-        "from samara.control.crazyflie_firmware.process import FirmwareProcess\n"
+        "from samara.control.crazyflie_firmware.controller import FirmwareProcess\n"
         "own = FirmwareProcess('pid')\n"
         "print(own._process.pid, flush=True)\n"
         "import time; time.sleep(600)\n"

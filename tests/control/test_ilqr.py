@@ -15,7 +15,6 @@ from samara.compiler.llvm.array_loop import ArraySpec, Chain, Loop, Pass, compil
 from samara.compiler.trace.program import program_of_expressions
 from samara.control.mpc import ILQR, default_torque_weight
 from samara.control.mpc.cost import ANY_GOAL, Goal, final_residuals, kind_of
-from samara.control.mpc.derivatives import linearise
 from samara.control.mpc.iteration import NUMPY, Inputs, Model, box_step, choose, stage
 from samara.control.mpc.options import MpcOptions, Weights
 from samara.control.mpc.prediction_model import (
@@ -28,6 +27,7 @@ from samara.control.mpc.prediction_model import (
     wrench_limits,
 )
 from samara.control.mpc.problem import Limits, total
+from samara.control.mpc.programs import linearise
 from samara.control.mpc.reference import goal_of
 from samara.control.mpc.solver import FollowingStage, Layout, box_passes, solver_code
 from samara.control.registry import controller_named

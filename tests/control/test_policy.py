@@ -13,9 +13,18 @@ from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.llvm.codegen import vector_width
 from samara.control.depth_observation import BLOCKS
 from samara.control.gate_observation import AHEAD
-from samara.control.network import Gru, evaluate, initial_hidden
 from samara.control.observation import OBSERVATIONS, Bounds, Seen, relative
-from samara.control.policy_file import LayerKind, Policy, load_policy, network_of, save_policy, trim_of
+from samara.control.policy_file import (
+    Gru,
+    LayerKind,
+    Policy,
+    evaluate,
+    initial_hidden,
+    load_policy,
+    network_of,
+    save_policy,
+    trim_of,
+)
 from samara.control.registry import controller_named, tuned
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
 from samara.core.network_layer import ACTIVATIONS, Layer

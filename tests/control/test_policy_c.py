@@ -13,10 +13,8 @@ from typer.testing import CliRunner
 import samara
 from samara.cli import app
 from samara.control.policy import PolicyController
-from samara.control.policy_c import write_policy_c
+from samara.control.policy_c import NED, OURS, PolicyInC, compiled, write_policy_c
 from samara.control.policy_file import LayerKind, Policy, mlp, save_policy
-from samara.control.policy_io import NED, OURS
-from samara.control.policy_native import PolicyInC, compiled
 from samara.control.registry import tuned
 from samara.core.algebra import Vec3
 from samara.physics.frames import ned_from_enu, state_ned_frd_from_enu_flu, yaw_ned_from_enu

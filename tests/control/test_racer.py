@@ -4,7 +4,7 @@ import pytest
 
 import samara
 from samara.compare.race.race import race
-from samara.control.bundled_policies import shipped_policy
+from samara.control.policy import shipped_policy
 from samara.control.registry import controller_named
 from samara.world.track import load_track
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control import raptor
-from samara.control.network import evaluate, initial_hidden
+from samara.control import policy as raptor
+from samara.control.policy_file import evaluate, initial_hidden
 from samara.control.registry import controller_named
 from samara.core.optional_dependencies import MissingExtraError
 from samara.vehicles.rotor_numbering import NUMBERINGS

@@ -9,8 +9,8 @@ from studies.parts import figure_of_eight
 from support.tricopter import ARM, tricopter
 
 import samara
+from samara.control.disturbance_torque import rotor_drag_wrench
 from samara.control.geometric import drag_at
-from samara.control.rotor_drag import rotor_drag_wrench
 from samara.core.algebra import ZERO, Quat, Vec3, rotate
 from samara.physics.multirotor import tilt_angles, wrench
 from samara.physics.rotors.blade_element import RotorDrag

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.control.bundled_policies import shipped_policy
+from samara.control.policy import shipped_policy
 from samara.vehicles.limits import command_bounds
 
 

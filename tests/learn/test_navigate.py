@@ -11,9 +11,8 @@ import pytest
 from support.repository import REPOSITORY
 
 import samara
-from samara.control.bundled_policies import shipped_policy
 from samara.control.depth_observation import BLOCKS, COLUMNS, ROWS, nearness, require_blocks
-from samara.control.policy import policy_controller
+from samara.control.policy import policy_controller, shipped_policy
 from samara.control.policy_file import Policy, dense_tensors, mlp, save_policy
 from samara.control.registry import tuned
 from samara.core.algebra import Vec3

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import samara
-from samara.control.network import evaluate, initial_hidden
-from samara.control.policy_file import network_of
+from samara.control.policy_file import evaluate, initial_hidden, network_of
 from samara.learn.env_config import setting_for
 from samara.learn.jax.rollout import flat_step, initial_weights, rollout_xla, scale_gradient, starts
 from samara.learn.policies import policy_layers, recurrent_network

@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 
 import samara
 from samara.cli import app
-from samara.control.bundled_policies import shipped_policy
-from samara.control.policy import PolicyController
+from samara.control.policy import PolicyController, shipped_policy
+from samara.control.policy_c import compiled
 from samara.control.policy_file import Policy
-from samara.control.policy_native import compiled
 from samara.control.registry import tuned
 from samara.core.algebra import Quat, Vec3
 from samara.link.deploy.betaflight import FILES, betaflight_boundary, write_betaflight_policy

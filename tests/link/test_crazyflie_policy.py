@@ -17,11 +17,10 @@ from typer.testing import CliRunner
 
 import samara
 from samara.cli import app
-from samara.control.bundled_policies import shipped_policy
 from samara.control.crazyflie_firmware.controller import command_of_thrusts
-from samara.control.policy import PolicyController
+from samara.control.policy import PolicyController, shipped_policy
+from samara.control.policy_c import compiled
 from samara.control.policy_file import LayerKind, Policy, mlp, save_policy
-from samara.control.policy_native import compiled
 from samara.control.registry import tuned
 from samara.core.algebra import Quat, Vec3
 from samara.link.deploy.crazyflie import FILES, crazyflie_boundary, steps_of, write_crazyflie_policy

@@ -11,12 +11,9 @@ from support.learnt import trained
 from support.networks import drawn
 
 import samara
-from samara.control.bundled_policies import shipped_policy
-from samara.control.network import evaluate, initial_hidden
 from samara.control.observation import Bounds
-from samara.control.policy import PolicyController
-from samara.control.policy_file import WEIGHTS, Policy, network_of, save_policy
-from samara.control.raptor import KINDS
+from samara.control.policy import KINDS, PolicyController, shipped_policy
+from samara.control.policy_file import WEIGHTS, Policy, evaluate, initial_hidden, network_of, save_policy
 from samara.core.algebra import Vec3
 from samara.core.safetensors import read_tensors
 from samara.link.deploy.px4_raptor import raptor_tensors, write_px4_raptor

@@ -19,9 +19,8 @@ from samara.campaigns.confidence import Interval, clopper_pearson, tail_probabil
 from samara.campaigns.failure_curve import FailureCurve, failure_curve
 from samara.campaigns.outcome import PASS, evaluate, margins
 from samara.campaigns.policy_perturbations import Perturbed, Worlds, scenario_for, worlds_of
-from samara.control.policy_c import write_policy_c
+from samara.control.policy_c import PolicyInC, compiled, write_policy_c
 from samara.control.policy_file import Policy
-from samara.control.policy_native import PolicyInC, compiled
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.estimate.ideal import Estimator, delayed_estimator

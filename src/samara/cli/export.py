@@ -95,11 +95,9 @@ def export_policy(
     """Write a policy as C99 that needs no library, in float: observation, network, and the command of each rotor; or in the
     form that an autopilot's firmware takes."""
     from samara import vehicle as load
-    from samara.control.bundled_policies import shipped_policy
-    from samara.control.policy_c import write_policy_c
+    from samara.control.policy import shipped_policy
+    from samara.control.policy_c import NED, OURS, measured, write_policy_c
     from samara.control.policy_file import load_policy
-    from samara.control.policy_io import NED, OURS
-    from samara.control.policy_native import measured
 
     loaded = shipped_policy("universal") if str(policy) == "universal" and not policy.exists() else load_policy(policy)
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:

@@ -240,7 +240,7 @@ def _warn_of_implausible_vehicles(scenario: str, changes: Mapping[str, object], 
 
 def _require_packages(scenario: "Scenario") -> None:
     """Raise before anything is written where a package is missing that an autopilot's link or a firmware needs."""
-    from samara.control.crazyflie_firmware.names import NAMES, PREFIX
+    from samara.control.crazyflie_firmware.motors import NAMES, PREFIX
     from samara.control.registry import name_of
 
     for drone in scenario.drones:
@@ -249,7 +249,7 @@ def _require_packages(scenario: "Scenario") -> None:
 
             require_packages(drone.autopilot)
     for name in {name_of(drone.controller) for drone in scenario.drones if drone.autopilot is None} & {*NAMES}:
-        from samara.control.crazyflie_firmware.process import require_firmware
+        from samara.control.crazyflie_firmware.controller import require_firmware
 
         require_firmware(name.removeprefix(PREFIX))
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from samara.core.algebra import Vec3
 from samara.core.batch_scalar import BatchScalar, as_scalar
@@ -29,7 +29,7 @@ class Knob(NamedTuple):
     read: Callable[[Any], Any]
 
 
-def is_real(value: Any) -> bool:
+def is_real(value: object) -> TypeGuard[float]:
     if not isinstance(value, (int, float, BatchScalar)) or isinstance(value, bool):
         return False
     size: Any = abs(value)

@@ -16,8 +16,16 @@ from samara.control.controller_type import FLAG, LIMITS, LOOPS, ControllerType
 from samara.control.default_gains import Gains
 from samara.control.default_gains import gains_for as gains_for
 from samara.control.default_gains import motor_time_constant as motor_time_constant
-from samara.control.disturbance_torque import Turned, joined, modelled_acceleration, nothing_seen, opposed, parted, seen
-from samara.control.rotor_drag import rotor_drag_wrench
+from samara.control.disturbance_torque import (
+    Turned,
+    joined,
+    modelled_acceleration,
+    nothing_seen,
+    opposed,
+    parted,
+    rotor_drag_wrench,
+    seen,
+)
 from samara.core.algebra import ZERO, Mat3, Vec3, cross, dot, matrix_from_quat, norm, rotate, scale
 from samara.core.ops import clamp, cos, logical_or, maximum, minimum, safe_divide, safe_norm, safe_sqrt, sin, where
 from samara.core.quantity import Scalar

@@ -5,10 +5,14 @@ own periods: called at the rate of its training, it does what it did there, and 
 own code for PX4 does the same.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from samara.control.action_space import (
     OF_ROTORS,
@@ -18,19 +22,32 @@ from samara.control.action_space import (
     flown_at,
     loops_for,
     rotor_command,
+    throttle_range,
     thrust_and_attitude_command,
     thrust_and_rates_command,
 )
+from samara.control.allocation import rotor_order
 from samara.control.controller_type import NUMBERS, ControllerType, Knob
 from samara.control.depth_observation import BLOCKS, NOTHING
 from samara.control.gate_observation import Knowledge, Racer, at_gate, knowledge_of, sight
 from samara.control.geometric import Geometric
-from samara.control.network import Hidden, evaluate, initial_hidden
-from samara.control.observation import OBSERVATIONS, heading, in_order, seen
-from samara.control.policy_file import Policy, Trim, load_policy
+from samara.control.observation import OBSERVATIONS, Bounds, heading, in_order, seen
+from samara.control.policy_file import (
+    Hidden,
+    LayerKind,
+    Network,
+    Policy,
+    Trim,
+    evaluate,
+    initial_hidden,
+    load_policy,
+    network_of,
+)
 from samara.core.algebra import ZERO, Vec3, rotate
 from samara.core.ops import clamp, where
+from samara.core.optional_dependencies import MissingExtraError
 from samara.core.quantity import Scalar
+from samara.core.safetensors import tensors_bytes
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Command, Reference, State, Vehicle
 from samara.world.gates import chosen
@@ -177,3 +194,80 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen
 
 COURSE = {"track": Knob("a track by its name or its file", _track), "course": NUMBERS}
 TYPE = ControllerType("policy", _build, {"file": Knob("a policy folder", _policy), **COURSE})
+
+
+RAPTOR_BOUNDS = Bounds(0.5, 1.0)  # [m, m/s]
+RAPTOR_LAYERS = (LayerKind("dense", 16, "relu"), LayerKind("gru", 16), LayerKind("dense", 4, "linear"))
+RAPTOR_PERIOD = 0.01  # [s]
+
+
+def raptor_policy(vehicle: Vehicle) -> Policy:
+    """RAPTOR for a quadrotor in X: −1 is a motor's least, 1 its most"""
+    network, digest = _published()
+    order = rotor_order(vehicle, "raptor")
+    trim = Trim((1.0,) * len(order), *throttle_range(vehicle))  # it does not look at the rotors' speeds
+    return Policy(
+        network,
+        22,
+        "raptor",
+        trim=trim,
+        bounds=RAPTOR_BOUNDS,
+        period=RAPTOR_PERIOD,
+        order=order,
+        task="raptor",
+        digest=digest,
+    )
+
+
+@cache
+def _published() -> tuple[Network, str]:
+    """The network, and the SHA-256 of its numbers"""
+    tensors = published_tensors()
+    return network_of(RAPTOR_LAYERS, 22, tensors), hashlib.sha256(tensors_bytes(tensors)).hexdigest()
+
+
+def published_tensors() -> dict[str, Any]:
+    """Its numbers by the names of a policy folder"""
+    try:
+        from foundation_policy import Raptor
+    except ImportError as error:
+        raise MissingExtraError("the controller raptor needs its weights: pip install 'samara[raptor]'") from error
+    first, recurrent, last = Raptor().layers
+    return {
+        "0.weight": first.weights,
+        "0.bias": np.ravel(first.biases),
+        "1.weight_ih": recurrent.weights_input,
+        "1.weight_hh": recurrent.weights_hidden,
+        "1.bias_ih": recurrent.biases_input,
+        "1.bias_hh": recurrent.biases_hidden,
+        "1.initial": recurrent.initial_hidden_state,
+        "2.weight": last.weights,
+        "2.bias": np.ravel(last.biases),
+    }
+
+
+def _build_raptor(vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -> PolicyController:
+    return policy_controller(raptor_policy(vehicle), vehicle, period)
+
+
+RAPTOR = ControllerType("raptor", _build_raptor)
+
+
+FOLDER = Path(__file__).parent / "data"
+SHIPPED: dict[str, Mapping[str, Knob]] = {"universal": {}, "racer": COURSE, "navigate": {}}
+"""By name, with the parameters that may be chosen of each"""
+
+
+@cache
+def shipped_policy(name: str) -> Policy:
+    """The policy of that name, from the folder that is installed with the package"""
+    return load_policy(FOLDER / name)
+
+
+def _build_bundled(
+    name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any
+) -> PolicyController:
+    return policy_controller(shipped_policy(name), vehicle, period, **chosen)
+
+
+BUNDLED = tuple(ControllerType(name, partial(_build_bundled, name), knobs) for name, knobs in SHIPPED.items())

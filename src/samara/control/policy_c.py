@@ -3,8 +3,13 @@
 The equations are those of `samara.control.policy`, traced; each layer is a loop over a constant table.
 """
 
+import ctypes
 import re
-from collections.abc import Sequence
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,16 +18,116 @@ from samara.compiler.trace.program import Instruction, program_of
 from samara.control.action_space import OF_ROTORS
 from samara.control.policy import policy_controller
 from samara.control.policy_file import Policy
-from samara.control.policy_io import OURS, Boundary, Told
-from samara.control.rotor_speed_observer import commanded_speeds, motors_in_hover, standing, turned
-from samara.core.algebra import ZERO
+from samara.core.algebra import ZERO, Vec3
 from samara.core.atomic_files import write_text
 from samara.core.network_layer import Layer
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.version import __version__
 from samara.export.code import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
+from samara.physics.frames import enu_from_ned, state_enu_flu_from_ned_frd, yaw_enu_from_ned
 from samara.physics.multirotor import at_rest
-from samara.physics.types import Reference, State, Vehicle
+from samara.physics.rotors.actuator import Lag, lag_step, saturate_speed, speed_from_command
+from samara.physics.rotors.propulsion import lag_motors
+from samara.physics.types import CALM, Command, Reference, State, Vehicle
+from samara.vehicles.trim import hover
+
+
+class Told(NamedTuple):
+    """A state; and of a reference the place, the derivatives of that by time, and the yaw."""
+
+    state: State
+    moving: tuple[Vec3, ...]
+    yaw: Scalar
+
+
+class Units(NamedTuple):
+    """What the header says of each number that is told, and of what is given back."""
+
+    p: str = "[m]"
+    v: str = "[m/s], world axes"
+    q: str = ""
+    omega: str = "[rad/s], body axes"
+    moving: str = ""
+    yaw: str = ""
+    given: str = ""
+
+
+class Boundary(NamedTuple):
+    """`ours(told)` is what is told, in our axes and units; `theirs(command)` the outputs in the caller's order and meaning
+
+    Without `measures_rotors` nobody tells how fast the rotors turn, and the C follows their motors itself. A task with a
+    `small_stack` has what layers give in static memory.
+    """
+
+    frames: str
+    units: Units
+    ours: Callable[[Told], Told]
+    theirs: Callable[[Command], tuple[Scalar, ...]]
+    measures_rotors: bool = True
+    small_stack: bool = False
+
+
+def _ours_from_ned(told: Told) -> Told:
+    moving = tuple(map(enu_from_ned, told.moving))
+    return Told(state_enu_flu_from_ned_frd(told.state), moving, yaw_enu_from_ned(told.yaw))
+
+
+def _as_it_is(command: Command) -> tuple[Scalar, ...]:
+    return tuple(command)
+
+
+_SI = "Quaternions are Hamilton's, scalar first, from body to world. SI units, radians."
+OURS = Boundary(
+    f"world: x, y, z up; body: forward, left, up; yaw counter-clockwise from x. {_SI}",
+    Units(),
+    lambda told: told,
+    _as_it_is,
+)
+NED = Boundary(
+    f"world: north, east, down; body: forward, right, down; yaw clockwise from north. {_SI}",
+    Units(),
+    _ours_from_ned,
+    _as_it_is,
+)
+
+
+class Turning(NamedTuple):
+    """How fast each rotor turns, and how fast it was last told to  [rad/s]"""
+
+    speed: tuple[Scalar, ...]
+    target: tuple[Scalar, ...]
+
+
+def motors_in_hover(vehicle: Vehicle) -> tuple[Lag, ...]:
+    """The motors, all with a lag behind their command alone; ValueError with one sentence where they are not"""
+    kind = vehicle.structure.actuation.name
+    known = kind in ("normalized", "speed") and all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors)
+    if not known or vehicle.has("actuator"):
+        raise ValueError(
+            f"the motors of vehicle {vehicle.name!r} do more than follow their command ({kind}) with a lag, and their speeds "
+            "cannot be told from it; expected motors with time constants and no actuator before them"
+        )
+    return lag_motors(hover(vehicle)[0], vehicle, CALM)
+
+
+def commanded_speeds(command: Command, vehicle: Vehicle, motors: tuple[Lag, ...]) -> tuple[Scalar, ...]:
+    """Ω that each motor comes to under a command  [rad/s]"""
+    told = saturate_speed if vehicle.structure.actuation.name == "speed" else speed_from_command
+    return tuple(told(u, motor) for u, motor in zip(command, motors, strict=True))
+
+
+def standing(vehicle: Vehicle) -> Turning:
+    """Rotors that stand, and have been told nothing yet"""
+    still = tuple(0.0 for _ in vehicle.rotors)
+    return Turning(still, still)
+
+
+def turned(own: Turning, dt: Scalar, motors: tuple[Lag, ...]) -> Turning:
+    """A time dt later  [s]"""
+    speeds = zip(own.speed, own.target, motors, strict=True)
+    return own._replace(speed=tuple(lag_step(speed, target, dt, motor) for speed, target, motor in speeds))
+
 
 C_FLOAT = Dialect(
     {operation: f"{name}f" for operation, name in FUNCTIONS.items()},
@@ -278,3 +383,78 @@ def _wrapped(text: str) -> str:
             line = ""
         line = f"{line} {word}".strip()
     return "\n".join(f"    {own}" for own in [*lines, line])
+
+
+class Measured(NamedTuple):
+    """Bytes of code, without the weights, as this machine's compiler makes them for size; and the time of a call  [s]"""
+
+    code_bytes: int
+    seconds: float
+
+
+class PolicyInC:
+    """`controller(state, reference, vehicle, memory) → command, memory`, called every `period` [s], by the C of a policy
+
+    What the C keeps in its struct is handed on as the memory: one controller flies as many drones as there are.
+    """
+
+    def __init__(self, policy: Policy, exported: Exported, library: ctypes.CDLL, period: float) -> None:
+        self._library, self._period, self._rotors = library, ctypes.c_float(period), policy.rotors
+        self._reads, self._held = read_of_reference(policy), exported.memory_bytes // 4
+        start = (ctypes.c_float * self._held)()
+        library[f"{PREFIX}_start"](start)
+        self.initial_memory = tuple(start)
+
+    def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
+        asked = flatten(tuple(getattr(reference, f"{name}_W") for name in self._reads))
+        known, wanted, held = _floats(flatten(state[:5])), _floats([*asked, reference.yaw]), _floats(memory)
+        command = (ctypes.c_float * self._rotors)()
+        self._library[f"{PREFIX}_act"](known, wanted, held, self._period, command)
+        return tuple(command), tuple(held)
+
+
+def _floats(numbers: Sequence[float]) -> Any:
+    return (ctypes.c_float * len(numbers))(*numbers)
+
+
+def compiled(source: Path, into: Path, *options: str) -> ctypes.CDLL:
+    """The C as a library of this machine; FileNotFoundError where there is no compiler"""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise FileNotFoundError("no C compiler, cc, on this machine")
+    command = [compiler, "-std=c99", "-O2", "-shared", "-fPIC", *options, str(source), "-o", str(into), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"cc: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else done.returncode}")
+    return ctypes.CDLL(str(into))
+
+
+def measured(exported: Exported, calls: int = 2000) -> Measured | None:
+    """Size and time on this CPU; None where there is no compiler"""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            library = compiled(exported.source, Path(folder) / "policy.so")
+        except (FileNotFoundError, RuntimeError):
+            return None
+        small = Path(folder) / "policy.o"
+        made = subprocess.run(
+            ["cc", "-std=c99", "-Os", "-c", str(exported.source), "-o", str(small)], capture_output=True, check=False
+        )
+        code = max(0, small.stat().st_size - 4 * exported.parameters) if made.returncode == 0 else 0
+        numbers = [(ctypes.c_float * count)() for count in (64, 16, exported.memory_bytes // 4, 64)]
+        numbers[0][6] = 1.0  # of the quaternion
+        act, start, dt = library.samara_policy_act, library.samara_policy_start, ctypes.c_float(0.01)
+        started = _best(calls, start, numbers[2])  # next to nothing but the call itself
+        seconds = _best(calls, act, numbers[0], numbers[1], numbers[2], dt, numbers[3]) - started
+    return Measured(code, max(0.0, seconds))
+
+
+def _best(calls: int, function: Any, *given: Any) -> float:
+    """The shortest mean time of a call among ten  [s]"""
+    times = []
+    for _ in range(10):
+        begin = time.perf_counter()
+        for _ in range(calls // 10):
+            function(*given)
+        times.append((time.perf_counter() - begin) / (calls // 10))
+    return min(times)

@@ -12,17 +12,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from samara.control.action_space import ACTION_SPACES, OF_ROTORS, rotor_range, throttle_range
-from samara.control.network import Gru, Network
+from samara.control.allocation import rotor_order
 from samara.control.observation import OBSERVATIONS, Bounds
-from samara.control.quad_rotor_order import rotor_order
 from samara.core.atomic_files import atomic_write, write_text
 from samara.core.coerce import is_number
 from samara.core.network_layer import ACTIVATIONS, Layer
+from samara.core.ops import tanh
+from samara.core.quantity import Scalar
 from samara.core.referenced_files import path_beside, read_bytes
 from samara.core.safetensors import read_tensors, tensors_bytes
 from samara.core.sanitise import shown
@@ -32,6 +33,51 @@ from samara.core.toml_writer import toml_value
 from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.vehicles.trim import hover
+
+Hidden: TypeAlias = tuple[tuple[Scalar, ...], ...]
+
+
+@dataclass(frozen=True)
+class Gru:
+    """A gated recurrent unit (Cho 2014), with the reset gate after the product, as PyTorch and RAPTOR have it."""
+
+    gates: Layer  # r and z of (x, h)
+    of_input: Layer
+    of_hidden: Layer
+    initial: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.initial)
+
+    def __call__(self, x: Sequence[Scalar], h: Sequence[Scalar]) -> tuple[Scalar, ...]:
+        """r, z = σ(W (x, h) + b),  n = tanh(W_n x + b_n + r (U_n h + c_n)),  h' = (1 − z) n + z h"""
+        both = self.gates((*x, *h))
+        r, z = both[: self.size], both[self.size :]
+        inner = zip(self.of_input(x), r, self.of_hidden(h), strict=True)
+        new = (tanh(a + b * c) for a, b, c in inner)
+        return tuple(n + own * (old - n) for n, own, old in zip(new, z, h, strict=True))
+
+
+Network: TypeAlias = tuple[Layer | Gru, ...]
+
+
+def initial_hidden(network: Network) -> Hidden:
+    """What its recurrent units begin with"""
+    return tuple(own.initial for own in network if isinstance(own, Gru))
+
+
+def evaluate(network: Network, x: Sequence[Scalar], hidden: Hidden) -> tuple[tuple[Scalar, ...], Hidden]:
+    """What the last layer gives, and what the recurrent units hold after it"""
+    y, before, after = tuple(x), iter(hidden), []
+    for own in network:
+        if isinstance(own, Gru):
+            y = own(y, next(before))
+            after.append(y)
+        else:
+            y = own(y)
+    return y, tuple(after)
+
 
 SCHEMA = 1
 ABOUT, WEIGHTS, CURVE = "policy.toml", "weights.safetensors", "curve.png"
@@ -84,7 +130,7 @@ class Policy:
     task: str = ""
     digest: str = ""
     kinds: tuple[LayerKind, ...] = field(default=(), compare=False, repr=False)
-    evaluation: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
+    evaluation: tuple[tuple[str, object], ...] = field(default=(), compare=False, repr=False)
     files: tuple[tuple[str, bytes], ...] = field(default=(), compare=False, repr=False)
     folder: str = field(default="", compare=False)
 
@@ -281,7 +327,7 @@ def _kinds(table: Table) -> tuple[LayerKind, ...]:
     return tuple(found)
 
 
-def _about(table: Table, key: str) -> tuple[tuple[str, Any], ...]:
+def _about(table: Table, key: str) -> tuple[tuple[str, object], ...]:
     """A table of texts and numbers that are kept and not used"""
     own = table.optional_table(key)
     if own is None:
@@ -292,7 +338,7 @@ def _about(table: Table, key: str) -> tuple[tuple[str, Any], ...]:
     return tuple(own.entries.items())
 
 
-def network_of(kinds: Sequence[LayerKind], inputs: int, tensors: Mapping[str, Any]) -> Network:
+def network_of(kinds: Sequence[LayerKind], inputs: int, tensors: Mapping[str, Array]) -> Network:
     """The layers of these kinds, with their numbers by name; ValueError where one is missing, has another shape, or is none"""
     shapes = tensor_shapes(kinds, inputs)
     if (products := sum(math.prod(shape) for shape in shapes.values())) > MOST_PRODUCTS:
@@ -327,7 +373,7 @@ def _shapes(own: LayerKind, width: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _array(tensors: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Array:
+def _array(tensors: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
     if name not in tensors:
         raise ValueError(f"{name} is missing; expected an array of {' × '.join(map(str, shape))}")
     own = np.asarray(tensors[name], dtype=np.float32)
@@ -354,7 +400,7 @@ def _layer(kind: LayerKind, arrays: Mapping[str, Array]) -> Layer | Gru:
     )
 
 
-def _dense(weights: Any, bias: Any, activation: str) -> Layer:
+def _dense(weights: Array, bias: Array, activation: str) -> Layer:
     return Layer(tuple(map(tuple, weights.tolist())), tuple(bias.tolist()), activation)
 
 
@@ -375,71 +421,75 @@ def mlp(hidden: Sequence[int], outputs: int, activation: str = "tanh", last: str
     return (*(LayerKind("dense", size, activation) for size in hidden), LayerKind("dense", outputs, last))
 
 
-def dense_tensors(layers: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+def dense_tensors(layers: Iterable[tuple[Array, Array]]) -> dict[str, Array]:
     """The arrays of dense layers by name, of (W, b) for each: (out, in) and (out,)"""
     return {
         f"{k}.{name}": own for k, both in enumerate(layers) for name, own in zip(("weight", "bias"), both, strict=True)
     }
 
 
-def save_policy(
-    folder: str | Path,
-    vehicle: Vehicle,
-    layers: Sequence[LayerKind],
-    tensors: Mapping[str, Any],
-    *,
-    task: str,
-    observation: str = "full_state",
-    action: str = "rotors",
-    period: float = 0.01,
-    bounds: Bounds | None = None,
-    for_any: bool = False,
-    evaluation: Mapping[str, str | float] | None = None,
-    versions: Mapping[str, str] | None = None,
-    curve: Callable[[Path], None] | None = None,
-) -> Policy:
-    """Writes a policy folder, each file whole or not at all, and gives the policy as it is read back
+@dataclass(frozen=True)
+class PolicyDescription:
+    """The contents of policy.toml beside layers and weights, and `curve(path)`, which draws the learning curve.
 
-    `tensors` are the weights by the names of the folder (`samara.control.policy_file`), `curve(path)` draws the picture.
-    `for_any` is a policy trained on vehicles drawn at random.
+    `for_any` marks a policy trained on random vehicles, which flies any with as many rotors.
     """
-    from samara.core.version import __version__
 
-    rotors, own = len(vehicle.rotors), Path(folder)
-    trim = {} if for_any else {key: list(own) for key, own in trim_of(vehicle, action)._asdict().items()}
+    task: str
+    observation: str = "full_state"
+    action: str = "rotors"
+    period: float = 0.01
+    bounds: Bounds | None = None
+    for_any: bool = False
+    evaluation: Mapping[str, str | float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    curve: Callable[[Path], None] | None = None
+
+    def tables(self, vehicle: Vehicle) -> dict[str, dict[str, object]]:
+        """The tables of policy.toml"""
+        from samara.core.version import __version__
+
+        rotors, bounds = len(vehicle.rotors), self.bounds
+        trim = {} if self.for_any else {key: list(x) for key, x in trim_of(vehicle, self.action)._asdict().items()}
+        inputs = OBSERVATIONS[self.observation].size(rotors, ACTION_SPACES[self.action].size(vehicle))
+        limits = {} if bounds is None else {"farthest": bounds.position, "fastest": bounds.velocity}
+        marked = {"any": True} if self.for_any else {"hover_speed": trim["hover_speed"]}
+        return {
+            "vehicle": {"name": vehicle.name, "rotors": rotors, **marked},
+            "observation": {"kind": self.observation, "inputs": inputs, **limits},
+            "action": {"kind": self.action} | {key: trim[key] for key in ("centre", "reach") if trim},
+            "versions": {"samara": __version__, **self.versions},
+            "evaluation": dict(self.evaluation),
+        }
+
+
+def save_policy(
+    folder: str | Path, vehicle: Vehicle, layers: Sequence[LayerKind], tensors: Mapping[str, Array], **options: Scalar
+) -> Policy:
+    """Write a policy folder, each file completely or not at all, and return the policy as it is read back
+
+    `tensors` are the weights by the names of the folder; `options` are the fields of `PolicyDescription`.
+    """
+    about, path = PolicyDescription(**options), Path(folder)
     weights = tensors_bytes({name: np.asarray(array) for name, array in tensors.items()})
-    bounded = {} if bounds is None else {"farthest": bounds.position, "fastest": bounds.velocity}
-    seen = {
-        "kind": observation,
-        "inputs": OBSERVATIONS[observation].size(rotors, ACTION_SPACES[action].size(vehicle)),
-        **bounded,
-    }
-    craft = {"name": vehicle.name, "rotors": rotors, **({"any": True} if for_any else {})}
-    tables: dict[str, dict[str, Any]] = {
-        "vehicle": craft | {key: trim[key] for key in ("hover_speed",) if trim},
-        "observation": seen,
-        "action": {"kind": action} | {key: trim[key] for key in ("centre", "reach") if trim},
-        "versions": {"samara": __version__, **(versions or {})},
-        "evaluation": dict(evaluation or {}),
-    }
-    head = {"schema": SCHEMA, "task": task, "period": period, "weights_sha256": hashlib.sha256(weights).hexdigest()}
-    parts = [_lines(head), *(f"[{name}]\n{_lines(table)}" for name, table in tables.items())]
-    parts += [f"[[layers]]\n{_lines(_layer_table(kind))}" for kind in layers]
-    about = "\n".join(parts)
-    policy = parse_policy(about.encode(), weights, str(folder))
-    with atomic_write(own / WEIGHTS) as temporary:
+    digest = hashlib.sha256(weights).hexdigest()
+    head = {"schema": SCHEMA, "task": about.task, "period": about.period, "weights_sha256": digest}
+    parts = [_lines(head), *(f"[{name}]\n{_lines(table)}" for name, table in about.tables(vehicle).items())]
+    text = "\n".join([*parts, *(f"[[layers]]\n{_lines(_layer_table(kind))}" for kind in layers)])
+    policy = parse_policy(text.encode(), weights, str(folder))
+    with atomic_write(path / WEIGHTS) as temporary:
         temporary.write_bytes(weights)
-    write_text(own / ABOUT, about)
-    if curve is not None:
-        with atomic_write(own / CURVE) as temporary:
-            curve(temporary)
+    write_text(path / ABOUT, text)
+    if about.curve is not None:
+        with atomic_write(path / CURVE) as temporary:
+            about.curve(temporary)
     return policy
 
 
-def _layer_table(own: LayerKind) -> dict[str, Any]:
+def _layer_table(own: LayerKind) -> dict[str, object]:
     table = own._asdict()
     return table if own.kind == "dense" else {key: table[key] for key in ("kind", "size")}
 
 
-def _lines(table: Mapping[str, Any]) -> str:
+def _lines(table: Mapping[str, object]) -> str:
     return "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())

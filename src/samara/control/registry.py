@@ -9,11 +9,13 @@ Options that are not set follow from the vehicle. A new controller is a module w
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from samara.control import bundled_policies, geometric, indi, lqr, mellinger, pid, policy, raptor
-from samara.control.controller_type import ANGLE, ControllerType, Tuned, is_real, suggestion
-from samara.control.crazyflie_firmware import controller_type as firmware
+from samara.control import geometric, indi, lqr, mellinger, pid, policy
+from samara.control.controller_type import ANGLE, Controller, ControllerType, is_real, suggestion
+from samara.control.controller_type import Tuned as Tuned
+from samara.control.crazyflie_firmware.motors import FUNCTIONS, PREFIX, RATE
 from samara.control.mpc import options as ilqr
 from samara.core.sanitise import shown
 from samara.physics.types import Vehicle
@@ -26,10 +28,19 @@ def _by_name(*types: ControllerType) -> dict[str, ControllerType]:
 CONTROLLERS = _by_name(geometric.TYPE, pid.TYPE, mellinger.TYPE, lqr.TYPE, indi.TYPE, ilqr.TYPE)
 """Controllers that follow from a model of the vehicle"""
 
-LEARNT = _by_name(policy.TYPE, *bundled_policies.TYPES, raptor.TYPE)
+LEARNT = _by_name(policy.TYPE, *policy.BUNDLED, policy.RAPTOR)
 """Trained networks: `policy` needs a folder, RAPTOR a package, and `navigate` a depth camera"""
 
-FIRMWARE = _by_name(*firmware.TYPES)
+
+def _build_firmware(name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -> Controller:
+    from samara.control.crazyflie_firmware.controller import crazyflie_controller  # which imports the compiler
+
+    return crazyflie_controller(name, vehicle, period)
+
+
+FIRMWARE = _by_name(
+    *(ControllerType(f"{PREFIX}{name}", partial(_build_firmware, name), rate=RATE) for name in FUNCTIONS)
+)
 """The Crazyflie firmware's own, which need its bindings"""
 
 CONTROLLER_TYPES: dict[str, ControllerType] = {**CONTROLLERS, **LEARNT, **FIRMWARE}

@@ -4,7 +4,7 @@
     recurrent   x = relu(W₁ o + b₁),  r, z = σ(W x + U h + b),  n = tanh(W_n x + b_n + r (U_n h + c_n)),
                 h' = (1 − z) n + z h,  a = W₂ h' + b₂                                    (Cho 2014)
 
-W (out, in), b (out,), o (in, N). The layers and the names of their tensors are those of `samara.control.network` and of
+W (out, in), b (out,), o (in, N). The layers and the names of their tensors are those of `samara.control.policy_file` and of
 PyTorch.
 """
 

@@ -8,6 +8,21 @@ outside its bindings, in `motors.c`; the cubics are those of its `platform_defau
 import math
 from typing import NamedTuple
 
+PREFIX = "crazyflie_"
+RATE = 1000.0  # [Hz] of the firmware's loop; what runs less often counts its ticks
+
+FUNCTIONS = {
+    "pid": "controllerPid",
+    "mellinger": "controllerMellinger",
+    "brescianini": "controllerBrescianini",
+    "lee": "controllerLee",
+    "indi": "controllerINDI",
+}
+"""By our name without the prefix, the firmware's function"""
+
+NAMES = tuple(f"{PREFIX}{own}" for own in FUNCTIONS)
+
+
 FULL = 65535  # of 16 bits
 LEAST_SUPPLY = 2.0  # [V]: below it the firmware believes no measurement, and stops
 FORGETTING = 0.01  # of the supply's measurement, each millisecond

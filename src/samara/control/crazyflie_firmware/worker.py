@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, BinaryIO
 
-from samara.control.crazyflie_firmware.motors import FORGETTING, FULL, Curve, curve_of, pwm_of_thrust
-from samara.control.crazyflie_firmware.names import FUNCTIONS
+from samara.control.crazyflie_firmware.motors import FORGETTING, FULL, FUNCTIONS, Curve, curve_of, pwm_of_thrust
 from samara.core.child_processes import end_with_parent
 
 SAID = Struct("<4d")

@@ -12,15 +12,19 @@ import numpy as np
 
 from samara.compiler.llvm.array_loop import ArraySpec, Loop, Loops, Pass, compile_loops
 from samara.compiler.llvm.codegen import vector_width
-from samara.control.mpc.derivatives import SUMS, Linearised, Place, below_diagonal, linearise
 from samara.control.mpc.iteration import TRACED, Choice, Inputs, Model, smoothing, stage, traced_column
 from samara.control.mpc.problem import Problem, Tree
 from samara.control.mpc.programs import (
+    SUMS,
+    Linearised,
     Memory,
+    Place,
     RolloutArrays,
     Rows,
     aligned,
+    below_diagonal,
     choose_loops,
+    linearise,
     rollout_loops,
     shared,
     trace_pass,

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,7 @@ from samara.control.mpc.problem import Problem, Residuals, feedback, is_zero, to
 from samara.control.mpc.reference import PathPoint, Target, goal_of, shaped_step
 from samara.control.mpc.solver import MAX_DAMPING
 from samara.core.algebra import ZERO, Vec3
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Reference, Vehicle
 from samara.vehicles.trim import hover
@@ -44,7 +45,10 @@ from samara.vehicles.trim import hover
 if TYPE_CHECKING:
     from samara.control.mpc.controller import ILQR
 
-Rows = list[Any]  # one array for each number of a state, an input, a goal
+Traced: TypeAlias = Scalar
+"""An array of JAX, or a nested tuple of arrays"""
+
+Rows: TypeAlias = list[Traced]  # one array for each component of a state, an input, a goal
 
 JAX = Library(jnp.vstack, jnp.hstack, jnp.vstack)
 
@@ -55,20 +59,20 @@ class Batch(NamedTuple):
     The first rollout gives these inputs and the feedback `start_gains` (m, · + m) of a cold start: 0 for a warm one.
     """
 
-    states: Any
-    asked: Any
-    before: Any
-    controls: Any
-    start_gains: Any
+    states: Traced
+    asked: Traced
+    before: Traced
+    controls: Traced
+    start_gains: Traced
 
 
 class Solved(NamedTuple):
     """Inputs (N, m, B), states (N + 1, n, B), costs and convergence (B,)."""
 
-    controls: Any
-    states: Any
-    cost: Any
-    converged: Any
+    controls: Traced
+    states: Traced
+    cost: Traced
+    converged: Traced
 
 
 @lru_cache(maxsize=8)
@@ -78,8 +82,8 @@ def jax_solver(
     iterations: int,
     sizes: tuple[float, ...],
     dtype: str,
-    goals: Callable[[Any, Any], Any],
-) -> Callable[[Batch, Any, float], Solved]:
+    goals: Callable[[Traced, Traced], Traced],
+) -> Callable[[Batch, Traced, float], Solved]:
     """solve(batch, parameters, tolerance), parameters flat; compiled when first called with a number of problems
 
     `goals(states, asked)` are the goals (N + 1, ·, B) of a batch.
@@ -87,7 +91,7 @@ def jax_solver(
     with precision(dtype), jax.default_matmul_precision("highest"):
         compiled = jax.jit(_Solver(problem, horizon, iterations, sizes, dtype, goals).solve)
 
-    def solve(batch: Batch, parameters: Any, tolerance: float) -> Solved:
+    def solve(batch: Batch, parameters: Traced, tolerance: float) -> Solved:
         with precision(dtype), jax.default_matmul_precision("highest"):
             numbers = jnp.asarray(parameters, dtype)
             given = jax.tree.map(lambda x: jnp.asarray(x, dtype), (batch, tolerance))
@@ -100,20 +104,20 @@ def jax_solver(
 class PointTargets(NamedTuple):
     """Targets (3, B), yaws (B,), and how the way to them is shaped."""
 
-    targets: Any
-    yaw: Any
+    targets: Traced
+    yaw: Traced
     shaping: Shaping
 
 
 @lru_cache(maxsize=8)
-def point_goals(model: Model, horizon: int) -> Callable[[Any, PointTargets], Any]:
+def point_goals(model: Model, horizon: int) -> Callable[[Traced, PointTargets], Traced]:
     """The shaped ways from the states of a vehicle to `PointTargets`: goals (N + 1, 12, B)"""
 
-    def goals(states: Any, asked: PointTargets) -> Any:
+    def goals(states: Traced, asked: PointTargets) -> Traced:
         start = Vec3(*states[:3])
         target = Target(Vec3(*asked.targets), start, asked.yaw)
 
-        def body(carry: Rows, _: None) -> tuple[Rows, Any]:
+        def body(carry: Rows, _: None) -> tuple[Rows, Traced]:
             way, goal = shaped_step(unflatten(PathPoint(start, start), iter(carry)), target, asked.shaping, model)
             return flatten(way), jnp.stack(flatten(goal))
 
@@ -129,14 +133,14 @@ class _Solver:
     iterations: int
     sizes: tuple[float, ...]
     dtype: str
-    goals: Callable[[Any, Any], Any]
+    goals: Callable[[Traced, Traced], Traced]
 
-    def solve(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
+    def solve(self, batch: Batch, parameters: Traced, tolerance: Traced) -> Solved:
         numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
         first = self._begin(batch, goals, numbers, 0.0)
         return self._iterate(batch, goals, numbers, first, tolerance, stop=False)
 
-    def resume(self, batch: Batch, parameters: Any, tolerance: Any) -> Solved:
+    def resume(self, batch: Batch, parameters: Traced, tolerance: Traced) -> Solved:
         """Solve from the cheaper of two rollouts, of the warm-start inputs and of `problem.command`, until each problem has
         converged; the cost is not finite if neither rollout's is"""
         numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
@@ -145,26 +149,28 @@ class _Solver:
         first = tuple(jnp.where(warm[2] <= level[2], a, b) for a, b in zip(warm, level, strict=True))
         return self._iterate(batch, goals, numbers, first, tolerance, stop=True)
 
-    def _begin(self, batch: Batch, goals: Any, parameters: Any, blend: Any) -> Any:
+    def _begin(self, batch: Batch, goals: Traced, parameters: Traced, blend: Traced) -> Traced:
         """States, inputs and cost of the first rollout, its inputs `blend` of the way to `problem.command`"""
         gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
         start, nominal = (batch.states, batch.before), (self._start(batch.states), batch.controls)
         steps = jnp.array(self.problem.command, self.dtype)[:, None] - batch.controls
         return self._rollout(start, goals, parameters, nominal, gains, steps, blend)
 
-    def _iterate(self, batch: Batch, goals: Any, numbers: Any, first: Any, tolerance: Any, stop: bool) -> Solved:
+    def _iterate(
+        self, batch: Batch, goals: Traced, numbers: Traced, first: Traced, tolerance: Traced, stop: bool
+    ) -> Solved:
         """Iterate from the first rollout; with `stop`, a problem that has converged stays as it is"""
         before, start = batch.before, (batch.states, batch.before)
         x, u, cost = first
         damping, converged = jnp.zeros_like(cost), jnp.zeros_like(cost)
 
-        def iterate(_: Any, carry: Any) -> Any:
+        def iterate(_: Traced, carry: Traced) -> Traced:
             x, u, cost, damping, converged = carry
             nominal = (x[:-1], u)
-            M, slope, H = self._derivatives(nominal, before, goals, numbers)
-            gains, steps, sums = self._backward(x[-1], u, M, slope, H, goals, numbers, damping)
+            model = self._derivatives(nominal, before, goals, numbers)
+            gains, steps, sums = self._backward((x[-1], u), model, goals, numbers, damping)
 
-            def rollout(alpha: Any) -> Any:
+            def rollout(alpha: Traced) -> Traced:
                 return self._rollout(start, goals, numbers, nominal, gains, steps, alpha)
 
             xs, us, costs = jax.vmap(rollout)(jnp.array(self.sizes, self.dtype))
@@ -180,30 +186,37 @@ class _Solver:
         x, u, cost, damping, converged = lax.fori_loop(0, self.iterations, iterate, (x, u, cost, damping, converged))
         return Solved(u, x, cost, converged > 0.0)
 
-    def _start(self, states: Any) -> Any:
+    def _start(self, states: Traced) -> Traced:
         """The nominal states of a cold start (N, n, B)"""
         start = self.problem.start
         nominal = flatten(self.problem.state) if start is None else start.nominal(states, jnp.hypot)
         rows = jnp.stack([jnp.broadcast_to(jnp.asarray(each, self.dtype), states.shape[1:]) for each in nominal])
         return jnp.broadcast_to(rows, (self.horizon, *rows.shape))
 
-    def _state(self, rows: Sequence[Any]) -> Any:
+    def _state(self, rows: Sequence[Traced]) -> Traced:
         return unflatten(self.problem.state, iter(rows))
 
-    def _goal(self, rows: Sequence[Any]) -> Any:
+    def _goal(self, rows: Sequence[Traced]) -> Traced:
         return unflatten(self.problem.goal, iter([*rows]))
 
-    def _folded(self, parameters: Any, trace: Any) -> Any:
+    def _folded(self, parameters: Traced, trace: Traced) -> Traced:
         return folded(self.problem.parameters, flatten(parameters), trace)
 
     def _rollout(
-        self, given: Any, goals: Any, parameters: Any, nominal: Any, gains: Any, steps: Any, alpha: Any
-    ) -> tuple[Any, Any, Any]:
+        self,
+        given: Traced,
+        goals: Traced,
+        parameters: Traced,
+        nominal: Traced,
+        gains: Traced,
+        steps: Traced,
+        alpha: Traced,
+    ) -> tuple[Traced, Traced, Traced]:
         """States (N + 1, n, B), inputs (N, m, B) and costs (B,) of the feedback around a nominal trajectory"""
         problem, (x0, before) = self.problem, given
         limits = problem.limits(parameters)
 
-        def body(carry: Any, row: Any) -> Any:
+        def body(carry: Traced, row: Traced) -> Traced:
             x, u_before, u_before_nominal, cost = carry
             goal, x_nominal, u_nominal, K, k = row
             trace = new_trace(self.dtype)
@@ -225,7 +238,9 @@ class _Solver:
         cost = cost + total(problem.final(self._state(x), self._goal(goals[-1]), parameters))
         return jnp.concatenate([x0[None], states]), inputs, cost
 
-    def _derivatives(self, nominal: Any, before: Any, goals: Any, parameters: Any) -> tuple[Any, Any, Any]:
+    def _derivatives(
+        self, nominal: Traced, before: Traced, goals: Traced, parameters: Traced
+    ) -> tuple[Traced, Traced, Traced]:
         """[A B] (N, B, ·, · + m), the cost's slope (N, B, · + m) and curvature (N, B, · + m, · + m)"""
         (x, u), problem, size = nominal, self.problem, self.problem.sizes
         earlier = jnp.concatenate([before[None], u[:-1]])
@@ -233,7 +248,7 @@ class _Solver:
         goal = self._goal([goals[:-1, i] for i in range(size.goal)])
         u_before = tuple(earlier[:, a] for a in range(size.command))
 
-        def local(*delta: Any) -> tuple[list[Any], Residuals]:
+        def local(*delta: Traced) -> tuple[list[Traced], Residuals]:
             trace = new_trace(self.dtype)
             state = folded(problem.state, rows, trace)
             by = folded(problem.tangent, delta[: size.tangent], trace)
@@ -250,11 +265,11 @@ class _Solver:
         return jnp.stack(jacobian, axis=-2), slope, curvature
 
     def _linearised(
-        self, local: Callable[..., tuple[list[Any], Residuals]], like: Any, size: int
-    ) -> tuple[Any, Any, Any]:
+        self, local: Callable[..., tuple[list[Traced], Residuals]], like: Traced, size: int
+    ) -> tuple[Traced, Traced, Traced]:
         """The derivatives of (values, residuals) by so many numbers at 0: of the values, and Gauss and Newton's of the cost"""
 
-        def weighed(*delta: Any) -> tuple[list[Any], list[Any], list[Any]]:
+        def weighed(*delta: Traced) -> tuple[list[Traced], list[Traced], list[Traced]]:
             values, residuals = local(*delta)
             on = [(w, r) for w, r in residuals if not is_zero(w)]
             return values, [r for _, r in on], [w for w, _ in on]
@@ -267,48 +282,38 @@ class _Solver:
         return values, *_gauss_newton(weights, r, slopes)
 
     def _backward(
-        self, x_end: Any, u: Any, M: Any, slope: Any, H: Any, goals: Any, parameters: Any, damping: Any
-    ) -> tuple[Any, Any, Any]:
+        self, nominal: Traced, model: Traced, goals: Traced, parameters: Traced, damping: Traced
+    ) -> tuple[Traced, Traced, Traced]:
         """Gains (N, m, · + m, B), steps (N, m, B), and the sums over the horizon"""
-        V, v = self._final(x_end, goals[-1], parameters)
-        m, n, count = self.problem.sizes.command, self.problem.sizes.tangent, x_end.shape[1]
-        limits, weight = self.problem.limits(parameters), self.problem.smoothing(parameters)
+        (x, u), problem, size = nominal, self.problem, self.problem.sizes
+        m, count, weight = size.command, u.shape[-1], problem.smoothing(parameters)
         later = jnp.full((self.horizon,), weight, self.dtype).at[-1].set(0.0)
-        following = jnp.concatenate([u[1:], u[-1:]])
-        from_before = -weight * jnp.eye(m, dtype=self.dtype)
+        following, limits = jnp.concatenate([u[1:], u[-1:]]), problem.limits(parameters)
+        by_previous = -weight * jnp.eye(m, dtype=self.dtype)
 
-        def one(
-            V: Any, v: Any, M: Any, slope: Any, H: Any, here: Any, next_u: Any, K: Any, k: Any, damping: Any, s: Any
-        ) -> Any:
+        def one(value: Traced, model: Traced, here: Traced, next_u: Traced, damping: Traced, s: Traced) -> Traced:
+            (V, v, K, k), (M, slope, H) = value, model
             change = None if is_zero(weight) else smoothing(s, K, [*k], [*here], [*next_u], JAX)
-            own = stage(
-                StageModel(V, v, M, H, slope[:, None]), Inputs(limits, [*here], damping), change, from_before, JAX
-            )
-            value = 0.5 * (own.V + own.V.T)
-            return value, own.v, own.gains, jnp.stack(own.box.step), jnp.stack([own.box.linear, own.box.quadratic])
+            inputs = Inputs(limits, [*here], damping)
+            result = stage(StageModel(V, v, M, H, slope[:, None]), inputs, change, by_previous, JAX)
+            symmetric, box = 0.5 * (result.V + result.V.T), result.box
+            return (symmetric, result.v, result.gains, jnp.stack(box.step)), jnp.stack([box.linear, box.quadratic])
 
-        every = jax.vmap(one, in_axes=(0,) * 10 + (None,))
+        def body(carry: Traced, row: Traced) -> Traced:
+            (value, sums), (model, here, next_u, s) = carry, row
+            value, added = jax.vmap(one, in_axes=(0, 0, 0, 0, 0, None))(value, model, here.T, next_u.T, damping, s)
+            return (value, sums + added), value[2:]
 
-        def body(carry: Any, row: Any) -> Any:
-            V, v, K, k, sums = carry
-            M, slope, H, here, next_u, s = row
-            V, v, K, k, more = every(V, v, M, slope, H, here.T, next_u.T, K, k, damping, s)
-            return (V, v, K, k, sums + more), (K, k)
-
-        carry = (
-            V,
-            v,
-            jnp.zeros((count, m, n + m), self.dtype),
-            jnp.zeros((count, m), self.dtype),
-            jnp.zeros((count, 2), self.dtype),
-        )
-        (_, _, _, _, sums), (gains, steps) = lax.scan(body, carry, (M, slope, H, u, following, later), reverse=True)
+        nothing = (jnp.zeros((count, *shape), self.dtype) for shape in ((m, size.width), (m,), (2,)))
+        no_gains, no_steps, no_sums = nothing
+        carry = ((*self._final(x, goals[-1], parameters), no_gains, no_steps), no_sums)
+        (_, sums), (gains, steps) = lax.scan(body, carry, (model, u, following, later), reverse=True)
         return jnp.moveaxis(gains, 1, -1), jnp.moveaxis(steps, 1, -1), sums.T
 
-    def _final(self, x: Any, goal: Any, parameters: Any) -> tuple[Any, Any]:
+    def _final(self, x: Traced, goal: Traced, parameters: Traced) -> tuple[Traced, Traced]:
         rows, problem = [*x], self.problem
 
-        def local(*delta: Any) -> tuple[list[Any], Residuals]:
+        def local(*delta: Traced) -> tuple[list[Traced], Residuals]:
             near = problem.moved(self._state(rows), unflatten(problem.tangent, iter(delta)))
             return [], problem.final(near, self._goal(goal), parameters)
 
@@ -316,7 +321,9 @@ class _Solver:
         return curvature, slope[:, :, None]
 
 
-def _gauss_newton(weights: Sequence[Any], residuals: Sequence[Any], slopes: Sequence[Any]) -> tuple[Any, Any]:
+def _gauss_newton(
+    weights: Sequence[Traced], residuals: Sequence[Traced], slopes: Sequence[Traced]
+) -> tuple[Traced, Traced]:
     """Σ w r ∇r (…, columns) and Σ w ∇r ∇rᵀ (…, columns, columns), elementwise: a batched product takes ten times as long"""
     slope, curvature = 0.0, 0.0
     for w, r, g in zip(weights, residuals, slopes, strict=True):
@@ -325,7 +332,7 @@ def _gauss_newton(weights: Sequence[Any], residuals: Sequence[Any], slopes: Sequ
     return slope, curvature
 
 
-def _taken(tried: Any, kept: Any, choice: Choice) -> Any:
+def _taken(tried: Traced, kept: Traced, choice: Choice) -> Traced:
     """Of the rollouts tried (sizes, ·, ·, B), each problem's best; or what it had, where none was accepted"""
     index = jnp.broadcast_to(jnp.asarray(choice.index, int), kept.shape[-1:])
     best = jnp.take_along_axis(tried, index[None, None, None], axis=0)[0]
@@ -343,14 +350,14 @@ class ControllerState(NamedTuple):
     ticks without a solution, at which the hover input was applied instead.
     """
 
-    controls: Any
-    before: Any
-    command: Any
-    push_observer: Any
-    confirmed: Any
-    torque_observer: Any
-    prediction: Any
-    fallbacks: Any
+    controls: Traced
+    before: Traced
+    command: Traced
+    push_observer: Traced
+    confirmed: Traced
+    torque_observer: Traced
+    prediction: Traced
+    fallbacks: Traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,13 +369,15 @@ class FlightController:
     """
 
     start: ControllerState
-    step: Callable[[ControllerState, Any, Any], tuple[Any, ControllerState]]
+    step: Callable[[ControllerState, Traced, Traced], tuple[Traced, ControllerState]]
 
-    def initial(self, n: int, dtype: Any = float) -> ControllerState:
+    def initial(self, n: int, dtype: Traced = float) -> ControllerState:
         """Return the state of n controllers before their first tick."""
         return ControllerState(*(jnp.tile(jnp.array(flatten(field), dtype).reshape(-1, 1), n) for field in self.start))
 
-    def __call__(self, state: Any, ahead: Any, vehicle: Any, before: ControllerState) -> tuple[Any, ControllerState]:
+    def __call__(
+        self, state: Traced, ahead: Traced, vehicle: Traced, before: ControllerState
+    ) -> tuple[Traced, ControllerState]:
         """`step` as stages call a controller, with `Folded` scalars, arrays of any shape → command, controller state
 
         `ahead` is a tuple of N + 1 references. The vehicle is the one the controller was made for, whatever is passed.
@@ -378,7 +387,7 @@ class FlightController:
         shape = jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in unfolded(tuple(leaves))))
         n = math.prod(shape)
 
-        def rows(tree: Any) -> Any:
+        def rows(tree: Traced) -> Traced:
             return _rows(tuple(jnp.broadcast_to(leaf, shape).reshape(n) for leaf in unfolded(tree)), n, trace.dtype)
 
         states, references, *fields = (rows(tree) for tree in (state, ahead, *before))
@@ -387,7 +396,7 @@ class FlightController:
         return folded(self.start.command, controls, trace), folded(self.start, leaves, trace)
 
 
-def _rows(tree: Any, n: int, dtype: Any) -> Any:
+def _rows(tree: Traced, n: int, dtype: Traced) -> Traced:
     """The leaves of a nested tuple of scalars as rows (leaves, n)"""
     leaves = [jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) for leaf in unfolded(tree)]
     return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
@@ -410,7 +419,7 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
     nowhere = (math.nan,) * len(ZERO) * (horizon + 1)
     start = ControllerState((level,) * horizon, level, hover_command, NOTHING, 0.0, torque_start, nowhere, 0.0)
 
-    def step(before: ControllerState, states: Any, ahead: Any) -> tuple[Any, ControllerState]:
+    def step(before: ControllerState, states: Traced, ahead: Traced) -> tuple[Traced, ControllerState]:
         n, dtype = states.shape[1], states.dtype
         trace, is_finite = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
         sound = jnp.where(is_finite, states, _rows(hover_state, n, dtype))

@@ -258,7 +258,9 @@ class ILQR:
         layout = _layout_of(states, layout)
         x = _batch_of(states, layout)
         m, count = self.model.inputs, x.shape[1]
-        first = self._hover[:, :, None] if warm_start is None else getattr(warm_start, "controls", warm_start)
+        first = self._hover[:, :, None]
+        if warm_start is not None:
+            first = warm_start.controls if isinstance(warm_start, BatchResult) else np.asarray(warm_start)
         previous = np.asarray(self.model.hover_input if before is None else before, dtype=float)
         batch = _Batch(
             x,
@@ -420,7 +422,7 @@ def _in_order(states: Array, layout: str) -> Array:
 def _components(state: State | Sequence[float], layout: str) -> list[float] | None:
     """(p, v, q as w, x, y, z, ω) with q of unit length, or None if anything is not finite"""
     named = isinstance(state, State)
-    x = [float(leaf) for leaf in (flatten(tuple(state[:4])) if named else state)]
+    x = [float(leaf) for leaf in flatten(tuple(state[:4] if named else state))]
     if len(x) != BODY:
         raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY} of p, v, q and ω")
     if not named:

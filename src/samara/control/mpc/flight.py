@@ -13,7 +13,7 @@ solution. A state, reference or cost that is not finite is left to `Parts.fallba
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -245,7 +245,7 @@ class Parts(NamedTuple):
     code: TickCode
     gain: float  # of the disturbance observer
     period: float
-    wrench: Callable[[Sequence[float]], tuple[float, ...]] | None
+    wrench: Callable[[tuple[float, ...]], Command] | None
     dt: float
     iterations: int
     tolerance: float
@@ -290,10 +290,12 @@ class BatchController:
         self._begin_ahead = [solver.begin_chain(a, goals, b) for a, b in zip(before, begin, strict=True)]
         self._keep: dict[tuple[int, int, int], Chain] = {}
 
-    def _call(self, code: Loops, drone: int, steps: int = 1, first: int = 0, **others: Array) -> Call:
+    def _call(
+        self, code: Loops, drone: int, steps: int = 1, first: int = 0, others: Mapping[str, Array] | None = None
+    ) -> Call:
         rows = {name: values[drone] for name, values in self._rows.items()}
         rows["plan"] = rows["plan"][first:]
-        return code, self._memory.table(code, **rows, **others), steps
+        return code, self._memory.table(code, **rows, **(others or {})), steps
 
     def run(self, estimate: Array, ahead: Array) -> None:
         """Compute the commands from the estimated states (components, n) and the references ahead (N + 1, fields, n)."""
@@ -339,11 +341,11 @@ class BatchController:
         key = (drone, *solver.nominal_index)
         if key not in self._keep:
             arrays = {"nominal": solver.nominal, "shown": self.prediction.reshape(-1)[drone:]}
-            keep = self._call(self._plan_code.after, drone, solver.horizon, **arrays)
+            keep = self._call(self._plan_code.after, drone, solver.horizon, others=arrays)
             self._keep[key] = Chain(keep, *([self._after[drone]] if parts.wrench is None else []))
         self._keep[key]()
         if parts.wrench is not None:
-            self._rows["wrench"][drone] = parts.wrench(self._rows["previous"][drone].tolist())
+            self._rows["wrench"][drone] = parts.wrench(tuple(self._rows["previous"][drone].tolist()))
             Chain(self._after[drone])()
 
     def _fall_back(self, drone: int, numbers: list[float], target: object, time: float = 0.0) -> None:

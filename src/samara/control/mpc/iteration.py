@@ -33,9 +33,9 @@ MIN_DECREASE = 1e-4  # of the decrease that the model predicts: the least for wh
 class Library(NamedTuple):
     """A library of matrices: stacking, a column of scalars, and the product of a matrix with a scalar."""
 
-    vstack: Callable[[Sequence[Array]], Array]
-    hstack: Callable[[Sequence[Array]], Array]
-    column: Callable[[Numbers], Array]
+    vstack: Callable[[Sequence[Array]], Scalar]
+    hstack: Callable[[Sequence[Array]], Scalar]
+    column: Callable[[Numbers], Scalar]
     scale: Callable[[Scalar, Scalar], Scalar] = operator.mul
 
 

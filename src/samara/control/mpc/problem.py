@@ -38,7 +38,7 @@ class Start(NamedTuple):
     `nominal` takes and returns the components of a state, scalars or arrays; `hypot(a, b)` is √(a² + b²) of such.
     """
 
-    nominal: Callable[[Numbers, Callable[[Scalar, Scalar], Scalar]], list[Scalar]]
+    nominal: Callable[[Scalar, Callable[[Scalar, Scalar], Scalar]], list[Scalar]]
     columns: tuple[int, ...]
 
 

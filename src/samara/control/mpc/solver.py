@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.compiler.llvm.array_loop import ArraySpec, Call, Chain, Loop, Loops, Pass, compile_loops
-from samara.control.mpc.derivatives import SUMS, Linearised, Place, below_diagonal, linearise
 from samara.control.mpc.iteration import (
     BOX_ITERATIONS,
     TRACED,
@@ -43,12 +42,17 @@ from samara.control.mpc.options import LINE_SEARCH
 from samara.control.mpc.problem import Numbers, Problem, Tree
 from samara.control.mpc.programs import (
     LANES,
+    SUMS,
+    Linearised,
     Memory,
+    Place,
     RolloutArrays,
     Rows,
     aligned,
+    below_diagonal,
     choose_loops,
     indexed,
+    linearise,
     rollout_loops,
     shared,
     trace_pass,
@@ -290,7 +294,7 @@ def box_passes(problem: Problem, layout: Layout, following: FollowingStage) -> t
         step, results = box(1, arguments)
         return (*results, step.unsettled, arguments[-1])
 
-    arrays = (
+    arrays: list[ArraySpec | tuple[ArraySpec, Tree]] = [
         indexed("scratch", layout.blocks["Q"][n:, n : n + m]),
         indexed("scratch", layout.blocks["SM"][:, n : n + m]),
         indexed("scratch", layout.blocks["q"][0, n : n + m]),
@@ -298,7 +302,7 @@ def box_passes(problem: Problem, layout: Layout, following: FollowingStage) -> t
         (layout.parameters, problem.parameters),
         layout.nominal.at(m, layout.sizes.state, later=1),
         *following.arrays,
-    )
+    ]
     sums = shared("sums", SUMS)
     results = (layout.box, layout.of_gains(layout.k), sums)
     return (

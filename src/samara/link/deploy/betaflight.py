@@ -9,9 +9,8 @@ import math
 from contextlib import suppress
 from pathlib import Path
 
-from samara.control.policy_c import PREFIX, Exported, write_policy_c
+from samara.control.policy_c import PREFIX, Boundary, Exported, Told, Units, write_policy_c
 from samara.control.policy_file import Policy
-from samara.control.policy_io import Boundary, Told, Units
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Scalar
 from samara.core.version import __version__

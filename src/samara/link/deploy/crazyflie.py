@@ -8,10 +8,18 @@ battery. Nobody measures how fast the brushed motors turn: a policy that sees it
 import math
 from pathlib import Path
 
-from samara.control.policy_c import PREFIX, Exported, read_of_reference, write_policy_c
+from samara.control.policy_c import (
+    PREFIX,
+    Boundary,
+    Exported,
+    Told,
+    Units,
+    commanded_speeds,
+    motors_in_hover,
+    read_of_reference,
+    write_policy_c,
+)
 from samara.control.policy_file import Policy
-from samara.control.policy_io import Boundary, Told, Units
-from samara.control.rotor_speed_observer import commanded_speeds, motors_in_hover
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Scalar
 from samara.core.version import __version__

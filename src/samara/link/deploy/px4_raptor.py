@@ -18,10 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from samara.control.action_space import OF_ROTORS
-from samara.control.bundled_policies import shipped_policy
-from samara.control.network import evaluate, initial_hidden
-from samara.control.policy_file import WEIGHTS, Policy, network_of
-from samara.control.raptor import KINDS, LIMITS, PERIOD, published_tensors, raptor_policy
+from samara.control.policy import (
+    RAPTOR_BOUNDS,
+    RAPTOR_LAYERS,
+    RAPTOR_PERIOD,
+    published_tensors,
+    raptor_policy,
+    shipped_policy,
+)
+from samara.control.policy_file import WEIGHTS, Policy, evaluate, initial_hidden, network_of
 from samara.control.registry import LEARNT, Tuned, as_tuned
 from samara.core.atomic_files import atomic_write
 from samara.core.safetensors import read_tensors
@@ -105,7 +110,7 @@ def raptor_tensors(policy: Policy | None, vehicle: Vehicle) -> dict[str, Array]:
 def _require(policy: Policy) -> None:
     where = policy.folder or "the policy"
     kinds = [(own.kind, own.size, own.activation) for own in policy.kinds]
-    if kinds != [(own.kind, own.size, own.activation if own.kind == "dense" else "tanh") for own in KINDS]:
+    if kinds != [(own.kind, own.size, own.activation if own.kind == "dense" else "tanh") for own in RAPTOR_LAYERS]:
         own = ", ".join(
             f"{kind} {size}" + (f" {activation}" if kind == "dense" else "") for kind, size, activation in kinds
         )
@@ -117,13 +122,13 @@ def _require(policy: Policy) -> None:
             f"{where}: observes {policy.observation} and commands {policy.action}; expected the observation raptor or "
             "state_error and commands for rotors, as PX4's mc_raptor has"
         )
-    if policy.bounds not in (None, LIMITS):
+    if policy.bounds not in (None, RAPTOR_BOUNDS):
         raise ValueError(
             f"{where}: cuts errors to {policy.bounds.position:g} m and {policy.bounds.velocity:g} m/s; PX4's mc_raptor to "
-            f"{LIMITS.position:g} and {LIMITS.velocity:g}"
+            f"{RAPTOR_BOUNDS.position:g} and {RAPTOR_BOUNDS.velocity:g}"
         )
-    if abs(policy.period - PERIOD) > 1e-9:
-        raise ValueError(f"{where}: has a period of {policy.period:g} s; PX4's mc_raptor has {PERIOD:g}")
+    if abs(policy.period - RAPTOR_PERIOD) > 1e-9:
+        raise ValueError(f"{where}: has a period of {policy.period:g} s; PX4's mc_raptor has {RAPTOR_PERIOD:g}")
 
 
 def archive_bytes(tensors: Tensors, name: str, example: tuple[Array, Array] | None = None) -> bytes:
@@ -158,13 +163,13 @@ def drawn_example(tensors: Tensors, seed: int = 0) -> tuple[Array, Array]:
     steps, flights = EXAMPLE
     draw = np.random.default_rng(seed)
     seen = draw.uniform(-1.0, 1.0, (steps, flights, INPUTS))
-    seen[..., :3] *= LIMITS.position
+    seen[..., :3] *= RAPTOR_BOUNDS.position
     turned = np.linalg.qr(draw.normal(size=(steps, flights, 3, 3)))[0]
     turned *= np.linalg.det(turned)[..., None, None]  # rotations, and no reflections
     seen[..., 3:12] = turned.reshape(steps, flights, 9)
-    seen[..., 12:15] *= LIMITS.velocity
+    seen[..., 12:15] *= RAPTOR_BOUNDS.velocity
     seen = seen.astype(np.float32)
-    network = network_of(KINDS, INPUTS, tensors)
+    network = network_of(RAPTOR_LAYERS, INPUTS, tensors)
     acted = np.empty((steps, flights, len(np.asarray(tensors["2.bias"]))), dtype=np.float32)
     for flight in range(flights):
         hidden = initial_hidden(network)
