@@ -20,14 +20,11 @@ from samara.control.disturbance_torque import observer_for
 from samara.control.mpc.flight import (
     ATTITUDE,
     NOTHING,
-    body_of,
+    Sensed,
     compensated_command,
-    confirmed_push,
-    led_body,
-    observed,
+    problem_start,
     shift_inputs,
     shift_of,
-    unit_body,
 )
 from samara.control.mpc.iteration import Choice, Inputs, Library, choose, smoothing, stage
 from samara.control.mpc.iteration import Model as StageModel
@@ -423,15 +420,16 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
         n, dtype = states.shape[1], states.dtype
         trace, is_finite = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
         sound = jnp.where(is_finite, states, _rows(hover_state, n, dtype))
-        state, push = folded(hover_state, [*sound], trace), folded(NOTHING, [*before.push_observer], trace)
-        if controller.observer_gain:
-            command = folded(hover_command, [*before.command], trace)
-            push = observed(push, state, command, vehicle, controller.observer_gain, period)
-        push_W = confirmed_push(push.push_W, Folded(before.confirmed[0], trace))
-        body = unit_body(body_of(state), Folded(jnp.linalg.norm(sound[ATTITUDE], axis=0), trace))
-        torque = folded(torque_start, [*jnp.where(is_finite, before.torque_observer, 0.0)], trace)
-        if torque_start:
-            body = led_body(body, state, torque, vehicle)
+        norm = jnp.linalg.norm(sound[ATTITUDE], axis=0)
+        known = jnp.where(is_finite, before.torque_observer, 0.0)
+        fields = (sound, norm[None], before.command, before.push_observer, before.confirmed, known)
+        templates = (hover_state, (0.0,), hover_command, NOTHING, (0.0,), torque_start)
+        state, (size,), command, push, (confirmed,), torque = (
+            folded(template, [*rows], trace) for template, rows in zip(templates, fields, strict=True)
+        )
+        sensed = Sensed(state, size, command, push, confirmed, torque)
+        push, body = problem_start(sensed, vehicle, controller.observer_gain, period)
+        push_W = push.push_W
         references = folded(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
         goals = [jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfolded(goal_of(references, model, push_W))]
         batch = Batch(
@@ -455,7 +453,7 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
             controls.reshape(-1, n),
             controls[0],
             command,
-            jnp.where(is_finite, _rows(push._replace(push_W=push_W), n, dtype), 0.0),
+            jnp.where(is_finite, _rows(push, n, dtype), 0.0),
             is_finite[None].astype(dtype),
             _rows(torque, n, dtype),
             planned.reshape(-1, n),

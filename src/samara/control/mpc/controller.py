@@ -379,7 +379,7 @@ class ILQR:
             self.vehicle,
             self._solver,
             self._goals,
-            tick_code(self.vehicle, self.allocation, self.observer_gain > 0.0, self.period),
+            tick_code(self.vehicle, self.allocation, self.observer_gain, self.period),
             self.observer_gain,
             self.period,
             None if self.model.takes_wrench else self.model.thrust_and_torque,

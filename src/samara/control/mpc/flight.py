@@ -23,7 +23,7 @@ from samara.compiler.llvm.array_loop import Call, Chain, Loop, Loops, compile_lo
 from samara.compiler.trace.flatten_code import packer, unpacker
 from samara.control.allocation import Allocation, command_for_wrench
 from samara.control.disturbance_torque import Turned, led, observer_for, opposed, seen
-from samara.control.mpc.problem import Problem, Tree
+from samara.control.mpc.problem import Problem, Tree, is_zero
 from samara.control.mpc.programs import LANES, Rows, copy_pass, shared, trace_pass
 from samara.control.mpc.reference import Goals
 from samara.control.mpc.solver import Solver, solver_code
@@ -38,6 +38,7 @@ from samara.vehicles.trim import hover
 
 PUSH, WRENCH = len(ZERO), 1 + len(ZERO)  # an acceleration; a thrust and three torques
 ATTITUDE = slice(6, 10)
+SENSED = ("state", "q_norm", "command", "observed", "confirmed", "turned")
 
 
 class Observed(NamedTuple):
@@ -60,24 +61,41 @@ def observed(before: Observed, state: State, command: Command, vehicle: Vehicle,
     return Observed(Vec3(*(clamp(d, -g, g) for d in push_W)), state.v_W, a_W)
 
 
-def confirmed_push(push_W: Vec3, confirmed: Scalar) -> Vec3:
-    """Return the disturbance, or 0 at the first tick (`confirmed` 0), which has no earlier velocity to compare with."""
-    return Vec3(*(where(confirmed > 0.0, x, 0.0) for x in push_W))
-
-
 def body_of(state: State) -> State:
     """p, v, q and ω alone"""
     return State(state.p_W, state.v_W, state.q_WB, state.omega_B, (), ())
 
 
-def unit_body(body: State, size: Scalar) -> State:
-    """Return the body with q / |q| for its attitude; `size` is |q|."""
-    return body._replace(q_WB=Quat(*(x / size for x in body.q_WB)))
-
-
 def led_body(body: State, state: State, turned: Turned, vehicle: Vehicle) -> State:
     """The body as it would be without its motors' lag; `state` has the speeds of its rotors."""
     return body_of(led(body._replace(rotor_speed=state.rotor_speed, effects=state.effects), vehicle, turned))
+
+
+class Sensed(NamedTuple):
+    """The inputs of a tick: the estimated state with |q|, the last command, and the observers of disturbances and of torques, ()
+    if there is none. `confirmed` is 0 at the first tick, which has no earlier velocity to compare with, and 1 later."""
+
+    state: State
+    q_norm: Scalar
+    command: Command
+    observed: Observed
+    confirmed: Scalar
+    turned: Turned | tuple[()]
+
+
+def problem_start(sensed: Sensed, vehicle: Vehicle, gain: Scalar, period: Scalar) -> tuple[Observed, State]:
+    """The disturbance observed and the state from which a plan starts: q of unit length, the motors' lag compensated
+
+    `gain` is that of the disturbance observer, the literal 0 for none.
+    """
+    state, observer = sensed.state, sensed.observed
+    if not is_zero(gain):
+        observer = observed(observer, state, sensed.command, vehicle, gain, period)
+    push_W = Vec3(*(where(sensed.confirmed > 0.0, x, 0.0) for x in observer.push_W))
+    body = body_of(state)._replace(q_WB=Quat(*(x / sensed.q_norm for x in state.q_WB)))
+    if sensed.turned:
+        body = led_body(body, state, sensed.turned, vehicle)
+    return observer._replace(push_W=push_W), body
 
 
 def compensated_command(
@@ -122,54 +140,26 @@ class TickCode(NamedTuple):
     after: Loops
 
 
-def tick_code(vehicle: Vehicle, allocation: Allocation, observes: bool, period: float) -> TickCode:
-    """before: state, command, "clock" (gain, dt) → "observed", the "push" of it if "confirmed", and "given" to the solver;
-    after: "wrench", state, "turned" → command, "turned". In strict IEEE, with the bits of the functions on floats."""
-    state, command = hover(vehicle)
-    numbers, channels = (
-        (shared(name, len(flatten(own))), own) for name, own in (("state", state), ("command", command))
-    )
-    body, given = body_of(state), (shared("given", BODY), body_of(state))
-    known, push = (shared("observed", OBSERVED), NOTHING), (shared("observed", PUSH), ZERO)
-    gain, dt = ((Rows("clock", 2).once(1, k), 0.0) for k in range(2))
-    confirmed = (shared("confirmed"), 0.0)
-    passes = [
-        trace_pass(
-            lambda d_W, confirmed: (*(confirmed_push(d_W, confirmed),) * 2, 1.0),
-            (push, confirmed),
-            (push[0], shared("push", PUSH), confirmed[0]),
-        ),
-        trace_pass(
-            lambda body, size: (unit_body(body, size),),
-            ((shared("state", BODY), body), (shared("size"), 0.0)),
-            given[:1],
-        ),
-    ]
-    if observes:
-        observe = trace_pass(
-            lambda own, x, u, gain, dt: (observed(own, x, u, vehicle, gain, dt),),
-            (known, numbers, channels, gain, dt),
-            known[:1],
-        )
-        passes.insert(0, observe)
-    start = observer_for(vehicle)
-    turned = [] if start is None else [(shared("turned", len(flatten(start))), start)]
-    if turned:
-        lead = trace_pass(
-            lambda own, x, before: (led_body(own, x, before, vehicle),), (given, numbers, *turned), given[:1]
-        )
-        passes.append(lead)
+def tick_code(vehicle: Vehicle, allocation: Allocation, gain: float, period: float) -> TickCode:
+    """before: "state", "q_norm", "command" → "observed", "push", "confirmed", and "given" to the solver; after: "wrench",
+    "state", "turned" → "command", "turned". In strict IEEE, with the bits of the functions on floats."""
+    (state, command), observer = hover(vehicle), observer_for(vehicle) or ()
+    start = Sensed(state, 1.0, command, NOTHING, 1.0, observer)
+    arrays = [shared(name, len(flatten(field))) for name, field in zip(SENSED, start, strict=True)]
 
-    def allocate(wrench: Tree, x: State, *before: Turned) -> Tree:
-        results = compensated_command(wrench, x, before[0] if before else (), vehicle, allocation, period)
-        return results if before else results[:1]
+    def begin(*fields: Tree) -> Tree:
+        after, body = problem_start(Sensed(*fields), vehicle, gain, period)
+        return after, after.push_W, 1.0, body
 
-    targets = (channels[0], *(array for array, _ in turned))
-    allocation_pass = trace_pass(allocate, (shared("wrench", WRENCH), numbers, *turned), targets)
-    return TickCode(
-        compile_loops((Loop(tuple(passes), at="start"),), fast=False),
-        compile_loops((Loop((allocation_pass,), at="start"),), fast=False),
-    )
+    def allocate(wrench: Tree, x: State, turned: Turned | tuple[()]) -> Tree:
+        return compensated_command(wrench, x, turned, vehicle, allocation, period)
+
+    targets = (arrays[3], shared("push", PUSH), arrays[4], shared("given", BODY))
+    before = trace_pass(begin, tuple(zip(arrays, start, strict=True)), targets)
+    inputs = (shared("wrench", WRENCH), (arrays[0], state), (arrays[5], observer))
+    after = trace_pass(allocate, inputs, (arrays[2], arrays[5]))
+    codes = (compile_loops((Loop((own,), at="start"),), fast=False) for own in (before, after))
+    return TickCode(*codes)
 
 
 @lru_cache(maxsize=16)
@@ -267,7 +257,7 @@ class BatchController:
             "command": np.tile(flatten(command), (n, 1)),
             "plan": np.tile(level, (n, solver.horizon + 1 + self._steps, 1)),
             "previous": np.tile(level, (n, 1)),
-            "size": np.zeros((n, 1)),
+            "q_norm": np.zeros((n, 1)),
             "confirmed": np.zeros((n, 1)),
             "observed": np.zeros((n, OBSERVED)),
             "turned": np.zeros((n, len(flatten(self._torque_observer or ())))),
@@ -276,7 +266,6 @@ class BatchController:
         self.command, self.prediction = rows["command"].T, np.full((solver.horizon + 1, PUSH, n), np.nan)
         self._memory = solver.start_memory(
             push=solver.parameters[-PUSH:],
-            clock=np.array([parts.gain, parts.period]),
             level=level,
             part=np.array([part]),
         )
@@ -304,7 +293,7 @@ class BatchController:
         for drone, numbers in enumerate(self._rows["state"].tolist()):
             references = ahead[:, :, drone]
             if math.isfinite(sum(numbers)):
-                self._rows["size"][drone] = math.hypot(*numbers[ATTITUDE])
+                self._rows["q_norm"][drone] = math.hypot(*numbers[ATTITUDE])
                 goals.ahead[:] = references
                 self._begin_ahead[drone]()
                 cost = self._parts.solver.accept_start()
@@ -322,7 +311,7 @@ class BatchController:
         size = math.hypot(*numbers[ATTITUDE])
         is_solved = False
         if math.isfinite(sum(numbers)):
-            rows["size"][0] = size
+            rows["q_norm"][0] = size
             self._observe[0]()
             x = self._memory["given"][:BODY].tolist()
             if size > 0.0 and goals.write(target, x, memory.time, 0.0) is None:
