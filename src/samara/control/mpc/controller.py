@@ -121,6 +121,16 @@ class SolveOptions(NamedTuple):
     push_W: Sequence[float] = ZERO
     turned: Turned | None = None
 
+    def require_numbers(self) -> None:
+        """ValueError for an option that is not a number where one is needed"""
+        for name, value in (("time", self.time), ("yaw", self.yaw), ("shift", self.shift)):
+            if type(value) is not float and not isinstance(value, (Real, np.ndarray)):
+                raise ValueError(f"{name} is {value!r:.60}; expected a number")
+        if self.iterations is not None:
+            require_count("iterations", self.iterations)
+        if isinstance(self.push_W, str) or not hasattr(self.push_W, "__len__") or len(self.push_W) != 3:
+            raise ValueError(f"push_W is {self.push_W!r:.60}; expected three numbers")
+
 
 class _Batch(NamedTuple):
     """B problems: states (13, B), targets (3, B), yaws (B,), previous inputs (m, B), first inputs (N, m, B)"""
@@ -188,15 +198,8 @@ class ILQR:
         except TypeError:
             name = next(name for name in options if name not in SolveOptions._fields)
             raise TypeError(f"solve has no option {name!r}; {suggestion(name, SolveOptions._fields)}") from None
-        for name in ("time", "yaw", "shift"):
-            if not isinstance(value := getattr(chosen, name), (Real, np.ndarray)):
-                raise ValueError(f"{name} is {value!r:.60}; expected a number")
-        if chosen.iterations is not None:
-            require_count("iterations", chosen.iterations)
-        push_W = chosen.push_W
-        if isinstance(push_W, str) or not hasattr(push_W, "__len__") or len(push_W) != 3:
-            raise ValueError(f"push_W is {push_W!r:.60}; expected three numbers")
-        layout = _layout_of(state, chosen.layout)
+        chosen.require_numbers()
+        push_W, layout = chosen.push_W, _layout_of(state, chosen.layout)
         x = _components(state, layout)
         if x is None or not math.isfinite(sum(push_W)):
             return self._hover_result("the state is not finite", began, layout)
@@ -422,7 +425,8 @@ def _in_order(states: Array, layout: str) -> Array:
 def _components(state: State | Sequence[float], layout: str) -> list[float] | None:
     """(p, v, q as w, x, y, z, ω) with q of unit length, or None if anything is not finite"""
     named = isinstance(state, State)
-    x = [float(leaf) for leaf in flatten(tuple(state[:4] if named else state))]
+    leaves: Sequence[Scalar] = (*state[0], *state[1], *state[2], *state[3]) if isinstance(state, State) else state
+    x = [float(leaf) for leaf in leaves]
     if len(x) != BODY:
         raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY} of p, v, q and ω")
     if not named:

@@ -72,8 +72,8 @@ def led_body(body: State, state: State, turned: Turned, vehicle: Vehicle) -> Sta
 
 
 class Sensed(NamedTuple):
-    """The inputs of a tick: the estimated state with |q|, the last command, and the observers of disturbances and of torques, ()
-    if there is none. `confirmed` is 0 at the first tick, which has no earlier velocity to compare with, and 1 later."""
+    """The inputs of a tick: the estimated state with |q|, the last command, the observers of disturbances and of torques, () if
+    there is none. `confirmed` is 0 at the first tick, which has no earlier velocity to compare with, and 1 later."""
 
     state: State
     q_norm: Scalar
