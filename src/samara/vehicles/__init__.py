@@ -13,13 +13,11 @@ __all__ = [
     "ContactShape",
     "Disc",
     "EffectOption",
-    "Hover",
     "Payload",
     "Provenance",
     "VehicleError",
     "build_vehicle",
     "check_vehicle",
-    "controllability",
     "controllable",
     "hover",
     "parse_vehicle",
@@ -37,8 +35,6 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Hover": "samara.vehicles.controllability",
-    "controllability": "samara.vehicles.controllability",
     "controllable": "samara.vehicles.plausibility",
     "warnings": "samara.vehicles.plausibility",
     "rotor_order": "samara.vehicles.rotor_numbering",
