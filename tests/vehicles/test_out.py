@@ -13,7 +13,6 @@ from samara.vehicles.exchange.ardupilot import (
     ardupilot_json,
     ardupilot_parameters,
     ardupilot_text,
-    read_ardupilot_frame,
     write_ardupilot,
 )
 from samara.vehicles.exchange.betaflight import (
@@ -23,6 +22,7 @@ from samara.vehicles.exchange.betaflight import (
     thrust_linear,
     write_betaflight,
 )
+from samara.vehicles.exchange.formats import read_aircraft
 from samara.vehicles.exchange.imported_vehicle import built, sized
 from samara.vehicles.exchange.px4 import (
     agility,
@@ -30,7 +30,6 @@ from samara.vehicles.exchange.px4 import (
     px4_numbers,
     px4_parameter_file,
     px4_text,
-    read_px4_parameters,
     write_px4,
 )
 from samara.vehicles.exchange.throttle import full_thrust, hover_throttle, sagged_hover, throttle_for, thrust_share
@@ -48,7 +47,7 @@ FRAME = (
 def test_px4_places_moments_curve_and_hover_come_back(name, tmp_path):
     own = samara.vehicle(name)
     (path,) = write_px4(own, tmp_path / name)
-    again = built(read_px4_parameters(path), own)
+    again = built(read_aircraft(path), own)
     assert path.name == f"{name}.params"
     assert [rotor.r_B for rotor in again.rotors] == [rotor.r_B for rotor in own.rotors]
     assert [rotor.axis_B for rotor in again.rotors] == [rotor.axis_B for rotor in own.rotors]
@@ -106,7 +105,7 @@ def test_an_ardupilot_frame_comes_back_to_the_last_digits():
 def test_ardupilot_gets_the_same_thrust_places_and_drag_ahead(name, tmp_path):
     own = samara.vehicle(name)
     frame, parameters = write_ardupilot(own, tmp_path / name)
-    again = built(read_ardupilot_frame(frame))
+    again = built(read_aircraft(frame))
     found = hover_throttle(own)
     assert (frame.name, parameters.name) == (f"{name}.json", f"{name}.parm")
     assert hover_throttle(again).thrust == pytest.approx(found.thrust, rel=1e-6)

@@ -8,8 +8,9 @@ from samara import vehicle
 from samara.core.algebra import Vec3
 from samara.physics.rotors.actuator import Lag
 from samara.vehicles.check import VehicleError
+from samara.vehicles.exchange.formats import read_aircraft
 from samara.vehicles.exchange.imported_vehicle import built
-from samara.vehicles.exchange.px4 import px4_parameter_file, read_px4_parameters
+from samara.vehicles.exchange.px4 import px4_parameter_file
 from samara.vehicles.exchange.throttle import hover_throttle
 from samara.vehicles.trim import thrust_to_weight
 from samara.vehicles.writer import spreads_still_true
@@ -126,7 +127,7 @@ def test_a_file_that_is_huge_binary_a_folder_or_not_there_is_one_sentence(tmp_pa
         (tmp_path / "none.params", "cannot be read"),
     ):
         with pytest.raises(VehicleError, match=sentence):
-            read_px4_parameters(path)
+            read_aircraft(path)
 
 
 def test_a_rotor_that_says_no_moment_is_as_px4_has_it():

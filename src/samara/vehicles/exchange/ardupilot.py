@@ -24,12 +24,12 @@ from samara.physics.air.atmosphere import air_density
 from samara.physics.air.drag import drag_force
 from samara.physics.frames import frd_from_flu
 from samara.physics.rotors.propulsion import bus_current, rotor_loads, supply_voltage
-from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.types import CALM, Vehicle
 from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import UPRIGHT, Imported, ImportedRotor, Number, Record, Several
-from samara.vehicles.exchange.safe_xml import computable, finite, positive, text_of
+from samara.vehicles.exchange.safe_xml import computable, finite, positive
 from samara.vehicles.exchange.throttle import (
     STATIC_CP_CT,
     STATIC_CT,
@@ -42,7 +42,7 @@ from samara.vehicles.exchange.throttle import (
     typical_radius,
     typical_torque_ratio,
 )
-from samara.vehicles.parts.layouts import LAYOUTS, LOWER, SINGLE, Hub, Layout, hubs_of
+from samara.vehicles.parts.layouts import LAYOUTS, SINGLE, Hub, Layout, Mount, hubs_of, match_rotors
 from samara.vehicles.parts.uncertain import Estimate
 from samara.vehicles.trim import hover
 
@@ -80,24 +80,13 @@ USUAL = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}
 
 def motor_order(vehicle: Vehicle, frame: Frame) -> tuple[int, ...] | None:
     """The vehicle's rotors in the order of a frame's motors; None where one does not fit by place and turn"""
-    mounts, order = frame.layout.mounts, list[int]()
-    if len(mounts) != len(vehicle.rotors):
-        return None
-    near = NEAR * 2.0 * math.pi / len({mount.name for mount in mounts})
-    for mount in mounts:
-        at = math.atan2(mount.y, mount.x)
-        fits = [
-            i
-            for i, rotor in enumerate(vehicle.rotors)
-            if i not in order
-            and rotor.spin == mount.spin
-            and abs(math.remainder(math.atan2(rotor.r_B.y, rotor.r_B.x) - at, 2.0 * math.pi)) < near
-        ]
-        if not fits:
-            return None
-        pick = min if mount.level == LOWER else max
-        order.append(pick(fits, key=lambda i: float(vehicle.rotors[i].r_B.z)))
-    return tuple(order)
+    near = NEAR * 2.0 * math.pi / len({mount.name for mount in frame.layout.mounts})
+
+    def is_near(rotor: Rotor, mount: Mount) -> bool:
+        apart = math.atan2(rotor.r_B.y, rotor.r_B.x) - math.atan2(mount.y, mount.x)
+        return abs(math.remainder(apart, 2.0 * math.pi)) < near
+
+    return match_rotors(vehicle, frame.layout.mounts, is_near)
 
 
 def frame_of(vehicle: Vehicle) -> tuple[str, tuple[int, ...]] | None:
@@ -198,13 +187,8 @@ def frame_model(numbers: dict[str, float], inertia: tuple[float, float, float] |
     )
 
 
-def read_ardupilot_frame(path: str | Path, layout: str | None = None) -> Imported:
-    """The aircraft of a frame file; `layout` is one of `FRAMES`, by default X with as many motors as the file says"""
-    return ardupilot_frame(text_of(path), str(path), layout)
-
-
 def ardupilot_frame(text: str, origin: str, layout: str | None = None) -> Imported:
-    """The same, of the text of a file"""
+    """Read an aircraft from the text of a frame file; `layout` is one of `FRAMES`, X with as many motors by default"""
     with computable(origin):
         return _aircraft(text, origin, layout)
 

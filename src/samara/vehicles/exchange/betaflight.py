@@ -15,12 +15,14 @@ from typing import NamedTuple
 
 from samara.core.atomic_files import write_text
 from samara.core.sanitise import shown
+from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Several
 from samara.vehicles.exchange.px4 import cell_battery
-from samara.vehicles.exchange.safe_xml import number, text_of
+from samara.vehicles.exchange.safe_xml import number
 from samara.vehicles.exchange.throttle import hover_throttle, pack_of
+from samara.vehicles.parts.layouts import Mount, match_rotors
 from samara.vehicles.parts.uncertain import Estimate
 
 
@@ -126,13 +128,8 @@ class _Said:
         return name, MIXERS[name]
 
 
-def read_betaflight_diff(path: str | Path) -> Imported:
-    """The layout of a diff of Betaflight"""
-    return betaflight_diff(text_of(path), str(path))
-
-
 def betaflight_diff(text: str, origin: str) -> Imported:
-    """The same, of its text"""
+    """Read the layout of an aircraft from the text of a diff of Betaflight"""
     said, file = _Said(text, origin), Path(origin).name
     mixer, rows = said.rows()
     if all(own.yaw == 0.0 for own in rows):
@@ -276,22 +273,13 @@ def _custom_rows(vehicle: Vehicle) -> tuple[Row, ...]:
 
 
 def _order(vehicle: Vehicle, rows: tuple[Row, ...], reversed_: bool) -> tuple[int, ...] | None:
-    """The vehicle's rotors in the order of a mixer's motors; of a pair the upper one comes first"""
-    if len(rows) != len(vehicle.rotors):
-        return None
+    """The vehicle's rotors in the order of a mixer's motors"""
     arm = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors)
-    reach = max(math.hypot(row.roll, row.pitch) for row in rows)
-    order: list[int] = []
-    for row in rows:
-        spin = math.copysign(1.0, row.yaw) * (-1.0 if reversed_ else 1.0)
-        fits = [
-            i
-            for i, rotor in enumerate(vehicle.rotors)
-            if i not in order
-            and rotor.spin == spin
-            and math.hypot(rotor.r_B.x + row.pitch / reach * arm, rotor.r_B.y - row.roll / reach * arm) < CLOSE * arm
-        ]
-        if not fits:
-            return None
-        order.append(max(fits, key=lambda i: float(vehicle.rotors[i].r_B.z)))
-    return tuple(order)
+    size = arm / max(math.hypot(row.roll, row.pitch) for row in rows)
+    turn = -1.0 if reversed_ else 1.0
+    mounts = [Mount("", -row.pitch * size, row.roll * size, int(math.copysign(1.0, turn * row.yaw))) for row in rows]
+
+    def is_near(rotor: Rotor, mount: Mount) -> bool:
+        return math.hypot(rotor.r_B.x - mount.x, rotor.r_B.y - mount.y) < CLOSE * arm
+
+    return match_rotors(vehicle, mounts, is_near)

@@ -17,7 +17,7 @@ from samara.core.sanitise import shown
 from samara.core.toml import document
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Record, Several
-from samara.vehicles.exchange.safe_xml import computable, finite, positive, text_of
+from samara.vehicles.exchange.safe_xml import computable, finite, positive
 from samara.vehicles.parts.uncertain import Estimate
 
 FORMAT = "a parameter file of drone-models"
@@ -25,13 +25,8 @@ KEYS = ("mass", "L", "J", "rpm2thrust", "rpm2torque", "mixing_matrix")
 RAD_PER_S = math.pi / 30.0  # of one rpm
 
 
-def read_drone_models_file(path: str | Path, drone: str | None = None) -> Imported:
-    """One drone of a parameter file of drone-models; which one, where there are several"""
-    return drone_models_file(text_of(path), str(path), drone)
-
-
 def drone_models_file(text: str, origin: str, drone: str | None = None) -> Imported:
-    """The same, of its text"""
+    """Read one drone from the text of a parameter file of drone-models; which one, where there are several"""
     with computable(origin):
         return _aircraft(text, origin, drone)
 

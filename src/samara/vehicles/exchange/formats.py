@@ -10,7 +10,7 @@ from samara.core.sanitise import shown
 from samara.physics.types import Vehicle
 from samara.vehicles.check import MAX_ROTORS, VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, Several
-from samara.vehicles.exchange.safe_xml import read_limited
+from samara.vehicles.exchange.safe_xml import read_limited, text_of
 from samara.vehicles.exchange.throttle import CELL
 from samara.vehicles.parts.assemble import assemble
 from samara.vehicles.parts.parts_list import parts_list
@@ -68,7 +68,7 @@ FORMATS = (
         (".toml",),
         _has(r"rpm2thrust"),
         "drone_models_file",
-        "read_drone_models_file",
+        "drone_models_file",
         ("drone",),
     ),
     Format(
@@ -76,14 +76,15 @@ FORMATS = (
         (".json",),
         _has(r'"(?:hoverThrOut|propExpo|refSpd|num_motors)"\s*:'),
         "ardupilot",
-        "read_ardupilot_frame",
+        "ardupilot_frame",
         ("layout",),
     ),
-    Format("RotorPy's parameters", (".py",), _has(r"rotor_pos"), "rotorpy_file", "read_rotorpy_file"),
-    Format("PX4's parameters", (".params",), _has(r"\bCA_ROTOR_COUNT\b"), "px4", "read_px4_parameters"),
-    Format("a diff of Betaflight", (".cli",), _has(_BETAFLIGHT), "betaflight", "read_betaflight_diff"),
+    Format("RotorPy's parameters", (".py",), _has(r"rotor_pos"), "rotorpy_file", "rotorpy_file"),
+    Format("PX4's parameters", (".params",), _has(r"\bCA_ROTOR_COUNT\b"), "px4", "px4_parameter_file"),
+    Format("a diff of Betaflight", (".cli",), _has(_BETAFLIGHT), "betaflight", "betaflight_diff"),
 )
 """Every format that is read, in the order in which a file is tried"""
+_XML = ("sdf", "urdf", "mjcf")  # their readers take the path, for files beside it; the others the text
 
 
 def read_aircraft(
@@ -97,7 +98,8 @@ def read_aircraft(
     found = format_of(own, read_limited(own)[:_HEAD].decode("utf-8", "replace"))
     reader = getattr(import_module(f"samara.vehicles.exchange.{found.module}"), found.function)
     choices = {"leave_out": leave_out, "layout": layout, "drone": drone}
-    imported: Imported = reader(own, **{key: choices[key] for key in found.choices})
+    source = (own,) if found.module in _XML else (text_of(path), str(path))
+    imported: Imported = reader(*source, **{key: choices[key] for key in found.choices})
     if len(imported.rotors) > MAX_ROTORS:
         raise VehicleError(f"{path}: has {len(imported.rotors)} rotors; expected at most {MAX_ROTORS}")
     return imported

@@ -21,7 +21,7 @@ from samara.physics.types import Vehicle
 from samara.vehicles.build import CELL_CHARGE, CELL_VOLTAGE
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Record, Several
-from samara.vehicles.exchange.safe_xml import number, text_of
+from samara.vehicles.exchange.safe_xml import number
 from samara.vehicles.exchange.throttle import HOVER_OUTPUT, full_thrust, hover_throttle, pack_of, sagged_hover
 from samara.vehicles.loader import vehicle as load_vehicle
 from samara.vehicles.parts.uncertain import Estimate
@@ -52,13 +52,8 @@ def px4_numbers(text: str, origin: str) -> dict[str, float]:
     return found
 
 
-def read_px4_parameters(path: str | Path) -> Imported:
-    """The aircraft of a file of PX4's parameters"""
-    return px4_parameter_file(text_of(path), str(path))
-
-
 def px4_parameter_file(text: str, origin: str) -> Imported:
-    """The same, of the text of a file"""
+    """Read an aircraft from the text of a file of PX4's parameters"""
     numbers, file = px4_numbers(text, origin), Path(origin).name
     count = numbers.get("CA_ROTOR_COUNT")
     if count is None:

@@ -21,7 +21,7 @@ from samara.core.budget import Budget
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Record, Several
-from samara.vehicles.exchange.safe_xml import finite, text_of
+from samara.vehicles.exchange.safe_xml import finite
 from samara.vehicles.exchange.throttle import typical_radius
 from samara.vehicles.parts.uncertain import Estimate
 
@@ -157,13 +157,8 @@ LEFT_OUT = ("k_h", "k_flap")
 GRAVITY = 9.81  # [m/s²], RotorPy's
 
 
-def read_rotorpy_file(path: str | Path) -> Imported:
-    """The aircraft of a parameter file of RotorPy"""
-    return rotorpy_file(text_of(path), str(path))
-
-
 def rotorpy_file(text: str, origin: str) -> Imported:
-    """The same, of its text"""
+    """Read an aircraft from the text of a parameter file of RotorPy"""
     tables = [own for own in assigned(text, origin).values() if isinstance(own, dict) and "rotor_pos" in own]
     if len(tables) != 1:
         raise VehicleError(f"{origin}: has {len(tables)} dicts with 'rotor_pos'; expected {FORMAT}, with one")

@@ -5,11 +5,13 @@ ArduPilot, which is PX4's for quad X and +, hexa X and octo X; the numbers of ot
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3
 from samara.core.sanitise import shown
+from samara.physics.rotors.rotor import Rotor
+from samara.physics.types import Vehicle
 from samara.vehicles.rotor_numbering import CCW, CW, NUMBERINGS
 
 UPPER, SINGLE, LOWER = 1, 0, -1
@@ -142,6 +144,24 @@ def hubs_at(places: Sequence[tuple[Vec3, int]]) -> tuple[Hub, ...]:
                 level = UPPER if place.z > other.z else LOWER
         hubs.append(Hub(f"rotor {i}", place, spin, level))
     return tuple(hubs)
+
+
+def match_rotors(
+    vehicle: Vehicle, mounts: Sequence[Mount], is_near: Callable[[Rotor, Mount], bool]
+) -> tuple[int, ...] | None:
+    """The vehicle's rotors in the order of the mounts, by place and spin; None where one does not fit
+
+    Of a coaxial pair a lower mount takes the lower rotor, any other the upper one.
+    """
+    order: list[int] = []
+    for mount in mounts if len(mounts) == len(vehicle.rotors) else ():
+        free = [i for i in range(len(mounts)) if i not in order and vehicle.rotors[i].spin == mount.spin]
+        fits = [i for i in free if is_near(vehicle.rotors[i], mount)]
+        if not fits:
+            return None
+        pick = min if mount.level == LOWER else max
+        order.append(pick(fits, key=lambda i: float(vehicle.rotors[i].r_B.z)))
+    return tuple(order) or None
 
 
 def nearest_beside(hubs: Sequence[Hub]) -> float:
