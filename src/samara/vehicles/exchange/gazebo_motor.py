@@ -8,11 +8,14 @@ it turns the drawn rotor more slowly, and with it the angular momentum that Gaze
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
+from samara.core.algebra import Vec3
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import ImportedRotor, Record
+from samara.vehicles.exchange.link_tree import Link, rotor_at
 from samara.vehicles.exchange.safe_xml import Node
 from samara.vehicles.parts.uncertain import Estimate, given
 
@@ -27,6 +30,7 @@ DEFAULTS = {  # of all three
 }
 FADE = 25.0  # [m/s]: Classic's maxRelativeAirspeed by default
 _NEVER = 1e6  # [m/s]: thrust that fades at such a speed does not
+MAX_LISTED = 12  # names in one sentence
 _SPINS = {"ccw": 1, "cw": -1}
 
 
@@ -91,7 +95,20 @@ def in_order(motors: Sequence[Motor], origin: str) -> list[Motor]:
     return ordered
 
 
-def driven(rotor: ImportedRotor, motor: Motor) -> ImportedRotor:
+def motor_fields(node: Node, motors: Sequence[Motor], links: Mapping[str, Link], centre: Vec3) -> dict[str, Any]:
+    """The rotors of motor models and what air does to them, as fields of `Imported`"""
+    rotors = []
+    for motor in motors:
+        if motor.link not in links:
+            few = [name if name.isidentifier() else shown(name) for name in islice(links, MAX_LISTED)]
+            listed = ", ".join(few) + (", ..." if len(links) > len(few) else "")
+            raise node.error(f"has a motor model of link {shown(motor.link)}: expected one of {listed}")
+        rotors.append(_driven(rotor_at(links[motor.link], centre, f"{node.origin}: link {motor.link}"), motor))
+    effects, models = air_effects(motors, node.origin)
+    return {"rotors": tuple(rotors), "effects": effects, "models": models}
+
+
+def _driven(rotor: ImportedRotor, motor: Motor) -> ImportedRotor:
     """The rotor with what its motor model says: kF = k, kM = k m, the lag and the range of speeds"""
     numbers = motor.numbers
     thrust, length = numbers["motorConstant"], numbers["momentConstant"]

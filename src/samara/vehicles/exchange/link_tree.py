@@ -1,12 +1,13 @@
 """An aircraft as links: rigid bodies in one frame, composed into one mass and inertia; some are rotors (SDF, URDF, MJCF)."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from samara.core.algebra import IDENTITY, ZERO, Mat3, Quat, Vec3, dot, matrix_from_quat, rotate
 from samara.vehicles.exchange.imported_vehicle import ImportedRotor, Several
+from samara.vehicles.exchange.safe_xml import Node
 from samara.vehicles.parts.uncertain import Estimate, given
 from samara.vehicles.payload import point_inertia
 
@@ -89,6 +90,25 @@ class Shape(NamedTuple):
                 (radius * math.cos(a), radius * math.sin(a), z) for z in (-0.5 * length, 0.5 * length) for a in angles
             )  # type: ignore[assignment]
         return [self.pose.place(Vec3(*corner)) for corner in corners]
+
+
+_SIZES = {"box": (("size", 3),), "cylinder": (("radius", 1), ("length", 1)), "sphere": (("radius", 1),)}
+
+
+def collision_shapes(
+    link: Node, pose: Callable[[Node], Pose], numbers: Callable[[Node, str, int], tuple[float, ...]]
+) -> tuple[Shape, ...]:
+    """The plain collision shapes of a link; meshes, planes and maps are no feet
+
+    `pose(collision)` and `numbers(shape, key, count)` read them as the format has it.
+    """
+    shapes = []
+    for collision in link.children("collision"):
+        geometry = collision.child("geometry")
+        for shape in geometry.children(*_SIZES) if geometry is not None else ():
+            size = tuple(x for key, count in _SIZES[shape.tag] for x in numbers(shape, key, count))
+            shapes.append(Shape(shape.tag, size, pose(collision)))
+    return tuple(shapes)
 
 
 class Link(NamedTuple):

@@ -14,7 +14,7 @@ from samara.core.budget import Budget
 from samara.core.referenced_files import path_beside
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.gazebo_motor import Motor, air_effects, driven, in_order, is_motor, read_motor
+from samara.vehicles.exchange.gazebo_motor import MAX_LISTED, Motor, in_order, is_motor, motor_fields, read_motor
 from samara.vehicles.exchange.imported_vehicle import Imported
 from samara.vehicles.exchange.link_tree import (
     HERE,
@@ -22,8 +22,8 @@ from samara.vehicles.exchange.link_tree import (
     Mass,
     Pose,
     Shape,
+    collision_shapes,
     moved,
-    rotor_at,
     said_mass,
     standing_points,
     symmetric,
@@ -33,7 +33,6 @@ from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_bud
 
 FORMAT = "Gazebo SDF"
 _ALIGNED = 0.999998  # cos 0.1°
-MAX_LISTED = 12  # names in one sentence
 _CROOKED = 0.7  # cos 45°
 _DEGREE = 0.017453292519943295
 
@@ -148,7 +147,7 @@ class _Model:
             self.notes.append(
                 f"link {shown(name)} has no <inertial>: Gazebo takes 1 kg and 1 kg m^2, and so is it here"
             )
-        return Link(name, self.pose(name), _mass(node, inertial), tuple(_shapes(node)))
+        return Link(name, self.pose(name), _mass(node, inertial), _shapes(node))
 
 
 def read_sdf(path: Path, leave_out: bool = False) -> Imported:
@@ -165,14 +164,10 @@ def read_sdf(path: Path, leave_out: bool = False) -> Imported:
     total = whole(list(links.values()))
     how = f"{root.origin}: model {node.name}"
     mass, inertia = said_mass(total, how)
-    rotors = []
+    fields = motor_fields(node, motors, links, total.centre)
     for motor in motors:
-        if motor.link not in links:
-            raise node.error(f"has a motor model of link {shown(motor.link)}: expected one of {_listed(links)}")
         _check_joint(model, motor, links[motor.link])
-        rotors.append(driven(rotor_at(links[motor.link], total.centre, f"{root.origin}: link {motor.link}"), motor))
     turning = {motor.link for motor in motors}
-    effects, models = air_effects(motors, root.origin)
     feet = standing_points(
         [own for own in links.values() if own.name not in turning], total.centre, f"{how}: collision shapes"
     )
@@ -183,20 +178,11 @@ def read_sdf(path: Path, leave_out: bool = False) -> Imported:
         FORMAT,
         mass=mass,
         inertia=inertia,
-        rotors=tuple(rotors),
         actuation="normalized",
-        effects=effects,
-        models=models,
         feet=feet,
         description=f"{node.name}, from {FORMAT}",
         notes=tuple(model.notes),
-    )
-
-
-def _listed(names: dict[str, Link]) -> str:
-    few = list(names)[:MAX_LISTED]
-    return ", ".join(own if own.isidentifier() else shown(own) for own in few) + (
-        ", ..." if len(names) > len(few) else ""
+        **fields,
     )
 
 
@@ -276,18 +262,11 @@ def _mass(link: Node, inertial: Node | None) -> Mass:
     return moved(Mass(mass, ZERO, symmetric(*numbers)), _pose(inertial.child("pose")))
 
 
-def _shapes(link: Node) -> Iterator[Shape]:
-    """The plain collision shapes; meshes, planes and maps are no feet"""
-    for collision in link.children("collision"):
-        geometry = collision.child("geometry")
-        for own in geometry.children("box", "cylinder", "sphere") if geometry is not None else ():
-            if own.tag == "box":
-                size = own.need("size").numbers_of(own.text("size"), 3)
-            else:
-                size = tuple(
-                    own.number(key) for key in (("radius", "length") if own.tag == "cylinder" else ("radius",))
-                )
-            yield Shape(own.tag, size, _pose(collision.child("pose")))
+def _shapes(link: Node) -> tuple[Shape, ...]:
+    def numbers(shape: Node, key: str, count: int) -> tuple[float, ...]:
+        return shape.need(key).numbers_of(shape.text(key), count)
+
+    return collision_shapes(link, lambda collision: _pose(collision.child("pose")), numbers)
 
 
 def _check_joint(model: _Model, motor: Motor, link: Link) -> None:

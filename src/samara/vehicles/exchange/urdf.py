@@ -11,14 +11,14 @@ from pathlib import Path
 
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.vehicles.check import VehicleError
-from samara.vehicles.exchange.gazebo_motor import air_effects, driven, in_order, is_motor, read_motor
+from samara.vehicles.exchange.gazebo_motor import in_order, is_motor, motor_fields, read_motor
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Record
 from samara.vehicles.exchange.link_tree import (
     HERE,
     Link,
     Mass,
     Pose,
-    Shape,
+    collision_shapes,
     moved,
     rotor_at,
     said_mass,
@@ -86,7 +86,10 @@ def _links(root: Node) -> dict[str, Link]:
     if len(roots) != 1:
         raise root.error(f"has {len(roots)} links that hang under no other: expected one")
     poses = _poses(above, nodes)
-    return {name: Link(name, poses[name], _mass(node), _shapes(node)) for name, node in nodes.items()}
+    return {
+        name: Link(name, poses[name], _mass(node), collision_shapes(node, _origin, _numbers))
+        for name, node in nodes.items()
+    }
 
 
 def _poses(above: dict[str, tuple[str, Pose]], nodes: dict[str, Node]) -> dict[str, Pose]:
@@ -114,6 +117,10 @@ def _origin(node: Node) -> Pose:
     return Pose(Vec3(*place), quat_from_euler(*turn))
 
 
+def _numbers(node: Node, key: str, count: int) -> tuple[float, ...]:
+    return node.numbers_of(node.attribute(key), count, key)
+
+
 def _mass(link: Node) -> Mass:
     """A link without <inertial> has none"""
     inertial = link.child("inertial")
@@ -129,20 +136,6 @@ def _mass(link: Node) -> Mass:
     return moved(Mass(mass, ZERO, own), _origin(inertial))
 
 
-def _shapes(link: Node) -> tuple[Shape, ...]:
-    found = []
-    for collision in link.children("collision"):
-        geometry = collision.child("geometry")
-        for own in geometry.children("box", "cylinder", "sphere") if geometry is not None else ():
-            if own.tag == "box":
-                size = own.numbers_of(own.attribute("size"), 3, "size")
-            else:
-                keys = ("radius", "length") if own.tag == "cylinder" else ("radius",)
-                size = tuple(own.attribute_number(key) for key in keys)
-            found.append(Shape(own.tag, size, _origin(collision)))
-    return tuple(found)
-
-
 # The rotors ----------------------------------------------------------------------------------------------------------
 
 
@@ -151,13 +144,7 @@ def _by_motors(
 ) -> tuple[Imported, set[str]]:
     """As in SDF: everything is said"""
     motors = in_order([read_motor(plugin) for plugin in plugins if is_motor(plugin)], root.origin)
-    rotors = []
-    for motor in motors:
-        if motor.link not in links:
-            raise root.error(f"has a motor model of link {motor.link!r:.60}: expected a link that is there")
-        rotors.append(driven(rotor_at(links[motor.link], total.centre, f"{root.origin}: link {motor.link}"), motor))
-    effects, models = air_effects(motors, root.origin)
-    return replace(plain, rotors=tuple(rotors), effects=effects, models=models), {own.link for own in motors}
+    return replace(plain, **motor_fields(root, motors, links, total.centre)), {motor.link for motor in motors}
 
 
 def _by_properties(
