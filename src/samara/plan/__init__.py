@@ -24,45 +24,14 @@ from samara.plan.trajectory import (
 )
 
 __all__ = [
-    "Leg",
-    "Limits",
-    "Plan",
-    "Reference",
-    "Trajectory",
-    "Waypoint",
-    "at_pace",
-    "circle",
-    "equal_speed",
-    "fastest",
-    "figure8",
-    "flat_motion",
-    "flat_output",
-    "flat_to_state",
-    "helix",
-    "hover",
-    "land",
-    "legs",
-    "line",
-    "lissajous",
-    "race",
-    "read_waypoints",
-    "sequence",
-    "stop",
-    "take_off",
-    "through",
-    "transfer",
-    "waypoints",
-]
+    "Leg", "Limits", "Plan", "Reference", "Trajectory", "Waypoint", "at_pace", "circle", "equal_speed", "fastest",
+    "figure8", "flat_motion", "flat_output", "flat_to_state", "helix", "hover", "land", "legs", "line", "lissajous",
+    "race", "read_waypoints", "sequence", "stop", "take_off", "through", "transfer", "waypoints",
+]  # fmt: skip
 
 _LAZY = {
-    "flat_motion": "samara.plan.flatness",
-    "flat_output": "samara.plan.flatness",
-    "flat_to_state": "samara.plan.flatness",
-    "Limits": "samara.plan.time_optimal",
-    "Plan": "samara.plan.time_optimal",
-    "at_pace": "samara.plan.time_optimal",
-    "equal_speed": "samara.plan.time_optimal",
-    "fastest": "samara.plan.time_optimal",
+    **dict.fromkeys(("flat_motion", "flat_output", "flat_to_state"), "samara.plan.flatness"),
+    **dict.fromkeys(("Limits", "Plan", "at_pace", "equal_speed", "fastest"), "samara.plan.time_optimal"),
     "read_waypoints": "samara.plan.waypoint_file",
 }
 __getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)

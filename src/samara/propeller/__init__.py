@@ -5,18 +5,9 @@ from samara.propeller.blade import Blade, BladeError, blade_names, parse_blade
 from samara.propeller.fit import FITTED_ROTORS, RotorFit, fit_rotor, fitted_coefficients, rotor_constants
 
 __all__ = [
-    "FITTED_ROTORS",
-    "Airfoil",
-    "Blade",
-    "BladeError",
-    "RotorFit",
-    "blade_names",
-    "fit_rotor",
-    "fitted_coefficients",
-    "parse_blade",
-    "rotor_coefficients",
-    "rotor_constants",
-]
+    "FITTED_ROTORS", "Airfoil", "Blade", "BladeError", "RotorFit", "blade_names", "fit_rotor", "fitted_coefficients",
+    "parse_blade", "rotor_coefficients", "rotor_constants",
+]  # fmt: skip
 
 _LAZY = {
     "Airfoil": "samara.propeller.airfoil",

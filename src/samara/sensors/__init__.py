@@ -11,19 +11,9 @@ from samara.sensors.sensor import IMU, Mounting, Sensor
 from samara.sensors.site import Place, place
 
 __all__ = [
-    "IMU",
-    "Eye",
-    "Mounting",
-    "Part",
-    "PartError",
-    "Place",
-    "Sensor",
-    "allan_deviation",
-    "depth_images",
-    "part",
-    "part_names",
-    "place",
-]
+    "IMU", "Eye", "Mounting", "Part", "PartError", "Place", "Sensor", "allan_deviation", "depth_images", "part",
+    "part_names", "place",
+]  # fmt: skip
 
 _LAZY = {
     "depth_images": "samara.sensors.depth_jax",

@@ -10,35 +10,14 @@ from samara.vehicles.trim import hover, thrust_to_weight
 from samara.vehicles.writer import save_vehicle, vehicle_toml
 
 __all__ = [
-    "ContactShape",
-    "Disc",
-    "EffectOption",
-    "Payload",
-    "Provenance",
-    "VehicleError",
-    "build_vehicle",
-    "check_vehicle",
-    "controllable",
-    "hover",
-    "parse_vehicle",
-    "parts_of",
-    "rotor_order",
-    "save_vehicle",
-    "switch_on",
-    "thrust_to_weight",
-    "vehicle",
-    "vehicle_names",
-    "vehicle_toml",
-    "warnings",
-    "with_effects",
-    "with_payload",
-]
+    "ContactShape", "Disc", "EffectOption", "Payload", "Provenance", "VehicleError", "build_vehicle", "check_vehicle",
+    "controllable", "hover", "parse_vehicle", "parts_of", "rotor_order", "save_vehicle", "switch_on",
+    "thrust_to_weight", "vehicle", "vehicle_names", "vehicle_toml", "warnings", "with_effects", "with_payload",
+]  # fmt: skip
 
 _LAZY = {
-    "controllable": "samara.vehicles.plausibility",
-    "warnings": "samara.vehicles.plausibility",
+    **dict.fromkeys(("controllable", "warnings"), "samara.vehicles.plausibility"),
     "rotor_order": "samara.vehicles.rotor_numbering",
-    "Disc": "samara.vehicles.shape",
-    "parts_of": "samara.vehicles.shape",
+    **dict.fromkeys(("Disc", "parts_of"), "samara.vehicles.shape"),
 }
 __getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)

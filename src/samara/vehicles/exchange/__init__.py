@@ -3,26 +3,16 @@
 from samara.core.lazy_import import lazily as _lazily
 
 __all__ = [
-    "Imported",
-    "built",
-    "estimated_from_parts",
-    "left_out",
-    "read_aircraft",
-    "write_ardupilot",
-    "write_betaflight",
-    "write_px4",
-    "write_sdf",
-]
+    "Imported", "built", "estimated_from_parts", "left_out", "read_aircraft", "write_ardupilot", "write_betaflight",
+    "write_px4", "write_sdf",
+]  # fmt: skip
 
 _LAZY = {
     "write_ardupilot": "samara.vehicles.exchange.ardupilot",
     "write_betaflight": "samara.vehicles.exchange.betaflight",
-    "estimated_from_parts": "samara.vehicles.exchange.formats",
-    "read_aircraft": "samara.vehicles.exchange.formats",
-    "Imported": "samara.vehicles.exchange.imported_vehicle",
-    "built": "samara.vehicles.exchange.imported_vehicle",
+    **dict.fromkeys(("estimated_from_parts", "read_aircraft"), "samara.vehicles.exchange.formats"),
+    **dict.fromkeys(("Imported", "built"), "samara.vehicles.exchange.imported_vehicle"),
     "write_px4": "samara.vehicles.exchange.px4",
-    "left_out": "samara.vehicles.exchange.sdf_write",
-    "write_sdf": "samara.vehicles.exchange.sdf_write",
+    **dict.fromkeys(("left_out", "write_sdf"), "samara.vehicles.exchange.sdf_write"),
 }
 __getattr__, __dir__ = _lazily(__name__, __path__, _LAZY)
