@@ -25,7 +25,6 @@ from samara.documents.conventions import (
     alt_msl_m,
     body_wrench,
     bus_current_a,
-    geodetic_origin,
     gravity_accel,
     momentum_torque,
     plant_outputs,
@@ -63,6 +62,7 @@ from samara.scenario.actuators import (
     sanitized_command,
 )
 from samara.scenario.snapshot import BUS_SCHEMA_VERSION, Bus, Faults, FaultState
+from samara.sensors.site import geodetic
 
 DOWN = Vec3(0.0, 0.0, 1.0)
 small = st.floats(-3.0, 3.0)
@@ -232,7 +232,7 @@ def test_check_3_ten_metres_down_is_ten_metres_lower(iris):
     assert alt_msl_m(Vec3(3.0, 4.0, 10.0), WorldOrigin(0.0, 0.0, 100.0)) == 90.0
     high, _ = samara.hover(iris, p_W=(0.0, 0.0, 25.0))
     assert alt_msl_m(state_ned_frd_from_enu_flu(high).p_W) == 488.0 + 25.0
-    assert geodetic_from_enu(high.p_W, geodetic_origin(HOME)).altitude == pytest.approx(513.0, abs=1e-9)
+    assert geodetic_from_enu(high.p_W, geodetic(*HOME)).altitude == pytest.approx(513.0, abs=1e-9)
 
 
 def test_check_4_yaw_90_degrees_points_the_nose_east(iris):

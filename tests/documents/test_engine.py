@@ -277,7 +277,7 @@ def test_without_air_and_with_standing_rotors_it_falls_at_g(allocation):
     """Errata 000, gravity test: v_z = −0.981 m/s and z = −½ g t² after step(0.1), once drag and idle speed are off."""
     engine = DroneEngine(STANDING, allocation)
     engine.apply_motor_commands(0, 0, 0, 0)
-    with pytest.warns(UserWarning, match=r"0.1 s is longer than the 0.005 s of document 000.*in 100 steps"):
+    with pytest.warns(UserWarning, match=r"0.1 s is longer than the 0.005 s of the document.*in 100 steps"):
         engine.step(0.1)
     state = engine.get_state()
     assert state.v_W.z == pytest.approx(-0.981, rel=1e-14)
@@ -570,7 +570,7 @@ def test_euler_angles_are_zyx():
 
 def test_it_says_which_allocation_it_is():
     assert repr(DroneEngine()) == (
-        "<DroneEngine crazyflie_documented_torques, allocation 'documented': torques as document 000 writes them>"
+        "<DroneEngine crazyflie_documented_torques, allocation 'documented': torques as the document writes them>"
     )
     assert "'geometric': torques by r × F" in repr(DroneEngine(allocation="geometric"))
     assert DroneEngine().vehicle.name == "crazyflie_documented_torques"  # what a recording names

@@ -161,5 +161,5 @@ def test_the_options_of_document_001_are_options_of_ilqr():
     assert set(document) <= set(MPC_NAMES)
     ilqr = ILQR(samara.vehicle("crazyflie_documented"), **mpc_options(mpcHorizon=5, wPosition=31.0, maxRefVelocity=3.0))
     assert (ilqr.horizon, ilqr.weights.position_weight, ilqr.shaping.max_reference_velocity) == (5, 31.0, 3.0)
-    with pytest.raises(TypeError, match="document 001 has no option 'wPositon'"):
+    with pytest.raises(TypeError, match="the iLQR document has no option 'wPositon'"):
         mpc_options(wPositon=1.0)

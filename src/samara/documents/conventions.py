@@ -1,6 +1,6 @@
-"""Document 003's conventions under its own names: NED, FRD, propulsors, channels, faults.
+"""The conventions of the NED simulator under its own names: NED, FRD, propulsors, channels, faults.
 
-Document 003 counts the world north-east-down and the body forward-right-down, and gives a rotor by the unit vector
+The document counts the world north-east-down and the body forward-right-down, and gives a rotor by the unit vector
 `axis_b` that points against its thrust. Nothing is computed here: every function converts, calls the one equation of
 `samara.physics`, and converts back. Quaternions `q_bn` turn body into NED, in the order w, x, y, z.
 
@@ -15,7 +15,6 @@ from samara.core.algebra import ZERO, Attitude, Vec3, matrix_from_quat, rotate, 
 from samara.core.quantity import RotorAcceleration, RotorSpeed, Scalar
 from samara.physics.effect import Wrench, add_wrenches
 from samara.physics.frames import (
-    Geodetic,
     altitude_from_ned,
     flu_from_frd,
     frd_from_flu,
@@ -46,7 +45,6 @@ from samara.scenario.actuators import motor_disable_mask as motor_disable_mask
 from samara.scenario.actuators import propulsor_duties as propulsor_duties
 from samara.scenario.actuators import px4_command as px4_command
 from samara.scenario.actuators import sanitized_command as sanitized_command
-from samara.sensors.site import geodetic
 
 # Attitude ----------------------------------------------------------------------------------------------------------
 
@@ -113,9 +111,8 @@ def propulsor_wrench(T: Scalar, Q: Scalar, propulsor: Propulsor) -> BodyWrench:
 def body_wrench(T: Sequence[Scalar], Q: Sequence[Scalar], propulsors: Sequence[Propulsor]) -> BodyWrench:
     """F_body = −Σ Tᵢ axis_bᵢ,   τ_body = Σ r_bᵢ × Fᵢ + Σ axis_bᵢ Qᵢ, every Qᵢ signed  [N, N·m]"""
     if not len(T) == len(Q) == len(propulsors):
-        raise ValueError(
-            f"{len(T)} thrusts and {len(Q)} torques for {len(propulsors)} propulsors; expected one of each"
-        )
+        counts = f"{len(T)} thrusts and {len(Q)} torques for {len(propulsors)} propulsors"
+        raise ValueError(f"{counts}; expected one of each")
     total = Wrench()
     for own_T, own_Q, propulsor in zip(T, Q, propulsors, strict=True):
         total = add_wrenches(total, _wrench(own_T, own_Q, propulsor))
@@ -124,9 +121,8 @@ def body_wrench(T: Sequence[Scalar], Q: Sequence[Scalar], propulsors: Sequence[P
 
 def _wrench(T: Scalar, Q: Scalar, propulsor: Propulsor) -> Wrench:
     if isinstance(T, (int, float)) and not 0.0 <= T < math.inf:
-        raise ValueError(
-            f"thrust T is {T}; expected a finite number that is not negative: the sign is in F = −T axis_b"
-        )
+        expected = "expected a finite number that is not negative: the sign is in F = −T axis_b"
+        raise ValueError(f"thrust T is {T}; {expected}")
     # Q brings its sign along, so dir must not act a second time
     return rotor_wrench(RotorLoad(T, Q), _rotor(propulsor._replace(dir=1)))
 
@@ -190,15 +186,8 @@ class WorldOrigin(NamedTuple):
 
 
 HomeLocation = WorldOrigin
-
-
 HOME = WorldOrigin(47.397742, 8.545594, 488.0)
-"""The home of document 003's simulator, and of PX4's."""
-
-
-def geodetic_origin(origin: WorldOrigin) -> Geodetic:
-    """The same place in radians, for `samara.physics.frames`"""
-    return geodetic(*origin)
+"""The home of the NED simulator, and of PX4's."""
 
 
 def alt_msl_m(pos_ned: Vec3, origin: WorldOrigin = HOME) -> Scalar:

@@ -1,4 +1,4 @@
-"""Document 000's Crazyflie engine: four motor commands in [0, 1], `step(dt)`, and the state under the document's names.
+"""The engine of the Crazyflie engine document: four motor commands in [0, 1], `step(dt)`, and the state by its names.
 
     engine = DroneEngine()
     engine.apply_motor_commands(0.6, 0.6, 0.6, 0.6)
@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import Annotated, NamedTuple, get_args, get_type_hints
 
-from samara.compiler.simulator import Simulator, compile
+from samara.compiler.simulator import compile
 from samara.core.algebra import (
     IDENTITY,
     ZERO,
@@ -36,9 +36,9 @@ from samara.core.algebra import (
     scale,
 )
 from samara.core.ops import clamp
-from samara.core.quantity import Quantity
+from samara.core.quantity import Quantity, Scalar
 from samara.core.tree import require_finite
-from samara.documents.single_vehicle import Telemetry, with_single_vehicle_effects
+from samara.documents.single_vehicle import with_single_vehicle_effects
 from samara.physics.effect import Role, Wrench
 from samara.physics.frames import state_ned_frd_from_enu_flu
 from samara.physics.multirotor import wrench_breakdown
@@ -47,6 +47,7 @@ from samara.physics.rotors.propulsion import delivered
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle, initial_effects
 from samara.record.run import Run
+from samara.record.telemetry import PositionReference, Telemetry
 from samara.sim.initial_state import standing
 from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effects_by_name
 from samara.vehicles.check import check_numbers
@@ -78,7 +79,7 @@ class Inertia(NamedTuple):
 
 @dataclass(frozen=True)
 class CrazyflieParams:
-    """Document 000's parameters under its names, SI units; what is not given is as in the vehicle `crazyflie_documented`.
+    """The document's parameters under its names, SI units; defaults are those of the vehicle `crazyflie_documented`.
 
     `dragLinear` is in world axes. `dragAngular` are the rates k of ω(t) = ω₀ e^{−kt} about the body axes: the code behind the
     document multiplies ω by e^{−k dt} after each step, here the torque −kJ ω acts, which is the same as dt → 0. The document
@@ -106,14 +107,10 @@ class CrazyflieParams:
 # The two allocations -----------------------------------------------------------------------------------------------
 
 
-def _as_drawn(rotor: Rotor) -> Rotor:
-    return rotor
-
-
 def _mirrored(rotor: Rotor) -> Rotor:
     """The rotor seen in a mirror across the nose: front and back change places, and so do clockwise and counter-clockwise
 
-    Σ r × F − s Q over such rotors is, letter by letter, what document 000 calls "CRITICAL - DO NOT CHANGE":
+    Σ r × F − s Q over such rotors is, letter by letter, what the document calls "CRITICAL - DO NOT CHANGE":
 
         τ_x = (L/√2) kF ((ω₀² + ω₃²) − (ω₁² + ω₂²))
         τ_y = (L/√2) kF ((ω₀² + ω₁²) − (ω₂² + ω₃²))
@@ -124,10 +121,10 @@ def _mirrored(rotor: Rotor) -> Rotor:
     return rotor._replace(r_B=Vec3(-rotor.r_B.x, rotor.r_B.y, rotor.r_B.z), spin=-rotor.spin)
 
 
-ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirrored, "geometric": _as_drawn}
+ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirrored, "geometric": lambda rotor: rotor}
 
 
-def engine_numbers(params: Any, allocation: str) -> dict[str, Any]:
+def engine_numbers(params: Scalar, allocation: str) -> dict[str, Scalar]:
     """What the vehicle the engine flies has under these paths: arithmetic on the parameters alone, of any scalar"""
     motor = Lag(params.omegaMin, params.omegaMax, params.tauMotor, params.tauMotor)
     drawn = [
@@ -150,7 +147,7 @@ def engine_numbers(params: Any, allocation: str) -> dict[str, Any]:
 
 
 def engine_vehicle(
-    params: CrazyflieParams, allocation: str = "documented", effects: Mapping[str, Any] | Sequence[str] = ()
+    params: CrazyflieParams, allocation: str = "documented", effects: Mapping[str, object] | Sequence[str] = ()
 ) -> Vehicle:
     """The vehicle the engine flies: `crazyflie_documented` with these numbers, its rotors allocated one way or the other
 
@@ -178,10 +175,8 @@ def engine_vehicle(
     return with_single_vehicle_effects(plain, more)
 
 
-@lru_cache(maxsize=16)
-def _compiled(craft: Vehicle, backend: str) -> Simulator:
-    """Compiling takes a hundred thousand times as long as a step: engines of the same vehicle share it."""
-    return compile(craft, backend=backend)
+# Compiling takes a hundred thousand times as long as a step: engines of the same vehicle share it.
+_compiled = lru_cache(maxsize=16)(compile)
 
 
 # The engine --------------------------------------------------------------------------------------------------------
@@ -189,7 +184,7 @@ def _compiled(craft: Vehicle, backend: str) -> Simulator:
 
 class EngineState(NamedTuple):
     """Position, velocity (world axes), attitude (body to world; .x .y .z .w), angular velocity (body axes) and rotor
-    speeds, under document 000's names. It cannot change, so it is its own clone."""
+    speeds, under the document's names. It cannot change, so it is its own clone."""
 
     p_W: Vec3
     v_W: Vec3
@@ -199,7 +194,7 @@ class EngineState(NamedTuple):
 
 
 class NamedState(State):
-    """A `State` that also has document 000's name for its rotor speeds."""
+    """A `State` that also has the document's name for its rotor speeds."""
 
     __slots__ = ()
 
@@ -210,7 +205,7 @@ class NamedState(State):
 
 
 class DroneEngine:
-    """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ = (Ω_cmd − Ω)/τ: the engine of document 000
+    """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ = (Ω_cmd − Ω)/τ
 
     `allocation` says how rotor speeds make torques: "documented", the document's equations letter by letter, or
     "geometric", r × F and reaction torque of the airframe it draws, which is the vehicle `crazyflie_documented`. It starts at
@@ -229,25 +224,24 @@ class DroneEngine:
         allocation: str = "documented",
         backend: str = "auto",
         *,
-        effects: Mapping[str, Any] | Sequence[str] = (),
+        effects: Mapping[str, object] | Sequence[str] = (),
         wind_W: Sequence[float] = ZERO,
         telemetry: bool = False,
     ) -> None:
         if not isinstance(params, CrazyflieParams | None):
-            raise ValueError(
-                f"params is a {type(params).__name__}; expected CrazyflieParams, as in CrazyflieParams(mass=0.03)"
-            )
+            expected = "expected CrazyflieParams, as in CrazyflieParams(mass=0.03)"
+            raise ValueError(f"params is a {type(params).__name__}; {expected}")
         self.params = params or CrazyflieParams()
         self.allocation = allocation
         self.vehicle = engine_vehicle(self.params, allocation, effects)
         self._effects = tuple(effects_by_name(effects))
         self.wind_W = _three(wind_W, "wind_W")
-        self._simulator = _compiled(self.vehicle, backend)
+        self._simulator = _compiled(self.vehicle, backend=backend)
         self._records = telemetry
         self.reset()
 
     def __repr__(self) -> str:
-        torques = {"documented": "torques as document 000 writes them", "geometric": "torques by r × F and reaction"}
+        torques = {"documented": "torques as the document writes them", "geometric": "torques by r × F and reaction"}
         also = f"; with {', '.join(self._effects)}" if self._effects else ""
         return f"<DroneEngine {self.vehicle.name}, allocation {self.allocation!r}: {torques[self.allocation]}{also}>"
 
@@ -277,9 +271,8 @@ class DroneEngine:
         if not 0.0 < math.hypot(*q_WB) < math.inf:
             raise ValueError(f"q_WB = {tuple(q_WB)}: expected finite numbers that are not all 0")
         if len(motorSpeeds) != MOTORS or not all(0.0 <= speed < math.inf for speed in motorSpeeds):
-            raise ValueError(
-                f"motorSpeeds = {tuple(motorSpeeds)} rad/s: expected {MOTORS} numbers that are not negative"
-            )
+            expected = f"expected {MOTORS} numbers that are not negative"
+            raise ValueError(f"motorSpeeds = {tuple(motorSpeeds)} rad/s: {expected}")
         self._state = State(
             p_W=Vec3(0.0, 0.0, clearance(self.vehicle)) if p_W is None else _three(p_W, "p_W"),
             v_W=_three(v_W, "v_W"),
@@ -324,7 +317,7 @@ class DroneEngine:
         steps = math.ceil(dt / RK4_STEP * (1.0 - 1e-9))
         if dt > RECOMMENDED_STEP:
             warnings.warn(
-                f"a step of {dt:g} s is longer than the {RECOMMENDED_STEP:g} s of document 000: the commands are held for "
+                f"a step of {dt:g} s is longer than the {RECOMMENDED_STEP:g} s of the document: the commands are held for "
                 f"all of it, the motion is integrated in {steps} steps",
                 stacklevel=2,
             )
@@ -339,7 +332,7 @@ class DroneEngine:
         if self._telemetry is not None:
             self._telemetry.add(self._time, self._state, self._command, around)
 
-    def telemetry(self, reference: Any = None, controller: str = "motor commands") -> Run:
+    def telemetry(self, reference: PositionReference = None, controller: str = "motor commands") -> Run:
         """Return the steps since the last reset as a `Run`: `run.plot()`, `run.summary()`, `run.save("run.mcap")`
 
         `reference` is the desired position [m]: three numbers, a row for each recorded time, or a function of the time [s].
@@ -351,10 +344,12 @@ class DroneEngine:
 
     def _speeds_after(self, dt: float, environment: Environment) -> tuple[float, ...]:
         motors = tuple(rotor.motor for rotor in self.vehicle.rotors)
-        told = tuple(speed_from_command(u, motor) for u, motor in zip(self._command, motors, strict=True))
+        desired = tuple(speed_from_command(u, motor) for u, motor in zip(self._command, motors, strict=True))
         return tuple(
             lag_step(speed, target, dt, motor)
-            for speed, target, motor in zip(self._state.rotor_speed, delivered(told, environment), motors, strict=True)
+            for speed, target, motor in zip(
+                self._state.rotor_speed, delivered(desired, environment), motors, strict=True
+            )
         )
 
     def get_state(self) -> EngineState:
@@ -378,7 +373,7 @@ class DroneEngine:
 DronePhysicsEngine = DroneEngine
 
 
-def _three(given: Any, name: str) -> Vec3:
+def _three(given: Sequence[float], name: str) -> Vec3:
     if len(given) != 3:
         raise ValueError(f"{name} = {given!r}: expected 3 numbers")
     vector = Vec3(*(float(x) for x in given))
@@ -402,9 +397,10 @@ class MotorModel:
 
     def step(self, command: float, dt: float) -> float:
         """Ω(t + dt) = Ω_cmd + (Ω − Ω_cmd) e^{−dt/τ}, exact for any dt; the new speed is kept and returned  [rad/s]"""
-        for name, value, fine in (("command", command, math.isfinite(command)), ("dt", dt, 0.0 < dt < math.inf)):
-            if not fine:
-                raise ValueError(f"{name} = {value!r}: expected a finite{' positive' if name == 'dt' else ''} number")
+        if not math.isfinite(command):
+            raise ValueError(f"command = {command!r}: expected a finite number")
+        if not 0.0 < dt < math.inf:
+            raise ValueError(f"dt = {dt!r}: expected a finite positive number")
         self.speed = lag_step(self.speed, command, dt, Lag(0.0, math.inf, self.tau, self.tau))
         return self.speed
 

@@ -1,4 +1,4 @@
-"""Document 000 in its own language: its three ES modules, with its class, methods and state names, from the traced equations.
+"""The Crazyflie engine in JavaScript: three ES modules with its class, methods and state names, from the traced equations.
 
 What no equation is, is written in `js/`; what is one stands below it, traced from the functions that `DroneEngine` flies with.
 """
@@ -6,12 +6,14 @@ What no equation is, is written in `js/`; what is one stands below it, traced fr
 from collections import namedtuple
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 from samara.core.algebra import Vec3
 from samara.core.integrate import unit_quaternions
+from samara.core.quantity import Scalar
 from samara.core.tree import leaf_names
 from samara.core.version import __version__
+from samara.documents.drone_physics.arguments import Function
 from samara.documents.engine import (
     ALLOCATIONS,
     MOTORS,
@@ -59,7 +61,7 @@ def params_module() -> str:
     hints = get_type_hints(CrazyflieParams, include_extras=True)
     lines = [f"  {name}: {record(getattr(GIVEN, name))}, // [{get_args(hints[name])[1].unit}]" for name in NAMES]
     frozen = "\n".join(["export const PARAMS_CRAZYFLIE = {", *lines, "};"])
-    return _module("params_crazyflie.js", "The physical constants of document 000.", frozen, _PARAMS_ALIASES)
+    return _module("params_crazyflie.js", "The physical constants of the Crazyflie.", frozen, _PARAMS_ALIASES)
 
 
 _PARAMS_ALIASES = """
@@ -78,7 +80,7 @@ def motor_module() -> str:
     """The lag of one motor and the speed a command asks for"""
     return _module(
         "motor_model.js",
-        "Document 000's motor: omega(s) / command(s) = 1 / (tau s + 1).",
+        "The motor: omega(s) / command(s) = 1 / (tau s + 1).",
         f"const TAU = {decimal(MotorModel().tau)}; // [s]",
         "/* Traced from the equations. */",
         traced_scalar(
@@ -115,7 +117,7 @@ def engine_module() -> str:
         parts.append(traced(f"wrench{name}", _wrench(allocation), takes, [wrench]))
     return _module(
         "drone_physics_engine.js",
-        "Document 000's engine: dp/dt = v, m dv/dt = R f_B + f_W, dq/dt = q (0, omega) / 2, J domega/dt = tau - omega x J "
+        "The engine: dp/dt = v, m dv/dt = R f_B + f_W, dq/dt = q (0, omega) / 2, J domega/dt = tau - omega x J "
         "omega, and the lag of the motors. World z up, body forward, left, up; SI units.",
         "/* The objects as arrays. */",
         copies("state", "x", list(_at_rest()._asdict().items()), back=True),
@@ -142,22 +144,20 @@ def _at_rest() -> EngineState:
     return EngineState(own.p_W, own.v_W, own.q_WB, own.omega_B, own.rotor_speed)
 
 
-def _vehicle(allocation: str, params: Any) -> Vehicle:
+def _vehicle(allocation: str, params: Scalar) -> Vehicle:
     return engine_vehicle(DEFAULTS, allocation).replace(engine_numbers(params, allocation))
 
 
-def _rate(allocation: str) -> Any:
-    def rate(state: State, command: Any, wind_W: Vec3, params: Any) -> Any:
-        around = CALM._replace(wind_W=wind_W)
-        return (derivative(state, command, _vehicle(allocation, params), around),)
+def _rate(allocation: str) -> Function:
+    def rate(state: State, command: Scalar, wind_W: Vec3, params: Scalar) -> tuple[Scalar]:
+        return (derivative(state, command, _vehicle(allocation, params), CALM._replace(wind_W=wind_W)),)
 
     return rate
 
 
-def _wrench(allocation: str) -> Any:
-    def wrench(state: State, command: Any, wind_W: Vec3, params: Any) -> Any:
-        around = CALM._replace(wind_W=wind_W)
-        own = wrench_breakdown(state, command, _vehicle(allocation, params), around)["rotors"]
-        return ((own.f_B, own.tau_B),)
+def _wrench(allocation: str) -> Function:
+    def wrench(state: State, command: Scalar, wind_W: Vec3, params: Scalar) -> tuple[Scalar]:
+        parts = wrench_breakdown(state, command, _vehicle(allocation, params), CALM._replace(wind_W=wind_W))
+        return ((parts["rotors"].f_B, parts["rotors"].tau_B),)
 
     return wrench

@@ -1,4 +1,4 @@
-"""Document 001's names of the iLQR options, and the names `samara.control.ILQR` takes.
+"""Names of the iLQR options in the iLQR document, and the names `samara.control.ILQR` takes.
 
 ILQR(vehicle, **mpc_options(mpcHorizon=20, predictionDt=0.05, wPosition=30.0))
 """
@@ -22,12 +22,12 @@ MPC_NAMES = {
     "refAccelGain": "reference_acceleration_gain",
     "maxRefAcceleration": "max_reference_acceleration",
 }
-"""Document 001's name of an option: the name in `samara.control.mpc.MpcOptions`, `Weights` or `Shaping`"""
+"""The document's name of an option: the name in `samara.control.mpc.MpcOptions`, `Weights` or `Shaping`"""
 
 
 def mpc_options(**options: float) -> dict[str, float]:
-    """Return options under document 001's names by the names of `ILQR`; TypeError for a name the document does not have."""
+    """Return options under the document's names by the names of `ILQR`; TypeError for a name the document does not have."""
     unknown = [name for name in options if name not in MPC_NAMES]
     if unknown:
-        raise TypeError(f"document 001 has no option {unknown[0]!r}; expected some of {', '.join(MPC_NAMES)}")
+        raise TypeError(f"the iLQR document has no option {unknown[0]!r}; expected some of {', '.join(MPC_NAMES)}")
     return {MPC_NAMES[name]: value for name, value in options.items()}

@@ -34,7 +34,7 @@ from samara.core.tree import flatten, leaf_names, unflatten
 from samara.core.types import Array
 from samara.documents.drone_physics.arguments import GimbalLockWarning as GimbalLockWarning
 from samara.documents.drone_physics.arguments import warn_near_gimbal_lock
-from samara.documents.single_vehicle import PositionReference, Telemetry, with_single_vehicle_effects
+from samara.documents.single_vehicle import with_single_vehicle_effects
 from samara.physics.motion.body import angular_momentum, attitude_rate, euler_rates, kinetic_energy
 from samara.physics.motion.gravity import Gravity, potential_energy, weight
 from samara.physics.multirotor import derivative
@@ -42,6 +42,7 @@ from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Command, State, Vehicle, initial_effects
 from samara.record.run import Run
+from samara.record.telemetry import PositionReference, Telemetry
 from samara.vehicles.build import ContactShape, Provenance, build_vehicle, effects_by_name
 from samara.vehicles.check import VehicleError
 from samara.vehicles.loader import vehicle as load_vehicle
@@ -69,17 +70,6 @@ class _Settings(NamedTuple):
     D: ArrayLike | None
     motor_lag: ArrayLike | None
     rotor_radius: ArrayLike | None
-
-
-class _Parts(NamedTuple):
-    """A state vector taken apart; the attitude as it was given."""
-
-    p_W: Vec3
-    v_W: Vec3
-    attitude: Euler | Quat
-    omega_B: Vec3
-    rotor_speed: tuple[Scalar, ...]
-    effects: tuple[Scalar, ...]
 
 
 def _parameter(name: str, read: Callable[["RigidBodyQuadrotor"], Scalar], description: str) -> Scalar:
@@ -130,8 +120,7 @@ class RigidBodyQuadrotor:
             for number, default in zip((Ixx, Iyy, Izz), (written.xx, written.yy, written.zz), strict=True)
         ]
         self._effects, self._wind = effects_by_name(effects), _wind(wind_W)
-        settings = mass, moments if inertia is None else inertia, g, D, motor_lag, rotor_radius
-        self._settings = _Settings(*settings)
+        self._settings = _Settings(mass, moments if inertia is None else inertia, g, D, motor_lag, rotor_radius)
         self._set()
 
     def _set(self, **changes: ArrayLike | None) -> None:
@@ -203,14 +192,13 @@ class RigidBodyQuadrotor:
         With motors, u is what the rotors are asked for: Ω_des are the speeds that would give it (none pulls: a thrust below
         zero is zero), and Ω̇ = (Ω_des − Ω)/τ.
         """
-        parts = self._parts(x)
-        state = self._state(parts)
+        state, attitude = self._split(x)
         rate = derivative(state, self._command(u, state), self._vehicle, CALM._replace(wind_W=self._wind(t)))
-        if isinstance(parts.attitude, Quat):
-            turning: Sequence[Scalar] = attitude_rate(parts.attitude, parts.omega_B)
+        if isinstance(attitude, Quat):
+            turning: Sequence[Scalar] = attitude_rate(attitude, state.omega_B)
         else:
-            warn_near_gimbal_lock(parts.attitude.pitch, _ADVICE, stacklevel=2)
-            turning = euler_rates(parts.attitude, parts.omega_B)
+            warn_near_gimbal_lock(attitude.pitch, _ADVICE, stacklevel=2)
+            turning = euler_rates(attitude, state.omega_B)
         return _stacked(rate.p_W, rate.v_W, turning, rate.omega_B, rate.rotor_speed, flatten(rate.effects))
 
     def telemetry(
@@ -275,8 +263,8 @@ class RigidBodyQuadrotor:
             attitude = self._attitude(angles)
             euler = euler_from_quat(_unit(attitude)) if isinstance(attitude, Quat) else attitude
         warn_near_gimbal_lock(euler.pitch, _ADVICE, stacklevel=2)
-        columns = [euler_rates(euler, axis_B) for axis_B in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), UP)]
-        return np.swapaxes(np.array([_stacked(column, like=euler) for column in columns]), 0, 1)
+        columns = (euler_rates(euler, axis_B) for axis_B in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), UP))
+        return np.stack([_stacked(column, like=euler) for column in columns], axis=1)
 
     def get_body_axes(self, *attitude: ArrayLike) -> tuple[Array, Array, Array]:
         """The columns of R: where the body's x, y and z axes point in the world; arguments as for `rotation_matrix`"""
@@ -285,7 +273,7 @@ class RigidBodyQuadrotor:
 
     def linear_momentum(self, x: ArrayLike) -> Array:
         """P_W = m v, constant without forces  [N·s]"""
-        return _stacked(self._parts(x).v_W * self.m)
+        return _stacked(self.state(x).v_W * self.m)
 
     def angular_momentum(self, x: ArrayLike, frame: str | None = None) -> Array:
         """L_W = R I ω, constant without torque; in the body L_B = I ω, of which only the length is  [N·m·s]
@@ -299,50 +287,45 @@ class RigidBodyQuadrotor:
                 raise ValueError("L in the world needs the attitude: expected a whole state x, got ω alone")
             q_WB, omega_B = IDENTITY, Vec3(*_components(x, "omega", (_RATES,)))
         else:
-            parts = self._parts(x)
-            q_WB, omega_B = IDENTITY if frame == "body" else _unit(parts.attitude), parts.omega_B
+            state = self.state(x)
+            q_WB, omega_B = IDENTITY if frame == "body" else state.q_WB, state.omega_B
         return _stacked(angular_momentum(q_WB, omega_B, inertia_B=self._vehicle.inertia_B))
 
     def total_energy(self, x: ArrayLike) -> Scalar:
         """E = ½ m v² + ½ ω·Iω + m g z, constant without thrust, torque and drag  [J]"""
-        parts = self._parts(x)
-        kinetic = kinetic_energy(parts.v_W, parts.omega_B, mass=self.m, inertia_B=self._vehicle.inertia_B)
-        return kinetic + potential_energy(parts.p_W.z, mass=self.m, g=self.g)
+        state = self.state(x)
+        kinetic = kinetic_energy(state.v_W, state.omega_B, mass=self.m, inertia_B=self._vehicle.inertia_B)
+        return kinetic + potential_energy(state.p_W.z, mass=self.m, g=self.g)
 
     # The same state in other variables --------------------------------------------------------------------------------
 
     def quaternion_state(self, x: ArrayLike) -> Array:
         """x with a unit quaternion (w, x, y, z) in the place of the angles: 13 numbers, or 17 with motors"""
-        parts = self._parts(x)
-        own = (*parts.rotor_speed, *flatten(parts.effects))
-        return _stacked(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, own)
+        return _stacked(flatten(self.state(x)))
 
     def euler_state(self, x: ArrayLike) -> Array:
         """x with the angles φ, θ, ψ in the place of the quaternion: 12 numbers, or 16 with motors"""
-        parts = self._parts(x)
-        angles = euler_from_quat(_unit(parts.attitude)) if isinstance(parts.attitude, Quat) else parts.attitude
-        own = (*parts.rotor_speed, *flatten(parts.effects))
-        return _stacked(parts.p_W, parts.v_W, angles, parts.omega_B, own)
+        state, attitude = self._split(x)
+        angles = euler_from_quat(state.q_WB) if isinstance(attitude, Quat) else attitude
+        return _stacked(*state[:2], angles, *state[3:5], flatten(state.effects))
 
     def state(self, x: ArrayLike) -> State:
         """x as a `samara.State`, for `vehicle`"""
-        return self._state(self._parts(x))
+        return self._split(x)[0]
 
     def _command(self, u: ArrayLike, state: State) -> Command:
         thrust, *tau_B = _components(u, "u", (_COMMAND,))
         return command_for_wrench(thrust, Vec3(*tau_B), state, self._vehicle, self._allocation)
 
-    def _state(self, parts: _Parts) -> State:
-        return State(parts.p_W, parts.v_W, _unit(parts.attitude), parts.omega_B, parts.rotor_speed, parts.effects)
-
-    def _parts(self, x: ArrayLike) -> _Parts:
+    def _split(self, x: ArrayLike) -> tuple[State, Euler | Quat]:
+        """x as a `State`, and its attitude as it is in x"""
         rows = _components(x, "x", self._layouts)
-        with_angles = len(rows) == len(self._layouts[0])
-        attitude = Euler(*rows[6:9]) if with_angles else _quaternion(rows[6:10])
+        attitude = Euler(*rows[6:9]) if len(rows) == len(self._layouts[0]) else _quaternion(rows[6:10])
         rest = rows[6 + len(attitude) :]
         motors = 3 + len(self._vehicle.rotors)
         effects = unflatten(initial_effects(self._vehicle), iter(rest[motors:]))
-        return _Parts(Vec3(*rows[0:3]), Vec3(*rows[3:6]), attitude, Vec3(*rest[:3]), tuple(rest[3:motors]), effects)
+        p_W, v_W, omega_B = Vec3(*rows[0:3]), Vec3(*rows[3:6]), Vec3(*rest[:3])
+        return State(p_W, v_W, _unit(attitude), omega_B, tuple(rest[3:motors]), effects), attitude
 
     def _attitude(self, given: tuple[ArrayLike, ...]) -> Euler | Quat:
         if len(given) == 3:
@@ -352,7 +335,7 @@ class RigidBodyQuadrotor:
         if np.shape(given[0])[:1] in ((3,), (4,)):
             rows = _components(given[0], "attitude", (_ANGLES, _QUATERNION))
             return Euler(*rows) if len(rows) == 3 else _quaternion(rows)
-        return self._parts(given[0]).attitude
+        return self._split(given[0])[1]
 
 
 # The edge between arrays and named components ------------------------------------------------------------------------

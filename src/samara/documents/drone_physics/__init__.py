@@ -18,21 +18,8 @@ from functools import partial
 from inspect import unwrap
 from typing import Annotated, NamedTuple, NoReturn, TypeAlias
 
-from samara.core.algebra import (
-    IDENTITY,
-    ZERO,
-    Euler,
-    Quat,
-    Vec3,
-    diagonal,
-    euler_from_quat,
-    quat_from_euler,
-    rotate,
-    rotate_inverse,
-)
-from samara.core.algebra import cross as cross_product
-from samara.core.algebra import dot as dot_product
-from samara.core.algebra import normalize as unit_quaternion
+from samara.core import algebra
+from samara.core.algebra import IDENTITY, ZERO, Euler, Quat, Vec3, diagonal, rotate, rotate_inverse
 from samara.core.lazy_import import lazily as _lazily
 from samara.core.ops import absolute, power, where
 from samara.core.quantity import Scalar
@@ -40,23 +27,8 @@ from samara.documents.drone_physics.arguments import Kind, RotorSum, document, e
 from samara.physics.air.atmosphere import SEA_LEVEL_PRESSURE, air_pressure
 from samara.physics.air.drag import Drag, drag_force
 from samara.physics.frames import flu_from_frd, frd_from_flu
-from samara.physics.ground.impact import (
-    Collider,
-    angular_velocity_change,
-    collision_impulse,
-    velocity_after_bounce,
-    velocity_change,
-    wall_impulse,
-)
-from samara.physics.motion.body import (
-    angular_acceleration,
-    angular_velocity_from_euler_rates,
-    attitude_rate,
-    body_velocity_rate,
-    euler_accelerations,
-    euler_rates,
-    translational_acceleration,
-)
+from samara.physics.ground import impact
+from samara.physics.motion import body as rigid_body
 from samara.physics.rotors.actuator import Lag, lag_rate
 from samara.physics.rotors.motor import DcMotor, dc_motor_rate, motor_current
 from samara.physics.rotors.rotor import Rotor, RotorLoad, linear_load, rotor_load, rotor_momentum_torque, rotor_wrench
@@ -81,18 +53,9 @@ class EulerType(NamedTuple):
     theta: Scalar
     psi: Scalar
 
-    def __add__(self, other: object) -> NoReturn:
-        _no_vector(self, other)
 
-    def __mul__(self, other: object) -> NoReturn:
-        _no_vector(self, other)
-
-    def __radd__(self, other: object) -> NoReturn:
-        _no_vector(self, other)
-
-    def __rmul__(self, other: object) -> NoReturn:
-        _no_vector(self, other)
-
+for _operator in ("__add__", "__radd__", "__mul__", "__rmul__"):
+    setattr(EulerType, _operator, _no_vector)
 
 VectorType = VelocityType = AccelerationType = ForceType = TorqueType = ImpulseType = InertiaDiagType = Vec3
 AngularVelocityType = AngularAccelerationType = Vec3
@@ -150,24 +113,19 @@ Celsius: TypeAlias = Annotated[Scalar, Kind("double", "degC")]
 
 def attitude(angle: EulerType) -> Quat:
     """q = qz(ψ) ⊗ qy(θ) ⊗ qx(φ), body to ground"""
-    return quat_from_euler(angle.phi, angle.theta, angle.psi)
-
-
-def euler_angles(angle: EulerType) -> Euler:
-    """The same angles under our names"""
-    return Euler(angle.phi, angle.theta, angle.psi)
+    return algebra.quat_from_euler(angle.phi, angle.theta, angle.psi)
 
 
 @document
 def cross(u: Vector, v: Vector) -> Vector:
     """u × v"""
-    return cross_product(u, v)
+    return algebra.cross(u, v)
 
 
 @document
 def dot(u: Vector, v: Vector) -> Number:
     """u · v"""
-    return dot_product(u, v)
+    return algebra.dot(u, v)
 
 
 @document
@@ -188,13 +146,13 @@ def euler_rate_from_body_angular_velocity(body_angular_velocity: AngularVelocity
 
     Within 0.06° of θ = ±90° the rates of φ and ψ grow without bound: Python warns (`GimbalLockWarning`).
     """
-    return EulerType(*euler_rates(euler_angles(euler), body_angular_velocity))
+    return EulerType(*rigid_body.euler_rates(Euler(*euler), body_angular_velocity))
 
 
 @document
 def body_angular_velocity_from_euler_rate(euler_rate: EulerRate, euler: Angles) -> AngularVelocity:
     """p = φ̇ − ψ̇ sin θ, q = θ̇ cos φ + ψ̇ cos θ sin φ, r = −θ̇ sin φ + ψ̇ cos θ cos φ, eq. (1.106)"""
-    return angular_velocity_from_euler_rates(euler_angles(euler), Vec3(*euler_rate))
+    return rigid_body.angular_velocity_from_euler_rates(Euler(*euler), Vec3(*euler_rate))
 
 
 @document
@@ -206,13 +164,13 @@ def quaternion_from_euler(euler: Angles) -> Quaternion:
 @document
 def euler_from_quaternion(quaternion_wxyz: Quaternion) -> Angles:
     """φ, θ, ψ with qz(ψ) ⊗ qy(θ) ⊗ qx(φ) = ±q; φ = 0 at θ = ±90°"""
-    return EulerType(*euler_from_quat(quaternion_wxyz))
+    return EulerType(*algebra.euler_from_quat(quaternion_wxyz))
 
 
 @document
 def normalize_quaternion(quaternion_wxyz: Quaternion) -> Quaternion:
     """q / |q|"""
-    return unit_quaternion(quaternion_wxyz)
+    return algebra.normalize(quaternion_wxyz)
 
 
 normalize = normalize_quaternion
@@ -223,14 +181,10 @@ def quaternion_velocity_from_body_angular_velocity(
     body_angular_velocity: AngularVelocity, quaternion_wxyz: Quaternion
 ) -> QuaternionVelocity:
     """q̇ = ½ q ⊗ (0, p, q, r)"""
-    return attitude_rate(quaternion_wxyz, body_angular_velocity)
+    return rigid_body.attitude_rate(quaternion_wxyz, body_angular_velocity)
 
 
 # Acceleration of translation and rotation ----------------------------------------------------------------------------
-
-
-def _drag(velocity: Vec3, wind: Vec3, drag1: Vec3, drag2: Vec3) -> Vec3:
-    return drag_force(velocity - wind, drag=Drag(drag1, drag2))
 
 
 def _alike(drag: Scalar) -> Vec3:
@@ -251,8 +205,8 @@ def acceleration_in_ground_frame(
 
     R e₃ = (cφ sθ cψ + sφ sψ, cφ sθ sψ − sφ cψ, cφ cθ).
     """
-    f_W = Vec3(0.0, 0.0, mass * gravity) + _drag(ground_velocity, ZERO, _alike(drag1), _alike(drag2))
-    return translational_acceleration(attitude(angle), Vec3(0.0, 0.0, -thrust), f_W, mass=mass)
+    f_W = Vec3(0.0, 0.0, mass * gravity) + drag_force(ground_velocity, drag=Drag(_alike(drag1), _alike(drag2)))
+    return rigid_body.translational_acceleration(attitude(angle), Vec3(0.0, 0.0, -thrust), f_W, mass=mass)
 
 
 @document
@@ -272,8 +226,10 @@ def _acceleration_in_body_frame__wind(
     The wind is given in body axes.
     """
     weight = rotate_inverse(attitude(angle), Vec3(0.0, 0.0, mass * gravity))
-    force = Vec3(0.0, 0.0, -thrust) + weight + _drag(body_velocity, wind_body, drag1, drag2)
-    return body_velocity_rate(body_velocity, body_angular_velocity, velocity_change(force, mass=mass))
+    force = Vec3(0.0, 0.0, -thrust) + weight + drag_force(body_velocity - wind_body, drag=Drag(drag1, drag2))
+    return rigid_body.body_velocity_rate(
+        body_velocity, body_angular_velocity, impact.velocity_change(force, mass=mass)
+    )
 
 
 @document
@@ -303,7 +259,7 @@ def angular_acceleration_in_body_frame(
     body_angular_velocity: AngularVelocity, torque: Torque, I_xx: Inertia, I_yy: Inertia, I_zz: Inertia
 ) -> AngularAcceleration:
     """I ω̇ = τ − ω × I ω, eq. (1.137), (2.31)"""
-    return angular_acceleration(body_angular_velocity, torque, inertia_B=diagonal(Vec3(I_xx, I_yy, I_zz)))
+    return rigid_body.angular_acceleration(body_angular_velocity, torque, inertia_B=diagonal(Vec3(I_xx, I_yy, I_zz)))
 
 
 @partial(document, singular_in="euler")
@@ -311,10 +267,10 @@ def euler_acceleration_in_ground_frame(
     euler_rate: EulerRate, euler: Angles, torque_body: Torque, I_xx: Inertia, I_yy: Inertia, I_zz: Inertia
 ) -> EulerAcceleration:
     """d/dt of eq. (1.109): η̈ = W(η)(ω̇ − Ė η̇) with ω = E η̇, W = E⁻¹ and I ω̇ = τ − ω × I ω"""
-    angles, rates = euler_angles(euler), Vec3(*euler_rate)
-    omega = angular_velocity_from_euler_rates(angles, rates)
-    alpha = angular_acceleration(omega, torque_body, inertia_B=diagonal(Vec3(I_xx, I_yy, I_zz)))
-    return EulerType(*euler_accelerations(angles, rates, alpha))
+    angles, rates = Euler(*euler), Vec3(*euler_rate)
+    omega = rigid_body.angular_velocity_from_euler_rates(angles, rates)
+    alpha = rigid_body.angular_acceleration(omega, torque_body, inertia_B=diagonal(Vec3(I_xx, I_yy, I_zz)))
+    return EulerType(*rigid_body.euler_accelerations(angles, rates, alpha))
 
 
 # Rotors, one and n of them, and the pressure of the air --------------------------------------------------------------
@@ -412,17 +368,16 @@ def _rotor_torque_linear(
     return _wrench_torque(linear_load(omega, Ct2, Cq2), _upright(position, ccw))
 
 
-_THRUST = RotorSum("body_thrust", rotor_thrust, ("omega",))
-_TORQUE = RotorSum("body_torque", _rotor_torque, ("position", "ccw", "omega", "omega_acceleration"))
-_THRUST_LINEAR = RotorSum("body_thrust_linear", rotor_thrust_linear, ("omega",))
-_TORQUE_LINEAR = RotorSum("body_torque_linear", _rotor_torque_linear, ("position", "ccw", "omega"))
-
-body_thrust = sum_over_rotors(_THRUST, "T = Σ Ct ωᵢ² p, eq. (2.61)")
+body_thrust = sum_over_rotors(RotorSum("body_thrust", rotor_thrust, ("omega",)), "T = Σ Ct ωᵢ² p, eq. (2.61)")
 body_torque = sum_over_rotors(
-    _TORQUE, "τ = Σ rᵢ × (0, 0, −Ct ωᵢ² p) + (0, 0, ccwᵢ (Cq ωᵢ² p + J ω̇ᵢ)), eq. (2.60) to (2.62)"
+    RotorSum("body_torque", _rotor_torque, ("position", "ccw", "omega", "omega_acceleration")),
+    "τ = Σ rᵢ × (0, 0, −Ct ωᵢ² p) + (0, 0, ccwᵢ (Cq ωᵢ² p + J ω̇ᵢ)), eq. (2.60) to (2.62)",
 )
-body_thrust_linear = sum_over_rotors(_THRUST_LINEAR, "T = Σ Ct2 ωᵢ")
-body_torque_linear = sum_over_rotors(_TORQUE_LINEAR, "τ = Σ rᵢ × (0, 0, −Ct2 ωᵢ) + (0, 0, ccwᵢ Cq2 ωᵢ)")
+body_thrust_linear = sum_over_rotors(RotorSum("body_thrust_linear", rotor_thrust_linear, ("omega",)), "T = Σ Ct2 ωᵢ")
+body_torque_linear = sum_over_rotors(
+    RotorSum("body_torque_linear", _rotor_torque_linear, ("position", "ccw", "omega")),
+    "τ = Σ rᵢ × (0, 0, −Ct2 ωᵢ) + (0, 0, ccwᵢ Cq2 ωᵢ)",
+)
 
 
 @document
@@ -441,8 +396,13 @@ def atmospheric_pressure(sea_level_atm: Pressure, altitude_from_sea: Length, gro
 @document
 def _velocity_after_contact_with_wall(velocity_before: Velocity, normal: Vector, restitution: Number) -> Velocity:
     """v' = v − (1 + e)(v·n) n, whatever the sign of v·n; 0 when the normal vanishes"""
-    after = velocity_after_bounce(velocity_before, normal, restitution)
-    there = dot_product(normal, normal) > 0.0
+    return _bounce(velocity_before, normal, restitution, 0.0)
+
+
+def _bounce(velocity: Vec3, normal: Vec3, restitution: Scalar, least: float) -> Vec3:
+    """The velocity after a bounce; 0 where |n|² ≤ least"""
+    after = impact.velocity_after_bounce(velocity, normal, restitution)
+    there = algebra.dot(normal, normal) > least
     return Vec3(*(where(there, component, 0.0) for component in after))
 
 
@@ -451,10 +411,7 @@ def _velocity_after_contact_with_wall__points(
     velocity_before: Velocity, center: Position, contact: Position, restitution: Number
 ) -> Velocity:
     """v' = v − (1 + e)(v·n) n, n along contact − center; 0 when they are closer than 10 µm"""
-    arm = contact - center
-    after = velocity_after_bounce(velocity_before, arm, restitution)
-    apart = dot_product(arm, arm) > 1e-10
-    return Vec3(*(where(apart, component, 0.0) for component in after))
+    return _bounce(velocity_before, contact - center, restitution, 1e-10)
 
 
 velocity_after_contact_with_wall = either(
@@ -464,8 +421,8 @@ velocity_after_contact_with_wall = either(
 )
 
 
-def _collider(v: Vec3, omega: Vec3, euler: EulerType, r: Vec3, mass: Scalar, inertia: Vec3) -> Collider:
-    return Collider(v, omega, r, attitude(euler), mass, diagonal(inertia))
+def _collider(v: Vec3, omega: Vec3, euler: EulerType, r: Vec3, mass: Scalar, inertia: Vec3) -> impact.Collider:
+    return impact.Collider(v, omega, r, attitude(euler), mass, diagonal(inertia))
 
 
 @document
@@ -493,7 +450,7 @@ def _impulse_by_collision(
     other = _collider(
         target_velocity, target_angular_velocity, target_euler, target_contact, target_mass, target_inertia
     )
-    return collision_impulse(own, other, normal, restitution_coefficient)
+    return impact.collision_impulse(own, other, normal, restitution_coefficient)
 
 
 @document
@@ -510,7 +467,7 @@ def _impulse_by_collision__wall(
 ) -> Impulse:
     """J = −(1 + e)(v_rel·n) n / (1/m + (r×n)·I⁻¹(r×n)): the target's mass and inertia are without bound"""
     own = _collider(self_velocity, self_angular_velocity, self_euler, self_contact, self_mass, self_inertia)
-    return wall_impulse(own, target_velocity, normal, restitution_coefficient)
+    return impact.wall_impulse(own, target_velocity, normal, restitution_coefficient)
 
 
 impulse_by_collision = either("impulse_by_collision", _impulse_by_collision, _impulse_by_collision__wall)
@@ -519,13 +476,13 @@ impulse_by_collision = either("impulse_by_collision", _impulse_by_collision, _im
 @document
 def delta_velocity_from_impulse(impulse: Impulse, mass: Mass) -> Velocity:
     """Δv = J / m"""
-    return velocity_change(impulse, mass=mass)
+    return impact.velocity_change(impulse, mass=mass)
 
 
 @document
 def acceleration_from_impulse(impulse: Impulse, mass: Mass, delta_time: Time) -> Acceleration:
     """a = J / (m Δt)"""
-    return velocity_change(impulse, mass=mass) / delta_time
+    return impact.velocity_change(impulse, mass=mass) / delta_time
 
 
 @document
@@ -535,7 +492,9 @@ def force_from_impulse(impulse: Impulse, delta_time: Time) -> Force:
 
 
 def _twist(impulse: Vec3, r1: Vec3, inertia: Vec3) -> Vec3:
-    return angular_velocity_change(impulse, Collider(ZERO, ZERO, r1, IDENTITY, 1.0, diagonal(inertia)))
+    return impact.angular_velocity_change(
+        impulse, impact.Collider(ZERO, ZERO, r1, IDENTITY, 1.0, diagonal(inertia))
+    )
 
 
 @document
@@ -555,7 +514,7 @@ def angular_acceleration_from_impulse(
 @document
 def torque_from_impulse(impulse: Impulse, r1: Position, delta_time: Time) -> Torque:
     """τ = (r₁ × J) / Δt"""
-    return cross_product(r1, impulse) / delta_time
+    return algebra.cross(r1, impulse) / delta_time
 
 
 # The downwash near a surface -----------------------------------------------------------------------------------------
@@ -576,14 +535,14 @@ def boundary_disturbance(
     In the ground frame; n is a unit vector. Beside a vertical wall it pushes down: the document's choice of a model.
     """
     downwash = rotate(attitude(euler), Vec3(0.0, 0.0, thrust))
-    mirrored = downwash - boundary_normal * (2.0 * dot_product(downwash, boundary_normal))
+    mirrored = downwash - boundary_normal * (2.0 * algebra.dot(downwash, boundary_normal))
     distance = _distance(position, boundary_point, boundary_normal)
     return mirrored * power(1.0 + distance / rotor_radius, -exponent)
 
 
 def _distance(position: Vec3, point: Vec3, normal: Vec3) -> Scalar:
     """d = |(p − b)·n|  [m]"""
-    return absolute(dot_product(position - point, normal))
+    return absolute(algebra.dot(position - point, normal))
 
 
 @document

@@ -19,6 +19,8 @@ NEAR_GIMBAL_LOCK = 1e-3  # |cos θ| below which a warning is given
 _ADVICE = "quaternion_velocity_from_body_angular_velocity has no such attitude"
 _NO_NUMBERS = (str, bytes, bool, dict, set, type(None))
 LIBRARY: dict[str, Function] = {}  # the functions of the library by name, in the order of their definition
+VERSIONS: dict[str, tuple[Function, ...]] = {}  # of the functions that `either` dispatches to
+ROTOR_SUMS: dict[str, "RotorSum"] = {}
 
 
 class GimbalLockWarning(UserWarning):
@@ -190,10 +192,6 @@ class RotorSum(NamedTuple):
     name: str
     one: Function
     per_rotor: tuple[str, ...]
-
-
-VERSIONS: dict[str, tuple[Function, ...]] = {}  # of the functions that `either` dispatches to
-ROTOR_SUMS: dict[str, RotorSum] = {}
 
 
 def sum_over_rotors(rotors: RotorSum, description: str) -> Function:

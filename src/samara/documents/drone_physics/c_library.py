@@ -80,11 +80,10 @@ class CFunction(NamedTuple):
         return result_of(self.function)
 
     @property
-    def suffix(self) -> str:
-        """What tells a longer version from the plain one: '', '__drag2'"""
-        left = {own.name for own in arguments_of(self.function)} - {own.name for own in self.arguments}
-        optional = [name for name in _optional(self.function) if name not in left]
-        return "".join(f"__{name}" for name in optional)
+    def one_rotor(self) -> str:
+        """The name of the function of one rotor: that of the summed function, with the suffix of this version"""
+        _, separator, suffix = self.name.partition("__")
+        return f"{unwrap(self.function).__name__}{separator}{suffix}"
 
 
 def c_functions() -> Iterator[CFunction]:
@@ -93,22 +92,12 @@ def c_functions() -> Iterator[CFunction]:
         rotors = ROTOR_SUMS.get(name)
         for version in VERSIONS.get(name, (rotors.one if rotors else function,)):
             plain = name if rotors else unwrap(version).__name__.lstrip("_")
-            yield from _with_and_without_defaults(plain, name, version, rotors)
-
-
-def _optional(function: Function) -> list[str]:
-    parameters = signature(unwrap(function)).parameters.values()
-    return [own.name for own in parameters if own.default is not Parameter.empty]
-
-
-def _with_and_without_defaults(
-    name: str, shared_name: str, function: Function, rotors: RotorSum | None
-) -> Iterator[CFunction]:
-    arguments, optional = arguments_of(function), _optional(function)
-    needed = tuple(own for own in arguments if own.name not in optional)
-    yield CFunction(name, shared_name, function, needed, rotors)
-    if optional:
-        yield CFunction(f"{name}__{'_'.join(optional)}", shared_name, function, arguments, rotors)
+            parameters, arguments = signature(unwrap(version)).parameters, arguments_of(version)
+            optional = [key for key, parameter in parameters.items() if parameter.default is not Parameter.empty]
+            needed = tuple(argument for argument in arguments if argument.name not in optional)
+            yield CFunction(plain, name, version, needed, rotors)
+            if optional:
+                yield CFunction(f"{plain}__{'_'.join(optional)}", name, version, arguments, rotors)
 
 
 # C ------------------------------------------------------------------------------------------------------------------
@@ -118,27 +107,21 @@ def _c_type(argument: Argument) -> str:
     return argument.kind.name if argument.record is Scalar else f"dp_{argument.kind.name}_t"
 
 
-def _declaration(argument: Argument) -> str:
-    return f"double {argument.name}" if argument.record is Scalar else f"const {_c_type(argument)} *{argument.name}"
-
-
 def _parameters(function: CFunction) -> list[str]:
     """The declared parameters; the number of rotors comes before the first of their arrays."""
-    rotors = function.rotors
     texts: list[str] = []
-    for own in function.arguments:
-        if rotors and own.name in rotors.per_rotor:
-            if not any(text == "int n" for text in texts):
-                texts.append("int n")
-            texts.append(f"const {_c_type(own)} {own.name}[]")
+    for argument in function.arguments:
+        name, c_type = argument.name, _c_type(argument)
+        if function.rotors and name in function.rotors.per_rotor:
+            texts += [*(() if "int n" in texts else ("int n",)), f"const {c_type} {name}[]"]
         else:
-            texts.append(_declaration(own))
+            texts.append(f"const {c_type} *{name}" if argument.fields else f"double {name}")
     return texts
 
 
-def _head(function: CFunction) -> str:
+def _head(function: CFunction, prefix: str = "dp_") -> str:
     parameters = ",\n    ".join(_parameters(function))
-    return f"{_c_type(function.result)} dp_{function.name}(\n    {parameters})"
+    return f"{_c_type(function.result)} {prefix}{function.name}(\n    {parameters})"
 
 
 def _units(function: CFunction) -> str:
@@ -162,20 +145,17 @@ def _definitions(functions: list[CFunction]) -> Iterator[str]:
     for function in functions:
         if not function.rotors:
             yield _traced(_head(function), function)
-            continue
-        one_rotor = _one_rotor(function, public)
-        if unwrap(function.function) not in public:
-            one = CFunction(one_rotor, "", function.function, function.arguments)
-            declared = ",\n    ".join(_parameters(one))
-            yield _traced(f"static {_c_type(one.result)} {one.name}(\n    {declared})", one)
-        yield _loop(function, one_rotor)
+        elif unwrap(function.function) in public:
+            yield _loop(function, f"dp_{function.one_rotor}")
+        else:
+            one = CFunction(function.one_rotor[1:], "", function.function, function.arguments)
+            yield _traced(f"static {_head(one, '')}", one)
+            yield _loop(function, one.name)
 
 
 def _places(argument: Argument) -> Places:
-    if argument.record is Scalar:
-        return Places([argument.name], [argument.name])
-    fields = argument.record._fields
-    return Places([f"{argument.name}.{f}" for f in fields], [f"{argument.name}->{f}" for f in fields])
+    name, fields = argument.name, argument.fields
+    return Places([f"{name}.{f}" for f in fields] or [name], [f"{name}->{f}" for f in fields] or [name])
 
 
 def _traced(head: str, function: CFunction) -> str:
@@ -191,11 +171,6 @@ def _traced(head: str, function: CFunction) -> str:
     own = c_lines(program_of(call, *templates), [_places(argument) for argument in function.arguments], [out])
     lines = [f"{_c_type(result)} out;", *own, "return out;"]
     return "\n".join([head, "{", *(f"    {line}" for line in lines), "}"])
-
-
-def _one_rotor(function: CFunction, public: set[Function]) -> str:
-    name = unwrap(function.function).__name__
-    return f"dp_{name}{function.suffix}" if unwrap(function.function) in public else f"{name[1:]}{function.suffix}"
 
 
 def _loop(function: CFunction, one_rotor: str) -> str:
