@@ -227,9 +227,7 @@ def _acceleration_in_body_frame__wind(
     """
     weight = rotate_inverse(attitude(angle), Vec3(0.0, 0.0, mass * gravity))
     force = Vec3(0.0, 0.0, -thrust) + weight + drag_force(body_velocity - wind_body, drag=Drag(drag1, drag2))
-    return rigid_body.body_velocity_rate(
-        body_velocity, body_angular_velocity, impact.velocity_change(force, mass=mass)
-    )
+    return rigid_body.body_velocity_rate(body_velocity, body_angular_velocity, impact.velocity_change(force, mass=mass))
 
 
 @document
@@ -492,9 +490,7 @@ def force_from_impulse(impulse: Impulse, delta_time: Time) -> Force:
 
 
 def _twist(impulse: Vec3, r1: Vec3, inertia: Vec3) -> Vec3:
-    return impact.angular_velocity_change(
-        impulse, impact.Collider(ZERO, ZERO, r1, IDENTITY, 1.0, diagonal(inertia))
-    )
+    return impact.angular_velocity_change(impulse, impact.Collider(ZERO, ZERO, r1, IDENTITY, 1.0, diagonal(inertia)))
 
 
 @document
