@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from samara.identify.flight_log import MOTION_CAPTURE, FlightLog, Signal
-from samara.identify.log_checks import ERROR, WARNING, check, repaired, time_in_the_air, usable
+from samara.identify.log_checks import ERROR, WARNING, check, clock_offsets, repaired, time_in_the_air, usable
 from samara.identify.readers import read_log
-from samara.identify.time_offset import clock_offsets
 
 PERIOD, SECONDS, LAG = 0.004, 20.0, 0.05
 ARM, GAIN = np.array([[1.0, 1.0, -1.0, -1.0], [-1.0, 1.0, 1.0, -1.0], [1.0, -1.0, 1.0, -1.0]]), 40.0

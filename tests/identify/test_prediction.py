@@ -5,9 +5,9 @@ import pytest
 from studies.synthetic import doubted, random_vehicle
 from support.measured_flights import PERIOD, exact_samples, lively
 
+from samara.identify.fit_result import Trim
 from samara.identify.identification import identified
 from samara.identify.parameters import parameters_of, ready, with_gains
-from samara.identify.per_flight_offsets import Trim
 from samara.identify.prediction_error_fit import DIFFERENCE, HORIZON, Predictor, apart, fit, windows_of
 from samara.identify.scores import Predicted, held_out, ratios, said_by, scored_windows, together, trimmed
 

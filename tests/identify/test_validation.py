@@ -9,11 +9,24 @@ from support.measured_flights import exact_samples, lively
 
 import samara
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
-from samara.identify.prediction_windows import QUANTITIES, Windows, coasted, errors, held
+from samara.identify.prediction_error_fit import QUANTITIES, Windows, coasted, errors, held
 from samara.identify.readers import read_log, read_logs
 from samara.identify.readers.crazyflie import FULL, MOTOR_VOLTS, SPEEDS, rotor_speed_from_pwm
-from samara.identify.scores import Model, Score, halves, held_out, predicted, ratios, scored_windows, together, trimmed
-from samara.identify.validation import HORIZONS, at, table, validate
+from samara.identify.scores import (
+    HORIZONS,
+    Model,
+    Score,
+    at,
+    halves,
+    held_out,
+    predicted,
+    ratios,
+    scored_windows,
+    table,
+    together,
+    trimmed,
+    validate,
+)
 
 PERIOD = 0.01
 

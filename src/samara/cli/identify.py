@@ -238,9 +238,9 @@ def validate(
     from samara.core.atomic_files import write_text
     from samara.identify.readers.registry import read_logs
     from samara.identify.scores import together
-    from samara.identify.validation import VEHICLES
-    from samara.identify.validation import table as markdown_table
-    from samara.identify.validation import validate as compare
+    from samara.identify.scores import VEHICLES
+    from samara.identify.scores import table as markdown_table
+    from samara.identify.scores import validate as compare
     from samara.vehicles.loader import vehicle_names
     from samara.view.plot.identify import draw_validation
 
@@ -267,8 +267,8 @@ def validate(
 
 def score_table(score: "Score") -> "Table":
     """RMS errors of all flights together"""
-    from samara.identify.prediction_windows import QUANTITIES, UNITS
-    from samara.identify.validation import HORIZONS, at
+    from samara.identify.prediction_error_fit import QUANTITIES, UNITS
+    from samara.identify.scores import HORIZONS, at
 
     headings = ("model", *(f"{quantity} {unit}" for quantity, unit in zip(QUANTITIES, UNITS, strict=True)))
     horizons = " / ".join(f"{h:g}" for h in HORIZONS)
@@ -283,7 +283,7 @@ def score_table(score: "Score") -> "Table":
 
 def ratio_table(score: "Score") -> "Table":
     """Errors after half a second over those of constant velocity: below 1 a model predicts better than that."""
-    from samara.identify.prediction_windows import BASELINES, QUANTITIES
+    from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
     from samara.identify.scores import COASTING, ratios
 
     models = (name for name in score.rms if name not in BASELINES)

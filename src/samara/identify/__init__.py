@@ -26,7 +26,7 @@ if _TYPE_CHECKING:
     from samara.identify.scores import held_out as held_out
     from samara.identify.scores import ratios as ratios
     from samara.identify.scores import together as together
-    from samara.identify.validation import validate as validate
+    from samara.identify.scores import validate as validate
 
 _LATER = {
     "check": "samara.identify.log_checks",
@@ -44,7 +44,7 @@ _LATER = {
     "held_out": "samara.identify.scores",
     "ratios": "samara.identify.scores",
     "together": "samara.identify.scores",
-    "validate": "samara.identify.validation",
+    "validate": "samara.identify.scores",
 }
 
 __getattr__, __dir__ = _lazily(__name__, __path__, _LATER)

@@ -10,11 +10,12 @@ the torque. They last about a second, g' = −g/τ + white noise, so rows are wh
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
+from samara.core.quantity import Scalar
 from samara.core.types import Array
 from samara.identify.parameters import Parameter, along, arm_of, centre_of_mass, inertia, lag, per_rotor, single
 from samara.physics.air.drag import BODY_AXES, WORLD_AXES
@@ -73,7 +74,7 @@ AIR = (BODY_AXES, WORLD_AXES, ROTOR_DRAG, AIRSPEED_MOMENT)
 """Effects of moving air whose numbers are asked about."""
 
 
-def _of_field(effect: str, field: str, value: Any) -> list[Parameter]:
+def _of_field(effect: str, field: str, value: Scalar) -> list[Parameter]:
     """A parameter for each number of a field that is not zero"""
     path = f"{effect}.{field}"
     if isinstance(value, Vec3):
@@ -139,7 +140,7 @@ def whitened(rows: Array, own: Noise, dt: float) -> Array:
     return result
 
 
-def shortfall(matrix: Array, aims: Array) -> Any:
+def shortfall(matrix: Array, aims: Array) -> Scalar:
     """Σ ln(1 + (σ/aim)²) over the parameters: what is missing to their aims; of one matrix a number, of several an array
 
     Far from its aim a parameter counts as in log det, by the part that is gained; one that is well within counts no more.

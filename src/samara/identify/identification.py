@@ -11,18 +11,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
+from samara.core.quantity import Scalar
 from samara.core.types import Array
 from samara.identify.equation_error_fit import Residuals, regress
-from samara.identify.fit_result import Fitted
+from samara.identify.fit_result import Fitted, Trim
 from samara.identify.flight_log import FlightLog
 from samara.identify.log_checks import Finding, usable
 from samara.identify.parameters import parameters_of, ready
-from samara.identify.per_flight_offsets import Trim
 from samara.identify.prediction_error_fit import HORIZON, fit
 from samara.identify.resampled_log import Samples, duration_of, period_of, samples_of
 from samara.physics.types import Vehicle
@@ -313,12 +313,12 @@ def _of_a_body(inertia: Mat3) -> Mat3:
     return inertia
 
 
-def _positive(drag: Any) -> dict[str, Any]:
+def _positive(drag: Scalar) -> dict[str, Scalar]:
     linear = Vec3(*(max(float(own), 0.0) for own in drag.linear))
     return {"linear": linear, "quadratic": drag.quadratic, "isotropic": drag.isotropic}
 
 
-def _with(vehicle: Vehicle, effect: str, **numbers: Any) -> Vehicle:
+def _with(vehicle: Vehicle, effect: str, **numbers: Scalar) -> Vehicle:
     return switch_on(vehicle.without_effect(effect) if vehicle.has(effect) else vehicle, effect, **numbers)
 
 

@@ -6,11 +6,12 @@ follow from the vehicle (how hard it can lean and climb, how fast its attitude f
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.control.default_gains import gains_for
 from samara.control.registry import Tuned, tuned
 from samara.core.algebra import Vec3
+from samara.core.quantity import Scalar
 from samara.core.toml import File, Table
 from samara.physics.types import Vehicle
 from samara.plan.trajectory import Trajectory, sequence
@@ -57,7 +58,7 @@ class Manoeuvre(NamedTuple):
     """What it is called, and its tasks as a scenario file has them"""
 
     name: str
-    tasks: tuple[dict[str, Any], ...]
+    tasks: tuple[dict[str, Scalar], ...]
 
 
 def require_room(room: Room) -> None:
@@ -119,7 +120,7 @@ def family(vehicle: Vehicle, room: Room) -> list[Manoeuvre]:
     return [*still, *(own._replace(tasks=(*own.tasks, settle)) for own in moving)]
 
 
-def _hover(duration: float, **more: Any) -> dict[str, Any]:
+def _hover(duration: float, **more: Scalar) -> dict[str, Scalar]:
     return {"kind": "hover", "duration": _rounded(duration), **more}
 
 

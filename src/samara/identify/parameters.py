@@ -7,11 +7,12 @@ the number itself, on the scale that physics gives it.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
+from samara.core.quantity import Scalar
 from samara.physics.air import drag as drag_effects
 from samara.physics.air.drag import Damping, Drag
 from samara.physics.effect import Role
@@ -216,7 +217,7 @@ def centre_of_mass(axis: str, scale: float) -> Parameter:
     return Parameter(f"centre_of_mass.{axis}", "m", get, put, scale, False, SWINGS)
 
 
-def _inside(vehicle: Vehicle, path: str) -> Any:
+def _inside(vehicle: Vehicle, path: str) -> Scalar:
     effect, _, field = path.partition(".")
     return getattr(vehicle[effect], field)
 

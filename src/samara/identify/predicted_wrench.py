@@ -2,13 +2,14 @@
 
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.compiler.scan import Run, Templates
 from samara.compiler.stepper import Scan, compile_scan
 from samara.core.algebra import IDENTITY, ZERO, Vec3
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.identify.parameters import VARIED
@@ -27,7 +28,7 @@ class Acting(NamedTuple):
     tau_B: Array
 
 
-def told(commanded: Any, vehicle: Vehicle) -> tuple[Any, ...]:
+def motor_commands(commanded: Scalar, vehicle: Vehicle) -> tuple[Scalar, ...]:
     """The commands that stand for commanded speeds, in the vehicle's own kind of command"""
     if vehicle.structure.actuation.name == "speed":
         return tuple(commanded)
@@ -40,7 +41,7 @@ def acting(vehicle: Vehicle, body: Array, speeds: Array, commanded: Array, wind_
     varied = tuple(parameter(vehicle, path) for path in VARIED)
     ones = unflatten(varied, repeat(1.0))
     run = _code(with_parameters(vehicle, VARIED, ones))
-    held = [*body[3:BODY], *speeds, *told(commanded, vehicle), *wind_W, *flatten(varied)]
+    held = [*body[3:BODY], *speeds, *motor_commands(commanded, vehicle), *wind_W, *flatten(varied)]
     rows = [float(own) if np.ndim(own) == 0 else np.ascontiguousarray(own) for own in held]
     _, found = run(np.zeros((1, n)), rows, None, 1, 1)
     return Acting(found[0, :3], found[0, 3:])
@@ -57,7 +58,7 @@ def _code(vehicle: Vehicle) -> Run:
     felt = vehicle.without_effect("gravity")
     effects = at_rest(felt).effects
 
-    def body(carry: Any, held: Any, inputs: Any) -> Any:
+    def body(carry: Scalar, held: Scalar, inputs: Scalar) -> Scalar:
         v_W, q_WB, omega_B, speeds, command, wind_W, varied = held
         own = with_parameters(felt, VARIED, varied)
         state = State(ZERO, v_W, q_WB, omega_B, speeds, effects)

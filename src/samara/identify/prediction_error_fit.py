@@ -13,25 +13,70 @@ noise come out as inertia and damping. It is called a predictor, and is not the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.compiler.simulator import Simulator
 from samara.compiler.simulator import compile as compile_vehicle
-from samara.core.algebra import Quat, Vec3, conjugate
+from samara.core.algebra import Quat, Vec3, angle_between, conjugate, quat_exp
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.identify.fit_result import Fitted
+from samara.identify.fit_result import DELAY, GAIN, PER_VOLT, Fitted, Trim, mean_voltage
 from samara.identify.parameters import VARIED, Parameter, with_gains
-from samara.identify.per_flight_offsets import DELAY, GAIN, PER_VOLT, Trim, mean_voltage
-from samara.identify.predicted_wrench import told
-from samara.identify.prediction_windows import Windows, coasted, measured
+from samara.identify.predicted_wrench import motor_commands
 from samara.identify.resampled_log import Samples, duration_of, runs
 from samara.identify.rotor_speed_model import followed, late
 from samara.physics.multirotor import at_rest
 from samara.physics.types import BODY, CALM, State, Vehicle
 from samara.vehicles.parameters import parameter
+
+QUANTITIES = ("position", "velocity", "attitude", "rate")
+UNITS = ("m", "m/s", "°", "rad/s")
+
+
+class Windows(NamedTuple):
+    """Where windows begin in a flight (N,), how many samples they last, and the time between samples [s]"""
+
+    starts: Array
+    samples: int
+    period: float
+
+
+def measured(body: Array, windows: Windows) -> Array:
+    """What came: (samples + 1, 13, N)"""
+    return np.stack([body[:, windows.starts + k] for k in range(windows.samples + 1)])
+
+
+def held(body: Array, windows: Windows) -> Array:
+    """Nothing changes"""
+    return np.repeat(body[:, windows.starts][None], windows.samples + 1, axis=0)
+
+
+def coasted(body: Array, windows: Windows) -> Array:
+    """p + v t,  q ⊗ exp(ω t): nothing accelerates"""
+    said = held(body, windows)
+    time = windows.period * np.arange(windows.samples + 1)[:, None]
+    p, v, q, omega = said[:, 0:3], said[:, 3:6], said[:, 6:10], said[:, 10:13]
+    p += v * time[:, None]
+    turned = Quat(*np.moveaxis(q, 1, 0)) * quat_exp(Vec3(*np.moveaxis(omega, 1, 0)) * time)
+    said[:, 6:10] = np.stack(turned, axis=1)
+    return said
+
+
+def errors(said: Array, came: Array) -> dict[str, Array]:
+    """|Δp| [m], |Δv| [m/s], the angle between the attitudes [°], |Δω| [rad/s]: (samples + 1, N) each"""
+    apart = np.degrees(angle_between(*(Quat(*np.moveaxis(own[:, 6:10], 1, 0)) for own in (said, came))))
+    parts = (slice(0, 3), slice(3, 6), None, slice(10, 13))
+    return {
+        name: apart if part is None else np.linalg.norm(said[:, part] - came[:, part], axis=1)
+        for name, part in zip(QUANTITIES, parts, strict=True)
+    }
+
+
+BASELINES: dict[str, Callable[[Array, Windows], Array]] = {"hold the state": held, "constant velocity": coasted}
+
 
 HORIZON, RECORDED = 0.5, 0.05  # [s]
 FINEST = 0.005  # [s]: of a step
@@ -131,7 +176,7 @@ class Lanes:
         for own, at, delay in zip(self.flights, self.windows, delays, strict=True):
             heard = late(own.commanded, delay / own.period)
             index = at.starts[None, :] + np.arange(at.samples)[:, None]
-            parts.append(np.stack(told(heard[:, index], self.vehicle), axis=1))
+            parts.append(np.stack(motor_commands(heard[:, index], self.vehicle), axis=1))
         return np.repeat(np.concatenate(parts, axis=2), self.steps, axis=0)
 
     def gains(self) -> Array:
@@ -150,7 +195,7 @@ class Lanes:
         ]
         return np.concatenate(parts)
 
-    def winds(self) -> Any:
+    def winds(self) -> Scalar:
         n = [len(at.starts) for at in self.windows]
         along = [np.repeat([own.wind_W[axis] for own in self.trims], n) for axis in (0, 1)]
         return CALM._replace(wind_W=Vec3(along[0], along[1], np.zeros(sum(n))))
@@ -164,7 +209,7 @@ class Lanes:
             parts.append(own.body[:, index].swapaxes(0, 1))
         return np.concatenate(parts, axis=2)
 
-    def _numbers(self) -> tuple[State, Array, float, Any, Vehicle, int]:
+    def _numbers(self) -> tuple[State, Array, float, Scalar, Vehicle, int]:
         motor, delays = self.vehicle.rotors[0].motor, [own.delay for own in self.trims]
         state, commands = self.state(motor.rise, motor.fall, delays), self.commands(delays)
         vehicle = with_gains(self.vehicle, list(self.gains()))

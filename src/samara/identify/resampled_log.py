@@ -11,10 +11,9 @@ import numpy as np
 from samara.core.algebra import Quat, Vec3, conjugate, normalize, quat_log, rotate_inverse
 from samara.core.types import Array
 from samara.identify.flight_log import FlightLog, Signal
-from samara.identify.log_checks import time_in_the_air
+from samara.identify.log_checks import continuous, sampled, time_in_the_air
 from samara.identify.readers.crazyflie import FULL, rotor_speed_from_pwm
 from samara.identify.readers.registry import G
-from samara.identify.time_offset import continuous, sampled
 from samara.link.motor_outputs import rotor_of_output
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle

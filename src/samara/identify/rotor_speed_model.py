@@ -1,12 +1,13 @@
 """Rotor speeds from what motors were told: the first-order lag of `Lag`, driven by a log's commands."""
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.compiler.scan import Run, Templates
 from samara.compiler.stepper import Scan, compile_scan
+from samara.core.quantity import Scalar
 from samara.core.types import Array
 from samara.physics.rotors.actuator import Lag, lag_step
 
@@ -14,7 +15,7 @@ ALIKE_FOR = 1.0  # [s]
 MOST_STEPS, STEP, SETTLED = 30, 1e-3, 1e-4
 
 
-def followed(commanded: Array, rise: Any, fall: Any, period: float) -> Array:
+def followed(commanded: Array, rise: Scalar, fall: Scalar, period: float) -> Array:
     """Ω(t + T) = lag(Ω, Ω_cmd, T): speeds (rotors, n) at every sample, commands (rotors, n) held from each to the next  [rad/s]
 
     Of several lags at once, `rise` and `fall` (m,), the speeds are (m, rotors, n).
@@ -33,7 +34,7 @@ def followed(commanded: Array, rise: Any, fall: Any, period: float) -> Array:
 
 @lru_cache(maxsize=1)
 def _lagging() -> Run:
-    def body(carry: Any, held: Any, inputs: Any) -> Any:
+    def body(carry: Scalar, held: Scalar, inputs: Scalar) -> Scalar:
         dt, rise, fall = held
         after = lag_step(carry[0], inputs[0], dt, Lag(0.0, 1.0, rise, fall))
         return (after,), (after,)

@@ -9,7 +9,7 @@ from pathlib import Path
 from samara.core.atomic_files import write_text
 from samara.identify.identification import Estimate, Identified, Product
 from samara.identify.parameters import size_of
-from samara.identify.prediction_windows import BASELINES, QUANTITIES
+from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
 from samara.identify.resampled_log import duration_of
 from samara.identify.scores import TRIM, Predicted, Score, ratios, together
 from samara.view.plot import identify as draw
