@@ -13,8 +13,7 @@ from samara.cli.identify import score_table
 from samara.compare.controllers import HEADINGS
 from samara.core.sanitise import printable
 from samara.identify.prediction_error_fit import QUANTITIES, UNITS
-from samara.identify.scores import Score
-from samara.identify.scores import HORIZONS
+from samara.identify.scores import HORIZONS, Score
 from samara.scenario.file import ScenarioError, load_scenario
 
 RED = "\x1b[31m"

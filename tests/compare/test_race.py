@@ -6,10 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samara.compare.race.disturbances import drawn
-from samara.compare.race.race import as_json, race
-from samara.compare.race.score import Ending, score
-from samara.compare.race.table import as_markdown
+from samara.compare.race import as_json, as_markdown, drawn, race
+from samara.compare.race_score import Ending, score
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.plan.time_optimal import line_of

@@ -3,7 +3,7 @@
 import pytest
 
 import samara
-from samara.compare.race.race import race
+from samara.compare.race import race
 from samara.control.policy import shipped_policy
 from samara.control.registry import controller_named
 from samara.world.track import load_track

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import samara
-from samara.compare.race.race import race
+from samara.compare.race import race
 from samara.control.gate_observation import Knowledge, Racer, Standing, knowledge_of, sight
 from samara.control.observation import seen
 from samara.control.policy import policy_controller, raced

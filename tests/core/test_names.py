@@ -8,7 +8,7 @@ import pytest
 from support.command import call
 
 import samara
-from samara.compare.race.race import race
+from samara.compare.race import race
 from samara.core.coerce import as_name, file_stem, is_name
 from samara.core.confined import ConfinedFolder
 from samara.core.safe_decompress import text_inside

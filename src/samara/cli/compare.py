@@ -64,9 +64,8 @@ def race(
     A race ends when a frame or a pole is hit, the hall is left, or the time is up; gates count in their order, passed
     forwards. The same seeds give the same bits.
     """
-    from samara.compare.race.race import as_json
-    from samara.compare.race.race import race as fly_race
-    from samara.compare.race.table import HEADINGS, table_rows
+    from samara.compare.race import HEADINGS, as_json, table_rows
+    from samara.compare.race import race as fly_race
     from samara.core.atomic_files import write_text
     from samara.world.track import LEVELS, load_track
 

@@ -237,8 +237,7 @@ def validate(
 
     from samara.core.atomic_files import write_text
     from samara.identify.readers.registry import read_logs
-    from samara.identify.scores import together
-    from samara.identify.scores import VEHICLES
+    from samara.identify.scores import VEHICLES, together
     from samara.identify.scores import table as markdown_table
     from samara.identify.scores import validate as compare
     from samara.vehicles.loader import vehicle_names

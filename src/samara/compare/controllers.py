@@ -3,10 +3,11 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from samara.control.registry import Tuned, name_of
 from samara.core.algebra import Vec3, norm
+from samara.core.quantity import Scalar
 from samara.physics.air.drag import drag_force
 from samara.physics.types import Vehicle
 from samara.plan import trajectory
@@ -33,6 +34,7 @@ TRAJECTORIES: dict[str, Callable[[float], Trajectory]] = {
         (0.0, 0.0, HEIGHT), amplitude=(2.0, 2.0, 0.5), frequency=(1.0, 2.0, 3.0), speed=speed, laps=2
     ),
 }
+ControllerChoice: TypeAlias = str | Tuned | Callable[..., Scalar]
 
 
 class Entry(NamedTuple):
@@ -50,7 +52,7 @@ class Entry(NamedTuple):
 
 def contest(
     vehicle: Vehicle,
-    controllers: Sequence[str | Tuned | Callable[..., Any]],
+    controllers: Sequence[ControllerChoice],
     *,
     trajectory_name: str = "figure8",
     speed: float = 2.0,
@@ -72,7 +74,7 @@ def contest(
 
 def _flown(
     vehicle: Vehicle,
-    controllers: Sequence[str | Tuned | Callable[..., Any]],
+    controllers: Sequence[ControllerChoice],
     task: Trajectory,
     winds: Sequence[float],
     progress: Callable[[int, int], None],
@@ -93,13 +95,13 @@ def _flown(
             yield _evaluate(run, name, float(wind), _call_time(scenario))
 
 
-def labels(controllers: Sequence[str | Tuned | Callable[..., Any]]) -> list[str]:
+def labels(controllers: Sequence[ControllerChoice]) -> list[str]:
     """What each is called, with the numbers chosen of it; a number behind those that would be called alike"""
     names = [_label(own) for own in controllers]
     return [name if names.count(name) == 1 else f"{name} {names[: k + 1].count(name)}" for k, name in enumerate(names)]
 
 
-def _label(controller: str | Tuned | Callable[..., Any]) -> str:
+def _label(controller: ControllerChoice) -> str:
     chosen = controller.options if isinstance(controller, Tuned) else ()
     return " ".join(
         [
@@ -174,5 +176,9 @@ HEADINGS = ("controller", "wind [m/s]", "RMSE [mm]", "largest [mm]", "effort [1/
 
 def as_markdown(entries: Sequence[Entry]) -> str:
     """The table as Markdown"""
-    rows: list[Any] = [HEADINGS, tuple("---" for _ in HEADINGS), *table_rows(entries)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(HEADINGS, table_rows(entries))
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table of texts"""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [headings, ["---"] * len(headings), *rows])

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from samara.compare.controllers import SETTLE, Entry
-from samara.compare.race.race import Race
+from samara.compare.race import Race
 from samara.core.types import Array
 from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import DASHES, Picture, plain, samara_style, save

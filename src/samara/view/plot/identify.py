@@ -19,8 +19,7 @@ from samara.identify.fisher_information import aims_of
 from samara.identify.fisher_information import parameters_of as planned_parameters
 from samara.identify.identification import Estimate, Product
 from samara.identify.parameters import parameters_of
-from samara.identify.prediction_error_fit import HORIZON, RECORDED
-from samara.identify.prediction_error_fit import BASELINES, QUANTITIES, UNITS
+from samara.identify.prediction_error_fit import BASELINES, HORIZON, QUANTITIES, RECORDED, UNITS
 from samara.identify.scores import COASTING, Predicted, Score, together
 from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import DASHES, Picture, plain, samara_style, save

@@ -2,16 +2,18 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from samara.compare.race.disturbances import Drawn, drawn
-from samara.compare.race.score import Score, score
+from samara.compare.controllers import ControllerChoice, markdown_table
+from samara.compare.race_score import Ending, Score, score
 from samara.control.registry import Tuned, as_tuned, tuned
 from samara.core.algebra import ZERO, Vec3
+from samara.core.random import key_of, uniforms_of, words
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.types import Vehicle
@@ -21,8 +23,55 @@ from samara.scenario.timeline import Rates
 from samara.sim.fly_many import fly_many
 from samara.vehicles.loader import vehicle as load_vehicle
 from samara.wind.sources import NoWind, OrnsteinUhlenbeck
-from samara.world.gates import reach_of
-from samara.world.track import Track, load_track
+from samara.world.gates import Course, Gate, reach_of
+from samara.world.track import Track, load_track, require_level
+
+SOURCE = "race"
+
+
+class Drawn(NamedTuple):
+    """For n seeds: factors to mass and inertia, where drones start and the steady wind, each three rows of n [m, m/s], and the
+    course with n numbers for each of a pose's"""
+
+    mass: Array
+    inertia: Array
+    start_W: Vec3
+    wind_W: Vec3
+    course: Course
+
+
+def drawn(track: Track, level: int, seeds: Sequence[int]) -> Drawn:
+    """1 + m (2u − 1) and so on, u evenly from 0 to 1; what a level leaves alone is as the track has it"""
+    require_level(level)
+    one, two = track.disturbed, track.uncertain
+    count = 7 + 4 * len(track.gates) + 3 * len(track.poles)
+    keys = np.array([key_of(int(seed), SOURCE) for seed in seeds], dtype=np.uint64).T
+    numbers = iter(uniforms_of(words((keys[0], keys[1]), 0, 0, count)))
+
+    def either_way(size: float, used: bool) -> Array:
+        own = next(numbers)
+        return size * (2.0 * own - 1.0) if used else np.zeros(len(seeds))
+
+    disturbed, uncertain = level >= 1, level >= 2
+    mass, inertia = (1.0 + either_way(own, disturbed) for own in (one.mass, one.inertia))
+    x, y, up = next(numbers), next(numbers), next(numbers)
+    aside = Vec3(one.start.x * (2.0 * x - 1.0), one.start.y * (2.0 * y - 1.0), one.start.z * up)
+    start_W = Vec3(*(a + (b if disturbed else 0.0 * b) for a, b in zip(track.start_W, aside, strict=True)))
+    speed, angle = one.wind * next(numbers) * float(disturbed), 2.0 * math.pi * next(numbers)
+    wind_W = Vec3(speed * np.cos(angle), speed * np.sin(angle), 0.0 * speed)
+    gates = tuple(
+        Gate(
+            Vec3(*(a + either_way(size, uncertain) for a, size in zip(gate.p_W, two.gates, strict=True))),
+            gate.yaw + either_way(two.yaw, uncertain),
+        )
+        for gate in track.gates
+    )
+    poles = tuple(
+        Vec3(*(a + either_way(size, uncertain) for a, size in zip(pole, two.poles, strict=True)))
+        for pole in track.poles
+    )
+    return Drawn(mass, inertia, start_W, wind_W, Course(gates, poles))
+
 
 EVERY = 0.01  # [s]: between the places of a path
 SETTLE = 1.0  # [s] after a plan has come to its end
@@ -43,7 +92,7 @@ class Race(NamedTuple):
     time: Array
     p_W: Vec3
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """What a table or a file says of it: NaN is None"""
         times = [round(float(own), 6) for own in self.score.time]
         mean = self.score.mean_time
@@ -66,7 +115,7 @@ def race(
     track: Track | str | Path = "hall",
     *,
     level: int = 0,
-    controller: str | Tuned | Callable[..., Any] = "geometric",
+    controller: ControllerChoice = "geometric",
     seeds: Sequence[int] = SEEDS,
     vehicle: Vehicle | str | None = None,
     pace: float = 1.0,
@@ -90,7 +139,7 @@ def race(
     return Race(own, level, _label(controller), tuple(seeds), told, found, line, flights.time, p_W)
 
 
-def scenario_of(track: Track, vehicle: Vehicle, line: Line, controller: Any, level: int) -> Scenario:
+def scenario_of(track: Track, vehicle: Vehicle, line: Line, controller: ControllerChoice, level: int) -> Scenario:
     """The flight of one seed, but for what is drawn"""
     plan = line.trajectory
     drone = Drone("drone", vehicle, plan, track.start_W, airborne=True, controller=controller, model=vehicle)
@@ -100,12 +149,12 @@ def scenario_of(track: Track, vehicle: Vehicle, line: Line, controller: Any, lev
     return Scenario(f"race on {track.name}", (drone,), round(seconds, 6), rates=Rates(log=1.0 / EVERY), wind=wind)
 
 
-def sees_gates(controller: Any) -> bool:
+def sees_gates(controller: ControllerChoice) -> bool:
     """Whether it is told the track"""
     return isinstance(controller, Tuned) and "track" in controller.chosen
 
 
-def on_track(controller: Any, track: Track) -> Any:
+def on_track(controller: ControllerChoice, track: Track) -> ControllerChoice:
     """A controller that is told the track, where it asks for one"""
     if not isinstance(controller, Tuned) or sees_gates(controller):
         return controller
@@ -114,7 +163,7 @@ def on_track(controller: Any, track: Track) -> Any:
     return tuned(controller.name, **controller.chosen, track=track) if asks else controller
 
 
-def varied(found: Drawn, vehicle: Vehicle, level: int, controller: Any) -> dict[str, Array]:
+def varied(found: Drawn, vehicle: Vehicle, level: int, controller: ControllerChoice) -> dict[str, Array]:
     """What differs from flight to flight, as `samara.fly_many` takes it"""
     if level == 0:
         return {}
@@ -138,8 +187,35 @@ def as_json(races: Sequence[Race]) -> str:
     return f"[\n{rows}\n]\n"
 
 
-def _label(controller: Any) -> str:
+def _label(controller: ControllerChoice) -> str:
     own = as_tuned(controller)
     if isinstance(own, Tuned):
         return Path(own.chosen["file"].folder).name if own.name == "policy" else own.name
     return str(getattr(own, "__name__", type(own).__name__))
+
+
+HEADINGS = ("controller", "level", "success", "mean time [s]", "fastest [s]", "the others")
+
+
+def table_rows(races: Sequence[Race]) -> list[tuple[str, ...]]:
+    """Text for a table, a row for each race"""
+    return [_row(own) for own in races]
+
+
+def _row(own: Race) -> tuple[str, ...]:
+    score = own.score
+    times = score.time[score.finished]
+    others = Counter(str(each) for each in score.ending if each is not Ending.FINISHED)
+    return (
+        own.controller,
+        str(own.level),
+        f"{int(score.finished.sum())} of {len(own.seeds)}",
+        "" if math.isnan(score.mean_time) else f"{score.mean_time:.3f}",
+        f"{times.min():.3f}" if len(times) else "",
+        ", ".join(f"{count} {what}" for what, count in others.most_common()),
+    )
+
+
+def as_markdown(races: Sequence[Race]) -> str:
+    """The table as Markdown"""
+    return markdown_table(HEADINGS, table_rows(races))

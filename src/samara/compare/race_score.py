@@ -5,7 +5,7 @@ the next one backwards, does not count. A frame or a pole in the way, and leavin
 """
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,9 +57,9 @@ def score(time: Array, p_W: Vec3, course: Course, track: Track, reach: float, cr
     here, there = Vec3(*(own[:-1] for own in path)), Vec3(*(own[1:] for own in path))
     n, span = path.x.shape[1], np.diff(time)[:, None]
 
-    def first(happens: Array, share: Any = 1.0) -> Array:
+    def first(happens: Array, fraction: Array | float = 1.0) -> Array:
         """When something happens for the first time [s]"""
-        moments = np.where(happens, time[:-1, None] + share * span, NEVER)
+        moments = np.where(happens, time[:-1, None] + fraction * span, NEVER)
         return moments.min(axis=0, initial=NEVER)
 
     crossings = [crossing(here, there, gate) for gate in course.gates]
