@@ -17,16 +17,18 @@ Names are those of `samara.fly_many`, and `scenario.…` for any number of the s
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import relpath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from samara.campaigns.distributions import KINDS, Choice, Correlated, Distribution, Grid, distribution
 from samara.campaigns.samplers import GRID, SAMPLERS
 from samara.core.coerce import is_number
+from samara.core.quantity import Scalar
 from samara.core.referenced_files import collect_named_files, path_beside, read_bytes, read_text
 from samara.core.sanitise import LINE, shown
 from samara.core.toml import File, Table, document, is_file
@@ -50,7 +52,7 @@ def label(name: str) -> str:
 
 
 class Factor(NamedTuple):
-    """A number that differs: its name, how, and whether as a multiple of what the vehicle has"""
+    """A varied parameter: its name, its distribution, and whether it multiplies the vehicle's value"""
 
     name: str
     how: Distribution
@@ -58,7 +60,7 @@ class Factor(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Which flights are flown again and recorded whole: so many of the worst, of those that failed, and every n-th"""
+    """How many of the worst flights and of the failures are recorded, and every n-th flight"""
 
     worst: int = 3
     failures: int = 3
@@ -85,7 +87,7 @@ class Campaign:
     flights: int
     seed: int = 1
     sampler: str = "independent"
-    settings: tuple[tuple[str, Any], ...] = ()
+    settings: tuple[tuple[str, Scalar], ...] = ()
     factors: tuple[Factor, ...] = ()
     correlated: tuple[Correlated, ...] = ()
     table: str = ""
@@ -219,19 +221,15 @@ def checked(own: Campaign) -> Campaign:
 
 def _flights(file: Table, sampler: str, factors: tuple[Factor, ...]) -> int:
     if sampler != GRID:
-        return file.whole("flights", 0, low=1, high=MOST_FLIGHTS) if "flights" in file else _missing(file)
-    every = 1
-    for own in factors:
-        every *= len(own.how.values) if isinstance(own.how, Grid) else 1
-    if "flights" in file and file.whole("flights", 0, low=1, high=MOST_FLIGHTS) != every:
+        if "flights" not in file:
+            raise file.missing("flights", "how many flights there are")
+        return file.whole("flights", 0, low=1, high=MOST_FLIGHTS)
+    count = math.prod(len(factor.how.values) for factor in factors if isinstance(factor.how, Grid))
+    if "flights" in file and file.whole("flights", 0, low=1, high=MOST_FLIGHTS) != count:
         raise CampaignError(
-            f"{file.file.origin}: flights is not {every}, the number of points of its grid; leave it out"
+            f"{file.file.origin}: flights is not {count}, the number of points of its grid; leave it out"
         )
-    return every
-
-
-def _missing(file: Table) -> int:
-    raise file.missing("flights", "how many flights there are")
+    return count
 
 
 def _factor(vary: Table, name: str) -> Factor:
@@ -271,65 +269,61 @@ def _table(table: Table) -> str:
 
 
 def _degraded(table: Table) -> tuple[tuple[str, float], ...]:
-    found = tuple((name, table.number(name)) for name in list(table.entries))
-    for name, value in found:
+    limits = tuple((name, table.number(name)) for name in list(table.entries))
+    for name, value in limits:
         if name not in FLIGHT_METRICS:
             raise table.error(name, value, f"one of {', '.join(FLIGHT_METRICS)}")
-    return found
+    return limits
 
 
 def _kept(table: Table) -> Kept:
-    own = Kept(*(table.whole(name, Kept._field_defaults[name], low=0, high=10_000) for name in Kept._fields))
+    kept = Kept(*(table.whole(name, default, low=0, high=10_000) for name, default in KEPT._asdict().items()))
     table.finish()
-    return own
+    return kept
 
 
 def _stop(table: Table) -> Stop:
-    own = Stop(
-        table.number("half_width", above=0.0, upto=0.5), table.number("confidence", 0.95, above=0.5, upto=0.999999)
-    )
+    half_width = table.number("half_width", above=0.0, upto=0.5)
+    stop = Stop(half_width, table.number("confidence", 0.95, above=0.5, upto=0.999999))
     table.finish()
-    return own
+    return stop
 
 
-def _flat(entries: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    """Dotted names of what is in tables of tables, as `--set` has them"""
-    found: list[tuple[str, Any]] = []
+def _flat(entries: Mapping[str, Scalar], path: str = "") -> list[tuple[str, Scalar]]:
+    """Values of nested tables by their dotted names, as `--set` has them"""
+    settings: list[tuple[str, Scalar]] = []
     for key, value in entries.items():
-        found += _flat(value, f"{path}{key}.") if isinstance(value, dict) else [(f"{path}{key}", value)]
-    return found
+        settings += _flat(value, f"{path}{key}.") if isinstance(value, dict) else [(f"{path}{key}", value)]
+    return settings
 
 
-def campaign_toml(own: Campaign) -> str:
+def campaign_toml(campaign: Campaign) -> str:
     """The text of a campaign's file: `parse_campaign` reads the same campaign back"""
-    lines = [
-        f"schema = {SCHEMA}",
-        f"name = {toml_value(own.name)}",
-        f"scenario = {toml_value(own.scenario)}",
-        *([] if own.sampler == GRID else [f"flights = {own.flights}"]),
-        f"seed = {own.seed}",
-        f"sampler = {toml_value(own.sampler)}",
-        f"worst_by = {toml_value(own.worst_by)}",
-    ]
-    kinds = {made: kind for kind, made in KINDS.items()}
-    if own.settings:
-        lines += ["", "[settings]", *(f"{toml_value(name)} = {toml_value(value)}" for name, value in own.settings)]
-    if own.factors:
+    names = ("name", "scenario", "flights", "seed", "sampler", "worst_by")
+    entries = {name: getattr(campaign, name) for name in names if name != "flights" or campaign.sampler != GRID}
+    lines = [f"schema = {SCHEMA}", *_toml_entries(entries)]
+    if campaign.settings:
+        lines += ["", "[settings]", *_toml_entries({toml_value(name): value for name, value in campaign.settings})]
+    if campaign.factors:
         lines += ["", "[vary]"]
-    for factor in own.factors:
+    kinds = {record: kind for kind, record in KINDS.items()}
+    for factor in campaign.factors:
         numbers = factor.how.values if isinstance(factor.how, (Choice, Grid)) else factor.how
         relative = ", relative = true" if factor.relative else ""
-        lines.append(
-            f"{toml_value(factor.name)} = {{ {kinds[type(factor.how)]} = {toml_value(list(numbers))}{relative} }}"
-        )
-    for together in own.correlated:
-        lines += ["", "[[correlated]]", f"names = {toml_value(list(together.names))}"]
-        lines += [f"mean = {toml_value(list(together.mean))}", f"covariance = {toml_value(together.covariance)}"]
-    if own.table:
-        lines += ["", "[table]", f"file = {toml_value(own.table)}"]
-    if own.degraded:
-        lines += ["", "[degraded]", *(f"{name} = {toml_value(value)}" for name, value in own.degraded)]
-    lines += ["", "[keep]", *(f"{name} = {value}" for name, value in own.kept._asdict().items())]
-    if own.stop:
-        lines += ["", "[stop]", *(f"{name} = {toml_value(value)}" for name, value in own.stop._asdict().items())]
+        text = f"{kinds[type(factor.how)]} = {toml_value(list(numbers))}{relative}"
+        lines.append(f"{toml_value(factor.name)} = {{ {text} }}")
+    for group in campaign.correlated:
+        entries = {"names": list(group.names), "mean": list(group.mean), "covariance": group.covariance}
+        lines += ["", "[[correlated]]", *_toml_entries(entries)]
+    if campaign.table:
+        lines += ["", "[table]", f"file = {toml_value(campaign.table)}"]
+    if campaign.degraded:
+        lines += ["", "[degraded]", *_toml_entries(dict(campaign.degraded))]
+    lines += ["", "[keep]", *_toml_entries(campaign.kept._asdict())]
+    if campaign.stop:
+        lines += ["", "[stop]", *_toml_entries(campaign.stop._asdict())]
     return "\n".join(lines) + "\n"
+
+
+def _toml_entries(entries: Mapping[str, Scalar]) -> list[str]:
+    return [f"{name} = {toml_value(value)}" for name, value in entries.items()]

@@ -5,11 +5,12 @@
 One number in (0, 1) for each factor and flight is all the randomness there is; the sampler decides how they lie.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.core import optional_dependencies
+from samara.core.quantity import Scalar
 from samara.core.types import Array
 
 
@@ -62,7 +63,7 @@ class Grid(NamedTuple):
 
 
 Distribution = Uniform | Normal | LogUniform | Choice | Grid
-KINDS: dict[str, type[Any]] = {
+KINDS: dict[str, Scalar] = {
     "uniform": Uniform,
     "normal": Normal,
     "log_uniform": LogUniform,
@@ -113,9 +114,9 @@ class Correlated(NamedTuple):
         matrix = np.array(covariance)
         if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0):
             raise ValueError("the covariance is not symmetric; expected it to be")
-        own = Correlated(names, mean, covariance)
-        own.factor()
-        return own
+        correlated = Correlated(names, mean, covariance)
+        correlated.factor()
+        return correlated
 
     def factor(self) -> Array:
         """L, lower triangular"""

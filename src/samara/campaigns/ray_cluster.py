@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from samara.campaigns.batch import Columns, Flying
 from samara.campaigns.campaign import CampaignError
@@ -19,6 +18,7 @@ from samara.campaigns.samples import Block, Rows, settings_of
 from samara.campaigns.store import versions
 from samara.compiler.thread_pool import limited_to
 from samara.core.optional_dependencies import MissingExtraError
+from samara.core.quantity import Scalar
 from samara.core.types import Array
 
 Missing = Callable[[int], Iterator[tuple[Block, Array]]]
@@ -39,7 +39,7 @@ def flown_on(
     missing: Missing,
     left: int,
     size: int | None,
-    how: dict[str, Any],
+    how: dict[str, Scalar],
     lost: Callable[[int], None] = lambda nodes: None,
 ) -> Iterator[tuple[Block, Array, Columns]]:
     """Each batch with its columns as soon as it is done, on the cluster at an address, or on the one that "auto" finds
@@ -54,7 +54,7 @@ def flown_on(
         every = -(-left // (ROUNDS * _processors(ray)))
         batches = missing(size or min(max(every, LEAST), MOST))
         packed, ours = ray.cloudpickle.dumps(flying), tuple(versions().items())
-        waiting: dict[Any, tuple[Block, Array]] = {}
+        waiting: dict[Scalar, tuple[Block, Array]] = {}
         dead = _dead(ray)
         while True:
             if not _answers(host):  # asked of Ray itself, it would wait for a minute and then end the process
@@ -72,7 +72,7 @@ def flown_on(
                 yield block, numbers, _got(ray, own, f"--ray {address}: rows {numbers[0]} to {numbers[-1]}")
 
 
-def _columns(packed: bytes, theirs: tuple[tuple[str, str], ...], rows: Rows, how: dict[str, Any]) -> Columns:
+def _columns(packed: bytes, theirs: tuple[tuple[str, str], ...], rows: Rows, how: dict[str, Scalar]) -> Columns:
     """A batch on a worker, on one of its machine's cores"""
     flying = _unpacked(packed, theirs)
     file = flying.campaign.file
@@ -95,9 +95,9 @@ def _unpacked(packed: bytes, theirs: tuple[tuple[str, str], ...]) -> Flying:
     return flying
 
 
-def _got(ray: Any, own: Any, where: str) -> Columns:
+def _got(ray: Scalar, result: Scalar, where: str) -> Columns:
     try:
-        columns: Columns = ray.get(own)
+        columns: Columns = ray.get(result)
         return columns
     except ray.exceptions.RayError as error:
         cause = getattr(error, "cause", None) or error
@@ -105,16 +105,16 @@ def _got(ray: Any, own: Any, where: str) -> Columns:
         raise CampaignError(f"{where}: {sentence}") from None
 
 
-def _processors(ray: Any) -> int:
+def _processors(ray: Scalar) -> int:
     return max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
 
-def _dead(ray: Any) -> int:
+def _dead(ray: Scalar) -> int:
     return sum(not own["Alive"] for own in ray.nodes())
 
 
 @contextmanager
-def _connected(ray: Any, address: str) -> Iterator[str]:
+def _connected(ray: Scalar, address: str) -> Iterator[str]:
     """With the cluster, whose address is given; one sentence where there is none"""
     if ray.is_initialized():
         yield ""
@@ -166,7 +166,7 @@ def _answers(host: str) -> bool:
         return False
 
 
-def _ray() -> Any:
+def _ray() -> Scalar:
     try:
         import ray  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

@@ -6,7 +6,6 @@ With the Latin hypercube it depends on the number of rows too: what is added lat
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,8 @@ def uniforms(seed: int, source: str, rows: Array, count: int) -> Array:
     """(n, count) numbers in (0, 1) of 53 bits, each decided by seed, source, row and column"""
     if len(rows) <= AT_ONCE:
         return _uniforms(key_of(seed, source), rows, count)
-    some = (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))
-    return np.concatenate([_uniforms(key_of(seed, source), own, count) for own in some])
+    batches = (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))
+    return np.concatenate([_uniforms(key_of(seed, source), batch, count) for batch in batches])
 
 
 def _uniforms(key: tuple[int, int], rows: Array, count: int) -> Array:
@@ -70,7 +69,7 @@ def _hypercube(seed: int, block: int, first: int, total: int, count: int) -> Arr
 
 def _sequence(sampler: str, seed: int, rows: Array, count: int) -> Array:
     """Scrambled points of low discrepancy by their numbers"""
-    qmc: Any = optional_dependencies.scipy("stats", f"the sampler {sampler!r}").qmc
+    qmc = optional_dependencies.scipy("stats", f"the sampler {sampler!r}").qmc
     start, stop = int(rows.min()), int(rows.max()) + 1
     if sampler == SOBOL and stop > MOST_SOBOL:
         raise ValueError(f"the sampler 'sobol' has {MOST_SOBOL} points; row {stop - 1} is beyond them")

@@ -5,7 +5,7 @@ Its margin is that of its flights by what the scenario expects: (limit − value
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,24 +16,22 @@ from samara.campaigns.samplers import GRID, INDEPENDENT, seeds_of
 from samara.campaigns.samples import Rows, values_at
 from samara.campaigns.subset_simulation import RareEvent, subset_simulation, unit_cube
 from samara.core.atomic_files import atomic_write
+from samara.core.quantity import Scalar
 from samara.core.types import Array
 
 NO_FLIGHT = 10.0  # the margin of a row that could not be flown: no failure of a flight, and nowhere to search
 
 
 class Weakness(NamedTuple):
-    """What a search of a campaign found"""
+    """The result of searching a campaign for a failure"""
 
     searched: Falsified
-    shrunk: Shrunk | None
-    """None where nothing fails"""
-    case: dict[str, float]
-    """the factors of the shrunk flight, or of the worst that was found, by name"""
-    changed: tuple[str, ...]
-    """those that have to differ from the middle of their distributions"""
+    shrunk: Shrunk | None  # None if nothing fails
+    case: dict[str, float]  # the factors of the shrunk flight, or of the worst, by name
+    changed: tuple[str, ...]  # those that have to differ from the middle of their distributions
 
 
-def campaign_margin(flying: Flying, *, seed: int | None = None, **how: Any) -> Margin:
+def campaign_margin(flying: Flying, *, seed: int | None = None, **how: Scalar) -> Margin:
     """Flies rows of the unit cube. All have the seed of the campaign's row 0, or row i that of row i of another `seed`"""
     campaign, flown = flying.campaign, 0
 
@@ -51,7 +49,7 @@ def campaign_margin(flying: Flying, *, seed: int | None = None, **how: Any) -> M
 
 
 def weakness(
-    campaign: Campaign, *, budget: int = 100, method: str = "evolution", seed: int = 0, **how: Any
+    campaign: Campaign, *, budget: int = 100, method: str = "evolution", seed: int = 0, **how: Scalar
 ) -> Weakness:
     """Search a campaign for a flight that fails by at most `budget` flights, then shrink it by at most ten times as many"""
     flying = Flying.of(_searchable(campaign))
@@ -66,7 +64,7 @@ def weakness(
 
 
 def rare_failures(
-    campaign: Campaign, *, seed: int = 0, per_level: int = 6000, budget: int = 100_000, **how: Any
+    campaign: Campaign, *, seed: int = 0, per_level: int = 6000, budget: int = 100_000, **how: Scalar
 ) -> RareEvent:
     """The probability that a flight of a campaign fails, by subset simulation; every flight has a seed of its own"""
     margin = campaign_margin(Flying.of(_searchable(campaign)), seed=seed, **how)
