@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samara.compare.race import as_json, as_markdown, drawn, race
+from samara.compare.race import as_json, as_markdown, draw_disturbances, race
 from samara.compare.race_score import Ending, score
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
@@ -93,7 +93,7 @@ def test_what_comes_after_the_last_gate_does_not_count():
 
 def test_levels_draw_within_their_ranges_and_the_same_for_the_same_seed():
     seeds = range(2000)
-    known, disturbed, uncertain = (drawn(HALL, level, seeds) for level in (0, 1, 2))
+    known, disturbed, uncertain = (draw_disturbances(HALL, level, seeds) for level in (0, 1, 2))
     assert set(known.mass) == set(known.inertia) == {1.0} and not np.any(np.array(known.wind_W))
     for own in (known, disturbed):
         assert all(np.all(x == a) for x, a in zip(flatten(own.course), flatten(HALL.course), strict=True))
@@ -109,10 +109,10 @@ def test_levels_draw_within_their_ranges_and_the_same_for_the_same_seed():
     sizes = np.array([0.15, 0.15, 0.1, 0.2] * 4 + [0.15, 0.15, 0.05] * 4)
     most = np.abs(off).max(axis=1)
     assert (most <= sizes + 1e-12).all() and (most > 0.98 * sizes).all()
-    few = drawn(HALL, 2, [7, 3])
+    few = draw_disturbances(HALL, 2, [7, 3])
     assert all(np.array_equal(a, b[[7, 3]]) for a, b in zip(flatten(few), flatten(uncertain), strict=True))
     with pytest.raises(ValueError, match="level is 3; expected one of 0, 1, 2"):
-        drawn(HALL, 3, [0])
+        draw_disturbances(HALL, 3, [0])
 
 
 # Flights ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from support.measured_flights import exact_samples, lively
 
 import samara
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
-from samara.identify.prediction_error_fit import QUANTITIES, Windows, coasted, errors, held
+from samara.identify.prediction_error_fit import QUANTITIES, Windows, constant_velocity, errors, hold_state
 from samara.identify.readers import read_log, read_logs
 from samara.identify.readers.crazyflie import FULL, MOTOR_VOLTS, SPEEDS, rotor_speed_from_pwm
 from samara.identify.scores import (
@@ -119,12 +119,14 @@ def test_the_baselines_are_what_they_say():
     q = quat_from_euler(0.3, -0.2, 0.5)
     body = np.tile(np.array([[1.0, 2.0, 3.0, 0.5, 0.0, -1.0, *q, 0.0, 0.0, 0.8]]).T, (1, 60))
     windows = Windows(np.array([0, 5]), 50, PERIOD)
-    assert (held(body, windows)[-1] == body[:, [0, 5]]).all()
-    end = coasted(body, windows)[-1, :, 0]
+    assert (hold_state(body, windows)[-1] == body[:, [0, 5]]).all()
+    end = constant_velocity(body, windows)[-1, :, 0]
     assert end[:3] == pytest.approx([1.25, 2.0, 2.5], rel=1e-14)
     turned = q * Quat(math.cos(0.2), 0.0, 0.0, math.sin(0.2))
     assert end[6:10] == pytest.approx(np.array(turned), rel=1e-14)
-    assert errors(coasted(body, windows), held(body, windows))["attitude"][-1, 0] == pytest.approx(math.degrees(0.4))
+    assert errors(constant_velocity(body, windows), hold_state(body, windows))["attitude"][-1, 0] == pytest.approx(
+        math.degrees(0.4)
+    )
 
 
 # From PWM to command -------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from samara.world.track import Track, load_track, require_level
 SOURCE = "race"
 
 
-class Drawn(NamedTuple):
+class Disturbances(NamedTuple):
     """For n seeds: factors to mass and inertia, where drones start and the steady wind, each three rows of n [m, m/s], and the
     course with n numbers for each of a pose's"""
 
@@ -40,7 +40,7 @@ class Drawn(NamedTuple):
     course: Course
 
 
-def drawn(track: Track, level: int, seeds: Sequence[int]) -> Drawn:
+def draw_disturbances(track: Track, level: int, seeds: Sequence[int]) -> Disturbances:
     """1 + m (2u − 1) and so on, u evenly from 0 to 1; what a level leaves alone is as the track has it"""
     require_level(level)
     one, two = track.disturbed, track.uncertain
@@ -70,7 +70,7 @@ def drawn(track: Track, level: int, seeds: Sequence[int]) -> Drawn:
         Vec3(*(a + either_way(size, uncertain) for a, size in zip(pole, two.poles, strict=True)))
         for pole in track.poles
     )
-    return Drawn(mass, inertia, start_W, wind_W, Course(gates, poles))
+    return Disturbances(mass, inertia, start_W, wind_W, Course(gates, poles))
 
 
 EVERY = 0.01  # [s]: between the places of a path
@@ -87,14 +87,14 @@ class Race(NamedTuple):
     controller: str
     seeds: tuple[int, ...]
     score: Score
-    drawn: Drawn
+    disturbances: Disturbances
     line: Line
     time: Array
     p_W: Vec3
 
     def row(self) -> dict[str, object]:
-        """What a table or a file says of it: NaN is None"""
-        times = [round(float(own), 6) for own in self.score.time]
+        """The race as an entry of a JSON file: NaN is None"""
+        times = [round(float(time), 6) for time in self.score.time]
         mean = self.score.mean_time
         return {
             "track": self.track.name,
@@ -103,8 +103,8 @@ class Race(NamedTuple):
             "success": self.score.success,
             "mean_time": None if math.isnan(mean) else round(mean, 6),
             "flights": [
-                {"seed": seed, "ending": str(ending), "time": own, "gates": int(passed)}
-                for seed, ending, own, passed in zip(
+                {"seed": seed, "ending": str(ending), "time": time, "gates": int(passed)}
+                for seed, ending, time, passed in zip(
                     self.seeds, self.score.ending, times, self.score.passed.tolist(), strict=True
                 )
             ],
@@ -125,18 +125,18 @@ def race(
     The controller is made for the vehicle of the file, whatever is drawn, and follows the fastest plan through the gates as
     they were said to be, at a `pace`; a policy trained to race sees the gates themselves.
     """
-    own = track if isinstance(track, Track) else load_track(track)
+    course = track if isinstance(track, Track) else load_track(track)
     if not len(seeds):
         raise ValueError("seeds has none; expected one at least")
-    craft = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle or own.vehicle)
-    line, found = line_of(own, craft, pace), drawn(own, level, seeds)
-    flown = on_track(as_tuned(controller), own)
-    scenario = scenario_of(own, craft, line, flown, level)
-    flights = fly_many(scenario, seeds=list(seeds), vary=varied(found, craft, level, flown), record=EVERY)
+    craft = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle or course.vehicle)
+    line, disturbances = line_of(course, craft, pace), draw_disturbances(course, level, seeds)
+    flown = on_track(as_tuned(controller), course)
+    scenario = scenario_of(course, craft, line, flown, level)
+    flights = fly_many(scenario, seeds=list(seeds), vary=varied(disturbances, craft, level, flown), record=EVERY)
     p_W = Vec3(*(flights.states[:, k] for k in range(3)))
     with np.errstate(invalid="ignore"):
-        told = score(flights.time, p_W, found.course, own, reach_of(craft), flights.crashed)
-    return Race(own, level, _label(controller), tuple(seeds), told, found, line, flights.time, p_W)
+        result = score(flights.time, p_W, disturbances.course, course, reach_of(craft), flights.crashed)
+    return Race(course, level, _label(controller), tuple(seeds), result, disturbances, line, flights.time, p_W)
 
 
 def scenario_of(track: Track, vehicle: Vehicle, line: Line, controller: ControllerChoice, level: int) -> Scenario:
@@ -163,21 +163,23 @@ def on_track(controller: ControllerChoice, track: Track) -> ControllerChoice:
     return tuned(controller.name, **controller.chosen, track=track) if asks else controller
 
 
-def varied(found: Drawn, vehicle: Vehicle, level: int, controller: ControllerChoice) -> dict[str, Array]:
+def varied(disturbances: Disturbances, vehicle: Vehicle, level: int, controller: ControllerChoice) -> dict[str, Array]:
     """What differs from flight to flight, as `samara.fly_many` takes it"""
     if level == 0:
         return {}
     course = {}
     if level == 2 and sees_gates(controller):
-        course["controller.course"] = np.stack(flatten(found.course), axis=1)
-    inertia = {f"inertia_B.{name}": x * found.inertia for name, x in vehicle.inertia_B._asdict().items() if x != 0.0}
+        course["controller.course"] = np.stack(flatten(disturbances.course), axis=1)
+    inertia = {
+        f"inertia_B.{name}": x * disturbances.inertia for name, x in vehicle.inertia_B._asdict().items() if x != 0.0
+    }
     return {
-        "mass": vehicle.mass * found.mass,
+        "mass": vehicle.mass * disturbances.mass,
         **inertia,
         **course,
-        "start_W": np.stack(found.start_W, axis=1),
-        "wind.mean_W.x": found.wind_W.x,
-        "wind.mean_W.y": found.wind_W.y,
+        "start_W": np.stack(disturbances.start_W, axis=1),
+        "wind.mean_W.x": disturbances.wind_W.x,
+        "wind.mean_W.y": disturbances.wind_W.y,
     }
 
 
@@ -199,20 +201,20 @@ HEADINGS = ("controller", "level", "success", "mean time [s]", "fastest [s]", "t
 
 def table_rows(races: Sequence[Race]) -> list[tuple[str, ...]]:
     """Text for a table, a row for each race"""
-    return [_row(own) for own in races]
+    return [_row(race) for race in races]
 
 
-def _row(own: Race) -> tuple[str, ...]:
-    score = own.score
+def _row(race: Race) -> tuple[str, ...]:
+    score = race.score
     times = score.time[score.finished]
-    others = Counter(str(each) for each in score.ending if each is not Ending.FINISHED)
+    endings = Counter(str(ending) for ending in score.ending if ending is not Ending.FINISHED)
     return (
-        own.controller,
-        str(own.level),
-        f"{int(score.finished.sum())} of {len(own.seeds)}",
+        race.controller,
+        str(race.level),
+        f"{int(score.finished.sum())} of {len(race.seeds)}",
         "" if math.isnan(score.mean_time) else f"{score.mean_time:.3f}",
         f"{times.min():.3f}" if len(times) else "",
-        ", ".join(f"{count} {what}" for what, count in others.most_common()),
+        ", ".join(f"{count} {ending}" for ending, count in endings.most_common()),
     )
 
 

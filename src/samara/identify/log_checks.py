@@ -25,8 +25,8 @@ _FAINT = 1e-9
 
 
 class Offset(NamedTuple):
-    """How much later [s] than the command says the motion comes by the clocks, the lag of the motors that goes with it [s], and
-    the share of the motion's variance that they explain"""
+    """Delay of the motion against the command by the clocks [s], the lag of the motors that goes with it [s], and the
+    fraction of the motion's variance that they explain"""
 
     late: float
     lag: float
@@ -39,13 +39,13 @@ def clock_offsets(log: FlightLog, begin: float, end: float) -> dict[str, Offset]
     grid = np.arange(begin, end, STEP)
     if len(grid) < 5.0 / STEP:
         return {}
-    told = _band(sampled(log.command, grid) ** 2)
+    commands = _band(sampled(log.command, grid) ** 2)
     motions = {
         "specific_force": None if log.specific_force is None else sampled(log.specific_force, grid)[2:],
         "rate": None if log.rate is None else np.gradient(sampled(log.rate, grid), STEP, axis=1),
         "velocity": _vertical_force(log, grid),
     }
-    return {name: best_offset(told, _band(own)) for name, own in motions.items() if own is not None}
+    return {name: best_offset(commands, _band(motion)) for name, motion in motions.items() if motion is not None}
 
 
 def sampled(signal: Signal, grid: Array) -> Array:
@@ -65,11 +65,11 @@ def _vertical_force(log: FlightLog, grid: Array) -> Array | None:
 
 def continuous(q: Array) -> Array:
     """q or −q, the same attitude, whichever is nearer to the one before: between them a straight line means something"""
-    turned = (q[:, 1:] * q[:, :-1]).sum(axis=0) < 0.0
-    return q * np.concatenate([[1.0], np.where(np.cumsum(turned) % 2, -1.0, 1.0)])
+    flipped = (q[:, 1:] * q[:, :-1]).sum(axis=0) < 0.0
+    return q * np.concatenate([[1.0], np.where(np.cumsum(flipped) % 2, -1.0, 1.0)])
 
 
-def best_offset(told: Array, motion: Array) -> Offset:
+def best_offset(commands: Array, motion: Array) -> Offset:
     """The shift s and lag τ at which Σ over the motion's axes of R² is largest, y(t) = Σ bᵢ uᵢ(t − s) filtered with τ
 
     With cᵢ(s) the covariance of uᵢ(t − s) and y(t), and G that of the commands, R²(s) = c(s)ᵀ G⁻¹ c(s) / var y.
@@ -78,29 +78,29 @@ def best_offset(told: Array, motion: Array) -> Offset:
     shifts = np.arange(round(EARLIEST / STEP), round(LATEST / STEP) + 1)
     size = 1 << (n + int(shifts[-1] - shifts[0])).bit_length()  # zeros between the end and the beginning
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
-    moved, given = np.fft.rfft(motion, size), np.fft.rfft(told, size)
+    moved, commanded = np.fft.rfft(motion, size), np.fft.rfft(commands, size)
     power = max(float((motion * motion).sum()), _FAINT)
-    found = Offset(0.0, 0.0, 0.0)
+    offset = Offset(0.0, 0.0, 0.0)
     for lag in LAGS:
-        kept = np.exp(-STEP / lag) if lag else 0.0
-        spectrum = given * ((1.0 - kept) / (1.0 - kept * turn))  # τ ẋ = u − x
+        decay = np.exp(-STEP / lag) if lag else 0.0
+        spectrum = commanded * ((1.0 - decay) / (1.0 - decay * turn))  # τ ẋ = u − x
         lagged = np.fft.irfft(spectrum, size)
         inverse = np.linalg.pinv(lagged @ lagged.T, rcond=1e-9, hermitian=True)
         crossed = np.fft.irfft(moved[:, None] * np.conj(spectrum), size)[..., shifts]
-        share = np.einsum("kis,ij,kjs->s", crossed, inverse, crossed) / power
-        best = int(np.argmax(share))
-        if share[best] > found.explained:
-            late = float((_peak(share, best) + shifts[0]) * STEP)
-            found = Offset(late, lag, min(float(share[best]), 1.0))
-    return found
+        fraction = np.einsum("kis,ij,kjs->s", crossed, inverse, crossed) / power
+        best = int(np.argmax(fraction))
+        if fraction[best] > offset.explained:
+            late = float((_peak(fraction, best) + shifts[0]) * STEP)
+            offset = Offset(late, lag, min(float(fraction[best]), 1.0))
+    return offset
 
 
 def _peak(values: Array, at: int) -> float:
     """Where the parabola through a largest value and its neighbours is largest"""
     if not 0 < at < len(values) - 1:
         return float(at)
-    left, here, right = values[at - 1 : at + 2]
-    bend = left - 2.0 * here + right
+    left, middle, right = values[at - 1 : at + 2]
+    bend = left - 2.0 * middle + right
     return at + (0.5 * (left - right) / bend if bend < 0.0 else 0.0)
 
 

@@ -49,33 +49,36 @@ def measured(body: Array, windows: Windows) -> Array:
     return np.stack([body[:, windows.starts + k] for k in range(windows.samples + 1)])
 
 
-def held(body: Array, windows: Windows) -> Array:
+def hold_state(body: Array, windows: Windows) -> Array:
     """Nothing changes"""
     return np.repeat(body[:, windows.starts][None], windows.samples + 1, axis=0)
 
 
-def coasted(body: Array, windows: Windows) -> Array:
+def constant_velocity(body: Array, windows: Windows) -> Array:
     """p + v t,  q ⊗ exp(ω t): nothing accelerates"""
-    said = held(body, windows)
+    states = hold_state(body, windows)
     time = windows.period * np.arange(windows.samples + 1)[:, None]
-    p, v, q, omega = said[:, 0:3], said[:, 3:6], said[:, 6:10], said[:, 10:13]
+    p, v, q, omega = states[:, 0:3], states[:, 3:6], states[:, 6:10], states[:, 10:13]
     p += v * time[:, None]
-    turned = Quat(*np.moveaxis(q, 1, 0)) * quat_exp(Vec3(*np.moveaxis(omega, 1, 0)) * time)
-    said[:, 6:10] = np.stack(turned, axis=1)
-    return said
+    q_WB = Quat(*np.moveaxis(q, 1, 0)) * quat_exp(Vec3(*np.moveaxis(omega, 1, 0)) * time)
+    states[:, 6:10] = np.stack(q_WB, axis=1)
+    return states
 
 
-def errors(said: Array, came: Array) -> dict[str, Array]:
+def errors(predicted: Array, measured: Array) -> dict[str, Array]:
     """|Δp| [m], |Δv| [m/s], the angle between the attitudes [°], |Δω| [rad/s]: (samples + 1, N) each"""
-    apart = np.degrees(angle_between(*(Quat(*np.moveaxis(own[:, 6:10], 1, 0)) for own in (said, came))))
+    angle = np.degrees(angle_between(*(Quat(*np.moveaxis(states[:, 6:10], 1, 0)) for states in (predicted, measured))))
     parts = (slice(0, 3), slice(3, 6), None, slice(10, 13))
     return {
-        name: apart if part is None else np.linalg.norm(said[:, part] - came[:, part], axis=1)
+        name: angle if part is None else np.linalg.norm(predicted[:, part] - measured[:, part], axis=1)
         for name, part in zip(QUANTITIES, parts, strict=True)
     }
 
 
-BASELINES: dict[str, Callable[[Array, Windows], Array]] = {"hold the state": held, "constant velocity": coasted}
+BASELINES: dict[str, Callable[[Array, Windows], Array]] = {
+    "hold the state": hold_state,
+    "constant velocity": constant_velocity,
+}
 
 
 HORIZON, RECORDED = 0.5, 0.05  # [s]
@@ -304,7 +307,7 @@ def coasting_error(flights: Sequence[Samples], windows: Sequence[Windows]) -> Ar
     parts = []
     for own, at in zip(flights, windows, strict=True):
         every = round(RECORDED / own.period)
-        parts.append(apart(coasted(own.body, at)[every::every], measured(own.body, at)[every::every]))
+        parts.append(apart(constant_velocity(own.body, at)[every::every], measured(own.body, at)[every::every]))
     every_one = np.concatenate(parts, axis=2)
     return np.stack([np.sqrt((every_one[:, part] ** 2).sum(axis=1).mean(axis=1)) for part in FIELDS], axis=1)
 

@@ -121,7 +121,7 @@ def _panel(axes: Axes, own: Race) -> None:
         axes.plot(x, y, color=THROUGH if through else STOPPED, linewidth=0.9, alpha=0.7, zorder=2)
         if not through and len(x):
             axes.plot(x[-1], y[-1], marker="x", color=STOPPED, markersize=7, markeredgewidth=2.0, zorder=5)
-        course = own.drawn.course
+        course = own.disturbances.course
         for gate in course.gates:
             _gate(axes, Gate(type(gate.p_W)(*(v[k] for v in gate.p_W)), gate.yaw[k]), track, 0.25)
         for pole in course.poles:
