@@ -11,7 +11,6 @@ import time
 from functools import partial
 from typing import NamedTuple, Protocol, TypedDict
 
-from samara.core.ops import library_of
 from samara.core.quantity import Scalar
 from samara.learn.env_config import Setting
 from samara.learn.optimizer import (
@@ -182,14 +181,14 @@ def gradient_trainer(
 def initial_state(rollout: Rollout, seed: Scalar) -> State:
     """The state before the first update"""
     weights, episodes, key = rollout.initial(seed)
-    done = library_of(episodes).zeros((), "int32")
+    done = episodes.__array_namespace__().zeros((), "int32")
     return State(weights, initial_moments(weights), episodes, key, done)
 
 
 def update(rollout: Rollout, parameters: Hyperparameters, state: State) -> tuple[State, Scalar]:
     """Take one step of Adam up the gradient of the mean reward; components that are not finite are set to 0"""
     weights, moments, episodes, key, done = state
-    numpy = library_of(episodes)
+    numpy = episodes.__array_namespace__()
     key, fresh, choice = rollout.restart(key, done, weights)
     episodes = numpy.where(rollout.is_lost(episodes) | (choice < parameters.afresh), fresh, episodes)
     reward, gradient, episodes = rollout.gradient(weights, episodes)

@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from samara.core.atomic_files import atomic_write
-from samara.core.ops import library_of, minimum, sqrt
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -58,16 +57,20 @@ def adam(
     mean_weight, square_weight = 1.0 - first**count, 1.0 - second**count
 
     def descend(x: Scalar, m: Scalar, s: Scalar) -> Scalar:
-        return x - rate * (m / mean_weight) / (sqrt(s / square_weight) + epsilon)
+        return x - rate * (m / mean_weight) / (_sqrt(s / square_weight) + epsilon)
 
     return map_tree(descend, tree, mean, square), Moments(mean, square, count)
 
 
 def clip_norm(gradient: T, largest: float) -> T:
     """g min(1, largest / |g|), |g| the Euclidean norm of all leaves"""
-    norm = sqrt(sum((g * g).sum() for g in flatten(gradient)))
-    factor = minimum(1.0, largest / (norm + 1e-12))
+    norm = _sqrt(sum((g * g).sum() for g in flatten(gradient)))
+    factor = norm.__array_namespace__().minimum(1.0, largest / (norm + 1e-12))
     return map_tree(lambda g: g * factor, gradient)
+
+
+def _sqrt(x: Scalar) -> Scalar:
+    return x.__array_namespace__().sqrt(x)
 
 
 # The loop -------------------------------------------------------------------------------------------------------------
@@ -116,7 +119,7 @@ class Checkpoint:
         if any(a.shape != np.shape(b) for a, b in zip(leaves, expected, strict=True)):
             raise ValueError(f"{self.path}: its arrays have other shapes; expected those of this run")
         pairs = zip(leaves, expected, strict=True)
-        tree: T = unflatten(template, iter([library_of(b).asarray(a, b.dtype) for a, b in pairs]))
+        tree: T = unflatten(template, iter([b.__array_namespace__().asarray(a, b.dtype) for a, b in pairs]))
         return tree
 
 

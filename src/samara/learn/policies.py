@@ -18,7 +18,6 @@ import numpy as np
 
 from samara.control.policy_file import WEIGHTS, LayerKind, Policy, dense_tensors, mlp, save_policy
 from samara.core.network_layer import Layer
-from samara.core.ops import library_of
 from samara.core.quantity import Scalar
 from samara.core.safetensors import read_tensors
 from samara.core.types import Array
@@ -87,7 +86,7 @@ def _scaled(normal: Matrix) -> tuple[Matrix, Matrix]:
 
 def act(weights: Layers, observation: Matrix, hidden: str = TANH) -> Matrix:
     """Actions in [−1, 1], (out, N)"""
-    x, numpy = observation, library_of(observation)
+    x, numpy = observation, observation.__array_namespace__()
     for k, (matrix, bias) in enumerate(weights):
         x = matrix @ x + bias[:, None]
         x = numpy.maximum(x, 0.0) if hidden == RELU and k < len(weights) - 1 else numpy.tanh(x)
@@ -114,7 +113,7 @@ def recurrent_network(hidden: tuple[int, ...], units: int) -> Network:
 
 def act_recurrent(weights: Recurrent, observation: Matrix, state: Matrix) -> tuple[Matrix, Matrix]:
     """Actions (out, N), not limited to [−1, 1], and the next state (h, N)"""
-    x, numpy, gru, units = observation, library_of(observation, state), weights.gru, len(state)
+    x, numpy, gru, units = observation, observation.__array_namespace__(), weights.gru, len(state)
     for matrix, bias in weights.first:
         x = numpy.maximum(matrix @ x + bias[:, None], 0.0)
     of_input = gru.weight_ih @ x + gru.bias_ih[:, None]

@@ -8,29 +8,268 @@ in the order of drones: the same numbers of any number of threads.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from samara.compiler.llvm.array_loop import Loops, compile_loops
+from samara.compiler.derivatives.reverse import adjoint_of
+from samara.compiler.llvm.array_loop import ArraySpec, Loop, Loops, Pass, Step, compile_loops
 from samara.compiler.llvm.codegen import vector_width
+from samara.compiler.llvm.network_gradient import Dense, DenseBack, DenseGradient
 from samara.compiler.thread_pool import shares_of, side_by_side
+from samara.compiler.trace.program import Program, program_of
+from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
+from samara.core.ops import where
+from samara.core.quantity import Scalar
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.learn.compiled_episode import SOURCE, random_numbers
 from samara.learn.env_config import Setting, require_no_camera
-from samara.learn.episode import StepFunctions
+from samara.learn.episode import Episode, StepFunctions
 from samara.learn.gradient_training import Hyperparameters
-from samara.learn.lane_passes import DONE, LOST, LayerSizes, Passes, Room
 from samara.learn.optimizer import Begin, Chunk, S, Update, run_in_python
 from samara.learn.policies import Layers, Weights
 
 WORK = 20_000  # vector instructions of a step there and back, about
+
+
+DONE, LOST = 0.5, 1.0  # how an episode has ended: by success, or otherwise
+
+Numbers: TypeAlias = tuple[Scalar, ...]
+Function: TypeAlias = Callable[..., tuple[Numbers, ...]]
+
+
+class Room(NamedTuple):
+    """The size of a buffer, for all steps or `each_step`, with `width` lanes of every number"""
+
+    name: str
+    numbers: int
+    width: int
+    each_step: bool = False
+
+    def array(self, first: int = 0, count: int | None = None, ahead: bool = False) -> ArraySpec:
+        """Some of the numbers; `ahead` those of the next step"""
+        length = self.numbers * self.width if self.each_step else 0
+        last = self.numbers if count is None else first + count
+        places = tuple(self.width * number + ahead * length for number in range(first, last))
+        return ArraySpec(self.name, places, length, 1)
+
+
+class LayerSizes(NamedTuple):
+    """Sizes from the observation to the action; weights are one row of numbers: W₁, b₁, W₂, …"""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]:
+        """The offsets of the matrix and the bias of each layer"""
+        offsets, at = [], 0
+        for columns, rows in pairwise(self.sizes):
+            offsets.append((at, at + rows * columns))
+            at += rows * (columns + 1)
+        return offsets
+
+    @property
+    def numbers(self) -> int:
+        return sum(rows * (columns + 1) for columns, rows in pairwise(self.sizes))
+
+
+class Value(NamedTuple):
+    """Numbers in memory, and their cotangents on the way back"""
+
+    array: ArraySpec
+    bar: ArraySpec
+
+    def part(self, first: int, last: int | None = None) -> "Value":
+        """The numbers from first to last"""
+        return Value(*(spec._replace(places=spec.places[first:last]) for spec in self))
+
+
+class Passes:
+    """The loops of a rollout and their buffers; with `stored` steps there is a way back
+
+        there   o = observe(m),  a = π(o),  u = command(z, a),  kᵢ = rate(zᵢ, u),  zᵢ₊₁ = z + aᵢ dt kᵢ,
+                z' = unit(z + dt Σ bᵢ kᵢ),  m' = conclude(z', m, a)
+        back    every pass transposed, from the last to the first (`samara.compiler.derivatives.reverse`)
+
+    m are the numbers of an episode that change within it, z its state, c those that do not change.
+    """
+
+    def __init__(
+        self, functions: StepFunctions, layers: LayerSizes, width: int, stored: bool, hidden: str, integrator: str
+    ) -> None:
+        self.functions, self.layers, self.width, self.stored = functions, layers, width, stored
+        self.chain = chain_of(integrator_named(integrator, RUNGE_KUTTA).tableau)
+        self.rooms: dict[str, Room] = {}
+        self.activations = [*[hidden] * (len(layers.sizes) - 2), "tanh"]
+        self.bars = 0
+        self.passes: list[Step] = []
+        self.differentiated: list[tuple[Function, Sequence[Value | ArraySpec], Sequence[ArraySpec]]] = []
+        self.programs: dict[Hashable, Program] = {}
+        self.c = self._room("c", functions.size - len(functions.varying)).array()
+        self.m = self._value("m", len(functions.varying))
+        self.columns = [self._room(f"column{i}", size, stored).array() for i, size in enumerate(layers.sizes)]
+        self.observation, self.action = (
+            Value(column, self._bar(len(column.places))) for column in self.columns[:: len(layers.offsets)]
+        )
+        self._there()
+
+    def _room(self, name: str, numbers: int, each_step: bool = False) -> Room:
+        self.rooms[name] = Room(name, numbers, self.width, each_step)
+        return self.rooms[name]
+
+    def _bar(self, numbers: int) -> ArraySpec:
+        self.bars += numbers
+        return self._room("bars", self.bars).array(self.bars - numbers)
+
+    def _value(self, name: str, numbers: int, each_step: bool = True) -> Value:
+        return Value(self._room(name, numbers, each_step and self.stored).array(), self._bar(numbers))
+
+    def _run(self, function: Function, inputs: Sequence[Value | ArraySpec], outputs: Sequence[Value]) -> None:
+        """Append a pass, and remember it for the way back; inputs without cotangents are constant"""
+        arrays = tuple(own.array if isinstance(own, Value) else own for own in inputs)
+        self.passes.append(self._pass(self._traced(function, arrays), arrays, [own.array for own in outputs]))
+        self.differentiated.append((function, inputs, [own.bar for own in outputs]))
+
+    def _pass(self, program: Program, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Pass:
+        return Pass(program, tuple(inputs), tuple(outputs), self.width, apart=True)
+
+    def _traced(self, function: Function, inputs: Sequence[ArraySpec]) -> Program:
+        key = function, tuple(len(array.places) for array in inputs)
+        if key not in self.programs:
+            self.programs[key] = program_of(function, *((0.0,) * size for size in key[1]))
+        return self.programs[key]
+
+    def _transpose(
+        self, function: Function, inputs: Sequence[Value | ArraySpec], bars: Sequence[ArraySpec], written: set[int]
+    ) -> Iterator[Pass]:
+        """Write the cotangents of the inputs, or add to those that others have written"""
+        arrays = [own.array if isinstance(own, Value) else own for own in inputs]
+        sizes = tuple(len(array.places) for array in arrays)
+        wanted = [own.bar for own in inputs if isinstance(own, Value)]
+        key = function, sizes, "adjoint"
+        if key not in self.programs:
+            groups = tuple(k for k, own in enumerate(inputs) if isinstance(own, Value))
+            self.programs[key] = adjoint_of(self._traced(function, arrays), sizes, groups)
+        added = [k for k, bar in enumerate(wanted) if not written.isdisjoint(bar.places)]
+        outputs = [self.scratch[k].array(0, len(bar.places)) if k in added else bar for k, bar in enumerate(wanted)]
+        yield self._pass(self.programs[key], (*arrays, *bars), outputs)
+        for k in added:
+            yield self._pass(self._traced(_add, (wanted[k], wanted[k])), (wanted[k], outputs[k]), (wanted[k],))
+        written.update(*(bar.places for bar in wanted))
+
+    def _there(self) -> None:
+        functions, state, dt = self.functions, len(flatten(self.functions.state)), self.functions.dt
+        stages, command = len(self.chain.weights), len(functions.setting.craft.command)
+        self._run(self._observe, (self.m, self.c), (self.observation,))
+        for k, (weights, bias) in enumerate(self.layers.offsets):
+            columns, rows = self.layers.sizes[k : k + 2]
+            matrix = ArraySpec("w", (weights,)), ArraySpec("w", (bias,))
+            self.passes.append(Dense(*matrix, *self.columns[k : k + 2], rows, columns, self.width, self.activations[k]))
+        z, rest = self.m.part(0, state), self.m.part(state)
+        for s in range(functions.substeps):
+            u, after, total = (
+                self._value(f"{name}{s}", size) for name, size in (("u", command), ("z", state), ("t", state))
+            )
+            slopes = [self._value(f"k{s}.{i}", state, each_step=False) for i in range(stages)]
+            self._run(self._command, (z, rest, self.c, self.action), (u,))
+            at = z
+            for i, slope in enumerate(slopes):
+                self._run(self._rate, (at, u, self.c), (slope,))
+                if i + 1 < stages:
+                    at = self._value(f"z{s}.{i + 1}", state)
+                    self._run(partial(_combine, (dt * self.chain.ahead[i],)), (z, slope), (at,))
+            weights = tuple(dt * weight for weight in self.chain.weights)
+            self._run(partial(_combine, weights), (z, *slopes), (total,))
+            self._run(self._unit, (total,), (after,))
+            z = after
+        counts = [self._room(name, 1).array() for name in ("total", "lost")]
+        inputs = z.array, self.m.array, self.c, self.action.array, *counts
+        outputs = self.rooms["m"].array(ahead=True), *counts
+        self.passes.append(self._pass(self._traced(self._count, inputs), inputs, outputs))
+        bars = self._room("m_bar", len(functions.varying)).array(), self._room("r_bar", 1).array()
+        self.differentiated.append((self._conclude, (z, self.m, self.c, self.action), bars))
+
+    def there(self) -> Loop:
+        """All steps, from the first to the last"""
+        return Loop(tuple(self.passes))
+
+    def back(self) -> tuple[Loop, Loop]:
+        """All steps, from the last to the first; and then the gradients of the weights"""
+        sizes, offsets = self.layers.sizes, self.layers.offsets
+        bars = [self.observation.bar, *(self._room(f"column_bar{i}", n).array() for i, n in enumerate(sizes[1:-1]))]
+        bars.append(self.action.bar)
+        before = [self._room(f"before_activation{i}", n, True).array() for i, n in enumerate(sizes[1:])]
+        self.scratch = [self._room(f"scratch{k}", len(self.functions.varying)) for k in range(4)]
+        network: list[Step] = []
+        gradients: list[Step] = []
+        for i, (weights, bias) in reversed(list(enumerate(offsets))):
+            shape = sizes[i + 1], sizes[i], self.width
+            matrix, y = ArraySpec("w", (weights,)), self.columns[i + 1]
+            network.append(DenseBack(matrix, y, bars[i + 1], before[i], bars[i], *shape, self.activations[i]))
+            gradient = ArraySpec("g", (weights,)), ArraySpec("g", (bias,))
+            gradients.append(DenseGradient(self.columns[i], before[i], *gradient, *shape))
+        written: set[int] = set()
+        observe, *others = self.differentiated
+        transposed = [own for passed in reversed(others) for own in self._transpose(*passed, written)]
+        last, add = self._transpose(*observe, written)
+        m_bar = self.rooms["m_bar"].array()
+        passes = *transposed, *network, last, add._replace(outputs=(m_bar,))
+        return Loop(passes, reverse=True), Loop(tuple(gradients), at="end")
+
+    # Functions of groups of numbers -----------------------------------------------------------------------------------
+
+    def _observe(self, m: Numbers, c: Numbers) -> tuple[Numbers]:
+        return (self.functions.observe(self._episode(m, c)),)
+
+    def _command(self, z: Numbers, rest: Numbers, c: Numbers, a: Numbers) -> tuple[Numbers]:
+        return (tuple(self.functions.command(self._episode((*z, *rest), c), a)),)
+
+    def _rate(self, z: Numbers, u: Numbers, c: Numbers) -> tuple[Numbers]:
+        episode = self._episode([flatten(self.functions.episode)[k] for k in self.functions.varying], c)
+        return (self.functions.derivative(unflatten(self.functions.state, iter(z)), tuple(u), episode),)
+
+    def _unit(self, z: Numbers) -> tuple[Numbers]:
+        return (unit_quaternions(unflatten(self.functions.state, iter(z))),)
+
+    def _conclude(self, z: Numbers, m: Numbers, c: Numbers, a: Numbers) -> tuple[Numbers, Numbers]:
+        state = unflatten(self.functions.state, iter(z))
+        after, reward, _ = self.functions.conclude(state, self._episode(m, c), tuple(a))
+        return self._moving(after), (reward,)
+
+    def _count(
+        self, z: Numbers, m: Numbers, c: Numbers, a: Numbers, total: Numbers, lost: Numbers
+    ) -> tuple[Numbers, ...]:
+        """The end of a step with the sum of rewards, and how the episode first ended"""
+        state = unflatten(self.functions.state, iter(z))
+        after, reward, over = self.functions.conclude(state, self._episode(m, c), tuple(a))
+        ended = where(over, where(self.functions.is_success(after), DONE, LOST), 0.0)
+        return self._moving(after), (total[0] + reward,), (where(lost[0] > 0.0, lost[0], ended),)
+
+    def _episode(self, m: Sequence[Scalar], c: Numbers) -> Episode:
+        moving, constant, varying = iter(m), iter(c), set(self.functions.varying)
+        leaves = [next(moving) if k in varying else next(constant) for k in range(self.functions.size)]
+        episode: Episode = unflatten(self.functions.episode, iter(leaves))
+        return episode
+
+    def _moving(self, episode: Episode) -> Numbers:
+        leaves = flatten(episode)
+        return tuple(leaves[k] for k in self.functions.varying)
+
+
+def _combine(weights: Sequence[float], x: Numbers, *slopes: Numbers) -> tuple[Numbers]:
+    """x + Σ wᵢ kᵢ"""
+    pairs = zip(x, zip(*slopes, strict=True), strict=True)
+    return (tuple(own + sum(w * k for w, k in zip(weights, ks, strict=True)) for own, ks in pairs),)
+
+
+def _add(x: Numbers, y: Numbers) -> tuple[Numbers]:
+    return (tuple(a + b for a, b in zip(x, y, strict=True)),)
 
 
 class Flown(NamedTuple):
@@ -118,7 +357,7 @@ def starts(functions: StepFunctions, seed: int, update: int, drones: int, source
 class LaneRollout:
     """`fly(weights, episodes, steps)`, and with `kept` steps `gradient(weights, episodes, total_bar, end_bar)`
 
-    Weights are one row of numbers, W₁, b₁, W₂, … (`samara.learn.lane_passes.LayerSizes`), episodes are columns (size,
+    Weights are one row of numbers, W₁, b₁, W₂, … (`LayerSizes`), episodes are columns (size,
     N).
     """
 
@@ -152,13 +391,15 @@ class LaneRollout:
         bars = np.zeros(episodes.shape, self.dtype) if end_bar is None else end_bar
         return self._tiles(weights, episodes, self.kept, total_bar, bars)
 
-    def _tiles(self, weights: Array, episodes: Array, steps: int, total_bar: Any, end_bar: Any) -> Gradient:
+    def _tiles(
+        self, weights: Array, episodes: Array, steps: int, total_bar: Array | None, end_bar: Array | None
+    ) -> Gradient:
         n = episodes.shape[1]
         tiles = -(-n // self.width)
         moving, constant = list(self.functions.varying), self._constant
         m, c = self._in_tiles(episodes[moving], tiles), self._in_tiles(episodes[constant], tiles)
         bars = None
-        if total_bar is not None:
+        if total_bar is not None and end_bar is not None:
             bars = self._in_tiles(end_bar[moving], tiles), self._in_tiles(np.asarray(total_bar)[None], tiles)
             if n % self.width:  # what fills the last tile counts for nothing
                 for own in bars:
@@ -206,7 +447,9 @@ class LaneRollout:
 class _Memory:
     """The numbers of one tile of drones, for one thread"""
 
-    def __init__(self, rooms: dict[str, Room], code: Loops, layers: LayerSizes, steps: int, dtype: Any) -> None:
+    def __init__(
+        self, rooms: dict[str, Room], code: Loops, layers: LayerSizes, steps: int, dtype: np.dtype[Any]
+    ) -> None:
         self._arrays = {"w": _aligned((layers.numbers,), dtype), "g": _aligned((layers.numbers,), dtype)}
         for name, own in rooms.items():
             times = steps + (name == "m") if own.each_step else 1
@@ -219,7 +462,7 @@ class _Memory:
         return self._arrays[name]
 
 
-def _aligned(shape: tuple[int, ...], dtype: Any, to: int = 64) -> Array:
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any], to: int = 64) -> Array:
     """Zeros that begin where a line of the cache does"""
     size = int(np.prod(shape)) * dtype.itemsize
     whole = np.zeros(size + to, np.uint8)
