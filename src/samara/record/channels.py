@@ -3,19 +3,21 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
 from foxglove_schemas_protobuf.Log_pb2 import Log
 from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
 from foxglove_schemas_protobuf.RawImage_pb2 import RawImage
 from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
+from google.protobuf.descriptor import FileDescriptor  # type: ignore[import-untyped]
 from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]
     FieldDescriptorProto,
     FileDescriptorProto,
     FileDescriptorSet,
 )
 from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 from mcap.records import Channel, Schema
 from mcap.well_known import MessageEncoding, SchemaEncoding
@@ -65,7 +67,7 @@ def stream_schema(fields: tuple[str, ...], name: str, *, repeated: bool = False)
 
 
 @lru_cache(maxsize=64)  # a thousand drones of one kind have one schema
-def message_type(schema: bytes, name: str) -> Any:
+def message_type(schema: bytes, name: str) -> type[Message]:
     """The protobuf class of a message from the schema in the file."""
     pool = DescriptorPool()
     for file in FileDescriptorSet.FromString(schema).file:
@@ -73,11 +75,11 @@ def message_type(schema: bytes, name: str) -> Any:
     return GetMessageClass(pool.FindMessageTypeByName(name))
 
 
-def published_schema(message: Any) -> bytes:
+def published_schema(message: Message | type[Message]) -> bytes:
     """The FileDescriptorSet of a generated class, with the files it builds on before it."""
     files: dict[str, FileDescriptorProto] = {}
 
-    def collect(descriptor: Any) -> None:
+    def collect(descriptor: FileDescriptor) -> None:
         for dependency in descriptor.dependencies:
             collect(dependency)
         if descriptor.name not in files:
@@ -117,7 +119,7 @@ def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
     schemas: dict[tuple[str, tuple[str, ...]], Schema] = {}
     channels: dict[str, Channel] = {}
 
-    def add_schema(kind: str, fields: tuple[str, ...] = (), published: Any = None) -> Schema:
+    def add_schema(kind: str, fields: tuple[str, ...] = (), published: type[Message] | None = None) -> Schema:
         if (kind, fields) not in schemas:
             # Tools keep one definition for each name, so a second set of fields under one kind needs a name of its own.
             name, again = kind, 2
@@ -157,7 +159,7 @@ def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
                 own = add_channel(track.posed.topic, poses, {})
                 tracks[topic] = track._replace(drawn=(pose_layout(own), transform_layout(shared, track.posed.frame)))
     drawn = add_channel(SCENE_TOPIC, add_schema("foxglove.SceneUpdate", published=SceneUpdate), {}) if scene else 0
-    families: dict[Any, int] = {}
+    families: dict[tuple[object, ...], int] = {}
     for topic, track in tracks.items():
         columns = tuple(track.posed.columns.tolist()) if track.posed else ()
         alike = (track.layout.places, columns, *(layout.places for layout in track.drawn))

@@ -10,9 +10,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 from mcap.records import Channel, Schema
 from mcap.well_known import MessageEncoding, SchemaEncoding
 
@@ -75,7 +76,7 @@ class Fleet:
         key = shared.tobytes()
         if key not in self._layouts:
             counts = tuple(np.where(shared, 1, self._drones).tolist())
-            self._layouts[key] = [_layout_of_type(self._message, counts).on(self.channel.id)]
+            self._layouts[key] = [_layout_of_type(self._message, counts).on(self.channel.id)]  # type: ignore[arg-type]
         return self._layouts[key]
 
 
@@ -85,7 +86,7 @@ class Fleets:
     def __init__(self, schemas: Sequence[Schema], channels: Sequence[Channel]) -> None:
         self.all: list[Fleet] = []
         self._channels = len(channels)
-        self._schemas: dict[Any, Schema] = {own.name: own for own in schemas}
+        self._schemas: dict[str | tuple[str, tuple[str, ...]], Schema] = {own.name: own for own in schemas}
         self._taken = {channel.topic.split("/")[1] for channel in channels}
         self._names: dict[tuple[str, ...], str] = {}  # of some drones
 
@@ -143,7 +144,7 @@ def same_in_all(rows: Array) -> Array:
 
 
 @lru_cache(maxsize=64)  # flights of one fleet have the same
-def _layout_of_type(message: Any, counts: tuple[int, ...]) -> FleetLayout:
+def _layout_of_type(message: type[Message], counts: tuple[int, ...]) -> FleetLayout:
     """The layout of a message with so many numbers in each field"""
     time, *fields = message.DESCRIPTOR.fields
     marks = [struct.pack("<d", marker(number)) * count for number, count in enumerate(counts)]

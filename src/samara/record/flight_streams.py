@@ -1,7 +1,7 @@
 """The streams that a flight is recorded in: their fields and units, and the rows of the last second."""
 
 from collections.abc import Sequence
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def state_units(vehicle: Vehicle) -> tuple[str, ...]:
     return tuple(units)
 
 
-def _leaf_units(tree: Any, unit: str) -> list[str]:
+def _leaf_units(tree: object, unit: str) -> list[str]:
     """Units as the fields of a named tuple declare them; below one that declares none, that of what it is part of."""
     if not isinstance(tree, tuple):
         return [unit]

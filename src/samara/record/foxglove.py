@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from foxglove_schemas_protobuf.Color_pb2 import Color
@@ -33,6 +33,7 @@ from samara.vehicles.shape import Box, Disc, Rod, parts_of, reach_of
 from samara.world.obstacles import Solid
 
 WORLD = "world"
+Microseconds = TypeVar("Microseconds", int, Array)
 RATE = 30  # poses a second at most; an eye needs no more, and a tool interpolates between them
 POSE_FIELDS = ("p_W.x", "p_W.y", "p_W.z", "q_WB.x", "q_WB.y", "q_WB.z", "q_WB.w")  # in the order of foxglove.Pose
 
@@ -76,16 +77,16 @@ def transform_layout(channel: int, frame: str) -> Layout:
     return layout_of(channel, message, len(POSE_FIELDS))
 
 
-def _stamp() -> Any:
+def _stamp() -> Timestamp:
     return Timestamp(seconds=SECONDS_MARK, nanos=NANOS_MARK)
 
 
-def _marked() -> tuple[Any, Any]:
+def _marked() -> tuple[Vector3, Quaternion]:
     x, y, z, *q = (marker(number) for number in range(len(POSE_FIELDS)))
     return Vector3(x=x, y=y, z=z), Quaternion(x=q[0], y=q[1], z=q[2], w=q[3])
 
 
-def slots(times_us: Any) -> Any:
+def slots(times_us: Microseconds) -> Microseconds:
     """Which thirtieth of a second each time is in; the first row of each is drawn.
 
     A microsecond is added because a thirtieth is no whole number of them: 33 333 µs is in the second.
@@ -143,7 +144,7 @@ def scene_message(
     return b"".join(SceneUpdate(entities=[own]).SerializeToString(deterministic=True) for own in entities)
 
 
-def _named(shape: Any, name: str, vehicle: Vehicle) -> Any:
+def _named(shape: SceneEntity, name: str, vehicle: Vehicle) -> SceneEntity:
     """The entity of a vehicle in a drone's frame"""
     own = SceneEntity()
     own.CopyFrom(shape)
@@ -151,7 +152,7 @@ def _named(shape: Any, name: str, vehicle: Vehicle) -> Any:
     return own
 
 
-def scene_entity(name: str, vehicle: Vehicle) -> Any:
+def scene_entity(name: str, vehicle: Vehicle) -> SceneEntity:
     """Rods and discs as cylinders, the body as a cube"""
     parts, reach = parts_of(vehicle), reach_of(vehicle)
     return SceneEntity(
@@ -170,7 +171,7 @@ def scene_entity(name: str, vehicle: Vehicle) -> Any:
     )
 
 
-def solid_entity(name: str, solid: Solid, colour: str) -> Any:
+def solid_entity(name: str, solid: Solid, colour: str) -> SceneEntity:
     """A solid as triangles"""
     vertices, triangles = triangles_of(solid, span=40.0)
     return SceneEntity(
@@ -194,7 +195,7 @@ def _few(count: int, drones: int) -> Array:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
-def reference_entity(name: str, path: Array) -> Any:
+def reference_entity(name: str, path: Array) -> SceneEntity:
     """The way a drone was asked to go, as a line two pixels wide"""
     return SceneEntity(
         timestamp=Timestamp(seconds=0),
@@ -213,7 +214,7 @@ def reference_entity(name: str, path: Array) -> Any:
     )
 
 
-def _cylinder(part: Rod | Disc, reach: float) -> Any:
+def _cylinder(part: Rod | Disc, reach: float) -> CylinderPrimitive:
     if isinstance(part, Rod):
         along = part.end_B - part.start_B
         centre, axis, radius, length, alpha = part.start_B + along * 0.5, along, part.radius, float(norm(along)), 1.0
@@ -241,15 +242,15 @@ def from_up_to(axis: Vec3) -> Quat:
     return normalize(Quat(w, u.x, u.y, u.z))
 
 
-def _pose(centre: Vec3, q: Quat) -> Any:
+def _pose(centre: Vec3, q: Quat) -> Pose:
     turn = Quaternion(x=float(q.x), y=float(q.y), z=float(q.z), w=float(q.w))
     return Pose(position=_vector(centre), orientation=turn)
 
 
-def _vector(v: Vec3) -> Any:
+def _vector(v: Vec3) -> Vector3:
     return Vector3(x=float(v.x), y=float(v.y), z=float(v.z))
 
 
-def _colour(text: str, alpha: float) -> Any:
+def _colour(text: str, alpha: float) -> Color:
     red, green, blue = (int(text[k : k + 2], 16) / 255.0 for k in (1, 3, 5))
     return Color(r=red, g=green, b=blue, a=alpha)

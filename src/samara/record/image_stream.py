@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from foxglove_schemas_protobuf.RawImage_pb2 import RawImage
@@ -53,7 +53,7 @@ class Raster(NamedTuple):
         return "32FC1" if self.wide else "16UC1"
 
     @property
-    def pixel(self) -> np.dtype[Any]:
+    def pixel(self) -> np.dtype[np.generic]:
         """One of them"""
         return np.dtype("<f4" if self.wide else "<u2")
 
@@ -105,7 +105,7 @@ class RasterLayout(NamedTuple):
     begin: int
 
     @property
-    def places(self) -> tuple[Any, ...]:
+    def places(self) -> tuple[object, ...]:
         """What records that are packed together have in common"""
         return self.columns, self.raster, self.begin
 

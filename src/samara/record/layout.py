@@ -8,9 +8,10 @@ one message with known markers for numbers, and the markers are looked up.
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from google.protobuf.message import Message as ProtobufMessage  # type: ignore[import-untyped]
 from mcap.data_stream import RecordBuilder
 from mcap.records import Message
 
@@ -81,7 +82,7 @@ def message_record(channel: int, sequence: int, log_time: int, publish_time: int
     return builder.end()  # type: ignore[no-untyped-call]
 
 
-def layout_of(channel: int, marked: Any, width: int) -> Layout:
+def layout_of(channel: int, marked: ProtobufMessage, width: int) -> Layout:
     """The layout of a message whose numbers are markers: 0 to `width` − 1, and those of the times it has."""
     record = message_record(channel, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, marked.SerializeToString())
     offsets = [_only_place(record, struct.pack("<d", marker(number))) for number in range(width)]
@@ -115,13 +116,13 @@ def _only_place(record: bytes, mark: bytes) -> int:
     return record.find(mark)
 
 
-def stream_layout(channel: int, message: Any) -> Layout:
+def stream_layout(channel: int, message: type[ProtobufMessage]) -> Layout:
     """The layout of a stream's own message: `time_us`, then a double for each field."""
-    return _layout_of_type(message).on(channel)
+    return _layout_of_type(message).on(channel)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=64)  # a thousand drones of one kind have one
-def _layout_of_type(message: Any) -> Layout:
+def _layout_of_type(message: type[ProtobufMessage]) -> Layout:
     time, *fields = message.DESCRIPTOR.fields
     marks = {field.name: marker(number) for number, field in enumerate(fields)}
     return layout_of(0, message(**{time.name: TIME_MARK}, **marks), len(fields))

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -150,6 +149,6 @@ def _joined(before: Table, later: Table) -> Table:
     )
 
 
-def _some(table: Table, rows: Any) -> Table:
+def _some(table: Table, rows: slice | Array) -> Table:
     """Some of its rows, as arrays of their own: a view would keep all of them"""
     return replace(table, times_us=table.times_us[rows].copy(), rows=table.rows[rows].copy())

@@ -8,9 +8,9 @@ import mimetypes
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import lz4.frame  # type: ignore[import-untyped]
 import numpy as np
@@ -44,7 +44,7 @@ Buffer = bytes | memoryview
 
 MAGIC = MCAP0_MAGIC
 RECORD = struct.Struct("<BQ")  # opcode and length
-COMPRESS: dict[str, Any] = {"": bytes, "lz4": lz4.frame.compress, "zstd": zstandard.compress}
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "lz4": lz4.frame.compress, "zstd": zstandard.compress}
 COMPRESSION_LIMIT, SMALL = 255, 1 << 24  # no lz4 expands further; what zstd makes of few bytes may be this long
 
 
@@ -332,12 +332,14 @@ class Arrangement:
             entries[:, 0], entries[:, 1] = times_ns[order], places[order]
 
 
-def _messages(layouts: list[Any], count: int, memory: Array) -> Messages | FleetMessages | RasterMessages:
+def _messages(
+    layouts: Sequence[Layout | RasterLayout] | Sequence[FleetLayout], count: int, memory: Array
+) -> Messages | FleetMessages | RasterMessages:
     if isinstance(layouts[0], FleetLayout):
         return FleetMessages(layouts[0], count, memory)
-    if isinstance(layouts[0], RasterLayout):
-        return RasterMessages(layouts, count, memory)
-    return Messages(layouts, count, memory)
+    if rasters := [layout for layout in layouts if isinstance(layout, RasterLayout)]:
+        return RasterMessages(rasters, count, memory)
+    return Messages([layout for layout in layouts if isinstance(layout, Layout)], count, memory)
 
 
 def chunk(

@@ -7,7 +7,7 @@ of the drone, at the pose of the sensor. The drones' transforms and the scene co
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from foxglove_schemas_protobuf.FrameTransform_pb2 import FrameTransform
@@ -18,6 +18,7 @@ from foxglove_schemas_protobuf.Quaternion_pb2 import Quaternion
 from foxglove_schemas_protobuf.RawImage_pb2 import RawImage
 from foxglove_schemas_protobuf.SceneUpdate_pb2 import SceneUpdate
 from foxglove_schemas_protobuf.Vector3_pb2 import Vector3
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 from mcap.well_known import MessageEncoding, SchemaEncoding
 from mcap.writer import CompressionType, Writer
@@ -41,7 +42,7 @@ class Told(NamedTuple):
 
     time_us: int
     topic: str
-    message: Any
+    message: Message
 
 
 def eyes_inside(run: Run) -> dict[str, tuple[Sensor, Table]]:
@@ -122,7 +123,7 @@ def _seen(topic: str, sensor: Sensor, table: Table) -> Iterator[Told]:
         yield Told(time_us, f"{topic}/points", cloud_message(eye, row, stamp, drone))
 
 
-def image_message(eye: Eye, row: Array, stamp: Any, frame: str) -> Any:
+def image_message(eye: Eye, row: Array, stamp: Timestamp, frame: str) -> RawImage:
     """Depth in whole millimetres, 0 where nothing was seen: what REP 118 calls 16UC1"""
     rows, columns = eye.part.shape
     depth = np.round(np.nan_to_num(row) / MILLIMETRE).clip(0, 65535).astype("<u2")
@@ -137,7 +138,7 @@ def image_message(eye: Eye, row: Array, stamp: Any, frame: str) -> Any:
     )
 
 
-def cloud_message(eye: Eye, row: Array, stamp: Any, frame: str) -> Any:
+def cloud_message(eye: Eye, row: Array, stamp: Timestamp, frame: str) -> PointCloud:
     """Points in the sensor's axes, which stand in the drone's at its mounting"""
     r_B, q_BS = eye.mounting
     fields = [
@@ -156,6 +157,6 @@ def cloud_message(eye: Eye, row: Array, stamp: Any, frame: str) -> Any:
     )
 
 
-def _stamp(time_us: int) -> Any:
+def _stamp(time_us: int) -> Timestamp:
     seconds, micros = divmod(max(time_us, 0), 1_000_000)
     return Timestamp(seconds=math.floor(seconds), nanos=1000 * micros)

@@ -1,7 +1,6 @@
 """The policies that flew in a recording: which they were, and whether their folders still hold them."""
 
 from pathlib import Path
-from typing import Any
 
 from samara.control.policy_file import ABOUT, PolicyError, load_policy
 from samara.core.atomic_files import parsed
@@ -13,7 +12,7 @@ from samara.record.run import Run
 def flown_policies(run: Run) -> dict[str, dict[str, str]]:
     """By drone: task, vehicle, folder and SHA-256 of the policy that flew it"""
     found = {}
-    drones: Any = parsed(run.metadata.get("drones", "[]"))
+    drones = parsed(run.metadata.get("drones", "[]"))
     for drone in drones if isinstance(drones, list) else []:
         chosen = drone.get("controller_options", {}) if isinstance(drone, dict) else {}
         own = chosen.get("file") if isinstance(chosen, dict) else None

@@ -8,9 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Condition, Thread
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.atomic_files import atomic_write
 from samara.core.types import Array
@@ -157,7 +158,7 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def write(self, blocks: Mapping[str, tuple[Any, Any]], logs: Sequence[LogLine] = ()) -> None:
+    def write(self, blocks: Mapping[str, tuple[ArrayLike, ArrayLike]], logs: Sequence[LogLine] = ()) -> None:
         """One chunk: for each topic whole microseconds (m,) that do not fall, and float64 rows (m, number of fields)."""
         tables = [(topic, *self._checked(topic, *block)) for topic, block in blocks.items()]
         self.write_blocks([Block((topic,), times_us, rows[:, :, None]) for topic, times_us, rows in tables], logs)
@@ -193,8 +194,8 @@ class Recorder:
             # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
             end = before.end + sum(map(len, data))
             self._written = Written(end, len(self._chunks), sent, channels, before.fleets + len(new))
-            for channels, latest in ends:
-                self._latest_us[channels], self._slot[channels] = latest, slots(latest)
+            for numbers, latest in ends:
+                self._latest_us[numbers], self._slot[numbers] = latest, slots(latest)
 
     def close(self) -> None:
         """Write the summary that lets a reader seek, and close the file."""
@@ -285,7 +286,7 @@ class Recorder:
             sent[scene] = 1
         return lines
 
-    def _checked(self, topic: str, times_us: Any, rows: Any) -> tuple[Array, Array]:
+    def _checked(self, topic: str, times_us: ArrayLike, rows: ArrayLike) -> tuple[Array, Array]:
         """The block as arrays; RecordingError where they are not what the stream takes."""
         if topic not in self._tracks:
             raise RecordingError(f"topic {topic!r}: expected one of {', '.join(self._tracks) or 'none'}")
@@ -360,7 +361,7 @@ def _with(opened: Opening, fleets: Sequence[Fleet]) -> Opening:
     return opened._replace(schemas=tuple(schemas.values()), channels=channels)
 
 
-def _require_named(what: str, entries: Mapping[str, Any], kind: type) -> None:
+def _require_named(what: str, entries: Mapping[str, object], kind: type) -> None:
     for name, value in entries.items():
         if not isinstance(name, str) or not isinstance(value, kind):
             raise RecordingError(f"{what} {name!r} is {value!r:.60}; expected {kind.__name__} under a name")

@@ -399,13 +399,13 @@ def scenario_inside(run: Run) -> Scenario | None:
         return None
 
 
-def scenario_text(run: Run) -> tuple[str, dict[str, Any]]:
+def scenario_text(run: Run) -> tuple[str, dict[str, object]]:
     """The scenario as it was read, and the settings that changed it"""
     text = run.attachments.get("scenario.toml", b"").decode("utf-8", "replace")
     return text, table_said(run.metadata, "settings")
 
 
-def said(metadata: Mapping[str, str], key: str) -> Any:
+def said(metadata: Mapping[str, str], key: str) -> object:
     """What a recording says under a key; an empty table where that cannot be read"""
     try:
         return parsed(metadata.get(key, "{}"))
@@ -413,7 +413,7 @@ def said(metadata: Mapping[str, str], key: str) -> Any:
         return {}
 
 
-def table_said(metadata: Mapping[str, str], key: str) -> dict[str, Any]:
+def table_said(metadata: Mapping[str, str], key: str) -> dict[str, object]:
     """What a recording says in a table; an empty one where it says something else"""
     own = said(metadata, key)
     return own if isinstance(own, dict) else {}

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -229,7 +229,7 @@ class Attachments(Mapping[str, bytes]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Attachments, (dict(self),)  # texts: identities are those of this process
 
 

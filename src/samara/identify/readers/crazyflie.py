@@ -23,6 +23,7 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, conjugate, euler_from_quat, normalize, quat_from_euler, rotate
 from samara.core.ops import piecewise_linear
+from samara.core.quantity import Scalar
 from samara.core.sanitise import shown
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
@@ -162,7 +163,7 @@ def _read_card(path: Path) -> FlightLog:
     return _log(path, "crazyflie", find, notes)
 
 
-def _head(data: bytes) -> tuple[int, Mapping[int, np.dtype[Any]], int]:
+def _head(data: bytes) -> tuple[int, Mapping[int, np.dtype[np.void]], int]:
     """The version, the record of each event type, and where records begin"""
     version, count = struct.unpack_from("<HH", data, 1)
     if version not in _CLOCKS:
@@ -190,7 +191,7 @@ def _name(data: bytes, at: int) -> tuple[str, int]:
     return data[at:end].decode("ascii"), end + 1
 
 
-def _offsets(data: bytes, types: Mapping[int, np.dtype[Any]], at: int) -> tuple[dict[int, list[int]], int]:
+def _offsets(data: bytes, types: Mapping[int, np.dtype[np.void]], at: int) -> tuple[dict[int, list[int]], int]:
     """Where the records of each type are, up to the last whole one, and where that ends"""
     offsets: dict[int, list[int]] = {number: [] for number in types}
     sizes = {number: own.itemsize for number, own in types.items()}
@@ -283,6 +284,6 @@ def read_nanobench(path: Path, columns: object = None) -> list[FlightLog]:
     ]
 
 
-def rotor_speed_from_pwm(pwm: Any, voltage: Any) -> Any:
+def rotor_speed_from_pwm(pwm: Scalar, voltage: Scalar) -> Scalar:
     """Ω(V_m), V_m = V_bat PWM / 65535: the speed a motor settles at, after Bitcraze's table of 2015  [rad/s]"""
     return piecewise_linear(voltage * pwm / FULL, MOTOR_VOLTS, SPEEDS)

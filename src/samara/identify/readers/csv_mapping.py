@@ -148,7 +148,7 @@ class ColumnMap(NamedTuple):
     truth: str
 
 
-def read(path: Path, columns: str | Path | Mapping[str, Any]) -> list[FlightLog]:
+def read(path: Path, columns: str | Path | Mapping[str, object]) -> list[FlightLog]:
     """The one flight of a CSV, by the map of its columns"""
     own = column_map(columns)
     wanted = dict.fromkeys(name for names in own.columns.values() for name in names)
@@ -175,7 +175,7 @@ def flight(name: str, kind: str, found: dict[str, Signal], own: ColumnMap) -> Fl
     return FlightLog(name, kind, own.numbering, truth=truth, **signals)
 
 
-def column_map(given: str | Path | Mapping[str, Any]) -> ColumnMap:
+def column_map(given: str | Path | Mapping[str, object]) -> ColumnMap:
     """The map of a TOML file or a dictionary; ValueError naming the key that is wrong"""
     table = given_table(given, "columns")
     columns = {"time": _names(table, "time", 1), "motors": _names(table, "motors", 0)}
@@ -210,7 +210,7 @@ def _names(table: Table, key: str, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def given_table(given: str | Path | Mapping[str, Any], name: str) -> Table:
+def given_table(given: str | Path | Mapping[str, object], name: str) -> Table:
     """The map of a TOML file, or of a dictionary that errors call `name`"""
     if isinstance(given, Mapping):
         return Table(dict(given), File(name, ValueError))

@@ -107,7 +107,7 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
     log, skipped = _binary(read_bounded(path, budget), budget) if binary else _text_log(path, budget)
     parameters = _parameters(log)
     channels = _motor_channels(parameters)
-    held = {
+    held: dict[str, Any] = {
         "rotor_speed": _rotor_speed(log, channels),
         "rate": _felt(log, "GYR", ("GyrX", "GyrY", "GyrZ"), parameters.get("INS_GYRO_FILTER", LOW_PASS)),
         "specific_force": _felt(log, "ACC", ("AccX", "AccY", "AccZ"), parameters.get("INS_ACCEL_FILTER", LOW_PASS)),
@@ -127,7 +127,7 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
 
 def _binary(data: bytes, budget: Budget) -> tuple[Log, int]:
     """The messages that are wanted, and how many bytes were passed over to come from one message to the next"""
-    formats: dict[int, tuple[str, np.dtype[Any], list[float]]] = {}
+    formats: dict[int, tuple[str, np.dtype[np.void], list[float]]] = {}
     lengths = {FMT: 3 + _FMT_FIELDS.itemsize}
     offsets: dict[int, array[int]] = {}
     at, skipped, last = 0, 0, len(data)
@@ -157,7 +157,9 @@ def _binary(data: bytes, budget: Budget) -> tuple[Log, int]:
     return found, skipped
 
 
-def _add_format(own: Any, lengths: dict[int, int], formats: dict[int, tuple[str, np.dtype[Any], list[float]]]) -> None:
+def _add_format(
+    own: np.void, lengths: dict[int, int], formats: dict[int, tuple[str, np.dtype[np.void], list[float]]]
+) -> None:
     """What a message FMT tells, where it makes sense: fields as long as it says, with a name each"""
     kind, length = int(own["kind"]), int(own["length"])
     name, letters, columns = (own[key].decode("ascii", "replace") for key in ("name", "format", "columns"))
@@ -307,7 +309,7 @@ def _attitude(log: Log) -> Signal | None:
     return None
 
 
-def _place(log: Log) -> dict[str, Any]:
+def _place(log: Log) -> dict[str, Signal]:
     """Position and velocity of the first core's EKF, else of GPS"""
     for kind in ("XKF1", "NKF1"):
         if kind in log and log[kind].has(("PN", "PE", "PD", "VN", "VE", "VD")):

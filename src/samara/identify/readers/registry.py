@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.algebra import Quat, Vec3
 from samara.core.optional_dependencies import MissingExtraError
@@ -33,7 +34,7 @@ DEGREE = CONVERSIONS["deg", "rad"](1.0)
 G = CONVERSIONS["g", "m/s^2"](1.0)
 
 
-def signal(time: Any, rows: Sequence[Any] | Array) -> Signal:
+def signal(time: ArrayLike, rows: Sequence[ArrayLike] | Array) -> Signal:
     """Times and one row for each component, as doubles"""
     return Signal(np.asarray(time, dtype=float), np.stack([np.asarray(row, dtype=float) for row in rows]))
 
@@ -48,22 +49,22 @@ def low_pass_delay(cutoff: float) -> float:
     return math.sqrt(2.0) / (2.0 * math.pi * cutoff) if 0.0 < cutoff < math.inf else 0.0
 
 
-def flu(rows: Sequence[Any] | Array) -> Array:
+def flu(rows: Sequence[Array] | Array) -> Array:
     """Vectors in the body's axes FRD as FLU, (3, n)"""
     return np.stack(flu_from_frd(Vec3(*rows)))
 
 
-def enu(rows: Sequence[Any] | Array) -> Array:
+def enu(rows: Sequence[Array] | Array) -> Array:
     """Vectors of the world NED as ENU, (3, n)"""
     return np.stack(enu_from_ned(Vec3(*rows)))
 
 
-def enu_attitude(rows: Sequence[Any] | Array) -> Array:
+def enu_attitude(rows: Sequence[Array] | Array) -> Array:
     """Quaternions (w, x, y, z) from FRD to NED as those from FLU to ENU, (4, n)"""
     return np.stack(attitude_enu_flu_from_ned_frd(Quat(*rows)))
 
 
-def records(data: bytes, offsets: Any, dtype: np.dtype[Any]) -> Array:
+def records(data: bytes, offsets: ArrayLike, dtype: np.dtype[np.void]) -> Array:
     """The packed records that begin at these bytes of a file"""
     first = np.asarray(offsets, dtype=np.int64)[:, None]
     source, found = np.frombuffer(data, dtype=np.uint8), np.empty(len(first), dtype=dtype)
@@ -98,7 +99,7 @@ HEAD = 4096  # [bytes] by which a file is known
 LONGEST = 600  # letters of a sentence about one
 MCAP = b"\x89MCAP0\r\n"
 
-Columns = str | Path | Mapping[str, Any] | None
+Columns = str | Path | Mapping[str, object] | None
 
 
 class Format(NamedTuple):

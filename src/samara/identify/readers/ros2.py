@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Sign
 from samara.identify.readers.csv_mapping import SYSTEMS, given_table, range_of
 from samara.identify.readers.registry import enu, enu_attitude, flu, signal
 from samara.record.mcap_writer import decompressed
+
+if TYPE_CHECKING:
+    from mcap.records import McapRecord
 
 MAX_BAG_BYTES = 2 << 30  # of all files of a folder
 MAX_MESSAGES = 2_000_000  # of a small file; a large one may have one for every four bytes
@@ -105,7 +108,7 @@ def _mcap_messages(file: Path, wanted: set[str]) -> Iterator[tuple[str, int, byt
         yield topic, time_ns, data
 
 
-def _mcap_records(file: Path, opened: Any) -> Iterator[Any]:
+def _mcap_records(file: Path, opened: BinaryIO) -> "Iterator[McapRecord]":
     """The records of the data section, those of chunks in their place"""
     from mcap.records import Chunk, DataEnd, Message
     from mcap.stream_reader import StreamReader, breakup_chunk
@@ -362,7 +365,7 @@ class TopicMap(NamedTuple):
     truth: str
 
 
-def read(path: Path, columns: str | Path | Mapping[str, Any] | None = None) -> list[FlightLog]:
+def read(path: Path, columns: str | Path | Mapping[str, object] | None = None) -> list[FlightLog]:
     """The one flight of a bag"""
     own = topic_map(columns)
     chosen = _chosen(path, own)
@@ -397,7 +400,7 @@ def read(path: Path, columns: str | Path | Mapping[str, Any] | None = None) -> l
     ]
 
 
-def topic_map(given: str | Path | Mapping[str, Any] | None) -> TopicMap:
+def topic_map(given: str | Path | Mapping[str, object] | None) -> TopicMap:
     """The map of a TOML file or a dictionary; ValueError naming the key that is wrong"""
     table = given_table({} if given is None else given, "topics")
     topics = {role: table.text(role) for role in ROLES if role in table}

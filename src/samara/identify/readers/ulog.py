@@ -87,7 +87,7 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
     if speed is not None and _invented(topics["esc_status"]):
         speed = None
         notes.append("its rotor speeds are those that PX4's simulator invents: they are left out")
-    held = {
+    held: dict[str, Any] = {
         "rotor_speed": speed,
         "rate": _felt(topics, _GYROSCOPE, file.initial_parameters),
         "specific_force": _felt(topics, _ACCELEROMETER, file.initial_parameters),
@@ -119,7 +119,7 @@ def _bounded(ulog: Any, budget: Budget) -> Any:
     return type("BoundedULog", (ulog,), {"_MessageHeader": Header, "_MessageAddLogged": AddLogged})
 
 
-def _command(path: Path, topics: dict[str, Topic], parameters: dict[str, Any]) -> tuple[Signal, list[str]]:
+def _command(path: Path, topics: dict[str, Topic], parameters: dict[str, float]) -> tuple[Signal, list[str]]:
     """The motors that are told anything at all; a motor that is stopped (NaN) among those is told 0"""
     if "actuator_motors" in topics:
         own = topics["actuator_motors"]
@@ -176,7 +176,7 @@ def _invented(own: Topic) -> bool:
     return bool(said) and all(np.allclose(warm, 20.0 + rpm / 150.0, atol=1.0) for rpm, warm in said)
 
 
-def _poses(topics: dict[str, Topic]) -> tuple[dict[str, Any], str]:
+def _poses(topics: dict[str, Topic]) -> tuple[dict[str, Signal], str]:
     """Position, velocity and attitude: motion capture where it was sent, else the estimate"""
     for name in _EXTERNAL:
         own = topics.get(name)
@@ -223,7 +223,7 @@ _ACCELEROMETER = Felt(
 )
 
 
-def _felt(topics: dict[str, Topic], sensor: Felt, parameters: dict[str, Any]) -> Signal | None:
+def _felt(topics: dict[str, Topic], sensor: Felt, parameters: dict[str, float]) -> Signal | None:
     """What a sensor felt, in body axes, when it did: the raw means unless the filtered values are logged more often"""
     raw, filtered = topics.get("sensor_combined"), topics.get(sensor.filtered)
     raw = raw if raw is not None and raw.has([f"{sensor.combined}[0]"]) else None

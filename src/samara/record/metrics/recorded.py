@@ -7,7 +7,7 @@ the last row of the piece before, which distance, energy and rates need. Such a 
 import math
 from collections.abc import Container
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,18 +24,18 @@ from samara.vehicles.limits import command_range
 if TYPE_CHECKING:
     from samara.record.run import Track
 
-
+T = TypeVar("T")
 LIMIT_TOLERANCE = 1e-6  # of the range: a command this close to its limit is at it
 
 
 class Sum(NamedTuple):
     """A sum of numbers or vectors, and its sample count"""
 
-    total: Any = 0.0
+    total: float | Array = 0.0
     samples: int = 0
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> float | Array:
         return self.total / self.samples
 
     @property
@@ -66,21 +66,21 @@ class Min(NamedTuple):
         return self if math.isnan(self.value) or later.value >= self.value else later
 
 
-class First(NamedTuple):
+class First(NamedTuple, Generic[T]):
     """The value at the first sample"""
 
-    value: Any
+    value: T
 
-    def merge(self, later: "First") -> "First":
+    def merge(self, later: "First[T]") -> "First[T]":
         return self
 
 
-class Last(NamedTuple):
+class Last(NamedTuple, Generic[T]):
     """The value at the last sample"""
 
-    value: Any
+    value: T
 
-    def merge(self, later: "Last") -> "Last":
+    def merge(self, later: "Last[T]") -> "Last[T]":
         return later
 
 
@@ -152,28 +152,28 @@ class RecordedMetrics:
     # Time and position -----------------------------------------------------------------------------------------------
 
     @cached_property
-    def start_time(self) -> First:
+    def start_time(self) -> First[float]:
         """t of the first state  [s]"""
         return First(float(self._track.time[0]))
 
     @cached_property
-    def end_time(self) -> Last:
+    def end_time(self) -> Last[float]:
         """t of the last state  [s]"""
         return Last(float(self._track.time[-1]))
 
     @cached_property
-    def final_position(self) -> Last:
+    def final_position(self) -> Last[Array]:
         """p_W at the end  [m]"""
         return Last(self._track.position[-1].copy())
 
     @cached_property
-    def final_offset(self) -> Last:
+    def final_offset(self) -> Last[tuple[Array, float]]:
         """p − p_reference at the end, and its length  [m]"""
         track = self._track
         return Last((track.position[-1] - track.reference_position[-1], float(track.error[-1])))
 
     @cached_property
-    def reference_in_the_air(self) -> Last:
+    def reference_in_the_air(self) -> Last[bool]:
         """Whether the reference is in the air at the end"""
         track = self._track
         airborne = asked_to_fly(Vec3(*track.reference_position.T), track.vehicle, track.ground)
@@ -353,7 +353,7 @@ class RecordedMetrics:
         return Min(float(np.min(least_charge(self._track.charges))))
 
     @cached_property
-    def final_charge(self) -> Last:
+    def final_charge(self) -> Last[float | None]:
         """State of charge of the first battery at the end, from 1 to 0; None without a battery that empties"""
         charge = self._track.charge
         return Last(None if charge is None else float(charge[-1]))

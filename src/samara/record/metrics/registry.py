@@ -44,6 +44,11 @@ def _duration(metrics: "RecordedMetrics") -> float:
     return float(metrics.end_time.value - metrics.start_time.value)
 
 
+def _final_charge(metrics: "RecordedMetrics") -> float:
+    charge = metrics.final_charge.value
+    return math.nan if charge is None else 100.0 * charge
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -104,7 +109,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric("power", "power, mean", "W", _power),
         Metric("current", "current, largest", "A", lambda metrics: metrics.current.value),
-        Metric("final_charge", "charge left", "%", lambda metrics: 100.0 * metrics.final_charge.value),
+        Metric("final_charge", "charge left", "%", _final_charge),
     )
 }
 

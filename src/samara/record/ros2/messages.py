@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from samara.core.types import Array
 
@@ -114,13 +115,13 @@ def type_hash(kind: str) -> str:
     return f"RIHS01_{hashlib.sha256(json.dumps(description).encode()).hexdigest()}"
 
 
-def _individual_description(kind: str) -> dict[str, Any]:
+def _individual_description(kind: str) -> dict[str, object]:
     """Return the name and the fields of one type; defaults and constants are no part of the hash."""
     fields = [{"name": field.name, "type": _field_type(field)} for field in definitions()[kind]]
     return {"type_name": schema_name(kind), "fields": fields}
 
 
-def _field_type(field: Field) -> dict[str, Any]:
+def _field_type(field: Field) -> dict[str, object]:
     number = BOUNDED_STRING_ID if field.capacity else FIELD_TYPE_IDS.get(field.kind, NESTED_TYPE_ID)
     if field.is_array:
         number += SEQUENCE_OFFSET if field.length is None else ARRAY_OFFSET
@@ -140,9 +141,9 @@ class Layout(NamedTuple):
 
     kind: str
     data: Array
-    places: dict[str, tuple[np.dtype[Any], int]]
+    places: dict[str, tuple[np.dtype[np.generic], int]]
 
-    def packed(self, count: int, columns: Mapping[str, Any]) -> Array:
+    def packed(self, count: int, columns: Mapping[str, ArrayLike]) -> Array:
         """The bytes of so many messages (count, size)
 
         `columns` has the numbers by their paths, 'pose.pose.position' for all of a message below it: (count,), or (count, n)
@@ -166,7 +167,7 @@ class Layout(NamedTuple):
                 raise ValueError(f"{self.kind}.{path} has {at} numbers, and was given {values.shape[-1]}")
         return messages
 
-    def below(self, path: str) -> list[tuple[np.dtype[Any], int]]:
+    def below(self, path: str) -> list[tuple[np.dtype[np.generic], int]]:
         """The places of the numbers of a path, in their order"""
         if path in self.places:
             return [self.places[path]]
@@ -176,7 +177,7 @@ class Layout(NamedTuple):
         return found
 
 
-def layout_of(kind: str, **constants: Any) -> Layout:
+def layout_of(kind: str, **constants: object) -> Layout:
     """The layout of messages that have these texts, sequences and numbers; the others are 0 and empty
 
     What is within another message is given as a dict, a sequence of messages as a list of those.
@@ -191,9 +192,9 @@ class _Writer:
 
     def __init__(self) -> None:
         self.data = bytearray(HEAD)
-        self.places: dict[str, tuple[np.dtype[Any], int]] = {}
+        self.places: dict[str, tuple[np.dtype[np.generic], int]] = {}
 
-    def message(self, kind: str, given: Mapping[str, Any], path: str) -> None:
+    def message(self, kind: str, given: Mapping[str, object], path: str) -> None:
         fields = definitions()[kind]
         unknown = set(given) - {field.name for field in fields}
         if unknown:
@@ -201,11 +202,11 @@ class _Writer:
         for field in fields:
             self.field(field, given.get(field.name), f"{path}.{field.name}" if path else field.name)
 
-    def field(self, field: Field, value: Any, path: str) -> None:
+    def field(self, field: Field, value: object, path: str) -> None:
         if not field.is_array:
             self.one(field.kind, value, path)
             return
-        values: Sequence[Any] = [None] * (field.length or 0) if value is None else value
+        values = [None] * (field.length or 0) if value is None else cast(Sequence[object], value)
         if field.length is None:
             self.numbers("<u4", len(values))
         elif field.length != len(values):
@@ -217,17 +218,17 @@ class _Writer:
         for number, own in enumerate(values):
             self.one(field.kind, own, f"{path}[{number}]")
 
-    def one(self, kind: str, value: Any, path: str) -> None:
+    def one(self, kind: str, value: object, path: str) -> None:
         if kind == "string":
-            text = (value or "").encode() + b"\0"
+            text = str(value or "").encode() + b"\0"
             self.numbers("<u4", len(text))
             self.data += text
         elif kind in SIZES:
             self.numbers(SIZES[kind], value or 0, path)
         else:
-            self.message(kind, value or {}, path)
+            self.message(kind, cast(Mapping[str, object], value or {}), path)
 
-    def numbers(self, form: str, values: Any, path: str = "") -> None:
+    def numbers(self, form: str, values: object, path: str = "") -> None:
         kind = np.dtype(_shaped(form))
         self.data += bytes(-(len(self.data) - len(HEAD)) % kind.base.itemsize)
         if path:
@@ -235,7 +236,7 @@ class _Writer:
         self.data += np.full(kind.shape, values, kind.base).tobytes()
 
 
-def _shaped(form: str) -> Any:
+def _shaped(form: str) -> str | tuple[str, tuple[int]]:
     """'9<f8' as NumPy's pair of a form and a shape"""
     digits = form[: len(form) - len(form.lstrip("0123456789"))]
     return (form[len(digits) :], (int(digits),)) if digits else form
@@ -307,7 +308,7 @@ class _Reader:
     def message(self, kind: str) -> SimpleNamespace:
         return SimpleNamespace(**{field.name: self.field(field) for field in definitions()[kind]})
 
-    def field(self, field: Field) -> Any:
+    def field(self, field: Field) -> object:
         if not field.is_array:
             return self.one(field.kind)
         count = self.numbers("I")[0] if field.length is None else field.length
@@ -316,7 +317,7 @@ class _Reader:
         self.require(count)  # each takes a byte at least: no length asks for more memory than the message has
         return [self.one(field.kind) for _ in range(count)]
 
-    def one(self, kind: str) -> Any:
+    def one(self, kind: str) -> object:
         if kind == "string":
             return self.text()
         if kind not in SIZES:
@@ -365,7 +366,7 @@ class Topic(NamedTuple):
     name: str
     layout: Layout
     times_us: Array
-    columns: Mapping[str, Any]
+    columns: Mapping[str, Array]
     latched: bool = False
 
     def packed(self, some: slice) -> Array:

@@ -5,7 +5,7 @@ they are 0, which means unknown in ROS. A message is stamped with the time of th
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -188,7 +188,7 @@ def _valid(own: Table) -> Array:
     return valid
 
 
-def _diagonal(variances: Any) -> list[float]:
+def _diagonal(variances: Sequence[float] | None) -> list[float]:
     """A covariance (3, 3) by rows, of three variances; 0 where they are not known"""
     found = np.diag(variances) if variances is not None else np.zeros((3, 3))
     return [float(x) for x in found.ravel()]

@@ -1,7 +1,6 @@
 """The ROS 2 topics of a run: standard types, and those of PX4 1.17 (px4_msgs, NED and FRD, in floats) under its names."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -115,7 +114,7 @@ def fixed_frames(estimated: Mapping[str, bool], sensors: Mapping[str, Sequence[S
     return layout_of("tf2_msgs/TFMessage", transforms=fixed) if fixed else None
 
 
-def _fixed(parent: str, child: str, mounting: Mounting) -> dict[str, Any]:
+def _fixed(parent: str, child: str, mounting: Mounting) -> dict[str, object]:
     place = {"translation": mounting.r_B._asdict(), "rotation": mounting.q_BS._asdict()}
     return {"header": {"frame_id": parent}, "child_frame_id": child, "transform": place}
 
