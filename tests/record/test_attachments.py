@@ -9,8 +9,8 @@ import pytest
 import samara
 from samara.record.load import load_run
 from samara.record.streams import Attachments
+from samara.vehicles import defaults as ground
 from samara.vehicles import loader, writer
-from samara.vehicles.defaults import ground
 
 SHORT = 0.05  # [s]
 SWARM = """

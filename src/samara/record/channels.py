@@ -23,8 +23,7 @@ from mcap.records import Channel, Schema
 from mcap.well_known import MessageEncoding, SchemaEncoding
 
 from samara.record.foxglove import Posed, pose_layout, posed, transform_layout
-from samara.record.image_stream import RasterLayout, raster_layout
-from samara.record.layout import Layout, stream_layout
+from samara.record.layout import Layout, raster_layout, stream_layout
 from samara.record.streams import (
     LOG_TOPIC,
     MOST_CHANNELS,
@@ -97,7 +96,7 @@ class StreamLayouts(NamedTuple):
     """
 
     stream: Stream
-    layout: Layout | RasterLayout
+    layout: Layout
     posed: Posed | None
     drawn: tuple[Layout, ...]
     family: int
@@ -139,15 +138,14 @@ def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
 
     for stream in streams:
         require_stream(stream)
-        layout: Layout | RasterLayout
         if stream.raster:
             schema = add_schema("foxglove.RawImage", published=RawImage)
             channel = add_channel(stream.topic, schema, stream_metadata(stream))
-            layout = raster_layout(channel, stream.raster, stream.topic.strip("/"))
+            layout = raster_layout(stream.raster, stream.topic.strip("/")).on(channel)
         else:
             schema = add_schema(stream.kind, tuple(stream.fields))
             channel = add_channel(stream.topic, schema, stream_metadata(stream))
-            layout = stream_layout(channel, message_type(schema.data, schema.name))
+            layout = stream_layout(message_type(schema.data, schema.name)).on(channel)  # type: ignore[arg-type]
         tracks[stream.topic] = StreamLayouts(stream, layout, posed(stream), (), 0)
     log = add_channel(LOG_TOPIC, add_schema("foxglove.Log", published=Log), {})
     if any(track.posed for track in tracks.values()):

@@ -6,34 +6,19 @@ chunk: what contact remembers in the air, or the speed that is asked of all of t
 """
 
 import json
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from google.protobuf.message import Message  # type: ignore[import-untyped]
 from mcap.records import Channel, Schema
 from mcap.well_known import MessageEncoding, SchemaEncoding
 
 from samara.core.atomic_files import parsed
 from samara.core.types import Array
 from samara.record.channels import message_type, stream_schema
-from samara.record.layout import (
-    HEAD,
-    LOG_MARK,
-    PUBLISH_MARK,
-    SEQUENCE_MARK,
-    TIME_MARK,
-    Run,
-    Times,
-    columns_of,
-    marker,
-    message_record,
-    on_channel,
-    sequence,
-)
+from samara.record.layout import HEAD, Layout, stream_layout
 from samara.record.streams import MOST_CHANNELS, Stream, stream_metadata
 
 MANY = 32  # drones: fewer have messages of their own, which a person plots by the drone's name
@@ -42,41 +27,21 @@ TIME_TAG = 0x09  # field 1, eight bytes
 PACKED = 2  # protobuf's wire type of what has a length
 
 
-class FleetLayout(NamedTuple):
-    """One Message record of many drones: its bytes (1,), columns of its counters and times, and runs of its fields.
-
-    A run has how many numbers each of its fields is: as many as there are drones, or one.
-    """
-
-    channel: int
-    record: Array
-    columns: np.dtype[np.void]
-    runs: tuple[tuple[Run, int], ...]
-
-    @property
-    def size(self) -> int:
-        return self.record.itemsize
-
-    def on(self, channel: int) -> "FleetLayout":
-        """The same record on another channel"""
-        return self._replace(channel=channel, record=on_channel(self.record, channel))
-
-
 class Fleet:
     """A stream of many drones that is written as one: its channel and schema, and the layouts that it has had so far."""
 
     def __init__(self, channel: Channel, schema: Schema, drones: int) -> None:
         self.channel, self.schema = channel, schema
         self._message, self._drones = message_type(schema.data, schema.name), drones
-        self._layouts: dict[bytes, list[FleetLayout]] = {}
+        self._layouts: dict[bytes, list[Layout]] = {}
 
-    def layouts(self, rows: Array) -> list[FleetLayout]:
+    def layouts(self, rows: Array) -> list[Layout]:
         """The layout of rows (m, fields, drones), alone in a list"""
         shared = same_in_all(rows)
         key = shared.tobytes()
         if key not in self._layouts:
             counts = tuple(np.where(shared, 1, self._drones).tolist())
-            self._layouts[key] = [_layout_of_type(self._message, counts).on(self.channel.id)]  # type: ignore[arg-type]
+            self._layouts[key] = [stream_layout(self._message, counts).on(self.channel.id)]  # type: ignore[arg-type]
         return self._layouts[key]
 
 
@@ -141,62 +106,6 @@ def same_in_all(rows: Array) -> Array:
         if differs.any():
             found[first:last] = ~differs.any(axis=(0, 2))
     return found
-
-
-@lru_cache(maxsize=64)  # flights of one fleet have the same
-def _layout_of_type(message: type[Message], counts: tuple[int, ...]) -> FleetLayout:
-    """The layout of a message with so many numbers in each field"""
-    time, *fields = message.DESCRIPTOR.fields
-    marks = [struct.pack("<d", marker(number)) * count for number, count in enumerate(counts)]
-    own = {field.name: [marker(number)] * counts[number] for number, field in enumerate(fields)}
-    data = message(**{time.name: TIME_MARK}, **own).SerializeToString()
-    record = message_record(0, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, data)
-    offsets = list(map(record.find, marks))
-    if min(offsets, default=0) < 0:
-        raise ValueError(f"a field is not in one piece in a message of {len(record)} bytes")
-    told = np.frombuffer(record, f"V{len(record)}")
-    return FleetLayout(0, told, columns_of(record), tuple(_runs(offsets, counts)))
-
-
-def _runs(offsets: Sequence[int], counts: Sequence[int]) -> Iterator[tuple[Run, int]]:
-    """Neighbouring fields of as many numbers at equal distances, as few runs"""
-    run, of = Run(0, 0, 0, 0), 0
-    for number, (offset, count) in enumerate(zip(offsets, counts, strict=True)):
-        stride = offset - offsets[number - 1]
-        if run.width and count == of and (run.width == 1 or stride == run.stride):
-            run = run._replace(width=run.width + 1, stride=stride)
-            continue
-        if run.width:
-            yield run, of
-        run, of = Run(number, 1, offset, 8), count
-    if run.width:
-        yield run, of
-
-
-class FleetMessages:
-    """So many records of a layout in memory, into which numbers are written."""
-
-    def __init__(self, layout: FleetLayout, count: int, memory: Array) -> None:
-        self.count, self.length = count, count * layout.size
-        self._block = np.ndarray(count, layout.columns, memory)
-        self._runs = []
-        record, own, at = layout.record.view(np.uint8), memory[: self.length].reshape(count, layout.size), 0
-        for run, numbers in layout.runs:
-            shape, strides = (count, run.width, 8 * numbers), (layout.size, run.stride, 1)
-            place = np.ndarray(shape, np.uint8, memory, run.offset, strides)
-            self._runs.append((slice(run.first, run.first + run.width), slice(numbers), place))
-            for begin in range(run.offset, run.offset + run.width * run.stride, run.stride):
-                own[:, at:begin] = record[at:begin]
-                at = begin + 8 * numbers
-        own[:, at:] = record[at:]
-
-    def fill(self, first: Array, times: Times, rows: Array) -> None:
-        """Write counters from `first` (1,), times (m,) and rows (m, fields, drones)."""
-        self._block["sequence"] = sequence(int(first[0]), self.count)
-        self._block["log_time"] = self._block["publish_time"] = times.ns
-        self._block["time_us"] = times.us
-        for fields, numbers, place in self._runs:
-            place[...] = rows[:, fields, numbers].view(np.uint8)
 
 
 class _Skeleton(NamedTuple):

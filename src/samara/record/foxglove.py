@@ -65,7 +65,7 @@ def pose_layout(channel: int) -> Layout:
 def _any_pose() -> Layout:
     position, orientation = _marked()
     pose = Pose(position=position, orientation=orientation)
-    return layout_of(0, PoseInFrame(timestamp=_stamp(), frame_id=WORLD, pose=pose), len(POSE_FIELDS))
+    return layout_of(PoseInFrame(timestamp=_stamp(), frame_id=WORLD, pose=pose), [1] * len(POSE_FIELDS))
 
 
 def transform_layout(channel: int, frame: str) -> Layout:
@@ -74,7 +74,7 @@ def transform_layout(channel: int, frame: str) -> Layout:
     message = FrameTransform(
         timestamp=_stamp(), parent_frame_id=WORLD, child_frame_id=frame, translation=translation, rotation=rotation
     )
-    return layout_of(channel, message, len(POSE_FIELDS))
+    return layout_of(message, [1] * len(POSE_FIELDS)).on(channel)
 
 
 def _stamp() -> Timestamp:

@@ -2,20 +2,24 @@
 
 A protobuf message whose fields are all doubles and fixed-width integers has the same bytes in the same places every time,
 and so has the MCAP record around it: only the numbers change. Where they stand is not computed here. The libraries write
-one message with known markers for numbers, and the markers are looked up.
+one message with known markers for numbers, and the markers are looked up. (With the `mcap` library's writer, which takes one
+message at a time, one drone is written in 117 ms instead of 5.5 ms per minute: six times what the flight takes.)
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from foxglove_schemas_protobuf.RawImage_pb2 import RawImage
 from google.protobuf.message import Message as ProtobufMessage  # type: ignore[import-untyped]
+from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 from mcap.data_stream import RecordBuilder
 from mcap.records import Message
 
 from samara.core.types import Array
+from samara.record.image_stream import Raster
 
 MARK = 0x3C5AF00D_00000000  # its bytes are not UTF-8, so no name in a message can hold them
 TIME_MARK, LOG_MARK, PUBLISH_MARK = (MARK + 0xFFFF_FFF0 + k for k in range(3))
@@ -27,19 +31,28 @@ HEAD = 11  # opcode, length and channel: what all records of one channel and siz
 
 
 class Run(NamedTuple):
-    """Numbers at equal distances: `width` of them from number `first`, the first at byte `offset`."""
+    """Fields at equal distances: `width` of them from field `first`, the first at byte `offset`.
+
+    Each has a number for as many drones as `drones`: more than one where a message is of a fleet.
+    """
 
     first: int
     width: int
     offset: int
     stride: int
+    drones: int = 1
 
 
 class Places(NamedTuple):
-    """Where in a Message record the numbers stand: its columns, which have the record's size, and the runs of doubles."""
+    """Where in a Message record the numbers stand: its columns, which have the record's size, and the runs of its fields.
+
+    Numbers are doubles, or the pixels of a `raster`. Those of a `fleet` are of all its drones.
+    """
 
     columns: np.dtype[np.void]
     runs: tuple[Run, ...]
+    raster: Raster | None = None
+    fleet: bool = False
 
 
 class Layout(NamedTuple):
@@ -50,8 +63,10 @@ class Layout(NamedTuple):
     places: Places
 
     def on(self, channel: int) -> "Layout":
-        """The same record on another channel, with the same places."""
-        return self._replace(channel=channel, record=on_channel(self.record, channel))
+        """Return the same record on another channel, with the same places."""
+        record = bytearray(self.record.tobytes())
+        CHANNEL.pack_into(record, HEAD - CHANNEL.size, channel)
+        return self._replace(channel=channel, record=np.frombuffer(bytes(record), self.record.dtype))
 
     @property
     def size(self) -> int:
@@ -59,15 +74,8 @@ class Layout(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many doubles it holds."""
+        """How many fields it holds."""
         return sum(run.width for run in self.places.runs)
-
-
-def on_channel(record: Array, channel: int) -> Array:
-    """The bytes of a Message record on another channel"""
-    own = bytearray(record.tobytes())
-    CHANNEL.pack_into(own, HEAD - CHANNEL.size, channel)
-    return np.frombuffer(bytes(own), record.dtype)
 
 
 def marker(number: int) -> float:
@@ -82,32 +90,36 @@ def message_record(channel: int, sequence: int, log_time: int, publish_time: int
     return builder.end()  # type: ignore[no-untyped-call]
 
 
-def layout_of(channel: int, marked: ProtobufMessage, width: int) -> Layout:
-    """The layout of a message whose numbers are markers: 0 to `width` − 1, and those of the times it has."""
-    record = message_record(channel, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, marked.SerializeToString())
-    offsets = [_only_place(record, struct.pack("<d", marker(number))) for number in range(width)]
+def marked_record(message: ProtobufMessage) -> bytes:
+    """A Message record on channel 0 whose counter and times are markers."""
+    return message_record(0, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, message.SerializeToString())
+
+
+def layout_of(marked: ProtobufMessage, drones: Sequence[int], *, fleet: bool = False) -> Layout:
+    """The layout of a message whose fields are markers 0, 1, 2 …, each for as many `drones`, and those of its times."""
+    record = marked_record(marked)
+    marks = [struct.pack("<d", marker(number)) * count for number, count in enumerate(drones)]
+    offsets = [_only_place(record, mark) for mark in marks]
     if min(offsets, default=0) < 0:
-        raise ValueError(f"a number is missing from a message of {len(record)} bytes")
-    return Layout(channel, np.frombuffer(record, f"V{len(record)}"), Places(columns_of(record), runs(offsets)))
+        raise ValueError(f"a field is missing from a message of {len(record)} bytes, or not in one piece")
+    places = Places(_columns(record), tuple(_runs(offsets, drones)), fleet=fleet)
+    return Layout(0, np.frombuffer(record, f"V{len(record)}"), places)
 
 
-def columns_of(record: bytes) -> np.dtype[np.void]:
+def _columns(record: bytes) -> np.dtype[np.void]:
     """Where the counter and the times of a marked record stand"""
-
-    def place(mark: bytes) -> int:
-        return _only_place(record, mark)
-
     columns = {
-        "sequence": ("<u4", place(struct.pack("<I", SEQUENCE_MARK))),
-        "log_time": ("<i8", place(struct.pack("<Q", LOG_MARK))),
-        "publish_time": ("<i8", place(struct.pack("<Q", PUBLISH_MARK))),
-        "time_us": ("<i8", place(struct.pack("<Q", TIME_MARK))),
-        "seconds": ("5u1", place(varint(np.array([SECONDS_MARK])).tobytes())),
-        "nanos": ("5u1", place(varint(np.array([NANOS_MARK])).tobytes())),
+        "sequence": ("<u4", struct.pack("<I", SEQUENCE_MARK)),
+        "log_time": ("<i8", struct.pack("<Q", LOG_MARK)),
+        "publish_time": ("<i8", struct.pack("<Q", PUBLISH_MARK)),
+        "time_us": ("<i8", struct.pack("<Q", TIME_MARK)),
+        "seconds": ("5u1", varint(np.array([SECONDS_MARK])).tobytes()),
+        "nanos": ("5u1", varint(np.array([NANOS_MARK])).tobytes()),
     }
-    there = {name: column for name, column in columns.items() if column[1] >= 0}
-    formats, starts = zip(*there.values(), strict=True)
-    return np.dtype({"names": [*there], "formats": formats, "offsets": starts, "itemsize": len(record)})
+    starts = {name: _only_place(record, mark) for name, (_, mark) in columns.items()}
+    names = [name for name, start in starts.items() if start >= 0]
+    formats, offsets = [columns[name][0] for name in names], [starts[name] for name in names]
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": len(record)})
 
 
 def _only_place(record: bytes, mark: bytes) -> int:
@@ -116,30 +128,49 @@ def _only_place(record: bytes, mark: bytes) -> int:
     return record.find(mark)
 
 
-def stream_layout(channel: int, message: type[ProtobufMessage]) -> Layout:
-    """The layout of a stream's own message: `time_us`, then a double for each field."""
-    return _layout_of_type(message).on(channel)  # type: ignore[arg-type]
+def _runs(offsets: Sequence[int], drones: Sequence[int]) -> Iterator[Run]:
+    """As few runs as possible: a tag is one byte up to field 15 and two from there, and fields differ in their length."""
+    run: Run | None = None
+    for number, (offset, count) in enumerate(zip(offsets, drones, strict=True)):
+        stride = offset - offsets[number - 1]
+        if run and count == run.drones and (run.width == 1 or stride == run.stride):
+            run = run._replace(width=run.width + 1, stride=stride)
+            continue
+        if run:
+            yield run
+        run = Run(number, 1, offset, 8, count)
+    if run:
+        yield run
 
 
-@lru_cache(maxsize=64)  # a thousand drones of one kind have one
-def _layout_of_type(message: type[ProtobufMessage]) -> Layout:
+@lru_cache(maxsize=64)  # a thousand drones of one vehicle have one
+def stream_layout(message: type[ProtobufMessage], drones: tuple[int, ...] = ()) -> Layout:
+    """The layout of a stream's message: `time_us`, then a double for each field; of a fleet one for each of its `drones`."""
     time, *fields = message.DESCRIPTOR.fields
     marks = {field.name: marker(number) for number, field in enumerate(fields)}
-    return layout_of(0, message(**{time.name: TIME_MARK}, **marks), len(fields))
+    if drones:
+        repeated = {name: [mark] * count for (name, mark), count in zip(marks.items(), drones, strict=True)}
+        return layout_of(message(**{time.name: TIME_MARK}, **repeated), drones, fleet=True)
+    return layout_of(message(**{time.name: TIME_MARK}, **marks), [1] * len(fields))
 
 
-def runs(offsets: Sequence[int]) -> tuple[Run, ...]:
-    """The offsets as few runs of equal distance: a tag is one byte up to field 15 and two from there."""
-    found: list[Run] = []
-    for number, offset in enumerate(offsets):
-        if found:
-            last = found[-1]
-            stride = offset - offsets[number - 1]
-            if last.width == 1 or stride == last.stride:
-                found[-1] = last._replace(width=last.width + 1, stride=stride)
-                continue
-        found.append(Run(number, 1, offset, 8))
-    return tuple(found)
+@lru_cache(maxsize=256)
+def raster_layout(raster: Raster, frame: str) -> Layout:
+    """The layout of foxglove.RawImage of a sensor, whose frame is named as its topic is."""
+    pixel, width = raster.pixel.itemsize, raster.rows * raster.columns
+    message = RawImage(
+        timestamp=Timestamp(seconds=SECONDS_MARK, nanos=NANOS_MARK),
+        width=raster.columns,
+        height=raster.rows,
+        encoding=raster.encoding,
+        step=raster.columns * pixel,
+        data=bytes(width * pixel),
+    )
+    begin = len(marked_record(message)) - width * pixel  # only the frame comes after the pixels
+    message.frame_id = frame
+    record = marked_record(message)
+    places = Places(_columns(record), (Run(0, width, begin, pixel),), raster)
+    return Layout(0, np.frombuffer(record, f"V{len(record)}"), places)
 
 
 def varint(values: Array) -> Array:
@@ -171,34 +202,40 @@ class Messages:
 
     def __init__(self, layouts: Sequence[Layout], count: int, memory: Array) -> None:
         """Write the constant bytes of all records to the start of `memory`; `fill` adds the numbers."""
-        records, places = np.concatenate([layout.record for layout in layouts]), layouts[0].places
-        shape, size = (len(layouts), count), places.columns.itemsize
+        records, self._places = np.concatenate([layout.record for layout in layouts]), layouts[0].places
+        shape, size = (len(layouts), count), layouts[0].size
         np.ndarray(shape, records.dtype, memory)[...] = records[:, None]
         self.count, self.length = count, shape[0] * count * size
-        self._block = np.ndarray(shape, places.columns, memory)
-        self._columns = set(places.columns.names or ())
-        self._doubles = [(slice(run.first, run.first + run.width), _doubles(self._block, run)) for run in places.runs]
+        self._block = np.ndarray(shape, self._places.columns, memory)
+        self._columns = set(self._places.columns.names or ())
+        self._numbers = [
+            (slice(run.first, run.first + run.width), _view(self._block, run, self._places))
+            for run in self._places.runs
+        ]
 
-    def fill(self, first: Array, times: "Times", rows: Array) -> None:
-        """Write counters from `first` (k,), times (m,) and rows (m, width, k)."""
-        block = self._block
+    def fill(self, first: Array, times: Times, rows: Array) -> None:
+        """Write counters from `first` (k,), times (m,) and rows (m, width, drones); one drone a layout, or all of a fleet."""
+        block, raster = self._block, self._places.raster
         block["sequence"] = first[:, None] + np.arange(self.count) & 0xFFFF_FFFF
         block["log_time"] = block["publish_time"] = times.ns
         if "time_us" in self._columns:
             block["time_us"] = times.us
         for name, digits in zip(("seconds", "nanos") if "seconds" in self._columns else (), times.stamp, strict=True):
             block[name] = digits
-        numbers = np.ascontiguousarray(rows.transpose(2, 0, 1))
-        for fields, place in self._doubles:
-            place[...] = numbers[..., fields]
+        numbers = rows[None] if self._places.fleet else np.ascontiguousarray(rows.transpose(2, 0, 1))[..., None]
+        numbers = raster.pixels(numbers) if raster else numbers
+        for fields, place in self._numbers:
+            place[...] = numbers[:, :, fields, : place.shape[3]]
 
 
 def unpack(layout: Layout, block: Array) -> tuple[Array, Array, Array]:
-    """Sequence numbers, times [µs] and rows of an array of messages (m, size)."""
-    messages = np.ndarray(len(block), layout.places.columns, block)
-    rows = np.empty((len(messages), layout.width))
-    for run in layout.places.runs:
-        rows[:, run.first : run.first + run.width] = _doubles(messages, run)
+    """Sequence numbers, times [µs] and rows of an array of messages (m, size); not of a fleet."""
+    places = layout.places
+    messages = np.ndarray(len(block), places.columns, np.ascontiguousarray(block))
+    parts = [_view(messages, run, places)[..., 0] for run in places.runs]
+    if places.raster:
+        return messages["sequence"].astype(np.int64), messages["log_time"] // 1000, places.raster.numbers(parts[0])
+    rows = np.concatenate(parts, axis=1) if parts else np.empty((len(block), 0))
     return messages["sequence"].astype(np.int64), messages["time_us"].astype(np.int64), rows
 
 
@@ -219,6 +256,8 @@ def alike(data: bytes, start: int, size: int) -> Array:
         looked_at *= 16
 
 
-def _doubles(messages: Array, run: Run) -> Array:
-    """The numbers of a run in every message: a view, at whatever address."""
-    return np.ndarray((*messages.shape, run.width), "<f8", messages, run.offset, (*messages.strides, run.stride))
+def _view(messages: Array, run: Run, places: Places) -> Array:
+    """The numbers (…, width, drones) of a run in every message: a view, at whatever address."""
+    dtype = places.raster.pixel if places.raster else np.dtype("<f8")
+    strides = (*messages.strides, run.stride, dtype.itemsize)
+    return np.ndarray((*messages.shape, run.width, run.drones), dtype, messages, run.offset, strides)

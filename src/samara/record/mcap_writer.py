@@ -36,8 +36,6 @@ from mcap.records import (
 from mcap.writer import MCAP0_MAGIC
 
 from samara.core.types import Array
-from samara.record.fleet_messages import FleetLayout, FleetMessages
-from samara.record.image_stream import RasterLayout, RasterMessages
 from samara.record.layout import Layout, Messages, Times
 
 Buffer = bytes | memoryview
@@ -224,7 +222,7 @@ class Batch(NamedTuple):
     `rows` is (m, width, drones) for as many layouts as there are drones, or for the single layout of a fleet.
     """
 
-    layouts: Sequence[Layout | RasterLayout] | Sequence[FleetLayout]
+    layouts: Sequence[Layout]
     times: Times
     rows: Array
 
@@ -280,10 +278,10 @@ class Arrangement:
 
     def __init__(self, batches: Sequence[Batch], memory: Array) -> None:
         self.channels = [np.array([layout.channel for layout in batch.layouts]) for batch in batches]
-        self.messages: list[Messages | FleetMessages | RasterMessages] = []
+        self.messages: list[Messages] = []
         at = 0
         for batch in batches:
-            self.messages.append(_messages(batch.layouts, len(batch.times.us), memory[at:]))
+            self.messages.append(Messages(batch.layouts, len(batch.times.us), memory[at:]))
             at += self.messages[-1].length
         self.records = memory[:at]
         self._times: list[
@@ -330,16 +328,6 @@ class Arrangement:
             times_ns = np.concatenate([batches[number].times.ns for number in numbers])
             order = np.argsort(times_ns, kind="stable")
             entries[:, 0], entries[:, 1] = times_ns[order], places[order]
-
-
-def _messages(
-    layouts: Sequence[Layout | RasterLayout] | Sequence[FleetLayout], count: int, memory: Array
-) -> Messages | FleetMessages | RasterMessages:
-    if isinstance(layouts[0], FleetLayout):
-        return FleetMessages(layouts[0], count, memory)
-    if rasters := [layout for layout in layouts if isinstance(layout, RasterLayout)]:
-        return RasterMessages(rasters, count, memory)
-    return Messages([layout for layout in layouts if isinstance(layout, Layout)], count, memory)
 
 
 def chunk(

@@ -19,7 +19,6 @@ from samara.core.version import __version__
 from samara.record.channels import contents_of
 from samara.record.fleet_messages import Fleet, Fleets
 from samara.record.foxglove import Posed, first_of_each, log_message, slots
-from samara.record.image_stream import RasterLayout
 from samara.record.layout import Layout, Times, message_record, times_of
 from samara.record.mcap_writer import (
     COMPRESS,
@@ -72,14 +71,14 @@ class Part(NamedTuple):
     topics: tuple[str, ...]
     channels: Array
     posed: Posed | None
-    layouts: list[Layout | RasterLayout]
+    layouts: list[Layout]
     drawn: list[list[Layout]]
     fleet: Fleet | None = None
 
     def batches(self, times: Times, rows: Array, slot: int) -> Iterator[Batch]:
         """Yield the rows unless a fleet has them, then the poses to be drawn; the last row before was in `slot`."""
         if self.fleet is None:
-            stamped = times_of(times.us, stamped=True) if isinstance(self.layouts[0], RasterLayout) else times
+            stamped = times_of(times.us, stamped=True) if self.layouts[0].places.raster else times
             yield Batch(self.layouts, stamped, rows)
         if self.posed:
             first = first_of_each(slots(times.us), slot)

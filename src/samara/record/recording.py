@@ -24,8 +24,7 @@ from samara.core.types import Array
 from samara.record.channels import message_type
 from samara.record.fleet_messages import topics_of, unpack_fleet
 from samara.record.foxglove import log_line
-from samara.record.image_stream import RasterLayout, raster_layout, unpack_raster
-from samara.record.layout import CHANNEL, Layout, alike, sequence, stream_layout, unpack
+from samara.record.layout import CHANNEL, Layout, alike, raster_layout, sequence, stream_layout, unpack
 from samara.record.mcap_writer import COMPRESS, MAGIC, decompressed, is_absurd
 from samara.record.streams import (
     ABOUT,
@@ -209,7 +208,7 @@ class _Track:
     """A channel that is a stream of ours: its layout, and what was read of it, chunk by chunk."""
 
     stream: Stream
-    layout: Layout | RasterLayout
+    layout: Layout
     next: int = 0
     kept: int = 0
     latest_us: int = 0
@@ -219,10 +218,7 @@ class _Track:
     def take(self, block: Array) -> None:
         if block.shape[1] != self.layout.size:
             raise _DamageError(f"a message of {self.stream.topic} has {block.shape[1]} bytes, not {self.layout.size}")
-        unpacked = (
-            unpack_raster(self.layout, block) if isinstance(self.layout, RasterLayout) else unpack(self.layout, block)
-        )
-        numbers, times_us, rows = unpacked
+        numbers, times_us, rows = unpack(self.layout, block)
         if (numbers != sequence(self.next, len(numbers))).any():
             raise _DamageError(f"rows of {self.stream.topic} are missing before it")
         self.next += len(numbers)
@@ -375,11 +371,11 @@ class _Contents:
             stream = stream_from_metadata(channel.topic, channel.metadata)
             require_stream(stream)
             if stream.raster:
-                pictures = raster_layout(channel.id, stream.raster, stream.topic.strip("/"))
+                pictures = raster_layout(stream.raster, stream.topic.strip("/"))
                 self.tracks[channel.id] = _Track(stream, pictures)
                 return
             schema = self.schemas[channel.schema_id]
-            layout = stream_layout(channel.id, message_type(schema.data, schema.name))
+            layout = stream_layout(message_type(schema.data, schema.name))  # type: ignore[arg-type]
             if layout.width != len(stream.fields):
                 raise _DamageError(f"{stream.topic} has {len(stream.fields)} names for {layout.width} numbers")
             self.tracks[channel.id] = _Track(stream, layout)
