@@ -10,8 +10,7 @@ from samara.core.atomic_files import write_text
 from samara.identify import FlightLog, held_out, identify, read_logs, validate
 from samara.identify.identification import Identified
 from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
-from samara.identify.scores import Score, ratios, together
-from samara.identify.scores import table
+from samara.identify.scores import Score, ratios, table, together
 from samara.physics.types import Vehicle
 from samara.vehicles.loader import vehicle as load
 from samara.view.plot.identify import draw_validation
