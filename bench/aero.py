@@ -77,7 +77,7 @@ def filled(tree: Any, n: int, dtype: str) -> np.ndarray:
 
 def batch(vehicle: Vehicle, n: int = 16384, dtype: str = "float32", ticks: int = 4) -> float:
     """Seconds per drone and RK4 step on this CPU"""
-    from samara.compiler.llvm.backend import compile_scan_llvm
+    from samara.compiler.llvm.scan import compile_scan_llvm
 
     (flying, flown), (blowing, blown) = flight(vehicle), wind()
     fly = compile_scan_llvm(flying, flown, dtype=dtype, fast=True)
@@ -100,7 +100,7 @@ def batch(vehicle: Vehicle, n: int = 16384, dtype: str = "float32", ticks: int =
 
 def costs(n: int = 16384) -> list[dict[str, Any]]:
     """What each effect adds: instructions of one derivative, and nanoseconds of an RK4 step in a batch, float32"""
-    from samara.compiler.llvm.backend import compile_scan_llvm
+    from samara.compiler.llvm.scan import compile_scan_llvm
 
     rows = []
     vehicles = {"plain": PLAIN} | {name: with_effects(PLAIN, effects) for name, effects in EFFECTS.items()}
@@ -164,9 +164,8 @@ def gpu_batch(vehicle: Vehicle, n: int, launch: Any, ticks: int = 20, repeats: i
     import jax
     import jax.numpy as jnp
 
-    from samara.compiler.jax.scan import flat_body
-    from samara.compiler.jax.scan_kernel import kernel_function
-    from samara.compiler.rk_stage_loop import rk4_in_kernel
+    from samara.compiler.jax.folding_scalar import rk4_in_kernel
+    from samara.compiler.jax.scan import flat_body, kernel_function
 
     simulated = jax.default_backend() == "cpu"
     (flying, flown), (blowing, blown) = flight(vehicle, rk4_in_kernel), wind()

@@ -29,8 +29,7 @@ from aero import FULL_3, gpu_batch
 
 import samara
 from samara.compiler.jax.arrays import Launch
-from samara.compiler.jax.scan import compile_scan_jax, flat_body
-from samara.compiler.jax.scan_kernel import compile_scan_pallas
+from samara.compiler.jax.scan import compile_scan_jax, compile_scan_pallas, flat_body
 from samara.compiler.scan import Quiet, Templates, compile_scan_python
 from samara.control.geometric import geometric
 from samara.core.algebra import Vec3, diagonal

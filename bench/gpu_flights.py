@@ -23,8 +23,7 @@ import numpy as np
 from there_and_back import plain_crazyflie, there_and_back
 
 import samara
-from samara.compiler.jax.scan import flat_body
-from samara.compiler.jax.scan_kernel import compile_scan_pallas
+from samara.compiler.jax.scan import compile_scan_pallas, flat_body
 from samara.compiler.stepper import Stepper
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten

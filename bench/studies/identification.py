@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.atomic_files import atomic_write
-from samara.core.child_processes import end_with_parent
+from samara.core.confined import end_with_parent
 from studies.synthetic import Case, cases, is_captured
 
 TOGETHER = 10  # cases that a process makes at once

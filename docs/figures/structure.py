@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.compiler.trace.trace import trace
+from samara.compiler.trace.symbolic import trace
 from samara.core.atomic_files import atomic_write
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, unflatten

@@ -10,7 +10,7 @@ from typing import Any
 
 from samara.core import algebra, ops
 from samara.core.algebra import Quat, Vec3
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 
 try:
     import sympy as sympy  # type: ignore[import-untyped]

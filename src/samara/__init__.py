@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from samara.compiler.scan import scan
 from samara.compiler.simulator import compile
-from samara.core import display_hooks as _presentation
+from samara.core import lazy_import as _presentation
 from samara.core.algebra import Quat, Vec3
 from samara.core.lazy_import import lazily as _lazily
 from samara.core.version import __version__ as __version__

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from samara.campaigns.falsify import METHODS, falsify
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 
 GUST, PAYLOAD, CHARGE = 2, 5, 7
 RANDOM = np.random.default_rng(11).random((100_000, 10))

@@ -14,7 +14,7 @@ from samara.campaigns.campaign import Campaign, CampaignError, campaign_toml, pa
 from samara.campaigns.replay import flown_again
 from samara.campaigns.store import open_store
 from samara.campaigns.sweep import sweep
-from samara.core.typed import Typed
+from samara.core.sanitise import Typed
 
 pytest.importorskip("pyarrow")
 

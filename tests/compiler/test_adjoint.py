@@ -7,7 +7,7 @@ from compiler.test_tangent import BARE, GROUPS, VEHICLES
 import samara
 from samara.compiler.derivatives.forward import Group, tangent_of
 from samara.compiler.derivatives.reverse import adjoint_of
-from samara.compiler.llvm.backend import compile_program
+from samara.compiler.llvm.scan import compile_program
 from samara.compiler.trace.program import program_of
 from samara.core import ops
 from samara.core.tree import flatten

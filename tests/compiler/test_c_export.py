@@ -30,8 +30,7 @@ from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.export.c import c_sources, write_c
-from samara.export.c_code import c_lines
-from samara.export.code import array
+from samara.export.c_syntax import array, c_lines
 from samara.physics.effect import Effect, Wrench
 from samara.physics.multirotor import at_rest, derivative, with_angles
 from samara.physics.rotors.actuator import ActuatorState, SecondOrder

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from samara.compiler.jax.arrays import precision
 from samara.compiler.jax.random import draws, first_draws, keys_of, normal
-from samara.compiler.jax.scan import precision
 from samara.core.random import _normals, key_of, normals
 
 SEEDS = np.array([0, 1, -5, 2**40 + 7, 2**63 - 1])

@@ -10,7 +10,7 @@ from support.scans import check_wall
 from support.shipped import shipped
 
 import samara
-from samara.compiler.llvm.backend import compile_scan_llvm
+from samara.compiler.llvm.scan import compile_scan_llvm
 from samara.compiler.stepper import Stepper, code_of
 from samara.control.geometric import geometric
 from samara.core.algebra import NORTH, Vec3, quat_from_axis_angle

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from samara.compiler.trace.interval_scalar import Interval, intervals
+from samara.compiler.llvm.pairwise_sum import Interval, intervals
 from samara.core.algebra import Vec3, dot
 
 FUNCTIONS = {

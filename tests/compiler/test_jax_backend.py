@@ -27,8 +27,9 @@ from support.scans import (
 )
 
 import samara
+from samara.compiler.jax.arrays import precision
 from samara.compiler.jax.folding_scalar import Folded, count_operations, folded, needed_steps, new_trace, unfolded
-from samara.compiler.jax.scan import compile_scan_jax, flat_body, precision, xla_options
+from samara.compiler.jax.scan import compile_scan_jax, flat_body, xla_options
 from samara.compiler.scan import Templates
 from samara.compiler.stepper import Stepper
 from samara.core import ops
@@ -327,7 +328,6 @@ def test_numpy_and_jax_are_all_it_needs():
             sys.modules[absent] = None  # importing it raises ImportError
         import samara
         from samara.compiler.jax import scan as jax_scan
-        from samara.compiler.jax import scan_kernel
         from samara.compiler import scan
         from samara.control.geometric import geometric
         vehicle = samara.vehicle("crazyflie_documented")

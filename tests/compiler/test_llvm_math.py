@@ -16,8 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from samara.compiler.llvm import codegen
-from samara.compiler.llvm.backend import compile_scan_llvm
-from samara.compiler.llvm.scan import Shape, scan_kernel
+from samara.compiler.llvm.scan import Shape, compile_scan_llvm, scan_kernel
 from samara.compiler.scan import Templates, compile_scan_python
 from samara.compiler.trace.program import program_of
 from samara.core import ops

@@ -7,9 +7,8 @@ import pytest
 from jax.experimental import pallas as pl
 
 import samara
-from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-from samara.compiler.jax.pairwise import sum_over_others
-from samara.compiler.jax.scan import precision
+from samara.compiler.jax.arrays import precision
+from samara.compiler.jax.folding_scalar import folded, new_trace, sum_over_others, unfolded
 from samara.core.tree import flatten
 from samara.physics.air.downwash import Downwash, Exposed, downwash_wrench, jet_of
 from samara.physics.multirotor import at_rest, environment_of

@@ -26,9 +26,8 @@ from support.scans import (
 from support.tricopter import tricopter
 
 import samara
-from samara.compiler.jax.scan import flat_body
-from samara.compiler.jax.scan_kernel import Launch, compile_scan_pallas, kernel_function
-from samara.compiler.rk_stage_loop import rk4_in_kernel, rk4_rolled
+from samara.compiler.jax.folding_scalar import rk4_in_kernel, rk4_rolled
+from samara.compiler.jax.scan import Launch, compile_scan_pallas, flat_body, kernel_function
 from samara.compiler.scan import Templates, compile_scan_python
 from samara.compiler.stepper import Stepper
 from samara.core import ops

@@ -11,7 +11,7 @@ import numpy as np
 from support.c_compiler import STRICT, compiler
 
 import samara
-from samara.compiler.llvm.backend import compile_program
+from samara.compiler.llvm.scan import compile_program
 from samara.compiler.trace.casadi_scalar import UNARY
 from samara.compiler.trace.program import (
     CONDITIONS,
@@ -28,8 +28,7 @@ from samara.core.algebra import Vec3
 from samara.core.integrate import rk4
 from samara.core.portable_math import ELEMENTARY
 from samara.core.tree import flatten, unflatten
-from samara.export.c_code import c_lines
-from samara.export.code import array
+from samara.export.c_syntax import array, c_lines
 from samara.physics.types import Reference
 
 MEANING = {

@@ -7,10 +7,10 @@ import pytest
 from samara.compiler.stepper import _compiler
 
 COMPILERS = {
-    "llvm": ("samara.compiler.llvm.backend", "compile_scan_llvm"),
+    "llvm": ("samara.compiler.llvm.scan", "compile_scan_llvm"),
     "python": ("samara.compiler.scan", "compile_scan_python"),
     "jax": ("samara.compiler.jax.scan", "compile_scan_jax"),
-    "pallas": ("samara.compiler.jax.scan_kernel", "compile_scan_pallas"),
+    "pallas": ("samara.compiler.jax.scan", "compile_scan_pallas"),
 }
 
 

@@ -14,7 +14,7 @@ import samara
 from samara.compiler.derivatives.forward import Group, compile_tangent, tangent_of
 from samara.compiler.derivatives.rules import FLAT, SELECTIONS, SLOPES
 from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-from samara.compiler.llvm.backend import compile_program, compile_scan_llvm
+from samara.compiler.llvm.scan import compile_program, compile_scan_llvm
 from samara.compiler.simulator import compile
 from samara.compiler.stepper import Stepper
 from samara.compiler.trace.program import OPERATIONS, Program, program_of

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from support.worlds import rotation
 
 import samara
-from samara.compiler.trace.trace import trace
+from samara.compiler.trace.symbolic import trace
 from samara.control.default_gains import Gains, authority, gains_for, motor_time_constant
 from samara.control.geometric import (
     FlightLimits,

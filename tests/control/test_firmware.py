@@ -19,7 +19,7 @@ from samara.control.crazyflie_firmware.motors import CURVES
 from samara.control.crazyflie_firmware.worker import Firmware, UselessModuleError
 from samara.control.registry import FIRMWARE, controller_named
 from samara.core.algebra import Vec3
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.plan import trajectory
 from samara.scenario.autopilot_sensors import at_own_rate
 from samara.scenario.events import Event, at, fail_motor

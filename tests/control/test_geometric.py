@@ -191,7 +191,7 @@ def test_a_dc_motor_answers_as_fast_as_its_documents_first_order_pair():
 
 def test_the_controller_traces():
     """One source: through CasADi it gives the same command."""
-    from samara.compiler.trace.trace import trace
+    from samara.compiler.trace.symbolic import trace
 
     vehicle = samara.vehicle("iris_documented")
     state, _ = samara.hover(vehicle)

@@ -52,8 +52,8 @@ class Compiled:
         import jax
         import jax.numpy as jnp
 
+        from samara.compiler.jax.arrays import precision
         from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-        from samara.compiler.jax.scan import precision
         from samara.control.mpc.batch_jax import ControllerState, flight_controller
 
         self.controller, self.dtype, self._precision = controller, dtype, precision

@@ -27,7 +27,7 @@ from samara.control.policy_file import (
 )
 from samara.control.registry import controller_named, tuned
 from samara.core.algebra import Quat, Vec3, quat_from_euler, rotate
-from samara.core.network_layer import ACTIVATIONS, Layer
+from samara.core.block_ops import ACTIVATIONS, Layer
 from samara.core.ops import sigmoid, tanh
 from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest

@@ -9,7 +9,7 @@ import samara
 from samara.control import policy as raptor
 from samara.control.policy_file import evaluate, initial_hidden
 from samara.control.registry import controller_named
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 QUADS = ("crazyflie", "iris", "hakoniwa")

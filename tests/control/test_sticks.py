@@ -5,7 +5,7 @@ import math
 import pytest
 
 import samara
-from samara.compiler.trace.trace import trace
+from samara.compiler.trace.symbolic import trace
 from samara.control.allocation import allocation_for, command_for_wrench
 from samara.control.stick_modes import Sticks, lift_share, stick_pilot
 from samara.core.algebra import Vec3, dot, euler_from_quat, norm, rotate

@@ -11,7 +11,7 @@ from support.children import child
 
 PARENT = """
 import os, time
-from samara.core.child_processes import end_with_parent
+from samara.core.confined import end_with_parent
 parent, child = os.getpid(), os.fork()
 if child:
     print(child, flush=True)

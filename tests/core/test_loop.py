@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from samara.compiler.compiled_step import CompiledStep
+from samara.compiler.jax.arrays import precision
 from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-from samara.compiler.jax.scan import precision
 from samara.compiler.trace.program import program_of
 from samara.compiler.trace.tape_scalar import program_as_written
-from samara.core.grid import Grid
-from samara.core.loop import loop
+from samara.core.block_ops import Grid, loop
 from samara.core.ops import lookup
 
 TABLE = Grid([[3.0, 1.0, -2.0, 0.5], [4.0, -1.0, 5.0, 9.0], [2.0, 6.0, -5.0, 3.5]])

@@ -13,7 +13,7 @@ import pytest
 import samara
 from samara.cli import main
 from samara.core.atomic_files import parsed
-from samara.core.referenced_files import path_beside, read_bytes
+from samara.core.budget import path_beside, read_bytes
 from samara.record.load import load_run
 from samara.scenario.autopilot import Autopilot, is_loopback
 from samara.scenario.file import ScenarioError, load_scenario

@@ -9,10 +9,10 @@ from support.command import call
 
 import samara
 from samara.compare.race import race
+from samara.core.budget import text_inside
 from samara.core.coerce import as_name, file_stem, is_name
 from samara.core.confined import ConfinedFolder
-from samara.core.safe_decompress import text_inside
-from samara.core.toml_writer import toml_value
+from samara.core.toml import toml_value
 from samara.vehicles.check import VehicleError
 from samara.vehicles.parts.parts_list import PartsError, read_parts_list
 from samara.world.track import TrackError, load_track

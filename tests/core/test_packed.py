@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from samara.core.safe_decompress import arrays_inside, text_inside
+from samara.core.budget import arrays_inside, text_inside
 from samara.wind.wind_field import Field
 from samara.world.obstacles import HeightMap
 

@@ -11,7 +11,7 @@ from pymavlink.DFReader import DFReader_binary
 
 from samara.core.algebra import Quat, Vec3, rotate
 from samara.core.budget import Budget
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE
 from samara.identify.readers import read_log
 from samara.identify.readers.dataflash import _binary

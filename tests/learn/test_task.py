@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from samara.compiler.jax import random as draws_jax
-from samara.compiler.trace.trace import trace
+from samara.compiler.trace.symbolic import trace
 from samara.control.action_space import ACTION_SPACES, ANGLES, RATES, SPEED, YAW_RATE
 from samara.core.algebra import Quat, Vec3, euler_from_quat, matrix_from_quat, norm
 from samara.core.random import key_of, normals, normals_of, uniforms_of, words

@@ -14,7 +14,7 @@ from support.command import call
 from support.repository import do_without
 from support.ros2_peer import peer, require_cyclonedds
 
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.link.ros2 import dds
 from samara.link.ros2.dds import open_to_all
 from samara.record.load import load_run

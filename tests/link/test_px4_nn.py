@@ -13,7 +13,7 @@ import samara
 from samara.control.policy import PolicyController
 from samara.control.policy_file import LayerKind, Policy, mlp, save_policy
 from samara.core.algebra import Vec3
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.link.deploy.px4_tflite import KNOTS, px4_network, tflite_bytes, write_px4_nn
 from samara.link.motor_outputs import rotor_of_output
 from samara.physics.frames import ned_from_enu, state_ned_frd_from_enu_flu

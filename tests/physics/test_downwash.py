@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.integrate import dblquad
 from scipy.optimize import least_squares
+from support.pairwise import sum_over_others
 
 import samara
-from samara.compiler.pairwise import sum_over_others
 from samara.core.algebra import IDENTITY, Quat, Vec3, normalize, quat_from_euler, rotate
 from samara.core.tree import flatten
 from samara.physics.air.downwash import (

@@ -14,7 +14,7 @@ from support.repository import REPOSITORY, do_without
 import samara
 from samara.control.registry import CONTROLLERS, FIRMWARE, LEARNT
 from samara.core.integrate import IN_FLIGHT
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.estimate.registry import ESTIMATORS
 from samara.learn.tasks import SHIPPED
 from samara.physics.air.drag import Damping, Drag

@@ -9,7 +9,7 @@ import pytest
 
 import samara
 from samara.core.coerce import UnfitError, argument
-from samara.core.typed import Typed, typed
+from samara.core.sanitise import Typed, typed
 from samara.scenario.autopilot import Host, Program
 
 SOURCE = Path(samara.__file__).parent

@@ -17,8 +17,7 @@ from samara.world.rays import first_hit
 
 jax = pytest.importorskip("jax")
 
-from samara.compiler.jax.arrays import Launch  # noqa: E402
-from samara.compiler.jax.scan import precision  # noqa: E402
+from samara.compiler.jax.arrays import Launch, precision  # noqa: E402
 from samara.sensors.depth_jax import depth_images  # noqa: E402
 
 CAMERA = part("d435", width=9, height=7, farthest=20.0, k1=-0.05).numbers

@@ -143,7 +143,7 @@ def test_a_height_map_is_met_where_it_is_straight_below_the_ray():
 def test_gradients_are_the_surfaces_own():
     """∂s/∂p = −n/(n·d) at the point that is met, by JAX; finite and 0 where nothing is."""
     jax = pytest.importorskip("jax")
-    from samara.compiler.jax.scan import precision
+    from samara.compiler.jax.arrays import precision
 
     d = direction(Vec3(1.0, 0.02, -0.01))
     for solid, normal in (

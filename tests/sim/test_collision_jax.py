@@ -7,10 +7,8 @@ import pytest
 from support.stage_runs import put_ground_below
 
 import samara
-from samara.compiler.jax.folding_scalar import Folded, folded, new_trace, unfolded
-from samara.compiler.jax.pairwise import fold_over_others
-from samara.compiler.jax.scan import precision
-from samara.compiler.rk_stage_loop import rk4_rolled
+from samara.compiler.jax.arrays import precision
+from samara.compiler.jax.folding_scalar import Folded, fold_over_others, folded, new_trace, rk4_rolled, unfolded
 from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten
 from samara.physics.ground.contact import Ground

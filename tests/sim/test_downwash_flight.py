@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.pairwise import sum_over_others
 
 import samara
-from samara.compiler.pairwise import sum_over_others
 from samara.control.registry import CONTROLLERS
 from samara.core.algebra import IDENTITY, Quat, Vec3, cross, direction, quat_from_euler, rotate
 from samara.core.tree import flatten, unflatten

@@ -9,7 +9,7 @@ import pytest
 
 import samara
 from samara.core.algebra import Vec3, quat_from_euler
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.formats import read_aircraft
 from samara.vehicles.exchange.imported_vehicle import built

@@ -8,9 +8,8 @@ from jax.experimental import pallas as pl
 
 import samara
 from samara.compiler.compiled_step import CompiledStep
-from samara.compiler.jax.arrays import Launch, triton_options
+from samara.compiler.jax.arrays import Launch, precision, triton_options
 from samara.compiler.jax.folding_scalar import folded, grids_in, grids_loaded_by, new_trace, unfolded
-from samara.compiler.jax.scan import precision
 from samara.core.algebra import IDENTITY, ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground

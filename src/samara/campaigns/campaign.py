@@ -27,12 +27,11 @@ from typing import NamedTuple
 
 from samara.campaigns.distributions import KINDS, Choice, Correlated, Distribution, Grid, distribution
 from samara.campaigns.samplers import GRID, SAMPLERS
+from samara.core.budget import collect_named_files, path_beside, read_bytes, read_text
 from samara.core.coerce import is_number
 from samara.core.quantity import Scalar
-from samara.core.referenced_files import collect_named_files, path_beside, read_bytes, read_text
 from samara.core.sanitise import LINE, shown
-from samara.core.toml import File, Table, document, is_file
-from samara.core.toml_writer import toml_value
+from samara.core.toml import File, Table, document, is_file, toml_value
 from samara.record.metrics import FLIGHT_METRICS
 from samara.scenario.file import load_scenario
 from samara.scenario.scenario import Scenario

@@ -17,7 +17,7 @@ from samara.campaigns.campaign import CampaignError
 from samara.campaigns.outcome import FAIL, INVALID, badness
 from samara.campaigns.samples import SETTING, Rows
 from samara.campaigns.store import Store
-from samara.compiler.jax.devices import has_gpu
+from samara.compiler.jax import has_gpu
 from samara.core.types import Array
 from samara.sim.varied import CONTROLLER, NUMBERS, PLACES
 

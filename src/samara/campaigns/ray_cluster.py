@@ -17,7 +17,7 @@ from samara.campaigns.gpu_confirmation import flown_by
 from samara.campaigns.samples import Block, Rows, settings_of
 from samara.campaigns.store import versions
 from samara.compiler.thread_pool import limited_to
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 

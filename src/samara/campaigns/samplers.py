@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from samara.core import optional_dependencies
+from samara.core import lazy_import
 from samara.core.random import key_of, philox
 from samara.core.types import Array
 
@@ -69,7 +69,7 @@ def _hypercube(seed: int, block: int, first: int, total: int, count: int) -> Arr
 
 def _sequence(sampler: str, seed: int, rows: Array, count: int) -> Array:
     """Scrambled points of low discrepancy by their numbers"""
-    qmc = optional_dependencies.scipy("stats", f"the sampler {sampler!r}").qmc
+    qmc = lazy_import.scipy("stats", f"the sampler {sampler!r}").qmc
     start, stop = int(rows.min()), int(rows.max()) + 1
     if sampler == SOBOL and stop > MOST_SOBOL:
         raise ValueError(f"the sampler 'sobol' has {MOST_SOBOL} points; row {stop - 1} is beyond them")

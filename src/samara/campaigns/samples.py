@@ -8,9 +8,9 @@ import numpy as np
 from samara.campaigns.campaign import Campaign, CampaignError, label
 from samara.campaigns.samplers import GRID, grid_indices, points, seeds_of
 from samara.control.registry import as_tuned
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.budget import read_bytes
+from samara.core.lazy_import import MissingExtraError
 from samara.core.quantity import Scalar
-from samara.core.referenced_files import read_bytes
 from samara.core.sanitise import printable
 from samara.core.tree import flatten
 from samara.core.types import Array

@@ -25,10 +25,10 @@ from samara.campaigns.campaign import MOST_FLIGHTS, Campaign, CampaignError
 from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS, badness
 from samara.campaigns.samples import Block, arrow
 from samara.core.atomic_files import parsed, require_writable
+from samara.core.budget import LARGEST_TEXT, read_bytes
 from samara.core.confined import ConfinedFolder
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.quantity import Scalar
-from samara.core.referenced_files import LARGEST_TEXT, read_bytes
 from samara.core.sanitise import printable
 from samara.core.toml import File, Table
 from samara.core.types import Array

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.campaigns.falsify import Margin, margins
-from samara.core.optional_dependencies import scipy
+from samara.core.lazy_import import scipy
 from samara.core.random import normals
 from samara.core.types import Array
 

@@ -22,7 +22,7 @@ from samara.cli import (
     view,
 )
 from samara.cli.console import INTERRUPTED, discard_stdout, interrupts, prepare_streams
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.sanitise import printable
 
 app = typer.Typer(

@@ -39,7 +39,7 @@ def check(
 def _is_vehicle(name: str) -> bool:
     """Whether a shipped name is a vehicle's, or a file has a table that only vehicles have."""
     from samara import vehicle_names
-    from samara.core.referenced_files import read_text
+    from samara.core.budget import read_text
     from samara.core.toml import document
 
     if not name.endswith(".toml") or not Path(name).is_file():

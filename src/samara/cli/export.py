@@ -184,7 +184,7 @@ def export_rigid_body(
 
 
 def _time_in_node(module: Path) -> None:
-    from samara.export.javascript_time import microseconds_a_step
+    from samara.export.javascript import microseconds_a_step
 
     time = microseconds_a_step(module)
     if time is not None:

@@ -14,8 +14,8 @@ import typer
 from samara.cli.console import FAILED, INTERRUPTED, console, progress_bar, say, table, verdict
 from samara.cli.options import Browser, Port, Recording, Settings, Speed, argument, option, out_option, parse_settings
 from samara.core.atomic_files import point_to
+from samara.core.sanitise import Typed, typed
 from samara.core.toml import is_file
-from samara.core.typed import Typed, typed
 from samara.scenario.autopilot_types import AUTOPILOTS, AutopilotType, Executable, autopilot_help, mode_help
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
-from samara.core.typed import typed
+from samara.core.sanitise import typed
 
 if TYPE_CHECKING:
     from typer._click.core import Context

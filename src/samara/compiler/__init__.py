@@ -23,9 +23,9 @@ _HOMES = {
     "derivatives.forward": ("tangent_of", "compile_tangent"),
     "derivatives.linearize": ("linearize",),
     "derivatives.reverse": ("adjoint_of",),
-    "jax.devices": ("has_gpu",),
+    "jax": ("has_gpu",),
     "llvm.array_loop": ("ArraySpec", "Chain", "Loop", "Loops", "Pass", "compile_loops"),
-    "llvm.backend": ("compile_program", "compile_scan_program"),
+    "llvm.scan": ("compile_program", "compile_scan_program"),
     "llvm.codegen": ("vector_width",),
     "scan": ("Run", "Templates"),
     "simulator": ("Simulator", "compile"),
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from samara.compiler.derivatives.forward import compile_tangent, tangent_of
     from samara.compiler.derivatives.linearize import linearize
     from samara.compiler.derivatives.reverse import adjoint_of
-    from samara.compiler.jax.devices import has_gpu
+    from samara.compiler.jax import has_gpu
     from samara.compiler.llvm.array_loop import ArraySpec, Chain, Loop, Loops, Pass, compile_loops
-    from samara.compiler.llvm.backend import compile_program, compile_scan_program
     from samara.compiler.llvm.codegen import vector_width
+    from samara.compiler.llvm.scan import compile_program, compile_scan_program
     from samara.compiler.scan import Run, Templates
     from samara.compiler.simulator import Simulator, compile
     from samara.compiler.stepper import BACKENDS, Scan, Stepper, compile_scan, require_backend

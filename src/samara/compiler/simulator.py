@@ -12,10 +12,9 @@ import numpy as np
 
 from samara.compiler.scan import Run
 from samara.compiler.stepper import BACKENDS, REFERENCE, Scan, Stepper, compile_scan, require_backend
-from samara.compiler.trace.flatten_code import packer, unpacker
 from samara.core.algebra import ZERO
 from samara.core.integrate import ONE_STEP, integrator_named
-from samara.core.tree import flatten, leaf_names, unflatten
+from samara.core.tree import flatten, leaf_names, packer, unflatten, unpacker
 from samara.physics.effect import Wrench
 from samara.physics.multirotor import at_rest, empty_command, require_command_size, state_names
 from samara.physics.types import CALM, Command, Environment, State, Vehicle

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from samara.compiler.scan import Quiet, Run, Templates, compile_scan_python
 from samara.core.algebra import ZERO
 from samara.core.integrate import embedded_step, integrator_named
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.sanitise import shown
 from samara.physics.idle_effects import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.multirotor import at_rest, derivative, empty_command
@@ -153,7 +153,7 @@ class Stepper:
     @cached_property
     def _integrate(self) -> Callable[..., Any]:
         if self.backend == "pallas" and self.integrator == "rk4":
-            from samara.compiler.rk_stage_loop import rk4_in_kernel
+            from samara.compiler.jax.folding_scalar import rk4_in_kernel
 
             return rk4_in_kernel
         return integrator_named(self.integrator).advance
@@ -187,7 +187,7 @@ def _compiler(backend: str) -> Callable[..., Run]:
     if backend in ("jax", "pallas") and find_spec("jax") is None:
         raise MissingExtraError(f"backend {backend!r} needs jax: pip install 'samara[jax]'")
     if backend == "llvm":
-        from samara.compiler.llvm.backend import compile_scan_llvm
+        from samara.compiler.llvm.scan import compile_scan_llvm
 
         return compile_scan_llvm
     if backend == "jax":
@@ -195,7 +195,7 @@ def _compiler(backend: str) -> Callable[..., Run]:
 
         return compile_scan_jax
     if backend == "pallas":
-        from samara.compiler.jax.scan_kernel import compile_scan_pallas
+        from samara.compiler.jax.scan import compile_scan_pallas
 
         return compile_scan_pallas
     return compile_scan_python

@@ -44,8 +44,8 @@ from samara.control.policy_file import (
     network_of,
 )
 from samara.core.algebra import ZERO, Vec3, rotate
+from samara.core.lazy_import import MissingExtraError
 from samara.core.ops import clamp, where
-from samara.core.optional_dependencies import MissingExtraError
 from samara.core.quantity import Scalar
 from samara.core.safetensors import tensors_bytes
 from samara.core.tree import flatten, unflatten

@@ -20,11 +20,11 @@ from samara.control.policy import policy_controller
 from samara.control.policy_file import Policy
 from samara.core.algebra import ZERO, Vec3
 from samara.core.atomic_files import write_text
-from samara.core.network_layer import Layer
+from samara.core.block_ops import Layer
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.version import __version__
-from samara.export.code import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
+from samara.export.c_syntax import FUNCTIONS, WIDTH, Body, Dialect, Places, Term, array, comment
 from samara.physics.frames import enu_from_ned, state_enu_flu_from_ned_frd, yaw_enu_from_ned
 from samara.physics.multirotor import at_rest
 from samara.physics.rotors.actuator import Lag, lag_step, saturate_speed, speed_from_command

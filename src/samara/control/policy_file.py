@@ -20,16 +20,15 @@ from samara.control.action_space import ACTION_SPACES, OF_ROTORS, rotor_range, t
 from samara.control.allocation import rotor_order
 from samara.control.observation import OBSERVATIONS, Bounds
 from samara.core.atomic_files import atomic_write, write_text
+from samara.core.block_ops import ACTIVATIONS, Layer
+from samara.core.budget import path_beside, read_bytes
 from samara.core.coerce import is_number
-from samara.core.network_layer import ACTIVATIONS, Layer
 from samara.core.ops import tanh
 from samara.core.quantity import Scalar
-from samara.core.referenced_files import path_beside, read_bytes
 from samara.core.safetensors import read_tensors, tensors_bytes
 from samara.core.sanitise import shown
-from samara.core.toml import File, Table
+from samara.core.toml import File, Table, toml_value
 from samara.core.toml import document as tables_of
-from samara.core.toml_writer import toml_value
 from samara.core.types import Array
 from samara.physics.types import Vehicle
 from samara.vehicles.trim import hover

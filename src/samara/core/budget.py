@@ -8,14 +8,21 @@ the counts allow.
 
 import gzip
 import io
+import os
+import stat
 import time
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from samara.core.referenced_files import open_regular
+import numpy as np
+
+from samara.core.tree import numbers_in
+from samara.core.types import Array
 
 MAX_BYTES = 1 << 28  # after decompression
 MAX_NODES = 5_000_000
@@ -152,3 +159,106 @@ def bounded_lines(stream: BinaryIO, budget: Budget) -> Iterator[bytes]:
         if len(line) > MAX_LINE_BYTES:
             raise budget.overrun("has a line that is too long", size_text(MAX_LINE_BYTES))
         yield line
+
+
+LARGEST = 1 << 28  # [bytes] of a table
+LARGEST_TEXT = 1 << 24  # [bytes] of a file that people write
+
+
+def text_inside(path: Path, max_bytes: int = LARGEST_TEXT) -> str:
+    """The text of a file, gzipped or not; ValueError naming it if it cannot be unpacked or has more than `max_bytes`."""
+    try:
+        return read_bounded(path, Budget(path, max_bytes=max_bytes)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: cannot be unpacked ({error}); expected a text file, gzipped or not") from None
+
+
+def require_cells(data: bytes, name: object) -> None:
+    """Refuse a CSV of more cells than a table may have, before they become objects."""
+    Budget(name).spend_nodes(data.count(b",") + data.count(b"\n") + data.count(b"\r"), "cells")
+
+
+def array_inside(data: bytes, name: str) -> Array:
+    """The array of an `.npy` as numbers; ValueError naming it where there is none"""
+    try:
+        return numbers_in(np.load(io.BytesIO(data)), name)
+    except Exception:  # NumPy's own, and those of Python's tokenizer, which reads the head of the file
+        raise ValueError(f"{name}: cannot be read; expected a NumPy .npy file of numbers") from None
+
+
+def arrays_inside(data: bytes, name: str, wanted: Sequence[str], max_bytes: int = MAX_BYTES) -> list[Array]:
+    """The wanted arrays of an `.npz`; ValueError naming it if one is missing or no numbers, or it has more than `max_bytes`."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(own.file_size for own in archive.infolist())
+        if size <= max_bytes:
+            with np.load(io.BytesIO(data)) as arrays:
+                missing = [key for key in wanted if key not in arrays]
+                if not missing:
+                    return [numbers_in(arrays[key], key) for key in wanted]
+    except Exception:  # NumPy, zipfile and zlib each have their own words for a file that is none of theirs
+        raise ValueError(f"{name}: cannot be read; expected a NumPy .npz file of numbers") from None
+    if size > max_bytes:
+        raise ValueError(f"{name}: holds {size_text(size)}; expected at most {size_text(max_bytes)}")
+    raise ValueError(f"{name}: {missing[0]} is missing; expected arrays {', '.join(wanted[:-1])} and {wanted[-1]}")
+
+
+_COLLECTED: ContextVar[list[Path] | None] = ContextVar("paths that files name", default=None)
+
+
+@contextmanager
+def collect_named_files() -> Iterator[list[Path]]:
+    """Collect the paths that files name, in whatever file of whatever format, while the block runs."""
+    paths: list[Path] = []
+    token = _COLLECTED.set(paths)
+    try:
+        yield paths
+    finally:
+        _COLLECTED.reset(token)
+
+
+def path_beside(folder: Path, name: str) -> Path:
+    """Where the file is that another one in this folder names; ValueError where `..`, a link or a root leads out of it"""
+    path = folder / name
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name with a zero byte
+        inside = False
+    if not inside:
+        raise ValueError(
+            f"{name!r} is not in the folder of the file that names it; expected a file beside that or below"
+        )
+    if (paths := _COLLECTED.get()) is not None:
+        paths.append(path)
+    return path
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; OSError for a device or a pipe, which need not end, without waiting for it"""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError("it is no plain file")
+    file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # nor became one meanwhile
+        file.close()
+        raise OSError("it is no plain file")
+    return file
+
+
+def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
+    """What a file holds; OSError for a device or a pipe, which need not end, and for what is too large"""
+    with open_regular(path) as file:
+        return require_size(file, largest)
+
+
+def require_size(file: BinaryIO, largest: int) -> bytes:
+    """Read an open file; OSError if it is larger than `largest` bytes."""
+    size = os.fstat(file.fileno()).st_size  # nothing is read of what is too large
+    data = file.read(largest + 1) if size <= largest else b""
+    if max(size, len(data)) > largest:
+        raise OSError(f"it is larger than {f'{largest >> 20} MB' if largest >> 20 else f'{largest >> 10} kB'}")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that people write, in UTF-8"""
+    return read_bytes(path, LARGEST_TEXT).decode("utf-8")

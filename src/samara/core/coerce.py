@@ -13,8 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_o
 
 from samara.core.algebra import Vec3
 from samara.core.quantity import LARGEST
-from samara.core.sanitise import shown
-from samara.core.typed import OnlyTyped
+from samara.core.sanitise import OnlyTyped, shown
 
 MOST = 100_000  # numbers in a list
 

@@ -4,16 +4,19 @@ Every step from the folder to a file is opened with O_NOFOLLOW relative to the d
 folder leads out of it, neither for reading nor for writing. The folder itself is the user's choice and may be a link.
 """
 
+import ctypes
 import errno
 import os
 import secrets
+import signal
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
-from samara.core.referenced_files import LARGEST, require_size
+from samara.core.budget import LARGEST, require_size
 
 LINK = "is a symbolic link; expected a file or directory of the folder itself"
 NOT_REGULAR = "is not a regular file"
@@ -144,3 +147,18 @@ def _is_link(name: str, parent: int) -> bool:
         return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
     except OSError:
         return False
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int) -> None:
+    """Asks the kernel to kill this process when the one of that number ends; to be called in the child, as it starts
+
+    Elsewhere than on Linux nobody can be asked, and a child that outlives its parent ends with its work.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        os._exit(1)

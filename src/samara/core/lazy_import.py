@@ -38,3 +38,29 @@ def lazily(
         return sorted({*vars(sys.modules[package]), *later, *modules})
 
     return get, names
+
+
+class MissingExtraError(ImportError):
+    """One sentence: what needs a package, and the line that installs it."""
+
+
+def scipy(module: str, what: str) -> Any:
+    """A module of SciPy, for the few things that need it"""
+    try:
+        return import_module(f"scipy.{module}")
+    except ImportError as error:
+        raise MissingExtraError(f"{what} needs SciPy: pip install 'samara[scipy]'") from error
+
+
+_FUNCTIONS: dict[str, str] = {}
+
+
+def register(functions: Mapping[str, str]) -> None:
+    """What shows what: 'module:function' by the name of the thing and the manner, as in 'Run.plot'"""
+    _FUNCTIONS.update(functions)
+
+
+def present(what: str, *arguments: Any) -> Any:
+    """The thing, shown"""
+    module, _, function = _FUNCTIONS[what].partition(":")
+    return getattr(import_module(module), function)(*arguments)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from samara.core.quantity import Scalar
 
 if TYPE_CHECKING:
-    from samara.core.grid import Grid
+    from samara.core.block_ops import Grid
 
 _JAX = "samara.compiler.jax.array_scalar"
 _LIBRARIES = {

@@ -1,6 +1,7 @@
 """Texts of strangers made fit to be shown: names and paths come from files that others wrote."""
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 from unicodedata import category
 
 STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's control, format and half characters, and its other line ends
@@ -29,3 +30,33 @@ def shown(value: Any) -> str:
     except (ValueError, RecursionError):
         return "a number of thousands of digits" if isinstance(value, int) else "a value too long to be written"
     return text if len(text) <= LINE else f"{text[: LINE - 3]}..."
+
+
+DEEPEST = 100  # levels of nesting; deeper text stays plain
+
+
+class Typed(str):
+    """Text the user typed."""
+
+    __slots__ = ()
+
+
+class OnlyTyped(NamedTuple):
+    """Mark of a parameter, `Annotated[str, OnlyTyped(...)]`, which a file may set only to text that `is_harmless`."""
+
+    expected: str
+    is_harmless: Callable[[str], bool]
+
+    def accepts(self, text: str) -> bool:
+        return isinstance(text, Typed) or self.is_harmless(text)
+
+
+def typed(value: Any, depth: int = DEEPEST) -> Any:
+    """Return the value with every text in its tables and lists marked as `Typed`."""
+    if isinstance(value, str):
+        return Typed(value)
+    if depth and isinstance(value, Mapping):
+        return {key: typed(inner, depth - 1) for key, inner in value.items()}
+    if depth and type(value) in (list, tuple):
+        return type(value)(typed(inner, depth - 1) for inner in value)
+    return value

@@ -4,12 +4,14 @@ What is wrong is one sentence: the file, the key with the tables it stands in, i
 its own class of error, which its `File` knows; a file that gathers them goes on reading, and says all that is wrong at once.
 """
 
+import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date, time
 from difflib import get_close_matches
 from functools import partial
 from importlib import resources
@@ -19,9 +21,8 @@ from typing import Any, NamedTuple, Self, get_type_hints
 
 from samara.core.algebra import Vec3
 from samara.core.atomic_files import TOO_DEEP
-from samara.core.budget import Budget
+from samara.core.budget import Budget, read_text
 from samara.core.coerce import UnfitError, argument, is_number, radians, wanted
-from samara.core.referenced_files import read_text
 from samara.core.sanitise import shown, shown_key
 from samara.core.units import SPELLINGS, converted, fields_of, units_for
 
@@ -353,3 +354,18 @@ class Shipped(NamedTuple):
             raise self.error(f"no {self.kind} {shown(name)}; expected a .toml file or one of {known}")
         entry = resources.files(self.package).joinpath(f"{name}.toml")
         return Found(entry.read_text(encoding="utf-8"), f"{name}.toml")
+
+
+def toml_value(value: Any) -> str:
+    """Write a text, number, flag, date, list or table so that `tomllib` reads the same value back."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):  # TOML's strings are JSON's, but DEL is escaped and letters beyond U+FFFF are not
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{toml_value(str(key))} = {toml_value(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return repr(value) if isinstance(value, int) else repr(float(value))

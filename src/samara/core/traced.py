@@ -17,7 +17,7 @@ from samara.core import ops
 
 _NOT_COMPONENTS = (
     *("samara.core.traced", "samara.core.ops", "samara.core.algebra", "samara.core.tree"),
-    *("samara.core.network_layer", "samara.core.grid", "samara.core.loop"),
+    *("samara.core.block_ops", "samara.core.block_ops", "samara.core.block_ops"),
     *("samara.compiler", "numpy", "jax", "contextlib", "functools"),
 )
 """Modules that call a component or are called by it: no sentence blames a line of theirs"""

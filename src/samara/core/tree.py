@@ -1,12 +1,13 @@
 """Nested tuples as lists of leaves with names, and the check that what comes from outside is finite numbers."""
 
 import math
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from samara.core.algebra import Vec3
+from samara.core.algebra import Quat, Vec3
 from samara.core.sanitise import shown
 from samara.core.types import Array
 
@@ -85,3 +86,68 @@ def require_finite(tree: Any, what: str) -> None:
             value = float(np.asarray(leaf).reshape(-1)[drone])
             dot = "" if name.startswith("[") else " "
             raise ValueError(f"{what}{dot}{name}{of_drone} is {value}; expected a finite number")
+
+
+def packer(template: Any) -> Callable[[Any], list[Any]]:
+    """pack(tree) → the leaves of a tree shaped like the template, in order"""
+    return eval(f"lambda tree: [{', '.join(_places(template, 'tree'))}]")
+
+
+def unpacker(template: Any) -> Callable[[Any], Any]:
+    """unpack(leaves) → a tree shaped like the template, from an indexable of leaves"""
+    kinds: dict[str, Any] = {
+        "new": tuple.__new__
+    }  # a named tuple's own constructor is a Python function, twice as slow
+    expression, _ = _rebuild(template, 0, kinds)
+    return eval(f"lambda leaves: {expression}", kinds)
+
+
+def _places(template: Any, at: str) -> list[str]:
+    if not isinstance(template, tuple):
+        return [at]
+    return [place for i, branch in enumerate(template) for place in _places(branch, f"{at}[{i}]")]
+
+
+def _rebuild(template: Any, first: int, kinds: dict[str, Any]) -> tuple[str, int]:
+    if not isinstance(template, tuple):
+        return f"leaves[{first}]", first + 1
+    parts = []
+    for branch in template:
+        part, first = _rebuild(branch, first, kinds)
+        parts.append(part)
+    inside = "".join(f"{part}, " for part in parts)
+    if not hasattr(template, "_fields"):
+        return f"({inside})", first
+    name = f"kind_{type(template).__name__}"
+    kinds[name] = type(template)
+    return f"new({name}, ({inside}))", first
+
+
+LAYOUTS = ("wxyz", "xyzw")
+"""p_W, v_W, q_WB in this order of components, ω_B, rotor speeds, then the effects' states in the vehicle's order."""
+
+
+def quaternion_order(layout: str | None) -> list[int]:
+    """Which of w, x, y, z stands in each place of a layout; an array does not say it itself, so someone has to"""
+    if layout not in LAYOUTS:
+        problem = "an array without a layout" if layout is None else f"layout {layout!r}"
+        raise ValueError(f"{problem}: expected layout= one of {', '.join(LAYOUTS)}, the order of its quaternion")
+    return ["wxyz".index(letter) for letter in layout]
+
+
+def rows_in(x: Any, what: str) -> list[Any]:
+    """The rows of a stacked array; scalars become Python floats"""
+    return [row if np.ndim(row) else float(row) for row in numbers_in(x, what)]
+
+
+def stacked(state: Any, layout: str) -> Array:
+    """All components of a state, its attitude `q_WB` in the layout's order"""
+    reordered = state._replace(q_WB=Quat(*(state.q_WB[i] for i in quaternion_order(layout))))
+    return np.stack(np.broadcast_arrays(*(np.asarray(leaf, dtype=float) for leaf in flatten(reordered))))
+
+
+def unstacked(rows: list[Any], template: Any, layout: str | None) -> Any:
+    """The inverse of `stacked`: a state shaped like the template"""
+    state = unflatten(template, iter(rows))
+    stored: Any = dict(zip(quaternion_order(layout), state.q_WB, strict=True))
+    return state._replace(q_WB=Quat(*(stored[i] for i in range(4))))

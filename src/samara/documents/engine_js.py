@@ -23,9 +23,17 @@ from samara.documents.engine import (
     engine_numbers,
     engine_vehicle,
 )
-from samara.export.code import comment
-from samara.export.javascript import runge_kutta, write_modules
-from samara.export.javascript_code import Argument, copies, decimal, record, traced, traced_scalar
+from samara.export.c_syntax import comment
+from samara.export.javascript import (
+    Argument,
+    copies,
+    decimal,
+    record,
+    runge_kutta,
+    traced,
+    traced_scalar,
+    write_modules,
+)
 from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.types import CALM, State, Vehicle

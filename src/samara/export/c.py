@@ -18,8 +18,7 @@ from samara.core.atomic_files import write_text
 from samara.core.integrate import RK4, unit_quaternions
 from samara.core.tree import flatten
 from samara.core.version import __version__
-from samara.export.c_code import braces, c_lines, decimal
-from samara.export.code import FUNCTIONS, WIDTH, Places, array, comment
+from samara.export.c_syntax import FUNCTIONS, WIDTH, Places, array, braces, c_lines, comment, decimal
 from samara.export.field_names import (
     WORDS,
     Layout,

@@ -18,7 +18,7 @@ import numpy as np
 from samara.control.default_gains import gains_for
 from samara.core.atomic_files import atomic_write
 from samara.core.coerce import as_name
-from samara.core.toml_writer import toml_value
+from samara.core.toml import toml_value
 from samara.core.types import Array
 from samara.identify.fisher_information import Flown, aims_of, information, parameters_of, shortfall, standard_errors
 from samara.identify.manoeuvres import Manoeuvre, Room, controller_for, family, require_room, trajectory

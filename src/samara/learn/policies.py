@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from samara.control.policy_file import WEIGHTS, LayerKind, Policy, dense_tensors, mlp, save_policy
-from samara.core.network_layer import Layer
+from samara.core.block_ops import Layer
 from samara.core.quantity import Scalar
 from samara.core.safetensors import read_tensors
 from samara.core.types import Array

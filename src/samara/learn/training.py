@@ -5,9 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from samara.compiler.jax.devices import has_gpu
+from samara.compiler.jax import has_gpu
 from samara.control.policy_file import Policy
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.learn.env_config import Setting
 from samara.learn.evaluation import FLIGHTS, evaluator
 from samara.learn.gradient_training import Hyperparameters, gradient_trainer, hyperparameters_for

@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 
 START = 0xFD
 HEADER, CHECKSUM, SIGNATURE = 10, 2, 13  # bytes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from samara.core.algebra import IDENTITY, ZERO, Attitude, Mat3, Vec3
-from samara.core.display_hooks import present
+from samara.core.lazy_import import present
 from samara.core.quantity import AirDensity, Quantity, RotorSpeed, Scalar, Tree
 from samara.core.tree import leaf_names
 from samara.physics.effect import Actuation, Effect, Wrench
@@ -42,7 +42,7 @@ class State(NamedTuple):
 
     def to_numpy(self, layout: str = "wxyz") -> "Array":
         """Components first: (n,) for one drone, (n, N) for N. The layout names the order of the quaternion."""
-        from samara.core.array_layout import stacked
+        from samara.core.tree import stacked
 
         return stacked(self, layout)
 
@@ -50,8 +50,7 @@ class State(NamedTuple):
     def from_numpy(x: object, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
         """The inverse of `to_numpy`. With a vehicle its effects' states are taken too; without one, what is left over is
         rotor speeds."""
-        from samara.core.array_layout import quaternion_order, rows_in, unstacked
-        from samara.core.tree import flatten
+        from samara.core.tree import flatten, quaternion_order, rows_in, unstacked
 
         quaternion_order(layout)
         rows = rows_in(x, "a state")

@@ -20,7 +20,7 @@ import numpy as np
 
 from samara.core.algebra import UP, ZERO, Vec3, norm
 from samara.core.coerce import Acceleration, Laps, Length, Limits, Place, Seconds, Speed, Three
-from samara.core.display_hooks import present
+from samara.core.lazy_import import present
 from samara.core.ops import atan2, clamp, cos, floor, logical_and, sin, where, wrap_angle
 from samara.core.picklable import remade
 from samara.core.quantity import LARGEST, Scalar, Tree

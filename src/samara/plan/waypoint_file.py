@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3
-from samara.core.budget import Budget
-from samara.core.referenced_files import read_bytes
+from samara.core.budget import Budget, read_bytes
 from samara.core.sanitise import printable, shown
 
 MAX_FILE_BYTES = 1 << 20

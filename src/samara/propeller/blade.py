@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samara.core.safe_decompress import text_inside
+from samara.core.budget import text_inside
 from samara.core.sanitise import shown
 from samara.core.toml import File, Shipped, Table, document
 from samara.core.types import Array

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from samara.control.policy_file import ABOUT, PolicyError, load_policy
 from samara.core.atomic_files import parsed
-from samara.core.referenced_files import path_beside
+from samara.core.budget import path_beside
 from samara.core.sanitise import shown
 from samara.record.run import Run
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from samara.core.algebra import Quat, Vec3, euler_from_quat
 from samara.core.atomic_files import parsed
-from samara.core.display_hooks import present
+from samara.core.lazy_import import present
 from samara.core.tree import unflatten
 from samara.core.types import Array
 from samara.physics.ground.contact import Ground

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Annotated, TypeAlias
 
-from samara.core.typed import OnlyTyped
+from samara.core.sanitise import OnlyTyped
 from samara.scenario.autopilot_types import AUTOPILOTS, PX4, AutopilotType, FlightMode
 
 LOOPBACK = "127.0.0.1"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from samara.core.typed import typed
+from samara.core.sanitise import typed
 from samara.scenario import file as scenario_file
 from samara.scenario.scenario import Scenario
 from samara.vehicles.effects import EffectOption

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.physics.frames import Geodetic, enu_from_ned
 
 NANOTESLA = 1e-9

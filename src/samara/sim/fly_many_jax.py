@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.compiler.jax.arrays import array, fill, stack
+from samara.compiler.jax.arrays import array, fill, precision, stack
 from samara.compiler.jax.random import first_draws, keys_of
-from samara.compiler.jax.scan import precision
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samara.compiler.trace.flatten_code import unpacker
 from samara.control.depth_observation import require_blocks
 from samara.control.registry import DEFAULT_PERIOD
 from samara.core.algebra import ZERO
+from samara.core.tree import unpacker
 from samara.physics.multirotor import at_rest, environment_of
 from samara.physics.types import BODY, Reference, State, Vehicle
 from samara.scenario.autopilot_sensors import battery_of, cells_of

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samara.core.algebra import Vec3, quat_from_axis_angle, rotate
+from samara.core.budget import path_beside
 from samara.core.quantity import Quantity, Tree
-from samara.core.referenced_files import path_beside
 from samara.core.sanitise import shown
 from samara.core.toml import QUANTITY, DataSheet, File, Shipped, document, is_file
 from samara.physics.ground.contact import Surface

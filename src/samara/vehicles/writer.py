@@ -6,7 +6,7 @@ from typing import TypeVar, get_args, get_type_hints
 
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Tree
-from samara.core.toml_writer import toml_value
+from samara.core.toml import toml_value
 from samara.core.units import fields_of
 from samara.physics.ground.contact import COMPLIANT
 from samara.physics.rotors.battery import Ideal

@@ -15,9 +15,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from samara.core.algebra import ZERO, Vec3
+from samara.core.budget import arrays_inside, read_bytes, require_cells
 from samara.core.quantity import Scalar, Tree
-from samara.core.referenced_files import read_bytes
-from samara.core.safe_decompress import arrays_inside, require_cells
 from samara.core.sanitise import shown
 from samara.core.tree import numbers_in
 from samara.core.types import Array

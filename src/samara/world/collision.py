@@ -25,8 +25,7 @@ from samara.core.algebra import (
     normalize,
     rotate,
 )
-from samara.core.grid import Grid
-from samara.core.loop import loop, select
+from samara.core.block_ops import Grid, loop, select
 from samara.core.ops import absolute, logical_and, lookup, maximum, minimum, where
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten

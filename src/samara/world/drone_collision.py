@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3, dot, norm, rotate, rotate_inverse
-from samara.core.grid import Grid
-from samara.core.loop import loop, select
+from samara.core.block_ops import Grid, loop, select
 from samara.core.ops import equal, logical_and, where
 from samara.core.quantity import Scalar, Tree
 from samara.physics.ground.contact import Ground

@@ -1,7 +1,7 @@
 """The ground plane below one drone: terrain, or the top of a solid that all of its feet are over.
 
 `ground_below` is a pure function of one drone's position and attitude. Solids of one type are the rows of a table
-(`samara.core.grid`) and a loop folds them one after the other, so that compiled code does not grow with their number.
+(`samara.core.block_ops`) and a loop folds them one after the other, so that compiled code does not grow with their number.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from samara.core.algebra import Quat, Vec3, dot, rotate
-from samara.core.grid import Grid
-from samara.core.loop import loop, select
+from samara.core.block_ops import Grid, loop, select
 from samara.core.ops import absolute, logical_and, lookup, where
 from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten

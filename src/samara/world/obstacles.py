@@ -19,12 +19,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from samara.core.algebra import UP, ZERO, Vec3, dot, norm
-from samara.core.grid import Grid
-from samara.core.loop import loop
+from samara.core.block_ops import Grid, loop
+from samara.core.budget import array_inside, arrays_inside, read_bytes, require_cells
 from samara.core.ops import absolute, clamp, logical_and, logical_or, lookup, maximum, minimum, safe_norm, where
 from samara.core.quantity import Scalar, Tree
-from samara.core.referenced_files import read_bytes
-from samara.core.safe_decompress import array_inside, arrays_inside, require_cells
 from samara.core.sanitise import shown
 from samara.core.tree import numbers_in
 from samara.core.types import Array

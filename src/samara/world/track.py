@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Vec3
-from samara.core.referenced_files import path_beside
+from samara.core.budget import path_beside
 from samara.core.sanitise import shown
 from samara.core.toml import File, Shipped, Table, is_file
 from samara.core.toml import document as tables_of

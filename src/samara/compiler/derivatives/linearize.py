@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from samara.compiler.derivatives.forward import jacobian_at, jacobian_of
-from samara.compiler.llvm.backend import compile_program
+from samara.compiler.llvm.scan import compile_program
 from samara.compiler.trace.program import program_of
 from samara.core.algebra import Quat, Vec3, conjugate
 from samara.core.integrate import RUNGE_KUTTA, integrator_named, unit_quaternions

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.compiler.derivatives.rules import FLAT, SELECTIONS, SLOPES, activation_slope
-from samara.compiler.llvm.backend import compile_scan_program
+from samara.compiler.llvm.scan import compile_scan_program
 from samara.compiler.scan import Run, Templates, compile_scan_python
 from samara.compiler.stepper import Scan
 from samara.compiler.trace.program import Instruction, Program, program_of, without_unused
 from samara.compiler.trace.tape_scalar import Taped, TapeWithConstants, play
-from samara.core.network_layer import Layer
+from samara.core.block_ops import Layer
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array

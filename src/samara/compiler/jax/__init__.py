@@ -1,5 +1,21 @@
 """Run programs with JAX and in one GPU kernel."""
 
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
 from samara.core.lazy_import import lazily
 
 __getattr__, __dir__ = lazily(__name__, __path__)
+
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of them exists where JAX may find a GPU
+
+
+@cache
+def has_gpu() -> bool:
+    """Whether JAX has a GPU; where there is no driver, JAX is not imported to find out"""
+    if not any(Path(driver).exists() for driver in DRIVERS) or not find_spec("jax"):
+        return False
+    import jax
+
+    return bool(jax.default_backend() == "gpu")

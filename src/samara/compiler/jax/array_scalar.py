@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samara.core.grid import Grid
+from samara.core.block_ops import Grid
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 
@@ -36,7 +36,7 @@ def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
 
 
 def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
-    """`samara.core.loop.loop` as one loop of `lax`; a single turn is not a loop"""
+    """`samara.core.block_ops.loop` as one loop of `lax`; a single turn is not a loop"""
     if count == 1 and active is None:
         return body(0.0, carry, inputs)
     leaves = jnp.broadcast_arrays(*(jnp.asarray(x, dtype=float) for x in (*flatten(carry), *flatten(inputs))))

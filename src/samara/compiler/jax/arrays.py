@@ -8,6 +8,7 @@
 Arrays have NumPy's methods and operators. Lanes, one per flight, are along the last axis.
 """
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
@@ -16,10 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import pallas as pl
 
 from samara.compiler.jax.folding_scalar import OperationCount, bare_select, count_operations
-from samara.compiler.jax.scan import precision
 
 JaxArray: TypeAlias = jax.Array
 Leaf: TypeAlias = JaxArray | float
@@ -107,6 +106,17 @@ def repeat(times: int, body: Callable[[Any, Trees], Trees], carry: Trees) -> Tre
 # Compilation ------------------------------------------------------------------------------------------------------------
 
 Options: TypeAlias = Mapping[str, str] | None
+
+
+@contextmanager
+def precision(dtype: str) -> Iterator[None]:
+    """JAX with doubles for as long as they are asked for; what is compiled meanwhile is kept apart from the rest."""
+    if dtype != "float64" or jnp.result_type(float) == "float64":
+        yield
+        return
+    enable = jax.enable_x64 if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental").enable_x64
+    with enable(True):
+        yield
 
 
 def platform() -> str:
@@ -227,25 +237,26 @@ def call_kernel(
 
     The number of lanes is a multiple of `launch.block`.
     """
+    from jax.experimental import pallas as pl
+
+    def block(shape: tuple[int, ...], by_lane: bool) -> pl.BlockSpec:
+        """All of an array, or the lanes of one program"""
+        ahead = (0,) * (len(shape) - 1)
+        if not by_lane:
+            return pl.BlockSpec(shape, lambda i: (*ahead, 0))
+        return pl.BlockSpec((*shape[:-1], launch.block), lambda i: (*ahead, i))
+
     results: list[JaxArray] = pl.pallas_call(
         kernel,
         grid=(shapes[0][-1] // launch.block,),
-        in_specs=[_block(x.array.shape, launch.block if x.by_lane else None) for x in operands],
-        out_specs=[_block(shape, launch.block) for shape in shapes],
+        in_specs=[block(x.array.shape, x.by_lane) for x in operands],
+        out_specs=[block(shape, True) for shape in shapes],
         out_shape=[array_shape(shape, dtype) for shape in shapes],
         interpret=interpret,
         name=name,
         **triton_options(launch),
     )(*(x.array for x in operands))
     return results
-
-
-def _block(shape: tuple[int, ...], lanes: int | None) -> pl.BlockSpec:
-    """All of an array, or the lanes of one program"""
-    ahead = (0,) * (len(shape) - 1)
-    if lanes is None:
-        return pl.BlockSpec(shape, lambda i: (*ahead, 0))
-    return pl.BlockSpec((*shape[:-1], lanes), lambda i: (*ahead, i))
 
 
 def triton_options(launch: Launch) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from samara.compiler.jax.array_scalar import lax_loop
-from samara.core.grid import Grid
-from samara.core.network_layer import ACTIVATIONS, Layer
+from samara.core.block_ops import ACTIVATIONS, Grid, Layer
+from samara.core.integrate import RK4, Chain, chain_of, rk4, unit_quaternions
 from samara.core.traced import TracedScalar, trace_error
 from samara.core.tree import flatten, unflatten
 
@@ -313,7 +314,7 @@ def _index(x: Any, count: int, dtype: Any) -> Any:
 
 
 def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
-    """`samara.core.loop.loop` as one loop of `lax`"""
+    """`samara.core.block_ops.loop` as one loop of `lax`"""
     leaves = flatten(carry)
     scalars = [*leaves, *flatten(inputs)]
     trace = next(x.trace for x in scalars if isinstance(x, Folded))
@@ -400,3 +401,113 @@ def needed_steps(jaxpr: Any) -> list[Any]:
             needed.append(step)
             used |= {id(x) for x in step.invars}
     return needed[::-1]
+
+
+LONG = 1000
+"""Operations in a stage above which the step is a loop"""
+
+
+def rk4_in_kernel(rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
+    """`rk4` for a state of folded scalars, written out or as a loop, whichever a GPU runs faster"""
+    return rk4(rate, state, dt) if _operations(rate, state) <= LONG else rk4_rolled(rate, state, dt)
+
+
+def _operations(rate: Callable[[Any], Any], state: Any) -> int:
+    """How many operations a rate takes, found in a trace of its own that leaves nothing behind"""
+    trace = next(x.trace for x in flatten(state) if isinstance(x, Folded))
+    known = dict(trace.done)
+
+    def traced(leaves: Any) -> Any:
+        return [jnp.asarray(x) for x in unfolded(rate(folded(state, leaves, trace)))]
+
+    jax.eval_shape(traced, unfolded(state))
+    count = len(trace.done) - len(known)
+    trace.done.clear()
+    trace.done.update(known)
+    return count
+
+
+def rk4_rolled(rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
+    """`rk4` for a state of folded scalars, four times one stage: to rounding the same numbers"""
+    return rolled(chain_of(RK4), rate, state, dt)
+
+
+def rolled(chain: Chain, rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
+    """A step for a state of folded scalars, as a loop over its stages"""
+    trace = next(x.trace for x in flatten(state) if isinstance(x, Folded))
+    shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in unfolded(state)))
+    start = [_filled(x, shape, trace.dtype) for x in unfolded(state)]
+
+    def stage(i: Any, carried: Any) -> Any:
+        known = dict(trace.done)  # what is traced in here is not known outside
+        here, total = carried
+        slopes = flatten(rate(folded(state, here, trace)))
+        further, weight = (Folded(chosen(i, row, trace.dtype), trace) * dt for row in (chain.ahead, chain.weights))
+        after = unfolded(tuple(Folded(x, trace) + further * k for x, k in zip(start, slopes, strict=True)))
+        summed = unfolded(tuple(Folded(x, trace) + weight * k for x, k in zip(total, slopes, strict=True)))
+        trace.done.clear()
+        trace.done.update(known)
+        return tuple([_filled(x, shape, trace.dtype) for x in group] for group in (after, summed))
+
+    _, advanced = lax.fori_loop(np.int32(0), np.int32(len(chain.weights)), stage, (start, start))
+    return unit_quaternions(unflatten(state, iter([Folded(x, trace) for x in advanced])))
+
+
+def _filled(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    return jnp.broadcast_to(lax.convert_element_type(x, dtype), shape)
+
+
+def chosen(i: Any, row: Sequence[float], dtype: Any) -> Any:
+    """row[i], without a table: a kernel has no constants but numbers"""
+    value = lax.full((), row[-1], dtype)
+    for k in range(len(row) - 2, -1, -1):
+        value = lax.select(i == k, lax.full((), row[k], dtype), value)
+    return value
+
+
+def fold_over_others(body: Callable[[Any, Any, Any], Any], carry: Any, mine: Any, theirs: Any) -> Any:
+    """carryᵢ ← body(carryᵢ, mineᵢ, theirsⱼ) for every j ≠ i of the same flight, in rising order of j
+
+    All are nested tuples of folded scalars, with the drones of a flight along the first axis and flights along the second; a
+    float is the same in all of them.
+    """
+    trace = next(leaf.trace for leaf in flatten((mine, theirs)) if isinstance(leaf, Folded))
+    shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in unfolded((carry, mine, theirs))))
+    if len(shape) != 2:
+        raise ValueError(f"scalars have the shape {shape}; expected (drones, flights)")
+    drone = lax.broadcasted_iota(jnp.int32, shape, 0)
+
+    def filled(x: Any) -> Any:
+        return jnp.broadcast_to(lax.convert_element_type(x, trace.dtype), shape)
+
+    columns = [filled(x) for x in unfolded(theirs)]
+
+    def turn(j: Any, arrays: Any) -> Any:
+        is_other = drone == j
+        rows = [jnp.sum(jnp.where(is_other, x, jnp.zeros_like(x)), axis=0, keepdims=True) for x in columns]
+        with apart(trace):
+            after = body(folded(carry, arrays, trace), mine, folded(theirs, [filled(x) for x in rows], trace))
+            return [lax.select(is_other, old, filled(x)) for old, x in zip(arrays, unfolded(after), strict=True)]
+
+    start = [filled(x) for x in unfolded(carry)]
+    return folded(carry, lax.fori_loop(np.int32(0), np.int32(shape[0]), turn, start), trace)
+
+
+def sum_over_others(f: Callable[[Any, Any], Any], mine: Any, theirs: Any) -> Any:
+    """Σ f(mineᵢ, theirsⱼ) over all j ≠ i of the same flight, for every drone i"""
+    shapes: list[Any] = []
+
+    def probe() -> Any:
+        trace = next(leaf.trace for leaf in flatten((mine, theirs)) if isinstance(leaf, Folded))
+        with apart(trace):
+            shapes.append(f(mine, theirs))
+        return 0.0
+
+    jax.eval_shape(probe)
+    zero = unflatten(shapes[0], iter([0.0] * len(flatten(shapes[0]))))
+
+    def add(total: Any, drone: Any, other: Any) -> Any:
+        felt = flatten(f(drone, other))
+        return unflatten(zero, iter([a + b for a, b in zip(flatten(total), felt, strict=True)]))
+
+    return fold_over_others(add, zero, mine, theirs)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samara.compiler.jax.scan import precision
+from samara.compiler.jax.arrays import precision
 from samara.core.random import _KEY_STEPS, _MULTIPLIERS, _ROUNDS, _SPLIT, _central, _far
 
 Words = tuple[Any, Any]

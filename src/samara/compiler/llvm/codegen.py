@@ -21,8 +21,7 @@ import numpy as np
 from samara.compiler.llvm.cache import digest, kept
 from samara.compiler.llvm.math import ELEMENTARY, elementary
 from samara.compiler.trace.program import CONDITIONS, Guarded, Loop, Program, program_of
-from samara.core.grid import Grid
-from samara.core.network_layer import ACTIVATIONS, Layer
+from samara.core.block_ops import ACTIVATIONS, Grid, Layer
 
 INDEX, INT32, BYTE, VOID = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.VoidType()
 DOUBLE, FLOAT = ir.DoubleType(), ir.FloatType()

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 
 import casadi
 
-from samara.core.grid import Grid
-from samara.core.loop import unrolled
-from samara.core.network_layer import Layer
+from samara.core.block_ops import Grid, Layer, unrolled
 from samara.core.ops import selected
 from samara.core.traced import TracedScalar, trace_error
 from samara.core.tree import flatten, unflatten
@@ -107,7 +105,7 @@ def _binary(operation: int, a: Any, b: Any) -> Symbol:
 
 
 class TracedLoop(NamedTuple):
-    """The arguments of `samara.core.loop.loop`; carry and inputs are templates."""
+    """The arguments of `samara.core.block_ops.loop`; carry and inputs are templates."""
 
     body: Callable[..., Any]
     carry: Any

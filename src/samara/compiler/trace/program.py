@@ -11,8 +11,7 @@ import casadi
 
 from samara.compiler.scan import Quiet
 from samara.compiler.trace.casadi_scalar import Symbol, TracedLoop, expression, opaque_operations
-from samara.core.grid import Grid
-from samara.core.network_layer import Layer
+from samara.core.block_ops import Grid, Layer
 from samara.core.traced import tracing
 from samara.core.tree import flatten, unflatten
 

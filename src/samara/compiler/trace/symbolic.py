@@ -9,15 +9,16 @@ Vectors are lists, matrices NumPy arrays of objects: `np.array(x).reshape(…)`,
 do with numbers. Entries of a matrix that are the number 0 cost nothing: products with them are dropped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import casadi
+import numpy as np
 
 from samara.compiler.trace.casadi_scalar import SX, Symbol, expression
 from samara.compiler.trace.program import Program, program_of_expressions
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten
+from samara.core.tree import flatten, unflatten
 
 Entries: TypeAlias = dict[tuple[int, int], Scalar]
 """The entries of a sparse matrix by (row, column); those that are left out are 0"""
@@ -78,3 +79,23 @@ def _leaves(result: Scalar) -> list[Scalar]:
     if hasattr(result, "tolist"):
         result = result.tolist()
     return [leaf for entry in result for leaf in _leaves(entry)] if isinstance(result, list) else [result]
+
+
+def trace(function: Callable[..., Any], *templates: Any) -> Callable[..., Any]:
+    """The same function of nested tuples of floats, evaluated by CasADi's virtual machine instead of Python
+
+    `templates` are arguments of the shapes to come; their numbers do not matter. Results are nested tuples of floats.
+    """
+    symbols = [casadi.SX.sym(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
+    arguments = [
+        unflatten(template, iter(x[i] for i in range(x.numel())))
+        for template, x in zip(templates, symbols, strict=True)
+    ]
+    result = function(*arguments)
+    compiled = casadi.Function("traced", symbols, [casadi.cse(casadi.vertcat(*flatten(result)))])
+
+    def call(*values: Any) -> Any:
+        numbers = compiled(*(np.array(flatten(value), dtype=float) for value in values))
+        return unflatten(result, iter(np.array(numbers)[:, 0].tolist()))
+
+    return call

@@ -19,8 +19,7 @@ import numpy as np
 from samara.compiler.trace.casadi_scalar import TracedLoop
 from samara.compiler.trace.program import Instruction, Program, loop_of, without_unused
 from samara.core import ops
-from samara.core.grid import Grid
-from samara.core.loop import unrolled
+from samara.core.block_ops import Grid, unrolled
 from samara.core.traced import TracedScalar, trace_error, tracing
 from samara.core.tree import flatten, unflatten
 

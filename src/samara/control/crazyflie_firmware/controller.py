@@ -24,8 +24,8 @@ from samara.control.crazyflie_firmware import worker
 from samara.control.crazyflie_firmware.conversions import FIELDS, numbers_of, told
 from samara.control.crazyflie_firmware.motors import PREFIX, RATE, Curve, thrust_of_pwm, voltage_of_thrust
 from samara.core.algebra import ZERO, Vec3
+from samara.core.lazy_import import MissingExtraError
 from samara.core.ops import safe_sqrt
-from samara.core.optional_dependencies import MissingExtraError
 from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest, steady_command
 from samara.physics.rotors.propulsion import supply_voltage

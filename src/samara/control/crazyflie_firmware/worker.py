@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, BinaryIO
 
 from samara.control.crazyflie_firmware.motors import FORGETTING, FULL, FUNCTIONS, Curve, curve_of, pwm_of_thrust
-from samara.core.child_processes import end_with_parent
+from samara.core.confined import end_with_parent
 
 SAID = Struct("<4d")
 MOTORS = ("m1", "m2", "m3", "m4")

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from samara.compiler.jax.arrays import precision
 from samara.compiler.jax.folding_scalar import Folded, folded, new_trace, unfolded
-from samara.compiler.jax.scan import precision
 from samara.control.disturbance_torque import observer_for
 from samara.control.mpc.flight import (
     ATTITUDE,

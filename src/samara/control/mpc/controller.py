@@ -41,9 +41,8 @@ from samara.control.mpc.programs import aligned
 from samara.control.mpc.reference import Goals, PointGoals
 from samara.control.mpc.solver import Solver
 from samara.core.algebra import ZERO, Vec3
-from samara.core.array_layout import quaternion_order
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, leaf_names
+from samara.core.tree import flatten, leaf_names, quaternion_order
 from samara.core.types import Array
 from samara.physics.multirotor import at_rest, empty_command
 from samara.physics.types import BODY, Command, State, Vehicle

@@ -20,7 +20,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from samara.compiler.llvm.array_loop import Call, Chain, Loop, Loops, compile_loops
-from samara.compiler.trace.flatten_code import packer, unpacker
 from samara.control.allocation import Allocation, command_for_wrench
 from samara.control.disturbance_torque import Turned, led, observer_for, opposed, seen
 from samara.control.mpc.problem import Problem, Tree, is_zero
@@ -30,7 +29,7 @@ from samara.control.mpc.solver import Solver, solver_code
 from samara.core.algebra import ZERO, Quat, Vec3
 from samara.core.ops import clamp, where
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import flatten, packer, unflatten, unpacker
 from samara.core.types import Array
 from samara.physics.multirotor import derivative
 from samara.physics.types import BODY, Command, Reference, State, Vehicle

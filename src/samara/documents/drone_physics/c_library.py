@@ -30,8 +30,7 @@ from samara.documents.drone_physics.arguments import (
     arguments_of,
     result_of,
 )
-from samara.export.c_code import c_lines, decimal
-from samara.export.code import Places, comment
+from samara.export.c_syntax import Places, c_lines, comment, decimal
 
 TEMPLATES = Path(__file__).parent / "c"  # the files of the library, with @names@ in the place of what is generated
 SELF_TEST_ROTORS = 4

@@ -32,8 +32,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from samara.core.budget import MAX_LINE_BYTES, Budget, bounded_lines, decompressed_limit, open_bounded, size_text
-from samara.core.referenced_files import read_text
+from samara.core.budget import (
+    MAX_LINE_BYTES,
+    Budget,
+    bounded_lines,
+    decompressed_limit,
+    open_bounded,
+    read_text,
+    size_text,
+)
 from samara.core.sanitise import shown
 from samara.core.toml import File, Table, document
 from samara.core.types import Array

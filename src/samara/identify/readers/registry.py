@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from samara.core.algebra import Quat, Vec3
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.sanitise import printable
 from samara.core.types import Array
 from samara.core.units import CONVERSIONS

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from samara.core.budget import Budget, decompressed_limit, read_bounded
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.types import Array
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.readers.registry import RPM, enu, enu_attitude, flu, low_pass_delay, signal, stem_of

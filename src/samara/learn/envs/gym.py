@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from samara.core.algebra import matrix_from_quat
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.learn.compiled_episode import episode_keys, program_of, random_numbers

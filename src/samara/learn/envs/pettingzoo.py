@@ -12,7 +12,7 @@ from typing import TypeAlias, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.types import Array
 from samara.learn.compiled_episode import episode_keys, program_of, random_numbers
 from samara.learn.env_config import SettingOptions, setting_for

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.core.types import Array
 from samara.learn.envs.gym import VectorEnv
 from samara.learn.task import Task

@@ -1,6 +1,6 @@
 """The parts of `samara.learn` that are written in JAX: rollouts and their gradients, PPO, and an environment."""
 
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 
 try:
     import jax  # noqa: F401

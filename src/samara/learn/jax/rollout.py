@@ -18,8 +18,7 @@ from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.typing import DTypeLike
 
-from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
-from samara.compiler.rk_stage_loop import rolled
+from samara.compiler.jax.folding_scalar import folded, new_trace, rolled, unfolded
 from samara.control.depth_observation import BLOCKS, nearness
 from samara.core.integrate import RUNGE_KUTTA, chain_of, integrator_named, unit_quaternions
 from samara.core.quantity import Scalar

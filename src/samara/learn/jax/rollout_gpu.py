@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from samara.compiler.jax.arrays import Launch, triton_options
-from samara.compiler.rk_stage_loop import chosen
+from samara.compiler.jax.folding_scalar import chosen
 from samara.core.integrate import RUNGE_KUTTA, Chain, chain_of, integrator_named
 from samara.learn.jax.rollout import FlatStep, RolloutFunction, Rows
 from samara.learn.policies import RELU, TANH, Layers
@@ -351,7 +351,7 @@ def _tile(reference: Any, t: Any, drones: Any, rows: int) -> Any:
     return jnp.where(lax.broadcasted_iota(jnp.int32, tile.shape, 0) < rows, tile, 0.0)
 
 
-# One load and one store in a loop for all rows, as in `samara.compiler.jax.scan_kernel`: written out, the kernels
+# One load and one store in a loop for all rows, as in `samara.compiler.jax.scan`: written out, the kernels
 # compile for 14 s
 # instead of 3, and run no faster.
 

@@ -14,7 +14,7 @@ from samara.control.policy_file import Policy
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Scalar
 from samara.core.version import __version__
-from samara.export.code import comment
+from samara.export.c_syntax import comment
 from samara.link.motor_outputs import outputs_of_command, rotor_of_output
 from samara.physics.frames import (
     attitude_enu_flu_from_ned_frd,

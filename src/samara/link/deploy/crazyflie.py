@@ -23,7 +23,7 @@ from samara.control.policy_file import Policy
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Scalar
 from samara.core.version import __version__
-from samara.export.code import comment
+from samara.export.c_syntax import comment
 from samara.link.motor_outputs import rotor_of_output
 from samara.physics.rotors.rotor import rotor_load
 from samara.physics.types import Command, Vehicle

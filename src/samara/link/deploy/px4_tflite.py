@@ -18,11 +18,11 @@ import numpy as np
 
 from samara.control.policy_file import Policy, Trim
 from samara.core.atomic_files import atomic_write, write_text
-from samara.core.network_layer import ACTIVATIONS, Layer
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.block_ops import ACTIVATIONS, Layer
+from samara.core.lazy_import import MissingExtraError
 from samara.core.types import Array
 from samara.core.version import __version__
-from samara.export.code import comment
+from samara.export.c_syntax import comment
 from samara.link.motor_outputs import rotor_of_output
 from samara.physics.types import Vehicle
 from samara.vehicles.limits import command_bounds

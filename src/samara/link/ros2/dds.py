@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from samara.core.optional_dependencies import MissingExtraError
+from samara.core.lazy_import import MissingExtraError
 from samara.record.ros2.messages import SIZES, definitions, type_hash
 
 LOOPBACK = """<CycloneDDS><Domain>

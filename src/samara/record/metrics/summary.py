@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from samara.core.display_hooks import present
+from samara.core.lazy_import import present
 from samara.record.metrics.registry import METRICS
 from samara.scenario.autopilot_types import POSITIONS_ONLY
 

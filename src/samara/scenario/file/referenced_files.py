@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from samara.core.referenced_files import path_beside, read_bytes
+from samara.core.budget import path_beside, read_bytes
+from samara.core.sanitise import Typed
 from samara.core.toml import Table
-from samara.core.typed import Typed
 from samara.physics.types import Vehicle
 from samara.vehicles.effects import EffectOption
 

@@ -25,16 +25,24 @@ from samara.compiler.jax.arrays import (
     every_lane,
     fill,
     operations_of,
+    precision,
     repeat,
     select,
     stack,
     table_row,
     zeros,
 )
-from samara.compiler.jax.folding_scalar import Folded, OperationCount, folded, new_trace, unfolded
+from samara.compiler.jax.folding_scalar import (
+    Folded,
+    OperationCount,
+    folded,
+    new_trace,
+    rk4_in_kernel,
+    rk4_rolled,
+    unfolded,
+)
 from samara.compiler.jax.random import Words, draws
-from samara.compiler.jax.scan import MANY_OPERATIONS, precision, xla_options
-from samara.compiler.rk_stage_loop import rk4_in_kernel, rk4_rolled
+from samara.compiler.jax.scan import MANY_OPERATIONS, xla_options
 from samara.compiler.scan import scan
 from samara.core.tree import flatten
 from samara.physics.idle_effects import has_idle

@@ -23,7 +23,7 @@ from samara.compiler.jax.arrays import (
     zeros,
 )
 from samara.compiler.jax.folding_scalar import grids_in, grids_loaded_by, layers_by_products
-from samara.core.grid import Grid
+from samara.core.block_ops import Grid
 from samara.core.tree import flatten
 from samara.sim.executors.jax import (
     Body,

@@ -104,7 +104,7 @@ class DownwashStage(PythonStage):
 
 def push_of_others(state: State, environment: Environment, *, vehicle: Vehicle) -> tuple[Wrench]:
     """Σ over the jets of all other drones of a flight: the wrench on each drone, on JAX arrays (drones, flights)  [N, N·m]"""
-    from samara.compiler.jax.pairwise import sum_over_others
+    from samara.compiler.jax.folding_scalar import sum_over_others
 
     def push(exposed: Exposed, jet: Jet) -> Wrench:
         return downwash_wrench(exposed, jet, vehicle, vehicle["downwash"])

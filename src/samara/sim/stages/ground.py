@@ -7,7 +7,7 @@ wind's ticks, written into the environment, which is recorded, and constant betw
 from collections.abc import Callable
 
 from samara.core.algebra import Quat, Vec3
-from samara.core.loop import select
+from samara.core.block_ops import select
 from samara.core.ops import absolute, equal, logical_and
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Capsule, Sphere

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from samara.core.algebra import norm
-from samara.core.grid import Grid
+from samara.core.block_ops import Grid
 from samara.core.integrate import INTEGRATORS, integrator_named
 from samara.core.ops import equal, logical_and, logical_or, maximum, where
 from samara.core.quantity import Scalar
@@ -184,7 +184,7 @@ def _among_solids(setup: DroneSetup) -> StageSet:
     parts, world = parts_of(setup.vehicle), setup.flight.world
     solids, swarm = world.solids, None
     if world.collisions and setup.flight.drones > 1:
-        from samara.compiler.jax.pairwise import fold_over_others
+        from samara.compiler.jax.folding_scalar import fold_over_others
 
         hull = hull_of(at_rest(setup.vehicle), parts).half
         swarm = Swarm(setup.flight.drones, hull, world.drone, fold_over_others)

@@ -17,9 +17,8 @@ from xml.etree.ElementTree import Element, tostring
 import numpy as np
 
 from samara.core.algebra import Mat3, Vec3
-from samara.core.budget import Budget
-from samara.core.optional_dependencies import MissingExtraError
-from samara.core.referenced_files import path_beside
+from samara.core.budget import Budget, path_beside
+from samara.core.lazy_import import MissingExtraError
 from samara.core.sanitise import shown
 from samara.core.types import Array
 from samara.vehicles.build import STANDARD_GRAVITY

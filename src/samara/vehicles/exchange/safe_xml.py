@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
-from samara.core.budget import Budget
+from samara.core.budget import LARGEST_TEXT, Budget, read_bytes
 from samara.core.quantity import LARGEST
-from samara.core.referenced_files import LARGEST_TEXT, read_bytes
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import ZERO, Quat, Vec3, dot, norm, normalize, quat_from_euler, rotate
-from samara.core.budget import Budget
-from samara.core.referenced_files import path_beside
+from samara.core.budget import Budget, path_beside
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.gazebo_motor import MAX_LISTED, Motor, in_order, is_motor, motor_fields, read_motor

@@ -16,9 +16,8 @@ from copy import deepcopy
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from samara.core.budget import Budget
+from samara.core.budget import Budget, path_beside
 from samara.core.quantity import Tree
-from samara.core.referenced_files import path_beside
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.safe_xml import Node, read_xml, xml_budget

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samara.core.algebra import Vec3
+from samara.core.budget import path_beside, read_text
 from samara.core.coerce import is_number
 from samara.core.quantity import Tree
-from samara.core.referenced_files import path_beside, read_text
 from samara.core.sanitise import shown
 from samara.core.toml import File, Table, document
 from samara.vehicles.parts.layouts import LAYOUTS, Hub, hubs_at, hubs_of, layout_named

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from samara.core.safe_decompress import text_inside
+from samara.core.budget import text_inside
 from samara.core.types import Array
 from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil
 from samara.propeller.bem import rotor_coefficients

@@ -14,9 +14,8 @@ from samara.core.atomic_files import write_text
 from samara.core.random import gauss_markov
 from samara.core.tree import leaf_names
 from samara.core.version import __version__
-from samara.export.code import comment
-from samara.export.javascript import js_layout, js_source, state_argument
-from samara.export.javascript_code import Argument, traced, traced_scalar
+from samara.export.c_syntax import comment
+from samara.export.javascript import Argument, js_layout, js_source, state_argument, traced, traced_scalar
 from samara.physics.multirotor import at_rest
 from samara.physics.types import Vehicle
 from samara.vehicles.defaults import clearance

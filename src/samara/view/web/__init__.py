@@ -1,7 +1,7 @@
 """The page in the browser: a running simulation or recorded flights, drawn with viser."""
 
+from samara.core.lazy_import import MissingExtraError
 from samara.core.lazy_import import lazily as _lazily
-from samara.core.optional_dependencies import MissingExtraError
 
 try:
     import viser as viser

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from samara.compiler.trace.program import CONDITIONS, Instruction, Program
 
@@ -182,3 +182,23 @@ def comment(*paragraphs: str) -> str:
         plain = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain.replace("\\", "/"))
         blocks.append("\n * ".join(wrap(plain, WIDTH - 6)))
     return "/* " + "\n *\n * ".join(blocks) + " */"
+
+
+C = Dialect(FUNCTIONS, "NAN", "INFINITY", "const double", "const int", "(void){};")
+
+
+def c_lines(program: Program, inputs: Sequence[Places], outputs: Sequence[Places]) -> list[str]:
+    """A traced program as lines of C"""
+    return Body(program, inputs, outputs, C).lines
+
+
+def decimal(value: float) -> str:
+    """The shortest decimals that read back as the same number"""
+    return literal(value, C).text
+
+
+def braces(tree: Any) -> str:
+    """A nested tuple as an initialiser"""
+    if isinstance(tree, tuple):
+        return "{" + ", ".join(braces(branch) for branch in tree) + "}"
+    return decimal(tree)

@@ -1,0 +1,142 @@
+"""Jacobians of programs, forward and reverse, against CasADi's exact ones: every vehicle, layers, loops and tables."""
+
+import casadi
+import numpy as np
+import pytest
+
+import samara
+from samara.compiler.derivatives.forward import jacobian_at, jacobian_of
+from samara.compiler.derivatives.reverse import adjoint_of
+from samara.compiler.llvm.scan import compile_program
+from samara.compiler.trace.program import program_of
+from samara.core import ops
+from samara.core.block_ops import Grid, Layer, loop
+from samara.core.tree import flatten, unflatten
+from samara.physics.multirotor import at_rest, derivative, empty_command, environment_of
+
+RANDOM = np.random.default_rng(3)
+
+
+def casadi_jacobian(function, *point):
+    """∂f/∂x by CasADi alone, traced with its own scalars"""
+    sizes = [len(flatten(tree)) for tree in point]
+    symbols = [casadi.SX.sym(f"x{k}", size) for k, size in enumerate(sizes)]
+    trees = [unflatten(tree, iter(casadi.vertsplit(x))) for tree, x in zip(point, symbols, strict=True)]
+    column = casadi.vertcat(*flatten(function(*trees)))
+    slopes = casadi.Function("slopes", symbols, [casadi.jacobian(column, casadi.vertcat(*symbols))])
+    return np.array(slopes(*([float(x) for x in flatten(tree)] for tree in point)))
+
+
+def adjoint_jacobian(function, *point):
+    """∂f/∂x row by row through the adjoint program"""
+    leaves = [[float(x) for x in flatten(tree)] for tree in point]
+    sizes = [len(group) for group in leaves]
+    program = program_of(lambda *x: (function(*x),), *point)
+    rows = len(program.outputs[0])
+    adjoint = adjoint_of(program, sizes, range(len(sizes)))
+    flat = adjoint._replace(outputs=(tuple(at for group in adjoint.outputs for at in group),))
+    call = compile_program(flat, [*sizes, rows])
+    return np.array([call([*(x for group in leaves for x in group), *row]) for row in np.eye(rows)])
+
+
+def tumbling(vehicle):
+    """A state in which every term of the equations moves, near the ground"""
+    state = at_rest(vehicle)
+    numbers = np.array(flatten(state), dtype=float) + RANDOM.uniform(0.05, 0.4, len(flatten(state)))
+    moved = unflatten(state, iter(numbers.tolist()))
+    speeds = tuple(float(w) for w in RANDOM.uniform(300.0, 500.0, len(state.rotor_speed)))
+    return moved._replace(rotor_speed=speeds)
+
+
+@pytest.mark.parametrize("name", samara.vehicle_names())
+def test_the_jacobian_of_every_vehicle_is_casadis(name):
+    vehicle = samara.vehicle(name)
+    environment = environment_of(vehicle)
+    command = tuple(0.3 + 0.05 * k for k in range(len(empty_command(vehicle))))
+
+    def rate(x, u):
+        return derivative(x, u, vehicle, environment)
+
+    state = tumbling(vehicle)
+    ours, theirs = jacobian_at(rate, state, command), casadi_jacobian(rate, state, command)
+    assert np.isfinite(theirs).all()
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max())
+
+
+def test_forward_and_reverse_agree_on_a_vehicle_with_contact():
+    vehicle = samara.vehicle("crazyflie")
+    environment, command = environment_of(vehicle), tuple(0.3 for _ in empty_command(vehicle))
+
+    def rate(x, u):
+        return derivative(x, u, vehicle, environment)
+
+    state = tumbling(vehicle)
+    forward = jacobian_at(rate, state, command)
+    np.testing.assert_allclose(adjoint_jacobian(rate, state, command), forward, rtol=1e-12, atol=1e-9)
+
+
+# What a trace keeps as one instruction ------------------------------------------------------------------------------------
+
+WEIGHTS, BIAS = RANDOM.normal(size=(5, 3)), RANDOM.normal(size=5)
+
+
+@pytest.mark.parametrize("activation", ["linear", "tanh", "sigmoid", "relu"])
+def test_layers_are_differentiated(activation):
+    layer = Layer(tuple(map(tuple, WEIGHTS.tolist())), tuple(BIAS.tolist()), activation)
+
+    def network(x):
+        return tuple(y * y + x[0] for y in layer(x))
+
+    point = (0.3, -0.7, 1.1)
+    reference = casadi_jacobian(lambda x: tuple(y * y + x[0] for y in layer.unrolled(x)), point)
+    for ours in (jacobian_at(network, point), adjoint_jacobian(network, point)):
+        np.testing.assert_allclose(ours, reference, rtol=1e-12, atol=1e-12)
+
+
+def newton(x):
+    """√x₀ + x₁ by Newton's steps while they are apart, and a sum over the turns"""
+
+    def body(k, carry, inputs):
+        root, total = carry
+        return 0.5 * (root + inputs[0] / root), total + ops.sin(k * inputs[1]) * root
+
+    def apart(carry, inputs):
+        return ops.absolute(carry[0] * carry[0] - inputs[0]) > 1e-3
+
+    root, total = loop(body, (x[0], x[1]), (x[0], x[1]), count=8, active=apart)
+    summed = loop(lambda k, carry, inputs: carry + k * inputs[0] * carry, 1.0 * x[1], (0.01 * x[0],), count=3)
+    return root, total, summed
+
+
+def test_loops_are_differentiated_turn_by_turn():
+    """Against CasADi, which unrolls them, and against differences"""
+    point = (7.3, 0.4)
+    reference = casadi_jacobian(newton, point)
+    for ours in (jacobian_at(newton, point), adjoint_jacobian(newton, point)):
+        np.testing.assert_allclose(ours, reference, rtol=1e-12, atol=1e-12)
+    step = 1e-6
+    ends = [np.array(newton((7.3 + sign * step, 0.4))) for sign in (1.0, -1.0)]
+    np.testing.assert_allclose(reference[:, 0], (ends[0] - ends[1]) / (2.0 * step), rtol=1e-6)
+
+
+def test_a_loop_with_tangents_is_one_instruction_and_compiles():
+    jacobian = jacobian_of(program_of(lambda x: (newton(x),), (0.0, 0.0)), [2], [0])
+    assert sum(own.loop is not None for own in jacobian.program.instructions) == 2
+    values, entries = jacobian.program.outputs
+    call = compile_program(jacobian.program._replace(outputs=((*values, *entries),)), [2])
+    numbers = call([7.3, 0.4])
+    np.testing.assert_allclose(numbers[:3], newton((7.3, 0.4)), rtol=1e-14)
+    np.testing.assert_allclose(jacobian.dense(numbers[3:]), casadi_jacobian(newton, (7.3, 0.4)), rtol=1e-12)
+
+
+def test_a_table_is_flat_between_its_steps():
+    grid = Grid([[1.0, 2.0], [4.0, 8.0]])
+    slopes = jacobian_at(lambda x: (x[0] * ops.lookup(grid, x[0], x[1]),), (1.2, 0.3))
+    np.testing.assert_array_equal(slopes, [[4.0, 0.0]])
+
+
+def test_entries_that_are_zero_for_good_are_left_out_and_constants_fold():
+    jacobian = jacobian_of(program_of(lambda x: ((2.0 * x[0] - x[1], ops.sin(x[2]), 5.0),), (0.0, 0.0, 0.0)), [3], [0])
+    assert list(zip(jacobian.rows, jacobian.columns, strict=True)) == [(0, 0), (0, 1), (1, 2)]
+    entries = [jacobian.program.instructions[at] for at in jacobian.program.outputs[1]]
+    assert [own.operation for own in entries] == ["constant", "constant", "cos"]
