@@ -11,7 +11,7 @@ import samara
 from samara.core.algebra import Vec3
 from samara.physics.rotors.rotor import Rotor
 from samara.vehicles.build import build_vehicle
-from samara.vehicles.controllability import Hover, controllability, failures, in_words
+from samara.vehicles.controllability import Hover, _most, controllability, failures, in_words
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.writer import save_vehicle
 
@@ -93,3 +93,38 @@ def test_the_command_says_it(monkeypatch, capsys, tmp_path):
     assert "two rotors command thrust alone, roll, yaw only together with others, pitch not at all; hovers" in words
     assert "rotor 1, 3, 5, 7 failed" in words and "cannot be held level" in words
     assert words.count("thrust, roll, pitch and yaw, each alone; hovers") == 2
+
+
+def linear_program(matrix, limits, row, sign, held, weight):
+    """The same by HiGHS, through CasADi; NaN where there are no such thrusts"""
+    casadi = pytest.importorskip("casadi")
+    target = np.array([weight if k == 0 else 0.0 for k in held])
+    shape = {"a": casadi.Sparsity.dense(len(held), len(limits)), "h": casadi.Sparsity(len(limits), len(limits))}
+    solve = casadi.conic("most", "highs", shape, {"error_on_fail": False, "highs": {"output_flag": False}})
+    bounds = {"lba": target, "uba": target, "lbx": limits[:, 0], "ubx": limits[:, 1]}
+    result = solve(g=casadi.DM(-sign * matrix[row]), a=casadi.DM(matrix[held]), **bounds)
+    return float(matrix[row] @ np.array(result["x"]).ravel()) if solve.stats()["success"] else math.nan
+
+
+def test_the_ends_of_the_zonotope_are_those_of_a_linear_program():
+    """Random effectiveness matrices, some of them with a row of zeros, two rows alike or a failed rotor"""
+    random, finite = np.random.default_rng(1), 0
+    for _ in range(60):
+        half = random.normal(size=(4, int(random.integers(2, 5))))
+        matrix = np.concatenate([half, -half * [[-1.0], [1.0], [1.0], [1.0]]], axis=1)  # lift adds up, torques balance
+        if random.random() < 0.3:
+            matrix[3] = random.choice([0.0, 2.0]) * matrix[2]
+        limits = np.stack([np.zeros(matrix.shape[1]), random.uniform(1.0, 3.0, matrix.shape[1])], axis=1)
+        limits[random.integers(len(limits))] *= random.choice([0.0, 1.0])
+        row = int(random.integers(4))
+        held = [k for k in range(4) if k != row]
+        weight, sign = (
+            float(0.3 * np.abs(matrix[0]).sum()) * float(random.choice([0.0, 1.0])),
+            float(random.choice([-1, 1])),
+        )
+        expected = linear_program(matrix, limits, row, sign, held, weight)
+        assert _most(matrix, limits, row, sign, held, weight) == pytest.approx(
+            expected, rel=1e-7, abs=1e-7, nan_ok=True
+        )
+        finite += math.isfinite(expected)
+    assert finite > 30
