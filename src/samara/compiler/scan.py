@@ -15,17 +15,20 @@ alike or (steps, ni, n); outputs (steps // every, no, n), those of every `every`
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from samara.core.tree import flatten, unflatten
+from samara.core.quantity import Scalar
+from samara.core.tree import Tree, flatten, unflatten
 
 
 class Run(Protocol):
     """A compiled scan over flat arrays."""
 
-    def __call__(self, carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]: ...
+    def __call__(
+        self, carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1
+    ) -> tuple[Tree, Tree]: ...
 
 
 class Quiet(NamedTuple):
@@ -35,21 +38,21 @@ class Quiet(NamedTuple):
     goes it, and where its own condition is true it has found what the body itself finds.
     """
 
-    idle: Callable[[Any, Any, Any], Any]
-    body: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
+    idle: Callable[[Tree, Tree, Tree], Tree]
+    body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree, Tree]]
 
 
 class Templates(NamedTuple):
     """Arguments of the shapes a body takes; their numbers do not matter."""
 
-    carry: Any
-    held: Any
-    inputs: Any
+    carry: Tree
+    held: Tree
+    inputs: Tree
 
 
 def scan(
-    body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, inputs: Any, reverse: bool = False
-) -> tuple[Any, Any]:
+    body: Callable[[Tree, Tree], tuple[Tree, Tree]], carry: Tree, inputs: Tree, reverse: bool = False
+) -> tuple[Tree, Tree]:
     """carry, out[k] = body(carry, inputs[k]) for every k, or from the last to the first; → carry, outputs
 
     `inputs` is a nested tuple of arrays whose first axis is k; `outputs` has the shape of body's, stacked along k. With JAX
@@ -61,7 +64,7 @@ def scan(
 
         return lax.scan(body, carry, inputs, reverse=reverse)
     length = len(leaves[0])
-    rows: list[Any] = [None] * length
+    rows: list[Scalar] = [None] * length
     for k in range(length - 1, -1, -1) if reverse else range(length):
         carry, rows[k] = body(carry, unflatten(inputs, iter(leaf[k] for leaf in leaves)))
     columns = zip(*(flatten(row) for row in rows), strict=True)
@@ -71,15 +74,15 @@ def scan(
 
 
 def compile_scan_python(
-    body: Callable[[Any, Any, Any], tuple[Any, Any]], templates: Templates, *, dtype: str, fast: bool = False
+    body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]], templates: Templates, *, dtype: str, fast: bool = False
 ) -> Run:
     """The scan as Python runs it: on floats for one drone, on NumPy arrays for many"""
 
-    def run(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]:
+    def run(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
         n = carry.shape[1]
         alone = n == 1
 
-        def scalars(rows: Any) -> Any:
+        def scalars(rows: Tree) -> Scalar:
             return iter([float(np.asarray(row).reshape(-1)[0]) if alone else _scalar(row) for row in rows])
 
         state = unflatten(templates.carry, scalars(carry))
@@ -96,9 +99,9 @@ def compile_scan_python(
     return run
 
 
-def _scalar(row: Any) -> Any:
+def _scalar(row: Tree) -> Scalar:
     return row if np.ndim(row) else float(row)
 
 
-def _stack(leaves: list[Any], n: int, dtype: str) -> Any:
+def _stack(leaves: list[Scalar], n: int, dtype: str) -> Scalar:
     return np.array([np.broadcast_to(np.asarray(leaf, dtype=dtype), (n,)) for leaf in leaves]).reshape(len(leaves), n)

@@ -11,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from samara.compiler.scan import Quiet, Run, Templates, compile_scan_python
 from samara.core.algebra import ZERO
 from samara.core.integrate import embedded_step, integrator_named
 from samara.core.lazy_import import MissingExtraError
+from samara.core.quantity import Scalar
 from samara.core.sanitise import shown
+from samara.core.tree import Tree
 from samara.physics.idle_effects import all_idle, has_idle, quiet, quieted, woken
 from samara.physics.multirotor import at_rest, derivative, empty_command
 from samara.physics.types import CALM, Command, Environment, Reference, State, Vehicle
@@ -37,15 +39,15 @@ REFERENCE = Reference(ZERO)
 class Held(NamedTuple):
     """What a step holds beside its command: its length, the environment or () for calm air, and the parameters that vary."""
 
-    dt: Any
-    environment: Any
-    varied: tuple[Any, ...] = ()
+    dt: Scalar
+    environment: Scalar
+    varied: tuple[Scalar, ...] = ()
 
 
 class Scan(NamedTuple):
     """A body, the shapes of its arguments, and a shorter way through it, if there is one: what a backend compiles."""
 
-    body: Callable[[Any, Any, Any], tuple[Any, Any]]
+    body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
     templates: Templates
     quiet: Quiet | None = None
 
@@ -68,25 +70,25 @@ class Stepper:
         advanced: State = self._integrate(lambda x: derivative(x, command, vehicle, environment), state, held.dt)
         return advanced
 
-    def advance_quietly(self, state: State, command: Command, held: Held) -> tuple[State, Any]:
+    def advance_quietly(self, state: State, command: Command, held: Held) -> tuple[State, Scalar]:
         """x(t + dt) without the effects that may be idle, and whether they were, as a condition"""
         vehicle, environment = self._vehicle(held), held.environment or CALM
         without = quiet(vehicle)
         rate = lambda x: derivative(x, command, without, environment)  # noqa: E731
         return woken(self._integrate(rate, quieted(state, vehicle), held.dt))
 
-    def idle(self, state: State, held: Held) -> Any:
+    def idle(self, state: State, held: Held) -> Scalar:
         """Whether all effects that may be idle are, in this state, as a condition"""
         return all_idle(state, self._vehicle(held), held.environment or CALM)
 
     def step(self, environment: Environment | tuple[()] = ()) -> Scan:
         """A command held as well: carry x, held (u, Held)"""
 
-        def body(state: State, held: Any, inputs: Any) -> tuple[State, Any]:
+        def body(state: State, held: Tree, inputs: Tree) -> tuple[State, Scalar]:
             command, rest = held
             return self.advance(state, command, rest), ()
 
-        def brief(state: State, held: Any, inputs: Any) -> tuple[State, Any, Any]:
+        def brief(state: State, held: Tree, inputs: Tree) -> tuple[State, Scalar, Scalar]:
             after, idle = self.advance_quietly(state, *held)
             return after, (), idle
 
@@ -98,7 +100,7 @@ class Stepper:
         tableau = integrator_named(self.integrator).tableau
         assert tableau is not None, self.integrator
 
-        def body(carry: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
+        def body(carry: Tree, held: Tree, inputs: Tree) -> tuple[Tree, Tree]:
             state, command, rest = held
             vehicle, around = self._vehicle(rest), rest.environment or CALM
             rate = lambda x: derivative(x, command, vehicle, around)  # noqa: E731
@@ -113,7 +115,7 @@ class Stepper:
             after = self.advance(state, command, held)
             return after, after
 
-        def brief(state: State, held: Held, command: Command) -> tuple[State, State, Any]:
+        def brief(state: State, held: Held, command: Command) -> tuple[State, State, Scalar]:
             after, idle = self.advance_quietly(state, command, held)
             return after, after, idle
 
@@ -121,17 +123,17 @@ class Stepper:
         return Scan(body, templates, self._quiet(lambda state, held, command: self.idle(state, held), brief))
 
     def closed_loop(
-        self, controller: Callable[..., Any], memory: Any, environment: Environment | tuple[()] = ()
+        self, controller: Callable[..., Tree], memory: Tree, environment: Environment | tuple[()] = ()
     ) -> Scan:
         """A reference for each step: carry (x, memory), held Held, inputs a reference, outputs (x, u)"""
 
-        def body(carry: Any, held: Held, reference: Reference) -> tuple[Any, Any]:
+        def body(carry: Tree, held: Held, reference: Reference) -> tuple[Tree, Tree]:
             state, own = carry
             command, own = controller(state, reference, self._vehicle(held), own)
             after = self.advance(state, command, held)
             return (after, own), (after, command)
 
-        def brief(carry: Any, held: Held, reference: Reference) -> tuple[Any, Any, Any]:
+        def brief(carry: Tree, held: Held, reference: Reference) -> tuple[Tree, Tree, Tree]:
             state, own = carry
             command, own = controller(state, reference, self._vehicle(held), own)
             after, idle = self.advance_quietly(state, command, held)
@@ -140,18 +142,18 @@ class Stepper:
         templates = Templates((self._state, memory), self._held(environment), REFERENCE)
         return Scan(body, templates, self._quiet(lambda carry, held, reference: self.idle(carry[0], held), brief))
 
-    def varied(self, vehicle: Vehicle | None = None) -> tuple[Any, ...]:
+    def varied(self, vehicle: Vehicle | None = None) -> tuple[Scalar, ...]:
         """The parameters that vary, of this vehicle or another"""
         return tuple(parameter(vehicle or self.vehicle, path) for path in self.vary)
 
     def _vehicle(self, held: Held) -> Vehicle:
         return with_parameters(self.vehicle, self.vary, held.varied)
 
-    def _quiet(self, *bodies: Any) -> Quiet | None:
+    def _quiet(self, *bodies: Scalar) -> Quiet | None:
         return Quiet(*bodies) if has_idle(self.vehicle) else None
 
     @cached_property
-    def _integrate(self) -> Callable[..., Any]:
+    def _integrate(self) -> Callable[..., Tree]:
         if self.backend == "pallas" and self.integrator == "rk4":
             from samara.compiler.jax.folding_scalar import rk4_in_kernel
 

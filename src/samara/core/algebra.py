@@ -6,7 +6,7 @@ R = Rz(yaw) Ry(pitch) Rx(roll).
 """
 
 import math
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from samara.core.ops import (
     absolute,
@@ -29,12 +29,12 @@ class Vec3(NamedTuple):
     y: Scalar
     z: Scalar
 
-    def __add__(self, other: Any) -> "Vec3":
+    def __add__(self, other: Scalar) -> "Vec3":
         if _is_zero(other):
             return self
         return Vec3(self.x + other[0], self.y + other[1], self.z + other[2])
 
-    def __radd__(self, other: Any) -> "Vec3":
+    def __radd__(self, other: Scalar) -> "Vec3":
         return self + other
 
     def __sub__(self, other: "Vec3") -> "Vec3":
@@ -43,10 +43,10 @@ class Vec3(NamedTuple):
     def __neg__(self) -> "Vec3":
         return Vec3(-self.x, -self.y, -self.z)
 
-    def __mul__(self, scalar: Any) -> "Vec3":
+    def __mul__(self, scalar: Scalar) -> "Vec3":
         return Vec3(self.x * scalar, self.y * scalar, self.z * scalar)
 
-    def __rmul__(self, scalar: Any) -> "Vec3":
+    def __rmul__(self, scalar: Scalar) -> "Vec3":
         return self * scalar
 
     def __truediv__(self, scalar: Scalar) -> "Vec3":
@@ -66,12 +66,12 @@ class Quat(NamedTuple):
         """The imaginary part (x, y, z)."""
         return Vec3(self.x, self.y, self.z)
 
-    def __add__(self, other: Any) -> "Quat":
+    def __add__(self, other: Scalar) -> "Quat":
         if _is_zero(other):
             return self
         return Quat(self.w + other[0], self.x + other[1], self.y + other[2], self.z + other[3])
 
-    def __radd__(self, other: Any) -> "Quat":
+    def __radd__(self, other: Scalar) -> "Quat":
         return self + other
 
     def __sub__(self, other: "Quat") -> "Quat":
@@ -80,7 +80,7 @@ class Quat(NamedTuple):
     def __neg__(self) -> "Quat":
         return Quat(-self.w, -self.x, -self.y, -self.z)
 
-    def __mul__(self, other: Any) -> "Quat":
+    def __mul__(self, other: Scalar) -> "Quat":
         if not isinstance(other, Quat):
             return Quat(self.w * other, self.x * other, self.y * other, self.z * other)
         a, b = self, other
@@ -91,7 +91,7 @@ class Quat(NamedTuple):
             a.w * b.z + a.x * b.y - a.y * b.x + a.z * b.w,
         )
 
-    def __rmul__(self, scalar: Any) -> "Quat":
+    def __rmul__(self, scalar: Scalar) -> "Quat":
         return self * scalar
 
     def __truediv__(self, scalar: Scalar) -> "Quat":
@@ -123,12 +123,12 @@ class Mat3(NamedTuple):
     def transpose(self) -> "Mat3":
         return Mat3(self.xx, self.yx, self.zx, self.xy, self.yy, self.zy, self.xz, self.yz, self.zz)
 
-    def __add__(self, other: Any) -> "Mat3":
+    def __add__(self, other: Scalar) -> "Mat3":
         if _is_zero(other):
             return self
         return Mat3(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def __radd__(self, other: Any) -> "Mat3":
+    def __radd__(self, other: Scalar) -> "Mat3":
         return self + other
 
     def __sub__(self, other: "Mat3") -> "Mat3":
@@ -137,16 +137,16 @@ class Mat3(NamedTuple):
     def __neg__(self) -> "Mat3":
         return Mat3(*(-a for a in self))
 
-    def __mul__(self, scalar: Any) -> "Mat3":
+    def __mul__(self, scalar: Scalar) -> "Mat3":
         return Mat3(*(a * scalar for a in self))
 
-    def __rmul__(self, scalar: Any) -> "Mat3":
+    def __rmul__(self, scalar: Scalar) -> "Mat3":
         return self * scalar
 
     def __truediv__(self, scalar: Scalar) -> "Mat3":
         return Mat3(*(a / scalar for a in self))
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Scalar) -> Scalar:
         if isinstance(other, Mat3):
             return Mat3(*(dot(row, column) for row in self.rows for column in other.columns))
         return Vec3(*(dot(row, other) for row in self.rows))
@@ -179,7 +179,7 @@ EAST, NORTH, UP = Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), Vec3(0.0, 0.0, 1.0)
 IDENTITY = Quat(1.0, 0.0, 0.0, 0.0)
 
 
-def _is_zero(x: Any) -> bool:
+def _is_zero(x: Scalar) -> bool:
     """The 0 that `sum` starts with."""
     return isinstance(x, int) and x == 0
 

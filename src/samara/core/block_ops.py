@@ -7,20 +7,20 @@ Floats and NumPy arrays run it in Python. JAX runs it as one `lax` loop. A trace
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from samara.core.ops import library_of, maximum, sigmoid, tanh, where
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import Tree, flatten, unflatten
+from samara.core.types import Array
 
 _TRACES = ("samara.compiler.trace.casadi_scalar", "samara.compiler.trace.tape_scalar")
-Body = Callable[[Scalar, Any, Any], Any]
-Condition = Callable[[Any, Any], Scalar]
+Body = Callable[[Scalar, Tree, Tree], Tree]
+Condition = Callable[[Tree, Tree], Scalar]
 
 
-def loop(body: Body, carry: Any, inputs: Any = (), *, count: int, active: Condition | None = None) -> Any:
+def loop(body: Body, carry: Tree, inputs: Tree = (), *, count: int, active: Condition | None = None) -> Tree:
     """carry ← body(k, carry, inputs) for k = 0 … count − 1, in every lane while `active(carry, inputs)` holds in it
 
     `carry` and `inputs` are nested tuples of numbers, none of them conditions. Whatever the body reads of a traced computation
@@ -30,11 +30,11 @@ def loop(body: Body, carry: Any, inputs: Any = (), *, count: int, active: Condit
     library = library_of(*flatten(carry), *flatten(inputs))
     if count == 1 and active is None and library.__name__ not in _TRACES:
         return body(0.0, carry, inputs)
-    run: Any = getattr(library, "loop", unrolled)
+    run: Callable[..., Tree] = getattr(library, "loop", unrolled)
     return run(body, carry, inputs, count, active)
 
 
-def unrolled(body: Body, carry: Any, inputs: Any, count: int, active: Condition | None) -> Any:
+def unrolled(body: Body, carry: Tree, inputs: Tree, count: int, active: Condition | None) -> Tree:
     """Run the loop turn by turn; numbers leave the loop as soon as no lane is active"""
     for k in range(count):
         going = True if active is None else active(carry, inputs)
@@ -45,7 +45,7 @@ def unrolled(body: Body, carry: Any, inputs: Any, count: int, active: Condition 
     return carry
 
 
-def select(condition: Scalar, a: Any, b: Any) -> Any:
+def select(condition: Scalar, a: Tree, b: Tree) -> Tree:
     """`where`, for each leaf of two nested tuples of the same shape"""
     return unflatten(a, iter([where(condition, x, y) for x, y in zip(flatten(a), flatten(b), strict=True)]))
 
@@ -55,7 +55,7 @@ class Grid:
 
     __slots__ = ("_hash", "values")
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: object) -> None:
         table = np.array(values, dtype=float)
         if table.ndim != 2 or not table.size:
             raise ValueError(f"Grid has the shape {table.shape}; expected (rows, columns), neither of them 0")
@@ -63,7 +63,7 @@ class Grid:
         self.values = table
         self._hash = hash((table.shape, table.tobytes()))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type, tuple[Array]]:
         return Grid, (self.values,)
 
     def __hash__(self) -> int:
@@ -77,7 +77,7 @@ class Grid:
             and self.values.tobytes() == other.values.tobytes()
         )
 
-    def at(self, i: Any, j: Any) -> Any:
+    def at(self, i: Scalar, j: Scalar) -> Scalar:
         """The entry at indices that are floats or NumPy arrays: rounded down and clamped to the borders"""
         rows, columns = self.values.shape
         if isinstance(i, float) and isinstance(j, float):
@@ -89,7 +89,7 @@ def _index(x: float, count: int) -> int:
     return int(min(x, count - 1.0)) if x > 0.0 else 0
 
 
-def _indices(x: Any, count: int) -> Any:
+def _indices(x: Scalar, count: int) -> Scalar:
     if isinstance(x, float):
         return _index(x, count)
     return np.minimum(np.where(x > 0.0, x, 0.0), count - 1.0).astype(np.intp)
@@ -139,7 +139,7 @@ class Layer:
 
     def __call__(self, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """f(((b + w₀ x₀) + w₁ x₁) + …) of each row"""
-        whole: Any = getattr(library_of(*x), "layer", None)
+        whole: Callable[..., tuple[Scalar, ...]] | None = getattr(library_of(*x), "layer", None)
         return self.unrolled(x) if whole is None else whole(self, x)
 
     def unrolled(self, x: Sequence[Scalar]) -> tuple[Scalar, ...]:

@@ -8,11 +8,11 @@ functions take more: arrays, symbols, endless laps; their own checks stand in th
 
 import math
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from samara.core.algebra import Vec3
-from samara.core.quantity import LARGEST
+from samara.core.quantity import LARGEST, Scalar
 from samara.core.sanitise import OnlyTyped, shown
 
 MOST = 100_000  # numbers in a list
@@ -42,15 +42,15 @@ class OneOrThree(NamedTuple):
     high: float
 
 
-Place: TypeAlias = Annotated[Any, Three("m", -1e6, 1e6)]
-Velocity: TypeAlias = Annotated[Any, Three("m/s", -1e3, 1e3)]
+Place: TypeAlias = Annotated[Scalar, Three("m", -1e6, 1e6)]
+Velocity: TypeAlias = Annotated[Scalar, Three("m/s", -1e3, 1e3)]
 Length: TypeAlias = Annotated[float, Limits("m", -1e6, 1e6)]
 Speed: TypeAlias = Annotated[float, Limits("m/s", 1e-3, 1e3)]
 Acceleration: TypeAlias = Annotated[float, Limits("m/s^2", 1e-3, 1e4)]
-Seconds: TypeAlias = Annotated[Any, Limits("s", 0.0, 1e6)]
-Height: TypeAlias = Annotated[Any, Limits("m", -1e5, 1e5)]
-Deviation: TypeAlias = Annotated[Any, Limits("m/s", -100.0, 100.0)]
-Exponent: TypeAlias = Annotated[Any, Limits("", -10.0, 10.0)]
+Seconds: TypeAlias = Annotated[Scalar, Limits("s", 0.0, 1e6)]
+Height: TypeAlias = Annotated[Scalar, Limits("m", -1e5, 1e5)]
+Deviation: TypeAlias = Annotated[Scalar, Limits("m/s", -100.0, 100.0)]
+Exponent: TypeAlias = Annotated[Scalar, Limits("", -10.0, 10.0)]
 Laps: TypeAlias = Annotated[float, Limits("", 1e-3, 1e3)]
 
 
@@ -58,12 +58,12 @@ class UnfitError(ValueError):
     """What was expected of a value."""
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """A number that a file may hold: finite, and no larger than any of ours"""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
-def argument(value: Any, hint: Any) -> Any:
+def argument(value: Scalar, hint: Any) -> Scalar:
     """The value as a parameter with this annotation takes it; UnfitError says what was expected"""
     if get_origin(hint) is Annotated:
         base, mark = get_args(hint)[:2]
@@ -93,11 +93,11 @@ def wanted(hint: Any) -> str:
     return "a value"
 
 
-def _is_three(value: Any) -> bool:
+def _is_three(value: Scalar) -> bool:
     return isinstance(value, (list, tuple)) and len(value) == 3 and all(map(is_number, value))
 
 
-PLAIN: dict[Any, tuple[str, Any]] = {
+PLAIN: dict[Any, tuple[str, Callable[[Scalar], bool]]] = {
     float: ("a finite number", is_number),
     int: ("a whole number", lambda value: isinstance(value, int) and is_number(value)),
     str: ("a text", lambda value: isinstance(value, str)),
@@ -106,7 +106,7 @@ PLAIN: dict[Any, tuple[str, Any]] = {
 }
 
 
-def _within(value: Any, mark: Limits | Three | OneOrThree) -> Any:
+def _within(value: Scalar, mark: Limits | Three | OneOrThree) -> Scalar:
     bounds = f"from {mark.low:g} to {mark.high:g} {mark.unit}".rstrip()
     if is_number(value) and not isinstance(mark, Three):
         if not mark.low <= value <= mark.high:
@@ -122,7 +122,7 @@ def _within(value: Any, mark: Limits | Three | OneOrThree) -> Any:
     return Vec3(*map(float, value))
 
 
-def _one_of(value: Any, hints: Sequence[Any]) -> Any:
+def _one_of(value: object, hints: Sequence[Any]) -> Scalar:
     expected = []
     for hint in hints:
         try:
@@ -132,7 +132,7 @@ def _one_of(value: Any, hints: Sequence[Any]) -> Any:
     raise UnfitError(" or ".join(expected))
 
 
-def radians(value: Any) -> Any:
+def radians(value: Scalar) -> Scalar:
     """Degrees of a file, one number or a list of them"""
     if isinstance(value, list) and all(map(is_number, value)):
         return [math.radians(each) for each in value]

@@ -7,7 +7,7 @@ one by its name says which kinds it takes, and gets it from `integrator_named`.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from samara.core.algebra import Quat, angle_between, normalize
 from samara.core.ops import absolute, maximum, safe_norm
@@ -66,7 +66,7 @@ def chain_of(tableau: Tableau | None) -> Chain:
     return Chain(tableau.weights, (*(row[-1] for row in tableau.stages[1:]), 0.0))
 
 
-def _map(function: Callable[..., Any], *trees: Any) -> Any:
+def _map(function: Callable[..., Scalar], *trees: Scalar) -> Scalar:
     """function over the leaves of equally shaped nested tuples, named ones kept."""
     first = trees[0]
     if not isinstance(first, tuple):
@@ -75,7 +75,7 @@ def _map(function: Callable[..., Any], *trees: Any) -> Any:
     return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
 
 
-def _leaves(tree: Any, stop: type | None = None) -> list[Any]:
+def _leaves(tree: Scalar, stop: type | None = None) -> list[Scalar]:
     if not isinstance(tree, tuple) or (stop is not None and isinstance(tree, stop)):
         return [tree]
     return [leaf for branch in tree for leaf in _leaves(branch, stop)]
@@ -97,7 +97,7 @@ def _advance(state: S, dt: Scalar, weights: tuple[float, ...], rates: list[S]) -
     return advanced
 
 
-def unit_quaternions(tree: Any) -> Any:
+def unit_quaternions(tree: Scalar) -> Scalar:
     """q / |q| for every quaternion in a nested tuple, all else unchanged"""
     if isinstance(tree, Quat):
         return normalize(tree)
@@ -136,7 +136,9 @@ def rk4(rate: Rate[S], state: S, dt: Scalar) -> S:
     return runge_kutta(RK4, rate, state, dt)
 
 
-def semi_implicit(rate: Rate[Any], state: Any, dt: Scalar, positions: tuple[str, ...] = ("p_W", "q_WB")) -> Any:
+def semi_implicit(
+    rate: Rate[Scalar], state: Scalar, dt: Scalar, positions: tuple[str, ...] = ("p_W", "q_WB")
+) -> Scalar:
     """v' = v + dt a(x, v),  x' = x + dt ẋ(x, v'): velocities first, then positions with the new velocities"""
     moved = _advance(state, dt, (1.0,), [rate(state)])._replace(**{name: getattr(state, name) for name in positions})
     drift = rate(moved)
@@ -189,7 +191,7 @@ def step_factor(error: float, order: int) -> float:
     return min(5.0, max(0.2, 0.9 * max(error, 1e-10) ** (-1.0 / order)))
 
 
-def first_step(slope: Any, state: Any, rtol: float, atol: float) -> float:
+def first_step(slope: Scalar, state: Scalar, rtol: float, atol: float) -> float:
     """h = 0.01 ‖x‖ / ‖ẋ‖ in that norm (Hairer, Nørsett & Wanner, II.4): the first trial stays near the state"""
     sizes, speeds = [1.0], [0.0]
     for x, f in zip(_leaves(state, Quat), _leaves(slope, Quat), strict=True):
@@ -199,7 +201,7 @@ def first_step(slope: Any, state: Any, rtol: float, atol: float) -> float:
     return 0.01 * max(sizes) / max(speeds) if max(speeds) > 0.0 else math.inf
 
 
-def _error(high: Any, low: Any, before: Any, rtol: float, atol: float) -> Scalar:
+def _error(high: Scalar, low: Scalar, before: Scalar, rtol: float, atol: float) -> Scalar:
     worst: Scalar = 0.0
     for a, b, x in zip(_leaves(high, Quat), _leaves(low, Quat), _leaves(before, Quat), strict=True):
         if isinstance(a, Quat):
@@ -210,7 +212,7 @@ def _error(high: Any, low: Any, before: Any, rtol: float, atol: float) -> Scalar
     return worst
 
 
-def _largest(x: Any) -> float:
+def _largest(x: Scalar) -> float:
     return float(x.max()) if hasattr(x, "max") else float(x)
 
 
@@ -218,7 +220,7 @@ class Integrator(NamedTuple):
     """advance(rate, state, dt) → the state after dt; the tableau of its stages, where it is an explicit Runge–Kutta method"""
 
     name: str
-    advance: Callable[..., Any]
+    advance: Callable[..., Scalar]
     tableau: Tableau | None = None
 
     @property

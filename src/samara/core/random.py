@@ -12,11 +12,11 @@ import operator
 from functools import lru_cache
 from hashlib import blake2b
 from struct import unpack
-from typing import Any
 
 import numpy as np
 
 from samara.core.ops import exp, safe_sqrt
+from samara.core.portable_math import Lanes
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 
@@ -28,7 +28,7 @@ _FEW = 32  # blocks; up to here Python's integers are faster than NumPy's arrays
 _SLICE = 1 << 15  # blocks; what is worked on at once stays in the cache
 
 
-def normals(seed: int, source: str, drone: Any, tick: Any, count: int) -> Array:
+def normals(seed: int, source: str, drone: Scalar, tick: Scalar, count: int) -> Array:
     """`count` standard normals for each drone and tick: shape (..., count)
 
     `drone` in [0, 2³²) and `tick` in [0, 2⁶⁴) are integers or arrays of them, which broadcast. A normal is one of 2³² values,
@@ -47,7 +47,7 @@ def normals(seed: int, source: str, drone: Any, tick: Any, count: int) -> Array:
     return _many_normals(key, owns.reshape(-1), moments.reshape(-1), count).reshape(*owns.shape, count)
 
 
-def words(keys: tuple[Any, Any], drone: Any, tick: Any, count: int) -> Array:
+def words(keys: tuple[Scalar, Scalar], drone: Scalar, tick: Scalar, count: int) -> Array:
     """`count` words of 32 bits for each pair of keys, drone and tick, which broadcast: (count, ...), as `uint64`
 
     With the keys of a seed and source (`key_of`), `normals_of` makes of them what `normals` draws.
@@ -58,7 +58,7 @@ def words(keys: tuple[Any, Any], drone: Any, tick: Any, count: int) -> Array:
     return np.stack(found, axis=1).reshape(4 * len(blocks), *low.shape)[:count]
 
 
-def uniforms_of(words: Any) -> Any:
+def uniforms_of(words: Array) -> Array:
     """(word + ½) / 2³²: above 0 and below 1"""
     return (words.astype(float) + 0.5) * 2.0**-32
 
@@ -68,7 +68,9 @@ def normals_of(words: Array) -> Array:
     return _normals(words)
 
 
-def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], lanes: int = 1) -> tuple[Any, Any, Any, Any]:
+def philox(
+    counter: tuple[Scalar, Scalar, Scalar, Scalar], key: tuple[Scalar, Scalar], lanes: int = 1
+) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     """Ten times: (c₀, c₁, c₂, c₃) ← (hi(M₁c₂) ⊕ c₁ ⊕ k₀, lo(M₁c₂), hi(M₀c₀) ⊕ c₃ ⊕ k₁, lo(M₀c₀)),  k ← k + w
 
     Four words of 32 bits from a counter of four and a key of two. The counter's words are Python integers or arrays of
@@ -111,7 +113,7 @@ def key_of(seed: int, source: str) -> tuple[int, int]:
     return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
 
 
-def _integer(name: str, value: Any, bits: int) -> int:
+def _integer(name: str, value: Scalar, bits: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
@@ -121,7 +123,7 @@ def _integer(name: str, value: Any, bits: int) -> int:
     return number
 
 
-def _integers(name: str, value: Any, bits: int) -> Array:
+def _integers(name: str, value: object, bits: int) -> Array:
     given = np.asarray(value)
     if given.dtype.kind not in "iu":
         raise TypeError(f"{name} is an array of {given.dtype}; expected an integer or an array of integers")
@@ -193,7 +195,7 @@ def _normals(words: Array) -> Array:
     return z
 
 
-def normal_in_lanes(word: Any) -> Any:
+def normal_in_lanes(word: Lanes) -> Lanes:
     """Φ⁻¹(u) of words in `samara.core.portable_math.Lanes`: bit for bit what `_normal` gives for each"""
     q = (word.converted() - 2147483647.5) * 2.0**-32
     tail = 0.5 - abs(q)
@@ -203,7 +205,7 @@ def normal_in_lanes(word: Any) -> Any:
     return (abs(q) > _SPLIT).where(far.flipped(q.sign()), _central(q))
 
 
-def uniform_in_lanes(word: Any) -> Any:
+def uniform_in_lanes(word: Lanes) -> Lanes:
     """(word + ½) / 2³² of words in the lanes of a vector"""
     return (word.converted() + 0.5) * 2.0**-32
 
@@ -212,7 +214,7 @@ def uniform_in_lanes(word: Any) -> Any:
 # fmt: off
 
 
-def _central(q: Any) -> Any:
+def _central(q: Scalar) -> Scalar:
     """q A(r)/B(r),  r = 0.425² − q²,  q = u − ½"""
     r = 0.180625 - q * q
     a = (((((((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r
@@ -224,7 +226,7 @@ def _central(q: Any) -> Any:
     return q * (a / b)
 
 
-def _far(root: Any) -> Any:
+def _far(root: Scalar) -> Scalar:
     """C(r)/D(r),  r = √(−ln p) − 1.6,  p the smaller tail, at least 2⁻³³: √(−ln p) < 5, so the third formula is not needed"""
     r = root - 1.6
     c = (((((((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r
@@ -236,7 +238,7 @@ def _far(root: Any) -> Any:
     return c / d
 
 
-def _log(mantissa: Any, exponent: Any) -> Any:
+def _log(mantissa: Scalar, exponent: Scalar) -> Scalar:
     """ln (m 2ᵉ) = e ln 2 + ln ¾ + 2 (s + s³/3 + s⁵/5 + …),  s = (m − ¾)/(m + ¾), |s| ≤ 1/5 for m in [½, 1)"""
     s = (mantissa - 0.75) / (mantissa + 0.75)
     x = s * s

@@ -1,23 +1,27 @@
 """Nested tuples as lists of leaves with names, and the check that what comes from outside is finite numbers."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3
+from samara.core.quantity import Scalar
 from samara.core.sanitise import shown
 from samara.core.types import Array
 
+Tree: TypeAlias = Any
+"""A nested tuple of scalars; named tuples keep their names"""
 
-def flatten(tree: Any) -> list[Any]:
+
+def flatten(tree: Tree) -> list[Scalar]:
     """The leaves of a nested tuple, in order."""
     return [leaf for branch in tree for leaf in flatten(branch)] if isinstance(tree, tuple) else [tree]
 
 
-def unflatten(template: Any, leaves: Any) -> Any:
+def unflatten(template: Tree, leaves: Iterator[Scalar]) -> Tree:
     """A nested tuple shaped like the template from an iterator of leaves."""
     if not isinstance(template, tuple):
         return next(leaves)
@@ -25,7 +29,7 @@ def unflatten(template: Any, leaves: Any) -> Any:
     return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
 
 
-def shape_of(record: Any) -> Any:
+def shape_of(record: Tree) -> Hashable:
     """What is left of a record of tuples and frozen dataclasses without its floats: equal where these alone differ"""
     if isinstance(record, float):
         return float
@@ -37,7 +41,7 @@ def shape_of(record: Any) -> Any:
     return record
 
 
-def leaf_names(tree: Any, prefix: str = "") -> list[str]:
+def leaf_names(tree: Tree, prefix: str = "") -> list[str]:
     """The dotted name of every leaf: 'p_W.x', 'rotor_speed[2]'."""
     if not isinstance(tree, tuple):
         return [prefix]
@@ -50,7 +54,7 @@ def leaf_names(tree: Any, prefix: str = "") -> list[str]:
     return [name for branch, own in zip(tree, names, strict=True) for name in leaf_names(branch, own)]
 
 
-def numbers_in(value: Any, name: str) -> Array:
+def numbers_in(value: object, name: str) -> Array:
     """An array of real numbers; ValueError naming it for texts, rows of different lengths, and all else that is none"""
     try:
         found = np.asarray(value)
@@ -61,7 +65,7 @@ def numbers_in(value: Any, name: str) -> Array:
     raise ValueError(f"{name} is {shown(value)}; expected numbers, in rows of equal length")
 
 
-def three_in(value: Any, name: str) -> Vec3:
+def three_in(value: object, name: str) -> Vec3:
     """Three finite numbers; ValueError naming them where they are not"""
     numbers = numbers_in(value, name)
     if numbers.shape != (3,) or not np.isfinite(numbers).all():
@@ -69,7 +73,7 @@ def three_in(value: Any, name: str) -> Vec3:
     return Vec3(*numbers.tolist())
 
 
-def require_finite(tree: Any, what: str) -> None:
+def require_finite(tree: Tree, what: str) -> None:
     """ValueError naming the first component, and the first drone of a batch, that is not finite.
 
     Only numbers can be looked at: symbols and tracers pass.
@@ -88,27 +92,27 @@ def require_finite(tree: Any, what: str) -> None:
             raise ValueError(f"{what}{dot}{name}{of_drone} is {value}; expected a finite number")
 
 
-def packer(template: Any) -> Callable[[Any], list[Any]]:
+def packer(template: Tree) -> Callable[[Tree], list[Scalar]]:
     """pack(tree) → the leaves of a tree shaped like the template, in order"""
     return eval(f"lambda tree: [{', '.join(_places(template, 'tree'))}]")
 
 
-def unpacker(template: Any) -> Callable[[Any], Any]:
+def unpacker(template: Tree) -> Callable[[Scalar], Tree]:
     """unpack(leaves) → a tree shaped like the template, from an indexable of leaves"""
-    kinds: dict[str, Any] = {
+    kinds: dict[str, object] = {
         "new": tuple.__new__
     }  # a named tuple's own constructor is a Python function, twice as slow
     expression, _ = _rebuild(template, 0, kinds)
     return eval(f"lambda leaves: {expression}", kinds)
 
 
-def _places(template: Any, at: str) -> list[str]:
+def _places(template: Tree, at: str) -> list[str]:
     if not isinstance(template, tuple):
         return [at]
     return [place for i, branch in enumerate(template) for place in _places(branch, f"{at}[{i}]")]
 
 
-def _rebuild(template: Any, first: int, kinds: dict[str, Any]) -> tuple[str, int]:
+def _rebuild(template: Tree, first: int, kinds: dict[str, object]) -> tuple[str, int]:
     if not isinstance(template, tuple):
         return f"leaves[{first}]", first + 1
     parts = []
@@ -135,19 +139,19 @@ def quaternion_order(layout: str | None) -> list[int]:
     return ["wxyz".index(letter) for letter in layout]
 
 
-def rows_in(x: Any, what: str) -> list[Any]:
+def rows_in(x: object, what: str) -> list[Scalar]:
     """The rows of a stacked array; scalars become Python floats"""
     return [row if np.ndim(row) else float(row) for row in numbers_in(x, what)]
 
 
-def stacked(state: Any, layout: str) -> Array:
+def stacked(state: Tree, layout: str) -> Array:
     """All components of a state, its attitude `q_WB` in the layout's order"""
     reordered = state._replace(q_WB=Quat(*(state.q_WB[i] for i in quaternion_order(layout))))
     return np.stack(np.broadcast_arrays(*(np.asarray(leaf, dtype=float) for leaf in flatten(reordered))))
 
 
-def unstacked(rows: list[Any], template: Any, layout: str | None) -> Any:
+def unstacked(rows: list[Scalar], template: Tree, layout: str | None) -> Tree:
     """The inverse of `stacked`: a state shaped like the template"""
     state = unflatten(template, iter(rows))
-    stored: Any = dict(zip(quaternion_order(layout), state.q_WB, strict=True))
+    stored = dict(zip(quaternion_order(layout), state.q_WB, strict=True))
     return state._replace(q_WB=Quat(*(stored[i] for i in range(4))))

@@ -2,7 +2,6 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +9,7 @@ from jax import lax
 
 from samara.core.block_ops import Grid
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import Tree, flatten, unflatten
 
 sqrt, exp, log, floor, sin, cos, tan = jnp.sqrt, jnp.exp, jnp.log, jnp.floor, jnp.sin, jnp.cos, jnp.tan
 asin, acos, atan, atan2, minimum, maximum = jnp.asin, jnp.acos, jnp.atan, jnp.atan2, jnp.minimum, jnp.maximum
@@ -35,7 +34,9 @@ def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
     return jnp.asarray(grid.values, dtype=float)[at]
 
 
-def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
+def loop(
+    body: Callable[..., Tree], carry: Tree, inputs: Tree, count: int, active: Callable[..., Tree] | None
+) -> Scalar:
     """`samara.core.block_ops.loop` as one loop of `lax`; a single turn is not a loop"""
     if count == 1 and active is None:
         return body(0.0, carry, inputs)

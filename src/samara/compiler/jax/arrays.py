@@ -11,7 +11,7 @@ Arrays have NumPy's methods and operators. Lanes, one per flight, are along the 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,26 +19,26 @@ import numpy as np
 from jax import lax
 
 from samara.compiler.jax.folding_scalar import OperationCount, bare_select, count_operations
+from samara.core.quantity import Scalar
+from samara.core.tree import Tree
 
 JaxArray: TypeAlias = jax.Array
 Leaf: TypeAlias = JaxArray | float
-Trees: TypeAlias = Any
-"""Nested tuples, lists and dicts of arrays"""
 
 # Arrays -----------------------------------------------------------------------------------------------------------------
 
 
-def array(x: object, dtype: Any = None) -> JaxArray:
+def array(x: object, dtype: Scalar = None) -> JaxArray:
     """Return numbers as an array on JAX's default device."""
     return jnp.asarray(x, dtype)
 
 
-def zeros(shape: tuple[int, ...], dtype: Any) -> JaxArray:
+def zeros(shape: tuple[int, ...], dtype: Scalar) -> JaxArray:
     """Return an array of zeros."""
     return jnp.zeros(shape, dtype)
 
 
-def count(length: int, dtype: Any = np.int32) -> JaxArray:
+def count(length: int, dtype: Scalar = np.int32) -> JaxArray:
     """Return 0, 1, … length − 1."""
     return jnp.arange(length, dtype=dtype)
 
@@ -53,32 +53,32 @@ def concatenate(arrays: Sequence[JaxArray], axis: int = 0) -> JaxArray:
     return jnp.concatenate(arrays, axis)
 
 
-def convert(x: Any, dtype: Any) -> JaxArray:
+def convert(x: Scalar, dtype: Scalar) -> JaxArray:
     """Return numbers in another type."""
     return lax.convert_element_type(x, dtype)
 
 
-def fill(x: Any, shape: tuple[int, ...], dtype: Any) -> JaxArray:
+def fill(x: Scalar, shape: tuple[int, ...], dtype: Scalar) -> JaxArray:
     """Return numbers in a type, repeated to a shape."""
     return jnp.broadcast_to(lax.convert_element_type(x, dtype), shape)
 
 
-def select(condition: Any, a: Any, b: Any) -> JaxArray:
+def select(condition: Scalar, a: Scalar, b: Scalar) -> JaxArray:
     """a where the condition holds, else b"""
     return bare_select(condition, a, b)
 
 
-def table_row(table: JaxArray, k: Any) -> list[JaxArray]:
+def table_row(table: JaxArray, k: Scalar) -> list[JaxArray]:
     """Return the entries of row k of a table, k being traced."""
     return list(lax.dynamic_index_in_dim(table, k, 0, keepdims=False))
 
 
-def any_lane(condition: Any) -> JaxArray:
+def any_lane(condition: Scalar) -> JaxArray:
     """Whether a condition holds in at least one lane; a kernel reduces numbers only"""
     return jnp.max(jnp.where(condition, np.int32(1), np.int32(0))) > 0
 
 
-def every_lane(condition: Any) -> JaxArray:
+def every_lane(condition: Scalar) -> JaxArray:
     """Whether a condition holds in all lanes"""
     return jnp.min(jnp.where(condition, np.int32(1), np.int32(0))) > 0
 
@@ -91,12 +91,12 @@ def pad_lanes(x: JaxArray, missing: int) -> JaxArray:
 # Control flow -----------------------------------------------------------------------------------------------------------
 
 
-def branch(condition: Any, yes: Callable[[], Trees], no: Callable[[], Trees]) -> Trees:
+def branch(condition: Scalar, yes: Callable[[], Tree], no: Callable[[], Tree]) -> Tree:
     """yes() where a scalar condition holds, else no(); only one of them is computed"""
     return lax.cond(condition, yes, no)
 
 
-def repeat(times: int, body: Callable[[Any, Trees], Trees], carry: Trees) -> Trees:
+def repeat(times: int, body: Callable[[Scalar, Tree], Tree], carry: Tree) -> Tree:
     """carry ← body(i, carry) for i = 0 … times − 1; a single turn is not a loop"""
     if times <= 1:
         return body(0, carry) if times else carry
@@ -124,25 +124,25 @@ def platform() -> str:
     return jax.default_backend()
 
 
-def devices() -> list[Any]:
+def devices() -> list[Scalar]:
     """The devices of this process"""
     return jax.local_devices()
 
 
 @contextmanager
-def default_device(device: Any) -> Iterator[None]:
+def default_device(device: Scalar) -> Iterator[None]:
     """Within, arrays are created and computations run on this device."""
     with jax.default_device(device):
         yield
 
 
 def compile_arrays(
-    function: Callable[..., Trees], *, dtype: str, static: tuple[int, ...] = (), options: Options = None
-) -> Callable[..., Trees]:
+    function: Callable[..., Tree], *, dtype: str, static: tuple[int, ...] = (), options: Options = None
+) -> Callable[..., Tree]:
     """Compile a function of arrays with XLA; `static` numbers the arguments that are constants of the program."""
     compiled = jax.jit(function, static_argnums=static, compiler_options=None if options is None else dict(options))
 
-    def run(*arguments: Any) -> Trees:
+    def run(*arguments: Tree) -> Tree:
         with precision(dtype):
             return compiled(*arguments)
 
@@ -150,22 +150,22 @@ def compile_arrays(
 
 
 def compile_with_constants(
-    function: Callable[..., Trees], *, dtype: str, options: Callable[[str], Options]
-) -> Callable[..., Trees]:
+    function: Callable[..., Tree], *, dtype: str, options: Callable[[str], Options]
+) -> Callable[..., Tree]:
     """Compile `function(values, *arguments)`, once for every set of Python floats among the leaves of `values`
 
     `values` has a list of leaves for each name. Leaves that are Python floats are folded into the program; all others are
     arrays of the type `dtype`. `options(platform)` are those of XLA.
     """
-    compiled: dict[str, Callable[..., Trees]] = {}
+    compiled: dict[str, Callable[..., Tree]] = {}
 
-    def run(values: Mapping[str, Sequence[Leaf]], *arguments: Trees) -> Trees:
+    def run(values: Mapping[str, Sequence[Leaf]], *arguments: Tree) -> Tree:
         with precision(dtype):
             constants = {name: [leaf if type(leaf) is float else None for leaf in row] for name, row in values.items()}
             pattern = repr(constants)
             if pattern not in compiled:
 
-                def filled(arrays: Trees, *others: Trees) -> Trees:
+                def filled(arrays: Tree, *others: Tree) -> Tree:
                     return function(_merge(arrays, constants), *others)
 
                 chosen = options(platform())
@@ -190,17 +190,17 @@ def _merge(
     return values
 
 
-def array_shape(shape: tuple[int, ...], dtype: Any) -> Any:
+def array_shape(shape: tuple[int, ...], dtype: Scalar) -> Scalar:
     """An array without numbers, to trace functions with"""
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
-def trace_shapes(function: Callable[..., Trees], *arguments: Trees) -> Trees:
+def trace_shapes(function: Callable[..., Tree], *arguments: Tree) -> Tree:
     """Trace a function without computing; returns the shapes of its results."""
     return jax.eval_shape(function, *arguments)
 
 
-def operations_of(function: Callable[..., Trees], *arguments: Trees) -> OperationCount:
+def operations_of(function: Callable[..., Tree], *arguments: Tree) -> OperationCount:
     """Count the operations of a function of arrays; `arguments` may be `array_shape`s."""
     return count_operations(jax.make_jaxpr(function)(*arguments).jaxpr)
 
@@ -259,7 +259,7 @@ def call_kernel(
     return results
 
 
-def triton_options(launch: Launch) -> dict[str, Any]:
+def triton_options(launch: Launch) -> dict[str, Scalar]:
     """Triton's parameters under the name this version of JAX has for them"""
     from jax.experimental.pallas import triton
 
@@ -271,17 +271,17 @@ def triton_options(launch: Launch) -> dict[str, Any]:
 # with a load and a store for each of its components, took a minute to compile. So all rows go through one of each, in a loop.
 
 
-def load_rows(reference: Any) -> list[JaxArray]:
+def load_rows(reference: Scalar) -> list[JaxArray]:
     """Load all rows of a kernel's operand: each turn of the loop appends one."""
     rows = reference.shape[0]
     nothing = [jnp.zeros(reference.shape[1:], reference.dtype)] * rows
     return list(repeat(rows, lambda i, loaded: [*loaded[1:], reference[i, :]], nothing))
 
 
-def store_rows(rows: Sequence[JaxArray], reference: Any, index: Callable[[Any], Any]) -> None:
+def store_rows(rows: Sequence[JaxArray], reference: Scalar, index: Callable[[Scalar], Scalar]) -> None:
     """Store rows at `index(i)` of a kernel's result: each turn of the loop stores one."""
 
-    def turn(i: Any, left: Sequence[JaxArray]) -> list[JaxArray]:
+    def turn(i: Scalar, left: Sequence[JaxArray]) -> list[JaxArray]:
         reference[index(i)] = left[0]
         return [*left[1:], left[0]]
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,16 +24,17 @@ from jax import lax
 from samara.compiler.jax.array_scalar import lax_loop
 from samara.core.block_ops import ACTIVATIONS, Grid, Layer
 from samara.core.integrate import RK4, Chain, chain_of, rk4, unit_quaternions
+from samara.core.quantity import Scalar
 from samara.core.traced import TracedScalar, trace_error
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import Tree, flatten, unflatten
 
 
 class Trace(NamedTuple):
     """What the scalars of one trace share: their type, whether to be fast, and the operations done so far."""
 
-    dtype: Any
+    dtype: Scalar
     fast: bool
-    done: dict[tuple[Any, ...], tuple[Any, Any]]
+    done: dict[tuple[Scalar, ...], tuple[Tree, Tree]]
 
 
 class Folded(TracedScalar):
@@ -41,7 +42,7 @@ class Folded(TracedScalar):
 
     __slots__ = ("negated", "scaled", "trace", "value")
 
-    def __init__(self, value: Any, trace: Trace) -> None:
+    def __init__(self, value: Scalar, trace: Trace) -> None:
         self.value, self.trace = value, trace
         self.negated: Folded | None = None  # what this is the negative of
         self.scaled: tuple[Folded, float] | None = None  # what this is a literal multiple of
@@ -49,10 +50,10 @@ class Folded(TracedScalar):
     def __repr__(self) -> str:
         return f"Folded({self.value})"
 
-    def __jax_array__(self) -> Any:
+    def __jax_array__(self) -> Scalar:
         return self.value
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Scalar) -> Scalar:
         other = _literal(other)
         if _is(other, 0.0):
             return self
@@ -60,10 +61,10 @@ class Folded(TracedScalar):
             return self - other.negated
         return _folded(operator.add, self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Scalar) -> Scalar:
         return self + other
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Scalar) -> Scalar:
         other = _literal(other)
         if _is(other, 0.0):
             return self
@@ -71,11 +72,11 @@ class Folded(TracedScalar):
             return self + other.negated
         return _folded(operator.sub, self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Scalar) -> Scalar:
         other = _literal(other)
         return -self if _is(other, 0.0) else _folded(operator.sub, other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Scalar) -> Scalar:
         other = _literal(other)
         if _is(other, 0.0):
             return 0.0
@@ -92,10 +93,10 @@ class Folded(TracedScalar):
         product.scaled = (whole, factor * other)
         return product
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: Scalar) -> Scalar:
         return self * other
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Scalar) -> Scalar:
         other = _literal(other)
         if _is(other, 1.0):
             return self
@@ -105,7 +106,7 @@ class Folded(TracedScalar):
             return _folded(operator.truediv, self, other)
         return self * (1.0 / other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Scalar) -> Scalar:
         other = _literal(other)
         if _is(other, 0.0):
             return 0.0
@@ -113,7 +114,7 @@ class Folded(TracedScalar):
             return _folded(operator.truediv, 1.0, self) * other
         return _folded(operator.truediv, other, self)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Scalar) -> Scalar:
         other = _literal(other)
         if _is(other, 0.0):
             return 1.0
@@ -121,7 +122,7 @@ class Folded(TracedScalar):
             return self
         return self * self if _is(other, 2.0) else _folded(operator.pow, self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: Scalar) -> Scalar:
         return _folded(operator.pow, _literal(other), self)
 
     def __neg__(self) -> "Folded":
@@ -131,55 +132,55 @@ class Folded(TracedScalar):
         negative.negated = self
         return negative
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Scalar) -> Scalar:
         return _folded(operator.lt, self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Scalar) -> Scalar:
         return _folded(operator.le, self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Scalar) -> Scalar:
         return _folded(operator.gt, self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Scalar) -> Scalar:
         return _folded(operator.ge, self, other)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: Scalar) -> Scalar:
         return _folded(operator.eq, self, other)
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: Scalar) -> Scalar:
         return _folded(operator.ne, self, other)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: Scalar) -> Scalar:
         return _folded(operator.and_, self, other)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: Scalar) -> Scalar:
         return _folded(operator.or_, self, other)
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> Scalar:
         return _folded(operator.invert, self)
 
 
 _COMMUTE = frozenset({operator.add, operator.mul})
 
 
-def _literal(x: Any) -> Any:
+def _literal(x: Scalar) -> Scalar:
     """A Python float for a number of any kind: NumPy's own would turn float32 into float64."""
     return float(x) if isinstance(x, (int, float, np.number)) and not isinstance(x, bool) else x
 
 
-def _is(x: Any, number: float) -> bool:
+def _is(x: Scalar, number: float) -> bool:
     return type(x) is float and x == number
 
 
-def _raw(x: Any) -> Any:
+def _raw(x: Scalar) -> Scalar:
     return x.value if isinstance(x, Folded) else x
 
 
-def _folded(operation: Callable[..., Any], *operands: Any) -> Folded:
+def _folded(operation: Callable[..., Tree], *operands: Scalar) -> Folded:
     """operation(*operands) on JAX's arrays, or what it gave when it was last asked for the same"""
     trace = next(x.trace for x in operands if isinstance(x, Folded))
     raw = [_raw(_literal(x)) for x in operands]
-    names: Any = [repr(x) if type(x) is float else id(x) for x in raw]
+    names: Scalar = [repr(x) if type(x) is float else id(x) for x in raw]
     key = (operation, *(sorted(names, key=str) if operation in _COMMUTE else names))
     if key not in trace.done:
         operands = tuple(lax.full((), x, trace.dtype) if type(x) is float and operation in _BARE else x for x in raw)
@@ -191,7 +192,7 @@ def _folded(operation: Callable[..., Any], *operands: Any) -> Folded:
     return trace.done[key][0]
 
 
-def _unary(operation: Callable[[Any], Any]) -> Callable[[Folded], Folded]:
+def _unary(operation: Callable[[Scalar], Scalar]) -> Callable[[Folded], Folded]:
     return lambda x: _folded(operation, x)
 
 
@@ -202,32 +203,32 @@ sin, cos, tan = (_unary(operation) for operation in (lax.sin, lax.cos, lax.tan))
 asin, acos, atan = (_unary(operation) for operation in (lax.asin, lax.acos, lax.atan))
 
 
-def atan2(y: Any, x: Any) -> Folded:
+def atan2(y: Scalar, x: Scalar) -> Folded:
     return _folded(_atan2, y, x)
 
 
-def _atan2(y: Any, x: Any) -> Any:
+def _atan2(y: Scalar, x: Scalar) -> Scalar:
     shape = jnp.broadcast_shapes(jnp.shape(y), jnp.shape(x))
     return lax.atan2(*(jnp.broadcast_to(each, shape) for each in (y, x)))
 
 
-def equal(a: Any, b: Any) -> Any:
+def equal(a: Scalar, b: Scalar) -> Scalar:
     return _folded(operator.eq, a, b)
 
 
-def logical_and(a: Any, b: Any) -> Any:
+def logical_and(a: Scalar, b: Scalar) -> Scalar:
     return _folded(operator.and_, a, b)
 
 
-def logical_or(a: Any, b: Any) -> Any:
+def logical_or(a: Scalar, b: Scalar) -> Scalar:
     return _folded(operator.or_, a, b)
 
 
-def where(condition: Any, a: Any, b: Any) -> Any:
+def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
     return _folded(bare_select, condition, a, b)
 
 
-def bare_select(condition: Any, a: Any, b: Any) -> Any:
+def bare_select(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
     """A bare select: `jax.numpy.where` is a nested call."""
     shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in (condition, a, b)))
     return lax.select(*(jnp.broadcast_to(x, shape) for x in (condition, a, b)))
@@ -251,7 +252,7 @@ def layers_by_products() -> Iterator[None]:
         _by_products.reset(before)
 
 
-def layer(own: Layer, x: Sequence[Any]) -> tuple[Any, ...]:
+def layer(own: Layer, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
     """f(W x + b) as one product of matrices; sums may round in another order"""
     if _by_products.get():
         return own.unrolled(x)
@@ -265,7 +266,7 @@ def layer(own: Layer, x: Sequence[Any]) -> tuple[Any, ...]:
 
 # Lookups and loops --------------------------------------------------------------------------------------------------
 
-Load = Callable[[Grid, Any], Any]
+Load = Callable[[Grid, Scalar], Scalar]
 """The entries of a grid, in rows one after the other, at an array of indices"""
 
 _load: ContextVar[Load | None] = ContextVar("load", default=None)
@@ -281,11 +282,11 @@ def grids_loaded_by(load: Load) -> Iterator[None]:
         _load.reset(before)
 
 
-def grids_in(trace: Callable[[], Any]) -> tuple[Grid, ...]:
+def grids_in(trace: Callable[[], Scalar]) -> tuple[Grid, ...]:
     """The grids that are looked up while `trace()` runs, such as a `jax.eval_shape`, each once."""
     grids: dict[Grid, None] = {}
 
-    def note(grid: Grid, at: Any) -> Any:
+    def note(grid: Grid, at: Scalar) -> Scalar:
         grids[grid] = None
         return jnp.zeros(jnp.shape(at))
 
@@ -294,7 +295,7 @@ def grids_in(trace: Callable[[], Any]) -> tuple[Grid, ...]:
     return tuple(grids)
 
 
-def lookup(grid: Grid, i: Any, j: Any) -> Folded:
+def lookup(grid: Grid, i: Scalar, j: Scalar) -> Folded:
     """An entry of a grid: gathered by XLA, or read by the `load` of a kernel"""
     trace = next(x.trace for x in (i, j) if isinstance(x, Folded))
     row, column = (_index(x, count, trace.dtype) for x, count in zip((i, j), grid.values.shape, strict=True))
@@ -304,7 +305,7 @@ def lookup(grid: Grid, i: Any, j: Any) -> Folded:
     return Folded(jnp.asarray(grid.values.ravel(), trace.dtype)[at], trace)
 
 
-def _index(x: Any, count: int, dtype: Any) -> Any:
+def _index(x: Scalar, count: int, dtype: Scalar) -> Scalar:
     if not isinstance(x, Folded):
         return np.int32(min(float(x), count - 1.0) if float(x) > 0.0 else 0)
     zero, last = lax.full((), 0.0, dtype), lax.full((), count - 1.0, dtype)
@@ -313,22 +314,24 @@ def _index(x: Any, count: int, dtype: Any) -> Any:
     )
 
 
-def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
+def loop(
+    body: Callable[..., Tree], carry: Tree, inputs: Tree, count: int, active: Callable[..., Tree] | None
+) -> Scalar:
     """`samara.core.block_ops.loop` as one loop of `lax`"""
     leaves = flatten(carry)
     scalars = [*leaves, *flatten(inputs)]
     trace = next(x.trace for x in scalars if isinstance(x, Folded))
     shape = jnp.broadcast_shapes(*(jnp.shape(_raw(x)) for x in scalars))
 
-    def filled(x: Any) -> Any:
+    def filled(x: Scalar) -> Scalar:
         return jnp.broadcast_to(lax.convert_element_type(_raw(x), trace.dtype), shape)
 
-    def step(k: Any, arrays: Any) -> list[Any]:
+    def step(k: Scalar, arrays: Tree) -> list[Scalar]:
         with apart(trace):
             index = Folded(lax.convert_element_type(k, trace.dtype), trace)
             return [filled(x) for x in flatten(body(index, folded(carry, arrays, trace), inputs))]
 
-    def going(arrays: Any) -> Any:
+    def going(arrays: Tree) -> Scalar:
         with apart(trace):
             return _raw(active(folded(carry, arrays, trace), inputs)) if active else True
 
@@ -350,17 +353,17 @@ def apart(trace: Trace) -> Iterator[None]:
 # Functions of folded scalars ----------------------------------------------------------------------------------------
 
 
-def folded(template: Any, leaves: Iterable[Any], trace: Trace) -> Any:
+def folded(template: Tree, leaves: Iterable[Scalar], trace: Trace) -> Scalar:
     """A nested tuple shaped like the template, of traced arrays; what is a Python number stays one and folds"""
     return unflatten(template, iter([x if type(x) is float else Folded(x, trace) for x in leaves]))
 
 
-def unfolded(tree: Any) -> list[Any]:
+def unfolded(tree: Tree) -> list[Scalar]:
     """The leaves of a nested tuple as JAX's arrays, or Python numbers where everything folded"""
     return [_raw(leaf) for leaf in flatten(tree)]
 
 
-def new_trace(dtype: Any, fast: bool = False) -> Trace:
+def new_trace(dtype: Scalar, fast: bool = False) -> Trace:
     return Trace(dtype, fast, {})
 
 
@@ -377,7 +380,7 @@ class OperationCount(NamedTuple):
 _MOVES = frozenset({"broadcast_in_dim", "convert_element_type", "reshape", "squeeze", "copy", "neg"})
 
 
-def count_operations(jaxpr: Any) -> OperationCount:
+def count_operations(jaxpr: Scalar) -> OperationCount:
     """Of a jaxpr, loops as often as they run; moves, and signs that ride along with an operand, are not counted"""
     steps = needed_steps(jaxpr)
     loops = [(step.params["length"], step.params["jaxpr"].jaxpr) for step in steps if step.primitive.name == "scan"]
@@ -393,7 +396,7 @@ def count_operations(jaxpr: Any) -> OperationCount:
     )
 
 
-def needed_steps(jaxpr: Any) -> list[Any]:
+def needed_steps(jaxpr: Scalar) -> list[Scalar]:
     """The equations of a jaxpr whose results are used; every compiler drops the others"""
     used, needed = {id(x) for x in jaxpr.outvars}, []
     for step in reversed(jaxpr.eqns):
@@ -407,17 +410,17 @@ LONG = 1000
 """Operations in a stage above which the step is a loop"""
 
 
-def rk4_in_kernel(rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
+def rk4_in_kernel(rate: Callable[[Scalar], Scalar], state: Tree, dt: Scalar) -> Scalar:
     """`rk4` for a state of folded scalars, written out or as a loop, whichever a GPU runs faster"""
     return rk4(rate, state, dt) if _operations(rate, state) <= LONG else rk4_rolled(rate, state, dt)
 
 
-def _operations(rate: Callable[[Any], Any], state: Any) -> int:
+def _operations(rate: Callable[[Scalar], Scalar], state: Tree) -> int:
     """How many operations a rate takes, found in a trace of its own that leaves nothing behind"""
     trace = next(x.trace for x in flatten(state) if isinstance(x, Folded))
     known = dict(trace.done)
 
-    def traced(leaves: Any) -> Any:
+    def traced(leaves: Tree) -> Scalar:
         return [jnp.asarray(x) for x in unfolded(rate(folded(state, leaves, trace)))]
 
     jax.eval_shape(traced, unfolded(state))
@@ -427,18 +430,18 @@ def _operations(rate: Callable[[Any], Any], state: Any) -> int:
     return count
 
 
-def rk4_rolled(rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
+def rk4_rolled(rate: Callable[[Scalar], Scalar], state: Tree, dt: Scalar) -> Scalar:
     """`rk4` for a state of folded scalars, four times one stage: to rounding the same numbers"""
     return rolled(chain_of(RK4), rate, state, dt)
 
 
-def rolled(chain: Chain, rate: Callable[[Any], Any], state: Any, dt: Any) -> Any:
+def rolled(chain: Chain, rate: Callable[[Scalar], Scalar], state: Tree, dt: Scalar) -> Scalar:
     """A step for a state of folded scalars, as a loop over its stages"""
     trace = next(x.trace for x in flatten(state) if isinstance(x, Folded))
     shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in unfolded(state)))
     start = [_filled(x, shape, trace.dtype) for x in unfolded(state)]
 
-    def stage(i: Any, carried: Any) -> Any:
+    def stage(i: Scalar, carried: Scalar) -> Scalar:
         known = dict(trace.done)  # what is traced in here is not known outside
         here, total = carried
         slopes = flatten(rate(folded(state, here, trace)))
@@ -453,11 +456,11 @@ def rolled(chain: Chain, rate: Callable[[Any], Any], state: Any, dt: Any) -> Any
     return unit_quaternions(unflatten(state, iter([Folded(x, trace) for x in advanced])))
 
 
-def _filled(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _filled(x: Scalar, shape: tuple[int, ...], dtype: Scalar) -> Scalar:
     return jnp.broadcast_to(lax.convert_element_type(x, dtype), shape)
 
 
-def chosen(i: Any, row: Sequence[float], dtype: Any) -> Any:
+def chosen(i: Scalar, row: Sequence[float], dtype: Scalar) -> Scalar:
     """row[i], without a table: a kernel has no constants but numbers"""
     value = lax.full((), row[-1], dtype)
     for k in range(len(row) - 2, -1, -1):
@@ -465,7 +468,7 @@ def chosen(i: Any, row: Sequence[float], dtype: Any) -> Any:
     return value
 
 
-def fold_over_others(body: Callable[[Any, Any, Any], Any], carry: Any, mine: Any, theirs: Any) -> Any:
+def fold_over_others(body: Callable[[Tree, Tree, Tree], Tree], carry: Tree, mine: Tree, theirs: Tree) -> Scalar:
     """carryᵢ ← body(carryᵢ, mineᵢ, theirsⱼ) for every j ≠ i of the same flight, in rising order of j
 
     All are nested tuples of folded scalars, with the drones of a flight along the first axis and flights along the second; a
@@ -477,12 +480,12 @@ def fold_over_others(body: Callable[[Any, Any, Any], Any], carry: Any, mine: Any
         raise ValueError(f"scalars have the shape {shape}; expected (drones, flights)")
     drone = lax.broadcasted_iota(jnp.int32, shape, 0)
 
-    def filled(x: Any) -> Any:
+    def filled(x: Scalar) -> Scalar:
         return jnp.broadcast_to(lax.convert_element_type(x, trace.dtype), shape)
 
     columns = [filled(x) for x in unfolded(theirs)]
 
-    def turn(j: Any, arrays: Any) -> Any:
+    def turn(j: Scalar, arrays: Tree) -> Scalar:
         is_other = drone == j
         rows = [jnp.sum(jnp.where(is_other, x, jnp.zeros_like(x)), axis=0, keepdims=True) for x in columns]
         with apart(trace):
@@ -493,11 +496,11 @@ def fold_over_others(body: Callable[[Any, Any, Any], Any], carry: Any, mine: Any
     return folded(carry, lax.fori_loop(np.int32(0), np.int32(shape[0]), turn, start), trace)
 
 
-def sum_over_others(f: Callable[[Any, Any], Any], mine: Any, theirs: Any) -> Any:
+def sum_over_others(f: Callable[[Tree, Tree], Tree], mine: Tree, theirs: Tree) -> Scalar:
     """Σ f(mineᵢ, theirsⱼ) over all j ≠ i of the same flight, for every drone i"""
-    shapes: list[Any] = []
+    shapes: list[Scalar] = []
 
-    def probe() -> Any:
+    def probe() -> Scalar:
         trace = next(leaf.trace for leaf in flatten((mine, theirs)) if isinstance(leaf, Folded))
         with apart(trace):
             shapes.append(f(mine, theirs))
@@ -506,7 +509,7 @@ def sum_over_others(f: Callable[[Any, Any], Any], mine: Any, theirs: Any) -> Any
     jax.eval_shape(probe)
     zero = unflatten(shapes[0], iter([0.0] * len(flatten(shapes[0]))))
 
-    def add(total: Any, drone: Any, other: Any) -> Any:
+    def add(total: Tree, drone: Scalar, other: Scalar) -> Scalar:
         felt = flatten(f(drone, other))
         return unflatten(zero, iter([a + b for a, b in zip(flatten(total), felt, strict=True)]))
 

@@ -8,7 +8,6 @@ The words are the same bit for bit; the normals agree to the rounding of the typ
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,18 +15,20 @@ import numpy as np
 from jax import lax
 
 from samara.compiler.jax.arrays import precision
+from samara.core.quantity import Scalar
 from samara.core.random import _KEY_STEPS, _MULTIPLIERS, _ROUNDS, _SPLIT, _central, _far
+from samara.core.tree import Tree
 
-Words = tuple[Any, Any]
+Words = tuple[Tree, Tree]
 
 
-def draws(keys: Words, drone: Any, tick: Any, count: int, dtype: Any) -> list[Any]:
+def draws(keys: Words, drone: Scalar, tick: Scalar, count: int, dtype: Scalar) -> list[Scalar]:
     """`count` standard normals for each key: what `samara.core.random.normals` gives for its seed and source
 
     `drone` and `tick` are words of 32 bits: a tick beyond 2³² would take 50 days at 1 kHz.
     """
 
-    def four(block: Any) -> list[Any]:
+    def four(block: Tree) -> list[Scalar]:
         words = philox(tuple(_word(x, keys[0]) for x in (block, drone, tick, 0)), keys)
         return [normal(word, dtype) for word in words]
 
@@ -39,7 +40,7 @@ def draws(keys: Words, drone: Any, tick: Any, count: int, dtype: Any) -> list[An
     return list(drawn[:count])
 
 
-def words(keys: Words, drone: Any, tick: Any, high: Any, count: int) -> Any:
+def words(keys: Words, drone: Scalar, tick: Scalar, high: Scalar, count: int) -> Scalar:
     """`samara.core.random.words` at the tick `tick` + 2³² `high`: (count, ...), of 32 bits"""
     shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in (*keys, drone, tick, high)))
     block = jnp.arange(-(-count // 4), dtype=jnp.uint32).reshape(-1, *(1 for _ in shape))
@@ -49,17 +50,17 @@ def words(keys: Words, drone: Any, tick: Any, high: Any, count: int) -> Any:
     return jnp.stack(found, axis=1).reshape(-1, *shape)[:count]
 
 
-def uniform(word: Any, dtype: Any) -> Any:
+def uniform(word: Scalar, dtype: Scalar) -> Scalar:
     """(word + ½) / 2³²"""
     return (word.astype(dtype) + 0.5) * 2.0**-32
 
 
-def _word(x: Any, like: Any) -> Any:
+def _word(x: Scalar, like: Scalar) -> Scalar:
     return jnp.broadcast_to(jnp.asarray(x).astype(jnp.uint32), jnp.shape(like))
 
 
 @partial(jax.jit, static_argnums=(2, 3))
-def first_draws(keys: Words, drone: Any, count: int, dtype: Any) -> Any:
+def first_draws(keys: Words, drone: Scalar, count: int, dtype: Scalar) -> Scalar:
     """The same at tick 0, outside a kernel: (count, keys)"""
     block = jnp.arange(-(-count // 4), dtype=jnp.uint32)[:, None]
     low, high = (jnp.broadcast_to(key, (len(block), len(key))) for key in keys)
@@ -67,10 +68,10 @@ def first_draws(keys: Words, drone: Any, count: int, dtype: Any) -> Any:
     return normal(words.reshape(-1, len(keys[0]))[:count], dtype)
 
 
-def philox(counter: Sequence[Any], keys: Words) -> tuple[Any, Any, Any, Any]:
+def philox(counter: Sequence[Scalar], keys: Words) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     """`samara.core.random.philox` in words of 32 bits: the upper half of a product from products of 16 bits"""
 
-    def once(_: Any, now: Any) -> Any:
+    def once(_: Scalar, now: Scalar) -> Scalar:
         c0, c1, c2, c3, k0, k1 = now
         (high_a, low_a), (high_b, low_b) = _product(c0, _MULTIPLIERS[0]), _product(c2, _MULTIPLIERS[1])
         step0, step1 = (np.uint32(step) for step in _KEY_STEPS)
@@ -81,7 +82,7 @@ def philox(counter: Sequence[Any], keys: Words) -> tuple[Any, Any, Any, Any]:
     return c0, c1, c2, c3
 
 
-def _product(x: Any, factor: int) -> tuple[Any, Any]:
+def _product(x: Scalar, factor: int) -> tuple[Tree, Tree]:
     """The upper and the lower word of x · factor"""
     half, low = np.uint32(16), np.uint32(0xFFFF)
     a, b = np.uint32(factor & 0xFFFF), np.uint32(factor >> 16)
@@ -91,7 +92,7 @@ def _product(x: Any, factor: int) -> tuple[Any, Any]:
     return x1 * b + (middle >> half) + (other >> half), x * np.uint32(factor)
 
 
-def normal(word: Any, dtype: Any) -> Any:
+def normal(word: Scalar, dtype: Scalar) -> Scalar:
     """Φ⁻¹((word + ½) / 2³²), by the formulas of `samara.core.random`
 
     The smaller tail is counted from its own end, so that float32 has all its digits there.
@@ -134,7 +135,7 @@ _DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
 _BLOCK = 128  # bytes
 
 
-def keys_of(seeds: Any, source: str) -> Words:
+def keys_of(seeds: Scalar, source: str) -> Words:
     """The key that `samara.core.random` has for each seed and this source, as two arrays of 32 bits
 
     A million seeds take a second of `hashlib`, as long as a GPU flies them; here they are hashed where they will be used.
@@ -149,14 +150,14 @@ def keys_of(seeds: Any, source: str) -> Words:
 
 
 @jax.jit
-def _hashed(seeds: Any, message: Any, length: Any) -> Any:
+def _hashed(seeds: Scalar, message: Scalar, length: Scalar) -> Scalar:
     h = [jnp.full_like(seeds, start) for start in np.array(_START, dtype=np.uint64)]
     h[0] = h[0] ^ np.uint64(0x01010000 ^ 8 << 8 ^ 8)  # eight bytes, keyed by eight
     h = _compressed(h, jnp.zeros(16, jnp.uint64), seeds, np.uint64(_BLOCK), last=False)
     return _compressed(h, message, jnp.zeros_like(seeds), np.uint64(_BLOCK) + length, last=True)[0]
 
 
-def _compressed(h: list[Any], message: Any, first: Any, count: Any, *, last: bool) -> list[Any]:
+def _compressed(h: list[Scalar], message: Scalar, first: Scalar, count: Scalar, *, last: bool) -> list[Scalar]:
     """F of the standard; `first` is added to the first word of the block, all others are the same for all seeds"""
     order = jnp.asarray(np.array([*_ORDER, *_ORDER[:2]], dtype=np.int32))
     v = [*h, *(jnp.full_like(first, start) for start in np.array(_START, dtype=np.uint64))]
@@ -164,7 +165,7 @@ def _compressed(h: list[Any], message: Any, first: Any, count: Any, *, last: boo
     if last:
         v[14] = ~v[14]
 
-    def twelfth(r: Any, v: Any) -> Any:
+    def twelfth(r: Scalar, v: Scalar) -> Scalar:
         v = list(v)
         for i, (a, b, c, d) in enumerate((*_COLUMNS, *_DIAGONALS)):
             x, y = (message[k] + jnp.where(k == 0, first, np.uint64(0)) for k in (order[r, 2 * i], order[r, 2 * i + 1]))
@@ -182,5 +183,5 @@ def _compressed(h: list[Any], message: Any, first: Any, count: Any, *, last: boo
     return [x ^ v[k] ^ v[k + 8] for k, x in enumerate(h)]
 
 
-def _turned(x: Any, bits: int) -> Any:
+def _turned(x: Scalar, bits: int) -> Scalar:
     return (x >> np.uint64(bits)) | (x << np.uint64(64 - bits))

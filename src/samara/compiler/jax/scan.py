@@ -6,7 +6,7 @@ are what JAX makes them: multiply-adds are fused, and results agree with the oth
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +25,10 @@ from samara.compiler.jax.arrays import (
 )
 from samara.compiler.jax.folding_scalar import OperationCount, count_operations, folded, new_trace, unfolded
 from samara.compiler.scan import Quiet, Run, Templates
-from samara.core.tree import flatten
+from samara.core.quantity import Scalar
+from samara.core.tree import Tree, flatten
 
-Body = Callable[[Any, Any, Any], tuple[Any, Any]]
+Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
 MANY_OPERATIONS = 1500
 """Above so many operations in a body XLA's fusion pass is left out on the CPU.
@@ -46,17 +47,19 @@ class Flat(NamedTuple):
     the new carry, as a recorded state is, costs nothing until it is recorded.
     """
 
-    step: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], tuple[list[Any], list[Any]]]
+    step: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], tuple[list[Scalar], list[Scalar]]]
     places: tuple[int, ...]
     extras: int
     work: OperationCount
 
 
-def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) -> Flat:
+def flat_body(body: Body, templates: Templates, dtype: Scalar, fast: bool = False) -> Flat:
     """The body in folded scalars, traced once to count its operations and to see which of its outputs are the carry"""
-    seen: dict[str, Any] = {}
+    seen: dict[str, Scalar] = {}
 
-    def step(carry: Sequence[Any], held: Sequence[Any], inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def step(
+        carry: Sequence[Scalar], held: Sequence[Scalar], inputs: Sequence[Scalar]
+    ) -> tuple[list[Scalar], list[Scalar]]:
         trace = new_trace(carry[0].dtype, fast)
         groups = zip(templates, (carry, held, inputs), strict=True)
         advanced, outputs = body(*(folded(template, leaves, trace) for template, leaves in groups))
@@ -68,7 +71,7 @@ def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) 
         shape, kind = jnp.shape(carry[0]), carry[0].dtype
         return [fill(x, shape, kind) for x in after], [fill(x, shape, kind) for x in extra]
 
-    any_drone: Any = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
+    any_drone: Scalar = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
     traced = jax.make_jaxpr(step)(*([any_drone] * len(flatten(template)) for template in templates))
     outputs = len(traced.jaxpr.outvars) - len(flatten(templates.carry))
     return Flat(step, seen["places"], outputs, count_operations(traced.jaxpr))
@@ -84,27 +87,27 @@ def guarded(flat: Flat, quiet: Quiet | None, templates: Templates, fast: bool = 
     size = len(flatten(templates.carry))
     extras = [flat.places.index(size + k) for k in range(flat.extras)]
 
-    def traced(body: Callable[..., Any], given: Sequence[Sequence[Any]]) -> Any:
+    def traced(body: Callable[..., Tree], given: Sequence[Sequence[Scalar]]) -> Scalar:
         trace = new_trace(given[0][0].dtype, fast)
         return body(*(folded(template, leaves, trace) for template, leaves in zip(templates, given, strict=True)))
 
-    def step(*given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def step(*given: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
         carry = given[0]
         shape, kind = jnp.shape(carry[0]), carry[0].dtype
 
-        def all_true(condition: Any) -> Any:
+        def all_true(condition: Scalar) -> Scalar:
             return jnp.min(fill(condition, shape, jnp.int32)) > 0  # a kernel reduces numbers only
 
-        def brief() -> Any:
+        def brief() -> Scalar:
             advanced, outputs, idle = traced(quiet.body, given)
             wanted = unfolded(outputs)
             found = [fill(x, shape, kind) for x in (*unfolded(advanced), *(wanted[k] for k in extras))]
             return found, all_true(unfolded(idle)[0])
 
-        def not_tried() -> Any:
+        def not_tried() -> Scalar:
             return [*carry, *(jnp.zeros(shape, kind) for _ in extras)], worth_it  # false; a kernel yields no literals
 
-        def whole() -> Any:
+        def whole() -> Scalar:
             after, extra = flat.step(*given)
             return [*after, *extra]
 
@@ -117,18 +120,24 @@ def guarded(flat: Flat, quiet: Quiet | None, templates: Templates, fast: bool = 
 
 
 def _scan(
-    flat: Flat, carry: list[Any], held: list[Any], rows: Any, pick: Callable[[Any], list[Any]], steps: int, every: int
-) -> tuple[list[Any], list[Any]]:
+    flat: Flat,
+    carry: list[Scalar],
+    held: list[Scalar],
+    rows: Tree,
+    pick: Callable[[Scalar], list[Scalar]],
+    steps: int,
+    every: int,
+) -> tuple[list[Scalar], list[Scalar]]:
     """Records of `every` steps each, then the steps left over. `rows` has one row per step, `pick` makes inputs of it."""
     records, left_over = divmod(steps, every)
 
-    def last(carry: list[Any], row: Any) -> tuple[list[Any], None]:
+    def last(carry: list[Scalar], row: Tree) -> tuple[list[Scalar], None]:
         return flat.step(carry, held, pick(row))[0], None
 
-    def one(both: Any, row: Any) -> tuple[Any, None]:
+    def one(both: Tree, row: Tree) -> tuple[Scalar, None]:
         return flat.step(both[0], held, pick(row)), None
 
-    def record(carry: list[Any], block: Any) -> tuple[list[Any], list[Any]]:
+    def record(carry: list[Scalar], block: Tree) -> tuple[list[Scalar], list[Scalar]]:
         if every == 1:
             carry, extra = flat.step(carry, held, pick(block))
         else:
@@ -136,7 +145,7 @@ def _scan(
             (carry, extra), _ = lax.scan(one, (carry, nothing_yet), block, length=every)
         return carry, [(*carry, *extra)[k] for k in flat.places]
 
-    def blocks(row: Any) -> Any:
+    def blocks(row: Tree) -> Scalar:
         row = row[: records * every]
         return row if every == 1 else row.reshape(records, every, *row.shape[1:])
 
@@ -158,14 +167,16 @@ def compile_scan_jax(
     with precision(dtype):
         plain = flat_body(body, templates, dtype, fast)
 
-    def whole(flat: Flat, carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int) -> tuple[Any, Any]:
+    def whole(
+        flat: Flat, carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int
+    ) -> tuple[Tree, Tree]:
         end, outputs = _scan(flat, list(carry), list(held), inputs, _components, steps, every)
         n = carry.shape[1]
         return jnp.stack(end), jnp.stack(outputs, 1) if outputs else jnp.zeros((steps // every, 0, n), dtype)
 
-    compiled: dict[tuple[str, int], Any] = {}
+    compiled: dict[tuple[str, int], Scalar] = {}
 
-    def run(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]:
+    def run(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
         with precision(dtype):
             start = jnp.asarray(carry, dtype)
             where = next(iter(start.devices())).platform, len(start.devices())
@@ -179,7 +190,7 @@ def compile_scan_jax(
     return run
 
 
-def _components(row: Any) -> list[Any]:
+def _components(row: Tree) -> list[Scalar]:
     return [] if row is None else [row[k] for k in range(row.shape[0])]
 
 
@@ -215,7 +226,7 @@ def compile_scan_pallas(
     )  # see MANY_OPERATIONS; here nobody counts speed
     compiled = jax.jit(kernel, static_argnums=(3, 4), compiler_options=options)
 
-    def run(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]:
+    def run(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
         with precision(dtype):
             given = jnp.asarray(inputs, dtype) if inputs is not None else None
             return compiled(jnp.asarray(carry, dtype), [jnp.asarray(x, dtype) for x in held], given, steps, every)
@@ -232,12 +243,12 @@ def kernel_function(
     fast: bool = False,
     launch: Launch = DEFAULT_LAUNCH,
     interpret: bool = False,
-) -> Any:
+) -> Scalar:
     """`f(carry, held, inputs, steps, every) → carry, outputs` on flat arrays, not yet compiled: to lower or to inspect"""
     with precision(dtype):
         flat = guarded(flat_body(body, templates, dtype, fast), quiet, templates, fast)
 
-    def whole(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int) -> tuple[Any, Any]:
+    def whole(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int) -> tuple[Tree, Tree]:
         n = carry.shape[1]
         block = min(launch.block, 1 << (n - 1).bit_length())
         missing = -n % block
@@ -290,19 +301,19 @@ class _Kernel:
         self.every = every
         self.__name__ = "scan"
 
-    def __call__(self, *references: Any) -> None:
+    def __call__(self, *references: Scalar) -> None:
         given = dict(zip(self.operands, references, strict=False))
         stored = dict(zip(self.results, references[len(self.operands) :], strict=True))
         carry = load_rows(given["carry"])
         each, same = iter(load_rows(given["each"]) if "each" in given else ()), iter(range(len(self.held_by_drone)))
         held = [next(each) if own else given["same"][next(same)] for own in self.held_by_drone]
 
-        def step(k: Any, carry: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        def step(k: Scalar, carry: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
             row = given.get("inputs")
             inputs = [] if row is None else [row[k, i] if row.ndim == 2 else row[k, i, :] for i in range(row.shape[1])]
             return self.flat.step(carry, held, inputs)
 
-        def record(r: Any, carry: list[Any]) -> list[Any]:
+        def record(r: Scalar, carry: list[Scalar]) -> list[Scalar]:
             nothing_yet = [jnp.zeros_like(carry[0])] * self.flat.extras
             first = r * self.every
             carry, extra = repeat(self.every, lambda i, both: step(first + i, both[0]), (carry, nothing_yet))

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import Any, TypeAlias
 
 import llvmlite.ir as ir
 import numpy as np
@@ -36,11 +35,8 @@ from samara.compiler.trace.program import Program, program_of
 from samara.compiler.trace.tape_scalar import program_as_written
 from samara.core.ops import where
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import Tree, flatten, unflatten
 from samara.core.types import Array
-
-Record: TypeAlias = Scalar
-"""A nested tuple of scalars"""
 
 DTYPE = "float64"
 WIDTH = vector_width(DTYPE)  # drones in a block
@@ -78,12 +74,12 @@ class NearSum:
 
     def __init__(
         self,
-        f: Callable[[Record, Record], Record],
-        margins: Callable[[Record, Record], tuple[Scalar, ...]],
-        mine: Record,
-        theirs: Record,
+        f: Callable[[Tree, Tree], Tree],
+        margins: Callable[[Tree, Tree], tuple[Scalar, ...]],
+        mine: Tree,
+        theirs: Tree,
     ) -> None:
-        def most(*bounds: Record) -> Record:
+        def most(*bounds: Tree) -> Tree:
             return (tuple(each.high for each in margins(intervals(*bounds[:2]), intervals(*bounds[2:]))),)
 
         self._most = program_as_written(most, mine, mine, theirs, theirs)
@@ -287,27 +283,27 @@ def _while(builder: ir.IRBuilder, first: ir.Value) -> Iterator[tuple[ir.Value, i
 class Interval:
     """All numbers from `low` to `high`, scalars of any kind."""
 
-    low: Any
-    high: Any
+    low: Scalar
+    high: Scalar
 
     def __neg__(self) -> "Interval":
         return Interval(-self.high, -self.low)
 
-    def __add__(self, other: Any) -> "Interval":
+    def __add__(self, other: Scalar) -> "Interval":
         other = _interval(other)
         return Interval(self.low + other.low, self.high + other.high)
 
-    def __radd__(self, other: Any) -> "Interval":
+    def __radd__(self, other: Scalar) -> "Interval":
         return _interval(other) + self
 
-    def __sub__(self, other: Any) -> "Interval":
+    def __sub__(self, other: Scalar) -> "Interval":
         other = _interval(other)
         return Interval(self.low - other.high, self.high - other.low)
 
-    def __rsub__(self, other: Any) -> "Interval":
+    def __rsub__(self, other: Scalar) -> "Interval":
         return _interval(other) - self
 
-    def __mul__(self, other: Any) -> "Interval":
+    def __mul__(self, other: Scalar) -> "Interval":
         if other is self:
             return self._square()
         if isinstance(other, (int, float)):
@@ -317,7 +313,7 @@ class Interval:
         a, b, c, d = (x * y for x in (self.low, self.high) for y in (other.low, other.high))
         return Interval(_smaller(_smaller(a, b), _smaller(c, d)), _larger(_larger(a, b), _larger(c, d)))
 
-    def __rmul__(self, other: Any) -> "Interval":
+    def __rmul__(self, other: Scalar) -> "Interval":
         return self * other
 
     def _square(self) -> "Interval":
@@ -325,18 +321,18 @@ class Interval:
         return Interval(nearest * nearest, _larger(self.low * self.low, self.high * self.high))
 
 
-def intervals(low: Any, high: Any) -> Any:
+def intervals(low: Scalar, high: Scalar) -> Scalar:
     """A nested tuple of intervals, between the leaves of two"""
     return unflatten(low, iter([Interval(a, b) for a, b in zip(flatten(low), flatten(high), strict=True)]))
 
 
-def _interval(x: Any) -> Interval:
+def _interval(x: Scalar) -> Interval:
     return x if isinstance(x, Interval) else Interval(x, x)
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def _smaller(a: Scalar, b: Scalar) -> Scalar:
     return where(a < b, a, b)
 
 
-def _larger(a: Any, b: Any) -> Any:
+def _larger(a: Scalar, b: Scalar) -> Scalar:
     return where(a > b, a, b)

@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import llvmlite.binding as llvm
 import llvmlite.ir as ir
@@ -32,7 +32,8 @@ from samara.compiler.llvm.codegen import (
 from samara.compiler.scan import Quiet, Run, Templates
 from samara.compiler.thread_pool import shares_of, side_by_side
 from samara.compiler.trace.program import Guarded, Program, program_of_body
-from samara.core.tree import flatten
+from samara.core.quantity import Scalar
+from samara.core.tree import Tree, flatten
 
 
 class Kernel(NamedTuple):
@@ -238,7 +239,7 @@ def row_kernel(
 
 
 def compile_scan_llvm(
-    body: Callable[[Any, Any, Any], tuple[Any, Any]],
+    body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]],
     templates: Templates,
     quiet: Quiet | None = None,
     *,
@@ -271,7 +272,7 @@ def compile_scan_program(
             kernels[key] = scan_kernel(program, shape, dtype, width, fast)
         return kernels[key]
 
-    def run(carry: Any, held: Sequence[Any], inputs: Any, steps: int, every: int = 1) -> tuple[Any, Any]:
+    def run(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
         n = carry.shape[1]
         uniform = tuple(np.ndim(value) == 0 for value in held)
         same = np.array([value for value, one in zip(held, uniform, strict=True) if one], dtype=dtype)
@@ -308,7 +309,7 @@ def compile_scan_program(
 
 def compile_program(
     program: Program, sizes: list[int], *, dtype: str = "float64", fast: bool = False
-) -> Callable[[Sequence[float]], Any]:
+) -> Callable[[Sequence[float]], Scalar]:
     """call(numbers) → the first output group, for one drone: the program alone, without a loop"""
     places = [(group, index) for group, size in enumerate(sizes) for index in range(size)]
     at = {place: k for k, place in enumerate(places)}
@@ -321,7 +322,7 @@ def compile_program(
     count = len(program.outputs[0])
     kernel = scan_kernel(flat, Shape(0, (True,) * len(places), 0, True, count), dtype, 1, fast, effort=0)
 
-    def call(numbers: Sequence[float]) -> Any:
+    def call(numbers: Sequence[float]) -> Scalar:
         given, results = np.array(numbers, dtype=dtype), np.empty(count, dtype=dtype)
         kernel.call(0, given.ctypes.data, 0, 0, results.ctypes.data, 0, 1, 1, 1, 1)
         return results

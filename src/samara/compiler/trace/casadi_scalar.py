@@ -6,14 +6,15 @@ CasADi's operators try each type that an operand might be converted to; `SX.bina
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi
 
 from samara.core.block_ops import Grid, Layer, unrolled
 from samara.core.ops import selected
+from samara.core.quantity import Scalar
 from samara.core.traced import TracedScalar, trace_error
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import Tree, flatten, unflatten
 
 SX = casadi.SX
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
@@ -24,7 +25,7 @@ class Symbol(TracedScalar):
 
     __slots__ = ("sx",)
 
-    def __init__(self, sx: Any) -> None:
+    def __init__(self, sx: Scalar) -> None:
         self.sx = sx
 
     def __repr__(self) -> str:
@@ -33,59 +34,59 @@ class Symbol(TracedScalar):
     def __bool__(self) -> bool:
         return bool(self.sx) if self.sx.is_constant() else super().__bool__()
 
-    def __add__(self, other: Any) -> "Symbol":
+    def __add__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_ADD, self, other)
 
-    def __radd__(self, other: Any) -> "Symbol":
+    def __radd__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_ADD, other, self)
 
-    def __sub__(self, other: Any) -> "Symbol":
+    def __sub__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_SUB, self, other)
 
-    def __rsub__(self, other: Any) -> "Symbol":
+    def __rsub__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_SUB, other, self)
 
-    def __mul__(self, other: Any) -> "Symbol":
+    def __mul__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_MUL, self, other)
 
-    def __rmul__(self, other: Any) -> "Symbol":
+    def __rmul__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_MUL, other, self)
 
-    def __truediv__(self, other: Any) -> "Symbol":
+    def __truediv__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_DIV, self, other)
 
-    def __rtruediv__(self, other: Any) -> "Symbol":
+    def __rtruediv__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_DIV, other, self)
 
-    def __pow__(self, other: Any) -> "Symbol":
+    def __pow__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_POW, self, other)
 
-    def __rpow__(self, other: Any) -> "Symbol":
+    def __rpow__(self, other: Scalar) -> "Symbol":
         return _binary(casadi.OP_POW, other, self)
 
     def __neg__(self) -> "Symbol":
         return Symbol(SX.unary(casadi.OP_NEG, self.sx))
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Scalar) -> Scalar:
         return _binary(casadi.OP_LT, self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Scalar) -> Scalar:
         return _binary(casadi.OP_LE, self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Scalar) -> Scalar:
         return _binary(casadi.OP_LT, other, self)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Scalar) -> Scalar:
         return _binary(casadi.OP_LE, other, self)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: Scalar) -> Scalar:
         return _binary(casadi.OP_EQ, self, other)
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: Scalar) -> Scalar:
         return _binary(casadi.OP_NE, self, other)
 
 
-def expression(x: Any) -> Any:
+def expression(x: Scalar) -> Scalar:
     """CasADi's expression of a symbol or a number"""
     if type(x) is Symbol:
         return x.sx
@@ -97,7 +98,7 @@ def expression(x: Any) -> Any:
         raise trace_error(f"{type(x).__name__} is not a scalar", "compute with scalars") from None
 
 
-def _binary(operation: int, a: Any, b: Any) -> Symbol:
+def _binary(operation: int, a: Scalar, b: Scalar) -> Symbol:
     return Symbol(SX.binary(operation, expression(a), expression(b)))
 
 
@@ -107,19 +108,19 @@ def _binary(operation: int, a: Any, b: Any) -> Symbol:
 class TracedLoop(NamedTuple):
     """The arguments of `samara.core.block_ops.loop`; carry and inputs are templates."""
 
-    body: Callable[..., Any]
-    carry: Any
-    inputs: Any
+    body: Callable[..., Tree]
+    carry: Tree
+    inputs: Tree
     turns: int
-    active: Callable[..., Any] | None
+    active: Callable[..., Tree] | None
 
 
 class Opaque(NamedTuple):
     """An operation that CasADi does not look into: its arguments, and the symbols that stand for its results."""
 
     operation: Layer | Grid | TracedLoop
-    arguments: tuple[Any, ...]
-    rows: Any
+    arguments: tuple[Scalar, ...]
+    rows: Scalar
 
 
 _collected: ContextVar[list[Opaque] | None] = ContextVar("collected", default=None)
@@ -137,26 +138,28 @@ def opaque_operations() -> Iterator[list[Opaque]]:
 
 
 def _rows(
-    collected: list[Opaque], operation: Layer | Grid | TracedLoop, arguments: Sequence[Any], count: int
-) -> tuple[Any, ...]:
+    collected: list[Opaque], operation: Layer | Grid | TracedLoop, arguments: Sequence[Scalar], count: int
+) -> tuple[Scalar, ...]:
     rows = SX.sym("row", count)
     collected.append(Opaque(operation, tuple(map(expression, arguments)), rows))
     return tuple(Symbol(row) for row in casadi.vertsplit(rows))
 
 
-def layer(own: Layer, x: Sequence[Any]) -> tuple[Any, ...]:
+def layer(own: Layer, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
     """What a layer gives, as symbols where somebody gathers layers; else product by product"""
     collected = _collected.get()
     return own.unrolled(x) if collected is None else _rows(collected, own, x, own.rows)
 
 
-def lookup(grid: Grid, i: Any, j: Any) -> Any:
+def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
     """An entry of a grid, as a symbol where opaque operations are collected; else by comparisons"""
     collected = _collected.get()
     return selected(grid, i, j) if collected is None else _rows(collected, grid, (i, j), 1)[0]
 
 
-def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
+def loop(
+    body: Callable[..., Tree], carry: Tree, inputs: Tree, count: int, active: Callable[..., Tree] | None
+) -> Scalar:
     """The final carry of a loop, as symbols where opaque operations are collected; else turn by turn"""
     collected = _collected.get()
     if collected is None:
@@ -170,7 +173,7 @@ def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: 
 # The operations of samara.core.ops, under the names it asks for ----------------------------------------------------------
 
 
-def _unary(name: str) -> Any:
+def _unary(name: str) -> Scalar:
     operation = getattr(casadi, f"OP_{name.upper()}")
     return lambda x: Symbol(SX.unary(operation, expression(x)))
 
@@ -178,23 +181,23 @@ def _unary(name: str) -> Any:
 sqrt, floor, sin, cos, tan, asin, acos, atan, exp, log = map(_unary, UNARY)
 
 
-def atan2(y: Any, x: Any) -> Symbol:
+def atan2(y: Scalar, x: Scalar) -> Symbol:
     return _binary(casadi.OP_ATAN2, y, x)
 
 
-def equal(a: Any, b: Any) -> Symbol:
+def equal(a: Scalar, b: Scalar) -> Symbol:
     return _binary(casadi.OP_EQ, a, b)
 
 
-def logical_and(a: Any, b: Any) -> Symbol:
+def logical_and(a: Scalar, b: Scalar) -> Symbol:
     return _binary(casadi.OP_AND, a, b)
 
 
-def logical_or(a: Any, b: Any) -> Symbol:
+def logical_or(a: Scalar, b: Scalar) -> Symbol:
     return _binary(casadi.OP_OR, a, b)
 
 
-def where(condition: Any, a: Any, b: Any) -> Symbol:
+def where(condition: Scalar, a: Scalar, b: Scalar) -> Symbol:
     """(c ? a : 0) + (!c ? b : 0), as CasADi's own"""
     c = expression(condition)
     if_true = SX.binary(casadi.OP_IF_ELSE_ZERO, c, expression(a))

@@ -5,15 +5,16 @@ assignment and its `(c ? a : 0) + (!c ? b : 0)` back into one selection.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import casadi
 
 from samara.compiler.scan import Quiet
 from samara.compiler.trace.casadi_scalar import Symbol, TracedLoop, expression, opaque_operations
 from samara.core.block_ops import Grid, Layer
+from samara.core.quantity import Scalar
 from samara.core.traced import tracing
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import Tree, flatten, unflatten
 
 OPERATIONS = {
     casadi.OP_ADD: "add",
@@ -104,7 +105,7 @@ class Guarded(NamedTuple):
         return self.whole.outputs
 
 
-def program_of(function: Callable[..., Any], *templates: Any) -> Program:
+def program_of(function: Callable[..., Tree], *templates: Tree) -> Program:
     """Traces `function(*arguments)`, arguments shaped like the templates; one output group per element of its result"""
     symbols = [casadi.SX.sym(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
     arguments = [
@@ -137,7 +138,7 @@ def loop_of(traced: TracedLoop, program: Callable[..., Program]) -> Loop:
     return Loop(turns, len(flatten(carry)), turn, condition)
 
 
-def program_of_body(body: Callable[..., Any], templates: tuple[Any, ...], quiet: Quiet | None) -> Program | Guarded:
+def program_of_body(body: Callable[..., Tree], templates: tuple[Scalar, ...], quiet: Quiet | None) -> Program | Guarded:
     """The body of a scan, traced; with the shorter way through it where there is one"""
     whole = program_of(body, *templates)
     if quiet is None:

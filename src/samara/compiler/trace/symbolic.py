@@ -10,7 +10,7 @@ do with numbers. Entries of a matrix that are the number 0 cost nothing: product
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import casadi
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from samara.compiler.trace.casadi_scalar import SX, Symbol, expression
 from samara.compiler.trace.program import Program, program_of_expressions
 from samara.core.quantity import Scalar
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import Tree, flatten, unflatten
 
 Entries: TypeAlias = dict[tuple[int, int], Scalar]
 """The entries of a sparse matrix by (row, column); those that are left out are 0"""
@@ -81,7 +81,7 @@ def _leaves(result: Scalar) -> list[Scalar]:
     return [leaf for entry in result for leaf in _leaves(entry)] if isinstance(result, list) else [result]
 
 
-def trace(function: Callable[..., Any], *templates: Any) -> Callable[..., Any]:
+def trace(function: Callable[..., Tree], *templates: Tree) -> Callable[..., Tree]:
     """The same function of nested tuples of floats, evaluated by CasADi's virtual machine instead of Python
 
     `templates` are arguments of the shapes to come; their numbers do not matter. Results are nested tuples of floats.
@@ -94,7 +94,7 @@ def trace(function: Callable[..., Any], *templates: Any) -> Callable[..., Any]:
     result = function(*arguments)
     compiled = casadi.Function("traced", symbols, [casadi.cse(casadi.vertcat(*flatten(result)))])
 
-    def call(*values: Any) -> Any:
+    def call(*values: Tree) -> Scalar:
         numbers = compiled(*(np.array(flatten(value), dtype=float) for value in values))
         return unflatten(result, iter(np.array(numbers)[:, 0].tolist()))
 

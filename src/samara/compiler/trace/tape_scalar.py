@@ -12,7 +12,6 @@ programs, and so share code. `program_as_written(function, *templates)` keeps th
 import operator
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,9 @@ from samara.compiler.trace.casadi_scalar import TracedLoop
 from samara.compiler.trace.program import Instruction, Program, loop_of, without_unused
 from samara.core import ops
 from samara.core.block_ops import Grid, unrolled
+from samara.core.quantity import Scalar
 from samara.core.traced import TracedScalar, trace_error, tracing
-from samara.core.tree import flatten, unflatten
+from samara.core.tree import Tree, flatten, unflatten
 
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
 LONGEST = 8000  # instructions; such a tape is read no quicker than NumPy runs
@@ -35,57 +35,57 @@ class Taped(TracedScalar):
     def __init__(self, at: int, tape: "Tape") -> None:
         self.at, self.tape = at, tape
 
-    def __add__(self, other: Any) -> "Taped":
+    def __add__(self, other: Scalar) -> "Taped":
         return self.tape.note("add", self, other)
 
-    def __radd__(self, other: Any) -> "Taped":
+    def __radd__(self, other: Scalar) -> "Taped":
         return self.tape.note("add", other, self)
 
-    def __sub__(self, other: Any) -> "Taped":
+    def __sub__(self, other: Scalar) -> "Taped":
         return self.tape.note("subtract", self, other)
 
-    def __rsub__(self, other: Any) -> "Taped":
+    def __rsub__(self, other: Scalar) -> "Taped":
         return self.tape.note("subtract", other, self)
 
-    def __mul__(self, other: Any) -> "Taped":
+    def __mul__(self, other: Scalar) -> "Taped":
         return self.tape.note("multiply", self, other)
 
-    def __rmul__(self, other: Any) -> "Taped":
+    def __rmul__(self, other: Scalar) -> "Taped":
         return self.tape.note("multiply", other, self)
 
-    def __truediv__(self, other: Any) -> "Taped":
+    def __truediv__(self, other: Scalar) -> "Taped":
         return self.tape.note("divide", self, other)
 
-    def __rtruediv__(self, other: Any) -> "Taped":
+    def __rtruediv__(self, other: Scalar) -> "Taped":
         return self.tape.note("divide", other, self)
 
     def __neg__(self) -> "Taped":
         return self.tape.note("negate", self)
 
-    def __pow__(self, other: Any) -> "Taped":
+    def __pow__(self, other: Scalar) -> "Taped":
         if isinstance(other, Taped) or other != 2:
             raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
         return self.tape.note("multiply", self, self)
 
-    def __rpow__(self, other: Any) -> "Taped":
+    def __rpow__(self, other: Scalar) -> "Taped":
         raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Scalar) -> Scalar:
         return self.tape.note("less", self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Scalar) -> Scalar:
         return self.tape.note("less_equal", self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Scalar) -> Scalar:
         return self.tape.note("less", other, self)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Scalar) -> Scalar:
         return self.tape.note("less_equal", other, self)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: Scalar) -> Scalar:
         return self.tape.note("equal", self, other)
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: Scalar) -> Scalar:
         return self.tape.note("not_equal", self, other)
 
 
@@ -99,13 +99,13 @@ class Tape:
         self.longest = longest
         self.instructions: list[Instruction] = []
         self.numbers: list[float] = []
-        self._done: dict[Any, int] = {}
+        self._done: dict[Scalar, int] = {}
 
     def scalar(self, group: int = 0, index: int = 0) -> Taped:
         """What the function is of"""
         return Taped(self._append(Instruction("input", place=(group, index))), self)
 
-    def note(self, operation: str, *operands: Any) -> Taped:
+    def note(self, operation: str, *operands: Scalar) -> Taped:
         """One operation more"""
         arguments = tuple([self.place(each) for each in operands])
         key = (operation, arguments)
@@ -113,7 +113,7 @@ class Tape:
             self._done[key] = self._append(Instruction(operation, arguments))
         return Taped(self._done[key], self)
 
-    def repeat(self, instruction: Instruction, *operands: Any) -> Taped:
+    def repeat(self, instruction: Instruction, *operands: Scalar) -> Taped:
         """The same instruction on these operands"""
         if instruction == Instruction(instruction.operation, instruction.arguments):
             return self.note(instruction.operation, *operands)
@@ -122,7 +122,7 @@ class Tape:
             self._done[repeated] = self._append(repeated)
         return Taped(self._done[repeated], self)
 
-    def place(self, x: Any) -> int:
+    def place(self, x: Scalar) -> int:
         """The instruction that holds a number or an earlier result"""
         if type(x) is Taped:
             if x.tape is not self:
@@ -155,7 +155,7 @@ class TapeWithConstants(Tape):
         return self._done[key]
 
 
-def program_as_written(function: Callable[..., Any], *templates: Any) -> Program:
+def program_as_written(function: Callable[..., Tree], *templates: Tree) -> Program:
     """Traces `function(*arguments)` as `program_of` does, one input group per template, one output group per result"""
     tape = TapeWithConstants()
     arguments = [
@@ -167,7 +167,7 @@ def program_as_written(function: Callable[..., Any], *templates: Any) -> Program
     return without_unused(Program(tuple(tape.instructions), outputs))
 
 
-def taped(function: Callable[[Any], Any]) -> tuple[Program, tuple[float, ...]]:
+def taped(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[float, ...]]:
     """The program of a function of one scalar, and its numbers: input groups (scalar,) and numbers, one group of outputs
 
     TypeError where the function asks for more than + - * / and `samara.core.ops` have, OverflowError where it is too long.
@@ -178,14 +178,14 @@ def taped(function: Callable[[Any], Any]) -> tuple[Program, tuple[float, ...]]:
     return Program(tuple(tape.instructions), (outputs,)), tuple(tape.numbers)
 
 
-def played(program: Program, scalar: Any, numbers: Sequence[Any]) -> list[Any]:
+def played(program: Program, scalar: Scalar, numbers: Sequence[Scalar]) -> list[Scalar]:
     """What a taped program computes of a scalar of any backend and of numbers, which may be such scalars too"""
     return play(program, ((scalar,), numbers))[0]
 
 
-def play(program: Program, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
+def play(program: Program, groups: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
     """What a program computes of groups of scalars of any backend, operation by operation, for each group of its outputs"""
-    results: list[Any] = []
+    results: list[Scalar] = []
     for own in program.instructions:
         if own.operation == "input":
             results.append(groups[own.place[0]][own.place[1]])
@@ -196,7 +196,7 @@ def play(program: Program, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return [[results[at] for at in group] for group in program.outputs]
 
 
-def _perform(own: Instruction, operands: list[Any]) -> Any:
+def _perform(own: Instruction, operands: list[Scalar]) -> Scalar:
     """What an instruction gives: a scalar, or of a layer or a loop a tuple of them"""
     if own.grid is not None:
         return ops.lookup(own.grid, *operands)
@@ -216,12 +216,12 @@ def _perform(own: Instruction, operands: list[Any]) -> Any:
     return unrolled(turn, tuple(operands[:cut]), tuple(operands[cut:]), own.loop.turns, condition)
 
 
-def _condition(x: Any) -> Any:
+def _condition(x: Scalar) -> Scalar:
     """A condition: CasADi makes c of (c ? 1 : 0), or leaves it a number"""
     return x != 0.0 if type(x) is float else x
 
 
-_PLAYED: dict[str, Callable[..., Any]] = {
+_PLAYED: dict[str, Callable[..., Tree]] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
@@ -247,7 +247,7 @@ _PLAYED: dict[str, Callable[..., Any]] = {
 
 
 def _operation(name: str) -> Callable[..., Taped]:
-    def noted(*operands: Any) -> Taped:
+    def noted(*operands: Scalar) -> Taped:
         tape = next(each.tape for each in operands if isinstance(each, Taped))
         return tape.note(name, *operands)
 
@@ -259,13 +259,15 @@ atan2, equal, power = (_operation(name) for name in ("atan2", "equal", "power"))
 logical_and, logical_or, where = (_operation(name) for name in ("and", "or", "select"))
 
 
-def lookup(grid: Grid, i: Any, j: Any) -> Taped:
+def lookup(grid: Grid, i: Scalar, j: Scalar) -> Taped:
     """The entry of a grid, as one instruction"""
     tape = next(index.tape for index in (i, j) if isinstance(index, Taped))
     return tape.repeat(Instruction("lookup", grid=grid), i, j)
 
 
-def loop(body: Callable[..., Any], carry: Any, inputs: Any, count: int, active: Callable[..., Any] | None) -> Any:
+def loop(
+    body: Callable[..., Tree], carry: Tree, inputs: Tree, count: int, active: Callable[..., Tree] | None
+) -> Scalar:
     """The final carry of a loop, whose body is not simplified either"""
     leaves = [*flatten(carry), *flatten(inputs)]
     tape = next(leaf.tape for leaf in leaves if isinstance(leaf, Taped))
