@@ -133,7 +133,9 @@ def _base_leaves(records: Any, structure: Any, references: Sequence[Any]) -> tup
         return np.full(count, np.nan), np.ones(count, dtype=bool)
     first, *others = [split_record(reference) for reference in references]
     base, *leaves = _columns([first, *(other for other in others if other.structure == first.structure)]).T
-    varies = np.array([example != base for example in leaves]).reshape(-1, len(base)).any(axis=0)
+    varies = np.zeros(len(base), dtype=bool)
+    for example in leaves:
+        varies |= example != base
     if first.structure == structure:
         return base, varies
     numbers: list[int] = []
