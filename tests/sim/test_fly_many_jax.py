@@ -186,6 +186,14 @@ FLOWN_IN_JAX = {
         1e-12,
     ),
     "wind step": (lambda: replace(from_the_ground(0.6), events=(Event(at(0.3), wind_step((1.0, 2.0, 0.0))),)), 1e-6),
+    "gust on top of turbulence": (
+        lambda: replace(
+            from_the_ground(0.6),
+            wind=Dryden.from_direction(3.0, 0.5, sigma_aloft=1.5),
+            events=(Event(at(0.31), gust((1.0, 2.0, 0.0), 0.2)),),
+        ),
+        1e-6,
+    ),
     "payload": (lambda: replace(standing(), events=(Event(at(0.5), add_payload(0.004)),)), 1e-12),
     "sensor failure": (
         lambda: replace(from_the_ground(0.4, filtered=True), events=(Event(at(0.2), fail_sensor("vision")),)),

@@ -1,5 +1,7 @@
 """The JAX executor: stages due at their ticks, in every flight by itself, with the random numbers of that flight's seed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,18 @@ def test_ticks_are_counted_through_and_kept_before_every_second():
 
 def test_physics_takes_its_steps_between_ticks(flown):
     assert flown["x"][0].tolist() == (2 * TICKS * SPEED).tolist()
+
+
+@pytest.mark.parametrize(
+    ("update", "sentence"),
+    [
+        (lambda x: x, "stage 'bad': update returned a Folded; expected a tuple"),
+        (lambda x: (x, x), r"stage 'bad': update returned trees of \[1, 1\] numbers"),
+        (lambda x, y: (x,), "stage 'bad': update: missing .*'y'; expected a function of"),
+    ],
+)
+def test_a_malformed_stage_is_one_sentence(update, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        program = replace(PROGRAM, stages=(Stage("bad", "fast", update, ("x",), ("x",)),))
+        values = {name: [np.zeros(1)] * np.size(own) for name, own in PROGRAM.templates.items()}
+        compile_flight_jax(program, Wanted(), dtype="float64")(values, {}, {})

@@ -15,7 +15,7 @@ from samara.scenario.scenario import Drone, Scenario
 from samara.sim import fly
 from samara.sim.group import named_rows
 from samara.sim.simulation import Simulation
-from samara.sim.stage import PythonStage, insert
+from samara.sim.stage import PythonStage, Stage, insert
 
 UPWARD = 2.0  # [m/s]
 
@@ -135,6 +135,50 @@ def test_a_flight_stopped_on_the_way_hands_on_the_rows_up_to_there():
 def test_a_line_that_cannot_be_flown_is_one_sentence(arranged, sentence):
     with pytest.raises(ValueError, match=sentence):
         samara.fly(Scenario("fall", (free(),), 1.0), stages=arranged)
+
+
+WIND = ("environment.wind_W",)
+MALFORMED = [
+    (
+        Stage("scalar", "wind", lambda p: p.x, ("state.p_W",), WIND),
+        "stage 'scalar': update returned a (Symbol|float);",
+    ),
+    (
+        Stage("two", "wind", lambda p: (p, p), ("state.p_W",), WIND),
+        r"stage 'two': update returned trees of \[3, 3\] numbers",
+    ),
+    (Stage("small", "wind", lambda p: (p.x,), ("state.p_W",), WIND), r"environment.wind_W \(3\)"),
+    (
+        Stage("reads", "wind", lambda p, q: (p,), ("state.p_W",), WIND),
+        "stage 'reads': update: missing .*q.; expected",
+    ),
+    (
+        Stage("wind", "wind", lambda p: (p,), ("state.p_W",), WIND),
+        "two stages 'wind': expected stages of different names",
+    ),
+    (Stage("step", "physics", lambda p: (p,), ("state.p_W",), WIND), "stage 'step': rate = 'physics': expected one of"),
+    (Stage("text", "wind", lambda p: (p,), "state.p_W", WIND), "stage 'text': reads = 'state.p_W': expected a tuple"),
+    (
+        Stage("slot", "wind", lambda p: (p,), ("state.p",), WIND),
+        "slot 'state' has no part 'state.p'; expected one of p_W",
+    ),
+    (
+        Stage("never", "wind", lambda p: (p,), ("state.p_W",), WIND, every=0),
+        "stage 'never': every = 0: expected an integer",
+    ),
+    (
+        Stage("list", "wind", lambda p, *, k: (p,), ("state.p_W",), WIND, (("k", [1]),)),
+        "stage 'list': parameters: unhashable",
+    ),
+]
+
+
+@pytest.mark.parametrize("backend", ["llvm", "python"])
+@pytest.mark.parametrize(("stage", "sentence"), MALFORMED, ids=[stage.name for stage, _ in MALFORMED])
+def test_a_malformed_stage_is_one_sentence(stage, sentence, backend):
+    scenario = Scenario("fall", (free(),), 0.1)
+    with pytest.raises(ValueError, match=sentence):
+        samara.fly(scenario, backend=backend, stages=lambda standard: insert(standard, stage, after="wind"))
 
 
 def handed_on(scenario, fly=lambda simulation: simulation.run()):

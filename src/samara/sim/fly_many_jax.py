@@ -31,7 +31,8 @@ from samara.sim.executors.pallas import compile_flight_pallas
 from samara.sim.initial_state import state_at_start, timed_events, with_charge
 from samara.sim.sequence import standard_sequence
 from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting, setting_values
-from samara.sim.stage import PHYSICS, StageSequence, StageSet, build, part_of
+from samara.sim.stage import PHYSICS, RESTARTED, StageSequence, StageSet, build, part_of
+from samara.sim.stages.air import extends
 from samara.sim.stages.contact import Status
 from samara.sim.stages.controller import REFERENCES_AHEAD, named_controller
 from samara.sim.stages.metrics import LOG_REFERENCE
@@ -42,8 +43,6 @@ from samara.vehicles.payload import centre_shift, with_centre_moved
 RESULTS = ("state", "status", "metrics")
 STARTS = ("start_W", *NUMBERS)  # what differs in the state at the start alone
 TABLES = {"reference": "autopilot", REFERENCES_AHEAD: "autopilot", LOG_REFERENCE: "log"}
-RESTARTED = frozenset({"controller_state", "estimator_state", "invalid_commands"})
-"""Slots that begin anew when the vehicle changes in flight, as in `samara.sim.group`."""
 PROGRAMS = 8  # compiled flights that are kept
 
 
@@ -54,7 +53,6 @@ class Segment(NamedTuple):
     setup: DroneSetup
     setting: Setting
     sets: Mapping[str, StageSet]
-    restarts_wind: bool
     tables: Mapping[str, Array]
 
 
@@ -196,9 +194,11 @@ def _segments(scenario: Scenario, vary: tuple[str, ...], every_us: int) -> list[
     for start_us, stop_us in zip([0, *times], [*times, end_us], strict=True):
         while events and events[-1][0] <= start_us:
             setting = _applied(scenario, setting, events.pop()[1], start_us, periods)
-        restarts = bool(start_us) and setting.wind is not before.wind
+        new_wind = ""
+        if start_us and setting.wind is not before.wind:
+            new_wind = "extends" if extends(setting.wind, before.wind) else "replaces"
         segments.append(
-            _segment(scenario, setting, entries, periods, (start_us, stop_us, end_us), times, vary, restarts)
+            _segment(scenario, setting, entries, periods, (start_us, stop_us, end_us), times, vary, new_wind)
         )
         before = setting
     return segments
@@ -212,7 +212,7 @@ def _segment(
     span_us: tuple[int, int, int],
     event_times_us: Sequence[int],
     vary: tuple[str, ...],
-    restarts_wind: bool,
+    new_wind: str,
 ) -> Segment:
     setup = _common_setup(scenario, setting, flight_setup(scenario, setting, periods))
     sets = {entry.name: build(entry, setup) for entry in entries}
@@ -251,10 +251,10 @@ def _segment(
     is_last = stop_us == end_us
     tables = {name: clock for name, clock in TABLES.items() if name in templates}
     program = FlightProgram(
-        *(stages, physics, templates, periods, tick_us, start_us, stop_us, vary, tables, is_last, restarts_wind),
+        *(stages, physics, templates, periods, tick_us, start_us, stop_us, vary, tables, is_last, new_wind),
         drones=len(scenario.drones),
     )
-    return Segment(program, setup, setting, sets, restarts_wind, _tables(setting, setup, program))
+    return Segment(program, setup, setting, sets, _tables(setting, setup, program))
 
 
 def _common_setup(scenario: Scenario, setting: Setting, flight: FlightSetup) -> DroneSetup:
@@ -386,24 +386,16 @@ def next_values(scenario: Scenario, before: Segment, segment: Segment, values: V
                 if callable(value) and (slot not in values or len(values[slot]) != len(fresh[slot])):
                     fresh[slot] = flatten(value(state, lambda source, count: (0.0,) * count))
         for name, leaves in values.items():
-            restarts = (name in RESTARTED and not same) or (name == "wind_state" and segment.restarts_wind)
+            restarts = (name in RESTARTED and not same) or (name == "wind_state" and program.new_wind)
             if name in fresh and len(fresh[name]) == len(leaves) and not restarts:
                 fresh[name] = list(leaves)
-        if segment.restarts_wind:
-            fresh["wind_state"] = _wind_state(before, segment, values, fresh["wind_state"])
+        if program.new_wind == "extends":
+            fresh["wind_state"] = [*values["wind_state"], *fresh["wind_state"][len(values["wind_state"]) :]]
         if not same:
             vehicle, loads = scenario.drones[0].vehicle, [own.setting.drones[0].payload for own in (before, segment)]
             shift = centre_shift(vehicle, loads[1]) - centre_shift(vehicle, loads[0])
             fresh["state"] = flatten(with_centre_moved(state, shift))
         return _spread(_with_setting(segment, fresh), program, n, dtype)
-
-
-def _wind_state(before: Segment, segment: Segment, values: Values, fresh: list[Any]) -> list[Any]:
-    """A wind that is only added to goes on as it was; any other begins"""
-    source = segment.setting.wind
-    goes_on = getattr(source, "sources", (None,))[0] is before.setting.wind
-    known = values["wind_state"]
-    return [*known, *fresh[len(known) :]] if goes_on else fresh
 
 
 def _with_setting(segment: Segment, values: Values) -> Values:

@@ -21,16 +21,14 @@ from samara.sensors.sensor import Sensor
 from samara.sim.plant import Plant
 from samara.sim.references import ReferenceTable
 from samara.sim.setup import DroneSetup, setting_values
-from samara.sim.stage import Entry, Part, Stage, StageSet, build, part_of
+from samara.sim.stage import RESTARTED, Entry, Part, Stage, StageSet, build, part_of
 from samara.sim.stages.estimator import estimate_slot
 
-RESTARTED = frozenset(
-    {
-        *("state", "command", "environment", "contact", "reference", "status", "plan", "armed", "invalid_commands"),
-        *("controller_state", "estimator_state", "estimate", "new_estimate", "frozen"),
-    }
-)
-"""Slots that are not copied when a drone moves to another group: they are set separately, or restart."""
+NOT_COPIED = RESTARTED | {
+    *("state", "command", "environment", "contact", "reference", "status", "plan", "armed"),
+    *("estimate", "new_estimate", "frozen"),
+}
+"""Slots that are not copied when a drone moves to another group: they restart, or are set separately."""
 
 
 class SensorRows(NamedTuple):
@@ -263,7 +261,7 @@ class Group:
     def restore_slots(self, column: int, values: Mapping[str, Array]) -> None:
         """Restore the slots of a drone that moved here from another group"""
         for name, leaves in values.items():
-            if name not in RESTARTED and name in self.slots and len(self.slots[name]) == len(leaves):
+            if name not in NOT_COPIED and name in self.slots and len(self.slots[name]) == len(leaves):
                 self.slots[name][:, column] = leaves
         self.slots["command"][:, column] = values["command"]
         self.slots["contact"][2, column] = values["contact"][2]

@@ -24,6 +24,7 @@ instants:
     samara.fly("hover", stages=lambda standard: insert(standard, Thermal(), after="wind"))
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -105,6 +106,21 @@ def require_stage(stage: Stage) -> None:
     for sentence, is_met in expected.items():
         if not is_met:
             raise ValueError(f"stage {stage.name!r}: {sentence}")
+    require_arguments(stage)
+
+
+def require_arguments(stage: Stage) -> None:
+    """Check that `update` accepts what the stage reads, its normals and its parameters
+
+    Raises:
+        ValueError: it does not.
+    """
+    inputs = (*stage.reads, *(("normals",) if stage.normals is not None else ()))
+    try:
+        inspect.signature(stage.update).bind(*inputs, **dict(stage.parameters))
+    except TypeError as error:
+        names = ", ".join((*inputs, *(f"{name}=" for name, _ in stage.parameters)))
+        raise ValueError(f"stage {stage.name!r}: update: {error}; expected a function of ({names})") from None
 
 
 def _are_names(paths: Any) -> bool:
@@ -210,6 +226,10 @@ def insert(stages: Sequence[Entry], stage: Entry, *, after: str) -> StageSequenc
 def build(entry: Entry, setup: "DroneSetup") -> StageSet:
     """Build the stages of one drone for an entry"""
     return StageSet((entry,)) if isinstance(entry, Stage) else entry.build(setup)
+
+
+RESTARTED = frozenset({"controller_state", "estimator_state", "invalid_commands"})
+"""Slots that start again when the vehicle changes in flight."""
 
 
 # Slots -----------------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ from samara.compiler.scan import scan
 from samara.core.tree import flatten
 from samara.physics.idle_effects import has_idle
 from samara.physics.types import Reference
-from samara.sim.stage import RandomInputs, Stage, part_of
+from samara.sim.stage import RandomInputs, Stage, part_of, require_arguments, require_writes
 from samara.sim.stages.physics import integrate, integrate_quietly, is_busy
 from samara.sim.varied import WIND, wind_with
 from samara.vehicles.parameters import with_parameters
@@ -68,8 +68,8 @@ class FlightProgram:
 
     `vary` names parameters of the vehicle and the wind that are inputs: slots "varied" and "varied wind". `tables` are slots
     with a row for each tick of a clock, alike in all flights but for "goal", which is added to their position. `tick_us`
-    divides all periods and `start_us` and `end_us`. Another wind blows at once where it `restarts_wind`. With several
-    `drones` rows of tables are (fields, drones, 1).
+    divides all periods and `start_us` and `end_us`. A new wind, which "extends" or "replaces" that of the segment before
+    (`new_wind`), blows at once. With several `drones` rows of tables are (fields, drones, 1).
     """
 
     stages: tuple[Stage, ...]
@@ -82,8 +82,12 @@ class FlightProgram:
     vary: tuple[str, ...] = ()
     tables: Mapping[str, str] = field(default_factory=dict)
     is_last: bool = True
-    restarts_wind: bool = False
+    new_wind: str = ""
     drones: int = 1
+
+    def __post_init__(self) -> None:
+        for stage in self.stages:
+            require_arguments(stage)
 
     def shape(self, n: int) -> tuple[int, ...]:
         """Shape of a leaf of n flights"""
@@ -153,10 +157,13 @@ class Body:
         return self.steps(k, values)
 
     def begin(self, values: Values) -> Values:
-        """Another wind blows at once, as if it had not been sampled before"""
-        for stage in self.program.stages if self.program.restarts_wind else ():
+        """Sample a new wind at once: one that replaces another for the first time, one that extends it after its period"""
+        program = self.program
+        for stage in program.stages if program.new_wind else ():
             if stage.name in WIND_STAGES:
-                values = self.updated(stage._replace(rate="start"), np.int32(0), values)
+                period = program.period_us(stage) / SECOND_US
+                first_dt = period if program.new_wind == "extends" else stage.initial_dt
+                values = self.updated(stage._replace(rate="start", initial_dt=first_dt), np.int32(0), values)
         return values
 
     def end(self, values: Values) -> Values:
@@ -197,9 +204,9 @@ class Body:
         """The values after a stage, or after another function of what it reads"""
         shape = np.broadcast_shapes(*(np.shape(leaf) for own in values.values() for leaf in own))
         made = self._called(update or stage.update, stage, k, values, with_normals=stage.normals is not None)
-        after = dict(values)
-        for path, tree in zip(stage.writes, made, strict=True):
-            slot, first, _ = part_of(self.program.templates, path)
+        after, parts = dict(values), [part_of(self.program.templates, path) for path in stage.writes]
+        made = require_writes(stage, made, [template for _, _, template in parts])
+        for (slot, first, _), tree in zip(parts, made, strict=True):
             leaves = [fill(x, shape, self.dtype) for x in unfolded(tree)]
             after[slot] = [*after[slot][:first], *leaves, *after[slot][first + len(leaves) :]]
         return after

@@ -118,6 +118,11 @@ def build_wind(setup: DroneSetup) -> StageSet:
     return StageSet((*stages, *hub_wind_stages(setup)), slots)
 
 
+def extends(source: WindSource, before: WindSource) -> bool:
+    """Whether a wind is the one before with sources added to it: that one keeps its state and is sampled after its period"""
+    return isinstance(source, Sum) and source.sources[0] is before
+
+
 class WindStage(PythonStage):
     """The wind of all drones; Python samples a source that cannot be traced."""
 
@@ -136,18 +141,20 @@ class WindStage(PythonStage):
         source = fleet.setting.wind
         if source is before.wind:
             return
-        extends = isinstance(source, Sum) and source.sources[0] is before.wind
-        added = tuple(part.initial() for part in source.sources[1:]) if extends else ()
+        is_extended = extends(source, before.wind)
+        added = tuple(part.initial() for part in source.sources[1:]) if isinstance(source, Sum) and is_extended else ()
         states = [group.slots.get("wind_state") for group in fleet.groups]
         fleet.link_flight()
         if not is_traced(source):
-            self._source_state = (self._source_state, *added) if extends and self._source_state is not None else None
+            self._source_state = (
+                (self._source_state, *added) if is_extended and self._source_state is not None else None
+            )
             self.update(fleet)
             return
         for group, wind_state in zip(fleet.groups, states, strict=True):
-            initial = flatten(added if extends and wind_state is not None else source.initial())
+            initial = flatten(added if is_extended and wind_state is not None else source.initial())
             columns = np.repeat(np.array(initial, dtype=float).reshape(-1, 1), len(group), axis=1)
-            if extends and wind_state is not None:
+            if is_extended and wind_state is not None:
                 columns = np.concatenate([wind_state, columns])
             else:
                 group.has_run.discard("wind")
