@@ -1,45 +1,55 @@
 """The command `samara`. Bad input ends in one sentence on stderr and exit status 2, never in a traceback."""
 
 import sys
-from typing import Annotated
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samara.cli import (
-    check,
-    compare,
-    export,
-    fly,
-    identify,
-    learn,
-    link,
-    plan,
-    plot_report_render,
-    policy,
-    rotor,
-    sweep,
-    vehicle,
-    view,
-)
 from samara.cli.console import INTERRUPTED, discard_stdout, interrupts, prepare_streams
 from samara.core.lazy_import import MissingExtraError
 from samara.core.sanitise import printable
 
-app = typer.Typer(
-    help="Multirotor physics, simulation and control.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
+if TYPE_CHECKING:
+    app: typer.Typer
+
+COMMANDS = {
+    "vehicles": "check.list_vehicles",
+    "vehicle": "vehicle.app",
+    "check": "check.check",
+    "fly": "fly.fly",
+    "scenarios": "fly.scenarios",
+    "replay": "fly.replay",
+    "diff": "fly.diff",
+    "info": "fly.info",
+    "plot": "plot_report_render.plot",
+    "report": "plot_report_render.report",
+    "render": "plot_report_render.render",
+    "view": "view.view",
+    "sticks": "link.sticks",
+    "ros2": "link.ros2",
+    "compare": "compare.compare",
+    "plan": "plan.plan",
+    "race": "compare.race",
+    "validate": "identify.validate",
+    "rotor": "rotor.rotor",
+    "identify": "identify.app",
+    "learn": "learn.learn",
+    "policy": "policy.app",
+    "sweep": "sweep.app",
+    "export": "export.app",
+}
+"""The module and function (or group) of every command; only what is called is imported."""
 
 
 def main() -> None:
     """Run the command line."""
     prepare_streams()
+    name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
         with interrupts():
-            command_line()()
+            command_line([name] if name in COMMANDS else COMMANDS)()
     except (ValueError, OSError, FloatingPointError, MissingExtraError) as error:
         print(printable(f"samara: {error}"), file=sys.stderr)
         sys.exit(2)
@@ -55,11 +65,37 @@ def main() -> None:
             discard_stdout()
 
 
-def command_line() -> typer.core.TyperGroup:
-    """The command with all its subcommands; help texts are escaped, since Typer takes the unit in `wind [m/s]` for markup."""
+def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The application with the commands of these names."""
+    made = typer.Typer(
+        help="Multirotor physics, simulation and control.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    made.callback()(version_option)
+    for name in names:
+        module, member = COMMANDS[name].split(".")
+        command = getattr(import_module(f"samara.cli.{module}"), member)
+        if isinstance(command, typer.Typer):
+            made.add_typer(command, name=name)
+        else:
+            made.command(name)(command)
+    return made
+
+
+def __getattr__(name: str) -> typer.Typer:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return build_app()
+
+
+def command_line(names: Iterable[str] = COMMANDS) -> typer.core.TyperGroup:
+    """The root command; help texts are escaped, since Typer takes the unit in `wind [m/s]` for markup."""
     from rich.markup import escape
 
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(build_app(names))
     assert isinstance(root, typer.core.TyperGroup)
     commands = [root]
     for command in commands:
@@ -78,33 +114,9 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback()
-def options(
+def version_option(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
     """Multirotor physics, simulation and control: every equation written once, for every backend."""
-
-
-app.command("vehicles")(check.list_vehicles)
-app.add_typer(vehicle.app, name="vehicle")
-app.command()(check.check)
-fly.add_to(app)
-plot_report_render.add_to(app)
-for command in (
-    view.view,
-    link.sticks,
-    link.ros2,
-    compare.compare,
-    plan.plan,
-    compare.race,
-    identify.validate,
-    rotor.rotor,
-):
-    app.command()(command)
-app.add_typer(identify.app, name="identify")
-app.command()(learn.learn)
-app.add_typer(policy.app, name="policy")
-app.add_typer(sweep.app, name="sweep")
-app.add_typer(export.app, name="export")

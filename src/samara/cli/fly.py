@@ -31,12 +31,6 @@ STICKS_HELP = "Fly by hand, in real time: auto, gamepad, transmitter, a device (
 STICK_MODES_HELP = "What the sticks command: rate, angle or hold. Default: hold; angle with an autopilot."
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (fly, scenarios, replay, diff, info):
-        app.command()(command)
-
-
 def fly(
     scenario: Annotated[str, argument("A shipped scenario, see `samara scenarios`, or a .toml file.")] = "waypoints",
     settings: Settings = None,

@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from samara.cli.console import progress_bar, say
 from samara.cli.options import Recording, argument, option, out_option, split_words
 
@@ -13,12 +11,6 @@ SUBJECTS_HELP = (
     "position, velocity, attitude, rates, motors, wind, battery, estimate, spectra, path, top; separated by commas. All there "
     "is by default."
 )
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (plot, report, render):
-        app.command()(command)
 
 
 def plot(

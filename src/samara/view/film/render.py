@@ -52,6 +52,7 @@ SIMPLE = 22.0  # [px]: smaller drones are drawn without regard to which part is 
 CLOSEST = 0.05  # [m]: nothing that is nearer to the eye is drawn
 TURNING = 5.0  # [rad/s]: slower rotors are drawn standing
 FEW = 8  # more drones than this have no dashed reference
+AHEAD, UP = Vec3(1.0, 0.0, 0.0), Vec3(0.0, 0.0, 1.0)
 BLADES = 23.0  # [rad/s] at which blades are drawn to turn: slow enough for the eye to see which way
 
 
@@ -149,7 +150,7 @@ def strobe(run: Run, film: Film) -> Array:
 
 @dataclass(frozen=True)
 class Frames:
-    """The frames of a film: their size [px], how many a second, how many in all, each by its number, and whom to tell."""
+    """The frames of a film: their size [px], how many a second, how many in all, and each by its number."""
 
     size: tuple[int, int]
     fps: float
@@ -157,7 +158,8 @@ class Frames:
     frame: Callable[[int], Array]
     progress: Progress
 
-    def __iter__(self) -> Iterator[Array]:
+    def each(self) -> Iterator[Array]:
+        """Draw all frames in order, and report progress."""
         for k in range(self.count):
             yield self.frame(k)
             self.progress(k + 1, self.count)
@@ -175,7 +177,7 @@ def _write_mp4(path: Path, frames: Frames) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         try:
-            for frame in frames:
+            for frame in frames.each():
                 process.stdin.write(frame.tobytes())
         except BrokenPipeError:  # it has ended before its time, and says why
             pass
@@ -195,7 +197,7 @@ def _write_gif(path: Path, frames: Frames) -> None:
     shown = [frames.frame(k) for k in sorted({0, frames.count // 2, frames.count - 1})]
     samples = np.concatenate([*shown, *(_swatch(colour, frames.size) for colour in (*COLOURS, INK))])
     palette = Image.fromarray(samples).quantize(colors=PALETTE, method=Image.Quantize.MEDIANCUT)
-    every = (Image.fromarray(own).quantize(palette=palette, dither=Image.Dither.NONE) for own in frames)
+    every = (Image.fromarray(own).quantize(palette=palette, dither=Image.Dither.NONE) for own in frames.each())
     first = next(every)
     duration = round(1000.0 / frames.fps)
     first.save(path, format="GIF", save_all=True, append_images=every, duration=duration, loop=0, optimize=False)
@@ -263,20 +265,21 @@ def pose_at(track: Way, time: float) -> Pose:
     share = min(max((time - float(track.time[row])) / span, 0.0), 1.0) if span > 0.0 else 0.0
 
     def between(values: Array) -> Array:
-        return np.asarray((1.0 - share) * values[row] + share * values[after])
+        return np.asarray((1.0 - share) * values[row] + share * values[after]) if len(values) else values
 
     q0, q1 = track.attitude[row], track.attitude[after]
     q = (1.0 - share) * q0 + share * (q1 if float(q0 @ q1) >= 0.0 else -q1)
     held = max(int(np.searchsorted(track.command_time, time + 1e-9, side="right")) - 1, 0)
+    p_W = between(track.position)
     return Pose(
-        between(track.position),
+        p_W,
         Quat(*(q / np.linalg.norm(q)).tolist()),
         between(track.velocity),
         between(track.rotor_speed),
         track.command[held],
         track.wind[row],
-        float(position_error(Vec3(*between(track.position)), Vec3(*between(track.reference_position)))),
-        between(track.cable) if len(track.cable) else track.cable,
+        float(position_error(Vec3(*p_W), Vec3(*between(track.reference_position)))),
+        between(track.cable),
         between(track.servo_angle),
     )
 
@@ -325,21 +328,11 @@ def model_of(vehicle: Vehicle) -> Model:
     rods = tuple(part for part in parts if isinstance(part, Rod))
     discs = tuple(part for part in parts if isinstance(part, Disc))
     boxes = tuple(part for part in parts if isinstance(part, Box))
-    points = (
-        [[own.start_B, own.end_B] for own in rods]
-        + [edge_of(own) for own in discs]
-        + [corners_of(own) for own in boxes]
-    )
-    return Model(
-        rods,
-        discs,
-        boxes,
-        np.array([point for own in points for point in own], dtype=float),
-        reach_of(vehicle),
-        load_radius(vehicle) if vehicle.has("slung_load") else 0.0,
-        vehicle["slung_load"].length if vehicle.has("slung_load") else 0.0,
-        tuple((i, vehicle.rotors[i].servo.hinge_B) for i in vehicle.servos),
-    )
+    points = [np.array([rod.start_B, rod.end_B], dtype=float) for rod in rods]
+    points += [edge_of(disc) for disc in discs] + [corners_of(box) for box in boxes]
+    load, cable = (load_radius(vehicle), vehicle["slung_load"].length) if vehicle.has("slung_load") else (0.0, 0.0)
+    hinges = tuple((i, vehicle.rotors[i].servo.hinge_B) for i in vehicle.servos)
+    return Model(rods, discs, boxes, np.concatenate(points), reach_of(vehicle), load, cable, hinges)
 
 
 def tilted_points(model: Model, servo_angle: Array) -> Array:
@@ -375,14 +368,7 @@ def corners_of(box: Box) -> Array:
     return np.array(box.centre_B, dtype=float) + signs * np.array(box.size_B, dtype=float)
 
 
-_FACES = (
-    (0, 1, 3, 2),
-    (4, 6, 7, 5),
-    (0, 4, 5, 1),
-    (2, 3, 7, 6),
-    (0, 2, 6, 4),
-    (1, 5, 7, 3),
-)  # corners, seen from outside
+_FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))  # seen from outside
 _LIGHT = np.array([0.3, -0.4, 0.85]) / np.linalg.norm([0.3, -0.4, 0.85])
 
 
@@ -425,10 +411,8 @@ class Stage:
         here = pose_at(self.ways[self.followed], time)
         reach = self.models[self.followed].reach
         if kind == "onboard":
-            axes = [
-                np.array(rotate(here.q_WB, axis), dtype=float) for axis in (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 0.0, 1.0))
-            ]
-            return looking(here.p_W + 0.3 * reach * axes[1], axes[0], size, field, axes[1])
+            ahead, up = (np.array(rotate(here.q_WB, axis), dtype=float) for axis in (AHEAD, UP))
+            return looking(here.p_W + 0.3 * reach * up, ahead, size, field, up)
         if kind == "chase":
             angle = float(np.interp(time, self.ways[self.followed].time, self._heading))
             along = np.array([math.cos(angle), math.sin(angle), 0.0])
@@ -470,10 +454,10 @@ class Stage:
         self._draw_shadows(camera, seen)
         self._draw_ways(camera, time)
         before = [own for own in seen if own.depths.min() > CLOSEST]
-        small = [own for own in before if own.size < SIMPLE]
-        self._draw_small(camera, small)
-        for own in sorted((own for own in before if own.size >= SIMPLE), key=lambda own: -float(own.depths.mean())):
-            self._draw_drone(camera, own)
+        self._draw_small(camera, [own for own in before if own.size < SIMPLE])
+        for own in sorted(before, key=lambda own: -float(own.depths.mean())):
+            if own.size >= SIMPLE:
+                self._draw_drone(camera, own)
         here = pose_at(self.ways[self.followed], time)
         return self._labels.written(self._renderer, self.run, self.followed, here, time, camera, self.scale)
 
@@ -488,9 +472,7 @@ class Stage:
         pen.fill(np.array([(0, 0), (camera.size[0], 0), camera.size, (0, camera.size[1])], dtype=float), SKY)
         far = 400.0 * max(1.0, float(np.abs(camera.eye_W[2] - z)))
         x, y = camera.eye_W[:2]
-        horizon = area_seen(
-            camera, [(x - far, y - far, z), (x + far, y - far, z), (x + far, y + far, z), (x - far, y + far, z)]
-        )
+        horizon = area_seen(camera, [(x + far * i, y + far * j, z) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))])
         if len(horizon) > 2:
             pen.fill(horizon, GROUND)
         height = max(abs(float(camera.eye_W[2]) - z), 0.3)
