@@ -223,8 +223,9 @@ def test_of_many_the_median_and_the_one_that_is_ever_farthest_from_it():
     values = np.zeros((9, 5)) + np.linspace(-0.1, 0.1, 9)[:, None]
     values[6, 3] = -7.0
     values[2] += 3.0  # always off, by less
-    middle, worst = crowd_of(values)
-    assert worst == 6 and middle == pytest.approx(np.median(values, axis=0))
+    curves = [("", Signal("", "m", ("e",), np.arange(values.shape[1]), row[:, None])) for row in values]
+    crowd = crowd_of(curves)
+    assert crowd.farthest == 6 and crowd.median == pytest.approx(np.median(values, axis=0))
     chart = chart_of(
         Panel("Error", [(f"d{k}", signal(np.tile(row[:1], (21, 1)), "m", ("e",))) for k, row in enumerate(values)]),
         [f"d{k}" for k in range(9)],

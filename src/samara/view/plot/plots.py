@@ -145,9 +145,8 @@ def figure_of(
                 return None
             figure = _stacked(plt, panels, marks, "frequency" if what == "spectra" else "time", width)
         if title:
-            figure.suptitle(
-                plain(title), fontweight="bold", color=INK, x=0.02, y=0.995, ha="left", va="top", fontsize=11
-            )
+            place = {"x": 0.02, "y": 0.995, "ha": "left", "va": "top"}
+            figure.suptitle(plain(title), fontweight="bold", color=INK, fontsize=11, **place)
         return figure
 
 
@@ -181,12 +180,32 @@ def _stacked(plt: Drawing, panels: Sequence[Panel], marks: Sequence[Mark], over:
     below = BOTTOM + 0.16 * len(words)
     height = TOP + legend + len(panels) * row + (len(panels) - 1) * GAP + below
     figure = plt.figure(figsize=(width, height))
-    times = [end for panel in panels for _, own in panel.signals for end in (own.time[0], own.time[-1])]
+    times = [end for panel in panels for _, signal in panel.signals for end in (signal.time[0], signal.time[-1])]
     ends = float(min(times)), float(max(max(times), min(times) + 1e-3))
+    size = (1.0 - (LEFT + RIGHT) / width, row / height)
+    bottoms = [below + (len(panels) - 1 - k) * (row + GAP) for k in range(len(panels))]
+    places = [(LEFT / width, bottom / height, *size) for bottom in bottoms]
+    _draw_stack(figure, panels, names, places, marks, ends, over)
+    write_events(figure, words, LEFT / width, 0.06 / height, 0.16 / height)
+    if legend:
+        handles = [Line2D([], [], color=COLOURS[k], label=plain(name), linewidth=2.0) for k, name in enumerate(names)]
+        anchor = (LEFT / width - 0.01, 1.0 - 0.3 / height)
+        figure.legend(handles=handles, loc="upper left", bbox_to_anchor=anchor, ncols=len(names))
+    return figure
+
+
+def _draw_stack(
+    figure: Figure,
+    panels: Sequence[Panel],
+    names: Sequence[str],
+    places: Sequence[tuple[float, float, float, float]],
+    marks: Sequence[Mark],
+    ends: tuple[float, float],
+    over: str = "time",
+) -> Axes:
+    """Draw panels below each other on one axis of time or frequency; return the first."""
     first = None
-    for k, panel in enumerate(panels):
-        bottom = below + (len(panels) - 1 - k) * (row + GAP)
-        place = (LEFT / width, bottom / height, 1.0 - (LEFT + RIGHT) / width, row / height)
+    for k, (panel, place) in enumerate(zip(panels, places, strict=True)):
         axes = figure.add_axes(place, sharex=first)
         first = first or axes
         draw_panel(axes, panel, names, framed=over == "time")
@@ -195,22 +214,11 @@ def _stacked(plt: Drawing, panels: Sequence[Panel], marks: Sequence[Mark], over:
         else:
             axes.set(xscale="log", yscale="log")
             axes.yaxis.set_minor_formatter(NullFormatter())
-        if k < len(panels) - 1:
-            axes.tick_params(labelbottom=False)
-        else:
-            axes.set_xlabel("time [s]" if over == "time" else "frequency [Hz]")
+        axes.tick_params(labelbottom=k == len(panels) - 1)
     assert first is not None
+    axes.set_xlabel("time [s]" if over == "time" else "frequency [Hz]")
     first.set_xlim(*ends)
-    write_events(figure, words, LEFT / width, 0.06 / height, 0.16 / height)
-    if legend:
-        handles = [Line2D([], [], color=COLOURS[k], label=plain(name), linewidth=2.0) for k, name in enumerate(names)]
-        figure.legend(
-            handles=handles,
-            loc="upper left",
-            bbox_to_anchor=(LEFT / width - 0.01, 1.0 - 0.3 / height),
-            ncols=len(names),
-        )
-    return figure
+    return first
 
 
 def draw_panel(axes: Axes, panel: Panel, names: Sequence[str], *, framed: bool = True) -> None:
@@ -284,26 +292,38 @@ def _draw_around(axes: Axes, own: Signal, k: int, colour: str) -> None:
 
 def _draw_crowd(axes: Axes, signals: Sequence[tuple[str, Signal]]) -> None:
     """Every drone a thin line, the median of all, and by name the drone that is ever farthest from it"""
-    time = signals[0][1].time
-    values = np.stack([np.interp(time, own.time, own.values[:, 0]) for _, own in signals])
-    known = np.isfinite(values).any(axis=0)
-    if not known.any():
+    crowd = crowd_of(signals)
+    if crowd is None:
         return
-    time, values = time[known], values[:, known]
-    middle, worst = crowd_of(values)
+    time, values = crowd.time, crowd.values
     for own in values:
         axes.plot(*thinned(time, own), color=COLOURS[0], alpha=max(0.08, min(0.5, 8.0 / len(values))), linewidth=0.7)
-    axes.plot(
-        *thinned(time, values[worst]), color=COLOURS[1], linewidth=1.2, label=f"farthest: {plain(signals[worst][0])}"
-    )
-    axes.plot(*thinned(time, middle), color=INK, linewidth=1.6, label=f"median of {len(values)}")
+    farthest = f"farthest: {plain(signals[crowd.farthest][0])}"
+    axes.plot(*thinned(time, values[crowd.farthest]), color=COLOURS[1], linewidth=1.2, label=farthest)
+    axes.plot(*thinned(time, crowd.median), color=INK, linewidth=1.6, label=f"median of {len(values)}")
     legend_above(axes, 2)
 
 
-def crowd_of(values: Array) -> tuple[Array, int]:
-    """The median over all rows, and the row that is ever farthest from it; some value of every column is known"""
-    middle = np.nanmedian(values, axis=0)
-    return middle, int(np.nan_to_num(np.abs(values - middle)).max(axis=1).argmax())
+class Crowd(NamedTuple):
+    """Curves of many flights at common times, (flights, times), their median, and the flight ever farthest from it."""
+
+    time: Array
+    values: Array
+    median: Array
+    farthest: int
+
+
+def crowd_of(signals: Sequence[tuple[str, Signal]]) -> Crowd | None:
+    """The curves at the times of the first at which some are known; None if there is no such time."""
+    time = signals[0][1].time
+    values = np.stack([np.interp(time, signal.time, signal.values[:, 0]) for _, signal in signals])
+    known = np.isfinite(values).any(axis=0)
+    if not known.any():
+        return None
+    values = values[:, known]
+    median = np.nanmedian(values, axis=0)
+    farthest = int(np.nan_to_num(np.abs(values - median)).max(axis=1).argmax())
+    return Crowd(time[known], values, median, farthest)
 
 
 def _draw_limits(axes: Axes, signals: Sequence[Signal], ends: tuple[float, float]) -> None:
@@ -313,17 +333,9 @@ def _draw_limits(axes: Axes, signals: Sequence[Signal], ends: tuple[float, float
             continue
         axes.axhline(value, color=INK, linestyle="-.", linewidth=0.9, alpha=0.8)
         below = name == "high"
-        axes.annotate(
-            "most" if below else "least",
-            (1.0, value),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(-3, -2 if below else 2),
-            textcoords="offset points",
-            ha="right",
-            va="top" if below else "bottom",
-            fontsize=7,
-            style="italic",
-        )
+        text, offset, side = ("most", (-3, -2), "top") if below else ("least", (-3, 2), "bottom")
+        place = ((1.0, value), offset, axes.get_yaxis_transform(), "offset points")
+        axes.annotate(text, *place, ha="right", va=side, fontsize=7, style="italic")
 
 
 def thinned(time: Array, values: Array, points: int = POINTS) -> tuple[Array, Array]:
@@ -359,22 +371,11 @@ def mark_events(axes: Axes, marks: Sequence[Mark], ends: tuple[float, float], *,
         else:
             groups.append([mark])
     for group in groups:
-        first, last = group[0].number, group[-1].number
+        text = "–".join(dict.fromkeys(str(mark.number) for mark in (group[0], group[-1])))
+        box = {"boxstyle": "round,pad=0.25,rounding_size=0.7", "facecolor": PAPER, "edgecolor": INK, "linewidth": 0.6}
+        where = axes.get_xaxis_transform()
         axes.text(
-            group[0].time,
-            0.0,
-            f"{first}" if first == last else f"{first}–{last}",
-            transform=axes.get_xaxis_transform(),
-            fontsize=6.5,
-            ha="center",
-            va="center",
-            zorder=5,
-            bbox={
-                "boxstyle": "round,pad=0.25,rounding_size=0.7",
-                "facecolor": PAPER,
-                "edgecolor": INK,
-                "linewidth": 0.6,
-            },
+            group[0].time, 0.0, text, None, transform=where, fontsize=6.5, ha="center", va="center", zorder=5, bbox=box
         )
 
 
@@ -482,14 +483,8 @@ def draw_top(axes: Axes, flights: Sequence[Flight], world: World | None = None, 
         colour, p = COLOURS[k % len(COLOURS)], track.position
         if few:
             asked = track.reference_position
-            axes.plot(
-                asked[:, 0],
-                asked[:, 1],
-                color=INK,
-                linestyle=DASHES,
-                linewidth=1.0,
-                label="reference" if k == 0 else None,
-            )
+            label_once = "reference" if k == 0 else None
+            axes.plot(asked[:, 0], asked[:, 1], color=INK, linestyle=DASHES, linewidth=1.0, label=label_once)
             rows = np.arange(0, len(p), max(1, len(p) // FRAMES))
             nose = np.stack([np.cos(track.euler[rows, 2]), np.sin(track.euler[rows, 2])])
             axes.quiver(*p[rows, :2].T, *nose, color=colour, width=0.003, scale=28, headwidth=4, zorder=3)
@@ -501,9 +496,8 @@ def draw_top(axes: Axes, flights: Sequence[Flight], world: World | None = None, 
     _draw_mean_wind(axes, flights[0].track)
     if world is not None:
         _draw_solids(axes, world)
-    axes.set(
-        xlabel="x east [m]", ylabel="y north [m]", title="From above, arrows along the nose" if few else "From above"
-    )
+    title = "From above, arrows along the nose" if few else "From above"
+    axes.set(xlabel="x east [m]", ylabel="y north [m]", title=title)
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.08 if size > 1.0 else 0.4)
     if legend:
@@ -528,13 +522,9 @@ def _draw_mean_wind(axes: Axes, track: Track) -> None:
     if speed < 0.05:
         return
     tip = 0.055 * mean[:2] / speed
-    axes.annotate(
-        "",
-        (0.08 + tip[0], 0.1 + tip[1]),
-        xytext=(0.08 - tip[0], 0.1 - tip[1]),
-        xycoords="axes fraction",
-        arrowprops={"arrowstyle": "-|>", "color": COLOURS[5], "linewidth": 2.5},
-    )
+    arrow = {"arrowstyle": "-|>", "color": COLOURS[5], "linewidth": 2.5}
+    start, end = (0.08 - tip[0], 0.1 - tip[1]), (0.08 + tip[0], 0.1 + tip[1])
+    axes.annotate("", end, xytext=start, xycoords="axes fraction", arrowprops=arrow)
     axes.text(0.08, 0.025, f"wind {speed:.1f} m/s", transform=axes.transAxes, ha="center", fontsize=8, color=COLOURS[5])
 
 
@@ -569,21 +559,12 @@ def overview(run: Run) -> Picture:
     ends = float(time[0]), float(max(time[-1], time[0] + 1e-3))
     with samara_style() as plt:
         figure = plt.figure(figsize=(WIDTH, HEIGHT))
-        first = None
-        for k, panel in enumerate(_panels(flights)):
-            place = (0.055, below + (2 - k) * step, 0.485, step - 0.06)
-            axes = figure.add_axes(place, sharex=first)
-            first = first or axes
-            draw_panel(axes, panel, names)
-            mark_events(axes, marks, ends, named=k == 0)
-            axes.tick_params(labelbottom=k == 2)
-            if k == 0 and 1 < len(names) <= FEW:
-                for number, name in enumerate(names):
-                    axes.plot([], [], color=COLOURS[number], label=plain(name))
-                legend_above(axes, len(names))
-        assert first is not None
-        axes.set_xlabel("time [s]")
-        first.set_xlim(*ends)
+        places = [(0.055, below + (2 - k) * step, 0.485, step - 0.06) for k in range(3)]
+        first = _draw_stack(figure, _panels(flights), names, places, marks, ends)
+        if 1 < len(names) <= FEW:
+            for number, name in enumerate(names):
+                first.plot([], [], color=COLOURS[number], label=plain(name))
+            legend_above(first, len(names))
         write_events(figure, words, 0.055, 0.06 / HEIGHT, LINE / HEIGHT)
         if is_flat(flights):  # what it leaves free shows it from above
             draw_paths(figure, (0.555, 0.42, 0.41, 0.505), flights, spread=0.1)

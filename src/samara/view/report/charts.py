@@ -89,26 +89,14 @@ def chart_of(panel: Panel, names: Sequence[str], over: str) -> dict[str, object]
     times = [float(f(own.time)) for own in signals for f in (np.min, np.max)]
     low, high = (min(times), max(max(times), min(times) + 1e-3)) if not log else (math.log10(x) for x in _span(times))
     limits = {own for signal in signals if signal.limits for own in signal.limits._asdict().items()}
-    xname, xunit = OVER[over]
-    return {
-        **chart.contents(),
-        "title": panel.title,
-        "unit": signals[0].unit,
-        "over": over,
-        "xname": xname,
-        "xunit": xunit,
-        "log": log,
-        "equal": False,
-        "x": [low, high],
-        "y": list(ends),
-        "least": LEAST_SPAN.get(signals[0].unit, 1e-9) if not log else 0.5,
-        "limits": [
-            {"name": "most" if name == "high" else "least", "value": float(value)}
-            for name, value in sorted(limits)
-            if not log and ends[0] <= value <= ends[1]
-        ],
-        "shapes": [],
-    }
+    shown = [
+        {"name": "most" if name == "high" else "least", "value": float(value)}
+        for name, value in sorted(limits)
+        if not log and ends[0] <= value <= ends[1]
+    ]
+    least = LEAST_SPAN.get(signals[0].unit, 1e-9) if not log else 0.5
+    frame = {"title": panel.title, "unit": signals[0].unit, "log": log, "x": [low, high], "y": list(ends)}
+    return chart.contents(over, frame | {"least": least, "limits": shown})
 
 
 def _span(times: Sequence[float]) -> tuple[float, float]:
@@ -116,17 +104,14 @@ def _span(times: Sequence[float]) -> tuple[float, float]:
 
 
 def _add_crowd(chart: "_Chart", panel: Panel) -> None:
-    time = panel.signals[0][1].time
-    values = np.stack([np.interp(time, own.time, own.values[:, 0]) for _, own in panel.signals])
-    known = np.isfinite(values).any(axis=0)
-    if not known.any():
+    crowd = crowd_of(panel.signals)
+    if crowd is None:
         return
-    time, values = time[known], values[:, known]
-    middle, worst = crowd_of(values)
+    time, values = crowd.time, crowd.values
     chart.add("least", "#7f7f7f", time, np.nanmin(values, axis=0))
     chart.add("largest", "#7f7f7f", time, np.nanmax(values, axis=0))
-    chart.add(f"farthest: {panel.signals[worst][0]}", COLOURS[1], time, values[worst])
-    chart.add(f"median of {len(values)}", COLOURS[0], time, middle)
+    chart.add(f"farthest: {panel.signals[crowd.farthest][0]}", COLOURS[1], time, values[crowd.farthest])
+    chart.add(f"median of {len(values)}", COLOURS[0], time, crowd.median)
 
 
 def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, object]:
@@ -147,22 +132,9 @@ def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, object]:
             shapes.append({"colour": colour, "points": np.round(shape, 3).tolist()})
     low, high = points.min(axis=0), points.max(axis=0)
     pad = 0.08 * max(float((high - low).max()), 1.0)
-    xname, xunit = OVER["east"]
-    return {
-        **chart.contents(),
-        "title": "From above",
-        "unit": "m north",
-        "over": "east",
-        "xname": xname,
-        "xunit": xunit,
-        "log": False,
-        "equal": True,
-        "x": [float(low[0] - pad), float(high[0] + pad)],
-        "y": [float(low[1] - pad), float(high[1] + pad)],
-        "least": 0.01,
-        "limits": [],
-        "shapes": shapes,
-    }
+    x, y = ([float(low[k] - pad), float(high[k] + pad)] for k in (0, 1))
+    frame = {"title": "From above", "unit": "m north", "equal": True, "x": x, "y": y, "least": 0.01, "shapes": shapes}
+    return chart.contents("east", frame)
 
 
 class _Chart:
@@ -212,8 +184,12 @@ class _Chart:
         """The least and the largest of all curves"""
         return (min(self._extent) - 0.1, max(self._extent) + 0.1) if self._extent else None
 
-    def contents(self) -> dict[str, object]:
-        return {"xs": self._xs, "curves": self._curves}
+    def contents(self, over: str, frame: dict[str, object]) -> dict[str, object]:
+        """The chart as `charts.js` reads it; `frame` has its title, axes, limits and shapes."""
+        name, unit = OVER[over]
+        curves: dict[str, object] = {"xs": self._xs, "curves": self._curves, "title": "", "unit": ""}
+        curves |= {"over": over, "xname": name, "xunit": unit, "log": False, "equal": False, "x": [], "y": []}
+        return {**curves, "least": 0.0, "limits": [], "shapes": [], **frame}
 
 
 def rounded(values: Array, digits: int = DIGITS) -> list[float | None]:
