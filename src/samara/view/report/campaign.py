@@ -26,7 +26,7 @@ from samara.core.confined import ConfinedFolder
 from samara.core.types import Array
 from samara.record.metrics import FLIGHT_METRICS, METRICS
 from samara.view.plot import campaign as draw
-from samara.view.report.page import Html, element, page, picture, table
+from samara.view.report.page import Html, badge, element, faint, figure, limited, page, table
 
 UNITS = {name: METRICS[name].unit for name in FLIGHT_METRICS if METRICS[name].unit}
 PAGE = "report.html"
@@ -79,7 +79,7 @@ def campaign_page(folder: str | Path, *, fly: bool = True) -> str:
     return page(
         f"{campaign.name} – Samara",
         element("h1", campaign.name),
-        element("p", _subtitle(campaign, store, seen), class_="faint"),
+        faint(_subtitle(campaign, store, seen)),
         _badges(seen, looked),
         element("h2", "How often"),
         _bar(seen),
@@ -114,13 +114,8 @@ def _seen(store: Store) -> Seen:
         finite = own[flown & np.isfinite(own)]
         if len(finite) and np.ptp(finite) > 0.0:
             metrics[name] = own
-    return Seen(
-        columns["row"],
-        columns["outcome"].astype(str),
-        columns["reason"].astype(str),
-        {name: columns[name].astype(float) for name in factors},
-        metrics,
-    )
+    outcome, reason = columns["outcome"].astype(str), columns["reason"].astype(str)
+    return Seen(columns["row"], outcome, reason, {name: columns[name].astype(float) for name in factors}, metrics)
 
 
 def _curves(seen: Seen) -> dict[str, FailureCurve]:
@@ -151,11 +146,9 @@ def _badges(seen: Seen, looked: bool) -> Html:
     n = len(seen.row)
     good = int(np.isin(seen.outcome, (PASS, DEGRADED)).sum())
     low, high = _interval(good, n, looked)
+    broken = n - int(seen.flown.sum())
     words = f"{percent(good / n)} succeed ({percent(low)} to {percent(high)})"
-    badges = [element("span", words, class_=f"badge {'good' if good == n else 'bad'}")]
-    if (broken := n - int(seen.flown.sum())) > 0:
-        badges.append(element("span", f"{broken} could not be flown", class_="badge bad"))
-    return element("p", badges)
+    return element("p", badge(words, good == n), badge(f"{broken} could not be flown", False) if broken else None)
 
 
 def _bar(seen: Seen) -> Html:
@@ -194,14 +187,16 @@ def _share(count: int, n: int, looked: bool) -> list[str]:
 
 
 def _sureness(campaign: Campaign, looked: bool) -> Html:
-    kind = "a confidence sequence, which holds whenever the campaign is stopped" if looked else "Clopper and Pearson's"
-    words = f"Intervals are {kind}."
+    method = (
+        "a confidence sequence, which holds whenever the campaign is stopped" if looked else "Clopper and Pearson's"
+    )
+    words = f"Intervals are {method}."
     if campaign.sampler != INDEPENDENT:
         words += (
-            f" They hold for rows drawn independently; rows of {campaign.sampler} lie more evenly, and as a rule the interval "
-            "is then too wide."
+            f" They hold for rows drawn independently; rows of {campaign.sampler} lie more evenly, and as a rule the "
         )
-    return element("p", words, class_="faint")
+        words += "interval is then too wide."
+    return faint(words)
 
 
 def percent(share: float) -> str:
@@ -223,15 +218,9 @@ def _varied(campaign: Campaign, seen: Seen, curves: Mapping[str, FailureCurve]) 
     rows = []
     for name, x in seen.factors.items():
         explained = first_order(x[flown], metric[flown]) if metric is not None else math.nan
-        rows.append(
-            [
-                element("code", name),
-                how.get(name, f"from {campaign.table}"),
-                f"{x.min():.4g} to {x.max():.4g}",
-                "" if math.isnan(explained) else f"{100.0 * max(explained, 0.0):.0f} %",
-                _slope(curves[name]) if name in curves else "",
-            ]
-        )
+        part = "" if math.isnan(explained) else f"{100.0 * max(explained, 0.0):.0f} %"
+        cells = (how.get(name, f"from {campaign.table}"), f"{x.min():.4g} to {x.max():.4g}", part)
+        rows.append([element("code", name), *cells, _slope(curves[name]) if name in curves else ""])
     head = ["", "how", "flown", f"of the variance of {campaign.worst_by}", "failures"]
     return table(head, rows)
 
@@ -273,14 +262,14 @@ def _where(seen: Seen, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
             "Flights that fail over each factor, the most telling factor first: in bins of as many flights, with 95 % "
             "intervals, and as a logistic curve with its band.",
         ),
-        element("figure", picture(draw.failure_rates(ranked, seen.failed[flown], curves), "failures over each factor")),
+        figure(draw.failure_rates(ranked, seen.failed[flown], curves), "failures over each factor"),
     ]
     telling = [name for name, own in curves.items() if own.chance <= SEEN]
     few = {name: ranked[name] for name in (telling if len(telling) > 1 else list(curves))[:MOST_FACTORS]}
     if len(few) > 1:
         parts += [
             element("p", "Pairs of factors, a point for each flight."),
-            element("figure", picture(draw.failure_map(few, seen.outcome[flown]), "outcomes over pairs of factors")),
+            figure(draw.failure_map(few, seen.outcome[flown]), "outcomes over pairs of factors"),
         ]
     return parts
 
@@ -297,22 +286,14 @@ def _distributions(campaign: Campaign, seen: Seen) -> list[Html]:
         unit = f" {UNITS[name]}" if name in UNITS else ""
         bad = draw.bad_quantile(name)
         low, high = quantile_interval(own, bad)
-        rows.append(
-            [
-                name,
-                f"{np.quantile(own, 0.5):.4g}{unit}",
-                f"{np.quantile(own, bad):.4g}{unit}",
-                f"{_end(low)} to {_end(high)}",
-                f"{own.min() if bad < 0.5 else own.max():.4g}{unit}",
-            ]
-        )
+        middle, late, worst = np.quantile(own, 0.5), np.quantile(own, bad), own.min() if bad < 0.5 else own.max()
+        numbers = [f"{value:.4g}{unit}" for value in (middle, late, worst)]
+        rows.append([name, *numbers[:2], f"{_end(low)} to {_end(high)}", numbers[2]])
     limits = dict(campaign.degraded)
-    words = "Solid: the median; dotted: 99 of 100 flights are better." + (
-        " Dashed: beyond it a flight is degraded." if limits else ""
-    )
+    words = "Solid: the median; dotted: 99 of 100 flights are better."
     return [
-        element("figure", picture(draw.distributions(told, UNITS, limits), "distributions of the metrics")),
-        element("p", words, class_="faint"),
+        figure(draw.distributions(told, UNITS, limits), "distributions of the metrics"),
+        faint(words + (" Dashed: beyond it a flight is degraded." if limits else "")),
         table(["", "median", "99 of 100 are better", "its 95 % interval", "worst"], rows),
     ]
 
@@ -324,7 +305,7 @@ def _end(x: float) -> str:
 def _fan(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
     """Flown again: the worst third, and others evenly spread over the rows"""
     if campaign.fingerprint() != store.about["fingerprint"]:
-        return [element("p", "The scenario was changed since it flew: no trajectories.", class_="faint")]
+        return [faint("The scenario was changed since it flew: no trajectories.")]
     worst = worst_rows(store, campaign, MOST_FLOWN // 3).tolist()
     others = seen.row[seen.flown & np.isin(seen.row, worst, invert=True)]
     others = others[:: max(1, math.ceil(len(others) / (MOST_FLOWN - len(worst))))]
@@ -332,15 +313,13 @@ def _fan(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
     try:
         flown = trajectories(Flying.of(campaign), store, sorted([*worst, *others.tolist()]))
     except (ValueError, FloatingPointError) as error:
-        return [element("p", f"No trajectories: {error}", class_="faint")]
+        return [faint(f"No trajectories: {error}")]
     if not flown:
         return []
     return [
         element("h2", "Flights"),
         element("p", f"The {len(worst)} worst and {len(flown) - len(worst)} others, evenly spread over the campaign."),
-        element(
-            "figure", picture(draw.fan([(came[own.row], own.time, own.p_W) for own in flown]), "a fan of trajectories")
-        ),
+        figure(draw.fan([(came[own.row], own.time, own.p_W) for own in flown]), "a fan of trajectories"),
     ]
 
 
@@ -353,15 +332,8 @@ def _worst(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
     for row in worst:
         k = int(np.searchsorted(seen.row, row))
         value = seen.metrics[campaign.worst_by][k] if campaign.worst_by in seen.metrics else math.nan
-        rows.append(
-            [
-                str(row),
-                _dot(seen.outcome[k]),
-                element("code", seen.reason[k]),
-                f"{value:.4g}",
-                *(f"{x[k]:.4g}" for x in seen.factors.values()),
-            ]
-        )
+        numbers = [f"{x:.4g}" for x in (value, *(x[k] for x in seen.factors.values()))]
+        rows.append([str(row), _dot(seen.outcome[k]), element("code", seen.reason[k]), *numbers])
     unit = f" [{UNITS[campaign.worst_by]}]" if campaign.worst_by in UNITS else ""
     return [
         table(["row", "", "", f"{campaign.worst_by}{unit}", *seen.factors], rows),
@@ -375,12 +347,9 @@ def _broken(store: Store, seen: Seen) -> list[Html] | None:
     if seen.flown.all():
         return None
     sentences = store.table(["error"])["error"].to_numpy(zero_copy_only=False)[~seen.flown].astype(str)
-    numbers = seen.row[~seen.flown]
-    items = [
-        element("li", f"row {row}: {said}") for row, said in list(zip(numbers.tolist(), sentences, strict=True))[:WORST]
-    ]
-    more = element("li", f"and {len(numbers) - WORST:,} more") if len(numbers) > WORST else None
-    return [element("h2", "Rows that could not be flown"), element("ul", items, more)]
+    rows = zip(seen.row[~seen.flown].tolist(), sentences, strict=True)
+    items = limited([f"row {row}: {sentence}" for row, sentence in rows], WORST)
+    return [element("h2", "Rows that could not be flown"), element("ul", items)]
 
 
 def _origin(store: Store) -> Html:
@@ -396,10 +365,5 @@ def _origin(store: Store) -> Html:
 
 
 def _again(store: Store) -> str:
-    folder = store.folder
-    return "\n".join(
-        [
-            f'samara sweep query {folder} "select outcome, reason, count(*) from rows group by all"',
-            f"samara sweep report {folder}",
-        ]
-    )
+    query = f'samara sweep query {store.folder} "select outcome, reason, count(*) from rows group by all"'
+    return f"{query}\nsamara sweep report {store.folder}"

@@ -15,13 +15,20 @@ from samara.identify.scores import TRIM, Predicted, Score, ratios, together
 from samara.view.plot import identify as draw
 from samara.view.plot.identify import errors_over_time
 from samara.view.plot.style import Picture, save
-from samara.view.report.page import Html, element, image, page, table
+from samara.view.report.page import Html, badge, element, faint, image, limited, page, table
 
 PRODUCTS = {
     "physical": "from regression of force and torque: for design, and for other conditions than those flown",
     "predictor": "from prediction error over half a second: says best what comes next in flights like these; its numbers "
     "also hold what the equations lack, and are not the vehicle's physics",
 }
+RESIDUALS = (
+    "What each twentieth of a second needed, less what the physical vehicle says: means of bins, and the band that two of "
+    "three are in. A slope is something the equations lack."
+)
+CORRELATED = (
+    "Errors of two numbers that go together: near ±1 the flights tell a combination of the two, and neither alone."
+)
 
 
 def write_identification(
@@ -77,7 +84,7 @@ def _page(
     return page(
         f"{found.start.name} identified – Samara",
         element("h1", f"{found.start.name}, identified from {flights}"),
-        element("p", f"{found.seconds:.0f} s in the air, beginning with vehicle {found.start.name!r}", class_="faint"),
+        faint(f"{found.seconds:.0f} s in the air, beginning with vehicle {found.start.name!r}"),
         _badges(found, scores),
         _warnings(found),
         element("h2", "Numbers"),
@@ -89,50 +96,35 @@ def _page(
         pictures.get("errors"),
         pictures.get("predicted"),
         element("h2", "What force and torque are left over"),
-        element(
-            "p",
-            "What each twentieth of a second needed, less what the physical vehicle says: means of bins, and the band that two "
-            "of three are in. A slope is something the equations lack.",
-        ),
+        element("p", RESIDUALS),
         pictures["residuals"],
         element("h2", "What goes together"),
-        element(
-            "p",
-            "Errors of two numbers that go together: near ±1 the flights tell a combination of the two, and neither alone.",
-        ),
+        element("p", CORRELATED),
         element("div", [own for name, own in pictures.items() if name.startswith("correlation")], class_="pair"),
         element("h2", "Flight by flight"),
         _flights(found),
         element("h2", "Do it again"),
-        element(
-            "pre", "\n".join([own for own in (command, *(f"samara validate {file} LOG..." for file in files)) if own])
-        ),
+        element("pre", "\n".join(filter(None, (command, *(f"samara validate {file} LOG..." for file in files))))),
     )
 
 
 def _badges(found: Identified, scores: Sequence[Score]) -> Html:
     told = sum(own.excited for own in found.physical.estimates)
-    badges = [element("span", f"{told} of {len(found.physical.estimates)} numbers told", class_="badge good")]
+    badges = [badge(f"{told} of {len(found.physical.estimates)} numbers told", True)]
     if scores:
         whole = together(scores)
         best = list(whole.rms)[-1]
         worst = max(ratios(whole, best).values())
-        words = f"{best}: {_of_coasting(whole, best)} of constant velocity's error"
-        badges.append(element("span", words, class_=f"badge {'good' if worst < 1.0 else 'bad'}"))
+        parts = " / ".join(f"{ratio:.2f}" for ratio in ratios(whole, best).values())
+        badges.append(badge(f"{best}: {parts} of constant velocity's error", worst < 1.0))
     return element("p", badges)
-
-
-def _of_coasting(whole: Score, model: str) -> str:
-    return " / ".join(f"{own:.2f}" for own in ratios(whole, model).values())
 
 
 def _warnings(found: Identified) -> Html | None:
     said = [(flight, own) for flight, findings in found.findings.items() for own in findings]
     if not said:
         return None
-    items = [element("li", element("b", flight), ": ", own.sentence) for flight, own in said[:20]]
-    if len(said) > 20:
-        items.append(element("li", f"and {len(said) - 20} more"))
+    items = limited([(element("b", flight), ": ", own.sentence) for flight, own in said], 20)
     return element("div", element("h3", "Found in the logs", class_="bad"), element("ul", items), class_="card")
 
 
@@ -146,12 +138,8 @@ def _row(own: Estimate) -> list[object]:
     if not own.excited:
         words = f"not excited: fly {own.manoeuvre}"
         told = element("span", words, class_="faint", style="display: inline-block; min-width: 190px")
-    cells = (
-        f"{own.value:.4g} ± {own.error:.2g}",
-        f"{own.low:.3g} … {own.high:.3g}",
-        f"{own.start:.4g}",
-        "" if own.unit == "1" else own.unit,
-    )
+    numbers = (f"{own.value:.4g} ± {own.error:.2g}", f"{own.low:.3g} … {own.high:.3g}", f"{own.start:.4g}")
+    cells = (*numbers, "" if own.unit == "1" else own.unit)
     name = element("span", f"{draw.called(own.name)} ", element("code", own.name))
     faint = None if own.excited else "faint"
     return [name, *(element("span", cell, style="white-space: nowrap", class_=faint) for cell in cells), told]
@@ -159,21 +147,17 @@ def _row(own: Estimate) -> list[object]:
 
 def _scored(scores: Sequence[Score], flights: int) -> Html | list[Html]:
     if not scores:
-        words = "No flight could be predicted: none says how it moves for long enough."
-        return element("p", words, class_="faint")
+        return faint("No flight could be predicted: none says how it moves for long enough.")
     whole = together(scores)
     how = (
         "Each flight was predicted by vehicles identified on the others."
         if flights > 1
         else "There is one flight: each half of it was predicted by vehicles identified on the other half."
     )
-    more = (
-        f" A window begins at a measured state every 0.05 s and hears the motors alone. Every vehicle has one gain for each "
-        f"rotor from the first {TRIM:g} s, which are in no score."
-    )
-    rows = [
-        (name, *(f"{own:.2f}" for own in ratios(whole, name).values())) for name in whole.rms if name not in BASELINES
-    ]
+    more = " A window begins at a measured state every 0.05 s and hears the motors alone. Every vehicle has one gain for each "
+    more += f"rotor from the first {TRIM:g} s, which are in no score."
+    models = [name for name in whole.rms if name not in BASELINES]
+    rows = [(name, *(f"{ratio:.2f}" for ratio in ratios(whole, name).values())) for name in models]
     return [
         element("p", how + more),
         element("p", f"Error after half a second over that of constant velocity, {whole.windows} windows:"),

@@ -73,6 +73,27 @@ def picture(figure: "Figure", alternative: str, dpi: float = 110.0) -> Html:
     return image(data.getvalue(), alternative)
 
 
+def figure(drawn: "Figure", alternative: str) -> Html:
+    """A Matplotlib figure in a frame"""
+    return element("figure", picture(drawn, alternative))
+
+
+def badge(text: str, good: bool) -> Html:
+    """A short verdict"""
+    return element("span", text, class_=f"badge {'good' if good else 'bad'}")
+
+
+def faint(text: str) -> Html:
+    """A paragraph of minor importance"""
+    return element("p", text, class_="faint")
+
+
+def limited(items: Sequence[object], most: int) -> list[Html]:
+    """List items, and how many more there are than `most`"""
+    more = [element("li", f"and {len(items) - most:,} more")] if len(items) > most else []
+    return [*(element("li", item) for item in items[:most]), *more]
+
+
 def image(data: bytes, alternative: str) -> Html:
     """A PNG inside the page"""
     return element("img", src=f"data:image/png;base64,{base64.b64encode(data).decode()}", alt=alternative)

@@ -38,7 +38,7 @@ from samara.view.plot.depth_images import draw_eyes
 from samara.view.plot.plots import FEW, MOST_MARKS, Flight, flights_of, marks_of, overview
 from samara.view.report.charts import Charts, script, script_hash
 from samara.view.report.html_repr import vehicle_numbers, vehicle_svg
-from samara.view.report.page import Html, element, image, page, picture, table
+from samara.view.report.page import Html, badge, element, faint, figure, image, limited, page, picture, table
 
 ONE_BY_ONE = 6  # more drones than this have a table of the least, the median and the largest instead of a column each
 MET = 8  # expectations that came true and are listed
@@ -101,7 +101,7 @@ def _of_one(
     return page(
         f"{run.scenario} – Samara",
         element("h1", run.scenario),
-        element("p", run.metadata.get("description", ""), class_="faint"),
+        faint(run.metadata.get("description", "")),
         element("p", _badges(expected)),
         _warnings(run),
         element("figure", first),
@@ -124,9 +124,9 @@ def _of_one(
 
 
 def _plots(charts: Charts, drawn: Sequence[Html | None]) -> list[Html]:
-    help_ = "Drag to zoom, double-click to see all again, point to read values, click a name to hide its curve."
+    usage = "Drag to zoom, double-click to see all again, point to read values, click a name to hide its curve."
     without = element("noscript", element("p", "The charts below are drawn by a script, which is switched off here."))
-    return [element("p", help_, class_="faint"), without, element("div", drawn, class_="pair"), charts.data()]
+    return [faint(usage), without, element("div", drawn, class_="pair"), charts.data()]
 
 
 def _eyes(run: Run) -> list[Html]:
@@ -135,11 +135,8 @@ def _eyes(run: Run) -> list[Html]:
     if drawn is None:
         return []
     words = "Each when it was nearest to something; a lidar's points from above, with the path that was flown."
-    return [
-        element("h2", "What its eyes saw"),
-        element("p", words, class_="faint"),
-        element("figure", picture(drawn, "what cameras and lidars saw, coloured by distance")),
-    ]
+    shown = figure(drawn, "what cameras and lidars saw, coloured by distance")
+    return [element("h2", "What its eyes saw"), faint(words), shown]
 
 
 def _first_picture(run: Run, file: str | Path | None) -> Html:
@@ -153,9 +150,8 @@ def _badges(checked: Sequence[CheckedExpectation]) -> list[Html]:
     if not checked:
         return [element("span", "nothing was expected of it", class_="badge faint")]
     failed = sum(not expectation.satisfied for expectation in checked)
-    if not failed:
-        return [element("span", f"✓ all {len(checked)} expectations met", class_="badge good")]
-    return [element("span", f"✗ {failed} of {len(checked)} expectations not met", class_="badge bad")]
+    words = f"✗ {failed} of {len(checked)} expectations not met" if failed else f"✓ all {len(checked)} expectations met"
+    return [badge(words, not failed)]
 
 
 def _warnings(run: Run) -> Html | None:
@@ -167,11 +163,9 @@ def _warnings(run: Run) -> Html | None:
         if max(low, high) > SATURATED:
             where = f"{100.0 * high:.1f} % at their most, {100.0 * low:.1f} % at their least"
             said.append(f"{track.name}: commands were at a limit: {where}")
-    shown = said[:12] + ([f"and {len(said) - 12} more"] if len(said) > 12 else [])
-    if not shown:
+    if not said:
         return None
-    items = element("ul", [element("li", own) for own in shown])
-    return element("div", element("h3", "Warnings", class_="bad"), items, class_="card")
+    return element("div", element("h3", "Warnings", class_="bad"), element("ul", limited(said, 12)), class_="card")
 
 
 def _measured(run: Run) -> Html:
@@ -239,13 +233,12 @@ def _about(flown: Flown) -> Html:
         ("integrator", about.get("integrator", "")),
         (
             "rates",
-            ", ".join(f"{name} {rate:g}" for name, rate in rates.items() if is_number(rate)) + " Hz" if rates else "",
+            ", ".join(f"{name} {rate:g}" for name, rate in rates.items() if is_number(rate)) + " Hz" * bool(rates),
         ),
-        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items()) if versions else ""),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
-    return element(
-        "div", element("h3", "Run"), table((), [row for row in rows if row[1]], class_="left"), class_="card"
-    )
+    facts = table((), [row for row in rows if row[1]], class_="left")
+    return element("div", element("h3", "Run"), facts, class_="card")
 
 
 def _few(values: Iterable[str]) -> str:
@@ -259,9 +252,8 @@ def _vehicles(run: Run) -> list[Html]:
     for vehicle in list(kinds.values())[:4]:
         count = sum(track.vehicle is vehicle for track in run.tracks)
         title = vehicle.name if count == 1 else f"{vehicle.name}, {count} of them"
-        words = element("p", vehicle.structure.description, class_="faint")
-        numbers = table((), vehicle_numbers(vehicle))
-        cards.append(element("div", element("h3", title), words, vehicle_svg(vehicle, 200.0), numbers, class_="card"))
+        shown = (faint(vehicle.structure.description), vehicle_svg(vehicle, 200.0), table((), vehicle_numbers(vehicle)))
+        cards.append(element("div", element("h3", title), *shown, class_="card"))
     return cards
 
 
@@ -303,12 +295,12 @@ def _round_step(rough: float) -> float:
 
 def _events(run: Run) -> Html:
     if not run.logs:
-        return element("p", "Nothing was logged.", class_="faint")
+        return faint("Nothing was logged.")
     rows = [
         (number, f"{line.time_us / 1e6:.3f} s", line.level, line.name, line.message)
         for number, line in enumerate(run.logs[:60], start=1)
     ]
-    more = element("p", f"and {len(run.logs) - 60} lines more", class_="faint") if len(run.logs) > 60 else None
+    more = faint(f"and {len(run.logs) - 60} lines more") if len(run.logs) > 60 else None
     return element("div", table(("", "time", "level", "who", "what"), rows), more, _facts(run))
 
 
@@ -333,10 +325,8 @@ def _again(flown: Flown) -> Html:
         f"samara plot {shlex.quote(name)}                # every plot as a file",
         f"samara render {shlex.quote(name)} -o flight.gif",
     ]
-    python = (
-        f"import samara\n\nrun = samara.load_run({name!r})\n"
-        "run.position, run.error, run.tables  # arrays, and every stream"
-    )
+    python = f"import samara\n\nrun = samara.load_run({name!r})\n"
+    python += "run.position, run.error, run.tables  # arrays, and every stream"
     file = element("details", element("summary", "The scenario's file"), element("pre", text)) if text else None
     return element("div", element("pre", "\n".join(own for own in lines if own)), element("pre", python), file)
 
@@ -451,16 +441,8 @@ def _differences(labels: Sequence[str], flown: Sequence[Flown]) -> Html:
             rows.append((label, str(error), "", ""))
             continue
         worst = max(apart, key=lambda each: each.position_max)
-        rows.append(
-            (
-                label,
-                f"other vehicles: {vehicles}; {different}"
-                if vehicles
-                else "the same, bit for bit"
-                if different is None
-                else str(different),
-                f"{worst.position_rms:.4g} m RMS, {worst.position_max:.4g} m",
-                f"{worst.attitude_max_deg:.3g}°",
-            )
-        )
+        words = "the same, bit for bit" if different is None else str(different)
+        words = f"other vehicles: {vehicles}; {different}" if vehicles else words
+        positions = f"{worst.position_rms:.4g} m RMS, {worst.position_max:.4g} m"
+        rows.append((label, words, positions, f"{worst.attitude_max_deg:.3g}°"))
     return table(("run", "first difference", "positions apart, at most", "attitudes apart, at most"), rows)
