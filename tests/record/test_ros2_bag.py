@@ -367,7 +367,7 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     """Beside the recording by default, and never over it"""
     run = tmp_path / "run.mcap"
     run.write_bytes(FLIGHT.read_bytes())
-    status, said, _ = call(monkeypatch, capsys, "export", "--ros2", str(run))
+    status, said, _ = call(monkeypatch, capsys, "export", "ros2", str(run))
     assert status == 0 and said.strip().endswith("run.ros2.mcap") and (tmp_path / "run.ros2.mcap").exists()
     status, _, said = call(monkeypatch, capsys, "export", "ros2", str(run), "-o", str(run))
     assert status != 0 and "is the recording itself; expected another file" in said

@@ -15,8 +15,7 @@ LEVEL_HELP = (
 def compare(
     trajectory: Annotated[str, option("--trajectory", "figure8, circle, helix or lissajous.")] = "figure8",
     controllers: Annotated[
-        str,
-        option("--controllers", "Names, or functions as file.py:function, separated by commas; all by default."),
+        str, option("--controllers", "Names or file.py:function, separated by commas; default: all.")
     ] = "",
     wind: Annotated[str, option("--wind", "Wind speeds [m/s] separated by commas.")] = "0",
     vehicle: Vehicle = "iris",
@@ -48,14 +47,10 @@ def compare(
 def race(
     track: Annotated[str, argument("A shipped track (hall, meadow) or a .toml file.")] = "hall",
     level: Annotated[int | None, option("--level", LEVEL_HELP, min=0, max=2)] = None,
-    controller: Annotated[
-        str, option("--controller", "Names or policies' folders, separated by commas.")
-    ] = "geometric",
-    seeds: Annotated[int, option("--seeds", "Number of flights, with seeds 0, 1, 2, …", min=1, max=100_000)] = 20,
+    controller: Annotated[str, option("--controller", "Names or policy folders, separated by commas.")] = "geometric",
+    seeds: Annotated[int, option("--seeds", "Number of flights (seeds 0, 1, …).", min=1, max=100_000)] = 20,
     vehicle: Annotated[str | None, option("--vehicle", "Another vehicle than the track's.")] = None,
-    pace: Annotated[
-        float, option("--pace", "Speed of the plan as a fraction of the fastest the vehicle can fly.")
-    ] = 1.0,
+    pace: Annotated[float, option("--pace", "Speed as a fraction of the fastest the vehicle can fly.")] = 1.0,
     out: Annotated[Path, out_option("The folder for the results and the picture.")] = Path("out/race"),
     plot: Plot = False,
 ) -> None:

@@ -31,16 +31,6 @@ File = Annotated[Path | None, out_option("The file; beside the recording by defa
 JavaScript = Annotated[bool, option("--js", "Write an ES module for browsers and Node instead of C99.")]
 
 
-@app.callback(invoke_without_command=True)
-def export(
-    ros2: Annotated[
-        Path | None, typer.Option("--ros2", metavar="RUN", help="The same as `samara export ros2`.")
-    ] = None,
-) -> None:
-    if ros2 is not None:
-        export_ros2(ros2)
-
-
 @app.command("c")
 def export_c(vehicle: Vehicle = "hakoniwa", out: OutFolder = Path("out")) -> None:
     """Write C99 that needs no library: derivative, RK4 step, its exact Jacobian, hover. One header, one source."""
@@ -74,22 +64,13 @@ def _write_equations(vehicle: "Model", out: Path, js: bool = False) -> None:
 
 @app.command("policy")
 def export_policy(
-    policy: Annotated[Path, argument("The folder of a policy, or universal: the one that comes with Samara.")],
+    policy: Annotated[Path, argument("A policy's folder, or universal: the shipped one.")],
     vehicle: PolicyVehicle = None,
     ned: Annotated[bool, option("--ned", "Take north-east-down and forward-right-down.")] = False,
-    px4_nn: Annotated[
-        bool, option("--px4-nn", "For PX4's mc_nn_control: a TensorFlow Lite file and its source.")
-    ] = False,
-    px4_raptor: Annotated[
-        bool, option("--px4-raptor", "For PX4's mc_raptor: policy.tar, of RAPTOR's architecture alone.")
-    ] = False,
-    crazyflie: Annotated[
-        bool, option("--crazyflie", "For the Crazyflie's firmware: an app with an out-of-tree controller.")
-    ] = False,
-    betaflight: Annotated[
-        bool,
-        option("--betaflight", "For Betaflight: its axes, units and motors, and a mixer that calls it."),
-    ] = False,
+    px4_nn: Annotated[bool, option("--px4-nn", "For PX4's mc_nn_control: TensorFlow Lite and its source.")] = False,
+    px4_raptor: Annotated[bool, option("--px4-raptor", "For PX4's mc_raptor: policy.tar.")] = False,
+    crazyflie: Annotated[bool, option("--crazyflie", "For the Crazyflie: an app with a controller.")] = False,
+    betaflight: Annotated[bool, option("--betaflight", "For Betaflight: a mixer, its axes and units.")] = False,
     out: OutFolder = Path("out"),
 ) -> None:
     """Write a policy as C99 that needs no library, in float: observation, network, and the command of each rotor; or in the
@@ -101,10 +82,8 @@ def export_policy(
 
     loaded = shipped_policy("universal") if str(policy) == "universal" and not policy.exists() else load_policy(policy)
     if sum((ned, px4_nn, px4_raptor, crazyflie, betaflight)) > 1:
-        raise ValueError(
-            "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight are for different programs; expected one of them at "
-            "most"
-        )
+        formats = "--ned, --px4-nn, --px4-raptor, --crazyflie and --betaflight"
+        raise ValueError(f"{formats} are for different programs; expected one of them at most")
     model = load(vehicle_of(loaded, policy, vehicle))
     if px4_nn:
         return _export_px4_nn(loaded, model, out)
@@ -128,14 +107,13 @@ def export_policy(
     else:
         exported = write_policy_c(loaded, model, out, NED if ned else OURS)
     say(f"header {exported.header}\nsource {exported.source}")
-    say(
-        f"size   {exported.parameters} numbers, {4 * exported.parameters} bytes; {exported.memory_bytes} bytes between calls"
-    )
+    count = exported.parameters
+    say(f"size   {count} numbers, {4 * count} bytes; {exported.memory_bytes} bytes between calls")
     timing = measured(exported)
     if timing is None:
         say("no C compiler here: code and time are not measured")
         return
-    flash = 4 * exported.parameters + timing.code_bytes
+    flash = 4 * count + timing.code_bytes
     say(f"flash  about {flash / 1024:.0f} KB; code as this machine's compiler makes it for size")
     say(f"time   {timing.seconds * 1e6:.1f} µs a call on this CPU")
 
@@ -172,8 +150,7 @@ def export_engine(js: JavaScript = False, out: OutFolder = Path("out")) -> None:
 def export_rigid_body(
     js: JavaScript = False,
     motor_lag: Annotated[
-        float | None,
-        option("--motor-lag", "Time constant of four motors [s]; without it the command is a wrench."),
+        float | None, option("--motor-lag", "Lag of four motors [s]; default: command a wrench.")
     ] = None,
     out: OutFolder = Path("out"),
 ) -> None:
@@ -194,7 +171,7 @@ def _time_in_node(module: Path) -> None:
 @app.command("web")
 def export_web(
     vehicles: Annotated[
-        list[str] | None, argument("Shipped vehicles or .toml files; four that are shipped by default.")
+        list[str] | None, argument("Shipped vehicles or .toml files; default: four shipped ones.")
     ] = None,
     out: Annotated[Path, out_option("The file.")] = Path("out/fly.html"),
 ) -> None:

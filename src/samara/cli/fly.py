@@ -32,31 +32,22 @@ STICK_MODES_HELP = "What the sticks command: rate, angle or hold. Default: hold;
 
 
 def fly(
-    scenario: Annotated[str, argument("A shipped scenario, see `samara scenarios`, or a .toml file.")] = "waypoints",
+    scenario: Annotated[str, argument("A shipped scenario (`samara scenarios`) or a .toml file.")] = "waypoints",
     settings: Settings = None,
     vehicle: Annotated[str | None, option("--vehicle", "Fly this vehicle: a name or a .toml file.")] = None,
-    controller: Annotated[
-        str | None, option("--controller", "Fly with this controller: a name, or the folder of a policy.")
-    ] = None,
+    controller: Annotated[str | None, option("--controller", "A controller's name, or the folder of a policy.")] = None,
     wind: Annotated[
-        float | None,
-        option("--wind", "A steady wind [m/s] instead of the scenario's, from its direction or the west."),
+        float | None, option("--wind", "Steady wind [m/s], from the scenario's direction or the west.")
     ] = None,
     realtime: Annotated[bool, option("--realtime", "Fly no faster than real time.")] = False,
     step_by_step: Annotated[
-        bool,
-        option("--step-by-step", "Step from Python instead of running one compiled program (slower, bit-identical)."),
+        bool, option("--step-by-step", "Step from Python, not as one program (slower, same bits).")
     ] = False,
-    out: Annotated[
-        Path | None, out_option("Folder of recording, picture and report; out/<scenario> by default.")
-    ] = None,
+    out: Annotated[Path | None, out_option("Folder of the results; out/<scenario> by default.")] = None,
     autopilot: Annotated[str | None, option("--autopilot", f"Let an autopilot fly: {autopilot_help()}.")] = None,
     binary: Annotated[Path | None, option("--binary", "The autopilot's program, started here.")] = None,
     connect: Annotated[bool, option("--connect", "Wait for an autopilot that is started elsewhere.")] = False,
-    mode: Annotated[
-        str | None,
-        option("--mode", f"Let the autopilot follow the reference after take-off. {mode_help()}."),
-    ] = None,
+    mode: Annotated[str | None, option("--mode", f"Follow the reference after take-off. {mode_help()}.")] = None,
     sticks: Annotated[str | None, option("--sticks", STICKS_HELP)] = None,
     sticks_mode: Annotated[str | None, option("--sticks-mode", STICK_MODES_HELP)] = None,
     with_report: Annotated[bool, option("--report/--no-report", "Draw the picture and write the report.")] = True,

@@ -51,17 +51,12 @@ app = typer.Typer(
 @app.command(LOGS)
 def identify(
     logs: Annotated[list[Path], argument("Flight logs of any format, or folders of them.", "LOG")],
-    start: Annotated[
-        str,
-        option("--start", "The vehicle to start from, shipped or a .toml file; its mass is taken as true."),
-    ] = "crazyflie",
+    start: Annotated[str, option("--start", "Vehicle to start from; its mass is taken as true.")] = "crazyflie",
     out: Annotated[Path, out_option("The vehicle to write.")] = Path("identified.toml"),
     kind: Annotated[Kind, option("--kind", "Which of the two products that is.")] = Kind.PHYSICAL,
-    predictor_out: Annotated[
-        Path | None, option("--predictor-out", "File of the predictor; NAME_predictor.toml by default.")
-    ] = None,
+    predictor_out: Annotated[Path | None, option("--predictor-out", "Default: NAME_predictor.toml.")] = None,
     predictor: Annotated[bool, option("--predictor/--no-predictor", "Fit the predictor as well.")] = True,
-    scores: Annotated[bool, option("--scores/--no-scores", "Predict flights held out, which takes longest.")] = True,
+    scores: Annotated[bool, option("--scores/--no-scores", "Predict flights held out (slow).")] = True,
     report: Annotated[Path | None, option("--report", "The folder for the report, a page and PNGs.")] = None,
     columns: Columns = None,
     outputs: Outputs = "speed",

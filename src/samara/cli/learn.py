@@ -32,15 +32,11 @@ def learn(
     vehicle: Vehicle = "crazyflie",
     out: Annotated[Path, out_option("The policy's folder.")] = Path("policy"),
     method: Annotated[
-        Method | None,
-        option("--method", "Analytic gradients, or PPO; PPO for race by default, gradients otherwise."),
+        Method | None, option("--method", "Gradient of the flight or PPO; default for race: ppo.")
     ] = None,
     seed: Seed = 0,
     sees: Annotated[str | None, option("--sees", "Another observation than the task's, such as px4_nn.")] = None,
-    activation: Annotated[
-        Activation,
-        option("--activation", "Activation of hidden layers; relu is what PX4's mc_nn_control computes."),
-    ] = Activation.TANH,
+    activation: Annotated[Activation, option("--activation", "Of hidden layers; PX4 needs relu.")] = Activation.TANH,
     drones: Annotated[int | None, option("--drones", "Number of drones that fly at once.", min=1)] = None,
     updates: Annotated[int | None, option("--updates", "Number of gradient updates.", min=1)] = None,
 ) -> None:

@@ -18,11 +18,9 @@ LOOPBACK_HINT = "this computer alone (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOS
 
 def sticks(
     device: Annotated[
-        str, argument("auto, gamepad, transmitter, a device such as /dev/input/js0, or a map (.toml).")
+        str, argument("auto, gamepad, transmitter, a device (/dev/input/js0) or a map (.toml).")
     ] = "auto",
-    calibrate: Annotated[
-        Path | None, option("--calibrate", "Measure the range of each stick and write the map to this file.")
-    ] = None,
+    calibrate: Annotated[Path | None, option("--calibrate", "Measure the sticks' ranges and write this map.")] = None,
     seconds: Annotated[float, option("--seconds", "How long to watch; 0: until Ctrl-C.")] = 0.0,
 ) -> None:
     """Show the sticks of a gamepad or RC transmitter as Samara reads them, or calibrate it."""
@@ -63,21 +61,13 @@ def _watch(hands: "Hands", seconds: float, readings: list[dict[int, int]]) -> No
 def ros2(
     scenario: Annotated[str, argument("A shipped scenario or a .toml file.")],
     domain: Annotated[int, typer.Option("--domain", envvar="ROS_DOMAIN_ID", help="The DDS domain.")] = 0,
-    interface: Annotated[
-        str,
-        option("--interface", "A network interface such as eth0; by default nothing leaves this computer."),
-    ] = "",
-    node_name: Annotated[
-        str, option("--node", "Name in `ros2 node list`; '' announces no node, which ROS 2 Humble needs.")
-    ] = "samara",
+    interface: Annotated[str, option("--interface", "A network interface such as eth0; default: loopback.")] = "",
+    node_name: Annotated[str, option("--node", "Node name; '' announces none, which ROS 2 Humble needs.")] = "samara",
     duration: Annotated[float | None, option("--duration", "Seconds; the scenario's by default.")] = None,
     rate: Annotated[
-        float,
-        option("--rate", "Hz of /clock and of all states; the autopilot's by default.", show_default=False),
+        float, option("--rate", "Hz of /clock and states; default: the autopilot's.", show_default=False)
     ] = 0.0,
-    lockstep: Annotated[
-        bool, option("--lockstep", "Wait at each tick of /clock for a command to every drone.")
-    ] = False,
+    lockstep: Annotated[bool, option("--lockstep", "Wait at each tick for a command to every drone.")] = False,
     patience: Annotated[float, option("--patience", "Seconds to wait for a command in lockstep.", min=0.1)] = 30.0,
     speed: Annotated[float, option("--speed", "m/s towards a pose that is far away.", min=0.01, max=100.0)] = 2.0,
     fast: Annotated[bool, option("--fast", "As fast as the computer can.")] = False,

@@ -39,25 +39,21 @@ def out_option(help_text: str) -> OptionInfo:
 VEHICLE_HELP = "A shipped vehicle or a .toml file."
 LARGEST_SEED = 2**32 - 1
 
-Browser = Annotated[bool, option("--browser/--no-browser", "Open the system's browser, if there is a screen.")]
+Browser = Annotated[bool, option("--browser/--no-browser", "Open the browser, if there is a screen.")]
 CampaignFile = Annotated[Path, argument("The campaign's TOML file.")]
-Columns = Annotated[
-    Path | None, option("--columns", "A .toml file that names the columns of a CSV or the topics of a bag.")
-]
-Outputs = Annotated[str, option("--outputs", "What a motor output is linear in: speed (of the rotor) or thrust.")]
+Columns = Annotated[Path | None, option("--columns", "A .toml file with the columns of a CSV or topics of a bag.")]
+Outputs = Annotated[str, option("--outputs", "A motor output is linear in the rotor's speed or thrust.")]
 Plot = Annotated[bool, option("--plot/--no-plot", "Draw a picture.")]
 PolicyFolder = Annotated[Path, argument("The folder of a policy.")]
 Port = Annotated[int, option("--port", "Port of the page, on this machine only; 0 is any free one.")]
 Recording = Annotated[Path, argument("A recording, run.mcap.")]
-Require = Annotated[str | None, option("--require", "Such as 'success > 0.99 @ 95%': exit status 1 unless shown.")]
+Require = Annotated[str | None, option("--require", "Such as 'success > 0.99 @ 95%': status 1 unless shown.")]
 Seed = Annotated[int, option("--seed", "Seed of all random numbers.", min=0, max=LARGEST_SEED)]
-Settings = Annotated[list[str] | None, option("--set", "Change the scenario: key=value, such as drones.vehicle=iris.")]
+Settings = Annotated[list[str] | None, option("--set", "Change the scenario: drones.vehicle=iris.")]
 Speed = Annotated[float, option("--speed", "Simulated seconds per wall-clock second; 1 is real time.")]
 Vehicle = Annotated[str, option("--vehicle", VEHICLE_HELP)]
 VehicleArgument = Annotated[str, argument(VEHICLE_HELP)]
-PolicyVehicle = Annotated[
-    str | None, option("--vehicle", "A vehicle's name or .toml file; the one of the training by default.")
-]
+PolicyVehicle = Annotated[str | None, option("--vehicle", "A vehicle's name or .toml file; default: the trained one.")]
 
 
 OutFolder = Annotated[Path, out_option("The folder for the files.")]

@@ -43,14 +43,10 @@ def render(
     run: Recording,
     out: Annotated[Path, out_option("A film, .mp4 or .gif, or a picture, .png.")] = Path("flight.gif"),
     fps: Annotated[float | None, option("--fps", "Frames a second; 30, of a GIF 10.")] = None,
-    size: Annotated[str | None, option("--size", "Width and height in pixels; 960x720, of a GIF 480x360.")] = None,
-    speed: Annotated[
-        float | None,
-        option("--speed", "2 is twice real time; 1, of a GIF as much as keeps it under 5 MB."),
-    ] = None,
+    size: Annotated[str | None, option("--size", "Pixels; 960x720, of a GIF 480x360.")] = None,
+    speed: Annotated[float | None, option("--speed", "2 is twice real time; 1, of a GIF what keeps it small.")] = None,
     camera: Annotated[
-        str | None,
-        option("--camera", "chase, fixed, top or onboard; chase, for a picture or many drones fixed."),
+        str | None, option("--camera", "chase, fixed (pictures, several drones), top or onboard.")
     ] = None,
     drone: Annotated[str, option("--drone", "The drone to follow; the first by default.")] = "",
     start: Annotated[float, option("--start", "From this second of the flight.")] = 0.0,

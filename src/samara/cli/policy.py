@@ -8,10 +8,9 @@ import typer
 
 from samara.cli.console import console, say, table, verdict
 from samara.cli.options import PolicyFolder, PolicyVehicle, Require, Seed, argument, option, out_option
-from samara.cli.sweep import report_verdict
+from samara.cli.sweep import evaluate
 
 if TYPE_CHECKING:
-    from samara.campaigns.confidence import Requirement
     from samara.campaigns.policy_check import Checked
     from samara.control.policy_file import Policy
     from samara.physics.types import Vehicle
@@ -23,17 +22,13 @@ app = typer.Typer(help="Check policies before they fly, and adapt them to the ve
 def check(
     policy: PolicyFolder,
     vehicle: PolicyVehicle = None,
-    scenario: Annotated[
-        str | None, option("--scenario", "What to fly; without it, to come to rest at 3 m and hover.")
-    ] = None,
+    scenario: Annotated[str | None, option("--scenario", "What to fly; default: come to rest and hover.")] = None,
     worlds: Annotated[int, option("--worlds", "Number of perturbed worlds.", min=2, max=1_000_000)] = 1000,
     spread: Annotated[float, option("--spread", "Factor on the usual ranges of perturbations.", min=0.0)] = 1.0,
-    within: Annotated[
-        float | None, option("--within", "A success ends this near its goal [m]; 0.3 without a scenario.")
-    ] = None,
+    within: Annotated[float | None, option("--within", "A success ends this near its goal [m].")] = None,
     seed: Seed = 1,
     report: Annotated[Path | None, option("--report", "Write the results to this Markdown file.")] = None,
-    keep: Annotated[Path | None, option("--keep", "Record the flight in the worst world to this .mcap file.")] = None,
+    keep: Annotated[Path | None, option("--keep", "Record the worst world to this .mcap file.")] = None,
     require: Require = None,
 ) -> None:
     """Fly a policy in a thousand perturbed worlds (mass, inertia, thrust, lag, wind, noise, start), by other steps of the
@@ -67,16 +62,16 @@ def check(
         fly(world(checked, checked.worst), out=keep, overwrite=True)
         say(f"worst  {keep}: samara view {keep}")
     if requirement is not None:
-        raise typer.Exit(_evaluate(requirement, checked))
+        passed = {trial.name: trial.passed for trial in checked.trials[1:]} | {"success": checked.trials[0].passed}
+        counts = {name: int(flights.sum()) for name, flights in passed.items()}
+        raise typer.Exit(evaluate(requirement, counts, len(passed.get(requirement.subject, ()))))
 
 
 @app.command("adapt")
 def adapt(
     policy: PolicyFolder,
-    logs: Annotated[list[Path] | None, argument("Flight logs to identify the vehicle from first.", "[LOG]...")] = None,
-    vehicle: Annotated[
-        str | None, option("--vehicle", "The vehicle to adapt to; with logs, the one to start from.")
-    ] = None,
+    logs: Annotated[list[Path] | None, argument("Flight logs to identify first.", "[LOG]...")] = None,
+    vehicle: Annotated[str | None, option("--vehicle", "Vehicle to adapt to; with logs, to start from.")] = None,
     out: Annotated[Path, out_option("The folder of the adapted policy.")] = Path("adapted"),
     updates: Annotated[int, option("--updates", "Number of gradient updates.", min=1)] = 60,
     seed: Seed = 0,
@@ -103,12 +98,9 @@ def adapt(
         say(f"vehicle {file}")
     with console().status("learning on"):
         adapted = fine_tune(loaded, target, out, updates=updates, seed=seed)
-    say(
-        f"hover error on {target.name}: {1e3 * adapted.before:.1f} mm before, {1e3 * adapted.trimmed:.1f} mm with its trim, "
-        f"{1e3 * adapted.after:.1f} mm after {adapted.training.seconds:.1f} s "
-        f"({adapted.training.compile_seconds:.1f} s to compile)"
-    )
-    say(f"policy {out}")
+    before, trimmed, after = (f"{1e3 * error:.1f} mm" for error in (adapted.before, adapted.trimmed, adapted.after))
+    took = f"{adapted.training.seconds:.1f} s ({adapted.training.compile_seconds:.1f} s to compile)"
+    say(f"hover error on {target.name}: {before} before, {trimmed} with its trim, {after} after {took}\npolicy {out}")
 
 
 def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
@@ -194,13 +186,3 @@ def markdown(checked: "Checked", title: str) -> str:
     parts += [_worst(checked), "", "Not to be trusted:", ""]
     parts += [f"- {sentence}" for sentence in checked.distrust] or ["- nothing in the worlds that were flown"]
     return "\n".join(parts) + "\n"
-
-
-def _evaluate(requirement: "Requirement", checked: "Checked") -> int:
-    from samara.campaigns.confidence import judge
-
-    subjects = {"success": checked.trials[0]} | {trial.name: trial for trial in checked.trials[1:]}
-    if requirement.subject not in subjects:
-        raise ValueError(f"--require {requirement}: expected one of {', '.join(subjects)}")
-    passed = subjects[requirement.subject].passed
-    return report_verdict(requirement, judge(requirement, int(passed.sum()), len(passed)))

@@ -1,7 +1,7 @@
 """`samara sweep`: campaigns of many flights: fly them, query their rows, fly rows again, report, search for failures."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ from samara.core.sanitise import printable
 
 if TYPE_CHECKING:
     from samara.campaigns.campaign import Campaign
-    from samara.campaigns.confidence import Requirement, Verdict
+    from samara.campaigns.confidence import Requirement
     from samara.campaigns.store import Store
     from samara.campaigns.sweep import Progress
 
@@ -37,14 +37,13 @@ def run(
     batch: Annotated[int | None, option("--batch", "Flights per batch, each a file.")] = None,
     backend: Annotated[str, option("--backend", "auto, llvm, jax or pallas.")] = "auto",
     ray: Annotated[str | None, option("--ray", "A Ray cluster: auto, or its address.")] = None,
-    keep: Annotated[
-        bool, typer.Option(help="Record the worst flights and the first failures completely, as the file says.")
-    ] = True,
+    keep: Annotated[bool, typer.Option(help="Record the worst flights and first failures completely.")] = True,
     require: Require = None,
 ) -> None:
     """Fly a campaign. Resumes an interrupted campaign; nothing is flown twice."""
     from samara.campaigns.campaign import load_campaign
     from samara.campaigns.confidence import parse_requirement
+    from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
     from samara.campaigns.sweep import counted, sweep
 
     requirement = parse_requirement(require) if require else None
@@ -60,7 +59,8 @@ def run(
     say(f"rows   {folder}\npage   samara sweep report {folder}")
     say(f'query  samara sweep query {folder} "select outcome, count(*) from rows group by 1"')
     if requirement is not None:
-        raise typer.Exit(_evaluate(requirement, counts, looked=loaded.stop is not None))
+        sums = {"success": counts[PASS] + counts[DEGRADED], "failure": counts[FAIL] + counts[INVALID]}
+        raise typer.Exit(evaluate(requirement, sums | counts, sum(counts.values()), looked=loaded.stop is not None))
 
 
 @app.command("query")
@@ -111,21 +111,13 @@ def replay(
         raise typer.Exit(FAILED)
 
 
-def _evaluate(requirement: "Requirement", counts: dict[str, int], *, looked: bool) -> int:
-    from samara.campaigns.confidence import judge
-    from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
+def evaluate(requirement: "Requirement", counts: Mapping[str, int], total: int, *, looked: bool = False) -> int:
+    """Print whether a requirement on one of the counts holds; return the exit status."""
+    from samara.campaigns.confidence import Verdict, judge
 
-    subjects = {"success": (PASS, DEGRADED), "failure": (FAIL, INVALID)} | {name: (name,) for name in counts}
-    if requirement.subject not in subjects:
-        raise ValueError(f"--require {requirement}: expected one of {', '.join(subjects)}")
-    count = sum(counts[name] for name in subjects[requirement.subject])
-    return report_verdict(requirement, judge(requirement, count, sum(counts.values()), looked=looked))
-
-
-def report_verdict(requirement: "Requirement", verdict: "Verdict") -> int:
-    """Print whether a requirement holds; return the exit status."""
-    from samara.campaigns.confidence import Verdict
-
+    if requirement.subject not in counts:
+        raise ValueError(f"--require {requirement}: expected one of {', '.join(counts)}")
+    verdict = judge(requirement, counts[requirement.subject], total, looked=looked)
     say(f"{requirement}: {verdict.value}")
     return 0 if verdict is Verdict.HELD else FAILED
 

@@ -82,18 +82,15 @@ def _show(vehicle: "Vehicle", figures: "Sequence[PilotFigure]") -> None:
 @_with_known_options
 def new(
     name: Annotated[str | None, argument("What the vehicle is called.")] = None,
-    parts: Annotated[Path | None, option("--parts", "A parts list, a short TOML file; flags go before.")] = None,
+    parts: Annotated[Path | None, option("--parts", "A parts list (TOML); flags take precedence.")] = None,
     mass: Annotated[float | None, option("--mass", "Ready to fly, with its battery [kg].")] = None,
-    diagonal: Annotated[float | None, option("--diagonal", "From motor to motor across the middle [m].")] = None,
+    diagonal: Annotated[float | None, option("--diagonal", "From motor to motor, diagonally [m].")] = None,
     arm: Annotated[float | None, option("--arm", "From the middle to a motor [m], instead of it.")] = None,
-    motors: Annotated[str | None, option("--motors", "Size and Kv: '2207 1950KV', '0720 17000KV brushed'.")] = None,
+    motors: Annotated[str | None, option("--motors", "'2207 1950KV', '0720 17000KV brushed'.")] = None,
     props: Annotated[str | None, option("--props", "Diameter x pitch x blades [inch]: 5.1x4.3x3.")] = None,
     battery: Annotated[str | None, option("--battery", "Cells and mAh: 6S1300, '4S2P5000 25C'.")] = None,
     layout: Annotated[str | None, option("--layout", LAYOUT_HELP)] = None,
-    rotor: Annotated[
-        list[str] | None,
-        option("--rotor", "x,y,z,ccw or cw, from the middle [m]; once for each rotor, instead of a layout."),
-    ] = None,
+    rotor: Annotated[list[str] | None, option("--rotor", "x,y,z,ccw or cw [m]; once per rotor, no layout.")] = None,
     apc: Annotated[Path | None, option("--apc", "APC's performance file of the propeller.")] = None,
     out: Annotated[Path | None, out_option("The vehicle to write; NAME.toml by default.")] = None,
     picture: Annotated[bool, option("--picture/--no-picture", "Draw it to scale, beside the file.")] = True,
@@ -151,31 +148,15 @@ def import_vehicle(
     file: Annotated[Path, argument("The file of another program, such as a Gazebo model.sdf.")],
     out: Annotated[Path | None, out_option("The vehicle file to write; NAME.toml here by default.")] = None,
     name: Annotated[str | None, option("--name", "What to call it; by default as the file does.")] = None,
-    like: Annotated[
-        str | None,
-        option("--like", "A vehicle, by name or .toml, that has what the file cannot say."),
-    ] = None,
-    diagonal: Annotated[
-        float | None,
-        option("--diagonal", "From motor to motor across the middle [m], for a file without sizes."),
-    ] = None,
+    like: Annotated[str | None, option("--like", "A vehicle (name or .toml) with what the file lacks.")] = None,
+    diagonal: Annotated[float | None, option("--diagonal", "Motor to motor [m], for a file without sizes.")] = None,
     mass: Annotated[float | None, option("--mass", "Mass [kg], for a file that has none.")] = None,
-    motors: Annotated[
-        str | None,
-        option("--motors", "Size and Kv, '2207 1950KV': estimate from parts what the file lacks."),
-    ] = None,
+    motors: Annotated[str | None, option("--motors", "'2207 1950KV': estimate what the file lacks.")] = None,
     props: Annotated[str | None, option("--props", "Its propellers, such as 5.1x4.3x3 inches.")] = None,
     battery: Annotated[str | None, option("--battery", "Its battery, such as 6S1300.")] = None,
-    layout: Annotated[
-        str | None,
-        option("--layout", "quad_x, hexa_x, x8, …, for an ArduPilot frame file that places no motors."),
-    ] = None,
-    drone: Annotated[
-        str | None, option("--drone", "Which one, of a parameter file of drone-models that has several.")
-    ] = None,
-    leave_out_missing: Annotated[
-        bool, option("--leave-out-missing", "Go on without included models that are not there.")
-    ] = False,
+    layout: Annotated[str | None, option("--layout", "quad_x, x8, … if a frame file places no motors.")] = None,
+    drone: Annotated[str | None, option("--drone", "Which one, if the file has several.")] = None,
+    leave_out_missing: Annotated[bool, option("--leave-out-missing", "Ignore missing included models.")] = False,
 ) -> None:
     """Read an aircraft from a file of another program and write it as a vehicle file, every parameter with the field it came
     from; what the file cannot say comes from --like, or from the parts that are named."""
@@ -213,11 +194,9 @@ def import_vehicle(
 @app.command("export")
 def export_vehicle(
     vehicle: VehicleArgument,
-    sdf: Annotated[bool, option("--sdf", "A model of Gazebo: a folder, or a file if --out ends in .sdf.")] = False,
+    sdf: Annotated[bool, option("--sdf", "A Gazebo model: a folder, or a file if --out ends in .sdf.")] = False,
     px4: Annotated[bool, option("--px4", "PX4's parameters, NAME.params.")] = False,
-    ardupilot: Annotated[
-        bool, option("--ardupilot", "A frame of ArduPilot's simulator and parameters: NAME.json, NAME.parm.")
-    ] = False,
+    ardupilot: Annotated[bool, option("--ardupilot", "ArduPilot frame and parameters: NAME.json, NAME.parm.")] = False,
     betaflight: Annotated[bool, option("--betaflight", "Lines for Betaflight's CLI, NAME.txt.")] = False,
     out: Annotated[Path | None, out_option("What to write; named after the vehicle by default.")] = None,
 ) -> None:

@@ -29,16 +29,9 @@ def view(
     port: Port = 8080,
     browser: Browser = True,
     wait: Wait = True,
-    px4_sih: Annotated[
-        bool, option("--px4-sih", "Show PX4's built-in simulator (SIH), which sends its state to UDP 19410.")
-    ] = False,
-    vehicle: Annotated[
-        str | None,
-        option("--vehicle", "The vehicle that is drawn with --px4-sih; iris_documented if omitted."),
-    ] = None,
-    instances: Annotated[
-        int | None, option("--instances", "How many PX4 are shown with --px4-sih: UDP 19410, 19411, …")
-    ] = None,
+    px4_sih: Annotated[bool, option("--px4-sih", "Show PX4's built-in simulator (SIH) from UDP 19410.")] = False,
+    vehicle: Annotated[str | None, option("--vehicle", "Drawn with --px4-sih; default: iris_documented.")] = None,
+    instances: Annotated[int | None, option("--instances", "Number of PX4 with --px4-sih: UDP 19410, …")] = None,
 ) -> None:
     """Show a flight in the browser: fly a scenario there, or play recordings. Ctrl-C ends it; nothing is recorded."""
     if px4_sih and (what or settings or speed != 1.0):

@@ -1,6 +1,6 @@
 """ROS 2: the clock, the truth, what estimators and sensors say and what is asked, while a flight flies.
 
-The topics and frames are those of the file that `samara export --ros2` writes, and so are the bytes of their messages.
+The topics and frames are those of the file that `samara export ros2` writes, and so are the bytes of their messages.
 """
 
 from collections.abc import Callable, Sequence
