@@ -71,8 +71,8 @@ def learn(
     policy = save(setting, result, out, method=by, seed=seed, curve=draw, activation=activation.value)
     evaluation = dict(policy.evaluation)
     say(f"trained in {result.seconds:.2f} s ({result.compile_seconds:.1f} s to compile), {len(result.curve)} updates")
-    if "success" in evaluation:
-        say(f"success {100 * evaluation['success']:.2f} % of {evaluation['flights']} unseen initial states")
+    if isinstance(success := evaluation.get("success"), float):
+        say(f"success {100 * success:.2f} % of {evaluation['flights']} unseen initial states")
     scene = "hover" if setting.task.sight is None else "forest.toml"
     command = "race" if policy.observation == "race" else f"fly {scene}"
     say(f"policy {out}\nfly    samara {command} --controller {out}")

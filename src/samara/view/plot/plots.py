@@ -517,7 +517,7 @@ def _draw_solids(axes: Axes, world: World) -> None:
 
 
 def _draw_mean_wind(axes: Axes, track: Track) -> None:
-    mean = track.metrics.wind_W.mean
+    mean = np.asarray(track.metrics.wind_W.mean)
     speed = float(np.hypot(mean[0], mean[1]))
     if speed < 0.05:
         return

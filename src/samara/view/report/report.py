@@ -419,7 +419,7 @@ def _table_of_runs(
         ("controller", [_few(track.controller for track in run.tracks) for run in runs]),
         ("drones", [str(len(run.tracks)) for run in runs]),
         ("seed", [run.metadata.get("seed", "–") for run in runs]),
-        ("samara", [table_said(run.metadata, "versions").get("samara", "–") for run in runs]),
+        ("samara", [str(table_said(run.metadata, "versions").get("samara", "–")) for run in runs]),
         ("settings", [", ".join(f"{k}={v}" for k, v in scenario_text(run)[1].items()) or "–" for run in runs]),
         ("expectations met", met),
     ]
