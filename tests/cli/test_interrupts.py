@@ -60,8 +60,8 @@ def test_an_interrupt_that_the_compiler_swallows_ends_the_flight(monkeypatch, ca
     from samara.sim import simulation
 
     class Compiled(simulation.Simulation):
-        def __init__(self, *given):
-            super().__init__(*given)
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
             with contextlib.suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
 

@@ -129,7 +129,7 @@ class Curves:
             self.speeds.data = (times, *(np.ascontiguousarray(values[:, FIRST_ROTOR + k]) for k in range(rotors)))
 
 
-def _plot(gui: viser.GuiApi, title: str, least: float, count: int, bottom: bool = False) -> Any:
+def _plot(gui: viser.GuiApi, title: str, least: float, count: int, bottom: bool = False) -> viser.GuiUplotHandle:
     """From 0 to `least` or, where the curve goes beyond, so far"""
     limits = {"min": {"pad": 0.05, "soft": 0.0, "mode": 1}, "max": {"pad": 0.1, "soft": least, "mode": 1}}
     line = {"stroke": INK, "font": FONT, "grid": {"stroke": GRID, "width": 1}, "ticks": {"show": False}, "gap": 3}

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import viser
 
 from samara.control.registry import CONTROLLERS, name_of
+from samara.core.algebra import Vec3
 from samara.core.types import Array
 from samara.physics.frames import wind_enu_from_direction
+from samara.plan.trajectory import Trajectory
 from samara.record.recorder import Background, LogLine
 from samara.record.run import Run
 from samara.record.streams import Block, Sink
@@ -67,7 +70,7 @@ class Shown(NamedTuple):
     fresh: bool
 
 
-class Live(Viewer):
+class Live(Viewer[Shown]):
     """A scenario being flown for an audience. `run()` returns when it is closed, or with `until_end` when it is over."""
 
     speeds: ClassVar[Mapping[str, float]] = {**SPEEDS, "no limit": math.inf}
@@ -307,10 +310,10 @@ class Live(Viewer):
         """The next faster or slower of the speeds"""
         names = list(self._speeds)
         known = names.index(self._speed.value) if self._speed.value in names else names.index("1×")
-        self._speed.value = names[min(max(known + by, 0), len(names) - 1)]
+        self._speed.value = names[min(max(known + by, 0), len(names) - 1)]  # type: ignore[misc]
         self.page.requests.put("speed", self._speeds[self._speed.value])
 
-    def _act(self, buttons: Any, actions: Mapping[str, Callable[[], Action]]) -> None:
+    def _act(self, buttons: viser.GuiButtonGroupHandle, actions: Mapping[str, Callable[[], Action]]) -> None:
         self._actions.update(actions)
         on_choice(buttons.on_click, actions, self._wish)
 
@@ -373,7 +376,7 @@ class Live(Viewer):
             health = gui.add_button_group("motor is", ("Failed", "Restored"), visible=rotors > 0)
             self.page.pressed.add("motor", health)
 
-        def wind() -> Any:
+        def wind() -> Vec3:
             return wind_enu_from_direction(
                 _within(strength.value, 0.0, 20.0), math.radians(_within(angle.value, 0, 359))
             )
@@ -421,13 +424,13 @@ def _tasks(setting: Setting) -> list[tuple[int, int]]:
     return [(id(own.task), own.since_us) for own in setting.drones]
 
 
-def _sampled(task: Any, duration: float, drones: int) -> Array:
+def _sampled(task: Trajectory, duration: float, drones: int) -> Array:
     """Where a task goes, (points, 3)  [m]"""
     path: Array = task.path(duration, REFERENCE_POINTS if drones <= FEW else 2 + 4000 // drones)
     return path
 
 
-def _within(value: Any, low: float, high: float) -> float:
+def _within(value: float, low: float, high: float) -> float:
     """What a slider may say, whatever a browser sent"""
     number = float(value)
     if not math.isfinite(number):
@@ -436,7 +439,7 @@ def _within(value: Any, low: float, high: float) -> float:
 
 
 def _refusal(sentence: str) -> Action:
-    def action(setting: Setting, bus: Any) -> Setting:
+    def action(setting: Setting, bus: object) -> Setting:
         raise ValueError(sentence)
 
     return action

@@ -5,13 +5,15 @@ import time
 import webbrowser
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from os import environ
 from sys import platform
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import viser
 
+from samara.core.algebra import Vec3
 from samara.vehicles.shape import COLOURS
 from samara.view.web.controls import Drawer, Key, Pressed, Pulse, Requests, add_keys
 from samara.view.web.gauges import eyes_html, gauges
@@ -112,19 +114,9 @@ class Page:
             whom = gui.add_dropdown("drone", names, visible=len(names) > 1)
             mode = gui.add_button_group("camera", MODES)
             self.pressed.add("camera", mode)
-
-        @whom.on_update
-        async def _(event: Any) -> None:
-            if event.target.value in names:
-                self.chosen, self.changed = names.index(event.target.value), True
-
-        self._whom: Any = whom
-        self._names = names
-
-        @mode.on_click
-        async def _(event: Any) -> None:
-            if event.target.value in MODES:
-                self.mode, self.changed = event.target.value, True
+        self._whom, self._names = whom, names
+        on_choice(whom.on_update, {name: k for k, name in enumerate(names)}, self._look_at)
+        on_choice(mode.on_click, {name: name for name in MODES}, self._look_from)
 
     def add_instruments(self) -> None:
         """What the drone's gauges show, and plots of the last seconds"""
@@ -140,21 +132,24 @@ class Page:
 
     def add_keys(self, keys: Sequence[Key]) -> None:
         """Keys of the camera and some more, and the list of them"""
-        every = [*keys, *(Key(str(k + 1), f"camera: {mode}", self._looker(mode)) for k, mode in enumerate(MODES))]
+        every = [
+            *keys,
+            *(Key(str(k + 1), f"camera: {mode}", partial(self._look_from, mode)) for k, mode in enumerate(MODES)),
+        ]
         if len(self.scene.figures) > 1:
             every.append(Key("N", "the next drone", self._look_at_next))
         with self.server.gui.add_folder("Keys", expand_by_default=False):
             add_keys(self.server.gui, every)
 
-    def _looker(self, mode: str) -> Callable[[], None]:
-        def look() -> None:
-            self.mode, self.changed = mode, True
+    def _look_from(self, mode: str) -> None:
+        self.mode, self.changed = mode, True
 
-        return look
+    def _look_at(self, chosen: int) -> None:
+        self.chosen, self.changed = chosen, True
 
     def _look_at_next(self) -> None:
-        self.chosen = (self.chosen + 1) % len(self._names)
-        self._whom.value, self.changed = self._names[self.chosen], True
+        self._look_at((self.chosen + 1) % len(self._names))
+        self._whom.value = self._names[self.chosen]  # type: ignore[misc]
 
     def add_parts(self) -> None:
         """What is drawn, and what its colours mean"""
@@ -173,15 +168,12 @@ class Page:
             )
 
         for part, box in boxes.items():
-            box.on_update(self._shower(part))
+            on_choice(box.on_update, {True: True, False: False}, partial(self._show_part, part))
 
-    def _shower(self, part: str) -> Callable[[Any], Any]:
-        async def show(event: Any) -> None:
-            self.scene.shown[part] = bool(event.target.value)
-            self.requests.put("show")
-            self.changed = True
-
-        return show
+    def _show_part(self, part: str, shown: bool) -> None:
+        self.scene.shown[part] = shown
+        self.requests.put("show")
+        self.changed = True
 
     # Drawing ---------------------------------------------------------------------------------------------------------
 
@@ -230,7 +222,7 @@ class Page:
                 continue
             camera.position, camera.look_at = np.array(position, dtype=float), np.array(target, dtype=float)
 
-    def _begin_with(self, position: Any, target: Any) -> None:
+    def _begin_with(self, position: Vec3, target: Vec3) -> None:
         start = self.server.initial_camera
         start.fov, start.position, start.look_at = FIELD_OF_VIEW, tuple(position), tuple(target)
         start.near, start.far = 0.02 * self.scene.reach, 4000.0 * self.scene.cell
@@ -257,10 +249,12 @@ FRAMES = 30.0  # [1/s] of the wall's clock
 IDLE = 2e-2  # [s]
 SPEEDS = {"0.1×": 0.1, "0.25×": 0.25, "0.5×": 0.5, "1×": 1.0, "2×": 2.0, "5×": 5.0, "10×": 10.0}
 
+_K = TypeVar("_K")
 _T = TypeVar("_T")
+_Shown = TypeVar("_Shown")
 
 
-class Viewer(ABC):
+class Viewer(ABC, Generic[_Shown]):
     """What `Live` and `Replay` have in common. Each says what is to be seen (`_shown`, `_draw`) and adds its own controls."""
 
     speeds: ClassVar[Mapping[str, float]] = SPEEDS
@@ -308,11 +302,11 @@ class Viewer(ABC):
         """Whether every picture is another one."""
 
     @abstractmethod
-    def _shown(self, fresh: bool) -> Any:
+    def _shown(self, fresh: bool) -> _Shown:
         """What the drawer is handed; all of it when `fresh`."""
 
     @abstractmethod
-    def _draw(self, shown: Any) -> None:
+    def _draw(self, shown: _Shown) -> None:
         """In the drawer's thread."""
 
     # The server's thread: what is asked is only noted ----------------------------------------------------------------
@@ -338,7 +332,7 @@ class Viewer(ABC):
             self.page.pressed.add("clock", clock)
             name = next((name for name, own in self.speeds.items() if own == self.speed), f"{self.speed:g}×")
             speeds = {**self.speeds, name: self.speed}
-            self._speed: Any = gui.add_dropdown("speed", tuple(speeds), initial_value=name)
+            self._speed = gui.add_dropdown("speed", tuple(speeds), initial_value=name)
         self._speeds = dict(sorted(speeds.items(), key=lambda own: own[1]))
         on_choice(clock.on_click, meaning, wish)
         on_choice(self._speed.on_update, speeds, lambda speed: wish("speed", speed))
@@ -360,7 +354,7 @@ class Viewer(ABC):
         return
 
 
-def on_choice(register: Callable[[Any], Any], options: Mapping[str, _T], do: Callable[[_T], None]) -> None:
+def on_choice(register: Callable[[Any], Any], options: Mapping[_K, _T], do: Callable[[_T], None]) -> None:
     """Does what the pressed button or the chosen entry stands for; another word that a browser sends is passed over"""
 
     async def chosen(event: Any) -> None:

@@ -42,7 +42,7 @@ class Shown(NamedTuple):
     fresh: bool
 
 
-class Replay(Viewer):
+class Replay(Viewer[Shown]):
     """Runs to be looked at again. `run()` plays until it is closed."""
 
     def __init__(self, runs: Sequence[Run], names: Sequence[str] = (), *, port: int = PORT, speed: float = 1.0) -> None:
@@ -120,8 +120,7 @@ class Replay(Viewer):
             self._status.content = status_html(self._title, shown.time, self.end, shown.words, said, crashed=down)
             if shown.fresh or now > self._slider_due:
                 self._slider_due = now + SLIDER_EVERY
-                slider: Any = self._slider
-                slider.value = round(shown.time, 2)
+                self._slider.value = round(shown.time, 2)  # type: ignore[misc]
                 self._log.content = log_html(said)
 
     def _said(self, now: float) -> list[LogLine]:

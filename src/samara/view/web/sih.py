@@ -43,7 +43,7 @@ class Shown(NamedTuple):
     fresh: bool
 
 
-class SihView(Viewer):
+class SihView(Viewer[Shown]):
     """The display of one or several PX4 instances. Outputs are drawn as rotor speeds of `vehicle` at the same thrust ratio."""
 
     speed = 1.0
