@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from samara.core.lazy_import import MissingExtraError
-from samara.record.ros2.messages import SIZES, definitions, type_hash
+from samara.record.ros2.messages import SIZES, fields_of, type_hash
 
 LOOPBACK = """<CycloneDDS><Domain>
   <General><Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces><AllowMulticast>false</AllowMulticast></General>
@@ -91,7 +91,7 @@ def idl_type(kind: str) -> Any:
     idl, types = cyclonedds("idl"), cyclonedds("idl.types")
     plain = {"bool": bool, "string": str}
     fields = {}
-    for field in definitions()[kind]:
+    for field in fields_of(kind):
         if field.capacity:
             member = types.bounded_str[field.capacity]
         elif field.kind in plain:

@@ -1,37 +1,34 @@
-"""ROS 2 messages: their types, type hashes, and bytes in CDR.
+"""ROS 2 messages: their types, by the library rosbags, and layouts of their bytes in CDR.
 
 CDR is little-endian numbers, each at a multiple of its size after a head of four bytes. A text or a sequence is preceded by its
 length in four bytes, that of a text counting the zero it ends with. While these lengths stay what they are, so do the places of
-all numbers: a layout is found once, and NumPy writes many messages at a time. Bytes are read as strictly as untrusted ones have
-to be. Types are those of messages.txt: the library rosbags has no px4_msgs, gives the type of the ROS 2 graph another hash (of
-`char` instead of uint8), and tells no offsets of numbers.
+all numbers: a layout is found once, and NumPy writes many messages at a time.
 """
 
-import hashlib
-import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from samara.core.lazy_import import MissingExtraError
 from samara.core.types import Array
+
+if TYPE_CHECKING:
+    from rosbags.typesys.store import Typestore
 
 SIZES = {
     "bool": "?", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4", "int32": "<i4",
     "uint64": "<u8", "int64": "<i8", "float32": "<f4", "float64": "<f8",
 }  # fmt: skip
-FIELD = re.compile(r"(?P<kind>[\w/]+)(<=(?P<capacity>\d+))?(?P<many>\[(?P<length>\d*)\])? (?P<name>\w+)")
-BORDER = "=" * 80  # between the definitions of a schema
 
 
 class Field(NamedTuple):
-    """A field: its name, what it is or has many of, and how many: one, a fixed number, or None for a sequence
+    """A field: its name, its type or that of its elements, and how many: one, a fixed number, or None for a sequence
 
     `capacity` is the maximum length of a bounded string, 0 without a bound.
     """
@@ -42,31 +39,39 @@ class Field(NamedTuple):
     length: int | None = None
     capacity: int = 0
 
-    @property
-    def text(self) -> str:
-        """As a .msg file has it"""
-        many = f"[{'' if self.length is None else self.length}]" if self.is_array else ""
-        bound = f"<={self.capacity}" if self.capacity else ""
-        return f"{self.kind}{bound}{many} {self.name}"
+
+@cache
+def typestore() -> "Typestore":
+    """The types of ROS 2 Jazzy, and those of messages.txt, which rosbags does not have as they are on the wire"""
+    try:
+        from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+    except ImportError as error:
+        raise MissingExtraError("ROS 2 messages need rosbags: pip install 'samara[bags]'") from error
+    types = dict(get_typestore(Stores.ROS2_JAZZY).fielddefs)
+    for definition in (files(__package__) / "messages.txt").read_text(encoding="utf-8").split("MSG: ")[1:]:
+        name, _, text = definition.partition("\n")
+        types |= get_types_from_msg(text, name)
+    store = get_typestore(Stores.EMPTY)
+    store.register(types)
+    return store
 
 
 @cache
-def definitions() -> dict[str, tuple[Field, ...]]:
-    """The fields of every type, by its name 'sensor_msgs/Imu'"""
-    found: dict[str, tuple[Field, ...]] = {}
-    name = ""
-    for line in (files(__package__) / "messages.txt").read_text(encoding="utf-8").splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        match = FIELD.fullmatch(line.strip()) if line.startswith(" ") else None
-        if match is None:
-            name = line.strip()
-            found[name] = ()
-            continue
-        length = int(match["length"]) if match["length"] else None
-        capacity = int(match["capacity"] or 0)
-        found[name] += (Field(match["name"], match["kind"], match["many"] is not None, length, capacity),)
-    return found
+def fields_of(kind: str) -> tuple[Field, ...]:
+    """The fields of a type 'sensor_msgs/Imu', in the order in which CDR has them"""
+    from rosbags.interfaces import Nodetype
+
+    fields = []
+    for name, node in typestore().fielddefs[schema_name(kind)][1]:
+        length: int | None = 0
+        element: Any = node
+        if node[0] in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+            element, length = cast(tuple[Any, int], node[1])
+            length = length if node[0] == Nodetype.ARRAY else None
+        named = element[0] == Nodetype.NAME
+        type_name, capacity = (element[1].replace("/msg/", "/"), 0) if named else element[1]
+        fields.append(Field(name, type_name, element is not node, length, capacity))
+    return tuple(fields)
 
 
 def schema_name(kind: str) -> str:
@@ -76,61 +81,14 @@ def schema_name(kind: str) -> str:
 
 
 def schema_text(kind: str) -> str:
-    """Its definition and those of all types within, as MCAP's encoding 'ros2msg' has them"""
-    own, *within = with_parts(kind)
-    parts = [_text(own), *(f"{BORDER}\nMSG: {part}\n{_text(part)}" for part in within)]
-    return "".join(parts)
-
-
-def _text(kind: str) -> str:
-    return "".join(f"{field.text}\n" for field in definitions()[kind])
-
-
-def with_parts(kind: str) -> list[str]:
-    """Return the type, then the types it refers to, each once."""
-    found = [kind]
-    for field in definitions()[kind]:
-        if field.kind in definitions():
-            found += with_parts(field.kind)
-    return list(dict.fromkeys(found))
-
-
-FIELD_TYPE_IDS = {
-    "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8, "uint64": 9,
-    "float32": 10, "float64": 11, "bool": 15, "string": 17,
-}  # fmt: skip
-"""The constants of `type_description_interfaces/msg/FieldType`."""
-NESTED_TYPE_ID, BOUNDED_STRING_ID = 1, 21
-ARRAY_OFFSET, SEQUENCE_OFFSET = 48, 144
+    """The definition of a type and of all types within, as MCAP's encoding 'ros2msg' has them"""
+    return typestore().generate_msgdef(schema_name(kind), ros_version=2)[0]
 
 
 @cache
 def type_hash(kind: str) -> str:
-    """Return 'RIHS01_' and the SHA-256 of the JSON type description: the type, then the types it refers to by name."""
-    top, *parts = with_parts(kind)
-    description = {
-        "type_description": _individual_description(top),
-        "referenced_type_descriptions": [_individual_description(part) for part in sorted(parts, key=schema_name)],
-    }
-    return f"RIHS01_{hashlib.sha256(json.dumps(description).encode()).hexdigest()}"
-
-
-def _individual_description(kind: str) -> dict[str, object]:
-    """Return the name and the fields of one type; defaults and constants are no part of the hash."""
-    fields = [{"name": field.name, "type": _field_type(field)} for field in definitions()[kind]]
-    return {"type_name": schema_name(kind), "fields": fields}
-
-
-def _field_type(field: Field) -> dict[str, object]:
-    number = BOUNDED_STRING_ID if field.capacity else FIELD_TYPE_IDS.get(field.kind, NESTED_TYPE_ID)
-    if field.is_array:
-        number += SEQUENCE_OFFSET if field.length is None else ARRAY_OFFSET
-    return {
-        "type_id": number,
-        "capacity": field.length or 0,
-        "string_capacity": field.capacity,
-        "nested_type_name": schema_name(field.kind) if field.kind in definitions() else "",
-    }
+    """The RIHS01 hash of a type (REP 2016)"""
+    return typestore().hash_rihs01(schema_name(kind))
 
 
 HEAD = b"\x00\x01\x00\x00"  # plain CDR, little-endian
@@ -195,7 +153,7 @@ class _Writer:
         self.places: dict[str, tuple[np.dtype[np.generic], int]] = {}
 
     def message(self, kind: str, given: Mapping[str, object], path: str) -> None:
-        fields = definitions()[kind]
+        fields = fields_of(kind)
         unknown = set(given) - {field.name for field in fields}
         if unknown:
             raise KeyError(f"{kind} has no field {min(unknown)!r}")
@@ -278,79 +236,18 @@ class Form:
         return bytes(self._data)
 
 
-ORDERS = {b"\x00\x00": ">", b"\x00\x01": "<"}  # plain CDR, in either order of bytes
-PADDING = 3  # bytes after a message that fill up its last word
-
-
 class CdrError(ValueError):
     """Bytes that are not a message of their type"""
 
 
-def parsed(kind: str, data: bytes) -> SimpleNamespace:
-    """A message, its fields as attributes; `CdrError` where the bytes are not one of this type"""
-    order = ORDERS.get(bytes(data[:2])) if len(data) >= 4 else None
-    if order is None:
-        raise CdrError(f"{kind} begins with {bytes(data[:4]).hex(' ') or 'nothing'}; expected plain CDR, 00 01 00 00")
-    reader = _Reader(kind, data, order)
-    message = reader.message(kind)
-    left = len(data) - 4 - reader.at
-    if left > PADDING:
-        raise CdrError(f"{kind} has {left} bytes too many; expected {reader.at}")
-    return message
+def parsed(kind: str, data: bytes) -> Any:
+    """A message, its fields as attributes; `CdrError`, in one sentence, where the bytes are not one of this type"""
+    from rosbags.serde import SerdeError
 
-
-class _Reader:
-    """Where it stands among the bytes after the head"""
-
-    def __init__(self, kind: str, data: bytes, order: str) -> None:
-        self._kind, self._data, self._order, self.at = kind, data, order, 0
-
-    def message(self, kind: str) -> SimpleNamespace:
-        return SimpleNamespace(**{field.name: self.field(field) for field in definitions()[kind]})
-
-    def field(self, field: Field) -> object:
-        if not field.is_array:
-            return self.one(field.kind)
-        count = self.numbers("I")[0] if field.length is None else field.length
-        if field.kind in SIZES:
-            return list(self.numbers(_letter(field.kind), count))
-        self.require(count)  # each takes a byte at least: no length asks for more memory than the message has
-        return [self.one(field.kind) for _ in range(count)]
-
-    def one(self, kind: str) -> object:
-        if kind == "string":
-            return self.text()
-        if kind not in SIZES:
-            return self.message(kind)
-        return self.numbers(_letter(kind))[0]
-
-    def text(self) -> str:
-        length = self.numbers("I")[0]
-        self.require(length)
-        begin = 4 + self.at
-        own = bytes(self._data[begin : begin + length])
-        self.at += length
-        try:
-            return own.removesuffix(b"\0").decode()
-        except UnicodeDecodeError:
-            raise CdrError(f"{self._kind} has a text that is not UTF-8") from None
-
-    def numbers(self, letter: str, count: int = 1) -> tuple[Any, ...]:
-        size = struct.calcsize(f"<{letter}")
-        self.at += -self.at % size if count else 0
-        self.require(count * size)
-        own = struct.unpack_from(f"{self._order}{count}{letter}", self._data, 4 + self.at)
-        self.at += count * size
-        return own
-
-    def require(self, count: int) -> None:
-        """That so many bytes are left"""
-        if self.at + count > len(self._data) - 4:
-            raise CdrError(f"{self._kind} ends after {len(self._data) - 4} bytes; expected {self.at + count} at least")
-
-
-def _letter(kind: str) -> str:
-    return "?" if kind == "bool" else LETTERS[SIZES[kind].lstrip("<")]
+    try:
+        return typestore().deserialize_cdr(data, schema_name(kind))
+    except (SerdeError, ArithmeticError, AssertionError, ValueError, LookupError, struct.error) as error:
+        raise CdrError(f"{' '.join(str(error).split())}; expected the CDR of {kind}") from None
 
 
 MAP = "map"
