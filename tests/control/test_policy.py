@@ -32,7 +32,7 @@ from samara.core.ops import sigmoid, tanh
 from samara.core.tree import flatten
 from samara.physics.multirotor import at_rest
 from samara.physics.types import Reference
-from samara.record.recorded_policies import changed_policies, flown_policies
+from samara.record.run import changed_policies, flown_policies
 from samara.scenario.file import load_scenario
 from samara.sim.fly import fingerprint
 from samara.sim.replay import replay

@@ -346,7 +346,7 @@ def replay(
     from samara import vehicle
     from samara.record.diff import distances, first_difference
     from samara.record.load import load_run
-    from samara.record.recorded_policies import changed_policies
+    from samara.record.run import changed_policies
     from samara.sim.replay import replay as fly_again
 
     recorded = load_run(run)

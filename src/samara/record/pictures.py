@@ -57,11 +57,6 @@ def eyes_inside(run: Run) -> dict[str, tuple[Sensor, Table]]:
     return found
 
 
-def images_of(eye: Eye, rows: Array) -> Array:
-    """Rows of a camera's table as pictures (m, rows, columns)  [m]"""
-    return rows.reshape(len(rows), *eye.part.shape)
-
-
 def points_of(eye: Eye, row: Array) -> Array:
     """One row of a table as points (k, 4) in the sensor's axes, with their distances: those of a camera by depth/dₓ  [m]"""
     direction_S = np.stack(eye.beams.direction_S, axis=1)
