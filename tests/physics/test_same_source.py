@@ -33,9 +33,8 @@ def public_functions() -> Iterator[Any]:
         for name, function in inspect.getmembers(module, inspect.isfunction):
             gives = inspect.signature(function).return_annotation
             is_public = function.__module__ == module.__name__ and not name.startswith("_")
-            if (
-                is_public and gives not in (tuple[str, ...], Vehicle, None) and name != "with_angles"
-            ):  # which fills a record
+            # `with_angles` fills a record, `step` checks floats and integrates
+            if is_public and gives not in (tuple[str, ...], Vehicle, None) and name not in ("with_angles", "step"):
                 yield function
 
 
