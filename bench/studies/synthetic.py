@@ -18,6 +18,7 @@ from samara.estimate.ideal import TRUTH
 from samara.identify.experiment_design import plan_flight, plan_flights
 from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Signal
 from samara.identify.manoeuvres import Room, controller_for
+from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.air.drag import Drag
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.inflow import hover_induced
@@ -31,7 +32,7 @@ from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor
 from samara.sim.setup import Variation
 from samara.sim.simulation import Simulation
-from samara.vehicles.build import STANDARD_GRAVITY, build_vehicle
+from samara.vehicles.build import build_vehicle
 from samara.wind.turbulence import Dryden
 
 LIGHTEST, HEAVIEST = 0.02, 5.0  # [kg]

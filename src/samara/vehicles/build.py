@@ -14,6 +14,7 @@ from samara.core.quantity import Scalar, Tree
 from samara.core.sanitise import shown
 from samara.core.tree import flatten, unflatten
 from samara.core.units import Field, fields_of
+from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.effect import Actuation, Effect, Role
 from samara.physics.ground.contact import COMPLIANT, Contact
 from samara.physics.motion import gravity as gravity_effects
@@ -51,7 +52,6 @@ INFLOWS: dict[str, Callable[[Scalar, Scalar, Scalar], Scalar]] = {
     "squared": inflow_factor,
     "signed": inflow_factor_signed,
 }
-STANDARD_GRAVITY = 9.80665
 _FIRST = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG, Role.CONTACT, Role.ACTUATOR, Role.SUPPLY)
 
 

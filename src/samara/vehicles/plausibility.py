@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.rotors.actuator import Lag
+from samara.physics.rotors.inflow import hover_induced
 from samara.physics.rotors.propulsion import rotor_loads
-from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
+from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.types import CALM, Vehicle
-from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.trim import effectiveness, hover, thrust_to_weight
 
 AXES = ("x force", "y force", "thrust", "roll", "pitch", "yaw")
@@ -119,7 +120,9 @@ def hover_power(vehicle: Vehicle) -> Power:
     loads = rotor_loads(state, vehicle, CALM)
     for rotor, speed, load in zip(vehicle.rotors, state.rotor_speed, loads, strict=True):
         shaft += float(load.torque * speed)
-        ideal += float(load.thrust) * _inflow(rotor, float(load.thrust)) if rotor.radius else 0.0
+        ideal += (
+            float(load.thrust * hover_induced(load.thrust, SEA_LEVEL_DENSITY, rotor.radius)) if rotor.radius else 0.0
+        )
     return Power(shaft, ideal)
 
 
@@ -164,11 +167,6 @@ def _outside(own: Figure) -> float:
     return abs(2.0 * (math.log(max(own.value, 1e-300)) - low) / (high - low) - 1.0)
 
 
-def _inflow(rotor: Rotor, thrust: float) -> float:
-    """v = √(T / 2ρA)  [m/s]"""
-    return math.sqrt(thrust / (2.0 * SEA_LEVEL_DENSITY * math.pi * rotor.radius**2))
-
-
 def _figure(name: str, value: float, unit: str, hint: str) -> Figure:
     return Figure(name, value, unit, RANGES[name], hint)
 
@@ -192,8 +190,8 @@ def _rotor_figures(vehicle: Vehicle) -> list[Figure]:
         assumed = (
             "" if rotor.radius else ", and at the radius: without one, 0.42 of the distance to the next rotor is taken"
         )
-        speed, area = math.sqrt(share / rotor.k_thrust), math.pi * size * size
-        inflow = math.sqrt(share / (2.0 * SEA_LEVEL_DENSITY * area))
+        speed = math.sqrt(share / rotor.k_thrust)
+        inflow = float(hover_induced(share, SEA_LEVEL_DENSITY, size))
         coefficient = rotor.k_thrust * (2.0 * math.pi) ** 2 / (SEA_LEVEL_DENSITY * (2.0 * size) ** 4)
         found.append(_figure("thrust coefficient", coefficient, "", f"k_thrust and radius{assumed}"))
         if rotor.k_torque > 0.0:

@@ -20,13 +20,12 @@ from typing import NamedTuple
 from samara.core.algebra import Vec3
 from samara.core.atomic_files import parsed, write_text
 from samara.core.sanitise import shown
-from samara.physics.air.atmosphere import air_density
+from samara.physics.air.atmosphere import STANDARD_GRAVITY, air_density
 from samara.physics.air.drag import drag_force
 from samara.physics.frames import frd_from_flu
 from samara.physics.rotors.propulsion import bus_current, rotor_loads, supply_voltage
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor
 from samara.physics.types import CALM, Vehicle
-from samara.vehicles.build import STANDARD_GRAVITY
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import UPRIGHT, Imported, ImportedRotor, Number, Record, Several
 from samara.vehicles.exchange.safe_xml import computable, finite, positive

@@ -15,13 +15,14 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from samara.core.algebra import Vec3
 from samara.core.quantity import Tree
 from samara.core.units import fields_of
+from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.physics.effect import Role
 from samara.physics.rotors.actuator import Lag
 from samara.physics.rotors.battery import Ideal, Thevenin
 from samara.physics.rotors.motor import DcMotor
 from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import Vehicle
-from samara.vehicles.build import STANDARD_GRAVITY, ContactShape, Provenance, build_vehicle
+from samara.vehicles.build import ContactShape, Provenance, build_vehicle
 from samara.vehicles.check import VehicleError
 from samara.vehicles.defaults import derived_feet, derived_top
 from samara.vehicles.effects import OPTIONS, option_of

@@ -21,7 +21,7 @@ from samara.core.budget import Budget, path_beside
 from samara.core.lazy_import import MissingExtraError
 from samara.core.sanitise import shown
 from samara.core.types import Array
-from samara.vehicles.build import STANDARD_GRAVITY
+from samara.physics.air.atmosphere import STANDARD_GRAVITY
 from samara.vehicles.check import VehicleError
 from samara.vehicles.exchange.imported_vehicle import Imported, ImportedRotor, Several
 from samara.vehicles.exchange.link_tree import Mass, together

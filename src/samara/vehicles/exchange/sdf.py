@@ -4,6 +4,7 @@ A model is flattened: nested and included models bring their links, poses are re
 and what is one rigid body in flight becomes one. Included models are looked for beside the file alone; meshes are never opened.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -33,7 +34,6 @@ from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_bud
 FORMAT = "Gazebo SDF"
 _ALIGNED = 0.999998  # cos 0.1°
 _CROOKED = 0.7  # cos 45°
-_DEGREE = 0.017453292519943295
 
 
 class _Frame(NamedTuple):
@@ -242,7 +242,7 @@ def _pose(told: Node | None) -> Pose:
             raise told.error(f"= {shown(text)}: expected a quaternion that is not 0")
         return Pose(Vec3(x, y, z), normalize(Quat(qw, qx, qy, qz)))
     x, y, z, *angles = told.numbers_of(text, 6)
-    unit = _DEGREE if told.attribute("degrees", "false") in ("true", "1") else 1.0
+    unit = math.radians(1.0) if told.attribute("degrees", "false") in ("true", "1") else 1.0
     return Pose(Vec3(x, y, z), quat_from_euler(*(unit * angle for angle in angles)))
 
 
