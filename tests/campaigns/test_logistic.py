@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from samara.campaigns.failure_curve import failure_curve, failure_curves
+from samara.campaigns.failure_curve import failure_curve
 
 
 def test_a_factor_of_two_values_is_a_table_of_four():
@@ -51,7 +51,7 @@ def test_a_planted_curve_is_found():
     z = wind / math.sqrt(100.0 / 3.0)
     truth = 1.0 / (1.0 + np.exp(4.0 - 1.5 * (z * z - 1.0)))
     failed = draw.random(20_000) < truth
-    first, second = failure_curves(np.stack([wind, payload], axis=1), failed)
+    first, second = failure_curve(wind, failed), failure_curve(payload, failed)
     at = np.linspace(-9.0, 9.0, 7)
     expected = 1.0 / (1.0 + np.exp(4.0 - 1.5 * (at * at * 3.0 / 100.0 - 1.0)))
     low, high = first.band(at)
@@ -64,7 +64,7 @@ def test_chance_is_what_it_says_where_nothing_matters():
     """Of 200 factors without effect one in twenty is below 5 %, to three standard deviations"""
     draw = np.random.default_rng(4)
     failed = draw.random(300) < 0.15
-    below = sum(own.chance < 0.05 for own in failure_curves(draw.random((300, 200)), failed))
+    below = sum(own.chance < 0.05 for own in (failure_curve(column, failed) for column in draw.random((300, 200)).T))
     assert abs(below - 10) <= 3.0 * math.sqrt(200 * 0.05 * 0.95)
 
 

@@ -56,11 +56,6 @@ def failure_curve(values: ArrayLike, failed: ArrayLike) -> FailureCurve:
     return flat._replace(beta=beta, covariance=covariance, chance=chance)
 
 
-def failure_curves(rows: ArrayLike, failed: ArrayLike) -> list[FailureCurve]:
-    """One for each column of (n, k) rows"""
-    return [failure_curve(column, failed) for column in np.asarray(rows, dtype=float).T]
-
-
 def _terms(x: Array, curve: FailureCurve) -> Array:
     """(…, 1 + terms): 1, z, z² − 1"""
     z = (x - curve.mean) / curve.deviation

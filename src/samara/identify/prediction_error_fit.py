@@ -23,11 +23,11 @@ from samara.core.algebra import Quat, Vec3, angle_between, conjugate, quat_exp
 from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
-from samara.identify.fit_result import DELAY, GAIN, PER_VOLT, Fitted, Trim, mean_voltage
+from samara.identify.fit_result import DELAY, GAIN, PER_VOLT, Fitted, Trim, mean_voltage, rotor_speeds
 from samara.identify.parameters import VARIED, Parameter, with_gains
 from samara.identify.predicted_wrench import motor_commands
 from samara.identify.resampled_log import Samples, duration_of, runs
-from samara.identify.rotor_speed_model import followed, late
+from samara.identify.rotor_speed_model import late
 from samara.physics.multirotor import at_rest
 from samara.physics.types import BODY, CALM, State, Vehicle
 from samara.vehicles.parameters import parameter
@@ -85,9 +85,7 @@ HORIZON, RECORDED = 0.5, 0.05  # [s]
 FINEST = 0.005  # [s]: of a step
 MOST_WINDOWS = 200  # of a flight
 HUBER = 1.0  # of the median window: windows that err more than most count by their size, not its square
-NOTHING = (
-    1e-6  # of constant velocity's squared error: flights that are simulated without noise are told no better than this
-)
+NOTHING = 1e-6  # of constant velocity's squared error: the resolution for flights that are simulated without noise
 MOST_STEPS, SETTLED, FARTHEST = 15, 0.02, 1.0
 DIFFERENCE = 1e-4
 FIELDS = (slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 12))
@@ -154,20 +152,13 @@ class Lanes:
         """Of the integrator, to a sample"""
         return max(int(np.ceil(self.period / FINEST - 1e-9)), 1)
 
-    def speeds(self, flight: int, rise: float, fall: float, delay: float) -> Array:
-        own = self.flights[flight]
-        if own.rotor_speed is not None:
-            return own.rotor_speed
-        return late(followed(own.commanded, rise, fall, own.period), delay / own.period)
-
     def state(self, rise: float, fall: float, delays: Sequence[float]) -> State:
         """Measured bodies, and rotors that followed the commands before"""
         body = np.concatenate(
             [own.body[:, at.starts] for own, at in zip(self.flights, self.windows, strict=True)], axis=1
         )
-        rotors = np.concatenate(
-            [self.speeds(i, rise, fall, delays[i])[:, at.starts] for i, at in enumerate(self.windows)], axis=1
-        )
+        speeds = [rotor_speeds(own, rise, fall, delay) for own, delay in zip(self.flights, delays, strict=True)]
+        rotors = np.concatenate([own[:, at.starts] for own, at in zip(speeds, self.windows, strict=True)], axis=1)
         rest = flatten(at_rest(self.vehicle))[BODY + len(rotors) :]
         rows = [*body, *rotors, *(np.full(body.shape[1], own) for own in rest)]
         state: State = unflatten(at_rest(self.vehicle), iter(np.ascontiguousarray(row) for row in rows))
@@ -184,11 +175,9 @@ class Lanes:
 
     def gains(self) -> Array:
         """(rotors, N): of each flight's own rotors, at each window's voltage"""
-        parts = []
-        for own, at, trim in zip(self.flights, self.windows, self.trims, strict=True):
-            volts = np.zeros(len(at.starts)) if own.voltage is None else own.voltage[at.starts] - self.predictor.volts
-            parts.append(np.array(trim.gains)[:, None] * (1.0 + self.per_volt * volts))
-        return np.concatenate(parts, axis=1)
+        trimmed = np.array([trim.gains for trim in self.trims]).T
+        counts = [len(at.starts) for at in self.windows]
+        return np.repeat(trimmed, counts, axis=1) * (1.0 + self.per_volt * self.volts())
 
     def volts(self) -> Array:
         """What each window's voltage is above that which gains are for, (N,)"""
@@ -206,24 +195,15 @@ class Lanes:
     def measured(self) -> Array:
         """(records, 13, N)"""
         every = round(RECORDED / self.period)
-        parts = []
-        for own, at in zip(self.flights, self.windows, strict=True):
-            index = at.starts[None, :] + np.arange(every, at.samples + 1, every)[:, None]
-            parts.append(own.body[:, index].swapaxes(0, 1))
-        return np.concatenate(parts, axis=2)
+        flights = zip(self.flights, self.windows, strict=True)
+        return np.concatenate([measured(own.body, at)[every::every] for own, at in flights], axis=2)
 
     def _numbers(self) -> tuple[State, Array, float, Scalar, Vehicle, int]:
         motor, delays = self.vehicle.rotors[0].motor, [own.delay for own in self.trims]
         state, commands = self.state(motor.rise, motor.fall, delays), self.commands(delays)
         vehicle = with_gains(self.vehicle, list(self.gains()))
-        return (
-            state,
-            commands,
-            self.period / self.steps,
-            self.winds(),
-            vehicle,
-            round(RECORDED / self.period) * self.steps,
-        )
+        every = round(RECORDED / self.period) * self.steps
+        return state, commands, self.period / self.steps, self.winds(), vehicle, every
 
     def predicted(self) -> Array:
         """(records, 13, N): what this candidate says of every window"""
@@ -267,7 +247,7 @@ class Lanes:
         found = simulator.rollout_tangent(
             state, commands, dt, around, vehicle, d_state=d_state, d_vehicle=d_vehicle, record_every=every
         )
-        said = np.stack(flatten(found.states)[:BODY], axis=1)
+        states = np.stack(flatten(found.states)[:BODY], axis=1)
         slopes = np.stack(flatten(found.d_states)[:BODY], axis=2)
         if delays:
             beside = [own + DIFFERENCE for own in late_by]
@@ -277,18 +257,12 @@ class Lanes:
             rest = np.zeros((len(flatten(state)), n))
             for rotor in range(len(vehicle.rotors)):
                 rest[BODY + rotor] = (b[rotor] - a[rotor]) / DIFFERENCE
+            d_state = unflatten(state, iter(list(rest)))
             shifted = simulator.rollout_tangent(
-                state,
-                commands,
-                dt,
-                around,
-                vehicle,
-                d_state=unflatten(state, iter(list(rest))),
-                d_commands=d_commands,
-                record_every=every,
+                state, commands, dt, around, vehicle, d_state=d_state, d_commands=d_commands, record_every=every
             )
             slopes = np.concatenate([slopes, np.stack(flatten(shifted.d_states)[:BODY], axis=2)])
-        return said, slopes
+        return states, slopes
 
 
 def apart(said: Array, came: Array) -> Array:
