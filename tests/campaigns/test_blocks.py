@@ -6,12 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from samara.campaigns import gpu_confirmation, replay
+from samara.campaigns import gpu_confirmation, rerun
 from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import CampaignError, parse_campaign
-from samara.campaigns.fan import trajectories
 from samara.campaigns.gpu_confirmation import backend_for, worst_confirmed
-from samara.campaigns.replay import flown_again
+from samara.campaigns.rerun import flown_again, trajectories
 from samara.campaigns.samples import Block, Rows
 from samara.campaigns.store import open_store, store_for
 from samara.record.metrics import FLIGHT_METRICS
@@ -86,7 +85,7 @@ def test_a_row_flown_again_has_the_factors_of_its_own_block(campaign, row, monke
         rows = np.array([[row, row + 0.25, row + 0.5]])
         return SimpleNamespace(tracks=[SimpleNamespace(tables={"state": SimpleNamespace(rows=rows)})])
 
-    monkeypatch.setattr(replay, "fly", fly)
+    monkeypatch.setattr(rerun, "fly", fly)
     again, stored = flown_again(campaign[1].folder, row), campaign[1].row(row)
     assert again.same and stored["row"] == row
     assert again.values["mass"] == stored["mass"] == flown[0]["mass"]

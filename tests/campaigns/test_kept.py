@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from samara.campaigns.campaign import load_campaign
-from samara.campaigns.kept import keep_flights
+from samara.campaigns.rerun import keep_flights
 from samara.campaigns.store import kept_rows, worst_rows
 from samara.campaigns.sweep import sweep
 from samara.record.load import load_run

@@ -11,7 +11,7 @@ from support.command import call
 import samara
 from samara.campaigns.batch import Flying
 from samara.campaigns.campaign import Campaign, CampaignError, campaign_toml, parse_campaign
-from samara.campaigns.replay import flown_again
+from samara.campaigns.rerun import flown_again
 from samara.campaigns.store import open_store
 from samara.campaigns.sweep import sweep
 from samara.core.sanitise import Typed

@@ -21,7 +21,7 @@ from samara.campaigns.campaign import (
     parse_campaign,
     read_campaign,
 )
-from samara.campaigns.replay import campaign_of, recording_of
+from samara.campaigns.rerun import campaign_of, recording_of
 from samara.campaigns.samples import Block
 from samara.campaigns.store import Store, alone, kept_rows, open_store, store_for, worst_rows
 from samara.campaigns.sweep import counted

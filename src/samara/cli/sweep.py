@@ -96,7 +96,7 @@ def replay(
     view: Annotated[bool, option("--view", "Show it in the browser afterwards.")] = False,
 ) -> None:
     """Fly one row again, bit for bit, with a recording; report whether it ended where its row says."""
-    from samara.campaigns.replay import flown_again
+    from samara.campaigns.rerun import flown_again
 
     found = flown_again(folder, row, out)
     for name, value in found.values.items():
@@ -123,7 +123,7 @@ def evaluate(requirement: "Requirement", counts: Mapping[str, int], total: int, 
 
 
 def _keep(store: "Store", campaign: "Campaign") -> None:
-    from samara.campaigns.kept import keep_flights
+    from samara.campaigns.rerun import keep_flights
 
     with console().status("") as status:
         kept = keep_flights(store, campaign, lambda done, of: status.update(f"recording flight {done + 1} of {of}"))

@@ -15,9 +15,8 @@ from samara.campaigns.campaign import Campaign, Factor
 from samara.campaigns.confidence import Interval, clopper_pearson, confidence_sequence, quantile_interval
 from samara.campaigns.distributions import Choice, Grid, LogUniform, Normal, Uniform
 from samara.campaigns.failure_curve import FailureCurve, failure_curve
-from samara.campaigns.fan import trajectories
 from samara.campaigns.outcome import DEGRADED, ERROR, FAIL, INVALID, OUTCOMES, PASS
-from samara.campaigns.replay import campaign_of
+from samara.campaigns.rerun import campaign_of, trajectories
 from samara.campaigns.samplers import INDEPENDENT
 from samara.campaigns.sensitivity import first_order
 from samara.campaigns.store import Store, open_store, worst_rows
