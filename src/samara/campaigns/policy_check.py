@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from samara.campaigns.outcome import PASS, evaluate, margins
 from samara.campaigns.policy_perturbations import Perturbed, Worlds, scenario_for, worlds_of
 from samara.control.policy_c import PolicyInC, compiled, write_policy_c
 from samara.control.policy_file import Policy
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.estimate.ideal import Estimator, delayed_estimator
@@ -162,7 +163,7 @@ def _in_c(policy: Policy, scenario: Scenario, worlds: Worlds) -> tuple[Trial | N
     return Trial("in_c", f"the exported C in float, {len(worlds.seeds)} worlds", *flown), ""
 
 
-def _one_by_one(scenario: Scenario, worlds: Worlds, controller: Any = None) -> tuple[Array, Array, Array]:
+def _one_by_one(scenario: Scenario, worlds: Worlds, controller: Scalar = None) -> tuple[Array, Array, Array]:
     """What cannot fly in lanes, steps of their own length and controllers that are no code of ours: passed, no margin, p_W"""
     passed, p_W = [], []
     for k in range(len(worlds.seeds)):
@@ -210,16 +211,12 @@ def _depends(factor: Perturbed, values: Array, trial: Trial) -> Depends:
     curve = failure_curve(values, ~trial.passed)
     x = np.linspace(factor.low, factor.high, 201)
     rate = curve.rate(x)
-    fine = np.flatnonzero(rate <= 1.0 - TRUSTED)
+    edges = np.diff(rate <= 1.0 - TRUSTED, prepend=False, append=False).nonzero()[0].reshape(-1, 2)  # of runs
     trusted = None
-    if len(fine):
-        middle = fine[np.argmin(np.abs(fine - 100))]  # the run of them that is nearest to the middle
-        low = high = middle
-        while low - 1 in fine:
-            low -= 1
-        while high + 1 in fine:
-            high += 1
-        trusted = float(x[low]), float(x[high])
+    if len(edges):
+        distance = np.maximum(edges[:, 0] - 100, 101 - edges[:, 1])  # the run nearest to the middle
+        first, end = edges[np.argmin(np.maximum(distance, 0))]
+        trusted = float(x[first]), float(x[end - 1])
     return Depends(factor, curve, (float(rate[0]), float(rate[100]), float(rate[-1])), trusted)
 
 

@@ -8,13 +8,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.campaigns.samplers import INDEPENDENT, points, seeds_of
 from samara.control.policy_file import Policy
 from samara.control.registry import tuned
+from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.scenario.file import load_scenario, parse_scenario
@@ -47,22 +48,22 @@ duration = 6.0
 final_position = [0, 0, 3]
 max_error = 2.0
 """
-"""Come to rest at 3 m from where the wind and a start beside it have one, knowing it to 5 mm, 2 cm/s and 0.02 rad/s."""
+"""Come to rest at 3 m after a perturbed start, with an estimate good to 5 mm, 2 cm/s and 0.02 rad/s."""
 WITHIN = 0.3  # [m] of the place to hover at, at the end
 
 
 class Perturbed(NamedTuple):
-    """What differs from world to world, from its least to its most: names of `fly_many`; a `share` multiplies the vehicle's
+    """A perturbation: its range and the parameters of `fly_many` it varies; a `relative` one multiplies the vehicle's
 
-    A direction stays as it is, however far the others are spread.
+    A direction keeps its range at every spread.
     """
 
     name: str
     low: float
     high: float
     unit: str
-    places: tuple[str, ...]
-    share: bool = False
+    paths: tuple[str, ...]
+    relative: bool = False
     direction: bool = False
 
 
@@ -81,7 +82,7 @@ PERTURBED = (
 
 
 class Worlds(NamedTuple):
-    """What differs and in which range, a row of its values for each world, and the same as `fly_many` takes it"""
+    """Perturbed worlds: the perturbations, their values (worlds, perturbations), seeds, and the parameters of `fly_many`"""
 
     perturbed: tuple[Perturbed, ...]
     values: Array
@@ -90,97 +91,91 @@ class Worlds(NamedTuple):
 
     def some(self, count: int) -> "Worlds":
         """The first of them"""
-        vary = {name: own[:count] for name, own in self.vary.items()}
+        vary = {name: values[:count] for name, values in self.vary.items()}
         return Worlds(self.perturbed, self.values[:count], self.seeds[:count], vary)
 
 
 def scenario_for(
     policy: Policy, vehicle: str, scenario: str | Path | None = None, within: float | None = None
 ) -> Scenario:
-    """The scenario that a policy is checked in, flown at the policy's own rate; it knows the vehicle's file, and no world"""
+    """The scenario that a policy is checked in, at the policy's own rate and with the vehicle of the file"""
     rate = MICROSECONDS / int(policy.period * MICROSECONDS + 1e-6)
-    settings: dict[str, Any] = {"drones.vehicle": vehicle, "rates.autopilot": rate, "rates.estimator": rate}
-    if scenario is None:
+    settings: dict[str, Scalar] = {"drones.vehicle": vehicle, "rates.autopilot": rate, "rates.estimator": rate}
+    if within is not None or scenario is None:
         settings["expect.within"] = WITHIN if within is None else within
-        own = parse_scenario(HOVER, "policy check", settings)
-    else:
-        if within is not None:
-            settings["expect.within"] = within
-        own = load_scenario(scenario, settings)
-    if len(own.drones) != 1:
-        raise ValueError(f"scenario {scenario} has {len(own.drones)} drones; expected one, which the policy flies")
-    drone = own.drones[0]
-    return replace(
-        own, drones=(replace(drone, controller=tuned("policy", file=policy.fitted(drone.vehicle)), autopilot=None),)
-    )
+    base = parse_scenario(HOVER, "policy check", settings) if scenario is None else load_scenario(scenario, settings)
+    if len(base.drones) != 1:
+        raise ValueError(f"scenario {scenario} has {len(base.drones)} drones; expected one, which the policy flies")
+    (drone,) = base.drones
+    controller = tuned("policy", file=policy.fitted(drone.vehicle))
+    return replace(base, drones=(replace(drone, controller=controller, autopilot=None),))
 
 
 def worlds_of(scenario: Scenario, count: int, *, seed: int = 1, spread: float = 1.0) -> Worlds:
-    """Worlds drawn evenly and independently, each decided by the seed and its number; `spread` times the usual ranges
+    """Draw worlds uniformly and independently, each decided by the seed and its number, within `spread` times the ranges
 
-    What a scenario has not is left as it is: the lag of motors without one, a wind that does not blow.
+    What a scenario does not have is not perturbed: the lag of motors without one, a wind that does not blow.
     """
-    drone = scenario.drones[0]
-    nominal: dict[str, Any] = {}
-    chosen = []
-    for own in PERTURBED:
+    nominal: dict[str, Array] = {}
+    perturbed = []
+    for perturbation in PERTURBED:
         try:
-            found = {place: _nominal(scenario, place) for place in own.places}
+            values = {path: np.array(flatten(_nominal(scenario, path)), dtype=float) for path in perturbation.paths}
         except ValueError:
             continue
-        if any(place.startswith("start_W") or place == "yaw" for place in own.places) and not drone.airborne:
-            continue
-        nominal |= found
-        chosen.append(_spread(own, spread))
+        nominal |= values
+        perturbed.append(_spread(perturbation, spread))
     rows = np.arange(count)
-    u = points(INDEPENDENT, seed, rows, len(chosen), block=0, first=0, total=count)
-    values = np.array([own.low for own in chosen]) + u * np.array([own.high - own.low for own in chosen])
-    return Worlds(tuple(chosen), values, seeds_of(seed, rows), _as_varied(chosen, values, nominal))
+    u = points(INDEPENDENT, seed, rows, len(perturbed), block=0, first=0, total=count)
+    low, high = (np.array([getattr(own, end) for own in perturbed]) for end in ("low", "high"))
+    values = low + u * (high - low)
+    return Worlds(tuple(perturbed), values, seeds_of(seed, rows), _as_varied(perturbed, values, nominal))
 
 
-def _spread(own: Perturbed, spread: float) -> Perturbed:
-    """So many times as far from what is usual: from 1 of a share, else from 0"""
-    if own.direction:
-        return own
-    usual = 1.0 if own.share else 0.0
-    low, high = (usual + spread * (end - usual) for end in (own.low, own.high))
-    if own.share and low <= 0.0:
-        raise ValueError(f"spread {spread:g} takes {own.name} down to {low:g} of the vehicle's; expected above 0")
-    return own._replace(low=low, high=high)
+def _spread(perturbation: Perturbed, spread: float) -> Perturbed:
+    """The range, `spread` times as far from the nominal value: 1 if it is relative, else 0"""
+    if perturbation.direction:
+        return perturbation
+    nominal = 1.0 if perturbation.relative else 0.0
+    low, high = (nominal + spread * (end - nominal) for end in (perturbation.low, perturbation.high))
+    if perturbation.relative and low <= 0.0:
+        name = perturbation.name
+        raise ValueError(f"spread {spread:g} takes {name} down to {low:g} of the vehicle's; expected above 0")
+    return perturbation._replace(low=low, high=high)
 
 
-def _nominal(scenario: Scenario, place: str) -> Any:
-    """What there is at a place; ValueError where there is nothing"""
-    drone = scenario.drones[0]
-    if place.startswith("wind."):
-        return wind_number(scenario.wind, place)
-    if place.startswith("start_W"):
-        return drone.start_W
-    return drone.yaw if place == "yaw" else parameter(drone.vehicle, place)
+def _nominal(scenario: Scenario, path: str) -> Scalar:
+    """The nominal value of a path; ValueError if the scenario has none"""
+    (drone,) = scenario.drones
+    if path.startswith("wind."):
+        return wind_number(scenario.wind, path)
+    if path != "yaw" and not path.startswith("start_W"):
+        return parameter(drone.vehicle, path)
+    if not drone.airborne:
+        raise ValueError(f"{path}: the drone starts on the ground")
+    return drone.yaw if path == "yaw" else drone.start_W
 
 
-def _as_varied(chosen: list[Perturbed], values: Array, nominal: Mapping[str, Any]) -> dict[str, Array]:
-    """Shares times what the vehicle has, winds as they are, and starts beside the scenario's"""
+def _as_varied(perturbed: list[Perturbed], values: Array, nominal: Mapping[str, Array]) -> dict[str, Array]:
+    """The parameters of `fly_many`: relative values times the vehicle's, winds by speed and direction, starts as offsets"""
     vary: dict[str, Array] = {}
-    for k, own in enumerate(chosen):
-        for place in own.places:
-            usual = np.array(flatten(nominal[place]), dtype=float)
-            if own.share and place.startswith("rotors."):
-                each = (f"rotors.{i}.{place.removeprefix('rotors.')}" for i in range(len(usual)))
-                vary |= {name: values[:, k] * x for name, x in zip(each, usual, strict=True)}
-            elif own.share:
-                vary[place] = np.outer(values[:, k], usual) if len(usual) > 1 else values[:, k] * usual[0]
-            elif place.startswith("wind."):
-                continue
-            elif place.startswith("start_W."):
+    column = {own.name: values[:, k] for k, own in enumerate(perturbed)}
+    for perturbation in perturbed:
+        own = column[perturbation.name]
+        for path in perturbation.paths:
+            usual = nominal[path]
+            if perturbation.relative and path.startswith("rotors."):
+                names = (f"rotors.{i}.{path.removeprefix('rotors.')}" for i in range(len(usual)))
+                vary |= {name: own * x for name, x in zip(names, usual, strict=True)}
+            elif perturbation.relative:
+                vary[path] = np.outer(own, usual) if len(usual) > 1 else own * usual[0]
+            elif path.startswith("start_W."):
                 start = vary.setdefault("start_W", np.tile(usual, (len(values), 1)))
-                start[:, "xyz".index(place[-1])] += values[:, k]
-            else:
-                vary[place] = values[:, k] + usual[0]
-    column = {own.name: values[:, k] for k, own in enumerate(chosen)}
+                start[:, "xyz".index(path[-1])] += own
+            elif path == "yaw":
+                vary[path] = own + usual[0]
     if "wind" in column:
-        speed, along, mean = column["wind"], column["wind to"], np.array(flatten(nominal["wind.mean_W"]))
-        vary["wind.mean_W"] = (
-            mean + np.outer(speed * np.cos(along), (1, 0, 0)) + np.outer(speed * np.sin(along), (0, 1, 0))
-        )
+        speed, along = column["wind"], column["wind to"]
+        horizontal = np.stack([speed * np.cos(along), speed * np.sin(along), 0.0 * speed], axis=1)
+        vary["wind.mean_W"] = nominal["wind.mean_W"] + horizontal
     return vary
