@@ -109,11 +109,11 @@ def test_all_it_is_told_arrives_and_its_loop_counts_from_one(stand_in):
     assert stand_in.calls == [1, 2]
     for field, value in zip(FIELDS, numbers, strict=True):
         struct, *way = field.split(".")
-        found = own.told[struct]
+        found = own.structs[struct]
         for name in way:
             found = getattr(found, name)
         assert found == value, field
-    assert vars(own.told["setpoint"].mode) == {"x": 1, "y": 1, "z": 1, "roll": 0, "pitch": 0, "yaw": 1, "quat": 0}
+    assert vars(own.structs["setpoint"].mode) == {"x": 1, "y": 1, "z": 1, "roll": 0, "pitch": 0, "yaw": 1, "quat": 0}
     assert own.kind == "legacy propellers"
 
 
@@ -197,7 +197,7 @@ def test_a_firmware_that_dies_is_one_sentence(stand_in, monkeypatch):
 
 
 def test_there_are_not_more_of_them_than_a_machine_bears(stand_in, monkeypatch):
-    monkeypatch.setattr("samara.control.crazyflie_firmware.controller.MOST", 0)
+    monkeypatch.setattr("samara.control.crazyflie_firmware.controller.MAX_PROCESSES", 0)
     with pytest.raises(FirmwareError, match="expected at most 0 at once"):
         FirmwareProcess("pid")
 

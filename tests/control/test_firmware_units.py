@@ -1,4 +1,4 @@
-"""What the Crazyflie's firmware is told and what its motors give: each unit and sign against a case known without it."""
+"""The inputs of the Crazyflie's firmware and what its motors give: each unit and sign against a case known without it."""
 
 import math
 
@@ -8,11 +8,11 @@ import pytest
 import samara
 from samara.control.crazyflie_firmware.conversions import (
     FIELDS,
+    firmware_inputs,
     firmware_sensors,
     firmware_setpoint,
     firmware_state,
     numbers_of,
-    told,
 )
 from samara.control.crazyflie_firmware.motors import (
     CURVES,
@@ -56,7 +56,9 @@ def test_to_the_left_is_a_positive_yaw_in_degrees():
 
 def test_the_attitude_goes_by_the_names_of_its_components():
     q_WB = quat_from_euler(0.1, 0.2, 0.3)
-    names = dict(zip(FIELDS, numbers_of(told(LEVEL._replace(q_WB=q_WB), ZERO, Reference(ZERO), G)), strict=True))
+    names = dict(
+        zip(FIELDS, numbers_of(firmware_inputs(LEVEL._replace(q_WB=q_WB), ZERO, Reference(ZERO), G)), strict=True)
+    )
     assert [names[f"state.attitudeQuaternion.{name}"] for name in "wxyz"] == list(q_WB)
 
 

@@ -33,8 +33,8 @@ from samara.physics.types import CALM, Command, Reference, State, Vehicle
 from samara.vehicles.trim import hover
 
 
-class Told(NamedTuple):
-    """A state; and of a reference the place, the derivatives of that by time, and the yaw."""
+class PolicyInputs(NamedTuple):
+    """A state, and of a reference the position with its derivatives by time, and the yaw."""
 
     state: State
     moving: tuple[Vec3, ...]
@@ -42,7 +42,7 @@ class Told(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What the header says of each number that is told, and of what is given back."""
+    """The comments in the header about each input, and about the output."""
 
     p: str = "[m]"
     v: str = "[m/s], world axes"
@@ -54,23 +54,23 @@ class Units(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """`ours(told)` is what is told, in our axes and units; `theirs(command)` the outputs in the caller's order and meaning
+    """`ours(inputs)` are the inputs in our axes and units; `theirs(command)` the outputs in the caller's order and meaning
 
-    Without `measures_rotors` nobody tells how fast the rotors turn, and the C follows their motors itself. A task with a
-    `small_stack` has what layers give in static memory.
+    Without `measures_rotors` the C simulates the motors to know the rotor speeds. With a `small_stack` the
+    outputs of layers are in static memory.
     """
 
     frames: str
     units: Units
-    ours: Callable[[Told], Told]
+    ours: Callable[[PolicyInputs], PolicyInputs]
     theirs: Callable[[Command], tuple[Scalar, ...]]
     measures_rotors: bool = True
     small_stack: bool = False
 
 
-def _ours_from_ned(told: Told) -> Told:
-    moving = tuple(map(enu_from_ned, told.moving))
-    return Told(state_enu_flu_from_ned_frd(told.state), moving, yaw_enu_from_ned(told.yaw))
+def _ours_from_ned(inputs: PolicyInputs) -> PolicyInputs:
+    moving = tuple(map(enu_from_ned, inputs.moving))
+    return PolicyInputs(state_enu_flu_from_ned_frd(inputs.state), moving, yaw_enu_from_ned(inputs.yaw))
 
 
 def _as_it_is(command: Command) -> tuple[Scalar, ...]:
@@ -81,7 +81,7 @@ _SI = "Quaternions are Hamilton's, scalar first, from body to world. SI units, r
 OURS = Boundary(
     f"world: x, y, z up; body: forward, left, up; yaw counter-clockwise from x. {_SI}",
     Units(),
-    lambda told: told,
+    lambda inputs: inputs,
     _as_it_is,
 )
 NED = Boundary(
@@ -92,8 +92,8 @@ NED = Boundary(
 )
 
 
-class Turning(NamedTuple):
-    """How fast each rotor turns, and how fast it was last told to  [rad/s]"""
+class RotorSpeeds(NamedTuple):
+    """The speed of each rotor, and the last speed commanded  [rad/s]"""
 
     speed: tuple[Scalar, ...]
     target: tuple[Scalar, ...]
@@ -106,27 +106,27 @@ def motors_in_hover(vehicle: Vehicle) -> tuple[Lag, ...]:
     if not known or vehicle.has("actuator"):
         raise ValueError(
             f"the motors of vehicle {vehicle.name!r} do more than follow their command ({kind}) with a lag, and their speeds "
-            "cannot be told from it; expected motors with time constants and no actuator before them"
+            "cannot be computed from it; expected motors with time constants and no actuator before them"
         )
     return lag_motors(hover(vehicle)[0], vehicle, CALM)
 
 
 def commanded_speeds(command: Command, vehicle: Vehicle, motors: tuple[Lag, ...]) -> tuple[Scalar, ...]:
     """Ω that each motor comes to under a command  [rad/s]"""
-    told = saturate_speed if vehicle.structure.actuation.name == "speed" else speed_from_command
-    return tuple(told(u, motor) for u, motor in zip(command, motors, strict=True))
+    speed_of = saturate_speed if vehicle.structure.actuation.name == "speed" else speed_from_command
+    return tuple(speed_of(u, motor) for u, motor in zip(command, motors, strict=True))
 
 
-def standing(vehicle: Vehicle) -> Turning:
-    """Rotors that stand, and have been told nothing yet"""
+def resting_rotors(vehicle: Vehicle) -> RotorSpeeds:
+    """Rotors at rest, with no command yet"""
     still = tuple(0.0 for _ in vehicle.rotors)
-    return Turning(still, still)
+    return RotorSpeeds(still, still)
 
 
-def turned(own: Turning, dt: Scalar, motors: tuple[Lag, ...]) -> Turning:
+def advance_rotors(rotors: RotorSpeeds, dt: Scalar, motors: tuple[Lag, ...]) -> RotorSpeeds:
     """A time dt later  [s]"""
-    speeds = zip(own.speed, own.target, motors, strict=True)
-    return own._replace(speed=tuple(lag_step(speed, target, dt, motor) for speed, target, motor in speeds))
+    speeds = zip(rotors.speed, rotors.target, motors, strict=True)
+    return rotors._replace(speed=tuple(lag_step(speed, target, dt, motor) for speed, target, motor in speeds))
 
 
 C_FLOAT = Dialect(
@@ -226,7 +226,7 @@ def _source(policy: Policy, vehicle: Vehicle, boundary: Boundary) -> tuple[str, 
         raise ValueError(f"policy {policy.task!r} flies by a depth camera; expected one without pictures to write as C")
     follows = not boundary.measures_rotors and sees_rotors(policy)
     motors = motors_in_hover(vehicle) if follows else ()
-    memory = (controller.initial_memory, standing(vehicle) if follows else ())
+    memory = (controller.initial_memory, resting_rotors(vehicle) if follows else ())
     known = resting[:5] if boundary.measures_rotors else resting[:4]
     reads = read_of_reference(policy)
     reference = ((ZERO,) * len(reads), 0.0)
@@ -234,9 +234,9 @@ def _source(policy: Policy, vehicle: Vehicle, boundary: Boundary) -> tuple[str, 
     def act(known: Any, asked: Any, memory: Any, dt: Any) -> Any:
         remembered, turning = memory
         if follows:
-            turning = turned(turning, dt[0], motors)
+            turning = advance_rotors(turning, dt[0], motors)
             known = (*known, turning.speed)
-        state, vectors, yaw = boundary.ours(Told(State(*known, *resting[len(known) :]), *asked))
+        state, vectors, yaw = boundary.ours(PolicyInputs(State(*known, *resting[len(known) :]), *asked))
         own = replace(controller, period=dt[0])
         wanted = Reference(ZERO)._replace(yaw=yaw, **{f"{name}_W": x for name, x in zip(reads, vectors, strict=True)})
         command, remembered = own(state, wanted, vehicle, remembered)

@@ -21,7 +21,7 @@ from typing import IO, Any
 from samara.compiler.compiled_step import CompiledStep
 from samara.control.allocation import allocation_for, rotor_order
 from samara.control.crazyflie_firmware import worker
-from samara.control.crazyflie_firmware.conversions import FIELDS, numbers_of, told
+from samara.control.crazyflie_firmware.conversions import FIELDS, firmware_inputs, numbers_of
 from samara.control.crazyflie_firmware.motors import PREFIX, RATE, Curve, thrust_of_pwm, voltage_of_thrust
 from samara.core.algebra import ZERO, Vec3
 from samara.core.lazy_import import MissingExtraError
@@ -34,19 +34,19 @@ from samara.physics.types import CALM, Command, Reference, State, Vehicle
 from samara.vehicles.limits import within_limits
 
 MODULE = "cffirmware"
-TOLD = worker.told_by(FIELDS)
-MOST = 64  # at once: each is a process, and a thousand flights side by side would be a thousand of them
+REQUEST = worker.request_format(FIELDS)
+MAX_PROCESSES = 64  # one for each drone: a batch of a thousand flights would start a thousand
 
 
-def module_folder(what: str) -> str:
-    """Where the bindings are installed; MissingExtraError where they are not"""
+def module_folder(name: str) -> str:
+    """The directory of the bindings; MissingExtraError if they are not installed"""
     try:
         spec = importlib.util.find_spec(MODULE)
     except (ImportError, ValueError):
         spec = None
     if spec is None or not spec.origin:
         raise MissingExtraError(
-            f"{what} is the Crazyflie firmware's own: it needs {MODULE}, which is built from Bitcraze's crazyflie-firmware "
+            f"{name} is the Crazyflie firmware's own: it needs {MODULE}, which is built from Bitcraze's crazyflie-firmware "
             "with `make bindings_python`"
         )
     file = Path(spec.origin)
@@ -58,62 +58,62 @@ class FirmwareError(ChildProcessError):
 
 
 class FirmwareProcess:
-    """`tick(numbers, supply)` → PWM of four motors; `curve` is what the build takes its motors for."""
+    """`tick(numbers, supply)` → PWM of four motors; `curve` is the thrust curve of the build."""
 
     def __init__(self, controller: str) -> None:
         self._controller = controller
-        if len(_RUNNING) >= MOST:
+        if len(_RUNNING) >= MAX_PROCESSES:
             raise FirmwareError(
-                f"{PREFIX}{controller}: {len(_RUNNING)} drones have a firmware each; expected at most {MOST} at once"
+                f"{PREFIX}{controller}: {len(_RUNNING)} drones have a firmware each; expected at most {MAX_PROCESSES} at once"
             )
         folder = module_folder(f"{PREFIX}{controller}")
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
         root = str(Path(worker.__file__).parents[3])
-        paths = os.pathsep.join(own for own in (root, os.environ.get("PYTHONPATH", "")) if own)
+        paths = os.pathsep.join(path for path in (root, os.environ.get("PYTHONPATH", "")) if path)
         self._process = subprocess.Popen(
             [sys.executable, "-P", worker.__file__, str(os.getpid()), folder, MODULE, controller, ",".join(FIELDS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             env={**os.environ, "PYTHONPATH": paths},
             start_new_session=True,  # an interrupt is for the one who waits for it
         )
         _RUNNING.add(self._process)
-        self.close = weakref.finalize(self, _end, self._process, self._said)
-        about = self._introduction()
-        self.kind: str = about["kind"]
-        self.curve = Curve(tuple(about["curve"][0]), *about["curve"][1:])
+        self.close = weakref.finalize(self, _end, self._process, self._stderr)
+        description = self._introduction()
+        self.kind: str = description["kind"]
+        self.curve = Curve(tuple(description["curve"][0]), *description["curve"][1:])
 
     def _introduction(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise self._gone()
-        about: dict[str, Any] = json.loads(line)
-        if "error" in about:
+        description: dict[str, Any] = json.loads(line)
+        if "error" in description:
             self.close()
-            raise FirmwareError(f"{PREFIX}{self._controller}: {about['error']}")
-        return about
+            raise FirmwareError(f"{PREFIX}{self._controller}: {description['error']}")
+        return description
 
     def tick(self, numbers: Sequence[float], supply: float) -> tuple[float, ...]:
         """One millisecond of the firmware"""
-        asks, answers = self._process.stdin, self._process.stdout
-        assert asks is not None and answers is not None
+        requests, replies = self._process.stdin, self._process.stdout
+        assert requests is not None and replies is not None
         try:
-            asks.write(TOLD.pack(*numbers, supply))
-            asks.flush()
-            said = answers.read(worker.SAID.size)
+            requests.write(REQUEST.pack(*numbers, supply))
+            requests.flush()
+            reply = replies.read(worker.REPLY.size)
         except (OSError, ValueError):  # it has ended, or was closed
-            said = b""
-        if len(said) < worker.SAID.size:
+            reply = b""
+        if len(reply) < worker.REPLY.size:
             raise self._gone()
-        return worker.SAID.unpack(said)
+        return worker.REPLY.unpack(reply)
 
     def _gone(self) -> FirmwareError:
         code = None
         with suppress(subprocess.TimeoutExpired):
             code = self._process.wait(1.0)
-        words = "" if self._said.closed else _last_words(self._said)
+        words = "" if self._stderr.closed else _last_line(self._stderr)
         self.close()
         how = "by signal" if code is not None and code < 0 else "with status"
         ended = "" if code is None else f" {how} {abs(code)}"
@@ -126,26 +126,26 @@ _RUNNING: "set[subprocess.Popen[bytes]]" = set()
 
 
 def require_firmware(controller: str) -> None:
-    """One sentence where the bindings are missing, or have not what this controller needs"""
+    """Raise an error if the bindings are missing, or lack this controller."""
     FirmwareProcess(controller).close()
 
 
-def _last_words(said: IO[bytes]) -> str:
-    said.seek(0)
-    lines = [line.strip() for line in said.read()[-4000:].decode(errors="replace").splitlines() if line.strip()]
+def _last_line(stderr: IO[bytes]) -> str:
+    stderr.seek(0)
+    lines = [line.strip() for line in stderr.read()[-4000:].decode(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 
-def _end(process: "subprocess.Popen[bytes]", said: IO[bytes]) -> None:
-    """Ends it; what it said goes with it."""
+def _end(process: "subprocess.Popen[bytes]", stderr: IO[bytes]) -> None:
+    """Kill the process and close its streams."""
     _RUNNING.discard(process)
     process.kill()
     process.wait()
-    for own in (process.stdin, process.stdout):
-        if own is not None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
             with suppress(OSError):
-                own.close()
-    said.close()
+                stream.close()
+    stderr.close()
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class Flying:
         self._v_W = state.v_W
         numbers = flatten(state)
         supply, curve = self._supply(numbers, vehicle), self.firmware.curve
-        pwm = self.firmware.tick(numbers_of(told(state, a_W, reference, gravity)), supply)
+        pwm = self.firmware.tick(numbers_of(firmware_inputs(state, a_W, reference, gravity)), supply)
         thrusts = [0.0] * len(order)
         for rotor, own in zip(order, pwm, strict=True):
             thrusts[rotor] = thrust_of_pwm(own, supply, curve)

@@ -1,4 +1,4 @@
-"""What the firmware is told, in its own units: degrees, degrees per second, g, and a pitch that is positive nose up.
+"""The inputs of the firmware, in its own units: degrees, degrees per second, g, and a pitch that is positive nose up.
 
 Its world is ours, z up, and so is its body: x forward, y left, z up. Its Euler angles are Z-Y-X too, but for the sign of the
 pitch, which it calls legacy. Rates of its gyroscope and of its set point have our signs.
@@ -59,8 +59,8 @@ class FirmwareSetpoint(NamedTuple):
     attitudeRate: Angles
 
 
-class Told(NamedTuple):
-    """All that the firmware is told in one tick."""
+class FirmwareInputs(NamedTuple):
+    """The inputs of one tick."""
 
     state: FirmwareState
     sensors: FirmwareSensors
@@ -99,16 +99,16 @@ def firmware_setpoint(reference: Reference, gravity: Scalar) -> FirmwareSetpoint
     )
 
 
-def told(state: State, a_W: Vec3, reference: Reference, gravity: Scalar) -> Told:
+def firmware_inputs(state: State, a_W: Vec3, reference: Reference, gravity: Scalar) -> FirmwareInputs:
     """The whole of a tick: what is known of the motion, and what is asked"""
-    return Told(
+    return FirmwareInputs(
         firmware_state(state, a_W, gravity),
         firmware_sensors(state, a_W, gravity),
         firmware_setpoint(reference, gravity),
     )
 
 
-def numbers_of(own: Told) -> list[float]:
+def numbers_of(own: FirmwareInputs) -> list[float]:
     """In the order of `FIELDS`"""
     return [float(x) for x in flatten(own)]
 
@@ -120,7 +120,7 @@ def _degrees(own: Iterable[Any]) -> Vec3:
 _NONE, _LEVEL = Vec3(0.0, 0.0, 0.0), Angles(0.0, 0.0, 0.0)
 FIELDS = tuple(
     leaf_names(
-        Told(
+        FirmwareInputs(
             FirmwareState(_NONE, _NONE, _NONE, _LEVEL, Quat(1.0, 0.0, 0.0, 0.0)),
             FirmwareSensors(_NONE, _NONE),
             FirmwareSetpoint(_NONE, _NONE, _NONE, _NONE, Yaw(0.0), _LEVEL),

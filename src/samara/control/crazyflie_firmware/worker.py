@@ -1,6 +1,6 @@
 """The process in which a drone's firmware runs: python child.py PARENT FOLDER MODULE CONTROLLER FIELDS
 
-FIELDS is the comma-separated list of `units.FIELDS`. The process answers with one line: what the module is built for, or why
+FIELDS is the comma-separated list of `units.FIELDS`. The process replies with one line: what the module is built for, or why
 it cannot be used. Then, every millisecond, it reads one double for each field and one for the supply voltage, and writes the
 PWM of four motors.
 """
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from samara.control.crazyflie_firmware.motors import FORGETTING, FULL, FUNCTIONS, Curve, curve_of, pwm_of_thrust
 from samara.core.confined import end_with_parent
 
-SAID = Struct("<4d")
+REPLY = Struct("<4d")
 MOTORS = ("m1", "m2", "m3", "m4")
 NEEDED = (
     "control_t",
@@ -61,10 +61,10 @@ class Firmware:
             module.motors_thrust_uncapped_t(),
             module.motors_thrust_pwm_t(),
         )
-        self.told = {"state": module.state_t(), "sensors": module.sensorData_t(), "setpoint": module.setpoint_t()}
+        self.structs = {"state": module.state_t(), "sensors": module.sensorData_t(), "setpoint": module.setpoint_t()}
         for axis in ("x", "y", "z", "yaw"):
-            setattr(self.told["setpoint"].mode, axis, module.modeAbs)
-        self._places = [_place(self.told, field) for field in fields]
+            setattr(self.structs["setpoint"].mode, axis, module.modeAbs)
+        self._places = [_place(self.structs, field) for field in fields]
         self.kind, self._curve = self._asked_curve()
         self._supply: float | None = None
         self._step = 1  # as the firmware's own loop starts
@@ -95,8 +95,8 @@ class Firmware:
         """The PWM of the four motors, a millisecond after the last"""
         for (struct, name), value in zip(self._places, numbers, strict=True):
             setattr(struct, name, value)
-        told = self.told
-        self._update(self._control, told["setpoint"], told["sensors"], told["state"], self._step)
+        structs = self.structs
+        self._update(self._control, structs["setpoint"], structs["sensors"], structs["state"], self._step)
         self._step += 1
         before = supply if self._supply is None else self._supply  # it has been measured long before the start
         self._supply = before + FORGETTING * (supply - before)
@@ -113,10 +113,10 @@ class Firmware:
         return self._curve
 
 
-def _place(told: dict[str, Any], field: str) -> tuple[Any, str]:
+def _place(structs: dict[str, Any], field: str) -> tuple[Any, str]:
     """The struct that has a number, and the number's name in it"""
     *way, name = field.split(".")
-    struct = told[way[0]]
+    struct = structs[way[0]]
     for own in way[1:]:
         struct = getattr(struct, own, None)
     if not hasattr(struct, name):
@@ -133,23 +133,23 @@ def loaded(folder: str, module: str) -> Any:
         raise UselessModuleError(f"cffirmware of {folder} cannot be loaded: {error}") from None
 
 
-def told_by(fields: Sequence[str]) -> Struct:
+def request_format(fields: Sequence[str]) -> Struct:
     """What a tick is asked with: the numbers of the fields, and the supply's voltage"""
     return Struct(f"<{len(fields) + 1}d")
 
 
-def serve(firmware: Firmware, told: Struct, asks: BinaryIO, answers: BinaryIO) -> None:
-    """Ticks until nobody asks any more"""
-    while len(given := asks.read(told.size)) == told.size:
-        *numbers, supply = told.unpack(given)
-        answers.write(SAID.pack(*firmware.tick(tuple(numbers), supply)))
-        answers.flush()
+def serve(firmware: Firmware, request: Struct, requests: BinaryIO, replies: BinaryIO) -> None:
+    """Ticks until nobody requests any more"""
+    while len(data := requests.read(request.size)) == request.size:
+        *numbers, supply = request.unpack(data)
+        replies.write(REPLY.pack(*firmware.tick(tuple(numbers), supply)))
+        replies.flush()
 
 
 def main(parent: str, folder: str, module: str, controller: str, fields: str) -> None:
-    """What the firmware prints goes to stderr: stdout is for the answers"""
+    """What the firmware prints goes to stderr: stdout is for the replies"""
     end_with_parent(int(parent))
-    answers = os.fdopen(os.dup(1), "wb")
+    replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
         names = fields.split(",")
@@ -157,10 +157,10 @@ def main(parent: str, folder: str, module: str, controller: str, fields: str) ->
         about = {"kind": firmware.kind, "curve": firmware.curve}
     except (UselessModuleError, ValueError) as error:
         about = {"error": str(error)}
-    answers.write(json.dumps(about).encode() + b"\n")
-    answers.flush()
+    replies.write(json.dumps(about).encode() + b"\n")
+    replies.flush()
     if "error" not in about:
-        serve(firmware, told_by(names), sys.stdin.buffer, answers)
+        serve(firmware, request_format(names), sys.stdin.buffer, replies)
 
 
 if __name__ == "__main__":

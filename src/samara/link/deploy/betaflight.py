@@ -9,7 +9,7 @@ import math
 from contextlib import suppress
 from pathlib import Path
 
-from samara.control.policy_c import PREFIX, Boundary, Exported, Told, Units, write_policy_c
+from samara.control.policy_c import PREFIX, Boundary, Exported, PolicyInputs, Units, write_policy_c
 from samara.control.policy_file import Policy
 from samara.core.atomic_files import write_text
 from samara.core.quantity import Scalar
@@ -62,15 +62,15 @@ def betaflight_boundary(vehicle: Vehicle) -> Boundary:
     if command_bounds(vehicle) is None:
         raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
 
-    def ours(told: Told) -> Told:
-        own = told.state
+    def ours(inputs: PolicyInputs) -> PolicyInputs:
+        own = inputs.state
         state = own._replace(
             p_W=own.p_W * 0.01,
             v_W=own.v_W * 0.01,
             q_WB=attitude_enu_flu_from_ned_frd(attitude_ned_frd_from_nwu_flu(own.q_WB)),
             omega_B=own.omega_B * RAD_PER_DEG,
         )
-        return Told(state, tuple(x * 0.01 for x in told.moving), yaw_enu_from_ned(told.yaw * RAD_PER_DEG))
+        return PolicyInputs(state, tuple(x * 0.01 for x in inputs.moving), yaw_enu_from_ned(inputs.yaw * RAD_PER_DEG))
 
     def motors(command: Command) -> tuple[Scalar, ...]:
         outputs = outputs_of_command(command, vehicle)

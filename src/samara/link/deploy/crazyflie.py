@@ -12,7 +12,7 @@ from samara.control.policy_c import (
     PREFIX,
     Boundary,
     Exported,
-    Told,
+    PolicyInputs,
     Units,
     commanded_speeds,
     motors_in_hover,
@@ -51,9 +51,9 @@ def crazyflie_boundary(vehicle: Vehicle) -> Boundary:
     """The firmware's axes, units and motors; ValueError with one sentence about a vehicle laid out otherwise"""
     order, motors = rotor_of_output(vehicle, "crazyflie"), motors_in_hover(vehicle)
 
-    def ours(told: Told) -> Told:
-        omega_B = told.state.omega_B * RAD_PER_DEG
-        return Told(told.state._replace(omega_B=omega_B), told.moving, told.yaw * RAD_PER_DEG)
+    def ours(inputs: PolicyInputs) -> PolicyInputs:
+        omega_B = inputs.state.omega_B * RAD_PER_DEG
+        return PolicyInputs(inputs.state._replace(omega_B=omega_B), inputs.moving, inputs.yaw * RAD_PER_DEG)
 
     def thrusts(command: Command) -> tuple[Scalar, ...]:
         """T = kF Ω² of the speed that each motor comes to  [N]"""
