@@ -878,10 +878,10 @@ def test_options_are_checked_in_one_sentence():
     for options, sentence in (
         ({"horizon": 0}, "horizon = 0: expected a whole number"),
         ({"dt": -0.1}, "dt = -0.1: expected a positive number"),
-        ({"position_weight": -1.0}, "position_weight = -1.0: expected a finite number"),
-        ({"max_reference_velocity": 0.0}, "max_reference_velocity = 0: expected a positive number"),
+        ({"position_weight": -1.0}, "position_weight = -1.0: expected a number that is not negative"),
+        ({"max_reference_velocity": 0.0}, "max_reference_velocity = 0.0: expected a positive number"),
         ({"line_search": (2.0,)}, "line_search = "),
-        ({"integrator": "rk45"}, "integrator 'rk45': expected one of euler, midpoint, rk4"),
+        ({"integrator": "rk45"}, "integrator = 'rk45': expected one of euler, midpoint, rk4"),
         ({"inputs": "pwm"}, "inputs = 'pwm': expected one of wrench, rotors"),
         ({"obstacles": [((0.0, 0.0, 1.0), -1.0)]}, "obstacles"),
         ({"limits": Limits((0.0,), (1.0,))}, "limits = "),

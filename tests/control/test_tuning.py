@@ -65,7 +65,7 @@ def test_the_file_and_the_command_line_choose_the_same_numbers():
         ('{ kind = "ilqr", tilt_weight = -1 }', "controller.tilt_weight = -1: expected a number that is not neg"),
         ('{ kind = "ilqr", tilt_weight = nan }', "controller.tilt_weight = nan: expected a number that is not neg"),
         ('{ kind = "ilqr", tilt_weight = true }', "controller.tilt_weight = True: expected a number that is not neg"),
-        ('{ kind = "ilqr", horizon = 2.5 }', "controller.horizon = 2.5: expected a whole number, at least 1"),
+        ('{ kind = "ilqr", horizon = 2.5 }', "controller.horizon = 2.5: expected a whole number from 1 to 10000"),
         ('{ kind = "ilqr", inputs = "pwm" }', "controller.inputs = 'pwm': expected one of wrench, rotors"),
         (
             '{ kind = "ilqr", tilt_weight_deg = 1 }',

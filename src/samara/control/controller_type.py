@@ -10,6 +10,8 @@ from samara.core.batch_scalar import BatchScalar, as_scalar
 from samara.core.quantity import LARGEST
 from samara.physics.types import Command, State, Vehicle
 
+MAX_COUNT = 10_000  # steps or iterations: more do not fit into memory or a day
+
 
 class Tuned(NamedTuple):
     """A controller's name, and the parameters chosen by name."""
@@ -54,16 +56,18 @@ def _three(value: Any) -> Vec3 | None:
     return Vec3(*(as_scalar(x) for x in value)) if fits else None
 
 
+def _count(value: object) -> int | None:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_COUNT
+    return value if fits else None
+
+
 POSITIVE = _number("a positive number", lambda x: x > 0.0)
 NOT_NEGATIVE = _number("a number that is not negative", lambda x: x >= 0.0)
 FRACTION = _number("a number from 0 to 1", lambda x: 0.0 <= x <= 1.0)
 ANGLE = _number("an angle between 0 and π/2 rad", lambda x: 0.0 < x < 0.5 * math.pi)
 THREE = Knob("three positive numbers", _three)
 FLAG = Knob("true or false", lambda value: value if isinstance(value, bool) else None)
-WHOLE = Knob(
-    "a whole number, at least 1",
-    lambda value: value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None,
-)
+COUNT = Knob(f"a whole number from 1 to {MAX_COUNT}", _count)
 NUMBERS = Knob("finite numbers in a list", _numbers)
 
 LIMITS = {"tilt": ANGLE, "speed": POSITIVE}

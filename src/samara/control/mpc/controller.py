@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from samara.control.allocation import allocation_for
-from samara.control.controller_type import suggestion
+from samara.control.controller_type import COUNT, suggestion
 from samara.control.disturbance_torque import Turned, observer_for
 from samara.control.geometric import gains_for
 from samara.control.mpc.batch_cpu import Tile
@@ -34,7 +34,7 @@ from samara.control.mpc.flight import (
     shift_of,
     tick_code,
 )
-from samara.control.mpc.options import Weights, require_count, split_options
+from samara.control.mpc.options import Weights, split_options
 from samara.control.mpc.prediction_model import Model, model_of
 from samara.control.mpc.problem import Problem
 from samara.control.mpc.programs import aligned
@@ -125,8 +125,8 @@ class SolveOptions(NamedTuple):
         for name, value in (("time", self.time), ("yaw", self.yaw), ("shift", self.shift)):
             if type(value) is not float and not isinstance(value, (Real, np.ndarray)):
                 raise ValueError(f"{name} is {value!r:.60}; expected a number")
-        if self.iterations is not None:
-            require_count("iterations", self.iterations)
+        if self.iterations is not None and COUNT.read(self.iterations) is None:
+            raise ValueError(f"iterations = {self.iterations!r:.60}: expected {COUNT.expected}")
         if isinstance(self.push_W, str) or not hasattr(self.push_W, "__len__") or len(self.push_W) != 3:
             raise ValueError(f"push_W is {self.push_W!r:.60}; expected three numbers")
 

@@ -1,23 +1,21 @@
 """The options of iLQR: records with the iLQR document's values, their checks, and the controller type that scenarios name."""
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from samara.control.controller_type import (
     ANGLE,
+    COUNT,
     FRACTION,
     NOT_NEGATIVE,
     POSITIVE,
-    WHOLE,
     Controller,
     ControllerType,
     choice,
     suggestion,
 )
 from samara.control.mpc.problem import Limits
-from samara.core.coerce import is_number
 from samara.core.integrate import RUNGE_KUTTA
 from samara.core.quantity import Scalar
 from samara.physics.types import Vehicle
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 LINE_SEARCH = (1.0, 0.7, 0.5, 0.3, 0.1, 0.05)
 MAX_STEP_SIZES = 8
-MAX_COUNT = 10_000  # steps or iterations: more do not fit into memory or a day
 PENALTY = 1e5  # weight of obstacles and of the tilt limit, if there are any
 YAW_WEIGHT = (
     4.0  # of the named controller, as the iLQR document's tilt: the document has none, and references have a yaw
@@ -98,45 +95,39 @@ class MpcOptions:
     disturbance_time_constant: float = 0.3
     cost: "Cost | None" = None
 
-    def __post_init__(self) -> None:
-        for name in ("horizon", "max_iterations", "control_iterations"):
-            require_count(name, getattr(self, name))
-        for name in ("dt", "period"):
-            value = getattr(self, name)
-            if not is_number(value) or not value > 0.0:
-                raise ValueError(f"{name} = {value!r:.60}: expected a positive number of seconds")
-        for name in ("tolerance", "disturbance_time_constant"):
-            value = getattr(self, name)
-            if not is_number(value) or not value >= 0.0:
-                raise ValueError(f"{name} = {value!r:.60}: expected a number that is not negative")
-        if self.max_tilt is not None and not is_number(self.max_tilt):
-            raise ValueError(f"max_tilt = {self.max_tilt!r:.60}: expected a finite number of radians")
-        if not 1 <= len(self.line_search) <= MAX_STEP_SIZES or not all(
-            0.0 < alpha <= 1.0 for alpha in self.line_search
-        ):
-            raise ValueError(f"line_search = {self.line_search}: expected one to {MAX_STEP_SIZES} step sizes in (0, 1]")
-        if self.cost is not None and not (isinstance(self.cost, tuple) and all(map(callable, self.cost))):
-            raise ValueError(f"cost = {self.cost!r:.60}: expected a samara.control.mpc.Cost of two functions")
 
-
-def require_count(name: str, value: object) -> None:
-    """ValueError unless `value` is a whole number from 1 to `MAX_COUNT`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
-        too_many = isinstance(value, int) and value > MAX_COUNT
-        expected = f"at most {MAX_COUNT}" if too_many else "at least 1"
-        raise ValueError(f"{name} = {value!r:.60}: expected a whole number, {expected}")
+_NUMBERS = {
+    **dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE),
+    "max_reference_velocity": POSITIVE,
+    "max_reference_acceleration": POSITIVE,
+    "reference_follow": FRACTION,
+}
+_CHOSEN = {
+    **_NUMBERS,
+    "horizon": COUNT,
+    "dt": POSITIVE,
+    "control_iterations": COUNT,
+    "integrator": choice(*RUNGE_KUTTA),
+    "inputs": choice(*INPUTS),
+    "max_tilt": ANGLE,
+    "disturbance_time_constant": NOT_NEGATIVE,
+}
+_KNOBS = {**_CHOSEN, "max_iterations": COUNT, "period": POSITIVE, "tolerance": NOT_NEGATIVE}
 
 
 def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[MpcOptions, Weights, Shaping]:
     """Sort options by name into the three records, and check them; `torque_weight` is the vehicle's default."""
     names = [field.name for field in dataclasses.fields(MpcOptions)]
-    numbers = (*Weights._fields, *Shaping._fields)
     for name, value in options.items():
-        if name not in names and name not in numbers:
-            raise TypeError(f"ILQR has no option {name!r}; {suggestion(name, (*names, *numbers))}")
-        if name in numbers and not 0.0 <= value < math.inf:
-            raise ValueError(f"{name} = {value}: expected a finite number that is not negative")
+        if name not in names and name not in _NUMBERS:
+            raise TypeError(f"ILQR has no option {name!r}; {suggestion(name, (*names, *_NUMBERS))}")
+        if name in _KNOBS and value is not None and _KNOBS[name].read(value) is None:
+            raise ValueError(f"{name} = {value!r:.60}: expected {_KNOBS[name].expected}")
     mpc = MpcOptions(**{name: value for name, value in options.items() if name in names})
+    if not 1 <= len(mpc.line_search) <= MAX_STEP_SIZES or not all(0.0 < alpha <= 1.0 for alpha in mpc.line_search):
+        raise ValueError(f"line_search = {mpc.line_search}: expected one to {MAX_STEP_SIZES} step sizes in (0, 1]")
+    if mpc.cost is not None and not (isinstance(mpc.cost, tuple) and all(map(callable, mpc.cost))):
+        raise ValueError(f"cost = {mpc.cost!r:.60}: expected a samara.control.mpc.Cost of two functions")
     defaults = Weights(
         torque_weight=torque_weight,
         obstacle_weight=PENALTY if mpc.obstacles else 0.0,
@@ -144,11 +135,6 @@ def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[
     )
     weights = defaults._replace(**{name: float(options[name]) for name in Weights._fields if name in options})
     shaping = Shaping()._replace(**{name: float(options[name]) for name in Shaping._fields if name in options})
-    for name in ("max_reference_velocity", "max_reference_acceleration"):
-        if getattr(shaping, name) == 0.0:
-            raise ValueError(f"{name} = 0: expected a positive number")
-    if shaping.reference_follow > 1.0:
-        raise ValueError(f"reference_follow = {shaping.reference_follow}: expected a number from 0 to 1")
     return mpc, weights, shaping
 
 
@@ -161,18 +147,6 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **option
 TYPE = ControllerType(
     "ilqr",
     _build,
-    {
-        **dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE),
-        "max_reference_velocity": POSITIVE,
-        "max_reference_acceleration": POSITIVE,
-        "reference_follow": FRACTION,
-        "horizon": WHOLE,
-        "dt": POSITIVE,
-        "control_iterations": WHOLE,
-        "integrator": choice(*RUNGE_KUTTA),
-        "inputs": choice(*INPUTS),
-        "max_tilt": ANGLE,
-        "disturbance_time_constant": NOT_NEGATIVE,
-    },
+    _CHOSEN,
     instants_ahead=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,
 )
