@@ -169,8 +169,8 @@ class Passes:
         self._run(self._observe, (self.m, self.c), (self.observation,))
         for k, (weights, bias) in enumerate(self.layers.offsets):
             columns, rows = self.layers.sizes[k : k + 2]
-            matrix = ArraySpec("w", (weights,)), ArraySpec("w", (bias,))
-            self.passes.append(Dense(*matrix, *self.columns[k : k + 2], rows, columns, self.width, self.activations[k]))
+            x, y, matrix = self.columns[k], self.columns[k + 1], (ArraySpec("w", (weights,)), ArraySpec("w", (bias,)))
+            self.passes.append(Dense(*matrix, x, y, rows, columns, self.width, self.activations[k]))
         z, rest = self.m.part(0, state), self.m.part(state)
         for s in range(functions.substeps):
             u, after, total = (
@@ -184,8 +184,8 @@ class Passes:
                 if i + 1 < stages:
                     at = self._value(f"z{s}.{i + 1}", state)
                     self._run(partial(_combine, (dt * self.chain.ahead[i],)), (z, slope), (at,))
-            weights = tuple(dt * weight for weight in self.chain.weights)
-            self._run(partial(_combine, weights), (z, *slopes), (total,))
+            factors = tuple(dt * weight for weight in self.chain.weights)
+            self._run(partial(_combine, factors), (z, *slopes), (total,))
             self._run(self._unit, (total,), (after,))
             z = after
         counts = [self._room(name, 1).array() for name in ("total", "lost")]
