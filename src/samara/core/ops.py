@@ -118,7 +118,7 @@ def _is_literal(x: Scalar) -> bool:
 
 def is_zero(x: Scalar) -> bool:
     """Whether a parameter is a known number that is 0; False for arrays and traced scalars"""
-    is_number = isinstance(x, float) or _library(type(x)) == "samara.core.batch_scalar"
+    is_number = isinstance(x, float) or _library(type(x)) == "samara.core.batch_scalar"  # type: ignore[arg-type]
     return is_number and bool(x == 0.0)
 
 

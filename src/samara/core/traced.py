@@ -14,6 +14,7 @@ from types import CodeType, TracebackType
 from typing import Any
 
 from samara.core import ops
+from samara.core.quantity import Scalar
 
 _NOT_COMPONENTS = (
     *("samara.core.traced", "samara.core.ops", "samara.core.algebra", "samara.core.tree"),
@@ -61,16 +62,75 @@ _NO_PYTHON = "use samara.core.ops, or declare the component as not traced"
 
 
 class TracedScalar:
-    """The base class of traced scalars. A subclass has the arithmetic; this refuses what needs a number."""
+    """The base class of traced scalars: its operators call `apply`, and it refuses what needs a number.
+
+    A subclass says what an operation does, by the names of `samara.compiler.trace.program.Instruction`; rules that fold
+    literals are overrides of an operator.
+    """
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
-    def __abs__(self) -> Any:
+    def apply(self, operation: str, *operands: Scalar) -> Scalar:
+        """The result of an operation on operands, this scalar among them"""
+        raise NotImplementedError
+
+    def __add__(self, other: Scalar) -> Scalar:
+        return self.apply("add", self, other)
+
+    def __radd__(self, other: Scalar) -> Scalar:
+        return self.apply("add", other, self)
+
+    def __sub__(self, other: Scalar) -> Scalar:
+        return self.apply("subtract", self, other)
+
+    def __rsub__(self, other: Scalar) -> Scalar:
+        return self.apply("subtract", other, self)
+
+    def __mul__(self, other: Scalar) -> Scalar:
+        return self.apply("multiply", self, other)
+
+    def __rmul__(self, other: Scalar) -> Scalar:
+        return self.apply("multiply", other, self)
+
+    def __truediv__(self, other: Scalar) -> Scalar:
+        return self.apply("divide", self, other)
+
+    def __rtruediv__(self, other: Scalar) -> Scalar:
+        return self.apply("divide", other, self)
+
+    def __pow__(self, other: Scalar) -> Scalar:
+        return self.apply("power", self, other)
+
+    def __rpow__(self, other: Scalar) -> Scalar:
+        return self.apply("power", other, self)
+
+    def __neg__(self) -> Scalar:
+        return self.apply("negate", self)
+
+    def __lt__(self, other: Scalar) -> Scalar:
+        return self.apply("less", self, other)
+
+    def __le__(self, other: Scalar) -> Scalar:
+        return self.apply("less_equal", self, other)
+
+    def __gt__(self, other: Scalar) -> Scalar:
+        return self.apply("less", other, self)
+
+    def __ge__(self, other: Scalar) -> Scalar:
+        return self.apply("less_equal", other, self)
+
+    def __eq__(self, other: Scalar) -> Scalar:
+        return self.apply("equal", self, other)
+
+    def __ne__(self, other: Scalar) -> Scalar:
+        return self.apply("not_equal", self, other)
+
+    def __abs__(self) -> Scalar:
         """|x|, with the bits of Python's `abs()`: |−0| = +0"""
         return ops.where(ops.equal(self, 0.0), 0.0, ops.absolute(self))
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Scalar:
         return self
 
     __bool__ = _refusal(

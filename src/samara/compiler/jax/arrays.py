@@ -11,7 +11,7 @@ Arrays have NumPy's methods and operators. Lanes, one per flight, are along the 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -28,17 +28,17 @@ Leaf: TypeAlias = JaxArray | float
 # Arrays -----------------------------------------------------------------------------------------------------------------
 
 
-def array(x: object, dtype: Scalar = None) -> JaxArray:
+def array(x: object, dtype: Any = None) -> JaxArray:
     """Return numbers as an array on JAX's default device."""
     return jnp.asarray(x, dtype)
 
 
-def zeros(shape: tuple[int, ...], dtype: Scalar) -> JaxArray:
+def zeros(shape: tuple[int, ...], dtype: Any) -> JaxArray:
     """Return an array of zeros."""
     return jnp.zeros(shape, dtype)
 
 
-def count(length: int, dtype: Scalar = np.int32) -> JaxArray:
+def count(length: int, dtype: Any = np.int32) -> JaxArray:
     """Return 0, 1, … length − 1."""
     return jnp.arange(length, dtype=dtype)
 
@@ -53,12 +53,12 @@ def concatenate(arrays: Sequence[JaxArray], axis: int = 0) -> JaxArray:
     return jnp.concatenate(arrays, axis)
 
 
-def convert(x: Scalar, dtype: Scalar) -> JaxArray:
+def convert(x: Scalar, dtype: Any) -> JaxArray:
     """Return numbers in another type."""
     return lax.convert_element_type(x, dtype)
 
 
-def fill(x: Scalar, shape: tuple[int, ...], dtype: Scalar) -> JaxArray:
+def fill(x: Scalar, shape: tuple[int, ...], dtype: Any) -> JaxArray:
     """Return numbers in a type, repeated to a shape."""
     return jnp.broadcast_to(lax.convert_element_type(x, dtype), shape)
 
@@ -130,7 +130,7 @@ def devices() -> list[Scalar]:
 
 
 @contextmanager
-def default_device(device: Scalar) -> Iterator[None]:
+def default_device(device: Any) -> Iterator[None]:
     """Within, arrays are created and computations run on this device."""
     with jax.default_device(device):
         yield
@@ -190,7 +190,7 @@ def _merge(
     return values
 
 
-def array_shape(shape: tuple[int, ...], dtype: Scalar) -> Scalar:
+def array_shape(shape: tuple[int, ...], dtype: Any) -> Scalar:
     """An array without numbers, to trace functions with"""
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ from samara.core.tree import Tree, flatten, unflatten
 class Trace(NamedTuple):
     """What the scalars of one trace share: their type, whether to be fast, and the operations done so far."""
 
-    dtype: Scalar
+    dtype: Any
     fast: bool
     done: dict[tuple[Scalar, ...], tuple[Tree, Tree]]
 
@@ -132,23 +132,8 @@ class Folded(TracedScalar):
         negative.negated = self
         return negative
 
-    def __lt__(self, other: Scalar) -> Scalar:
-        return _folded(operator.lt, self, other)
-
-    def __le__(self, other: Scalar) -> Scalar:
-        return _folded(operator.le, self, other)
-
-    def __gt__(self, other: Scalar) -> Scalar:
-        return _folded(operator.gt, self, other)
-
-    def __ge__(self, other: Scalar) -> Scalar:
-        return _folded(operator.ge, self, other)
-
-    def __eq__(self, other: Scalar) -> Scalar:
-        return _folded(operator.eq, self, other)
-
-    def __ne__(self, other: Scalar) -> Scalar:
-        return _folded(operator.ne, self, other)
+    def apply(self, operation: str, *operands: Scalar) -> Scalar:
+        return _folded(_COMPARISONS[operation], *operands)
 
     def __and__(self, other: Scalar) -> Scalar:
         return _folded(operator.and_, self, other)
@@ -160,6 +145,7 @@ class Folded(TracedScalar):
         return _folded(operator.invert, self)
 
 
+_COMPARISONS = {"less": operator.lt, "less_equal": operator.le, "equal": operator.eq, "not_equal": operator.ne}
 _COMMUTE = frozenset({operator.add, operator.mul})
 
 
@@ -305,7 +291,7 @@ def lookup(grid: Grid, i: Scalar, j: Scalar) -> Folded:
     return Folded(jnp.asarray(grid.values.ravel(), trace.dtype)[at], trace)
 
 
-def _index(x: Scalar, count: int, dtype: Scalar) -> Scalar:
+def _index(x: Scalar, count: int, dtype: Any) -> Scalar:
     if not isinstance(x, Folded):
         return np.int32(min(float(x), count - 1.0) if float(x) > 0.0 else 0)
     zero, last = lax.full((), 0.0, dtype), lax.full((), count - 1.0, dtype)
@@ -363,7 +349,7 @@ def unfolded(tree: Tree) -> list[Scalar]:
     return [_raw(leaf) for leaf in flatten(tree)]
 
 
-def new_trace(dtype: Scalar, fast: bool = False) -> Trace:
+def new_trace(dtype: Any, fast: bool = False) -> Trace:
     return Trace(dtype, fast, {})
 
 
@@ -380,7 +366,7 @@ class OperationCount(NamedTuple):
 _MOVES = frozenset({"broadcast_in_dim", "convert_element_type", "reshape", "squeeze", "copy", "neg"})
 
 
-def count_operations(jaxpr: Scalar) -> OperationCount:
+def count_operations(jaxpr: Any) -> OperationCount:
     """Of a jaxpr, loops as often as they run; moves, and signs that ride along with an operand, are not counted"""
     steps = needed_steps(jaxpr)
     loops = [(step.params["length"], step.params["jaxpr"].jaxpr) for step in steps if step.primitive.name == "scan"]
@@ -396,7 +382,7 @@ def count_operations(jaxpr: Scalar) -> OperationCount:
     )
 
 
-def needed_steps(jaxpr: Scalar) -> list[Scalar]:
+def needed_steps(jaxpr: Any) -> list[Any]:
     """The equations of a jaxpr whose results are used; every compiler drops the others"""
     used, needed = {id(x) for x in jaxpr.outvars}, []
     for step in reversed(jaxpr.eqns):
@@ -456,11 +442,11 @@ def rolled(chain: Chain, rate: Callable[[Scalar], Scalar], state: Tree, dt: Scal
     return unit_quaternions(unflatten(state, iter([Folded(x, trace) for x in advanced])))
 
 
-def _filled(x: Scalar, shape: tuple[int, ...], dtype: Scalar) -> Scalar:
+def _filled(x: Scalar, shape: tuple[int, ...], dtype: Any) -> Scalar:
     return jnp.broadcast_to(lax.convert_element_type(x, dtype), shape)
 
 
-def chosen(i: Scalar, row: Sequence[float], dtype: Scalar) -> Scalar:
+def chosen(i: Scalar, row: Sequence[float], dtype: Any) -> Scalar:
     """row[i], without a table: a kernel has no constants but numbers"""
     value = lax.full((), row[-1], dtype)
     for k in range(len(row) - 2, -1, -1):

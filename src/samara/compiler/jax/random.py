@@ -8,6 +8,7 @@ The words are the same bit for bit; the normals agree to the rounding of the typ
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from samara.core.tree import Tree
 Words = tuple[Tree, Tree]
 
 
-def draws(keys: Words, drone: Scalar, tick: Scalar, count: int, dtype: Scalar) -> list[Scalar]:
+def draws(keys: Words, drone: Scalar, tick: Scalar, count: int, dtype: Any) -> list[Scalar]:
     """`count` standard normals for each key: what `samara.core.random.normals` gives for its seed and source
 
     `drone` and `tick` are words of 32 bits: a tick beyond 2³² would take 50 days at 1 kHz.
@@ -50,7 +51,7 @@ def words(keys: Words, drone: Scalar, tick: Scalar, high: Scalar, count: int) ->
     return jnp.stack(found, axis=1).reshape(-1, *shape)[:count]
 
 
-def uniform(word: Scalar, dtype: Scalar) -> Scalar:
+def uniform(word: Scalar, dtype: Any) -> Scalar:
     """(word + ½) / 2³²"""
     return (word.astype(dtype) + 0.5) * 2.0**-32
 
@@ -60,7 +61,7 @@ def _word(x: Scalar, like: Scalar) -> Scalar:
 
 
 @partial(jax.jit, static_argnums=(2, 3))
-def first_draws(keys: Words, drone: Scalar, count: int, dtype: Scalar) -> Scalar:
+def first_draws(keys: Words, drone: Scalar, count: int, dtype: Any) -> Scalar:
     """The same at tick 0, outside a kernel: (count, keys)"""
     block = jnp.arange(-(-count // 4), dtype=jnp.uint32)[:, None]
     low, high = (jnp.broadcast_to(key, (len(block), len(key))) for key in keys)
@@ -92,7 +93,7 @@ def _product(x: Scalar, factor: int) -> tuple[Tree, Tree]:
     return x1 * b + (middle >> half) + (other >> half), x * np.uint32(factor)
 
 
-def normal(word: Scalar, dtype: Scalar) -> Scalar:
+def normal(word: Scalar, dtype: Any) -> Scalar:
     """Φ⁻¹((word + ½) / 2³²), by the formulas of `samara.core.random`
 
     The smaller tail is counted from its own end, so that float32 has all its digits there.

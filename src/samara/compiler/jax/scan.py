@@ -6,7 +6,7 @@ are what JAX makes them: multiply-adds are fused, and results agree with the oth
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,7 @@ class Flat(NamedTuple):
     work: OperationCount
 
 
-def flat_body(body: Body, templates: Templates, dtype: Scalar, fast: bool = False) -> Flat:
+def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) -> Flat:
     """The body in folded scalars, traced once to count its operations and to see which of its outputs are the carry"""
     seen: dict[str, Scalar] = {}
 

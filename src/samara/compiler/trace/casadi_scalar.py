@@ -34,56 +34,18 @@ class Symbol(TracedScalar):
     def __bool__(self) -> bool:
         return bool(self.sx) if self.sx.is_constant() else super().__bool__()
 
-    def __add__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_ADD, self, other)
+    def apply(self, operation: str, *operands: Scalar) -> "Symbol":
+        code = _CODES[operation]
+        if len(operands) == 1:
+            return Symbol(SX.unary(code, self.sx))
+        return _binary(code, *operands)
 
-    def __radd__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_ADD, other, self)
 
-    def __sub__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_SUB, self, other)
-
-    def __rsub__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_SUB, other, self)
-
-    def __mul__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_MUL, self, other)
-
-    def __rmul__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_MUL, other, self)
-
-    def __truediv__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_DIV, self, other)
-
-    def __rtruediv__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_DIV, other, self)
-
-    def __pow__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_POW, self, other)
-
-    def __rpow__(self, other: Scalar) -> "Symbol":
-        return _binary(casadi.OP_POW, other, self)
-
-    def __neg__(self) -> "Symbol":
-        return Symbol(SX.unary(casadi.OP_NEG, self.sx))
-
-    def __lt__(self, other: Scalar) -> Scalar:
-        return _binary(casadi.OP_LT, self, other)
-
-    def __le__(self, other: Scalar) -> Scalar:
-        return _binary(casadi.OP_LE, self, other)
-
-    def __gt__(self, other: Scalar) -> Scalar:
-        return _binary(casadi.OP_LT, other, self)
-
-    def __ge__(self, other: Scalar) -> Scalar:
-        return _binary(casadi.OP_LE, other, self)
-
-    def __eq__(self, other: Scalar) -> Scalar:
-        return _binary(casadi.OP_EQ, self, other)
-
-    def __ne__(self, other: Scalar) -> Scalar:
-        return _binary(casadi.OP_NE, self, other)
+_CODES = {
+    **{"add": casadi.OP_ADD, "subtract": casadi.OP_SUB, "multiply": casadi.OP_MUL, "divide": casadi.OP_DIV},
+    **{"power": casadi.OP_POW, "negate": casadi.OP_NEG, "less": casadi.OP_LT, "less_equal": casadi.OP_LE},
+    **{"equal": casadi.OP_EQ, "not_equal": casadi.OP_NE},
+}
 
 
 def expression(x: Scalar) -> Scalar:

@@ -35,32 +35,8 @@ class Taped(TracedScalar):
     def __init__(self, at: int, tape: "Tape") -> None:
         self.at, self.tape = at, tape
 
-    def __add__(self, other: Scalar) -> "Taped":
-        return self.tape.note("add", self, other)
-
-    def __radd__(self, other: Scalar) -> "Taped":
-        return self.tape.note("add", other, self)
-
-    def __sub__(self, other: Scalar) -> "Taped":
-        return self.tape.note("subtract", self, other)
-
-    def __rsub__(self, other: Scalar) -> "Taped":
-        return self.tape.note("subtract", other, self)
-
-    def __mul__(self, other: Scalar) -> "Taped":
-        return self.tape.note("multiply", self, other)
-
-    def __rmul__(self, other: Scalar) -> "Taped":
-        return self.tape.note("multiply", other, self)
-
-    def __truediv__(self, other: Scalar) -> "Taped":
-        return self.tape.note("divide", self, other)
-
-    def __rtruediv__(self, other: Scalar) -> "Taped":
-        return self.tape.note("divide", other, self)
-
-    def __neg__(self) -> "Taped":
-        return self.tape.note("negate", self)
+    def apply(self, operation: str, *operands: Scalar) -> "Taped":
+        return self.tape.note(operation, *operands)
 
     def __pow__(self, other: Scalar) -> "Taped":
         if isinstance(other, Taped) or other != 2:
@@ -69,24 +45,6 @@ class Taped(TracedScalar):
 
     def __rpow__(self, other: Scalar) -> "Taped":
         raise trace_error("NumPy's powers differ between processors", "use samara.core.ops.power")
-
-    def __lt__(self, other: Scalar) -> Scalar:
-        return self.tape.note("less", self, other)
-
-    def __le__(self, other: Scalar) -> Scalar:
-        return self.tape.note("less_equal", self, other)
-
-    def __gt__(self, other: Scalar) -> Scalar:
-        return self.tape.note("less", other, self)
-
-    def __ge__(self, other: Scalar) -> Scalar:
-        return self.tape.note("less_equal", other, self)
-
-    def __eq__(self, other: Scalar) -> Scalar:
-        return self.tape.note("equal", self, other)
-
-    def __ne__(self, other: Scalar) -> Scalar:
-        return self.tape.note("not_equal", self, other)
 
 
 class Tape:
