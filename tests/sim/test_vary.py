@@ -113,6 +113,7 @@ def test_stepped_and_recorded_flights_have_the_bits_of_the_compiled_one(tmp_path
     compiled = samara.fly(one, vary=vary)
     assert end_of(samara.fly(one, vary=vary, step_by_step=True)) == end_of(compiled)
     assert end_of(samara.fly(one, vary=vary, out=tmp_path / "a.mcap")) == end_of(compiled)
+    assert end_of(samara.replay(tmp_path / "a.mcap")) == end_of(compiled)
     assert compiled.tracks[0].vehicle.mass == vary["mass"]
 
 

@@ -99,7 +99,7 @@ def fly(
         own, variation = varied_scenario(own, vary)
     if out is None:
         return _in_memory(own, realtime, progress, tell, stages, variation, step_by_step=step_by_step)
-    with recorder_of(own, out, overwrite=overwrite) as recorder, Background(recorder) as behind:
+    with recorder_of(own, out, overwrite=overwrite, variation=variation) as recorder, Background(recorder) as behind:
         simulation = Simulation(own, behind.write_blocks, tell, stages, variation=variation)
         _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
         behind.write_blocks([], [ending(simulation)])
@@ -108,14 +108,16 @@ def fly(
     return recorded(recorder, own, ended, whole=whole)
 
 
-def recorder_of(scenario: Scenario, out: str | Path, *, overwrite: bool) -> Recorder:
+def recorder_of(
+    scenario: Scenario, out: str | Path, *, overwrite: bool, variation: Variation | None = None
+) -> Recorder:
     """What writes a flight of this scenario to a file while it is flown"""
     from samara.record.foxglove import scene_message
 
     asked = {drone.name: drone.task.path(scenario.duration, PATH_POINTS) for drone in scenario.drones}
     scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world, asked)
     streams = all_streams(scenario)
-    return Recorder(out, streams, about(scenario), attachments(scenario), overwrite=overwrite, scene=scene)
+    return Recorder(out, streams, about(scenario, variation), attachments(scenario), overwrite=overwrite, scene=scene)
 
 
 def recorded(recorder: Recorder, scenario: Scenario, ended: str, *, whole: bool = True) -> Run:
@@ -193,7 +195,9 @@ def _in_memory(
             if stream.topic in found
         }
         tracks.append(Track(drone.name, drone.vehicle, controller_name(drone), own))
-    return Run(scenario.name, tuple(tracks), tuple(logs), about(scenario), attachments(scenario), simulation.ended)
+    return Run(
+        scenario.name, tuple(tracks), tuple(logs), about(scenario, variation), attachments(scenario), simulation.ended
+    )
 
 
 def controller_name(drone: Drone) -> str:
@@ -232,7 +236,7 @@ def all_streams(scenario: Scenario) -> list[Stream]:
     return found
 
 
-def about(scenario: Scenario) -> dict[str, str]:
+def about(scenario: Scenario, variation: Variation | None = None) -> dict[str, str]:
     """What a recording says of itself: all that is needed to fly the same inputs again"""
     from samara.core.version import __version__
 
@@ -247,6 +251,11 @@ def about(scenario: Scenario) -> dict[str, str]:
         "instants_us": json.dumps(timeline.extra_us),
         "integrator": scenario.integrator,
         **({} if scenario.backend == "llvm" else {"backend": scenario.backend}),
+        **(
+            {"varied": json.dumps(dict(variation.base_values))}
+            if variation is not None and variation.base_values
+            else {}
+        ),
         "settings": json.dumps(dict(scenario.settings), default=_plain),
         "versions": json.dumps({"samara": __version__, "python": platform.python_version(), "numpy": np.__version__}),
         "drones": json.dumps(

@@ -136,7 +136,7 @@ class Plant:
         integrator_named(integrator, IN_FLIGHT)
         require_backend(backend, BACKENDS)
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
-        self.backend, vehicles = backend, vehicles or (vehicle,)
+        self.backend, self.references, vehicles = backend, references, vehicles or (vehicle,)
         self.is_adaptive = INTEGRATORS[integrator].adaptive
         is_compiled = backend == "llvm" and not self.is_adaptive
         if not is_compiled:
@@ -185,7 +185,12 @@ class Plant:
 
     def single(self) -> "Plant":
         """A plant for one drone of the same vehicle, with the same steps"""
-        return Plant(self.vehicle, integrator=self.integrator, physics_us=self.physics_us, backend=self.backend)
+        options: dict[str, Any] = {
+            "physics_us": self.physics_us,
+            "backend": self.backend,
+            "references": self.references,
+        }
+        return Plant(self.vehicle, integrator=self.integrator, **options)
 
     def row(self, name: str) -> int:
         """The row of `environment` that a field is in"""

@@ -30,6 +30,7 @@ from samara.scenario.timeline import MICROSECONDS, Rates, Timeline, timeline
 from samara.scenario.world import World, world_inside
 from samara.sim.collide.collisions import Colliding
 from samara.sim.plant import Plant
+from samara.sim.varied import recorded_references
 from samara.vehicles.defaults import cut
 from samara.vehicles.effects import EffectOption
 from samara.vehicles.payload import Payload, centre_shift, with_centre_moved, with_payload
@@ -68,6 +69,7 @@ def replay(
             method,
             dict(plan.periods)["physics"],
             own.metadata.get("backend", "llvm"),
+            references_from(own.metadata, bare) if vehicle is None else None,
         )
         for track, bare in zip(own.tracks, vehicles, strict=True)
     ]
@@ -83,6 +85,19 @@ def replay(
     if vehicle is not None:
         files = Attachments({**files, **{f"vehicle/{track.name}.toml": vehicle for track in tracks}})
     return Run(own.scenario, tuple(tracks), own.logs, own.metadata, files, own.problem)
+
+
+def references_from(metadata: Mapping[str, str], vehicle: Vehicle) -> list[Vehicle] | None:
+    """Return the vehicles that determine the inputs of the program, if the recorded flight had varied parameters"""
+    if "varied" not in metadata:
+        return None
+    try:
+        values = {path: [float(x) for x in leaves] for path, leaves in parsed(metadata["varied"]).items()}
+        return recorded_references(vehicle, values)
+    except (AttributeError, KeyError, TypeError, ValueError, StopIteration) as error:
+        raise RecordingError(
+            f"varied = {shown(metadata['varied'])} ({shown(str(error))}); expected values of parameters of {vehicle.name!r}"
+        ) from None
 
 
 def timeline_from(metadata: Mapping[str, str]) -> Timeline:
@@ -132,8 +147,16 @@ def _fly(drones: "list[_Replayed]", plan: Timeline, world: World, progress: Prog
 class _Replayed:
     """One drone's recorded inputs on a plant of its own, and the states it comes to."""
 
-    def __init__(self, track: Track, bare: Vehicle, integrator: str, physics_us: int, backend: str) -> None:
-        self.bare = bare
+    def __init__(
+        self,
+        track: Track,
+        bare: Vehicle,
+        integrator: str,
+        physics_us: int,
+        backend: str,
+        references: Sequence[Vehicle] | None = None,
+    ) -> None:
+        self.bare, self._references = bare, references
         self._budget = Budget("the recording", RecordingError, max_expansions=MAX_CHANGES)
         streams = ("state", "command", "environment")
         if missing := [name for name in streams if name not in track.tables]:
@@ -158,7 +181,7 @@ class _Replayed:
         self._cable = names.index(CABLE_FIELD) if CABLE_FIELD in names and bare.has("slung_load") else 0
         self._next_command = self._next_environment = self._next_row = 0
         self._payload, self._cells, self._holds = Payload(), 1.0, True
-        self.plant = Plant(bare, integrator=integrator, physics_us=physics_us, backend=backend)
+        self.plant = Plant(bare, integrator=integrator, physics_us=physics_us, backend=backend, references=references)
         self.plant.state[:, 0] = _first_state(self._recorded, bare, self._fields)
 
     def hear(self, now: int) -> None:
@@ -184,7 +207,8 @@ class _Replayed:
         cells, held = float(row[load + 4]), bool(row[self._cable]) if self._cable else True
         if (carried, cells, held) != (self._payload, self._cells, self._holds):
             self._budget.expand(1, "changes of payload, battery or cable")
-            self.plant = _changed(self.plant, self.bare if held else cut(self.bare), self._payload, carried, cells)
+            bodies = [body if held else cut(body) for body in (self.bare, *(self._references or ()))]
+            self.plant = _changed(self.plant, bodies, self._payload, carried, cells)
             self._payload, self._cells, self._holds = carried, cells, held
         names = self._environment.fields
         alike = self.plant.environment_fields == names[:load]
@@ -236,12 +260,14 @@ def _environment(vehicle: Vehicle, fields: tuple[str, ...], row: Array) -> Array
     return np.array([known.get(name, own) for name, own in pairs], dtype=float)
 
 
-def _changed(plant: Plant, bare: Vehicle, before: Payload, after: Payload, cells: float) -> Plant:
-    """The plant with another load or battery, in the same motion."""
+def _changed(plant: Plant, bodies: Sequence[Vehicle], before: Payload, after: Payload, cells: float) -> Plant:
+    """Return the plant with another load or battery, in the same motion; `bodies` has the bare vehicle and its references"""
+    bare, *references = bodies
     own = unflatten(at_rest(plant.vehicle), iter(plant.state[:, 0].tolist()))
     moved = with_centre_moved(own, centre_shift(bare, after) - centre_shift(bare, before))
     other = Plant(
         with_payload(with_cells(bare, cells), after),
+        references=[with_payload(with_cells(own, cells), after) for own in references] or None,
         integrator=plant.integrator,
         physics_us=plant.physics_us,
         backend=plant.backend,

@@ -62,6 +62,7 @@ class Variation(NamedTuple):
     winds: tuple[WindSource, ...] = ()
     references: tuple[tuple[Drone, WindSource], ...] = ()
     is_batch: bool = False
+    base_values: tuple[tuple[str, tuple[float, ...]], ...] = ()  # leaves of varied vehicle parameters in the scenario
 
 
 class DroneSetup(NamedTuple):

@@ -4,7 +4,8 @@
 flight has the same bits by itself and in any batch.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -13,11 +14,12 @@ import numpy as np
 from samara.control.registry import Tuned, as_tuned, tuned
 from samara.core.algebra import Vec3
 from samara.core.sanitise import shown
-from samara.core.tree import flatten
+from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
+from samara.physics.types import Vehicle
 from samara.scenario.scenario import Drone, Scenario, ScenarioError
 from samara.sim.setup import Variation
-from samara.vehicles.parameters import parameter
+from samara.vehicles.parameters import parameter, with_parameters
 
 PLACES = ("start_W", "goal_shift")
 NUMBERS = ("yaw", "start_charge")
@@ -50,7 +52,18 @@ def varied_scenario(scenario: Scenario, values: Mapping[str, Any]) -> tuple[Scen
     varied = {name: vary_values(name, [value], 1) for name, value in values.items()}
     wind = varied_wind(scenario.wind, varied, 0)
     flight = replace(scenario, drones=(varied_drone(scenario.drones[0], varied, 0),), wind=wind)
-    return flight, Variation((), reference_flights(scenario, varied))
+    vehicle = scenario.drones[0].vehicle
+    base = {name.removeprefix("vehicle."): () for name in vehicle_names(varied)}
+    base_values = tuple((path, tuple(map(float, flatten(parameter(vehicle, path))))) for path in base)
+    return flight, Variation((), reference_flights(scenario, varied), base_values=base_values)
+
+
+def recorded_references(vehicle: Vehicle, base_values: Mapping[str, Sequence[float]]) -> list[Vehicle]:
+    """Return the references of a recorded vehicle, whose varied parameters had other values in the scenario"""
+    for path, leaves in base_values.items():
+        value = unflatten(parameter(vehicle, path), iter(leaves))
+        vehicle = with_parameters(vehicle, [path], [value])
+    return reference_vehicles(vehicle, list(base_values))
 
 
 def vary_values(name: str, value: Any, n: int) -> Array:
@@ -74,7 +87,7 @@ def vary_values(name: str, value: Any, n: int) -> Array:
     return values
 
 
-PROBE_STEP = 1e-3  # relative change of a parameter that shows which leaves depend on it
+PROBE_STEPS = (0.0, 1e-3, -1e-3)  # relative changes of parameters that show which leaves depend on them
 
 
 def reference_flights(scenario: Scenario, names: Iterable[str]) -> tuple[tuple[Drone, Any], ...]:
@@ -83,16 +96,35 @@ def reference_flights(scenario: Scenario, names: Iterable[str]) -> tuple[tuple[D
     Every leaf of a stage in which these differ is an input of its program (`samara.compiler.batch_parameters`).
     """
     drone, wind = scenario.drones[0], scenario.wind
-    base = {name: value for name in names if (value := _base_value(scenario, name)) is not None}
-    references = [(drone, wind)]
-    for sign in (1.0, -1.0):
-        try:
-            steps = (sign * PROBE_STEP * (1.0 + 0.1 * k) for k in range(len(base)))  # no two parameters change alike
-            probe = {name: _moved(value, step) for (name, value), step in zip(base.items(), steps, strict=True)}
-            references.append((with_values(drone, probe), wind_with(wind, probe)))
-        except (ValueError, TypeError, KeyError):  # out of the range of a parameter: its leaves are those that differ
-            continue
+    values = {name: value for name in names if (value := _base_value(scenario, name)) is not None}
+    vehicles = reference_vehicles(drone.vehicle, vehicle_names(values))
+    references = []
+    for vehicle, step in zip(vehicles, PROBE_STEPS, strict=True):
+        probe, probe_wind = replace(drone, vehicle=vehicle), wind
+        for name in values.keys() - set(vehicle_names(values)) if step else ():
+            with suppress(ValueError, TypeError):  # out of the range of a parameter: its leaves are those that differ
+                moved = {name: _moved(values[name], step)}
+                probe, probe_wind = with_values(probe, moved), wind_with(probe_wind, moved)
+        references.append((probe, probe_wind))
     return tuple(references)
+
+
+def vehicle_names(names: Iterable[str]) -> list[str]:
+    """Return the names of parameters of the vehicle among some names"""
+    return [name for name in names if name not in (*PLACES, *NUMBERS) and not name.startswith((WIND, CONTROLLER))]
+
+
+def reference_vehicles(vehicle: Vehicle, names: Sequence[str]) -> list[Vehicle]:
+    """Return a vehicle, and others in which some parameters differ a little"""
+    references = []
+    for step in PROBE_STEPS:
+        probe = vehicle
+        for k, name in enumerate(names if step else ()):
+            with suppress(ValueError, TypeError):
+                moved = _moved(parameter(vehicle, name.removeprefix("vehicle.")), step * (1.0 + 0.1 * k))
+                probe = _with_parameter(probe, name, moved)
+        references.append(probe)
+    return references
 
 
 def _base_value(scenario: Scenario, name: str) -> Any:
@@ -190,14 +222,13 @@ def with_values(drone: Drone, values: Mapping[str, Any]) -> Drone:
             chosen = controller.chosen | {name.removeprefix(CONTROLLER): value}
             drone = replace(drone, controller=tuned(controller.name, **chosen))
         else:
-            path = name.removeprefix("vehicle.")
-            before = parameter(drone.vehicle, path)  # a sentence about a path that leads nowhere
-            number = (
-                _all_of(before, value, f"vary: {name!r}")
-                if hasattr(before, "_fields")
-                else tuple(value)
-                if isinstance(value, list)
-                else value
-            )
-            drone = replace(drone, vehicle=drone.vehicle.replace({path: number}))
+            drone = replace(drone, vehicle=_with_parameter(drone.vehicle, name, value))
     return drone
+
+
+def _with_parameter(vehicle: Vehicle, name: str, value: Any) -> Vehicle:
+    path = name.removeprefix("vehicle.")
+    before = parameter(vehicle, path)  # a sentence about a path that leads nowhere
+    if hasattr(before, "_fields"):
+        value = _all_of(before, value, f"vary: {name!r}")
+    return vehicle.replace({path: tuple(value) if isinstance(value, list) else value})
