@@ -19,7 +19,7 @@ from samara.record.run import check_expectations
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import AUTOPILOTS
 from samara.scenario.file import load_scenario, parse_scenario
-from samara.sim import autopilots as sim_links
+from samara.sim import fleet as sim_links
 
 
 def binary(variable):

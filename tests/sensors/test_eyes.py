@@ -19,7 +19,7 @@ from samara.sensors.depth_camera import Lens, depth_camera, distorted, pinhole, 
 from samara.sensors.lidar import lidar
 from samara.sensors.ray_sensors import Eye, drone_box
 from samara.sensors.sensor import Mounting, Scene
-from samara.sim.metrics_log import MetricsLog
+from samara.sim.log import MetricsLog
 from samara.sim.ray_sensors import Picture
 from samara.sim.simulation import Simulation
 from samara.vehicles.shape import corners_of

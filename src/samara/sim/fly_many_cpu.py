@@ -16,7 +16,7 @@ from samara.scenario.events import When
 from samara.scenario.scenario import Drone, Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.initial_state import state_at_start
-from samara.sim.metrics_log import MetricsLog
+from samara.sim.log import MetricsLog
 from samara.sim.setup import Variation, drone_setup, flight_setup, initial_setting
 from samara.sim.simulation import Simulation
 from samara.sim.stages.controller import build_controller

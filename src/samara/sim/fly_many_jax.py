@@ -33,9 +33,9 @@ from samara.sim.sequence import standard_sequence
 from samara.sim.setup import DroneSetup, FlightSetup, drone_setup, flight_setup, initial_setting, setting_values
 from samara.sim.stage import PHYSICS, RESTARTED, StageSequence, StageSet, build, part_of
 from samara.sim.stages.air import extends
-from samara.sim.stages.contact import Status
 from samara.sim.stages.controller import REFERENCES_AHEAD, named_controller
 from samara.sim.stages.metrics import LOG_REFERENCE
+from samara.sim.stages.physics import Status
 from samara.sim.varied import NUMBERS, WIND, require_one_drone, wind_number
 from samara.vehicles.parameters import parameter
 from samara.vehicles.payload import centre_shift, with_centre_moved

@@ -7,12 +7,11 @@ from samara.sim.python_controllers import ControllerStage
 from samara.sim.python_sensors import SensorsStage
 from samara.sim.stage import Entry, StageFactory, StageSequence, StageSet
 from samara.sim.stages.air import DENSITY, WAKE, WindStage
-from samara.sim.stages.contact import CONTACT
 from samara.sim.stages.estimator import ESTIMATOR
 from samara.sim.stages.events import EventsStage
 from samara.sim.stages.ground import GROUND
 from samara.sim.stages.metrics import METRICS
-from samara.sim.stages.physics import PhysicsStage
+from samara.sim.stages.physics import CONTACT, PhysicsStage
 
 if TYPE_CHECKING:
     from samara.sim.log import StatusReport

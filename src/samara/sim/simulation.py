@@ -30,8 +30,7 @@ from samara.sim.fleet import BLOCK_US, Fleet
 from samara.sim.fleet_snapshot import bus_of
 from samara.sim.group import Group
 from samara.sim.initial_state import state_at_start, timeline_of
-from samara.sim.log import EnvironmentStage, Log, StatusReport
-from samara.sim.metrics_log import MetricsLog
+from samara.sim.log import EnvironmentStage, Log, MetricsLog, StatusReport
 from samara.sim.references import fill_table
 from samara.sim.schedule import Schedule, Span
 from samara.sim.sequence import LOG, standard_sequence

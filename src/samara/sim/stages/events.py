@@ -13,7 +13,7 @@ from samara.scenario.scenario import Scenario
 from samara.sim.initial_state import timed_events
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, Stage, StageSet
-from samara.sim.stages.contact import Status
+from samara.sim.stages.physics import Status
 
 if TYPE_CHECKING:
     from samara.sim.fleet import Fleet

@@ -21,7 +21,6 @@ from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.setup import DroneSetup
 from samara.sim.stage import PHYSICS, PythonStage, Stage, StageSet
-from samara.sim.stages.contact import Status
 from samara.vehicles.defaults import contact_depths
 from samara.world.collision import Inertia, Obstacles, advance_with_impacts, obstacles_of, parts_table
 from samara.world.drone_collision import Swarm, advance_drones_with_impacts
@@ -31,6 +30,52 @@ if TYPE_CHECKING:
     from samara.sim.fleet import Fleet
     from samara.sim.log import StatusReport
     from samara.sim.schedule import Span
+from samara.scenario.landing import touchdown
+from samara.sim.stage import StageFactory
+from samara.vehicles.defaults import ground_clearance
+
+
+class Status(NamedTuple):
+    """Whether a drone has landed and crashed, 1 or 0."""
+
+    landed: Scalar = 0.0
+    crashed: Scalar = 0.0
+
+
+class Touch(NamedTuple):
+    """The status, whether the drone crashed at this tick, and the highest impact speed since the last tick [m/s]."""
+
+    landed: Scalar = 0.0
+    crashed: Scalar = 0.0
+    crashed_now: Scalar = 0.0
+    impact_speed: Scalar = 0.0
+
+
+def update_status(
+    state: State, environment: Environment, impact_speed: Scalar, status: Status, *, vehicle: Vehicle
+) -> tuple[Status, Touch, Any]:
+    """Update landed and crashed, and reset the impact speed to 0"""
+    now = touchdown(
+        state.v_W,
+        state.q_WB,
+        state.omega_B,
+        clearance=ground_clearance(state, vehicle, environment),
+        impact_speed=impact_speed,
+        landed=status.landed,
+        crashed=status.crashed,
+    )
+    return Status(now.landed, now.crashed), Touch(*now, impact_speed), 0.0
+
+
+def _build(setup: DroneSetup) -> StageSet:
+    reads = ("state", "environment", "contact.impact_speed", "status")
+    writes = ("status", "touch", "contact.impact_speed")
+    stage = Stage("contact", "scenario", update_status, reads, writes, (("vehicle", setup.vehicle),))
+    return StageSet((stage,), {"status": Status(), "touch": Touch()})
+
+
+CONTACT = StageFactory("contact", "scenario", _build)
+
 
 HARDEST_PULL = 100.0  # [m/s²]: what may pull a drone to the ground before the next look
 QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
