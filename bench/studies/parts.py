@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from samara.compare.alike import LANES, PERIOD, Flight, alike, fly_alike
 from samara.control.default_gains import gains_for
 from samara.core.tree import flatten
 from samara.core.types import Array
@@ -34,6 +33,7 @@ from samara.vehicles.parts.parts_list import PartsList
 from samara.vehicles.plausibility import warnings
 from samara.vehicles.trim import thrust_to_weight
 from samara.vehicles.writer import vehicle_toml
+from studies.homogeneous_batch import LANES, PERIOD, Flight, batch_signature, fly_homogeneous_batch
 from studies.random_parts import sensible_list
 
 CONTROLLERS = ("geometric", "pid")
@@ -111,7 +111,7 @@ def _together(vehicles: Sequence[Vehicle], slower: Sequence[float], name: str, w
     """One flight of all of them, those that are built alike in the lanes of one batch"""
     groups: dict[Any, list[int]] = {}
     for i, vehicle in enumerate(vehicles):
-        groups.setdefault(alike(vehicle, name), []).append(i)
+        groups.setdefault(batch_signature(vehicle, name), []).append(i)
     told: dict[int, str] = {}
     for which in groups.values():
         filled = which + which[-1:] * (-len(which) % LANES)  # no code is made for what is left over
@@ -121,7 +121,7 @@ def _together(vehicles: Sequence[Vehicle], slower: Sequence[float], name: str, w
         time = PERIOD * np.arange(ticks)
         asked = np.stack([np.array(flatten(way.at(np.minimum(time, end)))).T for way, end in ways], axis=2)
         with np.errstate(all="ignore"):
-            flight = fly_alike(own, name, asked)
+            flight = fly_homogeneous_batch(own, name, asked)
         ends = [round(end / PERIOD) for _, end in ways]
         for lane, i in enumerate(which):
             judged = _hovered if what == "hover" else _flew

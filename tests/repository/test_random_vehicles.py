@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.random_vehicles import PERIOD, fly_alike, fly_all, mission, random_vehicles
+from support.random_vehicles import PERIOD, fly_all, fly_homogeneous_batch, mission, random_vehicles
 
 import samara
 from samara.plan.trajectory import take_off
@@ -58,7 +58,7 @@ def test_in_the_lanes_of_a_batch_each_flies_as_in_a_scenario():
     """The same vehicle, alone in the runtime: to the rounding of numbers that are folded there and inputs here"""
     four = [vehicle for vehicle in random_vehicles(30, seed=5) if len(vehicle.rotors) == 4][:3]
     ticks = 500
-    together = fly_alike(four, "pid", np.stack([mission(vehicle)[:ticks] for vehicle in four], axis=2))
+    together = fly_homogeneous_batch(four, "pid", np.stack([mission(vehicle)[:ticks] for vehicle in four], axis=2))
     vehicle = four[1]
     way = take_off((0.0, 0.0, clearance(vehicle)), height=1.5)
     simulation = Simulation(Scenario("alone", (Drone("it", vehicle, way, controller="pid"),), duration=ticks * PERIOD))

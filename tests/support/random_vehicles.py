@@ -4,10 +4,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from studies.homogeneous_batch import LANES, PERIOD, Flight
+from studies.homogeneous_batch import fly_homogeneous_batch as fly_homogeneous_batch
 
 import samara
-from samara.compare.alike import LANES, PERIOD, Flight
-from samara.compare.alike import fly_alike as fly_alike
 from samara.core.algebra import Vec3
 from samara.core.tree import flatten
 from samara.physics.rotors.actuator import Lag
@@ -123,7 +123,7 @@ def fly_all(vehicles: list[Vehicle], name: str, direction: Vec3 = FORWARD) -> Ve
         which += which[-1:] * (-len(which) % LANES)  # no code is made for what is left over
         alike = [vehicles[i] for i in which]
         references = np.stack([mission(vehicle, direction) for vehicle in alike], axis=2)
-        flown = verdict(alike, fly_alike(alike, name, references), direction)
+        flown = verdict(alike, fly_homogeneous_batch(alike, name, references), direction)
         for whole, part in zip(result, flown, strict=True):
             whole[which] = part
     return Verdict(*result)

@@ -1,8 +1,8 @@
-"""Vehicles that are built alike and have other numbers, flown together in the lanes of one batch, each with its own gains.
+"""Fly vehicles of one structure and different parameters together, each under the controller designed for it.
 
 The loop is that of a scenario in calm air: a controller every 4 ms, physics every 1 ms, contact with level ground, and every
-20 ms the density of the air at each height. Each flies as it does alone, to the rounding of numbers that are folded there and
-inputs here.
+20 ms the density of the air at each height. The parameters are inputs of the programs (`samara.compiler.batch_parameters`), so
+each vehicle flies as it does by itself, to rounding.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Flight(NamedTuple):
     final: Array
 
 
-def fly_alike(vehicles: Sequence[Vehicle], name: str, references: Array) -> Flight:
+def fly_homogeneous_batch(vehicles: Sequence[Vehicle], name: str, references: Array) -> Flight:
     """Fly vehicles of one structure, each under its own controller of a name; references (ticks, components, n)"""
     structure, count = vehicles[0].structure, len(vehicles)
     named = [controller_named(name, vehicle, period=PERIOD) for vehicle in vehicles]
@@ -97,7 +97,7 @@ def fly_alike(vehicles: Sequence[Vehicle], name: str, references: Array) -> Flig
     )
 
 
-def alike(vehicle: Vehicle, name: str) -> tuple[Any, ...]:
+def batch_signature(vehicle: Vehicle, name: str) -> tuple[Any, ...]:
     """Return what vehicles that fly together have in common: the structure of their parameters and of their controller's"""
     controller = controller_named(name, vehicle, period=PERIOD).call
     effects = tuple(effect.name for effect in vehicle.structure.effects)
