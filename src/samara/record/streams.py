@@ -4,7 +4,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -36,7 +36,7 @@ KIND = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 class RecordingError(ValueError):
-    """A file that is no recording, or a recording that cannot be made. The text is one sentence."""
+    """A file is not a recording, or a recording cannot be made. The text is one sentence."""
 
 
 class Stream(NamedTuple):
@@ -53,7 +53,7 @@ class Stream(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """One line of log: who says what, when, and how loud (debug, info, warning, error, fatal)."""
+    """One line of the log: time, level (debug, info, warning, error, fatal), source and message."""
 
     time_us: int
     level: str
@@ -62,7 +62,7 @@ class LogLine(NamedTuple):
 
 
 def require_stream(stream: Stream) -> None:
-    """RecordingError naming what a stream lacks: a topic, a kind, names once each, and as many units."""
+    """Raise RecordingError unless a stream has a topic, a kind, unique field names and as many units."""
     if not TOPIC.fullmatch(stream.topic):
         raise RecordingError(f"topic {stream.topic!r}: expected parts of letters and digits, as in '/drone0/state'")
     if stream.topic in (LOG_TOPIC, TRANSFORM_TOPIC, SCENE_TOPIC):
@@ -134,36 +134,35 @@ Sink = Callable[[Sequence[Block], Sequence[LogLine]], None]
 
 
 def tables(blocks: Sequence[Block]) -> dict[str, tuple[Array, Array]]:
-    """For each topic its times (m,) and its rows (m, fields), of all blocks that came one after the other"""
-    together: dict[tuple[str, ...], list[Block]] = {}
+    """Concatenate consecutive blocks: the times (m,) and the rows (m, fields) of each topic."""
+    groups: dict[tuple[str, ...], list[Block]] = {}
     for block in blocks:
-        together.setdefault(block.topics, []).append(block)
-    groups = Counter(chain.from_iterable(together))
-    found: dict[str, tuple[Array, Array]] = {}
-    parted: dict[str, list[tuple[Array, Array]]] = {}  # of drones that were grouped in more than one way
-    for topics, own in together.items():
-        if all(groups[topic] == 1 for topic in topics):
-            found |= dict(zip(topics, _of_each(own), strict=True))
+        groups.setdefault(block.topics, []).append(block)
+    uses = Counter(chain.from_iterable(groups))
+    columns: dict[str, tuple[Array, Array]] = {}
+    for topics, group in groups.items():
+        if all(uses[topic] == 1 for topic in topics):
+            columns |= zip(topics, _split_drones(group), strict=True)
+    pieces: dict[str, list[tuple[Array, Array]]] = {}  # of drones that were grouped in more than one way
     for topics, times_us, rows in blocks:
-        if topics[0] not in found:
-            for lane, topic in enumerate(topics):
-                parted.setdefault(topic, []).append((times_us, rows[:, :, lane]))
-    return found | {topic: (_joined(t for t, _ in own), _joined(r for _, r in own)) for topic, own in parted.items()}
+        if topics[0] not in columns:
+            for drone, topic in enumerate(topics):
+                pieces.setdefault(topic, []).append((times_us, rows[:, :, drone]))
+    for topic, parts in pieces.items():
+        times, values = zip(*parts, strict=True)
+        columns[topic] = np.concatenate(times), np.concatenate(values)
+    return columns
 
 
-def _of_each(blocks: Sequence[Block]) -> Iterator[tuple[Array, Array]]:
-    """Times and rows of each drone, of blocks of the same drones"""
-    times_us = _joined(block.times_us for block in blocks)
+def _split_drones(blocks: Sequence[Block]) -> Iterator[tuple[Array, Array]]:
+    """Yield the times and rows of each drone in blocks of the same drones."""
+    times_us = np.concatenate([block.times_us for block in blocks])
     fields, drones = blocks[0].rows.shape[1:]
     rows, at = np.empty((drones, len(times_us), fields)), 0
     for block in blocks:
         rows[:, at : at + len(block.times_us)] = block.rows.transpose(2, 0, 1)
         at += len(block.times_us)
-    return ((times_us, own) for own in rows)
-
-
-def _joined(parts: Iterable[Array]) -> Array:
-    return np.concatenate(list(parts))
+    return ((times_us, values) for values in rows)
 
 
 @dataclass(frozen=True, eq=False)
