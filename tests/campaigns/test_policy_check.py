@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 import samara
 from samara.campaigns.confidence import clopper_pearson
-from samara.campaigns.policy_check import Checked, Trial, _apart, _compared, _depends, check_policy, world
+from samara.campaigns.policy_check import Checked, Trial, _apart, _compared, _depends, check_policy, fly_world
 from samara.campaigns.policy_perturbations import PERTURBED, Worlds, scenario_for, worlds_of
 from samara.cli import app
 from samara.core.tree import flatten
-from samara.sim.fly import fly
 from samara.sim.varied import varied_drone
 
 
@@ -142,7 +141,7 @@ def test_a_soft_policy_is_distrusted_and_a_learnt_one_less(checks: tuple[Checked
 def test_a_world_flies_alone_to_the_same_place(checks: tuple[Checked, Checked]) -> None:
     good, _ = checks
     number = good.worst
-    end = fly(world(good, number)).tracks[0].tables["state"].rows[-1, :3]
+    end = fly_world(good, number).tracks[0].tables["state"].rows[-1, :3]
     np.testing.assert_array_equal(end, good.trials[0].p_W[:, number])
 
 

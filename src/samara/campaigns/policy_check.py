@@ -25,7 +25,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.estimate.ideal import Estimator, delayed_estimator
-from samara.record.run import check_expectations
+from samara.record.run import Run, check_expectations
 from samara.scenario.scenario import Scenario
 from samara.scenario.timeline import MICROSECONDS
 from samara.sim.fly import fly
@@ -129,9 +129,11 @@ def check_policy(
     return Checked(own, drawn, tuple(trials), depends, (sentence,) if sentence else ())
 
 
-def world(checked: Checked, number: int) -> Scenario:
-    """One world as `samara.fly` flies it, with the bits it had in the check"""
-    return _alone(checked.scenario, checked.worlds, number)
+def fly_world(checked: Checked, number: int, **options: Scalar) -> Run:
+    """Fly one world again with the bits it had in the check; `options` are those of `samara.fly`"""
+    worlds = checked.worlds
+    vary = {name: values[number].tolist() for name, values in worlds.vary.items()}
+    return fly(replace(checked.scenario, seed=int(worlds.seeds[number])), vary=vary, **options)
 
 
 # The trials -----------------------------------------------------------------------------------------------------------

@@ -35,10 +35,9 @@ def check(
     integrator, at another rate, late, and as the exported C in float; report how often it succeeds, where it fails, and what
     not to trust."""
     from samara.campaigns.confidence import parse_requirement
-    from samara.campaigns.policy_check import check_policy, world
+    from samara.campaigns.policy_check import check_policy, fly_world
     from samara.control.policy_file import load_policy
     from samara.core.atomic_files import require_writable, write_text
-    from samara.sim.fly import fly
 
     requirement = parse_requirement(require) if require else None
     loaded = load_policy(policy)
@@ -59,7 +58,7 @@ def check(
         write_text(report, markdown(checked, title))
         say(f"report {report}")
     if keep is not None:
-        fly(world(checked, checked.worst), out=keep, overwrite=True)
+        fly_world(checked, checked.worst, out=keep, overwrite=True)
         say(f"worst  {keep}: samara view {keep}")
     if requirement is not None:
         passed = {trial.name: trial.passed for trial in checked.trials[1:]} | {"success": checked.trials[0].passed}
