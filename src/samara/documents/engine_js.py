@@ -23,17 +23,9 @@ from samara.documents.engine import (
     engine_numbers,
     engine_vehicle,
 )
+from samara.export import javascript
 from samara.export.c_syntax import comment
-from samara.export.javascript import (
-    Argument,
-    copies,
-    decimal,
-    record,
-    runge_kutta,
-    traced,
-    traced_scalar,
-    write_modules,
-)
+from samara.export.javascript import Argument, traced, traced_scalar
 from samara.physics.multirotor import at_rest, derivative, wrench_breakdown
 from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.types import CALM, State, Vehicle
@@ -53,7 +45,7 @@ def write_engine_js(folder: str | Path) -> list[Path]:
         "params_crazyflie.js": params_module(),
         "vectors.js": _module("vectors.js", "Vectors and quaternions for pages without three.js."),
     }
-    return write_modules(texts, folder)
+    return javascript.write_modules(texts, folder)
 
 
 def _module(name: str, about: str, *parts: str) -> str:
@@ -67,7 +59,9 @@ def _module(name: str, about: str, *parts: str) -> str:
 def params_module() -> str:
     """The document's numbers, a line each with its unit"""
     hints = get_type_hints(CrazyflieParams, include_extras=True)
-    lines = [f"  {name}: {record(getattr(GIVEN, name))}, // [{get_args(hints[name])[1].unit}]" for name in NAMES]
+    lines = [
+        f"  {name}: {javascript.record(getattr(GIVEN, name))}, // [{get_args(hints[name])[1].unit}]" for name in NAMES
+    ]
     frozen = "\n".join(["export const PARAMS_CRAZYFLIE = {", *lines, "};"])
     return _module("params_crazyflie.js", "The physical constants of the Crazyflie.", frozen, _PARAMS_ALIASES)
 
@@ -89,7 +83,7 @@ def motor_module() -> str:
     return _module(
         "motor_model.js",
         "The motor: omega(s) / command(s) = 1 / (tau s + 1).",
-        f"const TAU = {decimal(MotorModel().tau)}; // [s]",
+        f"const TAU = {javascript.decimal(MotorModel().tau)}; // [s]",
         "/* Traced from the equations. */",
         traced_scalar(
             "lagStep",
@@ -128,8 +122,8 @@ def engine_module() -> str:
         "The engine: dp/dt = v, m dv/dt = R f_B + f_W, dq/dt = q (0, omega) / 2, J domega/dt = tau - omega x J "
         "omega, and the lag of the motors. World z up, body forward, left, up; SI units.",
         "/* The objects as arrays. */",
-        copies("state", "x", list(_at_rest()._asdict().items()), back=True),
-        copies("params", "p", list(GIVEN._asdict().items())),
+        javascript.copies("state", "x", list(_at_rest()._asdict().items()), back=True),
+        javascript.copies("params", "p", list(GIVEN._asdict().items())),
         "/* Traced from the equations. */",
         *parts,
         traced("unit", lambda own: (unit_quaternions(own),), [state], [Argument("at_unit", state.holds)]),
@@ -141,8 +135,9 @@ def _constants() -> str:
     positive = {name: get_args(hints[name])[1].low > 0.0 for name in NAMES}
     limits = [f'["{name}", {str(positive[name.split(".")[0]]).lower()}]' for name in leaf_names(GIVEN)]
     size = len(leaf_names(_at_rest()))
-    return f"const STATES = {size};\n{runge_kutta()}\nconst LIMITS = [ // names, and whether 0 is too little\n  " + (
-        ",\n  ".join(limits) + ",\n];"
+    return (
+        f"const STATES = {size};\n{javascript.runge_kutta()}\nconst LIMITS = [ // names, and whether 0 is too little\n  "
+        + (",\n  ".join(limits) + ",\n];")
     )
 
 
