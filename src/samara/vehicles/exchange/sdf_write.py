@@ -5,6 +5,7 @@ rotors, lag, drag and rolling moment of rotors, feet. The rest is listed by `lef
 """
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -86,14 +87,12 @@ def sdf_text(vehicle: Vehicle) -> str:
     root = Element("sdf", version="1.6" if classic else "1.9")
     model = SubElement(root, "model", name=printable(vehicle.name))
     lowest = min((point.z for point in vehicle["contact"].points_B), default=0.0) if vehicle.has("contact") else 0.0
-    _say(model, "pose", _numbers(0.0, 0.0, max(0.0, -lowest), 0.0, 0.0, 0.0))
+    _add(model, {"pose": _numbers(0.0, 0.0, max(0.0, -lowest), 0.0, 0.0, 0.0)})
     body, propellers = _parts(vehicle)
     link = _link(model, "base_link", Pose(), body)
     _body_shapes(link, vehicle)
     for name, kind, rate in () if classic else _SENSORS:
-        sensor = SubElement(link, "sensor", name=name, type=kind)
-        _say(sensor, "always_on", "1")
-        _say(sensor, "update_rate", str(rate))
+        _add(SubElement(link, "sensor", name=name, type=kind), {"always_on": "1", "update_rate": str(rate)})
     for i, (rotor, propeller) in enumerate(zip(vehicle.rotors, propellers, strict=True)):
         _rotor_link(model, i, rotor, propeller)
     for i, motor in enumerate(motors(vehicle)):
@@ -186,59 +185,49 @@ def _from_up(axis: Vec3) -> Quat:
     return normalize(Quat(1.0 + dot(up, axis), across.x, across.y, across.z))
 
 
-def _link(model: Element, name: str, pose: Pose, own: Mass) -> Element:
+def _link(model: Element, name: str, pose: Pose, body: Mass) -> Element:
     link = SubElement(model, "link", name=name)
-    _say(link, "pose", _pose(pose))
-    inertial = SubElement(link, "inertial")
-    _say(inertial, "pose", _numbers(*own.centre, 0.0, 0.0, 0.0))
-    _say(inertial, "mass", _numbers(own.mass))
-    inertia = SubElement(inertial, "inertia")
-    for key, at in (("ixx", 0), ("ixy", 1), ("ixz", 2), ("iyy", 4), ("iyz", 5), ("izz", 8)):
-        _say(inertia, key, _numbers(own.inertia[at]))
+    moments = {"ixx": 0, "ixy": 1, "ixz": 2, "iyy": 4, "iyz": 5, "izz": 8}
+    inertial = {
+        "pose": _numbers(*body.centre, 0.0, 0.0, 0.0),
+        "mass": _numbers(body.mass),
+        "inertia": {key: _numbers(body.inertia[at]) for key, at in moments.items()},
+    }
+    _add(link, {"pose": _numbers(*pose.p, *euler_from_quat(pose.q)), "inertial": inertial})
     return link
 
 
 def _body_shapes(link: Element, vehicle: Vehicle) -> None:
     """A box that is seen, as wide as half of the arms, and a small ball for each foot"""
     reach = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors) or 0.1
-    visual = SubElement(link, "visual", name="body")
-    box = SubElement(SubElement(visual, "geometry"), "box")
-    _say(box, "size", _numbers(0.7 * reach, 0.7 * reach, 0.2 * reach))
+    size = _numbers(0.7 * reach, 0.7 * reach, 0.2 * reach)
+    _add(SubElement(link, "visual", name="body"), {"geometry": {"box": {"size": size}}})
     for i, foot in enumerate(vehicle["contact"].points_B if vehicle.has("contact") else ()):
-        collision = SubElement(link, "collision", name=f"foot_{i}")
-        _say(collision, "pose", _numbers(foot.x, foot.y, foot.z + _FOOT, 0.0, 0.0, 0.0))
-        sphere = SubElement(SubElement(collision, "geometry"), "sphere")
-        _say(sphere, "radius", _numbers(_FOOT))
+        pose = _numbers(foot.x, foot.y, foot.z + _FOOT, 0.0, 0.0, 0.0)
+        ball = {"sphere": {"radius": _numbers(_FOOT)}}
+        _add(SubElement(link, "collision", name=f"foot_{i}"), {"pose": pose, "geometry": ball})
 
 
 def _rotor_link(model: Element, i: int, rotor: Rotor, propeller: Mass) -> None:
     link = _link(model, f"rotor_{i}", _hub(rotor), propeller)
+    disc = {"cylinder": {"radius": _numbers(rotor.radius), "length": "0.005"}}
     for kind in ("collision", "visual") if rotor.radius > 0.0 else ():
-        shape = SubElement(link, kind, name=f"rotor_{i}_{kind}")
-        cylinder = SubElement(SubElement(shape, "geometry"), "cylinder")
-        _say(cylinder, "radius", _numbers(rotor.radius))
-        _say(cylinder, "length", "0.005")
+        _add(SubElement(link, kind, name=f"rotor_{i}_{kind}"), {"geometry": disc})
     joint = SubElement(model, "joint", name=f"rotor_{i}_joint", type="revolute")
-    _say(joint, "parent", "base_link")
-    _say(joint, "child", f"rotor_{i}")
-    axis = SubElement(joint, "axis")
-    _say(axis, "xyz", "0 0 1")
-    limit = SubElement(axis, "limit")
-    _say(limit, "lower", "-1e16")
-    _say(limit, "upper", "1e16")
+    axis = {"xyz": "0 0 1", "limit": {"lower": "-1e16", "upper": "1e16"}}
+    _add(joint, {"parent": "base_link", "child": f"rotor_{i}", "axis": axis})
 
 
 def _plugin(model: Element, i: int, vehicle: Vehicle, motor: Motor, classic: bool) -> None:
     rotor = vehicle.rotors[i]
     if classic:
         plugin = SubElement(model, "plugin", name=f"motor_{i}", filename="libgazebo_motor_model.so")
-        _say(plugin, "robotNamespace", "")
+        _add(plugin, {"robotNamespace": ""})
     else:
         file, name = "gz-sim-multicopter-motor-model-system", "gz::sim::systems::MulticopterMotorModel"
         plugin = SubElement(model, "plugin", filename=file, name=name)
-    _say(plugin, "jointName", f"rotor_{i}_joint")
-    _say(plugin, "linkName", f"rotor_{i}")
-    _say(plugin, "turningDirection", "ccw" if rotor.spin > 0 else "cw")
+    turning = "ccw" if rotor.spin > 0 else "cw"
+    _add(plugin, {"jointName": f"rotor_{i}_joint", "linkName": f"rotor_{i}", "turningDirection": turning})
     drag = vehicle["rotor_drag"].coefficient if vehicle.has("rotor_drag") else 0.0
     rolling = vehicle["rolling_moment"].coefficient if vehicle.has("rolling_moment") else 0.0
     numbers = {
@@ -253,29 +242,29 @@ def _plugin(model: Element, i: int, vehicle: Vehicle, motor: Motor, classic: boo
     }
     if classic:
         numbers["maxRelativeAirspeed"] = vehicle["thrust_fade"].airspeed if vehicle.has("thrust_fade") else 1e9
-    for key, number in numbers.items():
-        _say(plugin, key, _numbers(number))
-    _say(plugin, "commandSubTopic", "/gazebo/command/motor_speed" if classic else "command/motor_speed")
-    _say(plugin, "motorNumber", str(i))
-    _say(plugin, "motorType", "velocity")
+    _add(plugin, {key: _numbers(number) for key, number in numbers.items()})
+    topic = "/gazebo/command/motor_speed" if classic else "command/motor_speed"
+    _add(plugin, {"commandSubTopic": topic, "motorNumber": str(i), "motorType": "velocity"})
 
 
 def _config(vehicle: Vehicle) -> str:
     root = Element("model")
-    _say(root, "name", printable(vehicle.name))
-    _say(root, "version", "1.0")
+    _add(root, {"name": printable(vehicle.name), "version": "1.0"})
     SubElement(root, "sdf", version="1.6" if _classic(vehicle) else "1.9").text = "model.sdf"
-    _say(root, "description", printable(vehicle.structure.description or f"{vehicle.name}, written by Samara"))
+    described = vehicle.structure.description or f"{vehicle.name}, written by Samara"
+    _add(root, {"description": printable(described)})
     indent(root)
     return '<?xml version="1.0"?>\n' + tostring(root, encoding="unicode") + "\n"
 
 
-def _say(parent: Element, tag: str, text: str) -> None:
-    SubElement(parent, tag).text = text
-
-
-def _pose(pose: Pose) -> str:
-    return _numbers(*pose.p, *euler_from_quat(pose.q))
+def _add(parent: Element, content: Mapping[str, object]) -> None:
+    """Append elements by their tags: texts, or tables of further elements"""
+    for tag, inner in content.items():
+        element = SubElement(parent, tag)
+        if isinstance(inner, Mapping):
+            _add(element, inner)
+        else:
+            element.text = str(inner)
 
 
 def _numbers(*numbers: float) -> str:
