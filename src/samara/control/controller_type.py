@@ -57,8 +57,9 @@ def _three(value: Any) -> Vec3 | None:
 
 
 def _count(value: object) -> int | None:
-    fits = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_COUNT
-    return value if fits else None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_COUNT:
+        return None
+    return value
 
 
 POSITIVE = _number("a positive number", lambda x: x > 0.0)

@@ -51,13 +51,13 @@ JAX = Library(jnp.vstack, jnp.hstack, jnp.vstack)
 
 
 class Batch(NamedTuple):
-    """B problems: states (n, B), what their goals are made of, inputs before (m, B), first inputs (N, m, B).
+    """B problems: states (n, B), targets for `goals`, previous inputs (m, B), first inputs (N, m, B).
 
-    The first rollout gives these inputs and the feedback `start_gains` (m, · + m) of a cold start: 0 for a warm one.
+    The first rollout applies these inputs and the feedback `start_gains` (m, · + m) of a cold start: 0 for a warm one.
     """
 
     states: Traced
-    asked: Traced
+    targets: Traced
     before: Traced
     controls: Traced
     start_gains: Traced
@@ -83,40 +83,43 @@ def jax_solver(
 ) -> Callable[[Batch, Traced, float], Solved]:
     """solve(batch, parameters, tolerance), parameters flat; compiled when first called with a number of problems
 
-    `goals(states, asked)` are the goals (N + 1, ·, B) of a batch.
+    `goals(states, targets)` are the goals (N + 1, ·, B) of a batch.
     """
-    with precision(dtype), jax.default_matmul_precision("highest"):
-        compiled = jax.jit(_Solver(problem, horizon, iterations, sizes, dtype, goals).solve)
+
+    @jax.jit
+    def compiled(batch: Batch, parameters: Traced, tolerance: Traced) -> Solved:
+        values = unflatten(problem.parameters, iter(parameters))
+        solver = _Solver(problem, horizon, iterations, sizes, dtype, goals(batch.states, batch.targets), values)
+        return solver.solve(batch, tolerance)
 
     def solve(batch: Batch, parameters: Traced, tolerance: float) -> Solved:
         with precision(dtype), jax.default_matmul_precision("highest"):
-            numbers = jnp.asarray(parameters, dtype)
-            given = jax.tree.map(lambda x: jnp.asarray(x, dtype), (batch, tolerance))
-            found: Solved = compiled(given[0], numbers, given[1])
-            return found
+            arguments = jax.tree.map(lambda x: jnp.asarray(x, dtype), (batch, tolerance))
+            solved: Solved = compiled(arguments[0], jnp.asarray(parameters, dtype), arguments[1])
+            return solved
 
     return solve
 
 
 class PointTargets(NamedTuple):
-    """Targets (3, B), yaws (B,), and how the way to them is shaped."""
+    """Positions (3, B), yaws (B,), and the shaping of the paths to them."""
 
-    targets: Traced
+    p_W: Traced
     yaw: Traced
     shaping: Shaping
 
 
 @lru_cache(maxsize=8)
 def point_goals(model: Model, horizon: int) -> Callable[[Traced, PointTargets], Traced]:
-    """The shaped ways from the states of a vehicle to `PointTargets`: goals (N + 1, 12, B)"""
+    """The shaped paths from the states of a vehicle to `PointTargets`: goals (N + 1, 12, B)"""
 
-    def goals(states: Traced, asked: PointTargets) -> Traced:
+    def goals(states: Traced, targets: PointTargets) -> Traced:
         start = Vec3(*states[:3])
-        target = Target(Vec3(*asked.targets), start, asked.yaw)
+        target = Target(Vec3(*targets.p_W), start, targets.yaw)
 
         def body(carry: Rows, _: None) -> tuple[Rows, Traced]:
-            way, goal = shaped_step(unflatten(PathPoint(start, start), iter(carry)), target, asked.shaping, model)
-            return flatten(way), jnp.stack(flatten(goal))
+            path, goal = shaped_step(unflatten(PathPoint(start, start), iter(carry)), target, targets.shaping, model)
+            return flatten(path), jnp.stack(flatten(goal))
 
         return lax.scan(body, [*states[:6]], None, length=horizon + 1)[1]
 
@@ -125,69 +128,61 @@ def point_goals(model: Model, horizon: int) -> Callable[[Traced, PointTargets], 
 
 @dataclass(frozen=True)
 class _Solver:
+    """The iterations on B problems with goals (N + 1, ·, B); parameters are scalars or (B,)."""
+
     problem: Problem
     horizon: int
     iterations: int
     sizes: tuple[float, ...]
     dtype: str
-    goals: Callable[[Traced, Traced], Traced]
+    goals: Traced
+    parameters: Traced
 
-    def solve(self, batch: Batch, parameters: Traced, tolerance: Traced) -> Solved:
-        numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
-        first = self._begin(batch, goals, numbers, 0.0)
-        return self._iterate(batch, goals, numbers, first, tolerance, stop=False)
+    def solve(self, batch: Batch, tolerance: Traced) -> Solved:
+        return self._iterate(batch, self._begin(batch, 0.0), tolerance, stop=False)
 
-    def resume(self, batch: Batch, parameters: Traced, tolerance: Traced) -> Solved:
+    def resume(self, batch: Batch, tolerance: Traced) -> Solved:
         """Solve from the cheaper of two rollouts, of the warm-start inputs and of `problem.command`, until each problem has
         converged; the cost is not finite if neither rollout's is"""
-        numbers, goals = unflatten(self.problem.parameters, iter(parameters)), self.goals(batch.states, batch.asked)
         ends = jnp.array([0.0, 1.0], self.dtype)
-        warm, level = zip(*jax.vmap(lambda end: self._begin(batch, goals, numbers, end))(ends), strict=True)
+        warm, level = zip(*jax.vmap(lambda end: self._begin(batch, end))(ends), strict=True)
         first = tuple(jnp.where(warm[2] <= level[2], a, b) for a, b in zip(warm, level, strict=True))
-        return self._iterate(batch, goals, numbers, first, tolerance, stop=True)
+        return self._iterate(batch, first, tolerance, stop=True)
 
-    def _begin(self, batch: Batch, goals: Traced, parameters: Traced, blend: Traced) -> Traced:
+    def _begin(self, batch: Batch, blend: Traced) -> Traced:
         """States, inputs and cost of the first rollout, its inputs `blend` of the way to `problem.command`"""
         gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
-        start, nominal = (batch.states, batch.before), (self._start(batch.states), batch.controls)
         steps = jnp.array(self.problem.command, self.dtype)[:, None] - batch.controls
-        return self._rollout(start, goals, parameters, nominal, gains, steps, blend)
+        return self._rollout(batch, (self._start(batch.states), batch.controls), gains, steps, blend)
 
-    def _iterate(
-        self, batch: Batch, goals: Traced, numbers: Traced, first: Traced, tolerance: Traced, stop: bool
-    ) -> Solved:
+    def _iterate(self, batch: Batch, first: Traced, tolerance: Traced, stop: bool) -> Solved:
         """Iterate from the first rollout; with `stop`, a problem that has converged stays as it is"""
-        before, start = batch.before, (batch.states, batch.before)
-        x, u, cost = first
-        damping, converged = jnp.zeros_like(cost), jnp.zeros_like(cost)
 
         def iterate(_: Traced, carry: Traced) -> Traced:
             x, u, cost, damping, converged = carry
             nominal = (x[:-1], u)
-            model = self._derivatives(nominal, before, goals, numbers)
-            gains, steps, sums = self._backward((x[-1], u), model, goals, numbers, damping)
-
-            def rollout(alpha: Traced) -> Traced:
-                return self._rollout(start, goals, numbers, nominal, gains, steps, alpha)
-
-            xs, us, costs = jax.vmap(rollout)(jnp.array(self.sizes, self.dtype))
+            gains, steps, sums = self._backward(x[-1], u, self._derivatives(nominal, batch.before), damping)
+            xs, us, costs = jax.vmap(lambda alpha: self._rollout(batch, nominal, gains, steps, alpha))(
+                jnp.array(self.sizes, self.dtype)
+            )
             choice = choose([*costs], self.sizes, cost, sums[0], sums[1], damping, tolerance)
-            x, u = (_taken(tried, kept, choice) for tried, kept in ((xs, x), (us, u)))
-            after = (jnp.asarray(each, self.dtype) for each in (choice.cost, choice.damping, choice.converged))
+            x, u = (_best(tried, before, choice) for tried, before in ((xs, x), (us, u)))
+            after = (jnp.asarray(value, self.dtype) for value in (choice.cost, choice.damping, choice.converged))
             advanced = (x, u, *after)
             if not stop or self.iterations == 1:
                 return advanced
             done = (converged > 0.0) | (damping > MAX_DAMPING)
             return tuple(jnp.where(done, old, new) for old, new in zip(carry, advanced, strict=True))
 
-        x, u, cost, damping, converged = lax.fori_loop(0, self.iterations, iterate, (x, u, cost, damping, converged))
+        zeros = jnp.zeros_like(first[2])
+        x, u, cost, _, converged = lax.fori_loop(0, self.iterations, iterate, (*first, zeros, zeros))
         return Solved(u, x, cost, converged > 0.0)
 
     def _start(self, states: Traced) -> Traced:
         """The nominal states of a cold start (N, n, B)"""
         start = self.problem.start
         nominal = flatten(self.problem.state) if start is None else start.nominal(states, jnp.hypot)
-        rows = jnp.stack([jnp.broadcast_to(jnp.asarray(each, self.dtype), states.shape[1:]) for each in nominal])
+        rows = jnp.stack([jnp.broadcast_to(jnp.asarray(x, self.dtype), states.shape[1:]) for x in nominal])
         return jnp.broadcast_to(rows, (self.horizon, *rows.shape))
 
     def _state(self, rows: Sequence[Traced]) -> Traced:
@@ -196,21 +191,14 @@ class _Solver:
     def _goal(self, rows: Sequence[Traced]) -> Traced:
         return unflatten(self.problem.goal, iter([*rows]))
 
-    def _folded(self, parameters: Traced, trace: Traced) -> Traced:
-        return folded(self.problem.parameters, flatten(parameters), trace)
+    def _folded_parameters(self, trace: Traced) -> Traced:
+        return folded(self.problem.parameters, flatten(self.parameters), trace)
 
     def _rollout(
-        self,
-        given: Traced,
-        goals: Traced,
-        parameters: Traced,
-        nominal: Traced,
-        gains: Traced,
-        steps: Traced,
-        alpha: Traced,
+        self, batch: Batch, nominal: Traced, gains: Traced, steps: Traced, alpha: Traced
     ) -> tuple[Traced, Traced, Traced]:
         """States (N + 1, n, B), inputs (N, m, B) and costs (B,) of the feedback around a nominal trajectory"""
-        problem, (x0, before) = self.problem, given
+        problem, parameters = self.problem, self.parameters
         limits = problem.limits(parameters)
 
         def body(carry: Traced, row: Traced) -> Traced:
@@ -218,45 +206,38 @@ class _Solver:
             goal, x_nominal, u_nominal, K, k = row
             trace = new_trace(self.dtype)
             state, near = (folded(problem.state, rows, trace) for rows in (x, [*x_nominal]))
-            off = [
-                *unfolded(problem.difference(state, near)),
-                *(a - b for a, b in zip(u_before, u_before_nominal, strict=True)),
-            ]
-            u = feedback([*u_nominal], [*k], [[*gain] for gain in K], off, alpha, limits)
-            command = folded(tuple(u), u, trace)
-            after = unfolded(problem.step(state, command, self._folded(parameters, trace)))
-            here = problem.stage_residuals(self._state(x), tuple(u), tuple(u_before), self._goal(goal), parameters)
-            shape = jnp.shape(cost)
-            after = [jnp.broadcast_to(each, shape) for each in after]
-            return (after, u, [*u_nominal], cost + total(here)), (jnp.stack(after), jnp.stack(u))
+            change = (a - b for a, b in zip(u_before, u_before_nominal, strict=True))
+            error = [*unfolded(problem.difference(state, near)), *change]
+            u = feedback([*u_nominal], [*k], [[*gain] for gain in K], error, alpha, limits)
+            after = unfolded(problem.step(state, folded(tuple(u), u, trace), self._folded_parameters(trace)))
+            residuals = problem.stage_residuals(self._state(x), tuple(u), tuple(u_before), self._goal(goal), parameters)
+            after = [jnp.broadcast_to(leaf, jnp.shape(cost)) for leaf in after]
+            return (after, u, [*u_nominal], cost + total(residuals)), (jnp.stack(after), jnp.stack(u))
 
-        carry = ([*x0], [*before], [*before], jnp.zeros_like(x0[0]))
-        (x, _, _, cost), (states, inputs) = lax.scan(body, carry, (goals[:-1], *nominal, gains, steps))
-        cost = cost + total(problem.final(self._state(x), self._goal(goals[-1]), parameters))
+        x0, before = batch.states, [*batch.before]
+        carry = ([*x0], before, before, jnp.zeros_like(x0[0]))
+        (x, _, _, cost), (states, inputs) = lax.scan(body, carry, (self.goals[:-1], *nominal, gains, steps))
+        cost = cost + total(problem.final(self._state(x), self._goal(self.goals[-1]), parameters))
         return jnp.concatenate([x0[None], states]), inputs, cost
 
-    def _derivatives(
-        self, nominal: Traced, before: Traced, goals: Traced, parameters: Traced
-    ) -> tuple[Traced, Traced, Traced]:
-        """[A B] (N, B, ·, · + m), the cost's slope (N, B, · + m) and curvature (N, B, · + m, · + m)"""
+    def _derivatives(self, nominal: Traced, before: Traced) -> tuple[Traced, Traced, Traced]:
+        """[A B] (N, B, ·, · + m), the cost's gradient (N, B, · + m) and Hessian (N, B, · + m, · + m)"""
         (x, u), problem, size = nominal, self.problem, self.problem.sizes
         earlier = jnp.concatenate([before[None], u[:-1]])
         rows, inputs = [x[:, i] for i in range(size.state)], [u[:, a] for a in range(size.command)]
-        goal = self._goal([goals[:-1, i] for i in range(size.goal)])
+        goal = self._goal([self.goals[:-1, i] for i in range(size.goal)])
         u_before = tuple(earlier[:, a] for a in range(size.command))
 
         def local(*delta: Traced) -> tuple[list[Traced], Residuals]:
             trace = new_trace(self.dtype)
-            state = folded(problem.state, rows, trace)
-            by = folded(problem.tangent, delta[: size.tangent], trace)
+            state, parameters = folded(problem.state, rows, trace), self._folded_parameters(trace)
             nudges = zip(inputs, delta[size.tangent :], strict=True)
             command = tuple(folded((0.0,), [a + b], trace)[0] for a, b in nudges)
-            near = problem.moved(state, by)
-            numbers = self._folded(parameters, trace)
-            still = problem.step(state, folded(tuple(inputs), inputs, trace), numbers)
-            after = unfolded(problem.difference(problem.step(near, command, numbers), still))
-            plain = self._state([jnp.asarray(each) for each in unfolded(near)])
-            return after, problem.stage_residuals(plain, tuple(unfolded(command)), u_before, goal, parameters)
+            near = problem.moved(state, folded(problem.tangent, delta[: size.tangent], trace))
+            still = problem.step(state, folded(tuple(inputs), inputs, trace), parameters)
+            after = unfolded(problem.difference(problem.step(near, command, parameters), still))
+            plain = self._state([jnp.asarray(leaf) for leaf in unfolded(near)])
+            return after, problem.stage_residuals(plain, tuple(unfolded(command)), u_before, goal, self.parameters)
 
         jacobian, slope, curvature = self._linearised(local, rows[0], size.width)
         return jnp.stack(jacobian, axis=-2), slope, curvature
@@ -264,28 +245,26 @@ class _Solver:
     def _linearised(
         self, local: Callable[..., tuple[list[Traced], Residuals]], like: Traced, size: int
     ) -> tuple[Traced, Traced, Traced]:
-        """The derivatives of (values, residuals) by so many numbers at 0: of the values, and Gauss and Newton's of the cost"""
+        """The derivatives of (values, residuals) by `size` scalars at 0: of the values, and Gauss–Newton's of the cost"""
 
-        def weighed(*delta: Traced) -> tuple[list[Traced], list[Traced], list[Traced]]:
+        def split(*delta: Traced) -> tuple[list[Traced], list[Traced], list[Traced]]:
             values, residuals = local(*delta)
-            on = [(w, r) for w, r in residuals if not is_zero(w)]
-            return values, [r for _, r in on], [w for w, _ in on]
+            active = [(w, r) for w, r in residuals if not is_zero(w)]
+            return values, [r for _, r in active], [w for w, _ in active]
 
-        (_, r, weights), push = jax.linearize(weighed, *[jnp.zeros_like(like)] * size)
+        (_, r, weights), tangent = jax.linearize(split, *[jnp.zeros_like(like)] * size)
         basis, ones = jnp.eye(size, dtype=self.dtype), jnp.ones_like(like)
-        values, slopes, _ = jax.vmap(lambda seed: push(*(seed[i] * ones for i in range(size))), out_axes=-1)(basis)
+        values, slopes, _ = jax.vmap(lambda seed: tangent(*(seed[i] * ones for i in range(size))), out_axes=-1)(basis)
         if not weights:
             return values, jnp.zeros((*like.shape, size), self.dtype), jnp.zeros((*like.shape, size, size), self.dtype)
         return values, *_gauss_newton(weights, r, slopes)
 
-    def _backward(
-        self, nominal: Traced, model: Traced, goals: Traced, parameters: Traced, damping: Traced
-    ) -> tuple[Traced, Traced, Traced]:
+    def _backward(self, x_end: Traced, u: Traced, model: Traced, damping: Traced) -> tuple[Traced, Traced, Traced]:
         """Gains (N, m, · + m, B), steps (N, m, B), and the sums over the horizon"""
-        (x, u), problem, size = nominal, self.problem, self.problem.sizes
-        m, count, weight = size.command, u.shape[-1], problem.smoothing(parameters)
+        problem, size = self.problem, self.problem.sizes
+        m, count, weight = size.command, u.shape[-1], problem.smoothing(self.parameters)
         later = jnp.full((self.horizon,), weight, self.dtype).at[-1].set(0.0)
-        following, limits = jnp.concatenate([u[1:], u[-1:]]), problem.limits(parameters)
+        following, limits = jnp.concatenate([u[1:], u[-1:]]), problem.limits(self.parameters)
         by_previous = -weight * jnp.eye(m, dtype=self.dtype)
 
         def one(value: Traced, model: Traced, here: Traced, next_u: Traced, damping: Traced, s: Traced) -> Traced:
@@ -301,20 +280,19 @@ class _Solver:
             value, added = jax.vmap(one, in_axes=(0, 0, 0, 0, 0, None))(value, model, here.T, next_u.T, damping, s)
             return (value, sums + added), value[2:]
 
-        nothing = (jnp.zeros((count, *shape), self.dtype) for shape in ((m, size.width), (m,), (2,)))
-        no_gains, no_steps, no_sums = nothing
-        carry = ((*self._final(x, goals[-1], parameters), no_gains, no_steps), no_sums)
+        gains, steps, sums = (jnp.zeros((count, *shape), self.dtype) for shape in ((m, size.width), (m,), (2,)))
+        carry = ((*self._final(x_end), gains, steps), sums)
         (_, sums), (gains, steps) = lax.scan(body, carry, (model, u, following, later), reverse=True)
         return jnp.moveaxis(gains, 1, -1), jnp.moveaxis(steps, 1, -1), sums.T
 
-    def _final(self, x: Traced, goal: Traced, parameters: Traced) -> tuple[Traced, Traced]:
-        rows, problem = [*x], self.problem
+    def _final(self, x: Traced) -> tuple[Traced, Traced]:
+        """V and v at the end of the horizon"""
 
         def local(*delta: Traced) -> tuple[list[Traced], Residuals]:
-            near = problem.moved(self._state(rows), unflatten(problem.tangent, iter(delta)))
-            return [], problem.final(near, self._goal(goal), parameters)
+            near = self.problem.moved(self._state([*x]), unflatten(self.problem.tangent, iter(delta)))
+            return [], self.problem.final(near, self._goal(self.goals[-1]), self.parameters)
 
-        _, slope, curvature = self._linearised(local, rows[0], problem.sizes.tangent)
+        _, slope, curvature = self._linearised(local, x[0], self.problem.sizes.tangent)
         return curvature, slope[:, :, None]
 
 
@@ -329,11 +307,11 @@ def _gauss_newton(
     return slope, curvature
 
 
-def _taken(tried: Traced, kept: Traced, choice: Choice) -> Traced:
-    """Of the rollouts tried (sizes, ·, ·, B), each problem's best; or what it had, where none was accepted"""
-    index = jnp.broadcast_to(jnp.asarray(choice.index, int), kept.shape[-1:])
+def _best(tried: Traced, before: Traced, choice: Choice) -> Traced:
+    """Of the rollouts tried (sizes, ·, ·, B), the best of each problem; or the one before, if none was accepted"""
+    index = jnp.broadcast_to(jnp.asarray(choice.index, int), before.shape[-1:])
     best = jnp.take_along_axis(tried, index[None, None, None], axis=0)[0]
-    return jnp.where(choice.accepted > 0.5, best, kept)
+    return jnp.where(choice.accepted > 0.5, best, before)
 
 
 # In flight -----------------------------------------------------------------------------------------------------------
@@ -432,18 +410,17 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
         push_W = push.push_W
         references = folded(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
         goals = [jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfolded(goal_of(references, model, push_W))]
-        batch = Batch(
-            _rows(body, n, dtype),
-            jnp.stack(goals, axis=1),
-            before.before,
-            shift_inputs(before.controls.reshape(horizon, -1, n), *shift),
-            jnp.zeros((model.inputs, controller.problem.sizes.width), dtype),
+        controls = shift_inputs(before.controls.reshape(horizon, -1, n), *shift)
+        no_gains = jnp.zeros((model.inputs, controller.problem.sizes.width), dtype)
+        batch = Batch(_rows(body, n, dtype), (), before.before, controls, no_gains)
+        leaves = unfolded(controller.parameters._replace(push_W=push_W))
+        parameters = unflatten(controller.problem.parameters, iter([jnp.asarray(x, dtype) for x in leaves]))
+        iterations, sizes = controller.control_iterations, controller.line_search
+        solver = _Solver(
+            controller.problem, horizon, iterations, sizes, dtype.name, jnp.stack(goals, axis=1), parameters
         )
-        turns, sizes = controller.control_iterations, controller.line_search
-        solver = _Solver(controller.problem, horizon, turns, sizes, dtype.name, lambda _, goals: goals)
-        parameters = unfolded(controller.parameters._replace(push_W=push_W))
         with jax.default_matmul_precision("highest"):
-            solved = solver.resume(batch, [jnp.asarray(x, dtype) for x in parameters], controller.tolerance)
+            solved = solver.resume(batch, controller.tolerance)
         has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
         controls = jnp.where(has_solution, solved.controls, jnp.asarray(level, dtype)[:, None])
         wrench = model.thrust_and_torque(folded(level, [*controls[0]], trace))
