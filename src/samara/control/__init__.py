@@ -1,5 +1,19 @@
 """Controllers: `controller(state, reference, vehicle, memory) → command, memory`, pure and component-wise."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from samara.core.lazy_import import lazily as _lazily
 
-__getattr__, __dir__ = _lazily(__name__, __path__, {"ILQR": "samara.control.mpc"})  # it brings the compiler along
+if _TYPE_CHECKING:
+    from samara.control.margins import hover_loop
+    from samara.control.mpc import ILQR
+    from samara.control.policy_file import load_policy, save_policy
+    from samara.control.registry import controller_named, tuned
+
+__all__ = ["ILQR", "controller_named", "hover_loop", "load_policy", "save_policy", "tuned"]
+
+_MODULES = {  # imported on demand: some of them import the compiler
+    **{"ILQR": "mpc", "hover_loop": "margins", "load_policy": "policy_file", "save_policy": "policy_file"},
+    **{"controller_named": "registry", "tuned": "registry"},
+}
+__getattr__, __dir__ = _lazily(__name__, __path__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

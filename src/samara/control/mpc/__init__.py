@@ -6,16 +6,24 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from samara.core.lazy_import import lazily as _lazily
 
 if _TYPE_CHECKING:
-    from samara.control.mpc.controller import ILQR as ILQR
-    from samara.control.mpc.controller import default_torque_weight as default_torque_weight
-    from samara.control.mpc.cost import TRACKING as TRACKING
-    from samara.control.mpc.cost import Cost as Cost
-    from samara.control.mpc.options import MpcOptions as MpcOptions
-    from samara.control.mpc.options import Shaping as Shaping
-    from samara.control.mpc.options import Weights as Weights
-    from samara.control.mpc.problem import Limits as Limits
-    from samara.control.mpc.problem import Problem as Problem
-    from samara.control.mpc.solver import Solver as Solver
+    from samara.control.mpc.controller import ILQR, default_torque_weight
+    from samara.control.mpc.cost import TRACKING, Cost
+    from samara.control.mpc.options import MpcOptions, Shaping, Weights
+    from samara.control.mpc.problem import Limits, Problem
+    from samara.control.mpc.solver import Solver
+
+__all__ = [
+    "ILQR",
+    "TRACKING",
+    "Cost",
+    "Limits",
+    "MpcOptions",
+    "Problem",
+    "Shaping",
+    "Solver",
+    "Weights",
+    "default_torque_weight",
+]
 
 _MODULES = {  # imported on demand: some of them import the compiler
     **dict.fromkeys(("ILQR", "default_torque_weight"), "controller"),
