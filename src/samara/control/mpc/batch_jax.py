@@ -410,9 +410,9 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
         push_W = push.push_W
         references = folded(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
         goals = [jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfolded(goal_of(references, model, push_W))]
-        controls = shift_inputs(before.controls.reshape(horizon, -1, n), *shift)
+        shifted = shift_inputs(before.controls.reshape(horizon, -1, n), *shift)
         no_gains = jnp.zeros((model.inputs, controller.problem.sizes.width), dtype)
-        batch = Batch(_rows(body, n, dtype), (), before.before, controls, no_gains)
+        batch = Batch(_rows(body, n, dtype), (), before.before, shifted, no_gains)
         leaves = unfolded(controller.parameters._replace(push_W=push_W))
         parameters = unflatten(controller.problem.parameters, iter([jnp.asarray(x, dtype) for x in leaves]))
         iterations, sizes = controller.control_iterations, controller.line_search
