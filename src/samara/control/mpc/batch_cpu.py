@@ -16,8 +16,8 @@ from samara.control.mpc.iteration import TRACED, Choice, Inputs, Model, smoothin
 from samara.control.mpc.problem import Problem, Tree
 from samara.control.mpc.programs import (
     SUMS,
+    Arrays,
     Linearised,
-    Memory,
     Place,
     RolloutArrays,
     Rows,
@@ -156,7 +156,7 @@ class Tile:
         size, code = problem.sizes, batch_code(problem, dtype, len(step_sizes))
         self.problem, self.horizon, self.width, self._code = problem, horizon, code.width, code
         count, width = len(step_sizes), code.width
-        memory = self._memory = Memory(
+        memory = self._memory = Arrays(
             dtype,
             given=(size.step, width),
             goals=(horizon + 1, size.goal, width),

@@ -1,6 +1,8 @@
-"""Arrays of a solver in memory, and passes of compiled loops over them: rollouts and the choice among them.
+"""The programs of iLQR: the derivatives of a problem along a trajectory, and passes of compiled loops over arrays in memory.
 
-Rows of an array are steps of the horizon; lanes are step sizes, columns of a matrix, or problems.
+An entry of a matrix is a literal number, or depends on the parameters (weights) alone, or changes from step to step.
+`Pattern` separates them, so that each is computed and stored where it belongs. Rows of an array are steps of the horizon; lanes
+are step sizes, columns of a matrix, or problems.
 """
 
 from collections.abc import Callable, Sequence
@@ -205,7 +207,7 @@ def aligned(*shape: int, dtype: str = "float64") -> Array:
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-class Memory:
+class Arrays:
     """Arrays of zeros by name, and tables of their addresses for compiled loops."""
 
     def __init__(self, dtype: str = "float64", **shapes: int | tuple[int, ...]) -> None:
@@ -218,9 +220,9 @@ class Memory:
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
 
-    def extended(self, **others: Array) -> "Memory":
+    def extended(self, **others: Array) -> "Arrays":
         """Return the same arrays with others; its tables live as long as it does."""
-        both = Memory()
+        both = Arrays()
         both.arrays = {**self.arrays, **others}
         return both
 

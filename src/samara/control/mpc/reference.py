@@ -25,7 +25,7 @@ from samara.control.mpc.cost import ANY_GOAL, Goal
 from samara.control.mpc.options import Shaping
 from samara.control.mpc.prediction_model import Model, thrust_direction
 from samara.control.mpc.problem import Tree
-from samara.control.mpc.programs import LANES, Memory, Rows, shared, trace_pass
+from samara.control.mpc.programs import LANES, Arrays, Rows, shared, trace_pass
 from samara.core.algebra import ZERO, Vec3, cross, direction, norm
 from samara.core.ops import cos, maximum, sin
 from samara.core.quantity import Scalar
@@ -164,7 +164,7 @@ class PointGoals:
     def __init__(self, model: Model, shaping: Shaping, goals: Array, push: Array) -> None:
         width, dtype = goals.shape[2] if goals.ndim == 3 else 1, goals.dtype.name
         self._loops, self._steps = point_goals(model, width, dtype), len(goals)
-        self._memory = Memory(dtype, path=(_PATH_SIZE, width), target=(_TARGET_SIZE, width), shaping=len(shaping))
+        self._memory = Arrays(dtype, path=(_PATH_SIZE, width), target=(_TARGET_SIZE, width), shaping=len(shaping))
         self._memory["shaping"][:] = shaping
         self._table = self._memory.table(self._loops, push=push, goals=goals)
 
@@ -181,7 +181,7 @@ class Goals:
         rows = -(-len(goals) // LANES) * LANES
         self._model, self._shaping, self._goals, self._steps = model, shaping, goals, len(goals)
         self._clock = np.arange(rows) * model.dt
-        self._memory = Memory(shaping=len(shaping), times=rows, reference=_FIELDS, ahead=(rows, _FIELDS), total=1)
+        self._memory = Arrays(shaping=len(shaping), times=rows, reference=_FIELDS, ahead=(rows, _FIELDS), total=1)
         self._memory["shaping"][:], self._push = shaping, push
         self.ahead = self._memory["ahead"][: self._steps]
         self._prepared: dict[Hashable, tuple[Loops | None, int]] = {}

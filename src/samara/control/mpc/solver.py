@@ -43,8 +43,8 @@ from samara.control.mpc.problem import Numbers, Problem, Tree
 from samara.control.mpc.programs import (
     LANES,
     SUMS,
+    Arrays,
     Linearised,
-    Memory,
     Place,
     RolloutArrays,
     Rows,
@@ -401,7 +401,7 @@ class Solver:
         values = problem.parameters if parameters is None else parameters
         self.problem, self.horizon, self._code = problem, horizon, code
         rows = -(-horizon // LANES) * LANES + LANES  # derivatives are computed for whole tiles
-        memory = self._memory = Memory(
+        memory = self._memory = Arrays(
             goals=(rows + 1, size.goal),
             stages=(rows, layout.stage.size),
             gains=(horizon + 1, layout.gains),
@@ -578,7 +578,7 @@ class Solver:
             self._side, self._lane = 1 - self._side, int(choice[1])
         return choice
 
-    def start_memory(self, **others: Array) -> Memory:
+    def start_memory(self, **others: Array) -> Arrays:
         """The arrays for compiled code that writes a start: "given", "start" (a nominal trajectory with the warm-start inputs)
         and "start_gains", whose k lead from them to `problem.command`; and others"""
         return self._memory.extended(start=self._start, start_gains=self._start_gains, **others)
