@@ -15,7 +15,7 @@ import numpy as np
 from samara.core.atomic_files import TOO_DEEP, parsed
 from samara.core.sanitise import shown
 
-Array = np.ndarray[Any, np.dtype[np.float32]]
+FloatArray = np.ndarray[Any, np.dtype[np.float32]]
 
 LONGEST_HEADER = 1 << 16  # [bytes]
 MOST_TENSORS = 256
@@ -37,7 +37,7 @@ def tensors_bytes(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
-def read_tensors(data: bytes) -> dict[str, Array]:
+def read_tensors(data: bytes) -> dict[str, FloatArray]:
     """The arrays of a file by name; ValueError with one sentence where it is anything but float32 that fill it exactly"""
     if len(data) < 8:
         raise ValueError(f"it has {len(data)} bytes; expected a safetensors file, which begins with 8 of a length")

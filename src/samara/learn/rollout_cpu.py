@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -31,9 +31,11 @@ from samara.core.types import Array
 from samara.learn.compiled_episode import SOURCE, random_numbers
 from samara.learn.env_config import Setting, require_no_camera
 from samara.learn.episode import Episode, StepFunctions
-from samara.learn.gradient_training import Hyperparameters
 from samara.learn.optimizer import Begin, Chunk, S, Update, run_in_python
 from samara.learn.policies import Layers, Weights
+
+if TYPE_CHECKING:
+    from samara.learn.gradient_training import Hyperparameters
 
 WORK = 20_000  # vector instructions of a step there and back, about
 
@@ -298,7 +300,7 @@ class CpuRollout:
     run was interrupted.
     """
 
-    def __init__(self, setting: Setting, parameters: Hyperparameters, first: Weights | None = None) -> None:
+    def __init__(self, setting: Setting, parameters: "Hyperparameters", first: Weights | None = None) -> None:
         require_no_camera(setting)
         self.parameters, self.first, self.functions = parameters, first, StepFunctions(setting)
         self.sizes = (self.functions.observations, *parameters.hidden, len(self.functions.action))

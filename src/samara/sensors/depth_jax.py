@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax.experimental import pallas as pl
 
 from samara.compiler.jax.arrays import Launch, triton_options
@@ -29,8 +29,6 @@ from samara.sensors.ray_sensors import Beam, Eye, ray_sent
 from samara.sensors.sensor import AT_CENTRE, Mounting
 from samara.world.obstacles import NEVER, HeightMap, Ray, Solid, distance_along
 from samara.world.rays import along, is_inside, kept_nan, reach, seen_from
-
-Array = Any
 
 FLAT = Ground()
 LAUNCH = Launch(block=256, warps=1)
@@ -210,7 +208,7 @@ def _tile(block: int, rows: int, columns: int) -> tuple[int, int]:
     return min(block // width, 1 << (rows - 1).bit_length()), width
 
 
-def _words(seen: Any, q_WS: Quat, direction_S: Array, tile: tuple[int, int], farthest: float) -> Array:
+def _words(seen: Any, q_WS: Quat, direction_S: np.ndarray[Any, Any], tile: tuple[int, int], farthest: float) -> Array:
     """Bit k of a word: whether solid k may be in a tile, (words, drones, tiles)
 
     It is not where all of it is beyond one of the planes that bound what the tile shows: four through the camera, one across it

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
 
@@ -22,8 +21,6 @@ from samara.physics.rotors.propulsion import lag_motors, rotor_loads
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad, density_ratio, rotor_load, rotor_wrench
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.defaults import contact_depths
-
-Array: TypeAlias = Array
 
 _HELD = 1e-6  # a rotor speed is held when it changes by less than this, of itself, in a second
 _BALANCED = 1e-12  # of the weight: what may remain

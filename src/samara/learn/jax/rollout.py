@@ -9,7 +9,7 @@ images are stored for the way back, not rendered again.
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,11 +25,13 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 from samara.learn.env_config import Setting
 from samara.learn.episode import Integration, StepFunctions, fly
-from samara.learn.gradient_training import Hyperparameters
 from samara.learn.optimizer import Begin, Chunk, S, Update
 from samara.learn.policies import Network, Weights, dense_network
 from samara.learn.task import Sight, Situation, Tree
 from samara.sensors.depth_jax import depth_images
+
+if TYPE_CHECKING:
+    from samara.learn.gradient_training import Hyperparameters
 
 IMAGE = "image"  # name under which images are stored for the way back
 ACTION_COST = 0.1  # times the squared excess of an action beyond ±1, which is clipped
@@ -154,7 +156,7 @@ def fill_rows(leaves: list[Scalar], shape: tuple[int, ...], dtype: DTypeLike = j
 class JaxRollout:
     """The `samara.learn.gradient_training.Rollout` of JAX, which on a GPU may be kernels of `samara.learn.jax.rollout_gpu`"""
 
-    def __init__(self, setting: Setting, parameters: Hyperparameters, first: Weights | None = None) -> None:
+    def __init__(self, setting: Setting, parameters: "Hyperparameters", first: Weights | None = None) -> None:
         self.parameters, self.first, self.network = parameters, first, parameters.network
         on_gpu = jax.default_backend() == "gpu"
         unrolled = on_gpu and parameters.memory  # a loop over stages would be launched stage by stage

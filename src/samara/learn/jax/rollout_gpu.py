@@ -6,10 +6,12 @@ way back the adjoint of a step is JAX's, of the same functions; each stage start
 there, and the gradients of the weights are summed in registers until the last step.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +24,10 @@ from samara.compiler.jax.arrays import Launch, triton_options
 from samara.compiler.jax.folding_scalar import chosen
 from samara.core.integrate import RUNGE_KUTTA, Chain, chain_of, integrator_named
 from samara.core.quantity import Scalar
-from samara.learn.jax.rollout import FlatStep, RolloutFunction, Rows
 from samara.learn.policies import RELU, TANH, Layers
+
+if TYPE_CHECKING:
+    from samara.learn.jax.rollout import FlatStep, RolloutFunction, Rows
 
 MIN_TILE_ROWS = 16  # of tensor cores
 LAUNCH = Launch(block=32, warps=2)
