@@ -9,6 +9,7 @@ from samara.compiler.derivatives.forward import jacobian_at, jacobian_of
 from samara.compiler.derivatives.reverse import adjoint_of
 from samara.compiler.llvm.scan import compile_program
 from samara.compiler.trace.program import program_of
+from samara.compiler.trace.symbolic import jacobian, program_of_symbols, symbols
 from samara.core import ops
 from samara.core.block_ops import Grid, Layer, loop
 from samara.core.tree import flatten, unflatten
@@ -120,13 +121,13 @@ def test_loops_are_differentiated_turn_by_turn():
 
 
 def test_a_loop_with_tangents_is_one_instruction_and_compiles():
-    jacobian = jacobian_of(program_of(lambda x: (newton(x),), (0.0, 0.0)), [2], [0])
-    assert sum(own.loop is not None for own in jacobian.program.instructions) == 2
-    values, entries = jacobian.program.outputs
-    call = compile_program(jacobian.program._replace(outputs=((*values, *entries),)), [2])
+    slopes = jacobian_of(program_of(lambda x: (newton(x),), (0.0, 0.0)), [2], [0])
+    assert sum(own.loop is not None for own in slopes.program.instructions) == 2
+    values, entries = slopes.program.outputs
+    call = compile_program(slopes.program._replace(outputs=((*values, *entries),)), [2])
     numbers = call([7.3, 0.4])
     np.testing.assert_allclose(numbers[:3], newton((7.3, 0.4)), rtol=1e-14)
-    np.testing.assert_allclose(jacobian.dense(numbers[3:]), casadi_jacobian(newton, (7.3, 0.4)), rtol=1e-12)
+    np.testing.assert_allclose(slopes.dense(numbers[3:]), casadi_jacobian(newton, (7.3, 0.4)), rtol=1e-12)
 
 
 def test_a_table_is_flat_between_its_steps():
@@ -136,7 +137,26 @@ def test_a_table_is_flat_between_its_steps():
 
 
 def test_entries_that_are_zero_for_good_are_left_out_and_constants_fold():
-    jacobian = jacobian_of(program_of(lambda x: ((2.0 * x[0] - x[1], ops.sin(x[2]), 5.0),), (0.0, 0.0, 0.0)), [3], [0])
-    assert list(zip(jacobian.rows, jacobian.columns, strict=True)) == [(0, 0), (0, 1), (1, 2)]
-    entries = [jacobian.program.instructions[at] for at in jacobian.program.outputs[1]]
+    slopes = jacobian_of(program_of(lambda x: ((2.0 * x[0] - x[1], ops.sin(x[2]), 5.0),), (0.0, 0.0, 0.0)), [3], [0])
+    assert list(zip(slopes.rows, slopes.columns, strict=True)) == [(0, 0), (0, 1), (1, 2)]
+    entries = [slopes.program.instructions[at] for at in slopes.program.outputs[1]]
     assert [own.operation for own in entries] == ["constant", "constant", "cos"]
+
+
+# Expressions of symbols -------------------------------------------------------------------------------------------------
+
+
+def test_the_jacobian_of_expressions_is_casadis():
+    """By some of the symbols, as expressions of all of them, and at a point"""
+    x, y = symbols("x", 3), symbols("y", 2)
+    outputs = [x[0] * y[0] + ops.sin(x[1] * x[2]), 3.0 * x[2] + y[1], y[0] * y[1]]
+    entries = jacobian(outputs, x)
+    assert set(entries) == {(0, 0), (0, 1), (0, 2), (1, 2)}
+    assert entries[1, 2] == 3.0 and isinstance(entries[1, 2], float)
+    program = program_of_symbols([x, y], [[entries[place] for place in sorted(entries)]])
+    point, others = (0.3, -0.7, 1.9), (1.3, 0.2)
+    values = compile_program(program, [3, 2])([*point, *others])
+    reference = casadi_jacobian(lambda p, q: (p[0] * q[0] + ops.sin(p[1] * p[2]), 3.0 * p[2] + q[1]), point, others)
+    np.testing.assert_allclose(values, [reference[place] for place in sorted(entries)], rtol=1e-14)
+    at_zero = jacobian(outputs, x, at={0: 0.0, 1: 0.0, 2: 0.0})
+    assert set(at_zero) == {(0, 0), (1, 2)}

@@ -17,6 +17,7 @@ import numpy as np
 
 from samara.compiler.trace.casadi_scalar import SX, Symbol, expression
 from samara.compiler.trace.program import Program, program_of_expressions
+from samara.compiler.trace.tape_scalar import play
 from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten, unflatten
 
@@ -42,15 +43,23 @@ def jacobian(outputs: Iterable[Scalar], by: Sequence[Symbol], at: Mapping[int, f
 
     With `at` some of the symbols are numbers: {index in `by`: number}, as for the derivative at a point.
     """
+    from samara.compiler.derivatives.forward import jacobian_of
+
     column, variables = _column(_leaves(outputs)), _column(by)
-    slopes = casadi.jacobian(column, variables)
-    if at is not None:
-        numbers = SX(variables)
-        for index, number in at.items():
-            numbers[index] = number
-        slopes = casadi.substitute(slopes, variables, numbers)
-    slopes = casadi.sparsify(slopes)
-    return {(i, j): _scalar(slopes[i, j]) for i, j in zip(*slopes.sparsity().get_triplet(), strict=True)}
+    others = [x for x in casadi.symvar(column) if not casadi.depends_on(x, variables)]
+    program = program_of_expressions([variables, casadi.vertcat(*others)], [column])
+    slopes = jacobian_of(program, [len(by), len(others)], [0])
+    point = [x if at is None else at.get(index, x) for index, x in enumerate(by)]
+    entries = play(slopes.program, [point, [Symbol(x) for x in others]])[-1]
+    found = {
+        place: _folded(entry)
+        for place, entry in zip(zip(slopes.rows, slopes.columns, strict=True), entries, strict=True)
+    }
+    return {place: entry for place, entry in found.items() if not (type(entry) is float and entry == 0.0)}
+
+
+def _folded(entry: Scalar) -> Scalar:
+    return _scalar(entry.sx) if isinstance(entry, Symbol) else float(entry)
 
 
 def substitute(expressions: Iterable[Scalar], unknowns: Sequence[Symbol], values: Sequence[Scalar]) -> list[Scalar]:
