@@ -47,8 +47,8 @@ def fly(
     *,
     controller: str | Tuned | Callable[..., Any] | None = None,
     out: str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    vary: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
+    vary: Mapping[str, object] | None = None,
     overwrite: bool = False,
     realtime: bool = False,
     progress: Progress = lambda now, total: None,
@@ -207,7 +207,7 @@ def controller_name(drone: Drone) -> str:
     return name_of(drone.controller)
 
 
-def _chosen(drone: Drone) -> dict[str, Any]:
+def _chosen(drone: Drone) -> dict[str, object]:
     """What was chosen of its controller by name; nothing for one that is as its name says"""
     own = drone.controller
     if not isinstance(own, Tuned) or not own.options or drone.autopilot:
@@ -216,7 +216,7 @@ def _chosen(drone: Drone) -> dict[str, Any]:
     return {"controller_options": chosen}
 
 
-def _told(value: Any) -> Any:
+def _told(value: object) -> object:
     """What a recording says of something chosen: of a policy what it is, of a track its name"""
     return value.about if isinstance(value, Policy) else value.name if isinstance(value, RaceTrack) else value
 
@@ -273,7 +273,7 @@ def about(scenario: Scenario, variation: Variation | None = None) -> dict[str, s
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """What JSON has no form for, such as an array or a date of a TOML file."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 

@@ -28,8 +28,8 @@ def fly_many(
     n: int | None = None,
     *,
     seeds: Sequence[int] | Array | None = None,
-    vary: Mapping[str, Any] | None = None,
-    settings: Mapping[str, Any] | None = None,
+    vary: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | None = None,
     backend: str = "llvm",
     dtype: str | None = None,
     fast: bool | None = None,
@@ -84,7 +84,7 @@ def fly_many(
     return _together(own, numbers, parts, (record or 0.0))
 
 
-def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Any, ...]], record: float) -> Flights:
+def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Array, ...]], record: float) -> Flights:
     final, landed, crashed, numbers, states = (np.concatenate(own, axis=-1) for own in zip(*parts, strict=True))
     state: State = unflatten(at_rest(scenario.drones[0].vehicle), iter(final))
     flights = flights_of(scenario, seeds, state, landed, crashed, FlightMetrics(*numbers), states, record)
@@ -110,7 +110,7 @@ def _require_equal_states(scenario: Scenario) -> None:
             )
 
 
-def _seeds(scenario: Scenario, n: int | None, seeds: Any) -> Array:
+def _seeds(scenario: Scenario, n: int | None, seeds: Sequence[int] | Array | None) -> Array:
     if seeds is None:
         if n is None or isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"n is {n!r}; expected how many flights, a whole number of at least 1, or their seeds")

@@ -48,7 +48,7 @@ class BatchFlights:
         alone = bool(varied) and scenario.integrator != "rk4"  # adaptive steps are taken drone by drone
         self.chunk, self.width = 1 if alone else _batch_size(scenario, precision), vector_width(precision.dtype)
 
-    def fly(self, progress: Callable[[int, int], None]) -> tuple[Any, ...]:
+    def fly(self, progress: Callable[[int, int], None]) -> tuple[Array, ...]:
         """Return final states, landed, crashed, metrics and recorded states, with a column for each flight"""
         n, results, order = len(self.seeds), [], list[int]()
         for flights in self._classes(np.arange(n)):
@@ -89,7 +89,7 @@ class BatchFlights:
         }
         return with_values(self.scenario.drones[0], values), wind_with(self.scenario.wind, values)
 
-    def _fly_batch(self, flights: Array) -> tuple[Any, ...]:
+    def _fly_batch(self, flights: Array) -> tuple[Array, ...]:
         """Fly some flights, together if one program serves all of them"""
         fill = -len(flights) % self.width if len(flights) > 1 else 0  # whole tiles: the last flight again
         lanes = np.concatenate([flights, np.repeat(flights[-1:], fill)])
@@ -110,13 +110,13 @@ class BatchFlights:
             results = self._fly_floats(lanes)
         return tuple(columns[..., : len(flights)] for columns in results)
 
-    def _fly_parts(self, flights: Array, parts: Sequence[Any]) -> tuple[Any, ...]:
+    def _fly_parts(self, flights: Array, parts: Sequence[Array | list[int]]) -> tuple[Array, ...]:
         indices = [np.arange(len(flights))[part] for part in parts if len(np.arange(len(flights))[part])]
         results = [self._fly_batch(flights[part]) for part in indices]
         positions = np.argsort(np.concatenate(indices))
         return tuple(np.concatenate(columns, axis=-1)[..., positions] for columns in zip(*results, strict=True))
 
-    def _fly_together(self, lanes: Array) -> tuple[Any, ...]:
+    def _fly_together(self, lanes: Array) -> tuple[Array, ...]:
         """Fly flights that are set up together"""
         drone, wind = self._drone_and_wind(lanes)
         state = state_at_start(self.scenario, drone)
@@ -131,7 +131,7 @@ class BatchFlights:
         scenario = replace(self.scenario, drones=drones, wind=wind)
         return self._fly(scenario, lanes, variation=Variation((), self.references, is_batch=True), states=states)
 
-    def _fly_floats(self, lanes: Array) -> tuple[Any, ...]:
+    def _fly_floats(self, lanes: Array) -> tuple[Array, ...]:
         """Fly flights that are set up one by one"""
         scenario, varied, drones, variation = self.scenario, self.varied, self.scenario.drones * len(lanes), None
         if varied:
@@ -140,13 +140,13 @@ class BatchFlights:
             variation = Variation(winds, self.references)
         return self._fly(replace(scenario, drones=drones), lanes, variation=variation)
 
-    def _fly(self, scenario: Scenario, lanes: Array, **options: Any) -> tuple[Any, ...]:
+    def _fly(self, scenario: Scenario, lanes: Array, **options: Any) -> tuple[Array, ...]:
         return _fly(scenario, self.precision, self.every_us, seeds=self.seeds[lanes].tolist(), **options)
 
 
 def fly_one_by_one(
     scenario: Scenario, seeds: Array, precision: Precision, every_us: int, progress: Callable[[int, int], None]
-) -> list[tuple[Any, ...]]:
+) -> list[tuple[Array, ...]]:
     """Fly the flights of a scenario of several drones one after another; results (..., drones, 1) of each"""
     parts = []
     for seed in seeds.tolist():
@@ -156,7 +156,7 @@ def fly_one_by_one(
     return parts
 
 
-def _fly(scenario: Scenario, precision: Precision, every_us: int, **more: Any) -> tuple[Any, ...]:
+def _fly(scenario: Scenario, precision: Precision, every_us: int, **more: Any) -> tuple[Array, ...]:
     """Final states, landed and crashed, measures and recorded states, with a column for each drone"""
     measures, n = MetricsLog(every_us), len(scenario.drones)
     simulation = Simulation(scenario, log=measures, precision=precision, **more)

@@ -15,6 +15,7 @@ import numpy as np
 from samara.compiler.jax.arrays import array, fill, precision, stack
 from samara.compiler.jax.random import first_draws, keys_of
 from samara.core.algebra import ZERO, Vec3, quat_from_euler
+from samara.core.quantity import Tree
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
 from samara.physics.multirotor import at_rest, empty_command, environment_of
@@ -60,14 +61,14 @@ def fly_batch_jax(
     scenario: Scenario,
     seeds: Any,
     *,
-    vary: Mapping[str, Any] | None = None,
+    vary: Mapping[str, Tree] | None = None,
     start: State | None = None,
     goal_shift: Any = None,
     backend: str = "jax",
     dtype: str = "float32",
     fast: bool = True,
     record: float | None = None,
-    **launch: Any,
+    **launch: object,
 ) -> Flights:
     """Fly n flights of a scenario, one for each seed, on the backend "jax" or "pallas".
 
@@ -139,7 +140,7 @@ def compiled(
     dtype: str,
     fast: bool,
     record: float | None = None,
-    **launch: Any,
+    **launch: object,
 ) -> list[tuple[Segment, Run]]:
     """The segments of a scenario's flight and what runs each, compiled once for each scenario"""
     return _compiled(_Same(scenario), vary, backend, dtype, fast, record, tuple(sorted(launch.items())))
@@ -225,7 +226,7 @@ def _segment(
             raise _refused(scenario, f"the stage {name!r} runs in Python: {own.python}", "stages that can be traced")
     drone = scenario.drones[0]
     winds = tuple(name for name in vary if name.startswith(WIND))
-    templates: dict[str, Any] = {
+    templates: dict[str, Tree] = {
         "state": at_rest(setup.vehicle),
         "environment": environment_of(setup.vehicle, scenario.environment)._replace(wind_W=ZERO),
         "command": empty_command(setup.vehicle),
@@ -342,7 +343,7 @@ def start_values(
     scenario: Scenario,
     segment: Segment,
     seeds: Array,
-    varied: Mapping[str, Any],
+    varied: Mapping[str, Tree],
     start: State | None,
     goal_shift: Any,
     dtype: str,
@@ -355,7 +356,7 @@ def start_values(
         values: Values = {name: flatten(tree) for name, tree in segment.program.templates.items() if name not in TABLES}
         values["state"] = _by_drone(states)
 
-        def normals(drone: int, source: str, count: int) -> tuple[Any, ...]:
+        def normals(drone: int, source: str, count: int) -> tuple[Tree, ...]:
             return tuple(first_draws(keys_of(seeds, source), drone, count, dtype)) if count else ()
 
         for own in segment.sets.values():
@@ -409,11 +410,11 @@ def _with_setting(segment: Segment, values: Values) -> Values:
     return values
 
 
-def _by_drone(trees: Sequence[Any]) -> list[Any]:
+def _by_drone(trees: Sequence[Tree]) -> list[Tree]:
     """Combine the leaves of all drones: (drones, 1) or (drones, n); a leaf that all drones share stays a number"""
     if len(trees) == 1:
         return flatten(trees[0])
-    combined: list[Any] = []
+    combined: list[Tree] = []
     for leaves in zip(*map(flatten, trees), strict=True):
         is_common = all(np.ndim(leaf) == 0 and leaf == leaves[0] for leaf in leaves)
         combined.append(leaves[0] if is_common else stack([array(leaf).reshape(-1) for leaf in leaves]))
@@ -446,7 +447,7 @@ def varied_start(scenario: Scenario, starts: Mapping[str, Array], start: State |
     return with_charge(begun, drone.vehicle, starts["start_charge"]) if "start_charge" in starts else begun
 
 
-def _columns(before: Any, path: str, given: Any, n: int) -> list[Any]:
+def _columns(before: Tree, path: str, given: Tree, n: int) -> list[Tree]:
     """The components of a parameter in each flight, as arrays of n, from a tuple of them or from rows (n, components)
 
     Rows of one number (n,) hold for all components.

@@ -9,6 +9,7 @@ import numpy as np
 from samara.compiler.batch_parameters import DifferentProgramsError, drone_record, require_equal
 from samara.core.algebra import Quat, Vec3
 from samara.core.batch_scalar import batch_columns
+from samara.core.quantity import Tree
 from samara.core.random import normals
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -21,7 +22,7 @@ from samara.sensors.sensor import Sensor
 from samara.sim.plant import Plant
 from samara.sim.references import ReferenceTable
 from samara.sim.setup import DroneSetup, setting_values
-from samara.sim.stage import RESTARTED, Entry, Part, Stage, StageSet, build, part_of
+from samara.sim.stage import RESTARTED, Entry, Normals, Part, Stage, StageSet, build, part_of
 from samara.sim.stages.estimator import estimate_slot
 
 NOT_COPIED = RESTARTED | {
@@ -87,7 +88,7 @@ class Group:
             references=None if references is None else [setup.vehicle for setup in references],
         )
         plant = self.plant
-        self.templates: dict[str, Any] = {
+        self.templates: dict[str, Tree] = {
             "state": at_rest(self.vehicle),
             "environment": environment_of(self.vehicle),
             "command": (0.0,) * self.vehicle.command_size,
@@ -147,7 +148,7 @@ class Group:
             for slot, value in sets[0].slots.items():
                 self._allocate(slot, value, [stage_set.slots[slot] for stage_set in sets])
 
-    def _allocate(self, slot: str, value: Any, initial_values: Sequence[Any]) -> None:
+    def _allocate(self, slot: str, value: Tree, initial_values: Sequence[Tree]) -> None:
         template = value(self.templates["state"], lambda source, count: (0.0,) * count) if callable(value) else value
         self.templates[slot] = template
         size, n = len(flatten(template)), len(self)
@@ -163,7 +164,7 @@ class Group:
                 if slot != "contact":
                     self._fill(slot, [stage_set.slots[slot] for stage_set in sets])
 
-    def _fill(self, slot: str, initial_values: Sequence[Any]) -> None:
+    def _fill(self, slot: str, initial_values: Sequence[Tree]) -> None:
         array = self.slots[slot]
         if not len(array):
             return
@@ -178,7 +179,7 @@ class Group:
             state = unflatten(self.templates["state"], iter(self.slots["state"][:, column].tolist()))
             array[:, column] = flatten(initial(state, self._first_normals(column)))
 
-    def _first_normals(self, column: int) -> Any:
+    def _first_normals(self, column: int) -> Normals:
         seed, number = self.seeds[column], int(self.numbers[column])
         return lambda source, count: normals(seed, source, number, 0, count).tolist()
 
@@ -286,7 +287,7 @@ class Group:
                 if values:
                     self.rows(path)[:, column] = values
 
-    def controller_states(self) -> dict[int, Any]:
+    def controller_states(self) -> dict[int, Tree]:
         """By drone: states of Python controllers that survive a change of vehicle or the loss of a rotor"""
         states = getattr(self.controller, "continuing_states", {})
         return {self.drones[column]: state for column, state in states.items()}
@@ -300,11 +301,11 @@ class Group:
 class NamedRows:
     """Rows of an array by the field names of a tuple: views to read and write."""
 
-    def __init__(self, **parts: Any) -> None:
+    def __init__(self, **parts: object) -> None:
         self.__dict__.update(parts)
 
 
-def named_rows(rows: Array, template: Any) -> Any:
+def named_rows(rows: Array, template: Tree) -> Any:
     """Name the rows of an array, one for each leaf of a template, by the template's fields
 
     Vectors, quaternions and plain tuples of them become blocks of rows; nested named tuples become nested `NamedRows`.
@@ -320,7 +321,7 @@ def named_rows(rows: Array, template: Any) -> Any:
     return NamedRows(**dict(zip(names, parts, strict=True))) if names else tuple(parts)
 
 
-def _is_block(template: Any) -> bool:
+def _is_block(template: Tree) -> bool:
     if isinstance(template, (Vec3, Quat)) or not isinstance(template, tuple):
         return True
     return not hasattr(template, "_fields") and all(_is_block(branch) for branch in template)

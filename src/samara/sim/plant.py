@@ -19,6 +19,7 @@ from samara.compiler.stepper import IN_FLIGHT as BACKENDS
 from samara.compiler.stepper import Scan, Stepper, code_of, require_backend
 from samara.core.integrate import DORMAND_PRINCE, IN_FLIGHT, INTEGRATORS, integrator_named, step_factor
 from samara.core.ops import logical_and
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, leaf_names, unflatten
 from samara.physics.multirotor import at_rest, environment_of, state_names
 from samara.physics.types import Environment, State, Vehicle
@@ -51,7 +52,7 @@ def _depths_step(vehicle: Vehicle) -> StepFunction:
 def _depths_scan(vehicle: Vehicle) -> Scan:
     state, environment = at_rest(vehicle), environment_of(vehicle)
 
-    def body(depths: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
+    def body(depths: Tree, held: Tree, inputs: Tree) -> tuple[Tree, Tree]:
         return contact_depths(held[0], vehicle, held[1]), ()
 
     return Scan(body, Templates(contact_depths(state, vehicle, environment), (state, environment), ()))
@@ -89,7 +90,7 @@ def observing_step(stepper: Stepper, environment: Environment) -> Scan:
     vehicle = stepper.vehicle
     once, templates, quiet = stepper.step(environment)
 
-    def body(carry: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
+    def body(carry: Tree, held: Tree, inputs: Tree) -> tuple[Tree, Tree]:
         state, contact = carry
         around = held[1].environment
         after, _ = once(state, held, inputs)
@@ -99,16 +100,16 @@ def observing_step(stepper: Stepper, environment: Environment) -> Scan:
     if quiet is None:
         return Scan(body, both)
 
-    def worth_it(carry: Any, held: Any, inputs: Any) -> Any:
+    def worth_it(carry: Tree, held: Tree, inputs: Tree) -> Scalar:
         return logical_and(quiet.idle(carry[0], held, inputs), is_free(carry[0], held))
 
-    def brief(carry: Any, held: Any, inputs: Any) -> tuple[Any, Any, Any]:
+    def brief(carry: Tree, held: Tree, inputs: Tree) -> tuple[Tree, Tree, Scalar]:
         state, contact = carry
         after, _, idle = quiet.body(state, held, inputs)
         free = contact_in_the_air(contact, after)
         return (after, free), (), logical_and(idle, logical_and(is_free(state, held), is_free(after, held)))
 
-    def is_free(state: State, held: Any) -> Any:
+    def is_free(state: State, held: Tree) -> Scalar:
         return vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, held[1].environment.ground)
 
     return Scan(body, both, Quiet(worth_it, brief))
@@ -163,7 +164,7 @@ class Plant:
         commands = vehicle.command_size
         self.command, self._dt, self.environment = held[:commands], held[commands], held[commands + 1 :]
         touches = vehicle.has("contact")
-        self._depths: Any = None
+        self._depths: Tree = None
         if touches and is_compiled:
             self._depths = _vehicle_code(_depths_step, vehicles, references).machine(n)
         elif touches:
@@ -294,7 +295,9 @@ class Plant:
         self._one_depth.run()
         return tuple((self._one_depth.carry[:, 0] > 0.0).tolist())
 
-    def _first_change(self, h: float, before: tuple[bool, ...], after: tuple[bool, ...]) -> tuple[float, Any]:
+    def _first_change(
+        self, h: float, before: tuple[bool, ...], after: tuple[bool, ...]
+    ) -> tuple[float, tuple[bool, ...]]:
         """The shortest step, to a microsecond, after which a contact point's touch has changed; it is left in place."""
         size, low = len(self.fields), 0.0
         while h - low > CONTACT_RESOLUTION:

@@ -8,12 +8,13 @@ of a set of solids, nearest drone, and the reading. Height maps are ray-marched 
 from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from samara.compiler.compiled_step import CompiledStep, Machine
 from samara.core.algebra import IDENTITY, ZERO, Quat, Vec3
+from samara.core.quantity import Tree
 from samara.core.random import normals
 from samara.core.tree import flatten
 from samara.core.types import Array
@@ -171,7 +172,7 @@ def _is_rolling(eye: Eye) -> bool:
 def _emitter_code(mounting: Mounting, rolling: bool) -> CompiledStep:
     """(ray, nearest) from (motion, ground, beam)"""
 
-    def body(before: Any, inputs: Any) -> Any:
+    def body(before: Tree, inputs: Tree) -> Tree:
         state, ground, beam = inputs
         ray = ray_sent(state, mounting, beam if rolling else Beam(beam.direction_S))
         return ray, first_hit(ray, (ground,))
@@ -193,10 +194,10 @@ def _drone_hit_code() -> CompiledStep:
 
 
 @lru_cache(maxsize=64)
-def _readout_code(part: Any, draws: int) -> CompiledStep:
+def _readout_code(part: Tree, draws: int) -> CompiledStep:
     """reading from (distance, direction, normals)"""
 
-    def body(before: Any, inputs: Any) -> Any:
+    def body(before: Tree, inputs: Tree) -> Tree:
         distance, direction_S, ray_normals = inputs
         return (part.told(distance, Beam(direction_S), ray_normals),)
 

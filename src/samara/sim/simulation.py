@@ -12,13 +12,13 @@ from bisect import insort
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.compiler.compiled_step import STRICT, Precision
 from samara.core.types import Array
-from samara.physics.types import State
+from samara.physics.types import State, Vehicle
 from samara.record.streams import LogLine, Sink
 from samara.scenario.events import Action, At, Event, Setting
 from samara.scenario.scenario import Drone, Scenario
@@ -112,7 +112,7 @@ class Simulation:
             )
             fleet.stages = _require_sequence(tuple(stages(standard)))
             if not states:
-                initial_states: dict[Any, State] = {}  # computed once for drones with equal starts
+                initial_states: dict[tuple[object, ...], State] = {}  # computed once for drones with equal starts
                 for drone in scenario.drones:
                     if _start(drone) not in initial_states:
                         initial_states[_start(drone)] = state_at_start(scenario, drone)
@@ -367,7 +367,7 @@ class Simulation:
         return self.fleet.ended
 
 
-def _start(drone: Drone) -> tuple[Any, ...]:
+def _start(drone: Drone) -> tuple[object, ...]:
     return id(drone.vehicle), drone.start_W, drone.yaw, drone.airborne, drone.start_charge
 
 
@@ -397,5 +397,5 @@ def _without_autopilot(drone: Drone) -> Drone:
     return drone if drone.autopilot is None else replace(drone, autopilot=None, controller=_no_command)
 
 
-def _no_command(state: Any, reference: Any, vehicle: Any, controller_state: Any) -> Any:
+def _no_command(state: object, reference: object, vehicle: Vehicle, controller_state: object) -> tuple[float, ...]:
     return (0.0,) * vehicle.command_size

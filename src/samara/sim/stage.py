@@ -26,10 +26,11 @@ instants:
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from samara.core.quantity import Tree
 from samara.core.tree import flatten
 
 if TYPE_CHECKING:
@@ -70,18 +71,18 @@ class Stage(NamedTuple):
 
     name: str
     rate: str
-    update: Callable[..., Any]
+    update: Callable[..., Tree]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    parameters: tuple[tuple[str, Any], ...] = ()
+    parameters: tuple[tuple[str, Tree], ...] = ()
     normals: RandomInputs | None = None
-    skip_when: Callable[..., Any] | None = None
+    skip_when: Callable[..., Tree] | None = None
     every: int = 1
     delay: int = 0
     initial_dt: float | None = None
     interrupts: bool = False
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Tree) -> Tree:
         """Compute the written values from the values read and the normals"""
         return self.update(*inputs, **dict(self.parameters))
 
@@ -123,11 +124,11 @@ def require_arguments(stage: Stage) -> None:
         raise ValueError(f"stage {stage.name!r}: update: {error}; expected a function of ({names})") from None
 
 
-def _are_names(paths: Any) -> bool:
+def _are_names(paths: Tree) -> bool:
     return isinstance(paths, tuple) and all(isinstance(path, str) for path in paths)
 
 
-def require_writes(stage: Stage, values: Any, templates: Sequence[Any]) -> tuple[Any, ...]:
+def require_writes(stage: Stage, values: Tree, templates: Sequence[Tree]) -> tuple[Tree, ...]:
     """Return what `update` has returned, one tree for each slot it writes
 
     Raises:
@@ -144,9 +145,9 @@ def require_writes(stage: Stage, values: Any, templates: Sequence[Any]) -> tuple
     return tuple(values)
 
 
-Normals: TypeAlias = Callable[[str, int], tuple[Any, ...]]
+Normals: TypeAlias = Callable[[str, int], tuple[Tree, ...]]
 """normals(source, count): standard normals a drone draws once, at the start."""
-Initial: TypeAlias = Callable[["State", Normals], Any]
+Initial: TypeAlias = Callable[["State", Normals], Tree]
 
 
 class StageSet(NamedTuple):
@@ -158,7 +159,7 @@ class StageSet(NamedTuple):
     """
 
     stages: tuple[Stage, ...] = ()
-    slots: Mapping[str, Any | Initial] = {}
+    slots: Mapping[str, Tree | Initial] = {}
     python: str = ""
     on_arrays: "Callable[[], StageSet] | None" = None
     xla_only: str = ""
@@ -240,10 +241,10 @@ class Part(NamedTuple):
 
     slot: str
     first: int
-    template: Any
+    template: Tree
 
 
-def part_of(templates: Mapping[str, Any], path: str) -> Part:
+def part_of(templates: Mapping[str, Tree], path: str) -> Part:
     """Find the leaves of a path such as "environment.wind_W" among those of its slot
 
     Raises:

@@ -7,12 +7,12 @@ flight has the same bits by itself and in any batch.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from samara.control.registry import Tuned, as_tuned, tuned
 from samara.core.algebra import Vec3
+from samara.core.quantity import Tree
 from samara.core.sanitise import shown
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -41,12 +41,12 @@ def varied_drone(drone: Drone, varied: Mapping[str, Array], flight: int) -> Dron
     return with_values(drone, {name: values[flight].tolist() for name, values in varied.items()})
 
 
-def varied_wind(source: Any, varied: Mapping[str, Array], flight: int) -> Any:
+def varied_wind(source: Tree, varied: Mapping[str, Array], flight: int) -> Tree:
     """Return the wind of one flight"""
     return wind_with(source, {name: values[flight].tolist() for name, values in varied.items()})
 
 
-def varied_scenario(scenario: Scenario, values: Mapping[str, Any]) -> tuple[Scenario, Variation]:
+def varied_scenario(scenario: Scenario, values: Mapping[str, Tree]) -> tuple[Scenario, Variation]:
     """Return the scenario of one flight with these values, and the variation that determines its programs"""
     require_one_drone(scenario)
     varied = {name: vary_values(name, [value], 1) for name, value in values.items()}
@@ -66,7 +66,7 @@ def recorded_references(vehicle: Vehicle, base_values: Mapping[str, Sequence[flo
     return reference_vehicles(vehicle, list(base_values))
 
 
-def vary_values(name: str, value: Any, n: int) -> Array:
+def vary_values(name: str, value: Tree, n: int) -> Array:
     """Check the values of a varied parameter, one for each of n flights
 
     Raises:
@@ -90,7 +90,7 @@ def vary_values(name: str, value: Any, n: int) -> Array:
 PROBE_STEPS = (0.0, 1e-3, -1e-3)  # relative changes of parameters that show which leaves depend on them
 
 
-def reference_flights(scenario: Scenario, names: Iterable[str]) -> tuple[tuple[Drone, Any], ...]:
+def reference_flights(scenario: Scenario, names: Iterable[str]) -> tuple[tuple[Drone, Tree], ...]:
     """Return the scenario's drone and wind, and those of flights in which all varied parameters differ a little
 
     Every leaf of a stage in which these differ is an input of its program (`samara.compiler.batch_parameters`).
@@ -127,7 +127,7 @@ def reference_vehicles(vehicle: Vehicle, names: Sequence[str]) -> list[Vehicle]:
     return references
 
 
-def _base_value(scenario: Scenario, name: str) -> Any:
+def _base_value(scenario: Scenario, name: str) -> Tree:
     """Return the value of a parameter in the scenario; None for what is no parameter of a stage or has no value there"""
     if name in (*PLACES, *NUMBERS):
         return None
@@ -139,17 +139,17 @@ def _base_value(scenario: Scenario, name: str) -> Any:
     return parameter(scenario.drones[0].vehicle, name.removeprefix("vehicle."))
 
 
-def _moved(value: Any, step: float) -> Any:
+def _moved(value: Tree, step: float) -> Tree:
     leaves = [leaf * (1.0 + step) if leaf else step for leaf in flatten(value)]
     return leaves if len(set(leaves)) > 1 else leaves[0]
 
 
-def has_winds(varied: Mapping[str, Any]) -> bool:
+def has_winds(varied: Mapping[str, Tree]) -> bool:
     """Whether something of the wind differs"""
     return any(name.startswith(WIND) for name in varied)
 
 
-def wind_with(source: Any, values: Mapping[str, Any]) -> Any:
+def wind_with(source: Tree, values: Mapping[str, Tree]) -> Tree:
     """A wind with other numbers"""
     for name, value in values.items():
         if name.startswith(WIND):
@@ -157,7 +157,7 @@ def wind_with(source: Any, values: Mapping[str, Any]) -> Any:
     return source
 
 
-def _replaced(source: Any, path: list[str], value: Any, name: str) -> Any:
+def _replaced(source: Tree, path: list[str], value: Tree, name: str) -> Tree:
     """A record or a tuple with another number at the end of a path into it"""
     parts, own = _parts(source), path[0]
     if own not in parts:
@@ -172,7 +172,7 @@ def _replaced(source: Any, path: list[str], value: Any, name: str) -> Any:
     return tuple(every) if type(source) is tuple else type(source)(*every)
 
 
-def wind_number(source: Any, name: str) -> Any:
+def wind_number(source: Tree, name: str) -> Tree:
     """What a wind has at a path, a number or three"""
     for own in name.removeprefix(WIND).split("."):
         parts = _parts(source)
@@ -182,19 +182,19 @@ def wind_number(source: Any, name: str) -> Any:
     return source
 
 
-def _nowhere(source: Any, parts: Mapping[str, Any], name: str) -> ValueError:
+def _nowhere(source: Tree, parts: Mapping[str, Tree], name: str) -> ValueError:
     expected = f"expected one of {', '.join(parts)}" if parts else f"{type(source).__name__} has no numbers"
     return ValueError(f"vary: {name!r} is not a parameter of this wind; {expected}")
 
 
-def _parts(source: Any) -> dict[str, Any]:
+def _parts(source: Tree) -> dict[str, Tree]:
     """What is in a record by name, in a tuple by number"""
     if isinstance(source, tuple):
         return dict(zip(getattr(source, "_fields", map(str, range(len(source)))), source, strict=True))
     return {own.name: getattr(source, own.name) for own in fields(source)} if is_dataclass(source) else {}
 
 
-def _all_of(before: Any, value: Any, name: str) -> Any:
+def _all_of(before: Tree, value: Tree, name: str) -> Tree:
     """A named tuple of its numbers, or of one number where they are all alike"""
     if isinstance(value, (list, tuple)):
         return type(before)(*value)
@@ -204,7 +204,7 @@ def _all_of(before: Any, value: Any, name: str) -> Any:
     return type(before)(*[value] * len(before))
 
 
-def with_values(drone: Drone, values: Mapping[str, Any]) -> Drone:
+def with_values(drone: Drone, values: Mapping[str, Tree]) -> Drone:
     """A drone with other numbers, start and goal; those of the wind are none of its own"""
     for name, value in values.items():
         if name == "start_W":
@@ -226,7 +226,7 @@ def with_values(drone: Drone, values: Mapping[str, Any]) -> Drone:
     return drone
 
 
-def _with_parameter(vehicle: Vehicle, name: str, value: Any) -> Vehicle:
+def _with_parameter(vehicle: Vehicle, name: str, value: Tree) -> Vehicle:
     path = name.removeprefix("vehicle.")
     before = parameter(vehicle, path)  # a sentence about a path that leads nowhere
     if hasattr(before, "_fields"):

@@ -7,12 +7,13 @@ is a disc with a ball around each of its points: a propeller has a ball of 0, a 
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.compiler.compiled_step import CompiledStep, Machine
 from samara.core.algebra import EAST, IDENTITY, UP, ZERO, Quat, Vec3, cross, direction
+from samara.core.quantity import Tree
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.ground.solids import Touch
@@ -45,7 +46,7 @@ class Shapes(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def shapes_of(parts: tuple[Any, ...]) -> Shapes:
+def shapes_of(parts: tuple[Tree, ...]) -> Shapes:
     """What `parts_of` gives, as arrays"""
     radius = np.array([float(part.radius) for part in parts])
     disc = np.array([part.axis_B is not None for part in parts])
@@ -100,7 +101,7 @@ def _times_over(ground: HeightMap, center_W: Vec3, move_W: Vec3, axis_W: Vec3, s
 
 @lru_cache(maxsize=1)
 def _placing_code() -> CompiledStep:
-    def body(own: Any, held: Any) -> Any:
+    def body(own: Tree, held: Tree) -> Tree:
         (p_W, q_WB), center_B, axis_B = held
         return place_part(p_W, q_WB, center_B, axis_B)
 
@@ -117,7 +118,7 @@ def _distance_code(kind: str) -> CompiledStep:
 def _time_code(kind: str) -> CompiledStep:
     """One step of Newton's: run as often as it takes."""
 
-    def body(own: Any, held: Any) -> Any:
+    def body(own: Tree, held: Tree) -> Tree:
         solid, center_W, axis_W, move_W, disc, ball = held
         return newton_step(own[0], own[1], solid, center_W, axis_W, move_W, disc, ball)
 
@@ -129,7 +130,7 @@ def _touch_code(kind: str) -> CompiledStep:
     return CompiledStep(lambda own, held: touch(*held), Touch(0.0, ZERO), (TEMPLATES[kind], ZERO))
 
 
-def run_lanes(code: CompiledStep, steps: int, common: Any, rows: Sequence[Any]) -> Array:
+def run_lanes(code: CompiledStep, steps: int, common: Tree, rows: Sequence[Tree]) -> Array:
     """Run `code` on n lanes and return its carry, (components, n); held is `common` in all lanes, then the rows."""
     n = len(rows[0])
     machine = _machine(code, -(-n // LANES) * LANES)

@@ -7,11 +7,12 @@ Whoever stays in a sieve keeps the motion it has; with nothing near, a step cost
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from samara.core.algebra import Quat, Vec3, dot, norm
+from samara.core.quantity import Tree
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.ground.contact import Ground
@@ -169,7 +170,7 @@ class Colliding:
         self._gap -= sweep
         return near
 
-    def _rooms(self, drones: Any, steps: _Steps) -> Array:
+    def _rooms(self, drones: Tree, steps: _Steps) -> Array:
         """From the reach of some drones to every solid, (solids, drones)  [m]"""
         p_W = Vec3(*steps.p_W[:, drones])
         return np.stack([_at_least(own.solid, p_W) for own in self.world.solids]) - self._reach[drones]
@@ -326,7 +327,7 @@ class _Reflown:
         return more
 
 
-def _at_least(solid: Solid, p_W: Vec3) -> Any:
+def _at_least(solid: Solid, p_W: Vec3) -> Tree:
     return at_least(solid, p_W) if isinstance(solid, HeightMap) else touches(solid, p_W).distance
 
 

@@ -7,12 +7,13 @@ is to be flown again.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.core.algebra import IDENTITY, ZERO, Mat3, Vec3, norm
+from samara.core.quantity import Tree
 from samara.physics.ground.contact import Ground
 from samara.physics.ground.impact import Material, velocities_after_wall_impact
 from samara.physics.types import State, Vehicle
@@ -172,7 +173,7 @@ def after_wall_impact(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle,
 
 @lru_cache(maxsize=64)
 def _impact_code(mass: float, inertia_B: Mat3) -> CompiledStep:
-    def body(own: Any, held: Any) -> Any:
+    def body(own: Tree, held: Tree) -> Tree:
         q_WB, r_W, normal_W, material = held
         return velocities_after_wall_impact(
             own[0], own[1], q_WB, r_W, normal_W, mass=mass, inertia_B=inertia_B, material=material

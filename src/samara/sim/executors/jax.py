@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from samara.compiler.jax.folding_scalar import (
 from samara.compiler.jax.random import Words, draws
 from samara.compiler.jax.scan import MANY_OPERATIONS, xla_options
 from samara.compiler.scan import scan
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten
 from samara.physics.idle_effects import has_idle
 from samara.physics.types import Reference
@@ -52,7 +53,7 @@ from samara.sim.stages.physics import integrate, integrate_quietly, is_busy
 from samara.sim.varied import WIND, wind_with
 from samara.vehicles.parameters import with_parameters
 
-Values = dict[str, list[Any]]
+Values = dict[str, list[Tree]]
 """By slot: its leaves, each an array with a number for every flight, or one number of all that is folded into the code"""
 Leaf = tuple[str, int]
 
@@ -74,7 +75,7 @@ class FlightProgram:
 
     stages: tuple[Stage, ...]
     physics: Stage
-    templates: Mapping[str, Any]
+    templates: Mapping[str, Tree]
     periods: Mapping[str, int]
     tick_us: int
     start_us: int
@@ -122,8 +123,8 @@ class FlightProgram:
 class Result(NamedTuple):
     """The leaves that changed at the end, in the order of `written`; and records (times, rows, *shape of a leaf), if any."""
 
-    final: Sequence[Any]
-    records: Any
+    final: Sequence[Tree]
+    records: Tree
 
 
 class Wanted(NamedTuple):
@@ -133,7 +134,7 @@ class Wanted(NamedTuple):
     every: int = 0
 
 
-Run = Callable[[Values, Mapping[str, Words], Mapping[str, Any]], Result]
+Run = Callable[[Values, Mapping[str, Words], Mapping[str, Tree]], Result]
 
 
 class Body:
@@ -145,12 +146,12 @@ class Body:
         dtype: str,
         fast: bool,
         keys: Mapping[str, Words],
-        row: Callable[[str, Any], list[Any]],
+        row: Callable[[str, Tree], list[Tree]],
     ) -> None:
         """`row(table, k)` gives the k-th row of a table."""
         self.program, self.dtype, self.fast, self.keys, self.row = program, np.dtype(dtype), fast, keys, row
 
-    def tick(self, k: Any, values: Values) -> Values:
+    def tick(self, k: Scalar, values: Values) -> Values:
         """The stages that are due at a tick, and the physics steps to the next"""
         for stage in self.program.stages:
             values = self._if_due(stage, k, values)
@@ -174,7 +175,7 @@ class Body:
                 values = self.updated(stage, np.int32(program.ticks), values)
         return values
 
-    def _if_due(self, stage: Stage, k: Any, values: Values) -> Values:
+    def _if_due(self, stage: Stage, k: Scalar, values: Values) -> Values:
         leaves = [leaf for path in stage.writes for leaf in self.program.leaves(path)]
         return self._choice(
             both(self.due(stage, k), self.needed(stage, k, values)),
@@ -184,7 +185,7 @@ class Body:
             lambda: values,
         )
 
-    def due(self, stage: Stage, k: Any) -> Any:
+    def due(self, stage: Stage, k: Scalar) -> Tree:
         """Whether a tick is one of the stage's; None: every tick is"""
         program = self.program
         start, tick_us = program.start_us // program.tick_us, program.tick_us
@@ -192,7 +193,7 @@ class Body:
         condition = None if every == 1 else (k + np.int32(start - after)) % np.int32(every) == 0
         return both(condition, k + np.int32(start) >= np.int32(after) if after > start else None)
 
-    def needed(self, stage: Stage, k: Any, values: Values) -> Any:
+    def needed(self, stage: Stage, k: Scalar, values: Values) -> Tree:
         """Whether it would change a flight; None: it may"""
         if stage.skip_when is None:
             return None
@@ -200,7 +201,7 @@ class Body:
         skipped = self._called(lambda *inputs, **parameters: skip(*inputs), stage, k, values)
         return ~every_lane(_raw(skipped))
 
-    def updated(self, stage: Stage, k: Any, values: Values, update: Callable[..., Any] | None = None) -> Values:
+    def updated(self, stage: Stage, k: Scalar, values: Values, update: Callable[..., Tree] | None = None) -> Values:
         """The values after a stage, or after another function of what it reads"""
         shape = np.broadcast_shapes(*(np.shape(leaf) for own in values.values() for leaf in own))
         made = self._called(update or stage.update, stage, k, values, with_normals=stage.normals is not None)
@@ -211,15 +212,15 @@ class Body:
             after[slot] = [*after[slot][:first], *leaves, *after[slot][first + len(leaves) :]]
         return after
 
-    def steps(self, k: Any, values: Values) -> Values:
+    def steps(self, k: Scalar, values: Values) -> Values:
         """The physics from a tick to the next"""
         stage, program = self.program.physics, self.program
         count = program.tick_us // program.periods["physics"]
         vehicle = dict(stage.parameters)["vehicle"]
         leaves = [leaf for path in stage.writes for leaf in program.leaves(path)]
 
-        def flown(update: Callable[..., Any]) -> Values:
-            def once(_: Any, carried: Any) -> Any:
+        def flown(update: Callable[..., Tree]) -> Values:
+            def once(_: Tree, carried: Tree) -> Tree:
                 return listed(leaves, self.updated(stage, k, with_leaves(values, leaves, carried), update))
 
             return with_leaves(values, leaves, repeat(count, once, listed(leaves, values)))
@@ -228,7 +229,7 @@ class Body:
             return flown(stage.update)
         ahead = program.tick_us / SECOND_US
 
-        def busy(state: Any, contact: Any, command: Any, environment: Any, dt: Any, **parameters: Any) -> Any:
+        def busy(state: Tree, contact: Tree, command: Tree, environment: Tree, dt: Tree, **parameters: Tree) -> Tree:
             return is_busy(state, environment, vehicle=parameters["vehicle"], ahead=ahead)
 
         condition = any_lane(_raw(self._called(busy, stage, k, values)))
@@ -236,7 +237,7 @@ class Body:
 
     def _choice(
         self,
-        condition: Any,
+        condition: Tree,
         leaves: Sequence[Leaf],
         values: Values,
         yes: Callable[[], Values],
@@ -249,8 +250,8 @@ class Body:
         return with_leaves(values, leaves, chosen)
 
     def _called(
-        self, function: Callable[..., Any], stage: Stage, k: Any, values: Values, with_normals: bool = False
-    ) -> Any:
+        self, function: Callable[..., Tree], stage: Stage, k: Scalar, values: Values, with_normals: bool = False
+    ) -> Tree:
         trace = new_trace(self.dtype, self.fast)
         inputs = [self._input(path, stage, k, values, trace) for path in stage.reads]
         if with_normals and stage.normals:
@@ -259,7 +260,7 @@ class Body:
             inputs.append(tuple(Folded(x, trace) for x in self._normals(stage.normals, passed)))
         return function(*inputs, **self._parameters(stage, values, trace, is_quiet=function is integrate_quietly))
 
-    def _normals(self, inputs: RandomInputs, tick: Any) -> list[Any]:
+    def _normals(self, inputs: RandomInputs, tick: Tree) -> list[Tree]:
         """Draw the normals of every drone and flight; shared ones are those of drone 0"""
         keys, drones = self.keys[inputs.source], self.program.drones
         if drones == 1:
@@ -269,7 +270,7 @@ class Body:
         shared = inputs.shared or (False,) * inputs.size
         return [fill(x[:1], x.shape, x.dtype) if same else x for x, same in zip(normals, shared, strict=True)]
 
-    def _parameters(self, stage: Stage, values: Values, trace: Any, *, is_quiet: bool) -> dict[str, Any]:
+    def _parameters(self, stage: Stage, values: Values, trace: Tree, *, is_quiet: bool) -> dict[str, Tree]:
         """A stage's parameters, with those that vary as inputs, and integrators as loops where that is faster"""
         parameters, vary = dict(stage.parameters), self.program.vary
         winds = tuple(name for name in vary if name.startswith(WIND))
@@ -285,10 +286,10 @@ class Body:
             parameters["integrator"] = rk4_rolled if is_long else rk4_in_kernel
         return parameters
 
-    def _input(self, path: str, stage: Stage, k: Any, values: Values, trace: Any) -> Any:
+    def _input(self, path: str, stage: Stage, k: Scalar, values: Values, trace: Tree) -> Tree:
         program = self.program
         if path == "time":
-            time: Any = convert(k + np.int32(program.start_us // program.tick_us), self.dtype)
+            time: Tree = convert(k + np.int32(program.start_us // program.tick_us), self.dtype)
             return Folded(time * (program.tick_us / SECOND_US), trace)
         if path == "dt":
             if stage.rate == "start":
@@ -307,32 +308,32 @@ class Body:
         slot, first, template = part_of(program.templates, path)
         return folded(template, values[slot][first : first + len(flatten(template))], trace)
 
-    def _passed(self, clock: str, k: Any) -> Any:
+    def _passed(self, clock: str, k: Scalar) -> Tree:
         """How many ticks of a clock have passed since the flight began"""
         tick_us, period_us = self.program.tick_us, self.program.periods[clock]
         shared, start = math.gcd(tick_us, period_us), self.program.start_us // tick_us
         return (k + np.int32(start)) * np.int32(tick_us // shared) // np.int32(period_us // shared)
 
-    def _row(self, clock: str, k: Any) -> Any:
+    def _row(self, clock: str, k: Scalar) -> Tree:
         """The row of a table at a tick: its first is that of the first tick of the clock from the start on"""
         return self._passed(clock, k) - np.int32(-(-self.program.start_us // self.program.periods[clock]))
 
 
-def both(a: Any, b: Any) -> Any:
+def both(a: Tree, b: Tree) -> Tree:
     """a ∧ b, where None holds always"""
     return b if a is None else a if b is None else a & b
 
 
-def _raw(condition: Any) -> Any:
+def _raw(condition: Tree) -> Tree:
     return condition.value if isinstance(condition, Folded) else condition
 
 
-def listed(leaves: Sequence[Leaf], values: Values) -> list[Any]:
+def listed(leaves: Sequence[Leaf], values: Values) -> list[Tree]:
     """Some leaves in a row"""
     return [values[slot][k] for slot, k in leaves]
 
 
-def with_leaves(values: Values, leaves: Sequence[Leaf], numbers: Sequence[Any]) -> Values:
+def with_leaves(values: Values, leaves: Sequence[Leaf], numbers: Sequence[Tree]) -> Values:
     """The values with other numbers in some leaves"""
     after = {name: list(own) for name, own in values.items()}
     for (slot, k), number in zip(leaves, numbers, strict=True):
@@ -343,12 +344,14 @@ def with_leaves(values: Values, leaves: Sequence[Leaf], numbers: Sequence[Any]) 
 # The loop --------------------------------------------------------------------------------------------------------------
 
 
-def flown(ticks: int, tick: Callable[[Any, Any], Any], slots: Any, keep: Callable[[Any], Any], every: int) -> Any:
+def flown(
+    ticks: int, tick: Callable[[Tree, Tree], Tree], slots: Tree, keep: Callable[[Tree], Tree], every: int
+) -> Tree:
     """All ticks, and what `keep` gives before every `every`-th and after the last of those; nothing is kept with 0"""
     if not every:
         return repeat(ticks, tick, slots), None
 
-    def part(slots: Any, r: Any) -> Any:
+    def part(slots: Tree, r: Tree) -> Tree:
         return repeat(every, lambda i, own: tick(r * np.int32(every) + i, own), slots), keep(slots)
 
     whole, left = divmod(ticks, every)
@@ -363,13 +366,13 @@ def compile_flight_jax(program: FlightProgram, wanted: Wanted, *, dtype: str, fa
     `values` has all slots but tables; leaves that are Python numbers are folded in, so that another number is another program.
     """
 
-    def whole(values: Values, keys: Any, tables: Any) -> Any:
+    def whole(values: Values, keys: Tree, tables: Tree) -> Tree:
         body, written = Body(program, dtype, fast, keys, lambda name, k: table_row(tables[name], k)), program.written
 
-        def tick(k: Any, leaves: Any) -> Any:
+        def tick(k: Scalar, leaves: Tree) -> Tree:
             return listed(written, body.tick(k, with_leaves(values, written, leaves)))
 
-        def keep(leaves: Any) -> Any:
+        def keep(leaves: Tree) -> Tree:
             return stack(with_leaves(values, written, leaves)[wanted.recorded])
 
         leaves, kept = flown(program.ticks, tick, listed(written, body.begin(values)), keep, wanted.every)
@@ -379,12 +382,12 @@ def compile_flight_jax(program: FlightProgram, wanted: Wanted, *, dtype: str, fa
 
 
 def flight_run(
-    whole: Callable[[Values, Any, Any], Any], dtype: str, options: Callable[[str], dict[str, str] | None]
+    whole: Callable[[Values, Tree, Tree], Tree], dtype: str, options: Callable[[str], dict[str, str] | None]
 ) -> Run:
     """Compile a function of values, keys and tables; numbers among the values are folded in."""
     compiled = compile_with_constants(whole, dtype=dtype, options=options)
 
-    def run(values: Values, keys: Mapping[str, Words], tables: Mapping[str, Any]) -> Result:
+    def run(values: Values, keys: Mapping[str, Words], tables: Mapping[str, Tree]) -> Result:
         with precision(dtype):
             rows = {name: array(table, dtype) for name, table in tables.items()}
         return Result(*compiled(values, dict(keys), rows))
@@ -406,7 +409,7 @@ def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = Fal
         has_quiet = program.physics.update is integrate and has_idle(_vehicle(program))
         for stage in (*program.stages, program.physics, *((quiet,) if has_quiet else ())):
 
-            def called(leaves: Any, stage: Stage = stage) -> Any:
+            def called(leaves: Tree, stage: Stage = stage) -> Tree:
                 own = {
                     name: [x if type(x) is float else y for x, y in zip(values[name], given, strict=True)]
                     for name, given in zip(names, leaves, strict=True)
@@ -418,5 +421,5 @@ def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = Fal
     return counted
 
 
-def _vehicle(program: FlightProgram) -> Any:
+def _vehicle(program: FlightProgram) -> Tree:
     return dict(program.physics.parameters)["vehicle"]

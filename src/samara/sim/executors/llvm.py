@@ -9,7 +9,7 @@ is needed to the next. Stepping from instant to instant runs the same operations
 from collections.abc import Sequence
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.llvm.codegen import vector_width
 from samara.compiler.llvm.flight_loop import DONE, ROW, Block, Memory, Operation, RowCall, Walk
 from samara.compiler.thread_pool import side_by_side, threads_at_most
+from samara.core.quantity import Tree
 from samara.core.random import key_of
 from samara.core.tree import flatten, unflatten
 from samara.core.types import Array
@@ -134,7 +135,7 @@ class Program:
     def __init__(self, fleet: "Fleet", group: "Group") -> None:
         operations: list[Operation] = []
         self.python: list[Entry] = []
-        self.begins, self._clocks = [0], list[Any]()
+        self.begins, self._clocks = [0], list[Tree]()
         streams = fleet.log.streams(fleet, group) if fleet.log is not None else []
         for entry_index, entry in enumerate(fleet.stages):
             if group.sets[entry.name][0].python:
@@ -165,7 +166,7 @@ class Program:
         return Cursor(row, int(np.searchsorted(self.begins, operation, side="right")))
 
 
-def walk(programs: Sequence[Any], span: Span, start: Cursor, end: Cursor) -> Cursor:
+def walk(programs: Sequence[Tree], span: Span, start: Cursor, end: Cursor) -> Cursor:
     """Run all groups from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted
 
     Stages interrupt only flights of a single tile, so that no other tile is ahead of it.
@@ -194,7 +195,7 @@ def walk(programs: Sequence[Any], span: Span, start: Cursor, end: Cursor) -> Cur
     return min(reached, default=end)
 
 
-def _set_clocks(clocks: list[Any], has_run: set[str]) -> None:
+def _set_clocks(clocks: list[Tree], has_run: set[str]) -> None:
     """Set the dt of every stage: `initial_dt` for its first update, then its period"""
     for stage, dt, period in clocks:
         is_first = stage.initial_dt is not None and stage.name not in has_run
@@ -204,7 +205,7 @@ def _set_clocks(clocks: list[Any], has_run: set[str]) -> None:
 def run_entry(fleet: "Fleet", group: "Group", name: str) -> None:
     """Run the stages of one entry at the present instant"""
     entry = fleet.stages[fleet.entry_index(name)]
-    clocks: list[Any] = []
+    clocks: list[Tree] = []
     operations = entry_operations(fleet, group, entry, clocks)
     _set_clocks(clocks, group.has_run)
     row = np.zeros((1, len(ROW)), dtype=np.int64)
@@ -231,7 +232,7 @@ def compile_stages(group: "Group") -> None:
                 _code(group, stages)
 
 
-def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[Any]) -> list[Operation]:
+def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[Tree]) -> list[Operation]:
     """Return the operations of one entry; append the dt of each stage that reads it to `clocks`"""
     operations: list[Operation] = []
     for stages in zip(*(stage_set.stages for stage_set in group.sets[entry.name]), strict=True):
@@ -242,7 +243,7 @@ def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[
     return operations
 
 
-def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], clocks: list[Any]) -> list[Operation]:
+def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], clocks: list[Tree]) -> list[Operation]:
     """Return the operations of one stage: random numbers, time, references and the call
 
     `stages` has one stage for each drone if their parameters differ, else a single one.
@@ -345,11 +346,11 @@ def _code(group: "Group", stages: Sequence[Stage]) -> CompiledStep:
     )
 
 
-def _zeros(template: Any) -> Any:
+def _zeros(template: Tree) -> Tree:
     return unflatten(template, repeat(0.0))
 
 
-def stage_step(stage: Stage, reads: Any, writes: Any) -> StepFunction:
+def stage_step(stage: Stage, reads: Tree, writes: Tree) -> StepFunction:
     """Return the function of a stage for the templates of its reads and writes"""
     skip, count = stage.skip_when, len(stage.reads)
     return StepFunction(

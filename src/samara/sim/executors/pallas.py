@@ -4,8 +4,6 @@ All that changes in the flights of a block stays in registers from the first tic
 nearest cache: memory is read at the start and written at the end, and for records.
 """
 
-from typing import Any
-
 import numpy as np
 
 from samara.compiler.jax.arrays import (
@@ -24,6 +22,7 @@ from samara.compiler.jax.arrays import (
 )
 from samara.compiler.jax.folding_scalar import grids_in, grids_loaded_by, layers_by_products
 from samara.core.block_ops import Grid
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten
 from samara.sim.executors.jax import (
     Body,
@@ -61,7 +60,7 @@ def compile_flight_pallas(
         raise ValueError(f"a block of {cut.block} flights: expected a power of two")
     simulated = platform() == "cpu" if interpret is None else interpret
 
-    def whole(values: Values, keys: Any, tables: Any) -> Any:
+    def whole(values: Values, keys: Tree, tables: Tree) -> Tree:
         return _in_kernel(program, wanted, dtype, fast, cut, simulated, values, keys, tables)
 
     quick = {"xla_disable_hlo_passes": "fusion"} if simulated else None  # here nobody counts speed
@@ -76,9 +75,9 @@ def _in_kernel(
     launch: Launch,
     simulated: bool,
     values: Values,
-    keys: Any,
-    tables: Any,
-) -> Any:
+    keys: Tree,
+    tables: Tree,
+) -> Tree:
     rows = [leaf for own in values.values() for leaf in own if type(leaf) is not float]
     words = [word for own in keys.values() for word in own]
     n = max(len(row) for row in rows)
@@ -93,7 +92,7 @@ def _in_kernel(
 
     grids = _grids(program, dtype, fast, values, keys, sizes)
 
-    def kernel(*references: Any) -> None:
+    def kernel(*references: Tree) -> None:
         operands, stored = references[: -len(shapes)], references[-len(shapes) :]
         row, word = iter(load_rows(operands[0])), iter(load_rows(operands[1]) if words else ())
         start = {name: [leaf if type(leaf) is float else next(row) for leaf in own] for name, own in values.items()}
@@ -103,14 +102,14 @@ def _in_kernel(
         by_grid = dict(zip(grids, constants[len(tables) :], strict=True))
         body = Body(program, dtype, fast, own_keys, lambda name, k: [by_name[name][k, i] for i in range(sizes[name])])
 
-        def tick(k: Any, leaves: Any) -> Any:
+        def tick(k: Scalar, leaves: Tree) -> Tree:
             with layers_by_products(), grids_loaded_by(lambda grid, at: by_grid[grid][at]):
                 return listed(written, body.tick(k, with_leaves(start, written, leaves)))
 
-        def keep(r: Any, leaves: Any) -> None:
+        def keep(r: Tree, leaves: Tree) -> None:
             store_rows(with_leaves(start, written, leaves)[wanted.recorded], stored[1], lambda i: (r, i, slice(None)))
 
-        def part(r: Any, leaves: Any) -> Any:
+        def part(r: Tree, leaves: Tree) -> Tree:
             keep(r, leaves)
             return repeat(wanted.every, lambda i, own: tick(r * np.int32(wanted.every) + i, own), leaves)
 
@@ -135,11 +134,11 @@ def _in_kernel(
 
 
 def _grids(
-    program: FlightProgram, dtype: str, fast: bool, values: Values, keys: Any, sizes: dict[str, int]
+    program: FlightProgram, dtype: str, fast: bool, values: Values, keys: Tree, sizes: dict[str, int]
 ) -> tuple[Grid, ...]:
     """The tables of solids and height maps that a tick looks up: a kernel has no constant arrays, and reads them as operands"""
 
-    def tick(leaves: Any) -> Any:
+    def tick(leaves: Tree) -> Tree:
         body = Body(program, dtype, fast, keys, lambda name, k: [zeros((), dtype)] * sizes[name])
         return listed(program.written, body.tick(np.int32(0), with_leaves(values, program.written, leaves)))
 

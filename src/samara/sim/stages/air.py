@@ -6,12 +6,12 @@ follows from how the rotor moves now, so a drone that leaves its wake is in calm
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from samara.core.algebra import ZERO, Quat, Vec3, cross, rotate
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.random import gauss_markov
 from samara.core.random import normals as standard_normals
 from samara.core.tree import flatten, unflatten
@@ -39,12 +39,12 @@ def sample_wind(
     dt: Scalar,
     p_W: Vec3,
     v_W: Vec3,
-    wind_state: Any,
+    wind_state: Tree,
     disturbance_W: Vec3,
     normals: tuple[Scalar, ...] = (),
     *,
     source: WindSource,
-) -> tuple[Any, Vec3]:
+) -> tuple[Tree, Vec3]:
     """w(t, p, v) + disturbance  [m/s], and the source's state after it; dt = ∞ at the first sample"""
     wind_W, wind_state = wind_at(source, time, dt, normals, wind_state, p_W, v_W)
     return wind_state, wind_W + disturbance_W
@@ -57,7 +57,7 @@ def wind_at_hubs(
     q_WB: Quat,
     omega_B: Vec3,
     disturbance_W: Vec3,
-    wind_state: Any,
+    wind_state: Tree,
     *,
     source: WindSource,
     vehicle: Vehicle,
@@ -98,14 +98,14 @@ def build_wind(setup: DroneSetup) -> StageSet:
     """Build the stages of one drone's wind, if its source can be traced"""
     source, vehicle = setup.flight.wind, setup.vehicle
     hubs = tuple(ZERO for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else ()
-    slots: dict[str, Any] = {"wind_disturbance": ZERO, "hub_wind": hubs, "wake": hubs}
+    slots: dict[str, Tree] = {"wind_disturbance": ZERO, "hub_wind": hubs, "wake": hubs}
     if not is_traced(source):
         return StageSet(slots=slots, python=f"{type(source).__name__} is a wind source in Python")
     slots["wind_state"] = source.initial()
     independent = independent_normals(source)
     normals = RandomInputs("wind", len(independent), tuple(not draw for draw in independent)) if independent else None
     reads: tuple[str, ...] = ("time", "dt", "state.p_W", "state.v_W", "wind_state", "wind_disturbance")
-    parameters: tuple[tuple[str, Any], ...]
+    parameters: tuple[tuple[str, Tree], ...]
     writes = ("wind_state", "environment.wind_W")
     stages = [Stage("wind", "wind", sample_wind, reads, writes, (("source", source),), normals, initial_dt=math.inf)]
     if hubs and setup.flight.wind_at_hubs and is_local(source):
@@ -130,7 +130,7 @@ class WindStage(PythonStage):
     reason = "wind source in Python"
 
     def __init__(self) -> None:
-        self._source_state: Any = None  # of a Python source; None before its first sample
+        self._source_state: Tree = None  # of a Python source; None before its first sample
 
     def build(self, setup: DroneSetup) -> StageSet:
         """Build the stages of one drone's wind, if its source can be traced"""
@@ -171,7 +171,7 @@ class WindStage(PythonStage):
         if is_local(source):
             position_and_velocity = Vec3(*fleet.p_W), Vec3(*fleet.v_W)
         if independent:
-            numbers: Any = np.arange(drones) if is_local(source) else np.zeros(1, dtype=int)
+            numbers: Tree = np.arange(drones) if is_local(source) else np.zeros(1, dtype=int)
             wind_normals = standard_normals(fleet.scenario.seed, "wind", numbers, tick, len(independent)).T
         source_normals = tuple(
             row if is_independent else float(row[0])
@@ -192,7 +192,7 @@ class WindStage(PythonStage):
             if not np.array_equal(before, group.slots["environment"]):
                 fleet.environment_changed = True
 
-    def _hub_wind(self, fleet: "Fleet", group: Any, wind_W: Array) -> Array:
+    def _hub_wind(self, fleet: "Fleet", group: Tree, wind_W: Array) -> Array:
         source, rotors = fleet.setting.wind, len(group.vehicle.rotors)
         if not (fleet.scenario.wind_at_hubs and is_local(source)):
             return np.tile(wind_W, (rotors, 1))

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 from samara.control.registry import Named, Tuned, controller_named
 from samara.core.algebra import ZERO
 from samara.core.ops import logical_and, where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY
 from samara.physics.types import Command, Reference, State, Vehicle
 from samara.sim.setup import DroneSetup
@@ -23,16 +22,16 @@ REFERENCES_AHEAD = "references_ahead"
 def control(
     estimate: State,
     reference: Reference,
-    controller_state: Any,
+    controller_state: Tree,
     invalid_commands: Scalar,
     armed: Scalar,
     *,
-    controller: Callable[..., Any],
+    controller: Callable[..., Tree],
     density: float = SEA_LEVEL_DENSITY,
     motor_map: tuple[int, ...] = (),
     vehicle: Vehicle | None = None,
     model: Vehicle | None = None,
-) -> tuple[Command, Any, Scalar]:
+) -> tuple[Command, Tree, Scalar]:
     """u = armed · clip(controller(x̂, r)); values that are not finite become 0 and are counted in `invalid_commands`
 
     The controller uses the vehicle, or `model` if given, at the air density at home.
@@ -52,7 +51,7 @@ def control(
 
 def build_controller(setup: DroneSetup) -> StageSet:
     """Build the stage of a named controller; Python calls functions and predictive controllers"""
-    slots: dict[str, Any] = {"armed": 1.0, "reference": Reference(ZERO)}
+    slots: dict[str, Tree] = {"armed": 1.0, "reference": Reference(ZERO)}
     named = named_controller(setup)
     if named is None:
         return StageSet(slots=slots, python="controller in Python")
@@ -63,7 +62,7 @@ def build_controller(setup: DroneSetup) -> StageSet:
     return StageSet((_stage(setup, named.call, "reference"),), slots)
 
 
-def _stage(setup: DroneSetup, controller: Callable[..., Any], reference: str) -> Stage:
+def _stage(setup: DroneSetup, controller: Callable[..., Tree], reference: str) -> Stage:
     reads = (estimate_slot(setup), reference, "controller_state", "invalid_commands", "armed")
     writes = ("command", "controller_state", "invalid_commands")
     vehicle_parameter = ("vehicle", setup.vehicle) if setup.model is None else ("model", setup.model)
@@ -76,7 +75,7 @@ def _predictive(setup: DroneSetup, named: Named) -> StageSet:
     """Build the stage of a predictive controller on JAX arrays"""
     from samara.control.mpc.batch_jax import flight_controller
 
-    predictive: Any = named.call
+    predictive: Tree = named.call
     controller = flight_controller(
         predictive, at_density(setup.controller_vehicle, setup.flight.environment.air_density)
     )

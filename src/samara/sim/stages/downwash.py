@@ -8,14 +8,13 @@ to matter are found by a bound and left out, so that a swarm costs what its neig
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.compiler.llvm.pairwise_sum import Columns, NearSum
 from samara.core.algebra import IDENTITY, ZERO, dot, norm
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten
 from samara.core.types import Array
 from samara.physics.air.downwash import Downwash, Exposed, Jet, downwash_wrench, jet_of
@@ -152,7 +151,7 @@ def _code(vehicle: Vehicle, downwash: Downwash) -> NearSum:
     """What near jets do to a drone: (f_W, τ_B)"""
     reach = max(float(norm(rotor.r_B)) for rotor in vehicle.rotors)
 
-    def felt(exposed: Exposed, jet: Jet) -> Any:
+    def felt(exposed: Exposed, jet: Jet) -> Tree:
         wrench: Wrench = downwash_wrench(exposed, jet, vehicle, downwash)
         return wrench.f_W, wrench.tau_B
 

@@ -1,10 +1,9 @@
 """Estimator stages: sensor fusion, or the true state with delay and noise."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from samara.core.ops import where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
 from samara.estimate.estimator import Fusion, Sample, Variances
 from samara.estimate.ideal import TRUTH, Estimator
@@ -15,22 +14,22 @@ from samara.sim.setup import DroneSetup
 from samara.sim.stage import RandomInputs, Stage, StageFactory, StageSet
 
 
-def predict(reading: Any, fresh: Scalar, filter_state: Any, dt: Scalar, *, fusion: Fusion) -> tuple[Scalar, Any]:
+def predict(reading: Tree, fresh: Scalar, filter_state: Tree, dt: Scalar, *, fusion: Fusion) -> tuple[Scalar, Tree]:
     """Predict with the reading of the driving sensor, which is then no longer fresh"""
     return 0.0, fusion.predict(Sample(reading, fresh), filter_state, dt)
 
 
-def correct(reading: Any, fresh: Scalar, filter_state: Any, *, fusion: Fusion, sensor: Sensor) -> tuple[Scalar, Any]:
+def correct(reading: Tree, fresh: Scalar, filter_state: Tree, *, fusion: Fusion, sensor: Sensor) -> tuple[Scalar, Tree]:
     """Correct the filter with a sensor's reading, which is then no longer fresh"""
     return 0.0, fusion.correct(sensor, Sample(reading, fresh), filter_state)
 
 
-def is_stale(reading: Any, fresh: Scalar, filter_state: Any) -> Any:
+def is_stale(reading: Tree, fresh: Scalar, filter_state: Tree) -> Tree:
     """Whether the reading has been used before"""
     return fresh < 0.5
 
 
-def read_filter(filter_state: Any, state: State, *, fusion: Fusion) -> tuple[State, Any]:
+def read_filter(filter_state: Tree, state: State, *, fusion: Fusion) -> tuple[State, Tree]:
     """Return the estimated motion and its variances; rotor speeds and batteries are the true ones, as ESCs report them"""
     estimate = fusion.estimate(filter_state)
     estimated = state._replace(p_W=estimate.p_W, v_W=estimate.v_W, q_WB=estimate.q_WB, omega_B=estimate.omega_B)
@@ -38,13 +37,13 @@ def read_filter(filter_state: Any, state: State, *, fusion: Fusion) -> tuple[Sta
 
 
 def add_noise(
-    state: State, estimator_state: Any, dt: Scalar, normals: Sequence[Scalar] = (), *, estimator: Estimator
-) -> tuple[State, Any]:
+    state: State, estimator_state: Tree, dt: Scalar, normals: Sequence[Scalar] = (), *, estimator: Estimator
+) -> tuple[State, Tree]:
     """Return the true state with delay or noise"""
     return estimator.update(state, normals, estimator_state, dt)
 
 
-def freeze(new: State, estimate: State, frozen: Any) -> tuple[State]:
+def freeze(new: State, estimate: State, frozen: Tree) -> tuple[State]:
     """Return the new estimate, with the old values of components whose `frozen` is 1"""
     pairs = zip(flatten(frozen), flatten(estimate), flatten(new), strict=True)
     return (unflatten(new, iter([where(mask > 0.5, old, now) for mask, old, now in pairs])),)
@@ -60,7 +59,7 @@ def build_estimator(setup: DroneSetup) -> StageSet:
     estimator, still = setup.estimator, at_rest(setup.vehicle)
     if estimator == TRUTH:
         return StageSet()
-    slots: dict[str, Any] = {"estimate": lambda state, normals: state}
+    slots: dict[str, Tree] = {"estimate": lambda state, normals: state}
     target = "new_estimate" if setup.flight.is_frozen else "estimate"
     if isinstance(estimator, Fusion):
         stages = fusion_stages(estimator, target)

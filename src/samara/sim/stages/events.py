@@ -1,11 +1,11 @@
 """Events stage: applies each event once, at its time or when its condition holds, in the order listed."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from samara.core.ops import where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.physics.types import Command, Environment, Reference, State, Vehicle
 from samara.scenario.batteries import batteries_of, failsafe_events
 from samara.scenario.events import Event, Sentence, Watched, When, holds
@@ -33,7 +33,7 @@ def check_conditions(
     *,
     vehicle: Vehicle,
     conditions: tuple[Sentence, ...],
-) -> tuple[Any]:
+) -> tuple[Tree]:
     """Evaluate each condition for a drone it applies to (1 or 0), and their sum"""
     drone = Watched(state, reference, *status, batteries_of(state, command, vehicle, environment))
     met = [where(holds(condition, time, drone), mask, 0.0) for condition, mask in zip(conditions, applies, strict=True)]

@@ -1,10 +1,9 @@
 """Sensor stages: each sensor samples at its rate, and its reading arrives after its delay."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from samara.core.ops import where
-from samara.core.quantity import Scalar
+from samara.core.quantity import Scalar, Tree
 from samara.core.tree import flatten, unflatten
 from samara.physics.types import Command, Environment, State, Vehicle
 from samara.scenario.timeline import sampling
@@ -17,14 +16,14 @@ def sample(
     state: State,
     command: Command,
     environment: Environment,
-    sensor_state: Any,
-    queue: tuple[Any, ...],
+    sensor_state: Tree,
+    queue: tuple[Tree, ...],
     dt: Scalar,
     normals: Sequence[Scalar] = (),
     *,
     sensor: Sensor,
     vehicle: Vehicle,
-) -> tuple[Any, tuple[Any, ...]]:
+) -> tuple[Tree, tuple[Tree, ...]]:
     """Sample a sensor, and append the reading to the queue of delayed readings"""
     inputs = (state, command, vehicle, environment, normals)
     if sensor.initial is None:
@@ -35,8 +34,8 @@ def sample(
 
 
 def receive(
-    queue: tuple[Any, ...], reading: Any, fresh: Scalar, silent: Scalar, *, sensor: Sensor
-) -> tuple[Any, Scalar]:
+    queue: tuple[Tree, ...], reading: Tree, fresh: Scalar, silent: Scalar, *, sensor: Sensor
+) -> tuple[Tree, Scalar]:
     """Receive the oldest reading of the queue; it is fresh unless the sensor has failed or the reading is not valid
 
     A failed sensor keeps its last reading.
@@ -49,7 +48,7 @@ def receive(
     return unflatten(reading, iter(values)), fresh
 
 
-def reading_template(sensor: Sensor) -> Any:
+def reading_template(sensor: Sensor) -> Tree:
     """Return a reading of zeros"""
     return sensor.reading or tuple(0.0 for _ in sensor.fields)
 
@@ -57,7 +56,7 @@ def reading_template(sensor: Sensor) -> Any:
 def build_sensors(setup: DroneSetup) -> StageSet:
     """Build a sampling and a receiving stage for each traced sensor, and slots for all sensors"""
     stages: list[Stage] = []
-    slots: dict[str, Any] = {}
+    slots: dict[str, Tree] = {}
     for sensor in setup.sensors:
         every, delay = sampling(sensor, setup.flight.periods["sensor"])
         name, template = sensor.name, reading_template(sensor)
@@ -68,7 +67,7 @@ def build_sensors(setup: DroneSetup) -> StageSet:
         slots[f"{name}/queue"] = (template,) * (delay // every + 1)
         normals = RandomInputs(f"sensor {name}", sensor.normals_needed) if sensor.normals_needed else None
         reads: tuple[str, ...] = ("state", "command", "environment", f"{name}/state", f"{name}/queue", "dt")
-        parameters: tuple[tuple[str, Any], ...] = (("sensor", sensor), ("vehicle", setup.vehicle))
+        parameters: tuple[tuple[str, Tree], ...] = (("sensor", sensor), ("vehicle", setup.vehicle))
         writes = (f"{name}/state", f"{name}/queue")
         stages.append(Stage(f"{name} samples", "sensor", sample, reads, writes, parameters, normals, every=every))
         reads = (f"{name}/queue", f"{name}/reading", f"{name}/fresh", f"{name}/silent")
@@ -80,7 +79,7 @@ def build_sensors(setup: DroneSetup) -> StageSet:
 
 
 def _initial(sensor: Sensor, vehicle: Vehicle) -> Initial:
-    def initial(state: State, normals: Normals) -> Any:
+    def initial(state: State, normals: Normals) -> Tree:
         assert sensor.initial is not None, sensor.name
         return sensor.initial(vehicle, normals(f"sensor {sensor.name} start", sensor.start_normals))
 
