@@ -139,7 +139,7 @@ def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[
 
 
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Scalar) -> Controller:
-    from samara.control.mpc.controller import ILQR  # which imports the compiler
+    from samara.control.mpc import ILQR  # which imports the compiler
 
     return ILQR(vehicle, healthy=healthy, period=period, **{"yaw_weight": YAW_WEIGHT, **options})
 
