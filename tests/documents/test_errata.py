@@ -56,14 +56,14 @@ def test_every_row_of_the_list_of_errata_is_on_the_page(page, shared_folder):
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        ("`tests/repository/test_errata.py::test_every_row_names_its_proof`", []),
+        ("`tests/documents/test_errata.py::test_every_row_names_its_proof`", []),
         (
-            "`tests/repository/test_errata.py::test_every_row_names_its_prof`",
-            ["tests/repository/test_errata.py::test_every_row_names_its_prof"],
+            "`tests/documents/test_errata.py::test_every_row_names_its_prof`",
+            ["tests/documents/test_errata.py::test_every_row_names_its_prof"],
         ),
         (
-            "`tests/repository/test_eratta.py::test_every_row_names_its_proof`",
-            ["tests/repository/test_eratta.py::test_every_row_names_its_proof"],
+            "`tests/documents/test_eratta.py::test_every_row_names_its_proof`",
+            ["tests/documents/test_eratta.py::test_every_row_names_its_proof"],
         ),
     ],
 )
