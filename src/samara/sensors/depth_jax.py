@@ -228,7 +228,7 @@ def _words(seen: Any, q_WS: Quat, direction_S: np.ndarray[Any, Any], tile: tuple
     return jnp.stack([shifted[k : k + BITS].sum(0, dtype=jnp.int32) for k in range(0, count, BITS)])
 
 
-def _bounds(direction_S: Array, tile: tuple[int, int], farthest: float) -> tuple[list[Any], list[float]]:
+def _bounds(direction_S: np.ndarray[Any, Any], tile: tuple[int, int], farthest: float) -> tuple[list[Any], list[float]]:
     """n·x > −room for all that a tile shows, for each of six planes: n (3, tiles), and room"""
     height, width = tile
     x, y, z = direction_S.astype(float)
