@@ -128,7 +128,7 @@ def reference_vehicles(vehicle: Vehicle, names: Sequence[str]) -> list[Vehicle]:
 
 
 def _base_value(scenario: Scenario, name: str) -> Tree:
-    """Return the value of a parameter in the scenario; None for what is no parameter of a stage or has no value there"""
+    """Return the value of a parameter in the scenario; None if no stage has it as a parameter, or it has no value"""
     if name in (*PLACES, *NUMBERS):
         return None
     if name.startswith(WIND):
@@ -145,12 +145,12 @@ def _moved(value: Tree, step: float) -> Tree:
 
 
 def has_winds(varied: Mapping[str, Tree]) -> bool:
-    """Whether something of the wind differs"""
+    """Whether parameters of the wind vary"""
     return any(name.startswith(WIND) for name in varied)
 
 
 def wind_with(source: Tree, values: Mapping[str, Tree]) -> Tree:
-    """A wind with other numbers"""
+    """Return a wind with the values of its varied parameters"""
     for name, value in values.items():
         if name.startswith(WIND):
             source = _replaced(source, name.removeprefix(WIND).split("."), value, name)
@@ -158,7 +158,7 @@ def wind_with(source: Tree, values: Mapping[str, Tree]) -> Tree:
 
 
 def _replaced(source: Tree, path: list[str], value: Tree, name: str) -> Tree:
-    """A record or a tuple with another number at the end of a path into it"""
+    """Return a record or a tuple with a value replaced at the end of a path"""
     parts, own = _parts(source), path[0]
     if own not in parts:
         raise _nowhere(source, parts, name)
@@ -173,7 +173,7 @@ def _replaced(source: Tree, path: list[str], value: Tree, name: str) -> Tree:
 
 
 def wind_number(source: Tree, name: str) -> Tree:
-    """What a wind has at a path, a number or three"""
+    """Return the value of a wind at a path: a scalar or a vector"""
     for own in name.removeprefix(WIND).split("."):
         parts = _parts(source)
         if own not in parts:
@@ -188,14 +188,14 @@ def _nowhere(source: Tree, parts: Mapping[str, Tree], name: str) -> ValueError:
 
 
 def _parts(source: Tree) -> dict[str, Tree]:
-    """What is in a record by name, in a tuple by number"""
+    """Return the parts of a record by name, of a tuple by index"""
     if isinstance(source, tuple):
         return dict(zip(getattr(source, "_fields", map(str, range(len(source)))), source, strict=True))
     return {own.name: getattr(source, own.name) for own in fields(source)} if is_dataclass(source) else {}
 
 
 def _all_of(before: Tree, value: Tree, name: str) -> Tree:
-    """A named tuple of its numbers, or of one number where they are all alike"""
+    """Return a named tuple of the values, or of one value if all components are equal"""
     if isinstance(value, (list, tuple)):
         return type(before)(*value)
     if len(set(before)) != 1:
@@ -205,7 +205,7 @@ def _all_of(before: Tree, value: Tree, name: str) -> Tree:
 
 
 def with_values(drone: Drone, values: Mapping[str, Tree]) -> Drone:
-    """A drone with other numbers, start and goal; those of the wind are none of its own"""
+    """Return a drone with the values of its varied parameters, its start and its goal; values of the wind are ignored"""
     for name, value in values.items():
         if name == "start_W":
             drone = replace(drone, start_W=Vec3(*value))
