@@ -151,7 +151,7 @@ def test_every_path_on_the_pages_is_there_after_a_plain_import(repository):
         "for path in sys.stdin.read().split():\n"
         "    try:\n"
         "        functools.reduce(getattr, path.split('.')[1:], samara)\n"
-        "    except AttributeError as error:\n"
+        "    except (AttributeError, ImportError) as error:\n"
         "        print(path, error)\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", program]

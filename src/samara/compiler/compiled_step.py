@@ -59,7 +59,7 @@ class CompiledStep:
         as_written: bool = False,
         skip_when: Callable[[Any], Any] | None = None,
     ) -> None:
-        """With `as_written` nothing is simplified, and the bits are those that NumPy gives (`tape.py`). Where
+        """With `as_written` nothing is simplified, and the bits are those that NumPy gives (`tape_scalar.py`). Where
         `skip_when(held)` is true of all drones, a row kernel leaves its outputs as they are."""
 
         def scanned(own: Any, given: Any, nothing: Any) -> Any:

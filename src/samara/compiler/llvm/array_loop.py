@@ -1,6 +1,6 @@
 """Machine code for traced programs that run one after another on arrays in memory, step after step, forwards or backwards.
 
-A scan (`llvm_kernel`) keeps its carry in registers and runs over drones. Here every number has a place in memory, so that one
+A scan (`scan.py`) keeps its carry in registers and runs over drones. Here every number has a place in memory, so that one
 solver may lay its lanes along drones, along the steps of one drone's horizon, or along the columns of a matrix, with the same
 programs:
 

@@ -1,4 +1,4 @@
-"""Dense layers whose weights are in memory, there and back, as passes of a loop (`llvm_loop.py`): lanes are drones.
+"""Dense layers whose weights are in memory, there and back, as passes of a loop (`array_loop.py`): lanes are drones.
 
     there    y = f(W x + b)
     back     p̄ = ȳ f',   x̄ = Wᵀ p̄          f' = 1 − y² of tanh, and 1 where y > 0, else 0, of a ReLU

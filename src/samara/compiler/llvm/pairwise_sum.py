@@ -5,7 +5,7 @@
     felt = NearSum(f, margins, *templates).over(mine, theirs)     # feltᵢ = Σ f(mineᵢ, theirsⱼ) over near j, first to last
 
 j is near i where all `margins(mineᵢ, theirsⱼ)` are positive and their numbers differ. Both sides are looked at in blocks of
-consecutive drones: bounds of the margins over two blocks (`intervals.py`) rule most of them out at once. Neither the blocks nor
+consecutive drones: bounds of the margins over two blocks (`Interval`) rule most of them out at once. Neither the blocks nor
 the number of threads changes a bit: pairs, and the order in which they are added, are those of a plain double loop.
 """
 
