@@ -35,7 +35,7 @@ def test_the_error_of_hover_falls_by_seven_tenths(tmp_path: Path) -> None:
     found = adapt(trained(), off(), tmp_path / "adapted")
     assert found.before > 0.02  # [m]: it sinks, with a fifth too little of everything
     assert found.after < 0.3 * found.before
-    assert len(found.learnt.curve) == 60
+    assert len(found.training.curve) == 60
     own = load_policy(tmp_path / "adapted")
     assert own.vehicle == "refit" and dict(own.evaluation)["method"] == "adapt"
 
