@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -42,70 +42,86 @@ PATH_POINTS = 401  # of the path a drone is asked to fly, in the picture of it
 SHORTEST_SLEEP = 2e-3  # [s]: less is not worth asking the system for
 
 
+class ExecutionOptions(TypedDict, total=False):
+    """How `fly` executes a flight; none of these options changes its bits."""
+
+    overwrite: bool
+    realtime: bool
+    progress: Progress
+    tell: Callable[[str], None]
+    whole: bool
+    step_by_step: bool
+
+
 def fly(
     scenario: str | Path | Scenario = "waypoints",
     *,
     controller: str | Tuned | Callable[..., Any] | None = None,
-    out: str | Path | None = None,
+    autopilot: Autopilot | None = None,
     settings: Mapping[str, object] | None = None,
     vary: Mapping[str, object] | None = None,
-    overwrite: bool = False,
-    realtime: bool = False,
-    progress: Progress = lambda now, total: None,
-    autopilot: Autopilot | None = None,
-    tell: Callable[[str], None] = lambda sentence: None,
     effects: Sequence[EffectOption] = (),
-    whole: bool = True,
     stages: Arrange = lambda standard: standard,
     backend: str | None = None,
-    step_by_step: bool = False,
+    out: str | Path | None = None,
+    **execution: Unpack[ExecutionOptions],
 ) -> Run:
-    """Flies a scenario: a shipped name, a TOML file or a `Scenario`; all its drones by `controller` when that is given
+    """Fly a scenario and return the run.
 
-    A controller is a name, one with numbers of its own (`tuned("ilqr", position_weight=60.0)` of `samara.control.registry`),
-    or a function.
-    `out` is an MCAP file to record to while it flies; without it the flight stays in memory. `settings` are changes such as
-    {"duration": 5.0, "drones.vehicle": "iris"} of a scenario that is a name or a file. `vary` has parameters by name, as in
-    `samara.fly_many`, each with the value of this flight: {"mass": 1.1, "wind.sigma_aloft": 1.4}. With `realtime` it does not
-    run ahead of the clock. An `autopilot` flies all its drones in the place of controllers; `tell` gets what there is to say
-    of it while it flies. `effects` from outside the package may be named by a scenario that is a name or a file, and by its
-    vehicles.
-
-    The physics runs as machine code, or on the `backend` "numpy", "jax" or "python": plain floats, drone after drone, for
-    whoever sets a breakpoint in an equation. Numbers agree to rounding, and a recording is replayed on what it was flown on.
-
-    `stages` makes of the stages of a flight those that are to be, one's own among them: `samara.sim.stage` says how.
-    `step_by_step` goes from instant to instant, where a program would go on until Python is needed: the same bits, slower.
-
-    A flight that was recorded comes back with every row, or, where not the `whole` is wanted and it was long, with as many as a
-    picture shows: then an hour takes no more memory than a few minutes.
+    Args:
+        scenario: name of a shipped scenario, path of a TOML file, or a `Scenario`.
+        controller: controller of all drones: a name, `tuned("ilqr", position_weight=60.0)` of `samara.control.registry`, or
+            a function.
+        autopilot: autopilot that flies all drones instead of a controller.
+        settings: changes of a scenario given by name or path, such as {"duration": 5.0, "drones.vehicle": "iris"}.
+        vary: parameters by name, as in `samara.fly_many`, with the value of this flight: {"mass": 1.1}.
+        effects: custom effects that the scenario and its vehicles may name.
+        stages: function of the standard stages that returns the stages to run; see `samara.sim.stage`.
+        backend: "llvm" (default), "numpy", "jax" or "python" for the physics; "python" uses plain floats, so that a debugger
+            stops inside an equation. Results agree to rounding, and a recording replays on the backend it was flown on.
+        out: MCAP file to record to; without it the flight stays in memory.
+        execution: `overwrite` replaces an existing recording; `realtime` waits for the wall clock; `progress(now, total)`
+            and `tell(message)` are called during the flight; `whole=False` returns a long recorded flight with as many rows
+            as a picture shows; `step_by_step` steps from Python instead of running one compiled program (slower,
+            bit-identical).
     """
-    own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {}, effects=effects)
-    if isinstance(scenario, Scenario) and settings:
-        raise ValueError(
-            "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
-        )
+    unknown = sorted(execution.keys() - ExecutionOptions.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"fly() got an unexpected keyword argument {unknown[0]!r}")
+    if isinstance(scenario, Scenario):
+        if settings:
+            raise ValueError(
+                "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
+            )
+        flight = scenario
+    else:
+        flight = load_scenario(scenario, settings or {}, effects=effects)
     if controller is not None:
-        own = at_own_rate(replace(own, drones=tuple(replace(drone, controller=controller) for drone in own.drones)))
+        drones = tuple(replace(drone, controller=controller) for drone in flight.drones)
+        flight = at_own_rate(replace(flight, drones=drones))
     if backend is not None:
         require_backend(backend, BACKENDS)
-        own = replace(own, backend=backend)
+        flight = replace(flight, backend=backend)
     if autopilot is not None:
         from samara.scenario.autopilot_sensors import flown_by
 
-        own = flown_by(own, autopilot)
+        flight = flown_by(flight, autopilot)
     variation = None
     if vary:
-        own, variation = varied_scenario(own, vary)
+        flight, variation = varied_scenario(flight, vary)
+    realtime, step_by_step = execution.get("realtime", False), execution.get("step_by_step", False)
+    progress = execution.get("progress", lambda now, total: None)
+    tell = execution.get("tell", lambda message: None)
     if out is None:
-        return _in_memory(own, realtime, progress, tell, stages, variation, step_by_step=step_by_step)
-    with recorder_of(own, out, overwrite=overwrite, variation=variation) as recorder, Background(recorder) as behind:
-        simulation = Simulation(own, behind.write_blocks, tell, stages, variation=variation)
+        return _in_memory(flight, realtime, progress, tell, stages, variation, step_by_step=step_by_step)
+    overwrite = execution.get("overwrite", False)
+    with recorder_of(flight, out, overwrite=overwrite, variation=variation) as recorder, Background(recorder) as behind:
+        simulation = Simulation(flight, behind.write_blocks, tell, stages, variation=variation)
         _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
         behind.write_blocks([], [ending(simulation)])
     ended = simulation.ended
-    del simulation  # with its rows of the last second
-    return recorded(recorder, own, ended, whole=whole)
+    del simulation  # frees the rows of the last second
+    return recorded(recorder, flight, ended, whole=execution.get("whole", True))
 
 
 def recorder_of(

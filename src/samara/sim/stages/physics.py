@@ -171,6 +171,15 @@ def is_busy(state: State, environment: Environment, *, vehicle: Vehicle, ahead: 
     return where(all_idle(lower, vehicle, environment), 0.0, 1.0) > 0.5
 
 
+class CollisionGeometry(NamedTuple):
+    """The parts of a drone, the solids around it, the index of its first propeller, and the other drones."""
+
+    parts: Grid
+    obstacles: Obstacles
+    first_propeller: int
+    swarm: Swarm | None = None
+
+
 def integrate_among_solids(
     state: State,
     contact: Contact,
@@ -181,10 +190,7 @@ def integrate_among_solids(
     drone: Scalar,
     *,
     vehicle: Vehicle,
-    parts: Grid,
-    obstacles: Obstacles,
-    first_propeller: int,
-    swarm: Swarm | None = None,
+    collisions: CollisionGeometry,
     integrator: str | Callable[..., State] = "rk4",
 ) -> tuple[State, Contact, Status]:
     """x(t + dt) from impact to impact; a hard touch of a solid or another drone, and that of a propeller, is a crash
@@ -196,18 +202,18 @@ def integrate_among_solids(
         return _advance(start, *held, duration, vehicle, integrator)
 
     body: dict[str, Any] = {
-        "parts": parts,
-        "obstacles": obstacles,
+        "parts": collisions.parts,
+        "obstacles": collisions.obstacles,
         "ground": environment.ground,
         "inertia": Inertia(vehicle.mass, vehicle.inertia_B),
     }
-    if swarm is None:
+    if collisions.swarm is None:
         after, impact = advance_with_impacts(fly, state, dt, (command, environment), **body)
     else:
         after, impact = advance_drones_with_impacts(
-            fly, state, dt, (command, environment), index=drone, swarm=swarm, **body
+            fly, state, dt, (command, environment), index=drone, swarm=collisions.swarm, **body
         )
-    by_propeller = impact.part > first_propeller - 0.5
+    by_propeller = impact.part > collisions.first_propeller - 0.5
     is_crash = logical_and(impact.count > 0.5, logical_or(by_propeller, impact.max_speed > CRASH_SPEED))
     status = Status(where(is_crash, 0.0, status.landed), where(is_crash, 1.0, status.crashed))
     if not vehicle.has("contact"):
@@ -236,13 +242,13 @@ def _among_solids(setup: DroneSetup) -> StageSet:
     elif not solids:
         return build_physics(setup)
     propellers = [k for k, part in enumerate(parts) if part.kind is PartKind.PROPELLER]
-    parameters = (
-        *(("vehicle", setup.vehicle), ("integrator", setup.flight.integrator)),
-        ("parts", parts_table(part_shapes(parts))),
-        ("obstacles", obstacles_of([own.solid for own in solids], [own.material for own in solids])),
-        ("first_propeller", min(propellers, default=len(parts))),
-        ("swarm", swarm),
+    collisions = CollisionGeometry(
+        parts_table(part_shapes(parts)),
+        obstacles_of([obstacle.solid for obstacle in solids], [obstacle.material for obstacle in solids]),
+        min(propellers, default=len(parts)),
+        swarm,
     )
+    parameters = (("vehicle", setup.vehicle), ("integrator", setup.flight.integrator), ("collisions", collisions))
     reads = ("state", "contact", "status", "command", "environment", "dt", "drone")
     stage = Stage("physics", PHYSICS, integrate_among_solids, reads, ("state", "contact", "status"), parameters)
     return StageSet((stage,), {"contact": Contact()})
