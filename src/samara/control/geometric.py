@@ -388,4 +388,4 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen
     return geometric(vehicle, gains, healthy, limits, period=period, **chosen)
 
 
-TYPE = ControllerType("geometric", _build, {**LOOPS, **LIMITS, "integral": FLAG})
+TYPES = (ControllerType("geometric", _build, {**LOOPS, **LIMITS, "integral": FLAG}),)

@@ -176,4 +176,4 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen
     return indi(vehicle, gains, healthy, limits, period)
 
 
-TYPE = ControllerType("indi", _build, {**LOOPS, **LIMITS})
+TYPES = (ControllerType("indi", _build, {**LOOPS, **LIMITS}),)

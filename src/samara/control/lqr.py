@@ -278,4 +278,4 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen
     return lqr(vehicle, design, healthy, limits, period, **chosen)
 
 
-TYPE = ControllerType("lqr", _build, {**FREQUENCIES, **LIMITS, "along": FLAG})
+TYPES = (ControllerType("lqr", _build, {**FREQUENCIES, **LIMITS, "along": FLAG}),)

@@ -74,4 +74,4 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen
     return mellinger(vehicle, gains, healthy, limits, period=period, **chosen)
 
 
-TYPE = ControllerType("mellinger", _build, {**LOOPS, **LIMITS, "integral": FLAG})
+TYPES = (ControllerType("mellinger", _build, {**LOOPS, **LIMITS, "integral": FLAG}),)

@@ -188,6 +188,8 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen
 
 
 _VECTORS = ("attitude", "rate", "rate_integral", "trim")
-TYPE = ControllerType(
-    "pid", _build, {**{name: THREE if name in _VECTORS else NOT_NEGATIVE for name in PidGains._fields}, **LIMITS}
+TYPES = (
+    ControllerType(
+        "pid", _build, {**{name: THREE if name in _VECTORS else NOT_NEGATIVE for name in PidGains._fields}, **LIMITS}
+    ),
 )

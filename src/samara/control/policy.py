@@ -271,3 +271,4 @@ def _build_bundled(
 
 
 BUNDLED = tuple(ControllerType(name, partial(_build_bundled, name), knobs) for name, knobs in SHIPPED.items())
+TYPES = (TYPE, *BUNDLED, RAPTOR)

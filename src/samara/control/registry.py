@@ -4,46 +4,62 @@
     tuned("geometric", position=2.0, attitude=(12.0, 12.0, 4.0), tilt_deg=30.0)
     tuned("policy", file="policy/")
 
-Options that are not set follow from the vehicle. A new controller is a module with a `TYPE`, listed in `CONTROLLERS`.
+Options that are not set follow from the vehicle. A new controller is a module with `TYPES`, named in
+`CONTROLLERS`.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
-from samara.control import geometric, indi, lqr, mellinger, pid, policy
-from samara.control.controller_type import ANGLE, Controller, ControllerType, is_real, suggestion
+from samara.control.controller_type import ANGLE, ControllerType, is_real, suggestion
 from samara.control.controller_type import Tuned as Tuned
-from samara.control.crazyflie_firmware.motors import FUNCTIONS, PREFIX, RATE
-from samara.control.mpc import options as ilqr
+from samara.control.crazyflie_firmware.motors import FUNCTIONS, PREFIX
 from samara.core.sanitise import shown
 from samara.physics.types import Vehicle
 
 
-def _by_name(*types: ControllerType) -> dict[str, ControllerType]:
-    return {controller.name: controller for controller in types}
+class ControllerTypes(Mapping[str, ControllerType]):
+    """Controller types by name; the module of a type is imported when the type is needed."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._modules = dict(modules)
+
+    def __getitem__(self, name: str) -> ControllerType:
+        return _types_in(self._modules[name])[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __or__(self, other: "ControllerTypes") -> "ControllerTypes":
+        return ControllerTypes(self._modules | other._modules)
 
 
-CONTROLLERS = _by_name(geometric.TYPE, pid.TYPE, mellinger.TYPE, lqr.TYPE, indi.TYPE, ilqr.TYPE)
+@cache
+def _types_in(module: str) -> dict[str, ControllerType]:
+    return {controller.name: controller for controller in import_module(f"samara.control.{module}").TYPES}
+
+
+CONTROLLERS = ControllerTypes(
+    {name: name for name in ("geometric", "pid", "mellinger", "lqr", "indi")} | {"ilqr": "mpc.options"}
+)
 """Controllers that follow from a model of the vehicle"""
 
-LEARNT = _by_name(policy.TYPE, *policy.BUNDLED, policy.RAPTOR)
+LEARNT = ControllerTypes(dict.fromkeys(("policy", "universal", "racer", "navigate", "raptor"), "policy"))
 """Trained networks: `policy` needs a folder, RAPTOR a package, and `navigate` a depth camera"""
 
-
-def _build_firmware(name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -> Controller:
-    from samara.control.crazyflie_firmware.controller import crazyflie_controller  # which imports the compiler
-
-    return crazyflie_controller(name, vehicle, period)
-
-
-FIRMWARE = _by_name(
-    *(ControllerType(f"{PREFIX}{name}", partial(_build_firmware, name), rate=RATE) for name in FUNCTIONS)
-)
+FIRMWARE = ControllerTypes(dict.fromkeys((PREFIX + name for name in FUNCTIONS), "crazyflie_firmware.controller"))
 """The Crazyflie firmware's own, which need its bindings"""
 
-CONTROLLER_TYPES: dict[str, ControllerType] = {**CONTROLLERS, **LEARNT, **FIRMWARE}
+CONTROLLER_TYPES = CONTROLLERS | LEARNT | FIRMWARE
 NAMES = tuple(CONTROLLER_TYPES)
 
 

@@ -14,15 +14,16 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
 from samara.compiler.compiled_step import CompiledStep
 from samara.control.allocation import allocation_for, rotor_order
+from samara.control.controller_type import Controller, ControllerType
 from samara.control.crazyflie_firmware import worker
 from samara.control.crazyflie_firmware.conversions import FIELDS, firmware_inputs, numbers_of
-from samara.control.crazyflie_firmware.motors import PREFIX, RATE, Curve, thrust_of_pwm, voltage_of_thrust
+from samara.control.crazyflie_firmware.motors import FUNCTIONS, PREFIX, RATE, Curve, thrust_of_pwm, voltage_of_thrust
 from samara.core.algebra import ZERO, Vec3
 from samara.core.lazy_import import MissingExtraError
 from samara.core.ops import safe_sqrt
@@ -259,3 +260,10 @@ def _supply_code(vehicle: Vehicle) -> CompiledStep:
         return (supply_voltage(state, command, vehicle, CALM),)
 
     return CompiledStep(body, (0.0,), (at_rest(vehicle), tuple(0.0 for _ in vehicle.rotors)))
+
+
+def _build(name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float) -> Controller:
+    return crazyflie_controller(name, vehicle, period)
+
+
+TYPES = tuple(ControllerType(f"{PREFIX}{name}", partial(_build, name), rate=RATE) for name in FUNCTIONS)

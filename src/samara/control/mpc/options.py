@@ -144,9 +144,11 @@ def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **option
     return ILQR(vehicle, healthy=healthy, period=period, **{"yaw_weight": YAW_WEIGHT, **options})
 
 
-TYPE = ControllerType(
-    "ilqr",
-    _build,
-    _CHOSEN,
-    instants_ahead=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,
+TYPES = (
+    ControllerType(
+        "ilqr",
+        _build,
+        _CHOSEN,
+        instants_ahead=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,
+    ),
 )
