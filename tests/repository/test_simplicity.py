@@ -10,7 +10,7 @@ import samara
 
 SOURCE = Path(samara.__file__).parent
 MAX_PARAMETERS = 10
-MAX_IMPORT_DEPTH = 37
+MAX_IMPORT_DEPTH = 32
 
 
 def module_trees() -> dict[str, ast.Module]:
