@@ -6,16 +6,18 @@ rotors that descend into their own wake are for `samara.physics.rotors.inflow`.
 """
 
 import math
-from typing import Annotated, NamedTuple, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from samara.core.ops import absolute, acos, atan2, cos, exp, maximum, safe_norm, sin, where
 from samara.core.quantity import Quantity, Scalar
 from samara.core.types import Array
 from samara.propeller.airfoil import SMALL_PROPELLER, Airfoil, section_force
 from samara.propeller.blade import Blade
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 STATIONS = 24  # within 0.1 % of 400 stations (tests/propeller/test_bem.py)
 AZIMUTHS = 12  # in oblique flow
@@ -165,7 +167,7 @@ def inflow_angle(
 
 
 def rotor_coefficients(
-    blade: Blade, advance: ArrayLike, rpm: ArrayLike, incidence: ArrayLike = 0.0, **options: Unpack[Options]
+    blade: Blade, advance: "ArrayLike", rpm: "ArrayLike", incidence: "ArrayLike" = 0.0, **options: Unpack[Options]
 ) -> Coefficients:
     """CT, CP, CH at J = V/(nD), rpm, and the angle between the axis and the air's way: 0 from the front, π/2 edgewise
 
@@ -192,9 +194,9 @@ def rotor_coefficients(
 
 def annuli(
     blade: Blade,
-    advance: ArrayLike,
-    rpm: ArrayLike,
-    incidence: ArrayLike = 0.0,
+    advance: "ArrayLike",
+    rpm: "ArrayLike",
+    incidence: "ArrayLike" = 0.0,
     *,
     airfoil: Airfoil = SMALL_PROPELLER,
     stations: int = STATIONS,

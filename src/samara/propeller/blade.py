@@ -5,15 +5,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from samara.core.budget import text_inside
 from samara.core.sanitise import shown
 from samara.core.toml import File, Shipped, Table, document
 from samara.core.types import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 INCH = 0.0254
 _GEOMETRY = "volume1_geom.csv"
@@ -49,7 +51,7 @@ class Blade:
     def __post_init__(self) -> None:
         _check(self)
 
-    def at(self, station: ArrayLike) -> tuple[Array, Array]:
+    def at(self, station: "ArrayLike") -> tuple[Array, Array]:
         """c/R and twist at r/R: a monotone cubic through the stations (Fritsch and Carlson, 1980)"""
         chord, twist = (monotone_cubic(station, self.stations, each) for each in (self.chord, self.twist))
         return chord, twist
@@ -61,7 +63,7 @@ class Blade:
         return self.blades * (inside + float(np.trapezoid(self.chord, self.stations))) / math.pi
 
 
-def monotone_cubic(at: ArrayLike, x: Sequence[float], y: Sequence[float]) -> Array:
+def monotone_cubic(at: "ArrayLike", x: Sequence[float], y: Sequence[float]) -> Array:
     """Hermite's cubic through (x, y), with slopes that let it rise and fall only where the points do (Fritsch, Butland 1984)
 
     Within, the slope is the weighted harmonic mean of its neighbours' where both have one sign, else 0; at an end that of the
