@@ -668,9 +668,11 @@ def test_the_command_says_what_it_cannot_show(words, sentence):
 
 @pytest.mark.long
 def test_a_flight_is_watched_from_the_command_line(tmp_path):
-    """With --speed 4 a flight runs at most at four times real time; on a busy machine slower."""
-    words = ["fly", "hover", "--set", "duration=2", "--view", "--no-browser", "--port", "0", "--speed", "4"]
+    """With --speed 4 a flight of 4 s takes at least one second of the wall clock."""
+    words = ["fly", "hover", "--set", "duration=4", "--view", "--no-browser", "--port", "0", "--speed", "4"]
+    start = time.perf_counter()
     result = CliRunner().invoke(app, [*words, "--out", str(tmp_path)])
-    assert "http://127.0.0.1:" in result.output and "2.00 s" in result.output
-    assert 0.0 < float(re.search(r"real-time factor\s+([\d.]+)×", result.output)[1]) < 4.5
-    assert samara.load_run(tmp_path / "run.mcap").time[-1] == 2.0
+    assert time.perf_counter() - start >= 1.0
+    assert "http://127.0.0.1:" in result.output and "4.00 s" in result.output
+    assert re.search(r"real-time factor\s+[\d.]+×", result.output)
+    assert samara.load_run(tmp_path / "run.mcap").time[-1] == 4.0
