@@ -367,7 +367,7 @@ def test_betaflight_is_started_armed_flown_and_stopped(betaflight):
     assert run.problem == ""
     climbed = run.time[run.position[:, 2] > 1.9][0] + 4.0
     hover = run.position[(run.time > climbed) & (run.time < 39.0)]
-    assert len(hover) and np.abs(hover - np.array([0.0, 0.0, 2.0])).max() < 0.1
+    assert len(hover) > 300 and np.abs(hover - np.array([0.0, 0.0, 2.0])).max() < 0.1
     roll, pitch, yaw = run.euler.T
     ahead = (run.time > 39.0) & (run.time < 39.8)
     left = (run.time > 43.0) & (run.time < 43.8)

@@ -20,6 +20,9 @@ from samara.view.web.live import Live, endless
 from samara.view.web.replay import Replay
 
 
+INSTANT_US = 10_000  # the longest time between two instants of the scenario
+
+
 def _running(shown: Live | Replay, **how: bool) -> threading.Thread:
     thread = threading.Thread(target=lambda: shown.run(**how))
     thread.start()
@@ -48,6 +51,23 @@ def test_the_clock_starts_when_the_first_browser_shows_the_page():
         wait_for(lambda: live.simulation.time_us > left, 20.0, "the flight to go on")
     finally:
         _end(live, thread)
+
+
+@pytest.mark.parametrize("speed", [0.5, 4.0])
+def test_simulated_time_is_the_wall_clock_times_the_speed(monkeypatch, speed):
+    """t = speed × wall-clock time to the next instant of the flight, on a clock that the test sets."""
+    live = Live(endless(samara.load_scenario("hover")), port=0, speed=speed)
+    wall = [100.0]
+    monkeypatch.setattr("samara.view.web.live.time.perf_counter", lambda: wall[0])
+    try:
+        live._anchor()
+        for elapsed in (0.1, 0.3):
+            wall[0] = 100.0 + elapsed
+            live._advance()
+            assert 0 <= live.simulation.time_us - 1e6 * speed * elapsed < INSTANT_US
+    finally:
+        monkeypatch.undo()
+        live.take_down()
 
 
 def test_without_waiting_it_starts_at_once():
