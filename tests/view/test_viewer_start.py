@@ -19,7 +19,6 @@ from support.visitor import Visitor, wait_for
 from samara.view.web.live import Live, endless
 from samara.view.web.replay import Replay
 
-
 INSTANT_US = 10_000  # the longest time between two instants of the scenario
 
 
