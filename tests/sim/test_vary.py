@@ -185,6 +185,12 @@ def test_names_and_values_that_cannot_vary_are_refused():
         samara.fly(one, vary={"start_W": 1.0})
     with pytest.raises(ValueError, match=r"vary: .mass. = .*: expected numbers"):
         samara.fly(one, vary={"mass": "heavy"})
+    with pytest.raises(ValueError, match="vary: 'mass' = -1: expected a positive mass"):
+        samara.fly(one, vary={"mass": -1.0})
+    with pytest.raises(ValueError, match="vary: 'mass' = 0: expected a positive mass"):
+        samara.fly_many(one, 2, vary={"mass": [0.03, 0.0]})
+    with pytest.raises(ValueError, match=r"vary: 'mass' = .*: expected one number for each flight"):
+        samara.fly(one, vary={"mass": [1.0, 2.0]})
     two = replace(one, drones=(one.drones[0], replace(one.drones[0], name="other")))
     with pytest.raises(ValueError, match="expected one drone where parameters vary"):
         samara.fly(two, vary={"mass": 1.0})

@@ -84,6 +84,8 @@ def vary_values(name: str, value: Tree, n: int) -> Array:
         raise ValueError(
             f"vary: {name!r} has values of shape {values.shape}; expected three numbers for each of {n} flights"
         )
+    if name.removeprefix("vehicle.") == "mass" and not (values > 0.0).all():
+        raise ValueError(f"vary: {name!r} = {values.min():g}: expected a positive mass [kg]")
     return values
 
 
@@ -231,4 +233,6 @@ def _with_parameter(vehicle: Vehicle, name: str, value: Tree) -> Vehicle:
     before = parameter(vehicle, path)  # a sentence about a path that leads nowhere
     if hasattr(before, "_fields"):
         value = _all_of(before, value, f"vary: {name!r}")
+    elif isinstance(value, (list, tuple)) and not isinstance(before, tuple):
+        raise ValueError(f"vary: {name!r} = {shown(value)}: expected one number for each flight")
     return vehicle.replace({path: tuple(value) if isinstance(value, list) else value})
