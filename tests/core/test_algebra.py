@@ -63,16 +63,16 @@ GROUPS = (
 )
 
 
-def distance(found: Any, expected: Any) -> float:
+def distance(result: Any, expected: Any) -> float:
     """The largest difference of two arrays; NaN, which is below no bound, if either holds one."""
-    return float(np.abs(np.asarray(found, dtype=float) - np.asarray(expected, dtype=float)).max())
+    return float(np.abs(np.asarray(result, dtype=float) - np.asarray(expected, dtype=float)).max())
 
 
 # Operators, for every scalar type ----------------------------------------------------------------------------------
 
 
-def as_float(x: Any) -> Any:
-    """The number a component stands for, once the symbol s is 2."""
+def component_value(x: Any) -> Any:
+    """Return the number that a component represents, with the symbol s = 2."""
     if isinstance(x, casadi.SX):
         return float(casadi.evalf(casadi.substitute(x, *_SX_IS_TWO)))
     if isinstance(x, sympy.Basic):
@@ -104,15 +104,15 @@ every_group = pytest.mark.parametrize("a", GROUPS, ids=lambda a: type(a).__name_
 @every_scalar
 @every_group
 def test_a_scalar_may_stand_on_either_side(a, scalar):
-    """s a = a s, component by component; a/s divides: no library may swallow the group into an array of its own."""
-    s = as_float(scalar)
-    for found, expected in (
+    """s a = a s, component by component; a/s divides: no library may turn the group into an array."""
+    s = component_value(scalar)
+    for result, expected in (
         (scalar * a, [s * x for x in a]),
         (a * scalar, [s * x for x in a]),
         (a / scalar, [x / s for x in a]),  # by powers of two: nothing is rounded
     ):
-        assert type(found) is type(a)
-        assert all(np.array_equal(as_float(x), y) for x, y in zip(found, expected, strict=True))
+        assert type(result) is type(a)
+        assert all(np.array_equal(component_value(x), y) for x, y in zip(result, expected, strict=True))
 
 
 @every_group
@@ -128,9 +128,12 @@ def test_a_traced_scalar_may_stand_on_either_side(a):
 def test_groups_of_every_scalar_add_subtract_and_sum(a, scalar):
     """sum([a, a, a]) = 3a = a + (a + a), −a = a − 2a: starting from the 0 that `sum` starts with."""
     a = a * scalar
-    for found, times in ((sum([a, a, a]), 3.0), (a + (a + a), 3.0), (a - (a + a), -1.0), (-a, -1.0), (0 + a, 1.0)):
-        assert type(found) is type(a)
-        assert all(np.array_equal(as_float(x), times * as_float(one)) for x, one in zip(found, a, strict=True))
+    for result, factor in ((sum([a, a, a]), 3.0), (a + (a + a), 3.0), (a - (a + a), -1.0), (-a, -1.0), (0 + a, 1.0)):
+        assert type(result) is type(a)
+        assert all(
+            np.array_equal(component_value(x), factor * component_value(component))
+            for x, component in zip(result, a, strict=True)
+        )
 
 
 def test_a_plain_tuple_may_stand_on_either_side_of_plus():
@@ -163,7 +166,7 @@ def test_vector_products_are_numpy_s(a, b):
     assert distance(dot(a, b), np.dot(a, b)) <= 2 * EPS * size
     assert distance(np.array(cross(a, b)), np.cross(a, b)) <= 2 * EPS * size
     assert distance(np.array(scale(a, b)), np.array(a) * np.array(b)) == 0
-    assert norm(a) == pytest.approx(math.hypot(*a), rel=4 * EPS, abs=1e-150)  # squares below 1e-300 vanish
+    assert norm(a) == pytest.approx(math.hypot(*a), rel=4 * EPS, abs=1e-150)  # squares below 1e-300 underflow
 
 
 def test_matrix_products_determinant_and_transpose_are_numpy_s():
@@ -179,7 +182,7 @@ def test_matrix_products_determinant_and_transpose_are_numpy_s():
     assert (np.array(A.rows) == a.transpose(1, 2, 0)).all()
 
 
-def test_a_direction_has_length_one_and_nothing_has_no_direction():
+def test_a_direction_has_length_one_and_that_of_zero_is_zero():
     """|a/|a|| = 1 over 200 orders of magnitude; the zero vector stays zero."""
     rng = np.random.default_rng(2)
     a = Vec3(*(rng.normal(size=(3, 1000)) * 10.0 ** rng.uniform(-100, 100, size=1000)))
@@ -188,15 +191,15 @@ def test_a_direction_has_length_one_and_nothing_has_no_direction():
 
 
 def test_definite_systems_are_solved_as_numpy_solves_them():
-    """M⁻¹ b for full, symmetric, positive-definite M. Condition numbers reach 1e6, and the error their share of ε."""
+    """M⁻¹ b for full, symmetric, positive-definite M. Condition numbers reach 1e6, and the error that multiple of ε."""
     rng = np.random.default_rng(3)
-    turned = Rotation.random(1000, rng=rng).as_matrix()
-    m = turned @ (10.0 ** rng.uniform(-6, 0, size=(1000, 3, 1)) * turned.transpose(0, 2, 1))
+    rotations = Rotation.random(1000, rng=rng).as_matrix()
+    m = rotations @ (10.0 ** rng.uniform(-6, 0, size=(1000, 3, 1)) * rotations.transpose(0, 2, 1))
     m = 0.5 * (m + m.transpose(0, 2, 1))
     b = rng.normal(size=(1000, 3))
-    found = np.array(solve_definite(Mat3(*m.reshape(-1, 9).T), Vec3(*b.T))).T
+    result = np.array(solve_definite(Mat3(*m.reshape(-1, 9).T), Vec3(*b.T))).T
     expected = np.linalg.solve(m, b[..., None])[..., 0]
-    error = np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)
+    error = np.linalg.norm(result - expected, axis=1) / np.linalg.norm(expected, axis=1)
     assert (error <= 2.0 * EPS * np.linalg.cond(m)).all()
 
 
@@ -209,7 +212,7 @@ def test_a_diagonal_system_is_three_divisions():
 
 
 def random_attitudes(count: int = 2000) -> Quat:
-    """Rotations of every size, then half turns, right angles and no turn at all; and each of them once more as −q."""
+    """Rotations of every size, then half turns, right angles and the identity; and each of them again as −q."""
     rng = np.random.default_rng(4)
     axes = Rotation.random(count, rng=rng).as_rotvec()
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
@@ -235,7 +238,7 @@ def same_rotation(q: Quat, expected: Rotation) -> float:
 
 
 def test_rotating_a_vector_is_scipy_s_rotation():
-    """q ⊗ (0, v) ⊗ q*, forwards and backwards; lengths are kept."""
+    """q ⊗ (0, v) ⊗ q*, forwards and backwards; lengths are preserved."""
     q = random_attitudes()
     v = np.random.default_rng(5).normal(size=(q.w.size, 3))
     forwards, backwards = rotate(q, Vec3(*v.T)), rotate_inverse(q, Vec3(*v.T))
@@ -296,8 +299,8 @@ def test_euler_angles_are_scipy_s_away_from_gimbal_lock():
     assert same_rotation(q, Rotation.from_euler("ZYX", np.stack([yaw, pitch, roll], axis=1))) < 1e-15
     for sign in (1.0, -1.0):
         angles = euler_from_quat(q * sign)
-        for found, expected in zip(angles, (roll, pitch, yaw), strict=True):
-            assert distance(found, expected) <= 1e-14
+        for result, expected in zip(angles, (roll, pitch, yaw), strict=True):
+            assert distance(result, expected) <= 1e-14
 
 
 def test_every_attitude_survives_its_euler_angles():
@@ -308,9 +311,9 @@ def test_every_attitude_survives_its_euler_angles():
 
 @pytest.mark.parametrize("end", [1.0, -1.0])
 def test_gimbal_lock_keeps_the_rotation_and_calls_it_all_yaw(end):
-    """At θ = ±90° only ψ ∓ φ has a meaning: roll becomes 0 and the rotation is kept, as it is on every approach.
+    """At θ = ±90° only ψ ∓ φ has a meaning: roll becomes 0 and the rotation is preserved, as on every approach.
 
-    Within 1.5e-12 rad of the lock roll is 0 already, which costs the rotation no more than that angle to either side.
+    Within 1.5e-12 rad of the lock roll is already 0, which changes the rotation by at most that angle to either side.
     """
     rng = np.random.default_rng(9)
     roll, yaw = rng.uniform(-math.pi, math.pi, size=(2, 3000))
@@ -338,8 +341,8 @@ def test_exponential_and_logarithm_are_scipy_s_rotation_vectors():
     assert same_rotation(q, Rotation.from_rotvec(vector)) < 1e-15
     assert np.linalg.norm(np.array(q), axis=0) == pytest.approx(1.0, rel=2 * EPS)
     for sign in (1.0, -1.0):  # q and −q are one rotation
-        found = np.array(quat_log(q * sign)).T
-        assert np.linalg.norm(found - vector, axis=1) / angle == pytest.approx(0.0, abs=4e-15)
+        result = np.array(quat_log(q * sign)).T
+        assert np.linalg.norm(result - vector, axis=1) / angle == pytest.approx(0.0, abs=4e-15)
 
 
 def test_half_a_turn_has_a_logarithm_of_length_pi():
@@ -362,7 +365,7 @@ def test_axis_and_angle_give_scipy_s_rotation():
 
 
 def test_the_angle_between_attitudes_is_scipy_s_magnitude():
-    """|log(a* b)|, the same for ±a and ±b, and accurate to the last digits however small."""
+    """|log(a* b)|, the same for ±a and ±b, and accurate to the last digits for angles of any size."""
     a = random_attitudes()
     turn = np.random.default_rng(12).normal(size=(a.w.size, 3))
     turn *= (10.0 ** np.random.default_rng(13).uniform(-14, 0.4, size=a.w.size) / np.linalg.norm(turn, axis=1))[:, None]
@@ -410,8 +413,8 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def on_numpy(function: Callable[..., Any], *values: float) -> float:
-    """Among well-behaved neighbours, which must not notice a NaN."""
+def evaluate_numpy(function: Callable[..., Any], *values: float) -> float:
+    """Evaluate among well-behaved neighbours, which a NaN must not affect."""
     neighbours = [np.array([0.3, value, 0.7]) for value in values]
     result = np.broadcast_to(function(*neighbours), 3)
     alone = [function(*(0.3,) * len(values)), function(*(0.7,) * len(values))]
@@ -419,17 +422,17 @@ def on_numpy(function: Callable[..., Any], *values: float) -> float:
     return float(result[1])
 
 
-def on_casadi(function: Callable[..., Any], *values: float) -> float:
+def evaluate_casadi(function: Callable[..., Any], *values: float) -> float:
     symbols = [casadi.SX.sym(f"x{i}") for i in range(len(values))]
     return float(casadi.Function("f", symbols, [function(*symbols)])(*values))
 
 
 BACKENDS: dict[str, Callable[..., float]] = {
     "float": lambda function, *values: function(*values),
-    "NumPy": on_numpy,
+    "NumPy": evaluate_numpy,
     "JAX": lambda function, *values: float(function(*(jnp.array(value) for value in values))),
     "JAX jit": lambda function, *values: float(jax.jit(function)(*values)),
-    "CasADi": on_casadi,
+    "CasADi": evaluate_casadi,
 }
 every_backend = pytest.mark.parametrize("evaluate", BACKENDS.values(), ids=BACKENDS.keys())
 every_operation = pytest.mark.parametrize(("operation", "reference"), OPERATIONS.values(), ids=OPERATIONS.keys())
@@ -451,7 +454,7 @@ def test_operations_have_numpy_s_values(operation, reference, evaluate):
 
 @every_backend
 @every_operation
-def test_nan_is_never_swallowed(operation, reference, evaluate):
+def test_nan_propagates(operation, reference, evaluate):
     """A NaN in any argument comes out as NaN, beside any other value, on every backend."""
     for values in pairings(operation, (NAN, *GOOD, math.inf)):
         if any(math.isnan(value) for value in values):
@@ -466,14 +469,14 @@ def test_slopes_are_finite_and_the_same_where_an_operation_has_a_kink(operation,
     slopes = casadi.Function("f", symbols, [casadi.gradient(operation(*symbols), casadi.vertcat(*symbols))])
     for values in pairings(operation, GOOD):
         expected = np.array(slopes(*values)).ravel()
-        found = np.array(jax.grad(operation, argnums=tuple(range(count)))(*values))
+        result = np.array(jax.grad(operation, argnums=tuple(range(count)))(*values))
         assert np.isfinite(expected).all()
-        assert found == pytest.approx(expected, rel=1e-14, abs=1e-15), values
+        assert result == pytest.approx(expected, rel=1e-14, abs=1e-15), values
 
 
 @law
 @given(x=st.floats(-1e6, 1e6))
-def test_a_wrapped_angle_points_the_same_way(x):
+def test_a_wrapped_angle_has_the_same_direction(x):
     """wrap(x) lies in [−π, π], but for rounding, and differs from x by whole turns."""
     wrapped = ops.wrap_angle(x)
     assert abs(wrapped) <= math.pi * (1.0 + EPS)
@@ -488,7 +491,7 @@ def single(tree: Any) -> Any:
 
 
 def assert_single(tree: Any) -> None:
-    """float32, or a constant that is weakly typed and so drags nothing along."""
+    """float32, or a weakly typed constant, which promotes nothing."""
     for leaf in jax.tree.leaves(tree):
         assert leaf.dtype == jnp.float32 or leaf.weak_type
 
@@ -518,7 +521,7 @@ SINGLE = {
 def test_single_precision_stays_single_under_jit(function, arguments):
     """Constants are Python floats, weakly typed: float32 in, float32 out, even where JAX has doubles."""
     with jax.enable_x64(True):
-        assert jnp.asarray(1.0).dtype == jnp.float64  # so that a strong constant would show
+        assert jnp.asarray(1.0).dtype == jnp.float64  # so that a strongly typed constant would show
         assert_single(jax.jit(function)(*single(arguments)))
 
 

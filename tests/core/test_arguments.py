@@ -1,5 +1,5 @@
 """A table of a scenario becomes a call: every value is of the type and within the limits that the parameter declares, or one
-sentence says what was expected; nothing is worked on before."""
+sentence states the expectation; nothing is computed before that."""
 
 import inspect
 import math
@@ -20,8 +20,8 @@ from samara.wind import sources as wind
 from samara.wind.registry import WINDS
 
 HEAD = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie"\nairborne = true\nstart = [0, 0, 1]\n'
-MAKERS = [own for table in (TASKS, WINDS, SOLIDS, ACTIONS) for own in table.values()]
-MAKERS += [own.from_direction for own in WINDS.values() if hasattr(own, "from_direction")]
+MAKERS = [maker for table in (TASKS, WINDS, SOLIDS, ACTIONS) for maker in table.values()]
+MAKERS += [wind.from_direction for wind in WINDS.values() if hasattr(wind, "from_direction")]
 HANDED = {
     "points",
     "gates",
@@ -30,12 +30,12 @@ HANDED = {
     "speed",
     "direction_from",
     "name",
-}  # read by hand, each with its own sentence
+}  # read individually, each with a specific sentence
 WRONG: list[Any] = ["0.6", True, [1], [], {"a": 1}, 10**400, -(10**400), 1e300, float("nan"), [1, 2, "3"], [[1, 2, 3]]]
 
 
-@pytest.mark.parametrize("maker", MAKERS, ids=lambda own: own.__qualname__)
-def test_every_parameter_says_what_it_takes(maker):
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__qualname__)
+def test_every_parameter_declares_its_limits(maker):
     hints = get_type_hints(maker, include_extras=True)
     for name in set(inspect.signature(maker).parameters) - HANDED:
         assert hints[name] is not Any, name
@@ -72,13 +72,13 @@ def test_values_become_what_parameters_take():
         ([1] * 200_000, list[float], "a list of at most 100000 entries"),
     ],
 )
-def test_limits_are_said(value, hint, wanted):
-    if wanted is None:
+def test_limits_are_stated(value, hint, expected):
+    if expected is None:
         assert argument(value, hint) == value
         return
     with pytest.raises(UnfitError) as refused:
         argument(value, hint)
-    assert str(refused.value) == wanted
+    assert str(refused.value) == expected
 
 
 def test_one_number_for_all_axes_or_three():
@@ -114,7 +114,7 @@ LISSAJOUS = 'kind = "lissajous"\ncentre = [0, 0, 1]\n'
         ("[expect]\nmax_error = 1" + "0" * 400, "expect.max_error = 1000"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_table_is_one_sentence(text, sentence):
+def test_an_invalid_table_is_refused_in_one_sentence(text, sentence):
     with pytest.raises(ScenarioError) as refused:
         parse_scenario(HEAD + text, "mine.toml")
     assert sentence in str(refused.value) and "\n" not in str(refused.value)
@@ -134,31 +134,31 @@ def test_what_is_wrong_with_a_table_is_one_sentence(text, sentence):
         ('kind = "waypoints"\npoints = [[1, 0, 1]]\ntravel = "2"', "travel = '2': expected a finite number or a list"),
     ],
 )  # fmt: skip
-def test_a_task_is_refused_before_it_is_worked_on(task, sentence):
+def test_an_invalid_task_is_refused_before_any_computation(task, sentence):
     with pytest.raises(ScenarioError) as refused:
         parse_scenario(f"{HEAD}[[drones.tasks]]\n{task}", "mine.toml")
     assert sentence in str(refused.value) and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("key", "least", "most"), [("altitude", -1000.0, 20_000.0), ("air_density", 0.0, 10.0)])
-def test_the_air_is_that_of_the_earth(key, least, most):
-    """From below the Dead Sea to the end of the tables; no gas is denser"""
+def test_the_air_is_that_of_the_earth(key, low, high):
+    """From below the Dead Sea to the end of the tables; denser gases are refused."""
     where = f"{HEAD}[environment]\n{key} = "
-    parse_scenario(f"{where}{most}", "mine.toml")
-    for value in (least, 1.001 * most):
+    parse_scenario(f"{where}{high}", "mine.toml")
+    for value in (low, 1.001 * high):
         with pytest.raises(
-            ScenarioError, match=f"environment.{key} = .*expected a number above {least:g} and up to {most:g}"
+            ScenarioError, match=f"environment.{key} = .*expected a number above {low:g} and up to {high:g}"
         ):
             parse_scenario(f"{where}{value}", "mine.toml")
 
 
 def test_an_angle_in_degrees_may_be_three():
     tasks = f"[[drones.tasks]]\n{LISSAJOUS}amplitude = [1, 1, 0]\nfrequency = [1, 2, 0]\nspeed = 1\n"
-    turned, plain = (
+    in_degrees, in_radians = (
         parse_scenario(HEAD + tasks + phase, "mine.toml").drones[0].task.at(20.0).p_W
         for phase in ("phase_deg = [90, 0, 0]", f"phase = [{radians(90)!r}, 0, 0]")
     )
-    assert turned == plain
+    assert in_degrees == in_radians
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_an_angle_in_degrees_may_be_three():
         lambda: samara.State.from_numpy([[1.0], [1.0, 2.0]], "wxyz"),
     ],
 )
-def test_from_python_too_a_value_that_cannot_be_is_refused_in_one_sentence(call):
+def test_invalid_values_from_python_are_refused_in_one_sentence(call):
     with pytest.raises(ValueError, match="expected") as caught:
         call()
     assert len(str(caught.value)) < 300

@@ -1,4 +1,4 @@
-"""A BatchScalar computes what floats compute in each flight, bit for bit; branches that differ are told apart."""
+"""A BatchScalar computes what floats compute in each flight, bit for bit; diverging branches are detected."""
 
 import math
 from random import Random
@@ -20,7 +20,7 @@ from samara.vehicles.trim import hover
 
 
 def expression(x, y):
-    """Arithmetic, elementary functions, selections, minima and maxima"""
+    """Arithmetic, elementary functions, selections, minima and maxima."""
     z = (x * y - 3.0 / (1.0 + x * x)) ** 2 + abs(x - y) - (-x)
     z = ops.where(ops.logical_and(x < y, x > 0.0), ops.sin(z), ops.atan2(x, y)) + ops.maximum(x, 0.3) * ops.minimum(
         x, y
@@ -52,7 +52,7 @@ def test_a_branch_that_some_flights_take_names_them():
 
 
 def root(tree):
-    """√x and the number of Newton steps; a loop whose length depends on x"""
+    """√x and the count of Newton steps; a loop whose length depends on x."""
     (x,), rounds = tree, 0.0
     y = x
     while abs(y * y - x) > 1e-12 * x:
@@ -63,9 +63,9 @@ def root(tree):
 
 
 def test_iterations_run_for_each_flight():
-    found, rounds = call_for_each("root", root, (BatchScalar(np.array([2.0, 9.0, 49.0])),))
+    roots, rounds = call_for_each("root", root, (BatchScalar(np.array([2.0, 9.0, 49.0])),))
     for k, x in enumerate((2.0, 9.0, 49.0)):
-        assert (found.values[k], rounds.values[k]) == root((x,))
+        assert (roots.values[k], rounds.values[k]) == root((x,))
     with pytest.raises(BranchError) as branch:
         call_for_each("root", root, (BatchScalar(np.array([2.0, 64.0])),))
     assert branch.value.mask.tolist() == [False, True]
@@ -74,13 +74,13 @@ def test_iterations_run_for_each_flight():
     assert call_for_each("root", root, (9.0,)) == root((9.0,))
 
 
-def on_a_battery() -> samara.Vehicle:
-    """A Crazyflie, whose motors have a lag, on a cell that gives way under them"""
+def battery_vehicle() -> samara.Vehicle:
+    """A Crazyflie, whose motors have a lag, on a cell whose voltage drops under load."""
     cell = Thevenin(864.0, (0.0, 0.5, 1.0), (3.0, 3.8, 4.2), 0.1, 0.02, 500.0)
     return with_effects(samara.vehicle("crazyflie_documented"), {"battery": {"model": "thevenin", **cell._asdict()}})
 
 
-VEHICLES = pytest.mark.parametrize("vehicle", [samara.vehicle("iris"), on_a_battery()], ids=["dc", "lag"])
+VEHICLES = pytest.mark.parametrize("vehicle", [samara.vehicle("iris"), battery_vehicle()], ids=["dc", "lag"])
 
 
 @VEHICLES
@@ -90,25 +90,25 @@ def test_trim_and_controllers_of_a_batch_are_those_of_each_vehicle(vehicle):
     batch = vehicle.replace({"mass": BatchScalar(masses), "rotors.k_thrust": BatchScalar(thrusts)})
     results = flatten((hover(batch), controller_named("geometric", batch).call.allocation.base))
     for k, (mass, thrust) in enumerate(zip(masses.tolist(), thrusts.tolist(), strict=True)):
-        alone = vehicle.replace({"mass": mass, "rotors.k_thrust": thrust})
-        expected = flatten((hover(alone), controller_named("geometric", alone).call.allocation.base))
+        single_vehicle = vehicle.replace({"mass": mass, "rotors.k_thrust": thrust})
+        expected = flatten((hover(single_vehicle), controller_named("geometric", single_vehicle).call.allocation.base))
         assert [leaf.values[k] if isinstance(leaf, BatchScalar) else leaf for leaf in results] == expected
 
 
 @VEHICLES
 def test_thrust_limits_of_a_batch_are_found_at_once_with_the_bits_of_each(vehicle):
-    """kF, R of the battery and motor parameters: iterations stop where they would for each vehicle by itself"""
+    """kF, R of the battery and motor parameters: iterations stop as they would for each vehicle alone."""
     paths = ["rotors.k_thrust", "battery.resistance", "rotors.1.k_torque", "rotors.motor.efficiency"]
     nominal = np.array([vehicle.rotors[0].k_thrust, 0.1, vehicle.rotors[1].k_torque, 0.8])
     values = nominal[:, None] * np.random.default_rng(3).uniform(0.7, 1.25, (4, 9))
     limits = thrust_limits(vehicle.replace(dict(zip(paths, map(BatchScalar, values), strict=True))))
     for k, numbers in enumerate(values.T.tolist()):
-        alone = thrust_limits(vehicle.replace(dict(zip(paths, numbers, strict=True))))
-        assert [limit.high.values[k] for limit in limits] == [limit.high for limit in alone]
+        single_limits = thrust_limits(vehicle.replace(dict(zip(paths, numbers, strict=True))))
+        assert [limit.high.values[k] for limit in limits] == [limit.high for limit in single_limits]
 
 
 def test_at_the_fastest_that_dc_motors_turn_nothing_accelerates_at_full_duty():
-    """Ω̇ = 0 there on a full battery, and it is steep: a thousandth slower they gain, a thousandth faster they lose"""
+    """Ω̇ = 0 there on a full battery, and it is steep: a thousandth slower they accelerate, a thousandth faster they slow."""
     own = samara.vehicle("iris")
     own = own.without_effect("actuator") if own.has("actuator") else own
     fastest = [

@@ -1,4 +1,4 @@
-"""A child that asked to end with its parent does, also where the parent is killed."""
+"""A child that asked to end with its parent does, even if the parent is killed."""
 
 import os
 import signal
@@ -32,10 +32,10 @@ def test_a_child_ends_when_its_parent_is_killed():
             time.sleep(0.02)
 
 
-def _runs(number: int) -> bool:
-    """Whether a process is there and not merely waiting to be asked how it ended"""
+def _runs(pid: int) -> bool:
+    """Whether a process exists and is not a zombie."""
     try:
-        with open(f"/proc/{number}/stat", encoding="utf-8") as file:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False

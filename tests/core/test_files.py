@@ -1,5 +1,5 @@
-"""Files and streams as the system has them: devices stay devices, the umask is obeyed, and who has stopped reading, or reads
-ASCII only, ends nothing."""
+"""Files and streams of the system: devices stay devices, the umask is obeyed, and a reader that has stopped, or accepts only
+ASCII, ends nothing."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from samara.record.recorder import Recorder
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
-    """/dev/null by a link of another name, and a pipe whose reader gets the bytes"""
+    """/dev/null through a link, and a pipe whose reader gets the bytes."""
     link = tmp_path / "nowhere.txt"
     link.symlink_to("/dev/null")
     for target in (link, Path("/dev/null")):
@@ -44,26 +44,29 @@ def test_the_umask_is_obeyed(mask, mode, tmp_path):
     assert (tmp_path / "b.txt").read_text() == "a"
 
 
-def test_what_ends_badly_leaves_nothing(tmp_path):
-    with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"), atomic_write(tmp_path / "a.txt") as own:
-        own.write_text("half")
+def test_a_failed_write_leaves_no_file(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"),
+        atomic_write(tmp_path / "a.txt") as temporary,
+    ):
+        temporary.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_is_said_of_the_recording_before_the_picture(tmp_path, monkeypatch, capsys):
-    """Both fail; the first sentence is about what matters."""
+def test_a_full_disk_is_reported_for_the_recording_before_the_picture(tmp_path, monkeypatch, capsys):
+    """Both fail; the first sentence is about the recording."""
 
     def append(recorder: Recorder, data: object) -> bool:
         if recorder._written.chunks:
             recorder.problem = f"{recorder.path}: recording stopped after 0.100 s: No space left on device"
             return False
-        return whole(recorder, data)
+        return original_append(recorder, data)
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "run.png")
 
-    whole = Recorder._append
+    original_append = Recorder._append
     monkeypatch.setattr(Recorder, "_append", append)
     monkeypatch.setattr("samara.view.plot.plots.draw_run", full)
     with pytest.raises(OSError, match=r"run\.png"):
@@ -72,8 +75,8 @@ def test_a_full_disk_is_said_of_the_recording_before_the_picture(tmp_path, monke
     assert "run.mcap:recordingstoppedafter0.100s:Nospaceleftondevice" in "".join(out.split())  # however it is wrapped
 
 
-def test_nobody_listens_and_a_terminal_without_our_letters():
-    """stdout closed, its reader gone, and ASCII: no traceback, and the status is that of the work."""
+def test_closed_stdout_and_an_ascii_terminal():
+    """stdout closed, its reader gone, and ASCII: no traceback, and the exit status is that of the command."""
     closed = ended(["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "vehicles"])
     assert (closed.returncode, closed.stderr) == (0, b"")
     with child([*COMMAND, "vehicles"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as gone:

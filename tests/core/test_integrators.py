@@ -1,4 +1,4 @@
-"""Laws of the integrators: exact solutions, observed orders, what each keeps, and one answer for one drone or many."""
+"""Laws of the integrators: exact solutions, observed orders, conserved quantities, and equal results for one drone or many."""
 
 import math
 from collections.abc import Callable
@@ -54,16 +54,16 @@ from samara.physics.multirotor import at_rest, derivative
 from samara.physics.types import State
 
 FIXED: dict[str, Callable[..., Any]] = {
-    name: partial(runge_kutta, own.tableau) if own.tableau and own.adaptive else own.advance
-    for name, own in INTEGRATORS.items()
+    name: partial(runge_kutta, integrator.tableau) if integrator.tableau and integrator.adaptive else integrator.advance
+    for name, integrator in INTEGRATORS.items()
 }
-ORDER = {name: own.tableau.order if own.tableau else 1 for name, own in INTEGRATORS.items()}
-"""As each declares it; one without a tableau is of first order"""
+ORDER = {name: integrator.tableau.order if integrator.tableau else 1 for name, integrator in INTEGRATORS.items()}
+"""As each declares it; an integrator without a tableau is of first order."""
 every_method = pytest.mark.parametrize("name", FIXED)
 
 
-def distance(found: Any, expected: Any) -> float:
-    return float(np.abs(np.asarray(found, dtype=float) - np.asarray(expected, dtype=float)).max())
+def distance(result: Any, expected: Any) -> float:
+    return float(np.abs(np.asarray(result, dtype=float) - np.asarray(expected, dtype=float)).max())
 
 
 def repeat(method: Callable[..., Any], rate: Callable[..., Any], state: Any, dt: float, steps: int) -> Any:
@@ -73,7 +73,7 @@ def repeat(method: Callable[..., Any], rate: Callable[..., Any], state: Any, dt:
 
 
 def traced(method: Callable[..., Any], rate: Callable[..., Any], template: Any, dt: float, steps: int = 1) -> Any:
-    """The same step, or a few of them, as one CasADi function from components to components: for long runs."""
+    """Return the same step, or several, as one CasADi function from components to components, for long runs."""
     x = casadi.SX.sym("x", len(flatten(template)))
     state = repeat(method, rate, unflatten(template, iter(casadi.vertsplit(x))), dt, steps)
     return casadi.Function("steps", [x], [casadi.vertcat(*flatten(state))])
@@ -92,7 +92,7 @@ def spring(s: Oscillator) -> Oscillator:
 
 
 class Spin(NamedTuple):
-    """A body that only turns."""
+    """A body that only rotates."""
 
     q_WB: Quat
     omega_B: Vec3
@@ -106,7 +106,7 @@ def spinning(inertia_B: Mat3) -> Callable[[Spin], Spin]:
 
 
 def test_ned_simulator_harmonic_oscillator():
-    """x = cos 2πt, dt 0.01, 1 s: 1e-6 m asked; RK4 loses (ωh)⁶/144 of amplitude and (ωh)⁵/120 of phase a step."""
+    """x = cos 2πt, dt 0.01, 1 s: 1e-6 m required; RK4 loses (ωh)⁶/144 of amplitude and (ωh)⁵/120 of phase a step."""
     end = repeat(rk4, spring, Oscillator(1.0, 0.0), 0.01, 100)
     omega = 2.0 * math.pi
     assert 1.0 - end.x == pytest.approx(100 * (omega * 0.01) ** 6 / 144, rel=1e-3)
@@ -114,7 +114,7 @@ def test_ned_simulator_harmonic_oscillator():
 
 
 def test_ned_simulator_pendulum_keeps_its_elliptic_period():
-    """T = 4 √(L/g) K(sin² θ₀/2) = 2.0076640 s for L 1 m, θ₀ 0.1, g 9.80665: kept to 1e-7 s and better at dt 0.01."""
+    """T = 4 √(L/g) K(sin² θ₀/2) = 2.0076640 s for L 1 m, θ₀ 0.1, g 9.80665: to 1e-7 s and better at dt 0.01."""
     g, amplitude = 9.80665, 0.1
     period = 4.0 / math.sqrt(g) * float(ellipk(math.sin(0.5 * amplitude) ** 2))
     assert period == pytest.approx(2.0076640, abs=5e-8)
@@ -162,10 +162,10 @@ def test_ned_simulator_torque_free_body():
 
 
 def test_ned_simulator_constant_rate():
-    """π rad/s about z for 1 s is half a turn: 1e-6 rad asked, and each method is off by what its series leaves out.
+    """π rad/s about z for 1 s is half a turn: 1e-6 rad required, and the error of each method is that of its truncated series.
 
     q̇ = iνq, ν = π/2: a step multiplies q by 1 + iνh + … + (iνh)ᵖ/p!. RK4 lacks (νh)⁵/120 of turning. Order 3 lacks
-    (νh)⁴/24 of length, which is put back and turns q by (νh)⁵/24 the other way. In order 5 it is lost in rounding.
+    (νh)⁴/24 of length, which normalisation restores and which turns q by (νh)⁵/24 the other way. In order 5 it is below rounding.
     """
     start, h = Spin(IDENTITY, Vec3(0.0, 0.0, math.pi)), 0.01
     turn = 2.0 * 100 * (0.5 * math.pi * h) ** 5
@@ -177,7 +177,7 @@ def test_ned_simulator_constant_rate():
 
 @pytest.mark.parametrize("method", ["rk4", "rk23", "rk45"])
 def test_ned_simulator_free_fall(method):
-    """z = z₀ + v₀t − ½gt², v = v₀ − gt, exact for every method of order two and more: 1e-9 asked, rounding given."""
+    """z = z₀ + v₀t − ½gt², v = v₀ − gt, exact for every method of order two and more: 1e-9 required, rounding achieved."""
     vehicle = make_body()
     state = at_rest(vehicle, Vec3(0.0, 0.0, 100.0))._replace(v_W=Vec3(3.0, -2.0, 5.0))
     for _ in range(200):
@@ -216,7 +216,7 @@ class Reference(NamedTuple):
 
 @cache
 def reference(seconds: float = SECONDS) -> Reference:
-    """The same motion written anew: rotation matrices, Ṙ = R [ω]ₓ, NumPy, and SciPy's eighth-order method."""
+    """The same motion written independently: rotation matrices, Ṙ = R [ω]ₓ, NumPy, and SciPy's eighth-order method."""
 
     def rate(_t: float, y: np.ndarray) -> np.ndarray:
         v, R, omega = y[3:6], y[6:15].reshape(3, 3), y[15:18]
@@ -231,12 +231,12 @@ def reference(seconds: float = SECONDS) -> Reference:
 
 
 def errors(state: State, seconds: float = SECONDS) -> np.ndarray:
-    """How far from the reference: attitude [rad], rates, velocity, position."""
+    """Distances from the reference: attitude [rad], rates, velocity, position."""
     truth = reference(seconds)
-    turned = (rotation(state.q_WB) * truth.R_WB.inv()).magnitude()
+    attitude_error = (rotation(state.q_WB) * truth.R_WB.inv()).magnitude()
     pairs = ((state.omega_B, truth.omega_B), (state.v_W, truth.v_W), (state.p_W, truth.p_W))
-    apart = [np.array(found) - expected for found, expected in pairs]
-    return np.array([turned, *(np.linalg.norm(x) for x in apart)])
+    differences = [np.array(value) - expected for value, expected in pairs]
+    return np.array([attitude_error, *(np.linalg.norm(x) for x in differences)])
 
 
 STEPS = {"euler": 2000, "semi_implicit": 2000, "midpoint": 200, "rk4": 40, "rk23": 100, "rk45": 80}
@@ -244,20 +244,20 @@ STEPS = {"euler": 2000, "semi_implicit": 2000, "midpoint": 200, "rk4": 40, "rk23
 
 @every_method
 def test_observed_order_of_convergence(name):
-    """Halving the step divides the error by 2ᵖ, p = 1, 1, 2, 4, 3, 5: for attitude, rates, velocity and position alike."""
-    found = []
+    """Halving the step divides the error by 2ᵖ, p = 1, 1, 2, 4, 3, 5: for attitude, rates, velocity and position."""
+    error_rows = []
     for steps in (STEPS[name] * 2**k for k in range(3)):
         advance = traced(FIXED[name], pushed, START, SECONDS / steps)
         x = casadi.DM(flatten(START))
         for _ in range(steps):
             x = advance(x)
-        found.append(errors(unflatten(START, iter(np.array(x).ravel()))))
-    orders = np.log2(np.array(found[:-1]) / np.array(found[1:]))
+        error_rows.append(errors(unflatten(START, iter(np.array(x).ravel()))))
+    orders = np.log2(np.array(error_rows[:-1]) / np.array(error_rows[1:]))
     assert np.abs(orders - ORDER[name]).max() < 0.2
 
 
 @pytest.mark.parametrize(("method", "order", "within"), [(rk23, 3, 20.0), (rk45, 5, 3.0)])
-def test_adaptive_methods_meet_their_tolerance_at_the_cost_their_order_predicts(method, order, within):
+def test_adaptive_methods_meet_their_tolerance_at_the_cost_their_order_predicts(method, order, bound):
     """The error after 1 s stays within a few tolerances, and 1000 times less of it costs 1000^(1/p) times the steps."""
     calls, worst = [], []
     for tolerance in (1e-5, 1e-8) if order == 3 else (1e-8, 1e-11):
@@ -270,11 +270,11 @@ def test_adaptive_methods_meet_their_tolerance_at_the_cost_their_order_predicts(
         end = method(counted, START, SECONDS, rtol=tolerance, atol=tolerance)
         calls.append(count[0])
         worst.append(errors(end).max() / tolerance)
-    assert max(worst) < within
+    assert max(worst) < bound
     assert calls[1] / calls[0] == pytest.approx(1000.0 ** (1.0 / order), rel=0.1)
 
 
-# What each method keeps --------------------------------------------------------------------------------------------
+# Conserved quantities ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["euler", "semi_implicit", pytest.param("rk4", marks=pytest.mark.long)])
@@ -282,26 +282,26 @@ def test_a_unit_quaternion_stays_one_for_a_million_steps(name):
     """||q| − 1| ≤ 1e-12 after every one of 10⁶ steps of a tumbling body."""
     start = Spin(quat_from_euler(0.4, -0.7, 1.9), Vec3(3.0, -4.0, 2.0))
     method = partial(semi_implicit, positions=("q_WB",)) if name == "semi_implicit" else FIXED[name]
-    together = 10
+    steps_per_call = 10
     advance = traced(method, spinning(Mat3(*INERTIA.ravel())), start, 1e-4, 1)
     x = casadi.SX.sym("x", 7)
     state, off = x, 0.0
-    for _ in range(together):
+    for _ in range(steps_per_call):
         state = advance(state)
         off = casadi.fmax(off, casadi.fabs(casadi.norm_2(state[:4]) - 1.0))
     fold = casadi.Function("fold", [x], [state, off])
     buffer, evaluate = fold.buffer()
-    here, there, far = np.array(flatten(start), dtype=float), np.empty(7), np.empty(1)
-    buffer.set_arg(0, memoryview(here))
-    buffer.set_res(0, memoryview(there))
+    state_in, state_out, far = np.array(flatten(start), dtype=float), np.empty(7), np.empty(1)
+    buffer.set_arg(0, memoryview(state_in))
+    buffer.set_res(0, memoryview(state_out))
     buffer.set_res(1, memoryview(far))
     worst = 0.0
-    for _ in range(1_000_000 // together):
+    for _ in range(1_000_000 // steps_per_call):
         evaluate()
-        here[:] = there
+        state_in[:] = state_out
         worst = max(worst, far[0])
     assert worst <= 1e-12
-    assert np.isfinite(here).all()
+    assert np.isfinite(state_in).all()
 
 
 def test_semi_implicit_falls():
@@ -329,7 +329,7 @@ def test_semi_implicit_keeps_the_energy_of_an_oscillator_where_euler_gains():
 
 
 def test_the_sign_of_a_quaternion_does_not_matter_to_the_step():
-    """q and −q are one attitude: adaptive methods take the same steps and keep the sign."""
+    """q and −q are one attitude: adaptive methods take the same steps and preserve the sign."""
     plus = rk45(pushed, START, 0.3)
     minus = rk45(pushed, START._replace(q_WB=-START.q_WB), 0.3)
     assert minus == plus._replace(q_WB=-plus.q_WB)
@@ -343,7 +343,7 @@ def test_a_long_step_is_divided_and_never_leaves_the_motion():
     assert distance(once.omega_B, repeat(method, rate, start, 1.0, 40).omega_B) < 5e-7
 
 
-# What is not a number ----------------------------------------------------------------------------------------------
+# Values that are not finite ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", [rk23, rk45])
@@ -367,14 +367,14 @@ def test_a_motion_that_ends_before_the_step_does_is_refused(method):
 
 @pytest.mark.parametrize("dt", [math.nan, math.inf, -0.1])
 def test_an_adaptive_step_goes_forwards(dt):
-    """It says so, instead of returning the state untouched."""
+    """A backward step is refused, instead of returning the state unchanged."""
     with pytest.raises(ValueError, match="expected a finite number"):
         rk45(spring, Oscillator(1.0, 0.0), dt)
     assert rk45(spring, Oscillator(1.0, 0.0), 0.0) == Oscillator(1.0, 0.0)
 
 
-def test_who_takes_an_integrator_gets_one_of_its_kind():
-    """A loop takes one step of any kind, a Jacobian one with stages, and a flight those that bear contact."""
+def test_find_integrator_accepts_only_the_allowed_names():
+    """A loop takes any one-step method, a Jacobian one with stages, and a flight those that handle contact."""
     assert {"euler", "semi_implicit", "midpoint", "rk4"} <= set(ONE_STEP) and not {"rk23", "rk45"} & set(ONE_STEP)
     assert set(ONE_STEP) - set(RUNGE_KUTTA) == {name for name in ONE_STEP if INTEGRATORS[name].tableau is None}
     assert {"rk4", "rk45"} <= set(IN_FLIGHT) <= set(INTEGRATORS)
@@ -383,7 +383,7 @@ def test_who_takes_an_integrator_gets_one_of_its_kind():
         integrator_named("rk45", RUNGE_KUTTA)
 
 
-def test_a_loop_goes_through_stages_of_which_each_depends_on_the_one_before_alone():
+def test_a_loop_needs_stages_that_depend_only_on_the_previous_one():
     assert chain_of(INTEGRATORS["midpoint"].tableau) == ((0.0, 1.0), (0.5, 0.0))
     assert chain_of(INTEGRATORS["rk4"].tableau) == ((1 / 6, 1 / 3, 1 / 3, 1 / 6), (0.5, 0.5, 1.0, 0.0))
     for name in ("semi_implicit", "rk45"):
@@ -394,8 +394,8 @@ def test_a_loop_goes_through_stages_of_which_each_depends_on_the_one_before_alon
 
 
 @pytest.mark.parametrize("method", ["euler", "semi_implicit", "rk4"])
-def test_a_step_that_leaves_the_numbers_names_the_component(method):
-    """Fixed steps go where they go; `step` looks at the result."""
+def test_a_step_to_a_value_that_is_not_finite_names_the_component(method):
+    """Fixed steps do not check; `step` checks the result."""
     vehicle = make_body()
     with pytest.raises(ValueError, match=r"state [pv]_W\.z is -inf"):
         samara.step(
@@ -408,7 +408,7 @@ def test_a_step_that_leaves_the_numbers_names_the_component(method):
 
 @every_method
 def test_nested_tuples_are_integrated_leaf_by_leaf_and_keep_their_shape(name):
-    """Independent equations in one nested state move as each would alone."""
+    """Independent equations in one nested state evolve as each would alone."""
     method = partial(semi_implicit, positions=("x",)) if name == "semi_implicit" else FIXED[name]
 
     class Nested(NamedTuple):
@@ -427,9 +427,9 @@ def test_nested_tuples_are_integrated_leaf_by_leaf_and_keep_their_shape(name):
     start = Nested(1.0, ((1.0, 1.0), IDENTITY))
     end = repeat(method, decay, start, 0.1, 5)
     assert (type(end), type(end.inner), type(end.inner[1]), end.nothing) == (Nested, tuple, Quat, ())
-    for found, k in ((end.x, 1.0), (end.inner[0][0], 2.0), (end.inner[0][1], 3.0)):
-        alone = repeat(method, lambda s, k=k: Alone(-k * s.x), Alone(1.0), 0.1, 5)
-        assert found == alone.x
+    for value, k in ((end.x, 1.0), (end.inner[0][0], 2.0), (end.inner[0][1], 3.0)):
+        expected = repeat(method, lambda s, k=k: Alone(-k * s.x), Alone(1.0), 0.1, 5)
+        assert value == expected.x
     assert norm(Vec3(*end.inner[1][1:])) == pytest.approx(math.sin(0.25), rel=0.05)
 
 
@@ -441,7 +441,7 @@ def varied(state: State, count: int) -> State:
     return batch._replace(q_WB=quat_exp(Vec3(*rng.normal(size=(3, count)))))
 
 
-def one_of(tree: Any, i: int) -> Any:
+def drone_state(tree: Any, i: int) -> Any:
     return unflatten(tree, iter([float(np.broadcast_to(leaf, 6)[i]) for leaf in flatten(tree)]))
 
 
@@ -449,28 +449,28 @@ def one_of(tree: Any, i: int) -> Any:
 def test_a_batch_is_its_drones_one_by_one_to_the_last_bit(name):
     """The free body: NumPy's arithmetic on six bodies is Python's on each."""
     batch = varied(START, 6)
-    together = repeat(FIXED[name], pushed, batch, 0.01, 20)
+    batch_result = repeat(FIXED[name], pushed, batch, 0.01, 20)
     for i in range(6):
-        assert repeat(FIXED[name], pushed, one_of(batch, i), 0.01, 20) == one_of(together, i)
+        assert repeat(FIXED[name], pushed, drone_state(batch, i), 0.01, 20) == drone_state(batch_result, i)
 
 
 @pytest.mark.parametrize("name", shipped())
 def test_a_batch_of_every_vehicle_is_its_drones_one_by_one_to_the_last_bit(name):
-    """The whole vehicle, its motors, battery and all, through RK4."""
+    """The complete vehicle with motors and battery, through RK4."""
     vehicle = samara.vehicle(name)
     state, command = samara.hover(vehicle)
     batch = varied(state, 6)
-    together = repeat(rk4, lambda s: derivative(s, command, vehicle), batch, 0.001, 3)
+    batch_result = repeat(rk4, lambda s: derivative(s, command, vehicle), batch, 0.001, 3)
     for i in range(6):
-        alone = repeat(rk4, lambda s: derivative(s, command, vehicle), one_of(batch, i), 0.001, 3)
-        assert alone == one_of(together, i)
+        single_result = repeat(rk4, lambda s: derivative(s, command, vehicle), drone_state(batch, i), 0.001, 3)
+        assert single_result == drone_state(batch_result, i)
 
 
 @pytest.mark.long
 def test_an_adaptive_batch_serves_its_worst_drone():
     """All share one step, chosen for the fastest: each is at least as accurate as alone, and within the tolerance."""
     batch = varied(START, 6)
-    together = rk45(pushed, batch, 0.5, rtol=1e-9, atol=1e-9)
+    batch_result = rk45(pushed, batch, 0.5, rtol=1e-9, atol=1e-9)
     for i in range(6):
-        truth = rk45(pushed, one_of(batch, i), 0.5, rtol=1e-12, atol=1e-12)
-        assert distance(flatten(one_of(together, i)), flatten(truth)) < 1e-9
+        truth = rk45(pushed, drone_state(batch, i), 0.5, rtol=1e-12, atol=1e-12)
+        assert distance(flatten(drone_state(batch_result, i)), flatten(truth)) < 1e-9

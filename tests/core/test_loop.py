@@ -1,4 +1,4 @@
-"""Loops and lookups on every kind of scalar, against Python's carry."""
+"""Loops and lookups on scalars of every type, against plain Python."""
 
 import math
 import pickle
@@ -23,7 +23,7 @@ EXECUTORS = ("floats", "array", "simplified", "as written", "jax", "folded")
 
 
 def halvings(x):
-    """(how often x is halved until it is at most 1, what is left), at most six times"""
+    """(halvings of x until it is at most 1, the remainder), at most six times."""
     return loop(
         lambda k, carry, inputs: (k + 1.0, carry[1] * inputs[0]),
         (0.0, x),
@@ -34,7 +34,7 @@ def halvings(x):
 
 
 def weighted(x):
-    """Σ (k + 1) gₖⱼ x over a table: a loop within a loop, and what is known outside passed in"""
+    """Σ (k + 1) gₖⱼ x over a table: a nested loop, with outer values passed in."""
 
     def inner(j, total, inputs):
         k, x = inputs
@@ -47,16 +47,16 @@ def weighted(x):
 
 
 def entry(x):
-    """The entry of one row at ⌊x⌋, and one with both indices computed"""
+    """The entry of one row at ⌊x⌋, and one with both indices computed."""
     return lookup(TABLE, 1.0, x), lookup(TABLE, x - 1.0, x + 1.0)
 
 
 def run(executor, function, values):
-    """The leaves of function(value) for every value, one row for each leaf"""
+    """Return the leaves of function(value) for every value, one row for each leaf."""
 
     def results(x):
-        found = function(x)
-        return list(found) if isinstance(found, tuple) else [found]
+        result = function(x)
+        return list(result) if isinstance(result, tuple) else [result]
 
     if executor == "floats":
         return np.array([results(float(x)) for x in values]).T
@@ -83,7 +83,7 @@ def run(executor, function, values):
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_every_lane_stops_by_itself(executor):
+def test_every_element_stops_independently(executor):
     expected = [(n := min(max(math.ceil(math.log2(x)), 0), 6), x / 2**n) for x in VALUES]
     assert run(executor, halvings, VALUES).T.tolist() == [list(carry) for carry in expected]
 
@@ -110,7 +110,7 @@ def test_expressions_without_memory_have_the_same_entries():
         assert np.array(evaluate(value))[:, 0].tolist() == list(entry(value))
 
 
-def test_a_loop_is_one_instruction_however_often_it_turns():
+def test_a_loop_is_one_instruction_for_any_iteration_count():
     def few(x):
         return (loop(lambda k, carry, inputs: carry * inputs + k, x, x, count=3),)
 
@@ -121,7 +121,7 @@ def test_a_loop_is_one_instruction_however_often_it_turns():
         assert len(trace(few, 1.0).instructions) == len(trace(many, 1.0).instructions) < 8
 
 
-def test_a_loop_refuses_what_it_was_not_handed():
+def test_a_loop_refuses_traced_values_outside_its_inputs():
     def closure(x):
         return (loop(lambda k, carry, inputs: carry + x, x, count=3),)
 

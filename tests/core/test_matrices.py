@@ -1,4 +1,4 @@
-"""Our own linear algebra against LAPACK's, on random matrices, tall and wide, well and badly scaled, and without full rank."""
+"""Samara's linear algebra against LAPACK, on random matrices, tall and wide, well and badly scaled, and rank-deficient."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ RANDOM = np.random.default_rng(38)
 SHAPES = [(1, 1), (4, 4), (4, 6), (6, 4), (6, 8), (3, 12), (40, 5), (16, 16)]
 
 
-def of_rank(rows: int, columns: int, full: int) -> np.ndarray:
+def random_matrix(rows: int, columns: int, full: int) -> np.ndarray:
     return RANDOM.normal(size=(rows, full)) @ RANDOM.normal(size=(full, columns))
 
 
@@ -37,7 +37,7 @@ def test_a_product_is_that_of_rows_and_columns(shape):
 
 @pytest.mark.parametrize("size", [1, 2, 6, 16, 40])
 def test_a_solution_solves(size):
-    """A x = b, whatever the order of its rows; with a zero on the diagonal too."""
+    """A x = b for any order of rows; with a zero on the diagonal too."""
     a, b = RANDOM.normal(size=(size, size)) + 3.0 * np.eye(size), RANDOM.normal(size=(size, 2))
     a = a[RANDOM.permutation(size)]
     assert solve(a, b) == pytest.approx(np.linalg.solve(a, b), rel=1e-11, abs=1e-11)
@@ -55,9 +55,9 @@ def test_a_singular_matrix_is_refused():
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("lacking", [0, 1, 2])
 def test_singular_values_and_what_follows_from_them(shape, lacking):
-    """A = U Σ Vᵀ with UᵀU = VᵀV = 1; A⁺ and the least squares of least size, of full rank and of less."""
+    """A = U Σ Vᵀ with UᵀU = VᵀV = 1; A⁺ and the shortest least-squares solution, of full rank and of less."""
     full = max(min(shape) - lacking, 0)
-    a, b = of_rank(*shape, full), RANDOM.normal(size=(shape[0], 3))
+    a, b = random_matrix(*shape, full), RANDOM.normal(size=(shape[0], 3))
     u, sigma, v = singular_values(a)
     assert sigma == pytest.approx(np.linalg.svd(a, compute_uv=False), rel=1e-12, abs=1e-12)
     assert (u * sigma) @ v.T == pytest.approx(a, rel=1e-12, abs=1e-12)
@@ -71,23 +71,23 @@ def test_singular_values_and_what_follows_from_them(shape, lacking):
     assert least_squares(a, b[:, 0]) == pytest.approx(np.linalg.lstsq(a, b[:, 0], rcond=1e-13)[0], abs=10.0 * tight)
 
 
-def test_what_is_small_of_a_matrix_is_left_out_where_asked():
-    """σ = 1 and 10⁻⁷: the second direction is rounding to one who says so."""
+def test_small_singular_values_are_ignored_on_request():
+    """σ = 1 and 10⁻⁷: the second direction is rounding if the tolerance is larger."""
     a = np.diag([1.0, 1e-7])
     assert least_squares(a, np.ones(2), negligible=1e-6) == pytest.approx([1.0, 0.0], abs=1e-15)
     assert least_squares(a, np.ones(2)) == pytest.approx([1.0, 1e7], rel=1e-12)
 
 
 def test_small_singular_values_are_as_accurate_as_large_ones():
-    """Columns of sizes 1 to 10⁻¹², at right angles: each to 10⁻¹⁴ of itself, where LAPACK has 10⁻¹⁶ of the largest."""
-    turned, _ = np.linalg.qr(RANDOM.normal(size=(6, 4)))
-    sizes = np.array([1.0, 1e-4, 1e-8, 1e-12])
-    assert singular_values(turned * sizes).sigma == pytest.approx(sizes, rel=1e-14)
+    """Orthogonal columns of norms 1 to 10⁻¹²: relative error 10⁻¹⁴ each, where LAPACK has 10⁻¹⁶ of the largest."""
+    orthonormal, _ = np.linalg.qr(RANDOM.normal(size=(6, 4)))
+    norms = np.array([1.0, 1e-4, 1e-8, 1e-12])
+    assert singular_values(orthonormal * norms).sigma == pytest.approx(norms, rel=1e-14)
 
 
 def test_modes_are_those_of_the_pair():
-    """K x = λ M x of a K without full rank."""
-    k, m = of_rank(6, 4, 4), RANDOM.normal(size=(6, 6))
+    """K x = λ M x of a rank-deficient K."""
+    k, m = random_matrix(6, 4, 4), RANDOM.normal(size=(6, 6))
     k, m = k @ k.T, m @ m.T + np.eye(6)
     expected = eigh(k, m, eigvals_only=True)
     assert relative_modes(k, m) == pytest.approx(expected, abs=1e-12 * expected.max())
@@ -97,13 +97,13 @@ def test_modes_are_those_of_the_pair():
 
 @pytest.mark.parametrize("size", [1, 4, 12])
 def test_the_cost_to_go_solves_riccatis_equation(size):
-    """Against SciPy's, which takes it from the eigenvectors of a pencil; of systems that are not stable by themselves."""
+    """Against SciPy's, which uses the eigenvectors of a pencil; for systems that are unstable without control."""
     a, b = np.eye(size) + 0.1 * RANDOM.normal(size=(size, size)), RANDOM.normal(size=(size, 4))
     q, r = np.diag(RANDOM.uniform(0.5, 2.0, size)), np.diag(RANDOM.uniform(0.5, 2.0, 4))
     expected = solve_discrete_are(a, b, q, r)
     assert riccati(a, b, q, r) == pytest.approx(expected, rel=1e-10, abs=1e-10 * np.abs(expected).max())
 
 
-def test_a_growing_error_no_input_reaches_has_no_regulator():
+def test_an_uncontrollable_unstable_system_has_no_regulator():
     with pytest.raises(np.linalg.LinAlgError, match="no solution"):
         riccati(np.diag([1.1, 0.5]), np.array([[0.0], [1.0]]), np.eye(2), np.eye(1))

@@ -1,5 +1,5 @@
-"""What somebody else's file may do on this machine: be read, and name files beside it. It starts no program, opens no door to
-others, and reads nothing from elsewhere; what a person types is trusted."""
+"""Permissions of an untrusted file: it is read, and may name files beside it. It starts no program, opens no network port, and
+reads nothing from elsewhere; words that a person types are trusted."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def written(folder, *, vehicle='"iris"', more="", name="mine.toml"):
 
 
 def call(monkeypatch, capsys, *words):
-    """Exit status, stdout and stderr of the command line"""
+    """Return exit status, stdout and stderr of the command line."""
     monkeypatch.setattr(sys, "argv", ["samara", *map(str, words)])
     try:
         main()
@@ -47,12 +47,12 @@ def call(monkeypatch, capsys, *words):
     return status, out.out, out.err
 
 
-# Programs and doors --------------------------------------------------------------------------------------------------
+# Programs and ports --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def evil(tmp_path):
-    """A program that leaves a trace"""
+    """A program that leaves a trace when it runs."""
     path = tmp_path / "evil.sh"
     path.write_text(f"#!/bin/sh\ntouch {tmp_path}/pwned\n")
     path.chmod(0o755)
@@ -74,7 +74,7 @@ def test_a_scenario_names_no_program(command, table, evil, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "::", "example.com", "127.0.0.1; touch pwned"])
-def test_a_scenario_opens_no_door(host, tmp_path):
+def test_a_scenario_opens_no_network_port(host, tmp_path):
     path = written(tmp_path, more=f'autopilot = {{ kind = "betaflight", host = "{host}" }}')
     with pytest.raises(
         ScenarioError, match=r"autopilot\.host = .*: expected this machine, 127\.0\.0\.1, in a file: name"
@@ -83,11 +83,11 @@ def test_a_scenario_opens_no_door(host, tmp_path):
 
 
 def test_what_a_person_types_is_trusted(evil, tmp_path):
-    """The same words by --set, as settings in Python, or as an Autopilot"""
+    """The same words by --set, as settings in Python, or as an Autopilot."""
     path = written(tmp_path, more='autopilot = { kind = "px4", host = "localhost", binary = "" }')
     typed = {"drones.autopilot.binary": str(evil), "drones.autopilot.host": "0.0.0.0"}
-    own = samara.load_scenario(path, typed).drones[0].autopilot
-    assert (own.binary, own.host) == (str(evil), "0.0.0.0")
+    autopilot = samara.load_scenario(path, typed).drones[0].autopilot
+    assert (autopilot.binary, autopilot.host) == (str(evil), "0.0.0.0")
     assert Autopilot("px4", binary=str(evil), host="0.0.0.0").host == "0.0.0.0"
     hosts = {"127.0.0.1": True, "127.1.2.3": True, "::1": True, "localhost": True, "": False, "localhost.evil": False}
     assert {host: is_loopback(host) for host in hosts} == hosts
@@ -95,7 +95,7 @@ def test_what_a_person_types_is_trusted(evil, tmp_path):
 
 @pytest.mark.parametrize("name", ["X; touch pwned; Y", "X\nY", "", "$(id)"])
 def test_parameters_of_an_autopilot_are_no_words_for_the_shell(name):
-    """They become lines of the script that a person is asked to run."""
+    """They become lines of a script that a person runs."""
     with pytest.raises(ValueError, match=r"autopilot\.parameters has .*; expected names of letters, digits and _"):
         Autopilot("px4", parameters=((name, 1.0),))
 
@@ -148,23 +148,24 @@ def test_a_vehicle_and_a_table_may_be_anywhere_when_they_are_typed(tmp_path):
     elsewhere = tmp_path / "own.toml"
     elsewhere.write_text((Path(samara.__file__).parent / "vehicles" / "iris.toml").read_text())
     path = written(tmp_path / "lab")
-    for named in (str(elsewhere), "../own.toml"):
+    for vehicle_name in (str(elsewhere), "../own.toml"):
         assert (
-            samara.load_scenario(path, {"drones.vehicle": named}).drones[0].vehicle.mass == samara.vehicle("iris").mass
+            samara.load_scenario(path, {"drones.vehicle": vehicle_name}).drones[0].vehicle.mass
+            == samara.vehicle("iris").mass
         )
 
 
 def test_devices_and_pipes_are_no_files(tmp_path):
-    """/dev/zero never ends, and nobody writes into the pipe."""
+    """/dev/zero never ends, and no process writes into the pipe."""
     os.mkfifo(tmp_path / "pipe.toml")
     for path in (Path("/dev/zero"), tmp_path / "pipe.toml", tmp_path):
-        with pytest.raises(OSError, match="it is no plain file"):
+        with pytest.raises(OSError, match="it is not a regular file"):
             read_bytes(path)
     (tmp_path / "long.csv").write_bytes(bytes(11))
     with pytest.raises(OSError, match="larger than"):
         read_bytes(tmp_path / "long.csv", 10)
     for load in (samara.vehicle, load_scenario):
-        with pytest.raises(ValueError, match=r"pipe\.toml: cannot be read \(it is no plain file\)"):
+        with pytest.raises(ValueError, match=r"pipe\.toml: cannot be read \(it is not a regular file\)"):
             load(tmp_path / "pipe.toml")
 
 
@@ -177,7 +178,7 @@ sys.addaudithook(lambda event, args: OPENED.append(str(args[0])) if event == "op
 
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory):
-    """A flight whose vehicle, sensor and wind are files beside its scenario"""
+    """A flight whose vehicle, sensor and wind are files beside its scenario."""
     folder = tmp_path_factory.mktemp("flown")
     source = Path(samara.__file__).parent
     (folder / "own.toml").write_text((source / "vehicles" / "iris.toml").read_text())
@@ -192,11 +193,11 @@ def flown(tmp_path_factory):
 
 
 def test_a_recording_carries_the_files_its_scenario_names(flown):
-    """They are gone from the disk, and the scenario inside can still be read."""
+    """The files are deleted from the disk, and the embedded scenario can still be read."""
     assert {"own.toml", "gyro.toml", "log.csv"} - set(flown.attachments) == {"own.toml"}
-    own = scenario_inside(flown)
-    assert own.drones[0].vehicle.mass == flown.tracks[0].vehicle.mass
-    assert [sensor.kind for sensor in own.drones[0].sensors] == ["imu"]
+    scenario = scenario_inside(flown)
+    assert scenario.drones[0].vehicle.mass == flown.tracks[0].vehicle.mass
+    assert [sensor.kind for sensor in scenario.drones[0].sensors] == ["imu"]
     assert [judged.satisfied for judged in expectations(flown)] == [True, True]
 
 
@@ -212,7 +213,7 @@ def test_a_recording_carries_the_files_its_scenario_names(flown):
 )
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_recording_reads_nothing_from_the_disk(text, empty, flown, tmp_path, monkeypatch):
-    """Neither what its text names, nor what it says was typed, nor where the file of that name inside it is empty."""
+    """Neither files that its text names, nor those claimed to be typed, nor files whose embedded copy is empty."""
     bait = tmp_path / "bait"
     for ending in (".toml", ".csv", ".npy"):
         bait.with_suffix(ending).write_text("")
@@ -241,13 +242,13 @@ def test_a_recording_reads_nothing_from_the_disk(text, empty, flown, tmp_path, m
 
 
 def test_a_recording_that_names_a_program_is_read_and_replayed(flown, evil, tmp_path):
-    """One made before scenarios could not: nothing of it is started."""
+    """A recording from before scenarios were restricted: nothing in it is started."""
     text = FLIGHT.format(vehicle='"iris"', more=f'autopilot = {{ kind = "px4", binary = "{evil}", host = "0.0.0.0" }}')
     older = replace(flown, attachments={**flown.attachments, "scenario.toml": text.encode()})
     older.save(tmp_path / "older.mcap")
     run = load_run(tmp_path / "older.mcap")
-    own = scenario_inside(run).drones[0].autopilot
-    assert (own.kind, own.binary, own.host) == ("px4", "", "127.0.0.1")
+    autopilot = scenario_inside(run).drones[0].autopilot
+    assert (autopilot.kind, autopilot.binary, autopilot.host) == ("px4", "", "127.0.0.1")
     again = samara.replay(run)
     assert np.array_equal(again.tracks[0].position, run.tracks[0].position)
     assert not (tmp_path / "pwned").exists()
@@ -276,7 +277,7 @@ OVERRIDES = [  # a key and a value, as TOML or Python would write them
 @pytest.mark.parametrize("key", ["drones", "rates", "versions", "settings", "instants_us"])
 @pytest.mark.parametrize("text", [DEEP, "[1, 2]"], ids=["deep", "flat"])
 def test_a_forged_recording_is_one_sentence_or_a_report(key, text, flown, tmp_path):
-    """Well checksummed, and of a shape that no Samara writes"""
+    """With correct checksums, and of a shape that Samara never writes."""
     replace(flown, metadata={**flown.metadata, key: text}).save(tmp_path / "forged.mcap")
     for read in (lambda path: write_report([Flown("f", load_run(path), "")], tmp_path / "r.html"), samara.replay):
         try:
@@ -286,7 +287,7 @@ def test_a_forged_recording_is_one_sentence_or_a_report(key, text, flown, tmp_pa
 
 
 def test_forged_recordings_are_compared(flown, tmp_path):
-    """The report of several has a column for each, whatever one says of its versions and settings."""
+    """The report of several has a column for each, for any versions and settings they claim."""
     forged = replace(flown, metadata={**flown.metadata, "versions": "[1, 2]", "settings": "[1, 2]"})
     write_report([Flown("f", flown, ""), Flown("g", forged, "")], tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size > 0
@@ -313,7 +314,7 @@ def test_an_endless_setting_is_one_short_sentence(key, value, monkeypatch, capsy
 
 
 def test_json_of_a_recording_is_as_deep_as_ours_may_be():
-    """A hundred brackets are read; one more is refused, however much room the stack has."""
+    """A hundred brackets are read; one more is refused, independent of the stack size."""
     assert parsed("[" * 100 + "]" * 100) is not None
     for text in ("[" * 101 + "1" + "]" * 101, '{"a":' * 101 + "1" + "}" * 101):
         with pytest.raises(ValueError, match="brackets within brackets without end"):

@@ -52,15 +52,15 @@ def files(folder):
 
 @pytest.mark.parametrize("name", ["../x", "ABSOLUTE/x", "a/b", "..", "a\0b"])
 def test_a_parts_list_and_a_blade_write_nowhere_else(name, tmp_path, monkeypatch, capsys):
-    """`samara vehicle new --parts` and `samara rotor --plot` name their files after what the file is called."""
+    """`samara vehicle new --parts` and `samara rotor --plot` name their output after the name in the file."""
     (tmp_path / "cwd" / "a").mkdir(parents=True)
     (tmp_path / "cwd" / "out").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
-    named = toml_value(name.replace("ABSOLUTE", str(tmp_path)))
-    Path("parts.toml").write_text(PARTS.format(name=named, more=""))
+    quoted_name = toml_value(name.replace("ABSOLUTE", str(tmp_path)))
+    Path("parts.toml").write_text(PARTS.format(name=quoted_name, more=""))
     blade = (Path(samara.__file__).parent / "propeller" / "apc_10x4.7.toml").read_text()
     Path("blade.toml").write_text(
-        "\n".join(f"name = {named}" if own.startswith("name =") else own for own in blade.splitlines())
+        "\n".join(f"name = {quoted_name}" if line.startswith("name =") else line for line in blade.splitlines())
     )
     before = files(tmp_path)
     for words in (("vehicle", "new", "--parts", "parts.toml"), ("rotor", "blade.toml", "--plot")):
@@ -84,21 +84,21 @@ def test_a_parts_list_reads_no_propeller_from_elsewhere(name, tmp_path):
 
 
 def test_a_propeller_that_is_a_pipe_is_refused(tmp_path, monkeypatch, capsys):
-    """Nobody writes into it: whoever opened it would wait for ever."""
+    """No process writes into it: opening it would block for ever."""
     os.mkfifo(tmp_path / "pipe.dat")
     os.mkfifo(tmp_path / "pipe.dat.gz")
     for name in ("pipe.dat", "pipe.dat.gz"):
-        with pytest.raises(OSError, match="it is no plain file"):
+        with pytest.raises(OSError, match="it is not a regular file"):
             text_inside(tmp_path / name)
     (tmp_path / "parts.toml").write_text(PARTS.format(name='"x"', more='apc = "pipe.dat"'))
     monkeypatch.chdir(tmp_path)
     status, _, err = call(monkeypatch, capsys, "vehicle", "new", "--parts", "parts.toml")
-    assert (status, err.count("\n")) == (2, 1) and "it is no plain file" in err and not Path("x.toml").exists()
+    assert (status, err.count("\n")) == (2, 1) and "it is not a regular file" in err and not Path("x.toml").exists()
 
 
 def test_a_track_names_a_vehicle_beside_it(tmp_path):
     text = (Path(samara.__file__).parent / "tracks" / "hall.toml").read_text()
-    text = "\n".join(own for own in text.splitlines() if not own.startswith("vehicle"))
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("vehicle"))
     (tmp_path / "theirs").mkdir()
     (tmp_path / "secret.toml").write_text("TOP_SECRET = ]")
     track = tmp_path / "theirs" / "track.toml"
@@ -121,29 +121,37 @@ def test_a_confined_folder_is_not_left(tmp_path):
     folder, outside = tmp_path / "in", tmp_path / "out"
     outside.mkdir()
     (outside / "x").write_text("precious")
-    own = ConfinedFolder(folder)
-    own.write_text("a/b/c.txt", "first")
-    own.write_text("a/b/c.txt", "second")
-    assert own.read("a/b/c.txt") == b"second" and own.names("a/b") == ["c.txt"] and own.has_file("a/b/c.txt")
-    assert own.directory("a/b") == folder / "a" / "b" and own.names("none") == [] and not own.has_file("none/x")
+    confined = ConfinedFolder(folder)
+    confined.write_text("a/b/c.txt", "first")
+    confined.write_text("a/b/c.txt", "second")
+    assert (
+        confined.read("a/b/c.txt") == b"second"
+        and confined.names("a/b") == ["c.txt"]
+        and confined.has_file("a/b/c.txt")
+    )
+    assert (
+        confined.directory("a/b") == folder / "a" / "b"
+        and confined.names("none") == []
+        and not confined.has_file("none/x")
+    )
     (folder / "way").symlink_to(outside)
     (folder / "x").symlink_to(outside / "x")
     for name in ("../out/x", str(outside / "x"), "way/x", "x", "a/../../out/x", "a\0"):
-        for touch in (own.read, own.place_for, lambda each: own.lock_file(each).__enter__()):
+        for access in (confined.read, confined.place_for, lambda name_: confined.lock_file(name_).__enter__()):
             with pytest.raises(OSError, match=r"is a symbolic link|leads out of the folder"):
-                touch(name)
+                access(name)
     with pytest.raises(OSError, match="is a symbolic link"):
-        own.write_text("way/x", "spoilt")
+        confined.write_text("way/x", "spoilt")
     with pytest.raises(OSError, match="is a symbolic link"):
-        own.directory("way")
-    own.write_text("x", "replaced")  # a link of that name is replaced
-    assert (outside / "x").read_text() == "precious" and own.read("x") == b"replaced"
-    with pytest.raises(RuntimeError), own.write("half") as file:
+        confined.directory("way")
+    confined.write_text("x", "replaced")  # a link of that name is replaced
+    assert (outside / "x").read_text() == "precious" and confined.read("x") == b"replaced"
+    with pytest.raises(RuntimeError), confined.write("half") as file:
         file.write(b"half")
         raise RuntimeError
-    assert own.names() == ["a", "way", "x"] and files(outside) == ["x"]
+    assert confined.names() == ["a", "way", "x"] and files(outside) == ["x"]
     with pytest.raises(OSError, match="larger than"):
-        own.read("x", 3)
+        confined.read("x", 3)
 
 
 # TOML ----------------------------------------------------------------------------------------------------------------
@@ -153,6 +161,6 @@ def test_a_confined_folder_is_not_left(tmp_path):
     "value",
     ["", 'a"b', "a\\b", "a\nb\r\t", "\x00\x1f\x7f", "\u2028é😀", "'''", True, 3, -0.5, 1e300, float("inf"), [1, ["x"]]],
 )
-def test_what_is_written_as_toml_is_read_back(value):
+def test_toml_values_round_trip(value):
     assert tomllib.loads(f"value = {toml_value(value)}") == {"value": value}
     assert tomllib.loads(f"value = {toml_value({'a b': value})}") == {"value": {"a b": value}}

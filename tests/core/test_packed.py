@@ -1,4 +1,4 @@
-"""Packed files are unpacked no further than they may be long, and rows that are no grid do not become one."""
+"""Compressed files are unpacked only up to their limit, and rows that do not form a grid are refused."""
 
 import gzip
 import io
@@ -18,17 +18,17 @@ def npz(**arrays):
     return file.getvalue()
 
 
-def peak_of(what):
+def peak_memory(action):
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="expected") as error:
-            what()
+            action()
         return str(error.value), tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-def test_what_is_packed_comes_back():
+def test_packed_arrays_round_trip():
     x, y = arrays_inside(npz(x=[1, 2], y=[3.5]), "a.npz", "xy")
     assert x.tolist() == [1.0, 2.0] and y.tolist() == [3.5]
 
@@ -40,22 +40,22 @@ def test_text_is_read_gzipped_or_not(tmp_path):
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
-    """20 MB of zeros in 20 kB, with a limit of 1 MB: little more than the limit is ever taken."""
+    """20 MB of zeros in 20 kB, with a limit of 1 MB: memory use stays close to the limit."""
     bomb = npz(x=np.zeros(2_500_000))
-    sentence, peak = peak_of(lambda: arrays_inside(bomb, "bomb.npz", "x", 1 << 20))
+    sentence, peak = peak_memory(lambda: arrays_inside(bomb, "bomb.npz", "x", 1 << 20))
     assert sentence == "bomb.npz: holds 19.1 MB; expected at most 1 MB" and peak < 3 << 20
     path = tmp_path / "bomb.csv.gz"
     path.write_bytes(gzip.compress(bytes(20 << 20)))
-    sentence, peak = peak_of(lambda: text_inside(path, 1 << 20))
+    sentence, peak = peak_memory(lambda: text_inside(path, 1 << 20))
     assert sentence == f"{path}: has too many bytes after decompression; expected at most 1 MB" and peak < 5 << 20
 
 
-def test_rows_that_are_no_grid_do_not_become_one():
-    """300 rows with 300 different places on each axis would be a grid of 27 million corners."""
+def test_rows_that_do_not_form_a_grid_are_refused():
+    """300 rows with 300 different coordinates on each axis would be a grid of 27 million corners."""
     places = np.arange(300.0)
     lines = [f"{p},{p},{p},0,0,0" for p in places]
     data = "\n".join(["x,y,z,wind_x,wind_y,wind_z", *lines]).encode()
-    sentence, peak = peak_of(lambda: Field.from_bytes(data, "line.csv"))
+    sentence, peak = peak_memory(lambda: Field.from_bytes(data, "line.csv"))
     assert sentence == "line.csv: 300 rows; expected one for each of the 300 × 300 × 300 corners of the grid"
     assert peak < 5 << 20
     twice = "x,y,z,wind_x,wind_y,wind_z\n" + "0,0,0,1,1,1\n" * 2 + "1,0,0,1,1,1\n" * 2
@@ -66,7 +66,7 @@ def test_rows_that_are_no_grid_do_not_become_one():
         Field.from_bytes(same.encode(), "same.csv")
 
 
-def test_a_height_map_that_is_none_is_named(tmp_path):
+def test_an_invalid_height_map_is_named(tmp_path):
     for name, data, sentence in (
         ("a.npz", b"no zip", "a.npz: cannot be read; expected a NumPy .npz file of numbers"),
         ("b.npz", npz(x=[0.0, 1.0], y=[0.0, 1.0]), "b.npz: z is missing; expected arrays x, y and z"),
@@ -88,6 +88,6 @@ def test_a_height_map_that_is_none_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["x", [[1.0], [1.0, 2.0]], [1j], [None], {"x": 1.0}, 10**400])
-def test_an_array_of_something_else_is_no_array_of_numbers(value):
+def test_arrays_that_are_not_numeric_are_refused(value):
     with pytest.raises(ValueError, match=r"^Field.x is .*; expected numbers, in rows of equal length$"):
         Field(value, [0.0], [0.0], [0.0])

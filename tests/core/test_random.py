@@ -1,4 +1,4 @@
-"""Random numbers with an address: the published bits, the normal distribution, and no other influence on a draw."""
+"""Counter-based random numbers: the published bits, the normal distribution, and no other influence on a draw."""
 
 import math
 import os
@@ -43,9 +43,9 @@ def test_philox_gives_the_published_words(counter, key, output):
 
 
 def test_the_draws_of_this_version_are_those_of_every_other():
-    """Recordings are replayed by seed: an address keeps its number for ever, on every machine, to the last bit."""
-    kept = ["0x1.e521ca16dee2cp-1", "0x1.9807d8f8bac2ep-1"]
-    assert [x.hex() for x in normals(1, "wind", 2, 3, 2).tolist()] == kept
+    """Recordings are replayed by seed: an address has the same number for ever, on every machine, to the last bit."""
+    expected = ["0x1.e521ca16dee2cp-1", "0x1.9807d8f8bac2ep-1"]
+    assert [x.hex() for x in normals(1, "wind", 2, 3, 2).tolist()] == expected
 
 
 # The distribution --------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_words_become_quantiles_of_the_normal_distribution():
     ).astype(np.uint64)
     expected = ndtri((words.astype(float) + 0.5) / 2**32)
     assert np.abs(_normals(words) / expected - 1.0).max() < 2e-15
-    assert (_normals(ONES - words) == -_normals(words)).all()  # as many up as down
+    assert (_normals(ONES - words) == -_normals(words)).all()  # symmetric
     assert _normals(words).min() == pytest.approx(-6.338, abs=1e-3)
 
 
@@ -71,13 +71,13 @@ def test_one_word_and_an_array_of_them_give_the_same_bits():
 def test_a_million_draws_are_normal():
     """Moments within four standard errors; Kolmogorov and Smirnov find nothing at 1 %."""
     n = 10**6
-    drawn = normals(7, "gyro", np.arange(1000), np.arange(50)[:, None], 20).reshape(-1)
-    assert abs(drawn.mean()) < 4.0 / math.sqrt(n)
-    assert abs(drawn.var() - 1.0) < 4.0 * math.sqrt(2.0 / n)
-    assert abs(skew(drawn)) < 4.0 * math.sqrt(6.0 / n)
-    assert abs(kurtosis(drawn)) < 4.0 * math.sqrt(24.0 / n)
-    assert kstest(drawn, "norm").statistic < 1.63 / math.sqrt(n)
-    assert len(np.unique(drawn)) > n - 200  # n²/2³³ = 116 pairs are expected to meet among 2³² values
+    samples = normals(7, "gyro", np.arange(1000), np.arange(50)[:, None], 20).reshape(-1)
+    assert abs(samples.mean()) < 4.0 / math.sqrt(n)
+    assert abs(samples.var() - 1.0) < 4.0 * math.sqrt(2.0 / n)
+    assert abs(skew(samples)) < 4.0 * math.sqrt(6.0 / n)
+    assert abs(kurtosis(samples)) < 4.0 * math.sqrt(24.0 / n)
+    assert kstest(samples, "norm").statistic < 1.63 / math.sqrt(n)
+    assert len(np.unique(samples)) > n - 200  # n²/2³³ = 116 pairs are expected to meet among 2³² values
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_different_addresses_are_independent(one, other):
 
 
 def test_draws_of_one_address_are_independent():
-    """The four words of a block, and one block and the next: 8 numbers for each of 60 000 ticks, their correlations."""
+    """The four words of a block, and one block and the next: 8 normals for each of 60 000 ticks, their correlations."""
     n = 60000
     matrix = np.corrcoef(normals(3, "wind", 0, np.arange(n), 8).T)
     assert np.abs(matrix - np.eye(8)).max() < 4.5 / math.sqrt(n)  # the largest of 28
@@ -110,8 +110,8 @@ def test_draws_of_one_address_are_independent():
 # Nothing else decides ----------------------------------------------------------------------------------------------
 
 
-def test_a_block_is_what_one_by_one_would_be():
-    """Drones and ticks in any shape and number, bit for bit, and a longer draw begins with the shorter."""
+def test_a_block_equals_single_draws():
+    """Drones and ticks of any shape and count, bit for bit, and a longer draw begins with the shorter."""
     drones, ticks = np.array([0, 5, 2**32 - 1]), np.array([0, 1, 2**33, 2**62, 77, 123456, 8])
     block = normals(-3, "wind", drones[:, None], ticks, 13)
     assert block.shape == (3, 7, 13)
@@ -124,12 +124,12 @@ def test_a_block_is_what_one_by_one_would_be():
 
 @pytest.mark.parametrize("batch", [1, 3, 16, 100, 9000])
 def test_the_size_of_a_batch_makes_no_difference(batch):
-    alone = normals(1, "imu", batch - 1, 42, 6)
-    assert normals(1, "imu", np.arange(batch), 42, 6)[-1].tolist() == alone.tolist()
+    expected = normals(1, "imu", batch - 1, 42, 6)
+    assert normals(1, "imu", np.arange(batch), 42, 6)[-1].tolist() == expected.tolist()
 
 
 def test_more_blocks_than_are_worked_on_at_once():
-    """Two slices of the work meet without a seam: the numbers beyond 131 072 of one draw."""
+    """Two slices of the work join without a seam: the normals beyond 131 072 of one draw."""
     long = normals(1, "imu", 4, 2 + 5 * 2**32, 131072 + 40)
     key = unpack("<2I", blake2b(b"imu", key=pack("<Q", 1), digest_size=8).digest())
     words = [philox((block, 4, 2, 5), key) for block in range(32766, 32778)]
@@ -138,12 +138,12 @@ def test_more_blocks_than_are_worked_on_at_once():
 
 def test_threads_draw_the_same():
     with ThreadPoolExecutor(8) as pool:
-        drawn = list(pool.map(lambda tick: normals(1, "wind", 0, tick, 5).tolist(), range(200)))
-    assert drawn == normals(1, "wind", 0, np.arange(200), 5).tolist()
+        draws = list(pool.map(lambda tick: normals(1, "wind", 0, tick, 5).tolist(), range(200)))
+    assert draws == normals(1, "wind", 0, np.arange(200), 5).tolist()
 
 
 def test_another_process_draws_the_same():
-    """Python's own hash of a name changes with every process; this one does not."""
+    """Python's hash of a name changes with every process; this one does not."""
     program = "from samara.core.random import normals; print(normals(2**64 - 1, 'wind α', 3, 10**15, 6).tolist())"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -155,7 +155,7 @@ def test_another_process_draws_the_same():
     assert done.stdout.strip() == str(normals(-1, "wind α", 3, 10**15, 6).tolist())
 
 
-def test_no_numbers_are_a_number_of_numbers():
+def test_zero_draws_are_valid():
     assert normals(1, "wind", 0, 0, 0).shape == (0,)
     assert normals(1, "wind", np.arange(3), 0, 0).shape == (3, 0)
     assert normals(1, "wind", np.arange(0), 0, 4).shape == (0, 4)
@@ -174,7 +174,7 @@ def test_no_numbers_are_a_number_of_numbers():
         ((1, "wind", 0, 0, -1), r"^count is -1; expected an integer that is not negative$"),
     ],
 )
-def test_an_address_that_cannot_be_is_refused_in_one_sentence(arguments, sentence):
+def test_invalid_addresses_are_refused_in_one_sentence(arguments, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         normals(*arguments)
 
@@ -183,15 +183,15 @@ def test_an_address_that_cannot_be_is_refused_in_one_sentence(arguments, sentenc
 
 
 def two_factors(dt, sigma=1.3, tau=0.7):
-    """α and β of x' = α x + β n, read off the function."""
+    """α and β of x' = α x + β n, evaluated from the function."""
     return gauss_markov(1.0, 0.0, dt, sigma=sigma, tau=tau), gauss_markov(0.0, 1.0, dt, sigma=sigma, tau=tau)
 
 
 @pytest.mark.parametrize("dt", [1e-4, 0.01, 0.3, 5.0])
 def test_two_half_steps_are_one_step(dt):
-    """Mean α_½² = α and variance α_½² β_½² + β_½² = β², so the process does not know the step it is sampled at."""
-    (whole, spread), (half, half_spread) = two_factors(dt), two_factors(dt / 2.0)
-    assert half * half == pytest.approx(whole, rel=1e-15)
+    """Mean α_½² = α and variance α_½² β_½² + β_½² = β², so the process does not depend on its sampling step."""
+    (full, spread), (half, half_spread) = two_factors(dt), two_factors(dt / 2.0)
+    assert half * half == pytest.approx(full, rel=1e-15)
     assert half**2 * half_spread**2 + half_spread**2 == pytest.approx(spread**2, abs=1e-15)
 
 
@@ -205,6 +205,6 @@ def test_the_step_is_van_loans(dt):
     assert spread**2 == pytest.approx(block[1, 1] * block[0, 1], rel=1e-12)
 
 
-def test_no_time_changes_nothing_and_endless_time_forgets_all():
+def test_zero_time_changes_nothing_and_infinite_time_forgets_all():
     assert two_factors(0.0) == (1.0, 0.0)
     assert two_factors(math.inf) == (0.0, 1.3)

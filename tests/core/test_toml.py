@@ -1,4 +1,4 @@
-"""One strict reader: the same slip in a vehicle, a scenario, a sensor part or a blade gets the same sentence."""
+"""One strict reader: the same mistake in a vehicle, a scenario, a sensor part or a blade gets the same sentence."""
 
 from typing import Annotated, NamedTuple
 
@@ -21,7 +21,7 @@ FORMATS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -31,10 +31,10 @@ FORMATS = {
         ("schema = 2", "x.toml: schema = 2: expected "),
     ],
 )
-def test_a_slip_has_the_same_sentence_in_every_format(kind, text, sentence):
-    parse, _, _, error, rest = FORMATS[kind]
+def test_a_mistake_has_the_same_sentence_in_every_format(format_name, text, sentence):
+    parse, _, _, error, required_keys = FORMATS[format_name]
     with pytest.raises(error) as refused:
-        parse(f"{text}\n{rest}" if "schema" not in text else text, "x.toml")
+        parse(f"{text}\n{required_keys}" if "schema" not in text else text, "x.toml")
     assert [line for line in str(refused.value).split("\n") if line.startswith(sentence)]
 
 
@@ -51,14 +51,14 @@ def test_files_are_found_by_name_and_by_path(kind, tmp_path):
 
 
 class SlipError(ValueError):
-    """Of the tables below"""
+    """The error class of the tables below."""
 
 
 def table(text: str, problems: list[str] | None = None) -> DataSheet:
     return DataSheet(document(text, "x.toml"), File("x.toml", SlipError, problems))
 
 
-def test_what_nobody_took_is_refused_with_the_nearest_key_first():
+def test_unused_keys_are_refused_with_the_nearest_key_first():
     file = table("seventene = 1")
     for key in ("one", *(f"key{i}" for i in range(20)), "seventeen"):
         assert key not in file
@@ -83,7 +83,7 @@ def turn(angle: Annotated[float, Limits("rad", 0.0, 1.0)], times: int = 1) -> tu
 
 
 def test_a_table_becomes_a_call():
-    """The annotations of the parameters say what a value must be; an angle may stand in degrees"""
+    """The annotations of the parameters declare the accepted values; an angle may be given in degrees."""
     angle, times = table("angle_deg = 45\ntimes = 2").call(turn)
     assert (angle, times) == (pytest.approx(0.7853981633974483, rel=1e-15), 2)
     for text, sentence in (
@@ -109,7 +109,7 @@ def test_a_record_is_read_in_its_units_with_its_sources():
     assert file.file.sources == [("length", "a ruler")]
 
 
-def test_a_file_that_gathers_says_all_that_is_wrong():
+def test_a_file_that_collects_problems_reports_all_of_them():
     problems: list[str] = []
     table('length = { value = -1, unit = "m" }\nrest = 3\nmass = 1', problems).record(Spring)
     assert problems == [
@@ -119,7 +119,7 @@ def test_a_file_that_gathers_says_all_that_is_wrong():
     ]
 
 
-def test_an_error_keeps_the_place_it_names_itself():
+def test_an_error_keeps_the_location_it_names():
     outer = Table({"inner": {}}, File("x.toml", ScenarioError))
     with pytest.raises(ScenarioError, match=r"^x\.toml: inner\.key is missing: expected a text$"), outer.at("other"):
         outer.table("inner").text("key")

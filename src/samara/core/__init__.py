@@ -1,4 +1,4 @@
-"""Arithmetic and files, before any physics: algebra, functions, trees, random numbers, solvers."""
+"""Scalars, linear algebra, trees, units, random numbers, integrators and file access: the layer below the physics."""
 
 from samara.core.lazy_import import lazily as _lazily
 

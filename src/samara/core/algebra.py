@@ -152,10 +152,10 @@ class Mat3(NamedTuple):
         return Vec3(*(dot(row, other) for row in self.rows))
 
 
-for _kind in (Vec3, Quat, Mat3):
-    # `array * Vec3` and `SX * Vec3` must reach Vec3.__rmul__, not stack its components into an array of their own
-    _kind.__array_ufunc__ = None  # type: ignore[union-attr]
-    _kind.__array_priority__ = 2000  # type: ignore[union-attr]
+for _type in (Vec3, Quat, Mat3):
+    # `array * Vec3` and `SX * Vec3` must reach Vec3.__rmul__ instead of stacking the components into an array
+    _type.__array_ufunc__ = None  # type: ignore[union-attr]
+    _type.__array_priority__ = 2000  # type: ignore[union-attr]
 
 
 Vector: TypeAlias = Annotated[Vec3, Quantity("1", -10.0, 10.0)]
@@ -199,27 +199,27 @@ def cross(a: Vector, b: Vector) -> Vec3:
 
 
 def norm(a: Vector) -> Scalar:
-    """|a| = √(Σ aᵢ²), with gradient 0 at the origin"""
+    """|a| = √(Σ aᵢ²), with gradient 0 at the origin."""
     return safe_norm(*a)
 
 
 def scale(a: Vector, b: Vector) -> Vec3:
-    """a ∘ b: component by component"""
+    """a ∘ b, the component-wise product."""
     return Vec3(a.x * b.x, a.y * b.y, a.z * b.z)
 
 
 def direction(a: Vector) -> Vec3:
-    """a / |a|, and 0 for the zero vector"""
+    """a / |a|, and 0 for the zero vector."""
     return a * safe_divide(1.0, norm(a))
 
 
 def normalize(q: Quaternion) -> Quat:
-    """q / |q|; a zero quaternion is no attitude: it gives NaN or an error, never an attitude."""
+    """q / |q|; a zero quaternion gives NaN or an error, never an attitude."""
     return q * (1.0 / sqrt(q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z))
 
 
 def conjugate(q: Quaternion) -> Quat:
-    """q* = (w, −x, −y, −z): the inverse rotation of a unit quaternion"""
+    """q* = (w, −x, −y, −z): the inverse rotation of a unit quaternion."""
     return Quat(q.w, -q.x, -q.y, -q.z)
 
 
@@ -279,12 +279,12 @@ def quat_from_euler(roll: Angle, pitch: Angle, yaw: Angle) -> Quat:
 def euler_from_quat(q: Attitude) -> Euler:
     """(yaw ∓ roll)/2 = ∠(w ± y, z ∓ x),  pitch = 2 ∠(|·₋|, |·₊|) − π/2  [rad]
 
-    The two half angles keep full accuracy up to gimbal lock, where the one that vanishes is set so that roll = 0.
-    Roll and yaw lie in (−π, π], as atan2 has them: half a turn is +π.
+    The two half angles keep full accuracy up to gimbal lock; there the half angle that vanishes is set so that roll = 0.
+    Roll and yaw lie in (−π, π], as atan2 returns them: half a turn is +π.
     """
     nose_up, nose_down = (q.w + q.y, q.z - q.x), (q.w - q.y, q.z + q.x)
-    size_up, size_down = safe_norm(*nose_up), safe_norm(*nose_down)
-    locked_up, locked_down = size_down <= 1e-12, size_up <= 1e-12
+    norm_up, norm_down = safe_norm(*nose_up), safe_norm(*nose_down)
+    locked_up, locked_down = norm_down <= 1e-12, norm_up <= 1e-12
     half_difference = atan2(where(locked_down, 0.0, nose_up[1]), where(locked_down, 1.0, nose_up[0]))
     half_sum = atan2(where(locked_up, 0.0, nose_down[1]), where(locked_up, 1.0, nose_down[0]))
     half_difference, half_sum = (
@@ -293,19 +293,19 @@ def euler_from_quat(q: Attitude) -> Euler:
     )
     return Euler(
         roll=-wrap_angle(-(half_sum - half_difference)),
-        pitch=2.0 * atan2(size_up, size_down) - math.pi / 2.0,
+        pitch=2.0 * atan2(norm_up, norm_down) - math.pi / 2.0,
         yaw=-wrap_angle(-(half_sum + half_difference)),
     )
 
 
 def matrix_from_quat(q: Attitude) -> Mat3:
-    """R with R v = rotate(q, v): its columns are the body axes in the world"""
+    """R with R v = rotate(q, v): its columns are the body axes in the world frame."""
     columns = (rotate(q, EAST), rotate(q, NORTH), rotate(q, UP))
     return Mat3(*(component for column in columns for component in column)).transpose
 
 
 def quat_from_matrix(m: Rotation) -> Quat:
-    """4 qᵢ q for the largest |qᵢ| (Shepperd 1978), normalised; w ≥ 0 where w is the largest"""
+    """4 qᵢ q for the largest |qᵢ| (Shepperd 1978), normalised; w ≥ 0 if w is the largest."""
     candidates = (
         Quat(1.0 + m.xx + m.yy + m.zz, m.zy - m.yz, m.xz - m.zx, m.yx - m.xy),
         Quat(m.zy - m.yz, 1.0 + m.xx - m.yy - m.zz, m.xy + m.yx, m.xz + m.zx),
@@ -313,10 +313,10 @@ def quat_from_matrix(m: Rotation) -> Quat:
         Quat(m.yx - m.xy, m.xz + m.zx, m.yz + m.zy, 1.0 - m.xx - m.yy + m.zz),
     )
     best, size = candidates[0], candidates[0].w
-    for candidate, own in ((candidates[i], candidates[i][i]) for i in (1, 2, 3)):
-        larger = own > size
+    for candidate, component in ((candidates[i], candidates[i][i]) for i in (1, 2, 3)):
+        larger = component > size
         best = Quat(*(where(larger, a, b) for a, b in zip(candidate, best, strict=True)))
-        size = where(larger, own, size)
+        size = where(larger, component, size)
     return normalize(best)
 
 
@@ -349,5 +349,5 @@ def quat_log(q: Attitude) -> Vec3:
 
 
 def angle_between(a: Attitude, b: Attitude) -> Scalar:
-    """|log(a* ⊗ b)|, the angle of the rotation that takes a to b [rad]"""
+    """|log(a* ⊗ b)|, the angle of the rotation from a to b  [rad]"""
     return norm(quat_log(conjugate(a) * b))

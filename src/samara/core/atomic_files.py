@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: written beside their place, then renamed into it."""
+"""Atomic file writing: a file is written under a temporary name beside its target, then renamed."""
 
 import errno
 import json
@@ -16,19 +16,19 @@ from samara.core.budget import MAX_DEPTH, Budget
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path`; renamed to it when the block ends well, removed when it does not.
+    """Yield a temporary path beside `path`: renamed to it when the block succeeds, removed when it raises.
 
-    A device or a pipe, as /dev/null, is written to and stays what it is. What the system refuses (no space, no permission) is
-    an OSError that names `path`.
+    A device or a pipe, such as /dev/null, is written to directly. A refusal by the system (no space, no permission) is an
+    OSError that names `path`.
     """
     target = Path(path)
     temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        special = target.exists() and not target.is_file() and not target.is_dir()
-        temporary = _fresh(Path(tempfile.gettempdir()) if special else target.parent, target)
+        is_special = target.exists() and not target.is_file() and not target.is_dir()
+        temporary = _fresh(Path(tempfile.gettempdir()) if is_special else target.parent, target)
         yield temporary
-        if special:
+        if is_special:
             with temporary.open("rb") as source, target.open("wb") as sink:
                 shutil.copyfileobj(source, sink)
         else:
@@ -44,7 +44,7 @@ TOO_DEEP = "brackets within brackets without end"
 
 
 def _fresh(folder: Path, target: Path) -> Path:
-    """An empty file that nobody has, with the rights that the umask leaves to every new one"""
+    """Create an empty file under an unused name, with the permissions that the umask gives every new file."""
     while True:
         path = folder / f".{target.name}.{secrets.token_hex(4)}{target.suffix}"
         try:
@@ -55,31 +55,31 @@ def _fresh(folder: Path, target: Path) -> Path:
 
 
 def require_writable(folder: str | Path) -> None:
-    """OSError that names the folder where no file can be put into it: to be known before long work, and not after it"""
-    own = Path(folder).absolute()
-    while not own.exists():
-        own = own.parent
-    if not own.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(own))
-    if not os.access(own, os.W_OK | os.X_OK):
+    """Raise OSError with the folder if files cannot be created in it; call this before long computations."""
+    existing = Path(folder).absolute()
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(existing))
+    if not os.access(existing, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """A UTF-8 text file, whole or not at all."""
+    """Write a UTF-8 text file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def point_to(link: str | Path, target: str | Path) -> None:
-    """Makes `link` another name of a file, in the place of what it named before; a copy where there are no links"""
-    own, aim = Path(link), Path(target)
-    with atomic_write(own) as temporary:
+    """Make `link` a symbolic link to `target`, replacing an existing file; a copy on systems without links."""
+    link_path, target_path = Path(link), Path(target)
+    with atomic_write(link_path) as temporary:
         temporary.unlink()
         try:
-            temporary.symlink_to(os.path.relpath(aim, own.parent))
+            temporary.symlink_to(os.path.relpath(target_path, link_path.parent))
         except (OSError, NotImplementedError):  # a file system or an account without links
-            shutil.copyfile(aim, temporary)
+            shutil.copyfile(target_path, temporary)
 
 
 def parsed(text: str) -> Any:
@@ -91,10 +91,10 @@ def parsed(text: str) -> Any:
         raise ValueError(TOO_DEEP) from None
     for _ in range(MAX_DEPTH):
         layer = [
-            inner
-            for own in layer
-            if isinstance(own, (dict, list))
-            for inner in (own.values() if isinstance(own, dict) else own)
+            child
+            for node in layer
+            if isinstance(node, (dict, list))
+            for child in (node.values() if isinstance(node, dict) else node)
         ]
     if layer:
         raise ValueError(TOO_DEEP)

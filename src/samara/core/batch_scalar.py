@@ -1,11 +1,11 @@
-"""Scalars with one value for each flight of a batch, for Python code that sets up flights: design of controllers, trim, start.
+"""Scalars with one value per flight of a batch, for Python code that sets up flights: controller design, trim, start.
 
     mass = BatchScalar(np.array([0.030, 0.034]))
     weight = mass * 9.81
 
-Every operation is the one Python performs on floats, so each flight gets the bits it gets by itself. A branch on a condition
-that holds for some flights only raises `BranchError` with those flights: the caller splits the batch and starts again.
-What a BatchScalar cannot do, such as become a float, is a TypeError.
+Every operation is the one Python performs on floats, so each flight gets the same bits as in a batch of one. A branch on a
+condition that holds for only some flights raises `BranchError` with those flights; the caller then splits the batch and starts
+again. Unsupported operations, such as conversion to a float, raise TypeError.
 """
 
 import math
@@ -24,7 +24,7 @@ MAX_CACHED_RESULTS = 1 << 13
 
 
 class BranchError(Exception):
-    """A branch that some flights of a batch take and others do not: `mask` (n,) has those that do."""
+    """A branch that only some flights of a batch take: `mask` (n,) marks them."""
 
     def __init__(self, mask: Array) -> None:
         super().__init__("flights of a batch take different branches")
@@ -32,10 +32,10 @@ class BranchError(Exception):
 
 
 def _decide(mask: Array) -> bool:
-    """Whether a condition holds for all flights or for none
+    """Return whether a condition holds: True for all flights, False for none.
 
     Raises:
-        BranchError: it holds for some.
+        BranchError: it holds for only some flights.
     """
     if mask.all():
         return True
@@ -73,7 +73,7 @@ class BatchScalar:
         self.values = values
 
     def __repr__(self) -> str:
-        return repr(self.values.tolist()[0])  # in messages, as in the first flight
+        return repr(self.values.tolist()[0])  # messages show the value of the first flight
 
     def __hash__(self) -> int:
         return id(self)
@@ -159,7 +159,7 @@ def _multiply(a: BatchScalar, b: Any) -> Any:
     if isinstance(b, (float, int)) and b == 0.0 and np.isfinite(a.values).all():
         signs = np.signbit(a.values)
         if signs.all() or not signs.any():
-            return b * float(a.values[0])  # ±0, whatever the parameter is
+            return b * float(a.values[0])  # ±0 for every value of the parameter
     return _arithmetic(operator.mul, a, b)
 
 
@@ -178,30 +178,30 @@ def _compare(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 # The operations of samara.core.ops, under the names it dispatches to ---------------------------------------------------------
 
 
-def _each(function: Callable[..., float], *operands: Any) -> list[Any]:
-    """Call a function with the floats of each flight: NumPy's own elementary functions differ by processor
+def _map_flights(function: Callable[..., float], *operands: Any) -> list[Any]:
+    """Call a function with the floats of each flight: NumPy's elementary functions differ between processors.
 
     Raises:
-        BranchError: it raises an error for some flights; if it does for all, the error itself.
+        BranchError: the function raises an error for only some flights; if it does for all, the last error itself is raised.
     """
     columns = [values.tolist() for values in np.broadcast_arrays(*map(_values, operands))]
-    results, failed, error = [], [], None
+    results, failures, error = [], [], None
     for arguments in zip(*columns, strict=True):
         try:
             results.append(function(*arguments))
-            failed.append(False)
-        except (ValueError, ArithmeticError) as problem:
-            failed.append(True)
-            error = problem
+            failures.append(False)
+        except (ValueError, ArithmeticError) as exception:
+            failures.append(True)
+            error = exception
     if error is not None:
-        if all(failed):
+        if all(failures):
             raise error
-        raise BranchError(np.array(failed))
+        raise BranchError(np.array(failures))
     return results
 
 
 def _elementary(function: Callable[..., float]) -> Callable[..., BatchScalar]:
-    return lambda *operands: BatchScalar(np.array(_each(function, *operands)))
+    return lambda *operands: BatchScalar(np.array(_map_flights(function, *operands)))
 
 
 sin, cos, tan, asin, acos, atan, exp, log, atan2 = (
@@ -236,34 +236,34 @@ def where(condition: Any, a: Any, b: Any) -> BatchScalar:
     return BatchScalar(np.where(_mask(condition), _values(a), _values(b)))
 
 
-# For code that gets floats or BatchScalars -----------------------------------------------------------------------------------
+# For code that accepts floats or BatchScalars --------------------------------------------------------------------------------
 
 
 def as_scalar(x: Any) -> Any:
-    """A number as a Python float; a BatchScalar as it is"""
+    """Convert a number to a Python float; return a BatchScalar unchanged."""
     return x if type(x) is BatchScalar else float(x)
 
 
 def scalar_array(rows: Any) -> Array:
-    """An array of floats; of objects if there are BatchScalars among them"""
+    """Convert to an array of floats, or of objects if it contains BatchScalars."""
     array = np.array(rows)
     return array if array.dtype == object else array.astype(float)
 
 
 def rounded(x: Any) -> Any:
-    """x to 12 digits after the point, as NumPy rounds it"""
+    """Round x to 12 decimal places, as NumPy does."""
     if type(x) is BatchScalar:
         return BatchScalar(np.round(x.values, ROUNDED_DIGITS))
     return float(np.round(x, ROUNDED_DIGITS))
 
 
 def batch_size(leaves: Sequence[Any]) -> int:
-    """Number of flights of the BatchScalars among some leaves; 0 if there are none"""
+    """Return the flight count of the first BatchScalar among the leaves; 0 if there is none."""
     return next((len(leaf.values) for leaf in leaves if type(leaf) is BatchScalar), 0)
 
 
 def batch_columns(leaves: Sequence[Any], n: int) -> Array:
-    """Floats and BatchScalars as rows of an array (leaves, n)"""
+    """Convert floats and BatchScalars to rows of an array (leaves, n)."""
     rows = np.empty((len(leaves), n))
     for row, leaf in zip(rows, leaves, strict=True):
         row[:] = _values(leaf)
@@ -271,10 +271,10 @@ def batch_columns(leaves: Sequence[Any], n: int) -> Array:
 
 
 def call_for_each(name: Any, function: Callable[[Any], Any], tree: Any, *, of_arrays: bool = False) -> Any:
-    """function(tree); with BatchScalars among the leaves of the tree, it is called with the floats of each flight
+    """function(tree); if the tree has BatchScalars among its leaves, call it with the floats of each flight.
 
-    For iterations that need floats. The result is a tree of the same shape for every flight. Results are cached by `name` and
-    leaves. A function `of_arrays` accepts arrays in place of floats, with the same bits, and is called once.
+    For iterations that need floats. The result must be a tree of the same shape for every flight. Results are cached by `name`
+    and leaves. With `of_arrays`, the function accepts arrays instead of floats, with the same bits, and is called once.
     """
     leaves = flatten(tree)
     n = batch_size(leaves)
@@ -284,17 +284,17 @@ def call_for_each(name: Any, function: Callable[[Any], Any], tree: Any, *, of_ar
         result = function(unflatten(tree, iter([_values(leaf) for leaf in leaves])))
         columns: Any = [np.broadcast_to(np.asarray(leaf, dtype=float), (n,)) for leaf in flatten(result)]
         return unflatten(result, iter([BatchScalar(column) for column in columns]))
-    known, template = _cached_results(name), list[Any]()
+    cached_results, template = _cached_results(name), list[Any]()
 
-    def result_of(*values: float) -> list[float]:
-        if values not in known:
-            if len(known) >= MAX_CACHED_RESULTS:
-                known.clear()
-            known[values] = function(unflatten(tree, iter(values)))
-        template[:] = [known[values]]
-        return flatten(known[values])
+    def evaluate(*values: float) -> list[float]:
+        if values not in cached_results:
+            if len(cached_results) >= MAX_CACHED_RESULTS:
+                cached_results.clear()
+            cached_results[values] = function(unflatten(tree, iter(values)))
+        template[:] = [cached_results[values]]
+        return flatten(cached_results[values])
 
-    results = _each(result_of, *leaves)  # type: ignore[arg-type]
+    results = _map_flights(evaluate, *leaves)  # type: ignore[arg-type]
     return unflatten(template[0], iter([BatchScalar(column) for column in np.array(results, dtype=float).T]))
 
 

@@ -1,9 +1,9 @@
-"""A loop on scalars of any backend: Newton's steps, the solids of a list, the impacts within a step.
+"""Loops, tables and network layers on scalars of any backend: Newton iterations, lists of solids, impacts within a step.
 
     carry = loop(body, carry, inputs, count=24, active=is_apart)
 
-Floats and NumPy arrays run it in Python. JAX runs it as one `lax` loop. A trace for machine code keeps it as one instruction
-(`samara.compiler.trace.program`), so that the code does not grow with the number of turns.
+Floats and NumPy arrays run the loop in Python. JAX runs it as one `lax` loop. A trace for compiled code stores it as one
+instruction (`samara.compiler.trace.program`), so that the code does not grow with the iteration count.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,17 @@ Condition = Callable[[Tree, Tree], Scalar]
 
 
 def loop(body: Body, carry: Tree, inputs: Tree = (), *, count: int, active: Condition | None = None) -> Tree:
-    """carry ← body(k, carry, inputs) for k = 0 … count − 1, in every lane while `active(carry, inputs)` holds in it
+    """carry ← body(k, carry, inputs) for k = 0 … count − 1; a batch element is updated only while it is active.
 
-    `carry` and `inputs` are nested tuples of numbers, none of them conditions. Whatever the body reads of a traced computation
-    has to be in `inputs`; it may close over floats. All lanes stop once none is active. A trace simplifies nothing across the
-    border of a loop, not even of one with a single turn.
+    Args:
+        body: maps the iteration index, the carry and the inputs to the next carry. It may close over floats; every value of a
+            traced computation that it reads must be in `inputs`.
+        carry: nested tuple of numbers, none of them a condition.
+        inputs: nested tuple of numbers that stay constant, none of them a condition.
+        count: maximum iteration count.
+        active: condition of `carry` and `inputs` under which an element continues; the loop ends when no element is active.
+
+    A trace simplifies nothing across the border of a loop, not even of a single iteration.
     """
     library = library_of(*flatten(carry), *flatten(inputs))
     if count == 1 and active is None and library.__name__ not in _TRACES:
@@ -35,23 +41,23 @@ def loop(body: Body, carry: Tree, inputs: Tree = (), *, count: int, active: Cond
 
 
 def unrolled(body: Body, carry: Tree, inputs: Tree, count: int, active: Condition | None) -> Tree:
-    """Run the loop turn by turn; numbers leave the loop as soon as no lane is active"""
+    """Run the loop iteration by iteration; floats and arrays leave the loop as soon as no element is active."""
     for k in range(count):
-        going = True if active is None else active(carry, inputs)
-        if isinstance(going, (bool, np.bool_, np.ndarray)) and not np.any(going):
+        is_active = True if active is None else active(carry, inputs)
+        if isinstance(is_active, (bool, np.bool_, np.ndarray)) and not np.any(is_active):
             break
-        after = body(float(k), carry, inputs)
-        carry = after if active is None else select(going, after, carry)
+        next_carry = body(float(k), carry, inputs)
+        carry = next_carry if active is None else select(is_active, next_carry, carry)
     return carry
 
 
 def select(condition: Scalar, a: Tree, b: Tree) -> Tree:
-    """`where`, for each leaf of two nested tuples of the same shape"""
+    """Apply `where` to each pair of leaves of two nested tuples of the same shape."""
     return unflatten(a, iter([where(condition, x, y) for x, y in zip(flatten(a), flatten(b), strict=True)]))
 
 
 class Grid:
-    """An immutable table of shape (rows, columns); hashable, and equal to a grid with the same numbers."""
+    """An immutable table of shape (rows, columns); hashable, and equal to a grid with the same values."""
 
     __slots__ = ("_hash", "values")
 
@@ -78,7 +84,7 @@ class Grid:
         )
 
     def at(self, i: Scalar, j: Scalar) -> Scalar:
-        """The entry at indices that are floats or NumPy arrays: rounded down and clamped to the borders"""
+        """Return the entry at indices that are floats or NumPy arrays: rounded down and clamped to the borders."""
         rows, columns = self.values.shape
         if isinstance(i, float) and isinstance(j, float):
             return float(self.values[_index(i, rows), _index(j, columns)])
@@ -104,7 +110,7 @@ ACTIVATIONS: dict[str, Callable[[Scalar], Scalar]] = {
 
 
 class Layer:
-    """Rows of weights, a bias for each, and the name of the activation: one whole, not a record of numbers that may differ."""
+    """A dense network layer: weight rows, one bias per row and the name of the activation; compared as a unit."""
 
     __slots__ = ("_hash", "activation", "bias", "weights")
 
@@ -134,20 +140,20 @@ class Layer:
 
     @property
     def size(self) -> int:
-        """Products in it"""
+        """The multiplication count."""
         return self.rows * self.columns
 
     def __call__(self, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
-        """f(((b + w₀ x₀) + w₁ x₁) + …) of each row"""
-        whole: Callable[..., tuple[Scalar, ...]] | None = getattr(library_of(*x), "layer", None)
-        return self.unrolled(x) if whole is None else whole(self, x)
+        """f(((b + w₀ x₀) + w₁ x₁) + …) of each row."""
+        layer_function: Callable[..., tuple[Scalar, ...]] | None = getattr(library_of(*x), "layer", None)
+        return self.unrolled(x) if layer_function is None else layer_function(self, x)
 
     def unrolled(self, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
-        """The same, product by product"""
+        """Evaluate the layer as individual multiplications and additions."""
         return tuple(self._row(w, b, x) for w, b in zip(self.weights, self.bias, strict=True))
 
     def _row(self, weights: Sequence[float], bias: float, x: Sequence[Scalar]) -> Scalar:
         total: Scalar = bias
-        for w, own in zip(weights, x, strict=True):
-            total = total + w * own
+        for w, x_i in zip(weights, x, strict=True):
+            total = total + w * x_i
         return ACTIVATIONS[self.activation](total)

@@ -1,9 +1,9 @@
 """Resource limits for readers of untrusted files: a small file must not cause unbounded work.
 
 A reader creates one `Budget` per file and spends from it before it allocates, recurses or expands. Every overrun is one
-sentence in the reader's own error class, `<file>: has too many <things>; expected at most <limit>`. Limits count bytes, nodes,
-levels and expansions, so that the same file always gives the same answer; the limit in seconds is a safety net far above what
-the counts allow.
+sentence in the reader's error class, `<file>: has too many <things>; expected at most <limit>`. Limits count bytes, nodes,
+levels and expansions, so that the same file always gives the same result; the limit in seconds is a safety net far above the
+time that the counts allow.
 """
 
 import gzip
@@ -58,7 +58,7 @@ class Budget:
         self._start = time.monotonic()
 
     def overrun(self, problem: str, limit: str) -> Exception:
-        """The sentence about a limit that was passed."""
+        """Create the error for an exceeded limit."""
         return self.error(f"{self.origin}: {problem}; expected at most {limit}")
 
     def spend_bytes(self, count: int, label: str = "bytes") -> None:
@@ -96,13 +96,13 @@ class Budget:
         self.check_time()
 
     def check_time(self) -> None:
-        """Refuse work that counts did not stop; far above what any file within the other limits takes."""
+        """Refuse work that the counts did not stop; the limit is far above the time of any file within the other limits."""
         if time.monotonic() - self._start > self.max_seconds:
             raise self.overrun("takes too long to read", f"{self.max_seconds:g} s")
 
 
 def decompressed_limit(compressed_bytes: int) -> int:
-    """Bytes that a compressed file may hold: always MAX_BYTES, and more for files that are large themselves."""
+    """Return the decompressed size allowed for a compressed file: at least MAX_BYTES, more for large files."""
     return max(MAX_BYTES, MAX_RATIO * compressed_bytes)
 
 
@@ -148,25 +148,25 @@ def open_bounded(path: Path, budget: Budget) -> Iterator[BinaryIO]:
 
 
 def read_bounded(path: Path, budget: Budget) -> bytes:
-    """The bytes of a file, gzipped or not."""
+    """Read the bytes of a file, gzipped or not."""
     with open_bounded(path, budget) as stream:
         return stream.read()
 
 
 def bounded_lines(stream: BinaryIO, budget: Budget) -> Iterator[bytes]:
-    """The lines of a stream, each of a bounded length."""
+    """Yield the lines of a stream, each of bounded length."""
     while line := stream.readline(MAX_LINE_BYTES + 1):
         if len(line) > MAX_LINE_BYTES:
             raise budget.overrun("has a line that is too long", size_text(MAX_LINE_BYTES))
         yield line
 
 
-LARGEST = 1 << 28  # [bytes] of a table
-LARGEST_TEXT = 1 << 24  # [bytes] of a file that people write
+LARGEST = 1 << 28  # tables
+LARGEST_TEXT = 1 << 24  # files written by people
 
 
 def text_inside(path: Path, max_bytes: int = LARGEST_TEXT) -> str:
-    """The text of a file, gzipped or not; ValueError naming it if it cannot be unpacked or has more than `max_bytes`."""
+    """Read the text of a file, gzipped or not; ValueError if it cannot be unpacked or has more than `max_bytes`."""
     try:
         return read_bounded(path, Budget(path, max_bytes=max_bytes)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -174,85 +174,85 @@ def text_inside(path: Path, max_bytes: int = LARGEST_TEXT) -> str:
 
 
 def require_cells(data: bytes, name: object) -> None:
-    """Refuse a CSV of more cells than a table may have, before they become objects."""
+    """Refuse a CSV with too many cells before they become objects."""
     Budget(name).spend_nodes(data.count(b",") + data.count(b"\n") + data.count(b"\r"), "cells")
 
 
 def array_inside(data: bytes, name: str) -> Array:
-    """The array of an `.npy` as numbers; ValueError naming it where there is none"""
+    """Load the numeric array of an `.npy` file; ValueError with `name` if it has none."""
     try:
         return numbers_in(np.load(io.BytesIO(data)), name)
-    except Exception:  # NumPy's own, and those of Python's tokenizer, which reads the head of the file
+    except Exception:  # errors of NumPy, and of Python's tokenizer, which reads the header
         raise ValueError(f"{name}: cannot be read; expected a NumPy .npy file of numbers") from None
 
 
-def arrays_inside(data: bytes, name: str, wanted: Sequence[str], max_bytes: int = MAX_BYTES) -> list[Array]:
-    """The wanted arrays of an `.npz`; ValueError naming it if one is missing or no numbers, or it has more than `max_bytes`."""
+def arrays_inside(data: bytes, name: str, keys: Sequence[str], max_bytes: int = MAX_BYTES) -> list[Array]:
+    """Load arrays of an `.npz` by name; ValueError if one is missing or not numeric, or it has more than `max_bytes`."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            size = sum(own.file_size for own in archive.infolist())
+            size = sum(member.file_size for member in archive.infolist())
         if size <= max_bytes:
             with np.load(io.BytesIO(data)) as arrays:
-                missing = [key for key in wanted if key not in arrays]
+                missing = [key for key in keys if key not in arrays]
                 if not missing:
-                    return [numbers_in(arrays[key], key) for key in wanted]
-    except Exception:  # NumPy, zipfile and zlib each have their own words for a file that is none of theirs
+                    return [numbers_in(arrays[key], key) for key in keys]
+    except Exception:  # NumPy, zipfile and zlib each raise their own errors for a file of another format
         raise ValueError(f"{name}: cannot be read; expected a NumPy .npz file of numbers") from None
     if size > max_bytes:
         raise ValueError(f"{name}: holds {size_text(size)}; expected at most {size_text(max_bytes)}")
-    raise ValueError(f"{name}: {missing[0]} is missing; expected arrays {', '.join(wanted[:-1])} and {wanted[-1]}")
+    raise ValueError(f"{name}: {missing[0]} is missing; expected arrays {', '.join(keys[:-1])} and {keys[-1]}")
 
 
-_COLLECTED: ContextVar[list[Path] | None] = ContextVar("paths that files name", default=None)
+_NAMED_PATHS: ContextVar[list[Path] | None] = ContextVar("paths that files name", default=None)
 
 
 @contextmanager
 def collect_named_files() -> Iterator[list[Path]]:
-    """Collect the paths that files name, in whatever file of whatever format, while the block runs."""
+    """Collect the paths that files of any format refer to while the block runs."""
     paths: list[Path] = []
-    token = _COLLECTED.set(paths)
+    token = _NAMED_PATHS.set(paths)
     try:
         yield paths
     finally:
-        _COLLECTED.reset(token)
+        _NAMED_PATHS.reset(token)
 
 
 def path_beside(folder: Path, name: str) -> Path:
-    """Where the file is that another one in this folder names; ValueError where `..`, a link or a root leads out of it"""
+    """Return the path of a file that a file in this folder names; ValueError if `..`, a link or a root leads out of it."""
     path = folder / name
     try:
-        inside = path.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a name with a zero byte
-        inside = False
-    if not inside:
+        is_inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # circular links, a name with a zero byte
+        is_inside = False
+    if not is_inside:
         raise ValueError(
             f"{name!r} is not in the folder of the file that names it; expected a file beside that or below"
         )
-    if (paths := _COLLECTED.get()) is not None:
+    if (paths := _NAMED_PATHS.get()) is not None:
         paths.append(path)
     return path
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading; OSError for a device or a pipe, which need not end, without waiting for it"""
+    """Open a file for reading; OSError, without blocking, for a device or a pipe, which may be endless."""
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError("it is no plain file")
+        raise OSError("it is not a regular file")
     file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # nor became one meanwhile
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # replaced between the two checks
         file.close()
-        raise OSError("it is no plain file")
+        raise OSError("it is not a regular file")
     return file
 
 
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
-    """What a file holds; OSError for a device or a pipe, which need not end, and for what is too large"""
+    """Read a file; OSError for a device or a pipe, which may be endless, and for a file larger than `largest` bytes."""
     with open_regular(path) as file:
         return require_size(file, largest)
 
 
 def require_size(file: BinaryIO, largest: int) -> bytes:
     """Read an open file; OSError if it is larger than `largest` bytes."""
-    size = os.fstat(file.fileno()).st_size  # nothing is read of what is too large
+    size = os.fstat(file.fileno()).st_size  # a file that is too large is not read
     data = file.read(largest + 1) if size <= largest else b""
     if max(size, len(data)) > largest:
         raise OSError(f"it is larger than {f'{largest >> 20} MB' if largest >> 20 else f'{largest >> 10} kB'}")
@@ -260,5 +260,5 @@ def require_size(file: BinaryIO, largest: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that people write, in UTF-8"""
+    """Read a text file written by people, in UTF-8."""
     return read_bytes(path, LARGEST_TEXT).decode("utf-8")

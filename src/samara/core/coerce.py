@@ -1,9 +1,9 @@
-"""What a value of a file must be to become an argument: the annotation of the parameter says it, once.
+"""Conversion of values from a file into arguments: the parameter's annotation declares the accepted values.
 
     def circle(centre_W: Place, *, radius: Length, speed: Speed, clockwise: bool = False, ...)
 
-`argument(value, hint)` is the value as that parameter wants it, or `UnfitError` with what was expected. From Python the same
-functions take more: arrays, symbols, endless laps; their own checks stand in them.
+`argument(value, hint)` converts the value for that parameter, or raises `UnfitError` with the expectation. Called from Python,
+the same functions accept more (arrays, symbols, endless laps) and check their arguments themselves.
 """
 
 import math
@@ -15,7 +15,7 @@ from samara.core.algebra import Vec3
 from samara.core.quantity import LARGEST, Scalar
 from samara.core.sanitise import OnlyTyped, shown
 
-MOST = 100_000  # numbers in a list
+MOST = 100_000  # entries
 
 
 class Limits(NamedTuple):
@@ -55,16 +55,16 @@ Laps: TypeAlias = Annotated[float, Limits("", 1e-3, 1e3)]
 
 
 class UnfitError(ValueError):
-    """What was expected of a value."""
+    """A value that does not fit its annotation; the message states the expectation."""
 
 
 def is_number(value: object) -> bool:
-    """A number that a file may hold: finite, and no larger than any of ours"""
+    """Whether a value from a file is a finite number of acceptable magnitude."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def argument(value: Scalar, hint: Any) -> Scalar:
-    """The value as a parameter with this annotation takes it; UnfitError says what was expected"""
+    """Convert a value for a parameter with this annotation; UnfitError states the expected value."""
     if get_origin(hint) is Annotated:
         base, mark = get_args(hint)[:2]
         if isinstance(mark, OnlyTyped):
@@ -73,11 +73,11 @@ def argument(value: Scalar, hint: Any) -> Scalar:
             return text
         return _within(value, mark) if isinstance(mark, (Limits, Three, OneOrThree)) else argument(value, base)
     if get_origin(hint) in (Union, types.UnionType):
-        return _one_of(value, [own for own in get_args(hint) if own is not type(None)])
+        return _one_of(value, [member for member in get_args(hint) if member is not type(None)])
     if get_origin(hint) in (list, Sequence):
         if not isinstance(value, list) or len(value) > MOST:
             raise UnfitError(f"a list of at most {MOST} entries")
-        return [argument(each, get_args(hint)[0]) for each in value]
+        return [argument(element, get_args(hint)[0]) for element in value]
     expected, fits = PLAIN.get(hint, ("none in a file", lambda value: False))
     if not fits(value):
         raise UnfitError(expected)
@@ -85,7 +85,7 @@ def argument(value: Scalar, hint: Any) -> Scalar:
 
 
 def wanted(hint: Any) -> str:
-    """What a parameter with this annotation takes, in words"""
+    """Describe the values that a parameter with this annotation accepts."""
     try:
         argument(..., hint)
     except UnfitError as error:
@@ -112,12 +112,12 @@ def _within(value: Scalar, mark: Limits | Three | OneOrThree) -> Scalar:
         if not mark.low <= value <= mark.high:
             raise UnfitError(f"a number {bounds}")
         return value
-    what = {Limits: "a finite number", Three: "three finite numbers", OneOrThree: "a finite number or three"}[
+    requirement = {Limits: "a finite number", Three: "three finite numbers", OneOrThree: "a finite number or three"}[
         type(mark)
     ]
     if isinstance(mark, Limits) or not _is_three(value):
-        raise UnfitError(what)
-    if not all(mark.low <= each <= mark.high for each in value):
+        raise UnfitError(requirement)
+    if not all(mark.low <= component <= mark.high for component in value):
         raise UnfitError(f"three numbers, each {bounds}")
     return Vec3(*map(float, value))
 
@@ -133,9 +133,9 @@ def _one_of(value: object, hints: Sequence[Any]) -> Scalar:
 
 
 def radians(value: Scalar) -> Scalar:
-    """Degrees of a file, one number or a list of them"""
+    """Convert degrees from a file to radians; accepts a number or a list of numbers."""
     if isinstance(value, list) and all(map(is_number, value)):
-        return [math.radians(each) for each in value]
+        return [math.radians(degrees) for degrees in value]
     if not is_number(value):
         raise UnfitError("a finite number of degrees")
     return math.radians(value)
@@ -146,20 +146,21 @@ LONGEST_STEM = 200  # letters; file systems take 255 bytes
 
 
 def is_name(text: str) -> bool:
-    """Whether a scenario or a drone may be called so"""
+    """Whether a text is a valid name of a scenario or a drone."""
     return bool(text) and all(letter.isalnum() or letter in "_-" for letter in text)
 
 
 def as_name(text: str) -> str:
-    """Return the text with every letter that no name may have as _."""
+    """Replace every character that a name may not contain by an underscore."""
     return "".join(letter if is_name(letter) else "_" for letter in text[:LONGEST_STEM])
 
 
 def file_stem(name: str) -> str:
-    """Return the file name, without ending, for something that a file calls `name`: "APC 10x4.7" is "APC_10x4.7".
+    """Return the file name, without suffix, for a thing called `name`: "APC 10x4.7" becomes "APC_10x4.7".
 
-    ValueError for a name that would lead into another directory or that no directory can hold: with a slash or a control
-    character, beginning with a dot, empty, or too long.
+    Raises:
+        ValueError: the name would lead into another directory or is not a valid file name: with a slash or a control character,
+            beginning with a dot, empty, or too long.
     """
     if not name.isprintable() or set(name) & {"/", "\\"} or name.startswith(".") or not 0 < len(name) <= LONGEST_STEM:
         raise ValueError(
@@ -170,10 +171,10 @@ def file_stem(name: str) -> str:
 
 
 def first_twice(names: Iterable[str]) -> str | None:
-    """The first name that is there before, in one pass; None where each is there once"""
-    seen: set[str] = set()
+    """Return the first name that repeats an earlier one, or None if all names are distinct."""
+    previous_names: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in previous_names:
             return name
-        seen.add(name)
+        previous_names.add(name)
     return None

@@ -1,6 +1,6 @@
-"""Files of a folder that somebody else may have written, reached without following a symbolic link.
+"""Access to the files of an untrusted folder without following a symbolic link.
 
-Every step from the folder to a file is opened with O_NOFOLLOW relative to the directory before it, so that no entry of the
+Every component of a path below the folder is opened with O_NOFOLLOW relative to its parent directory, so that no entry of the
 folder leads out of it, neither for reading nor for writing. The folder itself is the user's choice and may be a link.
 """
 
@@ -30,8 +30,8 @@ class ConfinedFolder(NamedTuple):
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Open a regular file for reading; a pipe or a device is refused without waiting for it."""
-        with self._parent(name) as (parent, last):
-            file = os.fdopen(self._regular(name, last, os.O_RDONLY, parent), "rb")
+        with self._parent(name) as (parent, base_name):
+            file = os.fdopen(self._regular(name, base_name, os.O_RDONLY, parent), "rb")
         with file:
             yield file
 
@@ -42,28 +42,28 @@ class ConfinedFolder(NamedTuple):
 
     @contextmanager
     def write(self, name: str) -> Iterator[BinaryIO]:
-        """Write a file, whole or not at all; an entry of that name is replaced, never followed."""
-        with self._parent(name, make=True) as (parent, last):
-            temporary = f".{last}.{secrets.token_hex(4)}"
+        """Write a file atomically; an existing entry of that name is replaced, never followed."""
+        with self._parent(name, make=True) as (parent, base_name):
+            temporary = f".{base_name}.{secrets.token_hex(4)}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
                 with os.fdopen(os.open(temporary, flags, 0o666, dir_fd=parent), "wb") as file:
                     yield file
-                os.replace(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
+                os.replace(temporary, base_name, src_dir_fd=parent, dst_dir_fd=parent)
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=parent)
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a UTF-8 text file, whole or not at all."""
+        """Write a UTF-8 text file atomically."""
         with self.write(name) as file:
             file.write(text.encode())
 
     @contextmanager
     def lock_file(self, name: str) -> Iterator[BinaryIO]:
         """Open a file to lock; create it if necessary, never truncate it."""
-        with self._parent(name, make=True) as (parent, last):
-            file = os.fdopen(self._regular(name, last, os.O_RDWR | os.O_CREAT, parent), "r+b")
+        with self._parent(name, make=True) as (parent, base_name):
+            file = os.fdopen(self._regular(name, base_name, os.O_RDWR | os.O_CREAT, parent), "r+b")
         with file:
             yield file
 
@@ -76,29 +76,29 @@ class ConfinedFolder(NamedTuple):
             return []
 
     def has_file(self, name: str) -> bool:
-        """Whether there is a regular file of that name; a link is none."""
+        """Whether a regular file of that name exists; a link does not count."""
         try:
-            with self._parent(name) as (parent, last):
-                return stat.S_ISREG(os.stat(last, dir_fd=parent, follow_symlinks=False).st_mode)
+            with self._parent(name) as (parent, base_name):
+                return stat.S_ISREG(os.stat(base_name, dir_fd=parent, follow_symlinks=False).st_mode)
         except FileNotFoundError:
             return False
 
     def directory(self, name: str, *, make: bool = False) -> Path:
-        """Return the path of a directory that is none of the folder's links."""
+        """Return the path of a directory; symbolic links of the folder are refused."""
         with self._parent(f"{name}/.", make=make):
             return self.path / name
 
     def place_for(self, name: str) -> Path:
-        """Return the path to write a file to by other means; a link or a pipe of that name is refused."""
-        with self._parent(name, make=True) as (parent, last), suppress(FileNotFoundError):
-            self._require_regular(name, os.stat(last, dir_fd=parent, follow_symlinks=False))
+        """Return the path for a writer other than this class; a link or a pipe of that name is refused."""
+        with self._parent(name, make=True) as (parent, base_name), suppress(FileNotFoundError):
+            self._require_regular(name, os.stat(base_name, dir_fd=parent, follow_symlinks=False))
         return self.path / name
 
     @contextmanager
     def _parent(self, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The open directory that a file is in, and the last part of its name; OSErrors within name the file."""
-        *folders, last = name.split("/")
-        if PurePosixPath(name).is_absolute() or ".." in (*folders, last) or "\0" in name:
+        """Open the directory that contains a file; yields its descriptor and the file's base name. OSErrors name the file."""
+        *folders, base_name = name.split("/")
+        if PurePosixPath(name).is_absolute() or ".." in (*folders, base_name) or "\0" in name:
             raise OSError(errno.EINVAL, "leads out of the folder", str(self.path / name))
         open_directory = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         descriptor = -1
@@ -112,10 +112,10 @@ class ConfinedFolder(NamedTuple):
                         os.mkdir(folder, dir_fd=descriptor)
                 if _is_link(folder, descriptor):
                     raise OSError(errno.ELOOP, LINK)
-                inner = os.open(folder, open_directory | os.O_NOFOLLOW, dir_fd=descriptor)
+                child = os.open(folder, open_directory | os.O_NOFOLLOW, dir_fd=descriptor)
                 os.close(descriptor)
-                descriptor = inner
-            yield descriptor, last
+                descriptor = child
+            yield descriptor, base_name
         except OSError as error:
             text = error.strerror or str(error)
             raise OSError(error.errno, text, str(self.path / name.removesuffix("/."))) from None
@@ -123,11 +123,11 @@ class ConfinedFolder(NamedTuple):
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _regular(self, name: str, last: str, flags: int, parent: int) -> int:
-        if _is_link(last, parent):
+    def _regular(self, name: str, base_name: str, flags: int, parent: int) -> int:
+        if _is_link(base_name, parent):
             raise OSError(errno.ELOOP, LINK)
-        extra = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(last, flags | extra, 0o666, dir_fd=parent)
+        safety_flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(base_name, flags | safety_flags, 0o666, dir_fd=parent)
         try:
             self._require_regular(name, os.fstat(descriptor))
         except OSError:
@@ -142,7 +142,7 @@ class ConfinedFolder(NamedTuple):
 
 
 def _is_link(name: str, parent: int) -> bool:
-    """Whether an entry is a link: for the message; the flags of `os.open` refuse it in any case."""
+    """Whether an entry is a link, for the message; the flags of `os.open` refuse a link in any case."""
     try:
         return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
     except OSError:
@@ -152,13 +152,13 @@ def _is_link(name: str, parent: int) -> bool:
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent(parent: int) -> None:
-    """Asks the kernel to kill this process when the one of that number ends; to be called in the child, as it starts
+def end_with_parent(parent_pid: int) -> None:
+    """Ask the kernel to kill this process when the parent process with this id ends; call it in the child as it starts.
 
-    Elsewhere than on Linux nobody can be asked, and a child that outlives its parent ends with its work.
+    Has no effect outside Linux: a child that outlives its parent ends when its work is done.
     """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-    if os.getppid() != parent:
+    if os.getppid() != parent_pid:
         os._exit(1)

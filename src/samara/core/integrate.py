@@ -1,8 +1,8 @@
 """Integrators over any nested tuple of scalars: Euler, semi-implicit Euler, midpoint, RK4, Bogacki–Shampine, Dormand–Prince.
 
-`rate(state)` returns the time derivative in the shape of the state; inputs are held through the stages. Whatever is a
-quaternion in the state is brought back to unit length at the end of a step. `INTEGRATORS` has all of them by name; who takes
-one by its name says which kinds it takes, and gets it from `integrator_named`.
+`rate(state)` returns the time derivative in the shape of the state; inputs are constant through the stages. Quaternions in the
+state are normalised at the end of a step. `INTEGRATORS` lists all of them by name; `integrator_named` looks one up and checks
+that the caller supports it.
 """
 
 import math
@@ -53,21 +53,21 @@ DORMAND_PRINCE = Tableau(
 
 
 class Chain(NamedTuple):
-    """A tableau whose every stage depends on the one before alone: bᵢ of each, and a of the one after it (0 for the last)."""
+    """A tableau in which each stage depends only on the previous one: bᵢ of each stage, and a of the next (0 for the last)."""
 
     weights: tuple[float, ...]
     ahead: tuple[float, ...]
 
 
 def chain_of(tableau: Tableau | None) -> Chain:
-    """The weights of an explicit method as a loop goes through them; ValueError where a stage depends on others as well"""
+    """Return the coefficients of an explicit method for a loop; ValueError if a stage depends on more than the previous one."""
     if tableau is None or any(any(row[:-1]) for row in tableau.stages):
         raise ValueError("a stage depends on more than the one before it; expected Euler, the midpoint or RK4")
     return Chain(tableau.weights, (*(row[-1] for row in tableau.stages[1:]), 0.0))
 
 
 def _map(function: Callable[..., Scalar], *trees: Scalar) -> Scalar:
-    """function over the leaves of equally shaped nested tuples, named ones kept."""
+    """Apply a function to the leaves of nested tuples of equal shape; named tuples keep their type."""
     first = trees[0]
     if not isinstance(first, tuple):
         return function(*trees)
@@ -83,22 +83,22 @@ def _leaves(tree: Scalar, stop: type | None = None) -> list[Scalar]:
 
 def _advance(state: S, dt: Scalar, weights: tuple[float, ...], rates: list[S]) -> S:
     """state + dt Σ bᵢ kᵢ"""
-    used = [(dt * weight, rate) for weight, rate in zip(weights, rates, strict=False) if weight != 0.0]
-    if not used:
+    terms = [(dt * weight, rate) for weight, rate in zip(weights, rates, strict=False) if weight != 0.0]
+    if not terms:
         return state
-    factors = [factor for factor, _ in used]
+    factors = [factor for factor, _ in terms]
 
     def leaf(x: Scalar, *slopes: Scalar) -> Scalar:
         for factor, slope in zip(factors, slopes, strict=True):
             x = x + factor * slope
         return x
 
-    advanced: S = _map(leaf, state, *(rate for _, rate in used))
-    return advanced
+    next_state: S = _map(leaf, state, *(rate for _, rate in terms))
+    return next_state
 
 
 def unit_quaternions(tree: Scalar) -> Scalar:
-    """q / |q| for every quaternion in a nested tuple, all else unchanged"""
+    """q / |q| for every quaternion in a nested tuple; other leaves are unchanged."""
     if isinstance(tree, Quat):
         return normalize(tree)
     if not isinstance(tree, tuple):
@@ -108,15 +108,15 @@ def unit_quaternions(tree: Scalar) -> Scalar:
 
 
 def runge_kutta(tableau: Tableau, rate: Rate[S], state: S, dt: Scalar) -> S:
-    """kᵢ = f(x + dt Σ aᵢⱼ kⱼ),  x' = x + dt Σ bᵢ kᵢ, one step of any explicit method"""
-    advanced: S = unit_quaternions(_advance(state, dt, tableau.weights, _stage_rates(tableau, rate, state, dt)))
-    return advanced
+    """kᵢ = f(x + dt Σ aᵢⱼ kⱼ),  x' = x + dt Σ bᵢ kᵢ: one step of any explicit method."""
+    next_state: S = unit_quaternions(_advance(state, dt, tableau.weights, _stage_rates(tableau, rate, state, dt)))
+    return next_state
 
 
 def _stage_rates(tableau: Tableau, rate: Rate[S], state: S, dt: Scalar) -> list[S]:
-    needed = len(tableau.stages) if tableau.embedded else max(i + 1 for i, b in enumerate(tableau.weights) if b)
+    stage_count = len(tableau.stages) if tableau.embedded else max(i + 1 for i, b in enumerate(tableau.weights) if b)
     rates: list[S] = []
-    for row in tableau.stages[:needed]:
+    for row in tableau.stages[:stage_count]:
         rates.append(rate(_advance(state, dt, row, rates)))
     return rates
 
@@ -127,7 +127,7 @@ def euler(rate: Rate[S], state: S, dt: Scalar) -> S:
 
 
 def midpoint(rate: Rate[S], state: S, dt: Scalar) -> S:
-    """x' = x + dt f(x + ½ dt f(x)): second order for half the work of the classical step"""
+    """x' = x + dt f(x + ½ dt f(x)): second order at half the cost of RK4."""
     return runge_kutta(MIDPOINT, rate, state, dt)
 
 
@@ -139,77 +139,81 @@ def rk4(rate: Rate[S], state: S, dt: Scalar) -> S:
 def semi_implicit(
     rate: Rate[Scalar], state: Scalar, dt: Scalar, positions: tuple[str, ...] = ("p_W", "q_WB")
 ) -> Scalar:
-    """v' = v + dt a(x, v),  x' = x + dt ẋ(x, v'): velocities first, then positions with the new velocities"""
-    moved = _advance(state, dt, (1.0,), [rate(state)])._replace(**{name: getattr(state, name) for name in positions})
-    drift = rate(moved)
-    placed = {name: _advance(getattr(state, name), dt, (1.0,), [getattr(drift, name)]) for name in positions}
-    return unit_quaternions(moved._replace(**placed))
+    """v' = v + dt a(x, v),  x' = x + dt ẋ(x, v'): velocities first, then positions with the new velocities."""
+    updated = _advance(state, dt, (1.0,), [rate(state)])._replace(**{name: getattr(state, name) for name in positions})
+    position_rates = rate(updated)
+    new_positions = {
+        name: _advance(getattr(state, name), dt, (1.0,), [getattr(position_rates, name)]) for name in positions
+    }
+    return unit_quaternions(updated._replace(**new_positions))
 
 
 def rk23(rate: Rate[S], state: S, dt: float, rtol: float = 1e-6, atol: float = 1e-9) -> S:
-    """Bogacki–Shampine 3(2), as many adaptive steps within dt as the tolerances ask for"""
+    """Integrate over dt with adaptive Bogacki–Shampine 3(2) steps."""
     return adaptive(BOGACKI_SHAMPINE, rate, state, dt, rtol, atol)
 
 
 def rk45(rate: Rate[S], state: S, dt: float, rtol: float = 1e-9, atol: float = 1e-12) -> S:
-    """Dormand–Prince 5(4), as many adaptive steps within dt as the tolerances ask for"""
+    """Integrate over dt with adaptive Dormand–Prince 5(4) steps."""
     return adaptive(DORMAND_PRINCE, rate, state, dt, rtol, atol)
 
 
 def adaptive(tableau: Tableau, rate: Rate[S], state: S, dt: float, rtol: float, atol: float) -> S:
-    """Steps h from 0 to dt with ‖x' − x̂'‖ ≤ 1, h ← 0.9 h ‖·‖^(−1/order); attitudes are compared by their angle
+    """Take steps h from 0 to dt with ‖x' − x̂'‖ ≤ 1, h ← 0.9 h ‖·‖^(−1/order); attitudes are compared by their angle.
 
-    The norm is the largest component error over atol + rtol |x|. All drones of a batch share the step of the worst.
+    The norm is the largest component error over atol + rtol |x|. All drones of a batch share the smallest step.
     """
     if not 0.0 <= dt < math.inf:
         raise ValueError(f"a step of {dt} s: expected a finite number that is not negative")
     time, h = 0.0, first_step(rate(state), state, rtol, atol)
-    smallest = 1e-12 * dt
+    min_step = 1e-12 * dt
     while time < dt:
         h = min(h, dt - time)
-        advanced, estimated = embedded_step(tableau, rate, state, h, rtol, atol)
-        error = _largest(estimated)
+        next_state, error_estimate = embedded_step(tableau, rate, state, h, rtol, atol)
+        error = _largest(error_estimate)
         if not math.isfinite(error):
             raise FloatingPointError(f"the rate of change is not finite at {time:.9g} s into a step of {dt:.9g} s")
         if error <= 1.0:
-            state, time = advanced, (dt if h >= dt - time else time + h)
-        elif h <= smallest:
+            state, time = next_state, (dt if h >= dt - time else time + h)
+        elif h <= min_step:
             raise FloatingPointError(f"no step down to {h:.3g} s meets rtol {rtol:g}, atol {atol:g} at {time:.9g} s")
         h *= step_factor(error, tableau.order)
     return state
 
 
 def embedded_step(tableau: Tableau, rate: Rate[S], state: S, h: Scalar, rtol: float, atol: float) -> tuple[S, Scalar]:
-    """x' and ‖x' − x̂'‖, x̂' the embedded lower order: the step is good when that is at most 1"""
+    """Return x' and ‖x' − x̂'‖, x̂' the embedded lower order; the step is accepted if the norm is at most 1."""
     rates = _stage_rates(tableau, rate, state, h)
-    advanced: S = unit_quaternions(_advance(state, h, tableau.weights, rates))
-    return advanced, _error(advanced, unit_quaternions(_advance(state, h, tableau.embedded, rates)), state, rtol, atol)
+    next_state: S = unit_quaternions(_advance(state, h, tableau.weights, rates))
+    return next_state, _error(
+        next_state, unit_quaternions(_advance(state, h, tableau.embedded, rates)), state, rtol, atol
+    )
 
 
 def step_factor(error: float, order: int) -> float:
-    """h' / h = 0.9 ‖·‖^(−1/order), between a fifth and five"""
+    """h' / h = 0.9 ‖·‖^(−1/order), limited to [1/5, 5]."""
     return min(5.0, max(0.2, 0.9 * max(error, 1e-10) ** (-1.0 / order)))
 
 
 def first_step(slope: Scalar, state: Scalar, rtol: float, atol: float) -> float:
-    """h = 0.01 ‖x‖ / ‖ẋ‖ in that norm (Hairer, Nørsett & Wanner, II.4): the first trial stays near the state"""
-    sizes, speeds = [1.0], [0.0]
+    """h = 0.01 ‖x‖ / ‖ẋ‖ in that norm (Hairer, Nørsett & Wanner, II.4): a small first step."""
+    norms, rate_norms = [1.0], [0.0]
     for x, f in zip(_leaves(state, Quat), _leaves(slope, Quat), strict=True):
-        size, speed = (1.0, safe_norm(*f)) if isinstance(x, Quat) else (absolute(x), absolute(f))
-        sizes.append(_largest(size / (atol + rtol * size)))
-        speeds.append(_largest(speed / (atol + rtol * size)))
-    return 0.01 * max(sizes) / max(speeds) if max(speeds) > 0.0 else math.inf
+        magnitude, rate_magnitude = (1.0, safe_norm(*f)) if isinstance(x, Quat) else (absolute(x), absolute(f))
+        norms.append(_largest(magnitude / (atol + rtol * magnitude)))
+        rate_norms.append(_largest(rate_magnitude / (atol + rtol * magnitude)))
+    return 0.01 * max(norms) / max(rate_norms) if max(rate_norms) > 0.0 else math.inf
 
 
-def _error(high: Scalar, low: Scalar, before: Scalar, rtol: float, atol: float) -> Scalar:
-    worst: Scalar = 0.0
-    for a, b, x in zip(_leaves(high, Quat), _leaves(low, Quat), _leaves(before, Quat), strict=True):
+def _error(high_order: Scalar, low_order: Scalar, previous: Scalar, rtol: float, atol: float) -> Scalar:
+    largest: Scalar = 0.0
+    for a, b, x in zip(_leaves(high_order, Quat), _leaves(low_order, Quat), _leaves(previous, Quat), strict=True):
         if isinstance(a, Quat):
-            scaled = angle_between(a, b) / (atol + rtol)
+            scaled_error = angle_between(a, b) / (atol + rtol)
         else:
-            scaled = absolute(a - b) / (atol + rtol * maximum(absolute(a), absolute(x)))
-        worst = maximum(worst, scaled)
-    return worst
+            scaled_error = absolute(a - b) / (atol + rtol * maximum(absolute(a), absolute(x)))
+        largest = maximum(largest, scaled_error)
+    return largest
 
 
 def _largest(x: Scalar) -> float:
@@ -217,7 +221,7 @@ def _largest(x: Scalar) -> float:
 
 
 class Integrator(NamedTuple):
-    """advance(rate, state, dt) → the state after dt; the tableau of its stages, where it is an explicit Runge–Kutta method"""
+    """advance(rate, state, dt) returns the state after dt; `tableau` is that of an explicit Runge–Kutta method, else None."""
 
     name: str
     advance: Callable[..., Scalar]
@@ -225,13 +229,13 @@ class Integrator(NamedTuple):
 
     @property
     def adaptive(self) -> bool:
-        """Whether it chooses its own steps within dt, by the error of an embedded method"""
+        """Whether it chooses its steps within dt by the error of an embedded method."""
         return self.tableau is not None and bool(self.tableau.embedded)
 
 
 INTEGRATORS = {
-    own.name: own
-    for own in (
+    integrator.name: integrator
+    for integrator in (
         Integrator("euler", euler, EULER),
         Integrator("semi_implicit", semi_implicit),
         Integrator("midpoint", midpoint, MIDPOINT),
@@ -241,16 +245,16 @@ INTEGRATORS = {
     )
 }
 ANY = tuple(INTEGRATORS)
-ONE_STEP = tuple(name for name, own in INTEGRATORS.items() if not own.adaptive)
-"""One step of the length asked for: what can be compiled into a loop"""
+ONE_STEP = tuple(name for name, integrator in INTEGRATORS.items() if not integrator.adaptive)
+"""Integrators that take exactly one step of dt; these can be compiled into a loop."""
 RUNGE_KUTTA = tuple(name for name in ONE_STEP if INTEGRATORS[name].tableau)
-"""One step by a tableau: what can be differentiated stage by stage"""
+"""Integrators that take one step by a tableau; these can be differentiated stage by stage."""
 IN_FLIGHT = (*ONE_STEP, "rk45")
-"""Steps of the physics axis, or its own within them: what a simulation flies with, as contact is stiff"""
+"""Integrators for a simulation: one step per physics period, or adaptive steps within it, as contact is stiff."""
 
 
 def integrator_named(name: str, kinds: tuple[str, ...] = ANY, what: str = "integrator") -> Integrator:
-    """The integrator of that name, if it is of those kinds; else a sentence about `what` was asked for"""
+    """Return the integrator `name`; ValueError with the label `what` if it is not among `kinds`."""
     if name not in kinds:
         raise ValueError(f"{what} {shown(name)}: expected one of {', '.join(kinds)}")
     return INTEGRATORS[name]

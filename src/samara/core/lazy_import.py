@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are asked for, and shown by `dir` before that.
+"""Lazy package attributes: imported on first access, and listed by `dir` before that.
 
 __getattr__, __dir__ = lazily(__name__, __path__)
 """
@@ -14,53 +14,55 @@ NOTHING: Mapping[str, str] = {}
 
 
 def lazily(
-    package: str, path: Iterable[str], later: Mapping[str, str] = NOTHING
+    package: str, path: Iterable[str], lazy_names: Mapping[str, str] = NOTHING
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package: its modules by their names, and `later`, which says what is in which module
+    """Return `__getattr__` and `__dir__` of a package, for its modules and for `later`, a map from names to modules.
 
-    Where a module needs a package that is not installed, the attribute is missing, with the sentence that says so.
+    If a module needs a package that is not installed, the attribute is missing and the AttributeError explains why.
     """
     folders = list(path)
 
-    def get(name: str) -> Any:
-        if name in later:
-            return getattr(import_module(later[name]), name)
-        full = f"{package}.{name}"
-        if not name.startswith("_") and PathFinder.find_spec(full, folders):
+    def get_attribute(name: str) -> Any:
+        if name in lazy_names:
+            return getattr(import_module(lazy_names[name]), name)
+        full_name = f"{package}.{name}"
+        if not name.startswith("_") and PathFinder.find_spec(full_name, folders):
             try:
-                return import_module(full)
+                return import_module(full_name)
             except ImportError as error:
-                raise AttributeError(f"{full}: {error}") from error
+                raise AttributeError(f"{full_name}: {error}") from error
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    def names() -> list[str]:
-        modules = (own.name for own in pkgutil.iter_modules(folders) if not own.name.startswith("_"))
-        return sorted({*vars(sys.modules[package]), *later, *modules})
+    def list_names() -> list[str]:
+        modules = (
+            module_info.name for module_info in pkgutil.iter_modules(folders) if not module_info.name.startswith("_")
+        )
+        return sorted({*vars(sys.modules[package]), *lazy_names, *modules})
 
-    return get, names
+    return get_attribute, list_names
 
 
 class MissingExtraError(ImportError):
-    """One sentence: what needs a package, and the line that installs it."""
+    """A feature needs a package that is not installed; the message has the command that installs it."""
 
 
-def scipy(module: str, what: str) -> Any:
-    """A module of SciPy, for the few things that need it"""
+def scipy(module: str, feature: str) -> Any:
+    """Import a module of SciPy for a feature that needs it."""
     try:
         return import_module(f"scipy.{module}")
     except ImportError as error:
-        raise MissingExtraError(f"{what} needs SciPy: pip install 'samara[scipy]'") from error
+        raise MissingExtraError(f"{feature} needs SciPy: pip install 'samara[scipy]'") from error
 
 
 _FUNCTIONS: dict[str, str] = {}
 
 
 def register(functions: Mapping[str, str]) -> None:
-    """What shows what: 'module:function' by the name of the thing and the manner, as in 'Run.plot'"""
+    """Register presenters as 'module:function', keyed by type and method, as in 'Run.plot'."""
     _FUNCTIONS.update(functions)
 
 
-def present(what: str, *arguments: Any) -> Any:
-    """The thing, shown"""
-    module, _, function = _FUNCTIONS[what].partition(":")
+def present(key: str, *arguments: Any) -> Any:
+    """Call the presenter registered under a key, such as 'Run.plot'."""
+    module, _, function = _FUNCTIONS[key].partition(":")
     return getattr(import_module(module), function)(*arguments)

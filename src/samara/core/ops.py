@@ -3,9 +3,9 @@
 The physics is written with these and with `+ - * /`, so the same source is stepped through in a debugger, broadcast over
 a batch, differentiated, compiled or proven. Three rules hold on every backend:
 
-- NaN is never swallowed: a comparison with NaN is false, and every selection below is written so that the NaN is kept.
-- Gradients stay finite: a root or quotient of what can be zero goes through `safe_sqrt`, `safe_norm`, `safe_divide`.
-- Selection is by `where`, on every backend alike, so that values and gradients agree at every kink.
+- NaN propagates: a comparison with NaN is false, and every selection below is written so that a NaN operand stays NaN.
+- Gradients stay finite: a root or quotient whose operand can be zero goes through `safe_sqrt`, `safe_norm`, `safe_divide`.
+- Selection uses `where` on every backend, so that values and gradients agree at every kink.
 """
 
 import importlib
@@ -30,17 +30,26 @@ _LIBRARIES = {
     "sympy": "sympy",
     "samara.compiler.jax.folding_scalar": "samara.compiler.jax.folding_scalar",  # JAX's tracers, wrapped
     "samara.compiler.trace.casadi_scalar": "samara.compiler.trace.casadi_scalar",  # CasADi's, wrapped
-    "samara.compiler.trace.tape_scalar": "samara.compiler.trace.tape_scalar",  # what NumPy would compute, written down
-    "samara.core.batch_scalar": "samara.core.batch_scalar",  # one value for each flight of a batch
+    "samara.compiler.trace.tape_scalar": "samara.compiler.trace.tape_scalar",  # records NumPy's operations
+    "samara.core.batch_scalar": "samara.core.batch_scalar",  # one value per flight of a batch
     "samara.plan.taylor": "samara.plan.taylor",  # Taylor series in time
 }
-_OURS = (
+_TRACED_SCALARS = (
     "samara.compiler.trace.casadi_scalar",
     "samara.compiler.jax.folding_scalar",
     "samara.compiler.trace.tape_scalar",
 )
-_PRECEDENCE = ("samara.plan.taylor", "sympy", "casadi", *_OURS, _JAX, "numpy", "samara.core.batch_scalar", "math")
-_WITHOUT_LOADS = ("samara.plan.taylor", "sympy", "casadi", "samara.core.batch_scalar")
+_PRECEDENCE = (
+    "samara.plan.taylor",
+    "sympy",
+    "casadi",
+    *_TRACED_SCALARS,
+    _JAX,
+    "numpy",
+    "samara.core.batch_scalar",
+    "math",
+)
+_LIBRARIES_WITHOUT_LOADS = ("samara.plan.taylor", "sympy", "casadi", "samara.core.batch_scalar")
 _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("math", "floor"): lambda x: x // 1.0,  # math.floor raises on NaN
     ("math", "equal"): operator.eq,
@@ -58,27 +67,38 @@ _SPELLINGS: dict[tuple[str, str], str | Callable[..., Any]] = {
     ("sympy", "where"): lambda condition, a, b: _sympy_where(condition, a, b),
     ("math", "lookup"): lambda grid, i, j: grid.at(i, j),
     ("numpy", "lookup"): lambda grid, i, j: grid.at(i, j),
-    **{(library, "lookup"): lambda grid, i, j: selected(grid, i, j) for library in _WITHOUT_LOADS},
+    **{(library, "lookup"): lambda grid, i, j: selected(grid, i, j) for library in _LIBRARIES_WITHOUT_LOADS},
     **{
         (library, "power"): operator.pow
         for library in _PRECEDENCE
         if library not in ("numpy", _JAX, "samara.compiler.trace.tape_scalar")
     },
 }
-_OUR_OWN = ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "power")  # NumPy's differ by processor
+_PORTABLE_FUNCTIONS = (  # NumPy's implementations differ between processors
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "exp",
+    "log",
+    "power",
+)
 
 
 @cache
-def _library(kind: Any) -> str:
-    name = _LIBRARIES.get(kind.__module__) or _LIBRARIES.get(kind.__module__.partition(".")[0])
+def _library(scalar_type: Any) -> str:
+    name = _LIBRARIES.get(scalar_type.__module__) or _LIBRARIES.get(scalar_type.__module__.partition(".")[0])
     if name is None:
-        raise TypeError(f"{kind} is not a scalar that Samara knows; expected float, NumPy, JAX, CasADi or SymPy")
+        raise TypeError(f"{scalar_type} is not a scalar that Samara knows; expected float, NumPy, JAX, CasADi or SymPy")
     return name
 
 
 @cache
 def _function(operation: str, library: str) -> Callable[..., Any]:
-    if library == "numpy" and operation in _OUR_OWN:
+    if library == "numpy" and operation in _PORTABLE_FUNCTIONS:
         return partial(importlib.import_module("samara.core.portable_math").elementary, operation)
     spelling = _SPELLINGS.get((library, operation), operation)
     return getattr(importlib.import_module(library), spelling) if isinstance(spelling, str) else spelling
@@ -89,7 +109,7 @@ def _sympy_where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
 
 
 def selected(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
-    """The entry of a grid by comparisons alone, for expressions that have no memory: its size is that of the grid."""
+    """gᵢⱼ by comparisons alone, for expressions that cannot load from memory; the expression grows with the grid."""
     return _chosen(i, [_chosen(j, row) for row in grid.values.tolist()])
 
 
@@ -107,9 +127,9 @@ def _dispatch(operation: str, *values: Scalar) -> Scalar:
 
 
 def library_of(*values: Scalar) -> Any:
-    """The module that computes with these scalars: `math`, `numpy`, one of ours"""
-    found = min((_library(type(value)) for value in values), key=_PRECEDENCE.index)  # type: ignore[arg-type]
-    return importlib.import_module(found)
+    """Return the module that computes with these scalars: `math`, `numpy` or a scalar module of Samara."""
+    library = min((_library(type(value)) for value in values), key=_PRECEDENCE.index)  # type: ignore[arg-type]
+    return importlib.import_module(library)
 
 
 def _is_literal(x: Scalar) -> bool:
@@ -117,7 +137,7 @@ def _is_literal(x: Scalar) -> bool:
 
 
 def is_zero(x: Scalar) -> bool:
-    """Whether a parameter is a known number that is 0; False for arrays and traced scalars"""
+    """Whether x is a constant number equal to 0; False for arrays and traced scalars."""
     is_number = isinstance(x, float) or _library(type(x)) == "samara.core.batch_scalar"  # type: ignore[arg-type]
     return is_number and bool(x == 0.0)
 
@@ -183,12 +203,12 @@ def power(base: Scalar, exponent: Scalar) -> Scalar:
 
 
 def absolute(x: Scalar) -> Scalar:
-    """|x|, with slope +1 at 0 (the libraries' own disagree there)"""
+    """|x|, with slope +1 at 0 (the libraries' own functions disagree there)."""
     return where(x < 0, -x, x)
 
 
 def equal(a: Scalar, b: Scalar) -> Scalar:
-    """a = b, as a condition (SymPy's own == compares structure)."""
+    """a = b, as a condition (SymPy's == compares structure)."""
     return _dispatch("equal", a, b)
 
 
@@ -203,9 +223,9 @@ def logical_or(a: Scalar, b: Scalar) -> Scalar:
 
 
 def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
-    """a if condition else b. Both are evaluated, except that a condition which is a Python bool is decided here and now.
+    """a if condition else b. Both are evaluated, unless the condition is a Python bool.
 
-    Between two equal literals there is nothing to choose.
+    Two equal literals need no selection.
     """
     if isinstance(condition, bool):
         return a if condition else b
@@ -231,17 +251,17 @@ def maximum(a: Scalar, b: Scalar) -> Scalar:
 
 
 def lesser_of(a: Scalar, b: Scalar) -> Scalar:
-    """min(a, b) by one comparison, for inner loops whose NaN are looked for elsewhere: one in a may be lost."""
+    """min(a, b) with one comparison, for inner loops that check for NaN elsewhere: a NaN in a may be lost."""
     return _function("minimum", _JAX)(a, b) if _is_jax(a, b) else where(a < b, a, b)
 
 
 def greater_of(a: Scalar, b: Scalar) -> Scalar:
-    """max(a, b) by one comparison, as `lesser_of`."""
+    """max(a, b) with one comparison; see `lesser_of`."""
     return _function("maximum", _JAX)(a, b) if _is_jax(a, b) else where(a > b, a, b)
 
 
 def _is_jax(*values: Scalar) -> bool:
-    """Whether JAX computes with them: of two values it has an instruction for the greater, and none for a selection"""
+    """Whether JAX computes with these values: JAX has instructions for minimum and maximum of two values."""
     return _JAX in [_library(type(value)) for value in values]  # type: ignore[arg-type]
 
 
@@ -274,10 +294,10 @@ def safe_divide(a: Scalar, b: Scalar) -> Scalar:
 
 
 def tanh(x: Scalar) -> Scalar:
-    """(1 − e⁻²|x|) / (1 + e⁻²|x|), with the sign of x: no x is too large for it"""
-    decayed = exp(-2.0 * absolute(x))
-    size = (1.0 - decayed) / (1.0 + decayed)
-    return where(x < 0, -size, size)
+    """(1 − e⁻²|x|) / (1 + e⁻²|x|), with the sign of x; never overflows."""
+    decay = exp(-2.0 * absolute(x))
+    magnitude = (1.0 - decay) / (1.0 + decay)
+    return where(x < 0, -magnitude, magnitude)
 
 
 def sigmoid(x: Scalar) -> Scalar:
@@ -291,13 +311,13 @@ def wrap_angle(x: Scalar) -> Scalar:
 
 
 def lookup(grid: "Grid", i: Scalar, j: Scalar) -> Scalar:
-    """gᵢⱼ of a constant table; indices are rounded down and clamped to its borders, and NaN gives any of its entries."""
+    """gᵢⱼ of a constant table; indices are rounded down and clamped to its borders; a NaN index gives an arbitrary entry."""
     libraries = [_library(type(value)) for value in (i, j)]  # type: ignore[arg-type]
     return _function("lookup", min(libraries, key=_PRECEDENCE.index))(grid, i, j)
 
 
 def piecewise_linear(x: Scalar, knots: Sequence[Scalar], values: Sequence[Scalar]) -> Scalar:
-    """y(x) through (knotsᵢ, valuesᵢ), constant outside: y₀ + Σ slopeᵢ (clamp(x, xᵢ, xᵢ₊₁) − xᵢ), flat in a trace."""
+    """y(x) through (knotsᵢ, valuesᵢ), constant outside: y₀ + Σ slopeᵢ (clamp(x, xᵢ, xᵢ₊₁) − xᵢ), without branches."""
     y = values[0]
     for x0, x1, y0, y1 in zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True):
         y = y + (y1 - y0) / (x1 - x0) * (clamp(x, x0, x1) - x0)

@@ -1,10 +1,10 @@
-"""Functions made by functions, in a form that can be pickled: what is kept is who made them and of what, never their code.
+"""Picklable closures: a function created by a factory is pickled as the factory's name and arguments, never as code.
 
     @remade
     def hover(p_W):
         return Trajectory("hover", lambda time: Reference(p_W))
 
-Pickled, the function inside is "hover, of this p_W"; unpickled, `hover` has made it again.
+The lambda pickles as the call hover(p_W); unpickling calls `hover` again.
 """
 
 import functools
@@ -19,7 +19,7 @@ _R = TypeVar("_R")
 
 
 class Recipe:
-    """A maker by its importable name, and what it was given."""
+    """The call of a factory: its importable name and its arguments."""
 
     def __init__(self, module: str, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         self.module, self.name, self.args, self.options = module, name, args, options
@@ -29,16 +29,16 @@ class Recipe:
 
     @functools.cached_property
     def result(self) -> Any:
-        """What the maker makes of it"""
+        """The result of calling the factory; computed once."""
         return getattr(importlib.import_module(self.module), self.name)(*self.args, **self.options)
 
 
 class Made:
-    """A function that knows its recipe: the whole result of its maker, or one field of it."""
+    """A function with the factory call that created it; `field` names it in the factory's result, "" if it is the result."""
 
-    def __init__(self, function: Callable[..., Any], recipe: Recipe, field: str) -> None:
+    def __init__(self, function: Callable[..., Any], factory_call: Recipe, field: str) -> None:
         functools.update_wrapper(self, function)
-        self._function, self._recipe, self._field = function, recipe, field
+        self._function, self._recipe, self._field = function, factory_call, field
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return self._function(*args, **options)
@@ -47,28 +47,28 @@ class Made:
         return _again, (self._recipe, self._field)
 
 
-def _again(recipe: Recipe, field: str) -> Any:
-    return getattr(recipe.result, field) if field else recipe.result
+def _again(factory_call: Recipe, field: str) -> Any:
+    return getattr(factory_call.result, field) if field else factory_call.result
 
 
-def remade(maker: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A maker, at the top of its module, of a function or of a record with functions in it: they can be pickled"""
+def remade(factory: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate a module-level factory of a function, or of a record with functions: its functions become picklable."""
 
-    @functools.wraps(maker)
-    def made(*args: _P.args, **options: _P.kwargs) -> _R:
-        result: Any = maker(*args, **options)
-        recipe = Recipe(maker.__module__, maker.__name__, args, options)
+    @functools.wraps(factory)
+    def create(*args: _P.args, **options: _P.kwargs) -> _R:
+        result: Any = factory(*args, **options)
+        factory_call = Recipe(factory.__module__, factory.__name__, args, options)
         if _is_local(result):
-            return Made(result, recipe, "")  # type: ignore[return-value]
+            return Made(result, factory_call, "")  # type: ignore[return-value]
         if is_dataclass(result):
             for field in fields(result):
                 if _is_local(function := getattr(result, field.name)):
-                    object.__setattr__(result, field.name, Made(function, recipe, field.name))
+                    object.__setattr__(result, field.name, Made(function, factory_call, field.name))
         return result
 
-    return made
+    return create
 
 
 def _is_local(function: Any) -> bool:
-    """Whether pickle would not find it by its name"""
+    """Whether pickle cannot import the function by its name."""
     return isinstance(function, FunctionType) and "<" in function.__qualname__

@@ -1,9 +1,9 @@
-"""Linear algebra in plain arithmetic: the same bits on every machine.
+"""Linear algebra in plain arithmetic, bit-identical on every machine.
 
-The libraries behind `@` and `numpy.linalg` choose their kernels by the processor, and each sums in an order of its own. What a
-flight is made of (trim, allocation, gains, paths) is computed here instead, with + − × ÷ √ of IEEE 754 in a fixed order. The
-matrices are small: 4 × n rotors, 6 × 6 of a body on its feet, 16 × 16 of a regulator. What only decides whether something is
-refused may ask `numpy.linalg`.
+The libraries behind `@` and `numpy.linalg` choose their kernels by the processor, and their summation orders differ. The inputs
+of a flight (trim, allocation, gains, paths) are computed here instead, with + − × ÷ √ of IEEE 754 in a fixed order. Matrices
+are small: 4 × n for rotors, 6 × 6 for a body on its feet, 16 × 16 for a regulator. Checks that only accept or refuse a value
+may use `numpy.linalg`.
 """
 
 import math
@@ -15,16 +15,16 @@ from samara.core.batch_scalar import scalar_array
 from samara.core.types import Array
 
 _EPSILON = float(np.finfo(float).eps)
-_SWEEPS = 60  # of Jacobi's method; it converges quadratically, in six or so
-_DOUBLINGS = 60  # of a regulator's horizon: 2⁶⁰ steps
-_ENDLESS = 1e60  # an error that has grown so much under the best of inputs is not held
+_MAX_SWEEPS = 60  # limit for Jacobi's method; it converges quadratically, in about six
+_MAX_DOUBLINGS = 60  # of a regulator's horizon: 2⁶⁰ steps
+_MAX_GROWTH = 1e60  # beyond it the system cannot be stabilised
 
 
-def product(first: Array, *others: Array) -> Array:
-    """A B C …, from the left; of vectors as `@` has them. Each sum runs over rising k"""
-    result: Array = np.asarray(first)
-    for other in others:
-        left, right = np.atleast_2d(result), np.asarray(other)
+def product(matrix: Array, *factors: Array) -> Array:
+    """A B C …, from the left; vectors as in `@`. Each sum runs over increasing k."""
+    result: Array = np.asarray(matrix)
+    for factor in factors:
+        left, right = np.atleast_2d(result), np.asarray(factor)
         columns = right[:, None] if right.ndim == 1 else right
         if left.shape[1] != len(columns):
             raise ValueError(f"shapes {result.shape} and {right.shape}: expected as many columns as rows")
@@ -36,7 +36,7 @@ def product(first: Array, *others: Array) -> Array:
 
 
 def powers(x: Array, count: int) -> Array:
-    """xᵏ for k < count, (n, count), each from the one before: NumPy's own power is another of its kernels"""
+    """xᵏ for k < count, (n, count), by repeated multiplication: NumPy's power depends on the processor."""
     rows = [np.ones_like(x)]
     for _ in range(count - 1):
         rows.append(rows[-1] * x)
@@ -44,7 +44,7 @@ def powers(x: Array, count: int) -> Array:
 
 
 def solve(a: Array, b: Array) -> Array:
-    """A⁻¹ b, of one right side or of columns of them: Gaussian elimination, the largest of each column as its pivot"""
+    """A⁻¹ b, for a vector or for columns b: Gaussian elimination with partial pivoting."""
     right = scalar_array(b)
     size = len(a)
     rows = np.concatenate([np.asarray(a, dtype=float), right.reshape(size, -1)], axis=1)
@@ -68,7 +68,7 @@ def solve(a: Array, b: Array) -> Array:
 
 
 class Singular(NamedTuple):
-    """A = U diag(σ) Vᵀ: U (m × k), σ falling, V (n × k), k the smaller of m and n"""
+    """A = U diag(σ) Vᵀ: U (m × k), σ decreasing, V (n × k), k the smaller of m and n."""
 
     u: Array
     sigma: Array
@@ -76,45 +76,45 @@ class Singular(NamedTuple):
 
 
 def singular_values(a: Array) -> Singular:
-    """One-sided Jacobi (M. R. Hestenes, 1958): columns are turned in pairs until all are at right angles
+    """Compute the SVD by one-sided Jacobi (M. R. Hestenes, 1958): rotate pairs of columns until all are orthogonal.
 
-    Small singular values are as accurate, of themselves, as the large ones.
+    Small singular values have the same relative accuracy as the large ones.
     """
     matrix = np.asarray(a, dtype=float)
     if matrix.shape[0] < matrix.shape[1]:
-        other = singular_values(matrix.T)
-        return Singular(other.v, other.sigma, other.u)
+        transposed = singular_values(matrix.T)
+        return Singular(transposed.v, transposed.sigma, transposed.u)
     count = matrix.shape[1]
     columns: list[list[float]] = matrix.T.tolist()
-    turned: list[list[float]] = np.eye(count).tolist()
-    nothing = (_EPSILON * _EPSILON * max((_dot(own, own) for own in columns), default=0.0)) * len(matrix)
-    for _ in range(_SWEEPS):
-        turns = [_turn(columns, turned, p, q, nothing) for p in range(count) for q in range(p + 1, count)]
-        if not any(turns):
+    v_columns: list[list[float]] = np.eye(count).tolist()
+    threshold = (_EPSILON * _EPSILON * max((_dot(column, column) for column in columns), default=0.0)) * len(matrix)
+    for _ in range(_MAX_SWEEPS):
+        rotations = [_turn(columns, v_columns, p, q, threshold) for p in range(count) for q in range(p + 1, count)]
+        if not any(rotations):
             break
-    sizes = [math.sqrt(_dot(own, own)) for own in columns]
-    order = sorted(range(count), key=lambda k: -sizes[k])
-    units = [[x / (sizes[k] or 1.0) for x in columns[k]] for k in order]
+    norms = [math.sqrt(_dot(column, column)) for column in columns]
+    order = sorted(range(count), key=lambda k: -norms[k])
+    units = [[x / (norms[k] or 1.0) for x in columns[k]] for k in order]
     return Singular(
         np.array(units).reshape(count, -1).T,
-        np.array([sizes[k] for k in order]),
-        np.array([turned[k] for k in order]).reshape(count, -1).T,
+        np.array([norms[k] for k in order]),
+        np.array([v_columns[k] for k in order]).reshape(count, -1).T,
     )
 
 
-def _turn(columns: list[list[float]], turned: list[list[float]], p: int, q: int, nothing: float) -> bool:
-    """Columns p and q at right angles, by a rotation t = tan θ with t² + 2ζt = 1; False where they already are"""
+def _turn(columns: list[list[float]], v_columns: list[list[float]], p: int, q: int, threshold: float) -> bool:
+    """Orthogonalise columns p and q by a rotation t = tan θ with t² + 2ζt = 1; False if they already are orthogonal."""
     a, b, c = (_dot(columns[i], columns[j]) for i, j in ((p, p), (q, q), (p, q)))
-    if abs(c) <= _EPSILON * math.sqrt(a * b) or min(a, b) <= nothing:
+    if abs(c) <= _EPSILON * math.sqrt(a * b) or min(a, b) <= threshold:
         return False
     zeta = (b - a) / (2.0 * c)
     t = math.copysign(1.0, zeta) / (abs(zeta) + math.sqrt(1.0 + zeta * zeta))
     cosine = 1.0 / math.sqrt(1.0 + t * t)
     sine = cosine * t
-    for own in (columns, turned):
-        pairs = list(zip(own[p], own[q], strict=True))
-        own[p] = [cosine * x - sine * y for x, y in pairs]
-        own[q] = [sine * x + cosine * y for x, y in pairs]
+    for matrix in (columns, v_columns):
+        pairs = list(zip(matrix[p], matrix[q], strict=True))
+        matrix[p] = [cosine * x - sine * y for x, y in pairs]
+        matrix[q] = [sine * x + cosine * y for x, y in pairs]
     return True
 
 
@@ -123,57 +123,57 @@ def _dot(a: list[float], b: list[float]) -> float:
 
 
 def rank(a: Array) -> int:
-    """How many singular values are not zero but for rounding"""
+    """Count the singular values that are not zero up to rounding."""
     sigma = singular_values(a).sigma
-    return int((sigma > _negligible(a) * sigma.max(initial=0.0)).sum())
+    return int((sigma > _rank_tolerance(a) * sigma.max(initial=0.0)).sum())
 
 
 def pseudoinverse(a: Array) -> Array:
-    """A⁺ of Moore and Penrose: x = A⁺b is the smallest of all x with the least |A x − b|"""
+    """A⁺ of Moore and Penrose: x = A⁺b is the shortest x that minimises |A x − b|."""
     u, sigma, v = singular_values(a)
-    kept = sigma > _negligible(a) * sigma.max(initial=0.0)
-    return product(v[:, kept] / sigma[kept], u[:, kept].T)
+    is_nonzero = sigma > _rank_tolerance(a) * sigma.max(initial=0.0)
+    return product(v[:, is_nonzero] / sigma[is_nonzero], u[:, is_nonzero].T)
 
 
 def least_squares(a: Array, b: Array, negligible: float | None = None) -> Array:
-    """The smallest of all x with the least |A x − b|, singular values up to `negligible` of the largest taken for zero
+    """Return the shortest x that minimises |A x − b|; singular values up to `negligible` times the largest count as zero.
 
-    A tall matrix is first made square: A = Q R, and R x = Qᵀb. What is left of b is solved for once more, which takes the
-    rounding of the singular vectors out.
+    A tall matrix is first made square: A = Q R, and R x = Qᵀb. One step of iterative refinement removes the rounding errors of
+    the singular vectors.
     """
-    matrix, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    share = _negligible(matrix) if negligible is None else negligible
+    matrix, b_reduced = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    tolerance = _rank_tolerance(matrix) if negligible is None else negligible
     if len(matrix) > 2 * matrix.shape[1]:
-        matrix, right = _triangular(matrix, right)
+        matrix, b_reduced = _triangularise(matrix, b_reduced)
     u, sigma, v = singular_values(matrix)
-    kept = sigma > share * sigma.max(initial=0.0)
+    is_nonzero = sigma > tolerance * sigma.max(initial=0.0)
 
-    def smallest(rest: Array) -> Array:
-        along = product(u[:, kept].T, rest)
-        return product(v[:, kept], (along.T / sigma[kept]).T)
+    def shortest_solution(rhs: Array) -> Array:
+        projection = product(u[:, is_nonzero].T, rhs)
+        return product(v[:, is_nonzero], (projection.T / sigma[is_nonzero]).T)
 
-    found = smallest(right)
-    return found + smallest(right - product(matrix, found))
+    solution = shortest_solution(b_reduced)
+    return solution + shortest_solution(b_reduced - product(matrix, solution))
 
 
-def _triangular(a: Array, b: Array) -> tuple[Array, Array]:
-    """R and the first rows of Qᵀb, by Householder's reflections"""
+def _triangularise(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return R and the first rows of Qᵀb, by Householder reflections."""
     count = a.shape[1]
     rows = np.concatenate([a, b.reshape(len(a), -1)], axis=1)
     for k in range(count):
-        mirror = rows[k:, k].copy()
-        size = math.sqrt(math.fsum((mirror * mirror).tolist()))
-        mirror[0] += math.copysign(size, mirror[0])
-        square = math.fsum((mirror * mirror).tolist())
+        reflector = rows[k:, k].copy()
+        norm = math.sqrt(math.fsum((reflector * reflector).tolist()))
+        reflector[0] += math.copysign(norm, reflector[0])
+        square = math.fsum((reflector * reflector).tolist())
         if square > 0.0:
             for j in range(k, rows.shape[1]):
-                along = math.fsum((mirror * rows[k:, j]).tolist())
-                rows[k:, j] -= (2.0 * along / square) * mirror
+                projection = math.fsum((reflector * rows[k:, j]).tolist())
+                rows[k:, j] -= (2.0 * projection / square) * reflector
     return np.triu(rows[:count, :count]), rows[:count, count:].reshape(count, *b.shape[1:])
 
 
-def _negligible(a: Array) -> float:
-    """Of the largest singular value: what rounding leaves of a zero"""
+def _rank_tolerance(a: Array) -> float:
+    """Tolerance, relative to the largest singular value, below which a singular value is a rounding error."""
     return max(np.shape(a)) * _EPSILON
 
 
@@ -181,27 +181,27 @@ def _negligible(a: Array) -> float:
 
 
 def relative_modes(stiffness: Array, mass: Array) -> Array:
-    """λ with K x = λ M x, K symmetric and not negative, M symmetric and positive: rising
+    """λ with K x = λ M x, increasing; K symmetric positive semidefinite, M symmetric positive definite.
 
-    With M = L Lᵀ they are the eigenvalues of L⁻¹K L⁻ᵀ, which is symmetric and not negative too: its singular values.
+    With M = L Lᵀ they are the eigenvalues of L⁻¹K L⁻ᵀ, which is symmetric positive semidefinite too: its singular values.
     """
     lower = cholesky(mass)
-    half = solve(lower, np.asarray(stiffness, dtype=float))
-    whole = solve(lower, half.T)
-    return singular_values(0.5 * (whole + whole.T)).sigma[::-1]
+    left_reduced = solve(lower, np.asarray(stiffness, dtype=float))
+    reduced = solve(lower, left_reduced.T)
+    return singular_values(0.5 * (reduced + reduced.T)).sigma[::-1]
 
 
 def cholesky(a: Array) -> Array:
-    """L of A = L Lᵀ, A symmetric and positive"""
+    """L of A = L Lᵀ, A symmetric positive definite."""
     size = len(a)
     lower = np.zeros((size, size))
     for j in range(size):
-        rest = np.asarray(a, dtype=float)[j:, j].copy()
+        column = np.asarray(a, dtype=float)[j:, j].copy()
         for k in range(j):
-            rest = rest - lower[j:, k] * lower[j, k]
-        if not rest[0] > 0.0:
+            column = column - lower[j:, k] * lower[j, k]
+        if not column[0] > 0.0:
             raise np.linalg.LinAlgError("matrix is not positive definite")
-        lower[j:, j] = rest / math.sqrt(float(rest[0]))
+        lower[j:, j] = column / math.sqrt(float(column[0]))
     return lower
 
 
@@ -209,23 +209,23 @@ def cholesky(a: Array) -> Array:
 
 
 def riccati(a: Array, b: Array, q: Array, r: Array) -> Array:
-    """P = Q + AᵀP(1 + G P)⁻¹A,  G = B R⁻¹Bᵀ: the cost to go of the regulator over an endless horizon
+    """P = Q + AᵀP(1 + G P)⁻¹A,  G = B R⁻¹Bᵀ: the cost to go of the regulator over an infinite horizon.
 
-    By doubling: from the cost over a horizon to that over twice as much, until it no longer grows. E. K.-W. Chu, H.-Y. Fan,
+    By doubling the horizon until the cost converges. E. K.-W. Chu, H.-Y. Fan,
     W.-W. Lin, C.-S. Wang, "Structure-preserving algorithms for periodic discrete-time algebraic Riccati equations", 2004.
     """
-    moves, reach, cost = np.asarray(a, dtype=float), product(b, solve(r, b.T)), np.asarray(q, dtype=float)
-    one = np.eye(len(moves))
-    for _ in range(_DOUBLINGS):
-        each = solve(one + product(reach, cost), np.concatenate([moves, reach], axis=1))
-        forward, back = each[:, : len(one)], each[:, len(one) :]
-        grown = product(moves.T, cost, forward)
-        reach = _symmetric(reach + product(moves, back, moves.T))
-        cost = _symmetric(cost + grown)
-        moves = product(moves, forward)
-        if not np.abs(moves).max() < _ENDLESS:
+    transition, gain, cost = np.asarray(a, dtype=float), product(b, solve(r, b.T)), np.asarray(q, dtype=float)
+    identity = np.eye(len(transition))
+    for _ in range(_MAX_DOUBLINGS):
+        solution = solve(identity + product(gain, cost), np.concatenate([transition, gain], axis=1))
+        forward, backward = solution[:, : len(identity)], solution[:, len(identity) :]
+        increment = product(transition.T, cost, forward)
+        gain = _symmetric(gain + product(transition, backward, transition.T))
+        cost = _symmetric(cost + increment)
+        transition = product(transition, forward)
+        if not np.abs(transition).max() < _MAX_GROWTH:
             break
-        if np.abs(grown).max() <= _EPSILON * np.abs(cost).max():
+        if np.abs(increment).max() <= _EPSILON * np.abs(cost).max():
             return cost
     raise np.linalg.LinAlgError("Riccati's equation has no solution that stabilises")
 

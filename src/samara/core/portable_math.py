@@ -1,9 +1,9 @@
-"""sin, cos, tan, asin, acos, atan, atan2, exp, log and power with the same bits everywhere: at most 2 ulp from the truth.
+"""sin, cos, tan, asin, acos, atan, atan2, exp, log and power, bit-identical everywhere and within 2 ulp of the exact value.
 
-NumPy and C choose their code by the processor and differ in their last bits. Here every function is a range reduction and a
+NumPy and C choose their code by the processor and differ in the last bits. Here every function is a range reduction and a
 minimax polynomial (found by Remez exchange, relative error of the whole function) by + − × ÷ √ in strict IEEE double precision
-without fused operations, so that a number's result is the same bits at every vector width and on every host. Single precision
-is computed in double with shorter polynomials, and is correctly rounded but for one result in a thousand.
+without fused operations, so that a result has the same bits at every vector width and on every host. Single precision is
+computed in double with shorter polynomials, and is correctly rounded in all but one result in a thousand.
 
 The formulas are written for `Lanes`, a vector of any backend. `elementary` computes them on NumPy arrays;
 `samara.compiler.llvm.math` emits them as vector code.
@@ -18,7 +18,7 @@ import numpy as np
 
 from samara.core.types import Array
 
-FAR = 1e4  # rad; beyond it n·π/2 in three parts would no longer be exact
+FAR = 1e4  # beyond it n·π/2 in three parts would no longer be exact
 
 SIGN = 1 << 63
 MANTISSA = (1 << 52) - 1
@@ -28,8 +28,8 @@ SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 ONE_BITS = 0x3FF0000000000000
 EXPONENT_OF_2_52 = 0x4330000000000000
 
-# π/2 = the sum of three, the first two so short that n times them is exact for n < 2¹³; for single precision the last two
-# together. Below, angles as the nearest double and what it lacks.
+# π/2 is the sum of three parts, the first two so short that n times them is exact for n < 2¹³; single precision adds the last
+# two first. Below, each angle is the nearest double and its rounding error.
 TWO_OVER_PI = 0.6366197723675814
 HALF_PI_PARTS = (1.5707963267941523, 7.443547480480255e-13, 6.36831716351095e-25)
 QUARTER_PI = (0.7853981633974483, 3.061616997868383e-17)
@@ -43,7 +43,7 @@ TWO_FIFTHS = (0.4, -2.220446049250313e-17)
 
 
 class Coefficients(NamedTuple):
-    """The polynomials, lowest power first; the remark is the largest error as a part of the function approximated."""
+    """The polynomials, lowest power first; the comment is the largest error relative to the function approximated."""
 
     sin: tuple[float, ...]  # (sin r / r − 1) / r²  in r², |r| ≤ π/4
     cos: tuple[float, ...]  # (cos r − 1 + r²/2) / r⁴  in r², |r| ≤ π/4
@@ -107,10 +107,10 @@ LOG_SEVENTH = (
 
 
 class Lanes:
-    """A vector of doubles, 64-bit integers or conditions: what the formulas below are written with.
+    """A vector of doubles, 64-bit integers or conditions: the operand type of the formulas below.
 
-    A subclass says how a number fills the lanes (`like`) and what an operation does (`apply`): `Numbers` computes with NumPy
-    arrays, `samara.compiler.llvm.math.Vector` emits vector code.
+    A subclass defines `like`, which broadcasts a number to all lanes, and `apply`, which performs an operation: `Numbers`
+    computes with NumPy arrays, `samara.compiler.llvm.math.Vector` emits vector code.
     """
 
     __slots__ = ("value",)
@@ -119,11 +119,11 @@ class Lanes:
         self.value: Any = value
 
     def like(self, x: "Lanes | float") -> "Lanes":
-        """A number in every lane"""
+        """Broadcast a number to every lane."""
         raise NotImplementedError
 
-    def apply(self, operation: str, *others: "Lanes") -> "Lanes":
-        """An operation lane by lane: those that the methods below name"""
+    def apply(self, operation: str, *operands: "Lanes") -> "Lanes":
+        """Perform an operation, named by the methods below, lane by lane."""
         raise NotImplementedError
 
     def __add__(self, x: "Lanes | float") -> "Lanes":
@@ -159,11 +159,11 @@ class Lanes:
     def __xor__(self, x: "Lanes | int") -> "Lanes":
         return self.apply("xor", self.like(x))
 
-    def __lshift__(self, places: int) -> "Lanes":
-        return self.apply("shift_left", self.like(places))
+    def __lshift__(self, bit_count: int) -> "Lanes":
+        return self.apply("shift_left", self.like(bit_count))
 
-    def __rshift__(self, places: int) -> "Lanes":
-        return self.apply("shift_right", self.like(places))
+    def __rshift__(self, bit_count: int) -> "Lanes":
+        return self.apply("shift_right", self.like(bit_count))
 
     def __lt__(self, x: "Lanes | float") -> "Lanes":
         return self.apply("less", self.like(x))
@@ -178,23 +178,23 @@ class Lanes:
         return self.apply("is_nan")
 
     def where(self, a: "Lanes", b: "Lanes | float") -> "Lanes":
-        """a where this condition holds, else b"""
+        """Select a in lanes in which this condition holds, else b."""
         return self.apply("select", a, a.like(b))
 
     def bits(self) -> "Lanes":
-        """The bits of doubles, read as integers"""
+        """Reinterpret the bits of doubles as integers."""
         return self.apply("bits")
 
     def double(self) -> "Lanes":
-        """The bits of integers, read as doubles"""
+        """Reinterpret the bits of integers as doubles."""
         return self.apply("double")
 
     def converted(self) -> "Lanes":
-        """Integers below 2⁶³ as the nearest doubles"""
+        """Convert integers below 2⁶³ to the nearest doubles."""
         return self.apply("converted")
 
     def negative(self) -> "Lanes":
-        """Whether the sign bit is set: true for −0, too"""
+        """Whether the sign bit is set: true for −0, too."""
         return self.apply("negative")
 
     def sqrt(self) -> "Lanes":
@@ -210,7 +210,7 @@ class Lanes:
         return (self.bits() & (SIGN - 1)).double()
 
     def flipped(self, sign: "Lanes") -> "Lanes":
-        """−x where the sign bit is set"""
+        """−x in lanes in which the sign bit is set."""
         return (self.bits() ^ sign).double()
 
     def upper_half(self) -> "Lanes":
@@ -218,18 +218,18 @@ class Lanes:
 
 
 def _polynomial(x: Lanes, coefficients: tuple[float, ...]) -> Lanes:
-    """c₀ + c₁x + c₂x² + …, by Estrin: pairs, pairs of pairs; half the waiting of Horner's scheme"""
+    """c₀ + c₁x + c₂x² + …, by Estrin's scheme: pairs, pairs of pairs; half the latency of Horner's scheme."""
     terms: list[Lanes] = [x.like(c) for c in coefficients]
     while len(terms) > 1:
-        paired = [a + x * b for a, b in zip(terms[::2], terms[1::2], strict=False)]
-        terms = paired + terms[2 * len(paired) :]
+        pairs = [a + x * b for a, b in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[2 * len(pairs) :]
         if len(terms) > 1:
             x = x * x
     return terms[0]
 
 
 def _product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-    """a·b = p + e, both doubles (Dekker), to 2⁻¹⁰⁵"""
+    """a·b = p + e, both doubles (Dekker), to 2⁻¹⁰⁵."""
     a_upper, b_upper = a.upper_half(), b.upper_half()
     a_lower, b_lower = a - a_upper, b - b_upper
     p = a * b
@@ -237,13 +237,13 @@ def _product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _times(a: tuple[Lanes, Lanes], b: tuple[Lanes, Lanes]) -> tuple[Lanes, Lanes]:
-    """(a + a')(b + b') as a sum of two, for small a', b'"""
-    p, rest = _product(a[0], b[0])
-    return p, rest + (a[0] * b[1] + a[1] * b[0])
+    """(a + a')(b + b') as a sum of two, for small a', b'."""
+    p, tail = _product(a[0], b[0])
+    return p, tail + (a[0] * b[1] + a[1] * b[0])
 
 
 def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-    """a + b = s + e exactly, for |a| ≥ |b| or a = 0"""
+    """a + b = s + e exactly, for |a| ≥ |b| or a = 0."""
     s = a + b
     return s, (a - s) + b
 
@@ -257,7 +257,7 @@ class Turned(NamedTuple):
 
 
 def _turned(x: Lanes, c: Coefficients) -> Turned:
-    """For 0 ≤ x ≤ 10⁴. In double precision r = r₁ + r₂: a double near n·π/2 leaves an r as small as 10⁻¹⁷"""
+    """Reduce 0 ≤ x ≤ 10⁴. In double precision r = r₁ + r₂: a double near n·π/2 leaves an r as small as 10⁻¹⁷."""
     shifted = x * TWO_OVER_PI + ROUNDER
     n = shifted - ROUNDER
     first, second, third = HALF_PI_PARTS
@@ -268,155 +268,155 @@ def _turned(x: Lanes, c: Coefficients) -> Turned:
         return Turned(
             shifted.bits(), (r, r * (z * _polynomial(z, c.sin))), (1.0 - half_z, z * z * _polynomial(z, c.cos))
         )
-    rough, step = x - n * first, n * second
-    r = rough - step
-    r2 = ((rough - r) - step) - n * third
+    leading, step = x - n * first, n * second
+    r = leading - step
+    r2 = ((leading - r) - step) - n * third
     z = r * r
     half_z = 0.5 * z
-    near_one = 1.0 - half_z
-    sin_rest = r * (z * _polynomial(z, c.sin)) + r2 * near_one
-    cos_rest = ((1.0 - near_one) - half_z) + (z * z * _polynomial(z, c.cos) - r * r2)
-    return Turned(shifted.bits(), (r, sin_rest), (near_one, cos_rest))
+    cos_head = 1.0 - half_z
+    sin_tail = r * (z * _polynomial(z, c.sin)) + r2 * cos_head
+    cos_tail = ((1.0 - cos_head) - half_z) + (z * z * _polynomial(z, c.cos) - r * r2)
+    return Turned(shifted.bits(), (r, sin_tail), (cos_head, cos_tail))
 
 
 def _sin(x: Lanes, c: Coefficients) -> Lanes:
-    """sin(n·π/2 + r) = sin r, cos r, −sin r, −cos r for n = 0, 1, 2, 3"""
+    """sin(n·π/2 + r) = sin r, cos r, −sin r, −cos r for n = 0, 1, 2, 3."""
     n, sin, cos = _turned(abs(x), c)
     value = (n & 1).equals(0).where(sin[0] + sin[1], cos[0] + cos[1])
     return value.flipped(((n << 62) & SIGN) ^ x.sign())
 
 
 def _cos(x: Lanes, c: Coefficients) -> Lanes:
-    """cos(n·π/2 + r) = cos r, −sin r, −cos r, sin r for n = 0, 1, 2, 3"""
+    """cos(n·π/2 + r) = cos r, −sin r, −cos r, sin r for n = 0, 1, 2, 3."""
     n, sin, cos = _turned(abs(x), c)
     value = (n & 1).equals(0).where(cos[0] + cos[1], sin[0] + sin[1])
     return value.flipped(((n + 1) << 62) & SIGN)
 
 
 def _tan(x: Lanes, c: Coefficients) -> Lanes:
-    """tan(n·π/2 + r) = sin r / cos r, −cos r / sin r for even, odd n; the quotient of the sums of two"""
+    """tan(n·π/2 + r) = sin r / cos r, −cos r / sin r for even, odd n; the quotient of the sums of two."""
     n, sin_parts, cos_parts = _turned(abs(x), c)
-    sin, sin_rest = _sum(*sin_parts)
-    cos, cos_rest = _sum(*cos_parts)
-    even = (n & 1).equals(0)
-    above, below = even.where(sin, cos), even.where(cos, sin)
-    quotient = above / below
+    sin, sin_tail = _sum(*sin_parts)
+    cos, cos_tail = _sum(*cos_parts)
+    is_even = (n & 1).equals(0)
+    numerator, denominator = is_even.where(sin, cos), is_even.where(cos, sin)
+    quotient = numerator / denominator
     if c is FOR_DOUBLE:
-        rest = even.where(sin_rest, cos_rest) - quotient * even.where(cos_rest, sin_rest)
-        quotient = quotient + rest * (1.0 / below)
+        tail = is_even.where(sin_tail, cos_tail) - quotient * is_even.where(cos_tail, sin_tail)
+        quotient = quotient + tail * (1.0 / denominator)
     return quotient.flipped((n << 63) ^ x.sign())
 
 
 def _asin(x: Lanes, c: Coefficients) -> Lanes:
-    """asin x = s + s³A(s²) with s = x up to ½, then π/2 − 2 asin s with s = √((1 − x)/2)"""
-    near, s, rest = _half_asin(abs(x), c)
+    """asin x = s + s³A(s²) with s = x up to ½, then π/2 − 2 asin s with s = √((1 − x)/2)."""
+    is_small, s, tail = _half_asin(abs(x), c)
     high, low = HALF_PI
-    angle, lost = _sum(s.like(high), -2.0 * s)
-    value = near.where(s + rest, angle + ((lost + low) - 2.0 * rest))
+    angle, rounding_error = _sum(s.like(high), -2.0 * s)
+    value = is_small.where(s + tail, angle + ((rounding_error + low) - 2.0 * tail))
     return value.flipped(x.sign())
 
 
 def _acos(x: Lanes, c: Coefficients) -> Lanes:
-    """acos x = π/2 − asin x for |x| < ½, then 2 asin s for positive x, π − 2 asin s for negative, s = √((1 − |x|)/2)"""
-    near, s, rest = _half_asin(abs(x), c)
-    s, rest = near.where(s, s + s), near.where(rest, rest + rest)
-    negative = x.negative()
+    """acos x = π/2 − asin x for |x| < ½, then 2 asin s for positive x, π − 2 asin s for negative, s = √((1 − |x|)/2)."""
+    is_small, s, tail = _half_asin(abs(x), c)
+    s, tail = is_small.where(s, s + s), is_small.where(tail, tail + tail)
+    is_negative = x.negative()
     zero = s.like(0.0)
-    high = near.where(s.like(HALF_PI[0]), negative.where(s.like(PI[0]), zero))
-    low = near.where(s.like(HALF_PI[1]), negative.where(s.like(PI[1]), zero))
-    sign = near.where(
+    high = is_small.where(s.like(HALF_PI[0]), is_negative.where(s.like(PI[0]), zero))
+    low = is_small.where(s.like(HALF_PI[1]), is_negative.where(s.like(PI[1]), zero))
+    sign = is_small.where(
         x.sign(), x.sign() ^ SIGN
-    )  # subtracted as it is for positive x near 0, for negative x far from it
-    s, rest = s.flipped(sign), rest.flipped(sign)
+    )  # subtracted with its sign for positive x below ½ and for negative x beyond −½
+    s, tail = s.flipped(sign), tail.flipped(sign)
     angle = high - s
-    return angle + (((high - angle) - s) + (low - rest))
+    return angle + (((high - angle) - s) + (low - tail))
 
 
 def _half_asin(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes, Lanes]:
-    """x < ½, and s and asin s − s for s = x there, √((1 − x)/2) elsewhere; NaN beyond 1"""
-    near = x < 0.5
-    z = near.where(x * x, 0.5 - 0.5 * x)
-    s = near.where(x, z.sqrt())
-    return near, s, s * (z * _polynomial(z, c.asin))
+    """Return x < ½, s and asin s − s, with s = x for x < ½, else √((1 − x)/2); NaN beyond 1."""
+    is_small = x < 0.5
+    z = is_small.where(x * x, 0.5 - 0.5 * x)
+    s = is_small.where(x, z.sqrt())
+    return is_small, s, s * (z * _polynomial(z, c.asin))
 
 
 def _atan(x: Lanes, c: Coefficients) -> Lanes:
-    """atan x = π/2 − atan 1/x beyond 1"""
-    size = abs(x)
-    steep = size > 1.0
-    one = size.like(1.0)
-    return _angle(steep.where(one, size), steep.where(size, one), steep, None, c).flipped(x.sign())
+    """atan x = π/2 − atan 1/x beyond 1."""
+    magnitude = abs(x)
+    is_steep = magnitude > 1.0
+    one = magnitude.like(1.0)
+    return _angle(is_steep.where(one, magnitude), is_steep.where(magnitude, one), is_steep, None, c).flipped(x.sign())
 
 
 def _atan2(y: Lanes, x: Lanes, c: Coefficients) -> Lanes:
-    """The angle of (x, y) from the x-axis, −π to π: of the smaller to the larger of |x|, |y|, then by octant"""
-    across, along = abs(y), abs(x)
-    steep = across > along
-    small, large = steep.where(along, across), steep.where(across, along)
-    infinite = large.equals(float("inf"))
-    small = infinite.where(small.equals(float("inf")).where(small.like(1.0), small * 0.0), small)
-    large = infinite.where(large.like(1.0), large)
+    """The angle of (x, y) from the x-axis, −π to π: of the smaller to the larger of |x|, |y|, then by octant."""
+    y_magnitude, x_magnitude = abs(y), abs(x)
+    is_steep = y_magnitude > x_magnitude
+    small, large = is_steep.where(x_magnitude, y_magnitude), is_steep.where(y_magnitude, x_magnitude)
+    is_infinite = large.equals(float("inf"))
+    small = is_infinite.where(small.equals(float("inf")).where(small.like(1.0), small * 0.0), small)
+    large = is_infinite.where(large.like(1.0), large)
     large = large.equals(0.0).where(large.like(1.0), large)  # the angle of (0, 0) is that of (1, 0)
     if c is FOR_DOUBLE:  # their sum must not overflow
         scale = (large > 2.0**1000).where(large.like(2.0**-4), 1.0)
         small, large = small * scale, large * scale
-    return _angle(small, large, steep, x.negative(), c).flipped(y.sign())
+    return _angle(small, large, is_steep, x.negative(), c).flipped(y.sign())
 
 
-def _angle(small: Lanes, large: Lanes, steep: Lanes, behind: Lanes | None, c: Coefficients) -> Lanes:
-    """atan(small/large), from the other axis if steep, from the other side if behind
+def _angle(small: Lanes, large: Lanes, is_steep: Lanes, is_behind: Lanes | None, c: Coefficients) -> Lanes:
+    """atan(small/large), measured from the y-axis if `steep`, from the negative x-axis if `behind`.
 
     Beyond ½ it is π/4 + atan((small − large)/(small + large)): there the difference is exact.
     """
-    diagonal = small + small > large
-    t = diagonal.where(small - large, small) / diagonal.where(small + large, large)
+    is_diagonal = small + small > large
+    t = is_diagonal.where(small - large, small) / is_diagonal.where(small + large, large)
     z = t * t
-    rest = t * (z * _polynomial(z, c.atan))
+    tail = t * (z * _polynomial(z, c.atan))
 
     def base(k: int) -> Lanes:
         zero = t.like(0.0)
-        front = diagonal.where(t.like(QUARTER_PI[k]), steep.where(t.like(HALF_PI[k]), zero))
-        if behind is None:
+        front = is_diagonal.where(t.like(QUARTER_PI[k]), is_steep.where(t.like(HALF_PI[k]), zero))
+        if is_behind is None:
             return front
-        back = diagonal.where(t.like(THREE_QUARTER_PI[k]), steep.where(t.like(HALF_PI[k]), t.like(PI[k])))
-        return behind.where(back, front)
+        back = is_diagonal.where(t.like(THREE_QUARTER_PI[k]), is_steep.where(t.like(HALF_PI[k]), t.like(PI[k])))
+        return is_behind.where(back, front)
 
-    turned = steep if behind is None else steep ^ behind
-    sign = turned.where(t.like(-0.0), 0.0).bits()
-    t, rest = t.flipped(sign), rest.flipped(sign)
+    is_reversed = is_steep if is_behind is None else is_steep ^ is_behind
+    sign = is_reversed.where(t.like(-0.0), 0.0).bits()
+    t, tail = t.flipped(sign), tail.flipped(sign)
     if c is FOR_SINGLE:
-        return base(0) + (t + rest)
-    angle, lost = _sum(base(0), t)
-    return angle + (lost + (rest + base(1)))
+        return base(0) + (t + tail)
+    angle, rounding_error = _sum(base(0), t)
+    return angle + (rounding_error + (tail + base(1)))
 
 
 def _exp(x: Lanes, c: Coefficients) -> Lanes:
     return _exp_of_sum(x, None, c)
 
 
-def _exp_of_sum(x: Lanes, rest: Lanes | None, c: Coefficients) -> Lanes:
-    """eˣ⁺ʳᵉˢᵗ = 2ⁿ eʳ, r = x − n ln 2; 2ⁿ in two factors, so that what underflows is rounded once"""
+def _exp_of_sum(x: Lanes, tail: Lanes | None, c: Coefficients) -> Lanes:
+    """eˣ⁺ᵗ = 2ⁿ eʳ with the tail t, r = x − n ln 2; 2ⁿ in two factors, so that an underflow is rounded once."""
     lowest, highest = (-746.0, 710.0) if c is FOR_DOUBLE else (-104.0, 89.0)
-    if rest is not None:
-        rest = ((x > lowest) & (x < highest)).where(rest, 0.0)
+    if tail is not None:
+        tail = ((x > lowest) & (x < highest)).where(tail, 0.0)
     x = (x > highest).where(x.like(highest), x)
     x = (x < lowest).where(x.like(lowest), x)
     n = (x * LOG2_E + ROUNDER) - ROUNDER
     high, low = x - n * LN_2[0], n * LN_2[1]
-    if rest is None:
+    if tail is None:
         r = high - low
         value = 1.0 + (r + r * r * _polynomial(r, c.exp))
     else:
-        r, lost = _sum(high, rest - low)
-        value = 1.0 + (r + (r * r * _polynomial(r, c.exp) + lost))
+        r, rounding_error = _sum(high, tail - low)
+        value = 1.0 + (r + (r * r * _polynomial(r, c.exp) + rounding_error))
     if c is FOR_SINGLE:
-        return value * _two_to(n)
+        return value * _power_of_two(n)
     half = (n * 0.5 + ROUNDER) - ROUNDER
-    return value * _two_to(half) * _two_to(n - half)
+    return value * _power_of_two(half) * _power_of_two(n - half)
 
 
-def _two_to(n: Lanes) -> Lanes:
-    """2ⁿ for whole −1022 ≤ n ≤ 1023"""
+def _power_of_two(n: Lanes) -> Lanes:
+    """2ⁿ for integers −1022 ≤ n ≤ 1023."""
     return ((n + (ROUNDER + 1023.0)).bits() << 52).double()
 
 
@@ -427,7 +427,7 @@ def _log(x: Lanes, c: Coefficients) -> Lanes:
 
 
 def _log_of_positive(x: Lanes, c: Coefficients) -> Lanes:
-    """ln x = k ln 2 + ln(1 + f) = k ln 2 + f − f²/2 + s (f²/2 + s²L(s²)), s = f/(2 + f)"""
+    """ln x = k ln 2 + ln(1 + f) = k ln 2 + f − f²/2 + s (f²/2 + s²L(s²)), s = f/(2 + f)."""
     k, m = _parts(x, c)
     f = m - 1.0
     s = f / (2.0 + f)
@@ -438,7 +438,7 @@ def _log_of_positive(x: Lanes, c: Coefficients) -> Lanes:
 
 
 def _parts(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes]:
-    """x = 2ᵏ m, √½ ≤ m < √2, for positive x"""
+    """x = 2ᵏ m, √½ ≤ m < √2, for positive x."""
     bias = x.like(2.0**52 + 1023.0)
     if c is FOR_DOUBLE:  # a subnormal single is a normal double
         subnormal = x < 2.0**-1022
@@ -450,46 +450,46 @@ def _parts(x: Lanes, c: Coefficients) -> tuple[Lanes, Lanes]:
 
 
 def _power(x: Lanes, y: Lanes, c: Coefficients) -> Lanes:
-    """xʸ = exp(y ln x), with C's values for 0, ∞, negative x and whole y"""
-    size, infinity = abs(x), float("inf")
+    """xʸ = exp(y ln x), with C's values for 0, ∞, negative x and integer y."""
+    magnitude, infinity = abs(x), float("inf")
     if c is FOR_SINGLE:
-        value = _exp_of_sum(y * _log_of_positive(size, c), None, c)
+        value = _exp_of_sum(y * _log_of_positive(magnitude, c), None, c)
     else:
-        log, log_rest = _log_as_sum(size)
-        exponent, lost = _product(y, log)
-        value = _exp_of_sum(exponent, lost + y * log_rest, c)
-    value = size.equals(1.0).where(value.like(1.0), value)
-    vanishes = size.equals(0.0) ^ (y < 0.0)
+        log, log_tail = _log_as_sum(magnitude)
+        exponent, product_error = _product(y, log)
+        value = _exp_of_sum(exponent, product_error + y * log_tail, c)
+    value = magnitude.equals(1.0).where(value.like(1.0), value)
+    vanishes = magnitude.equals(0.0) ^ (y < 0.0)
     limit = vanishes.where(x.like(0.0), infinity)
-    value = (size.equals(0.0) | size.equals(infinity)).where(limit, value)
-    whole = y.floor().equals(y)
-    odd = whole & ((y * 0.5).floor().equals(y * 0.5) ^ 1)
-    value = odd.where(value.flipped(x.sign()), value)
-    undefined = x.is_nan() | y.is_nan() | ((x < 0.0) & (x > -infinity) & (whole ^ 1))
-    value = undefined.where(value.like(float("nan")), value)
+    value = (magnitude.equals(0.0) | magnitude.equals(infinity)).where(limit, value)
+    is_integer = y.floor().equals(y)
+    is_odd = is_integer & ((y * 0.5).floor().equals(y * 0.5) ^ 1)
+    value = is_odd.where(value.flipped(x.sign()), value)
+    is_undefined = x.is_nan() | y.is_nan() | ((x < 0.0) & (x > -infinity) & (is_integer ^ 1))
+    value = is_undefined.where(value.like(float("nan")), value)
     return (y.equals(0.0) | x.equals(1.0)).where(value.like(1.0), value)
 
 
 def _log_as_sum(x: Lanes) -> tuple[Lanes, Lanes]:
-    """ln x to 2⁻⁷⁰ of itself: y ln x may be as large as 745, and its error is that of xʸ
+    """ln x with relative error 2⁻⁷⁰: y ln x may be as large as 745, and its absolute error is the relative error of xʸ.
 
     k ln 2 + 2s + s³(⅔ + s²(⅖ + s²Q(s²))), s = (m − 1)/(m + 1); all but Q as sums of two.
     """
     k, m = _parts(x, FOR_DOUBLE)
     f, d = m - 1.0, m + 1.0
-    d_rest = m - (d - 1.0)
+    d_tail = m - (d - 1.0)
     reciprocal = 1.0 / d
     s = f * reciprocal
-    p, p_rest = _product(s, d)
-    s_rest = (((f - p) - p_rest) - s * d_rest) * reciprocal
-    z = _times((s, s_rest), (s, s_rest))
-    fifth, lost = _sum(s.like(TWO_FIFTHS[0]), z[0] * _polynomial(z[0], LOG_SEVENTH))
-    fifth, fifth_rest = _times(z, (fifth, lost + TWO_FIFTHS[1]))
-    third, lost = _sum(s.like(TWO_THIRDS[0]), fifth)
-    third, third_rest = _times((s, s_rest), _times(z, (third, (lost + fifth_rest) + TWO_THIRDS[1])))
-    high, lost = _sum(k * LN_2[0], s + s)
-    high, lost_too = _sum(high, third)
-    return _sum(high, ((third_rest + (s_rest + s_rest)) + (lost + lost_too)) + k * LN_2[1])
+    p, p_tail = _product(s, d)
+    s_tail = (((f - p) - p_tail) - s * d_tail) * reciprocal
+    z = _times((s, s_tail), (s, s_tail))
+    fifth, rounding_error = _sum(s.like(TWO_FIFTHS[0]), z[0] * _polynomial(z[0], LOG_SEVENTH))
+    fifth, fifth_tail = _times(z, (fifth, rounding_error + TWO_FIFTHS[1]))
+    third, rounding_error = _sum(s.like(TWO_THIRDS[0]), fifth)
+    third, third_tail = _times((s, s_tail), _times(z, (third, (rounding_error + fifth_tail) + TWO_THIRDS[1])))
+    high, rounding_error = _sum(k * LN_2[0], s + s)
+    high, second_error = _sum(high, third)
+    return _sum(high, ((third_tail + (s_tail + s_tail)) + (rounding_error + second_error)) + k * LN_2[1])
 
 
 FUNCTIONS: dict[str, Callable[..., Lanes]] = {
@@ -511,7 +511,7 @@ TURNING = ("sin", "cos", "tan")
 
 # On NumPy arrays --------------------------------------------------------------------------------------------------------
 
-_BLOCK = 1 << 12  # numbers computed at once: intermediate results stay in the cache
+_BLOCK = 1 << 12  # elements per block: intermediate results stay in the cache
 _HALF_POWERS: dict[float, Callable[[Array], Array]] = {
     0.5: lambda x: np.sqrt(x),
     1.5: lambda x: x * np.sqrt(x),
@@ -537,32 +537,32 @@ class Numbers(Lanes):
     def like(self, x: Lanes | float) -> Lanes:
         return x if isinstance(x, Lanes) else Numbers(self.value.dtype.type(x))
 
-    def apply(self, operation: str, *others: Lanes) -> Lanes:
-        return Numbers(_OPERATIONS[operation](self.value, *(other.value for other in others)))
+    def apply(self, operation: str, *operands: Lanes) -> Lanes:
+        return Numbers(_OPERATIONS[operation](self.value, *(operand.value for operand in operands)))
 
 
 def elementary(name: str, *values: Any) -> Any:
-    """f(values) of arrays or NumPy's numbers, of single precision where all arrays are"""
-    kind = np.result_type(*values, np.float32)
-    if kind not in (np.float32, np.float64):
-        raise TypeError(f"{name} of {kind}: expected real numbers")
+    """Evaluate a function on arrays or NumPy scalars; in single precision if all of them are."""
+    dtype = np.result_type(*values, np.float32)
+    if dtype not in (np.float32, np.float64):
+        raise TypeError(f"{name} of {dtype}: expected real numbers")
     if name == "power" and np.ndim(values[1]) == 0 and float(values[1]) in _HALF_POWERS:
         with np.errstate(all="ignore"):
-            return _HALF_POWERS[float(values[1])](np.asarray(values[0], dtype=kind) + kind.type(0.0))[()]
+            return _HALF_POWERS[float(values[1])](np.asarray(values[0], dtype=dtype) + dtype.type(0.0))[()]
     arrays = np.broadcast_arrays(*values)
-    flat = [own.astype(np.float64).reshape(-1) for own in arrays]
-    found = np.empty(arrays[0].size, dtype=kind)
-    for first in range(0, found.size, _BLOCK):
-        block = slice(first, first + _BLOCK)
-        found[block] = _block(name, [own[block] for own in flat], kind)
-    return found.reshape(arrays[0].shape)[()]
+    flat = [array.astype(np.float64).reshape(-1) for array in arrays]
+    results = np.empty(arrays[0].size, dtype=dtype)
+    for start in range(0, results.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        results[block] = _block(name, [array[block] for array in flat], dtype)
+    return results.reshape(arrays[0].shape)[()]
 
 
-def _block(name: str, flat: list[Array], kind: Any) -> Array:
+def _block(name: str, flat: list[Array], dtype: Any) -> Array:
     with np.errstate(all="ignore"):
-        found = FUNCTIONS[name](*map(Numbers, flat), FOR_SINGLE if kind == np.float32 else FOR_DOUBLE).value
+        results = FUNCTIONS[name](*map(Numbers, flat), FOR_SINGLE if dtype == np.float32 else FOR_DOUBLE).value
         if name in TURNING:
-            for at in np.flatnonzero(np.abs(flat[0]) > FAR):
-                x = float(flat[0][at])
-                found[at] = getattr(math, name)(x) if math.isfinite(x) else math.nan
-        return np.asarray(found, dtype=kind)
+            for index in np.flatnonzero(np.abs(flat[0]) > FAR):
+                x = float(flat[0][index])
+                results[index] = getattr(math, name)(x) if math.isfinite(x) else math.nan
+        return np.asarray(results, dtype=dtype)

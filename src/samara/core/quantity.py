@@ -1,4 +1,4 @@
-"""What a number means: its unit, and the range it is declared for.
+"""The meaning of a number: its unit, and the range it is declared for.
 
 Arguments and parameters carry this once, beside the function or field, as `Annotated[Scalar, Quantity(...)]`. The vehicle
 loader reads units and signs from it; the tests draw every argument of every physics function from it.
@@ -7,7 +7,7 @@ loader reads units and signs from it; the tests draw every argument of every phy
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 Scalar: TypeAlias = Any
-"""A Python float, a NumPy or JAX array, a CasADi or SymPy expression: whatever `samara.core.ops` knows."""
+"""A Python float, a NumPy or JAX array, a CasADi or SymPy expression: any type that `samara.core.ops` supports."""
 
 Tree: TypeAlias = Any
 """A scalar or a (named) tuple of trees: the state of an effect, a sensor or an estimator, a reading."""
@@ -21,11 +21,11 @@ class Quantity(NamedTuple):
     high: float
 
 
-LARGEST = 1e12  # in size; what is larger is a slip of the pen in any of our units
+LARGEST = 1e12  # largest magnitude in any unit; larger numbers are typing errors
 
 
 def expected(value: Any, quantity: Any) -> str | None:
-    """What a number of this quantity should have been, or None when it is fine: finite, and of the declared sign."""
+    """Return the requirement that a number of this quantity violates, such as "a positive number", or None if it is valid."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
         return f"a finite number, at most {LARGEST:g} in size"
     if quantity.low > 0.0 and value <= 0.0:

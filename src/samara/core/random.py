@@ -1,10 +1,10 @@
-"""Random numbers with an address: a draw is decided by (seed, source, drone, tick) and by nothing else.
+"""Counter-based random numbers: a draw depends on (seed, source, drone, tick) and on nothing else.
 
-It does not matter how many are drawn at once, in which order, in which thread or on which machine. The bits come from
-Philox4x32-10, a bijection of a 128-bit counter under a 64-bit key (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw,
-"Parallel random numbers: as easy as 1, 2, 3", SC 2011). The key is a hash of seed and source, the counter is (block of
-four, drone, tick). They become normals through the inverse of the normal distribution (M. J. Wichura, "Algorithm AS 241",
-Applied Statistics 37, 1988), computed with + − × ÷ √ alone: those are rounded alike everywhere, sin and log are not.
+Batch size, order, thread and machine do not matter. The bits come from Philox4x32-10, a bijection of a 128-bit counter under a
+64-bit key (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The key
+is a hash of seed and source, the counter is (block of four, drone, tick). The words become normals through the inverse of the
+normal distribution (M. J. Wichura, "Algorithm AS 241", Applied Statistics 37, 1988), computed with + − × ÷ √ alone: those are
+rounded identically everywhere, sin and log are not.
 """
 
 import math
@@ -24,61 +24,63 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and √3 − 1, of 2³²
 _ROUNDS = 10
 _WORD = 0xFFFFFFFF
-_FEW = 32  # blocks; up to here Python's integers are faster than NumPy's arrays
-_SLICE = 1 << 15  # blocks; what is worked on at once stays in the cache
+_FEW = 32  # up to this count Python integers are faster than NumPy arrays
+_BLOCKS_PER_SLICE = 1 << 15  # per iteration, so that intermediate arrays stay in the cache
 
 
 def normals(seed: int, source: str, drone: Scalar, tick: Scalar, count: int) -> Array:
-    """`count` standard normals for each drone and tick: shape (..., count)
+    """Draw `count` standard normals for each drone and tick: shape (..., count).
 
-    `drone` in [0, 2³²) and `tick` in [0, 2⁶⁴) are integers or arrays of them, which broadcast. A normal is one of 2³² values,
+    `drone` in [0, 2³²) and `tick` in [0, 2⁶⁴) are integers or integer arrays, which broadcast. A normal is one of 2³² values,
     symmetric about 0; the largest is 6.34, one draw in four thousand million.
     """
     key = key_of(seed, source)
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ValueError(f"count is {count!r}; expected an integer that is not negative")
     if isinstance(drone, int) and isinstance(tick, int) and count <= 4 * _FEW:
-        return np.array(_few_normals(key, _integer("drone", drone, 32), _integer("tick", tick, 64), count), dtype=float)
-    owns, moments = np.broadcast_arrays(_integers("drone", drone, 32), _integers("tick", tick, 64))
-    if owns.size * count <= 2 * _FEW:
-        pairs = zip(owns.reshape(-1).tolist(), moments.reshape(-1).tolist(), strict=True)
-        few = [_few_normals(key, own, moment, count) for own, moment in pairs]
-        return np.array(few, dtype=float).reshape(*owns.shape, count)
-    return _many_normals(key, owns.reshape(-1), moments.reshape(-1), count).reshape(*owns.shape, count)
+        return np.array(
+            _scalar_normals(key, _integer("drone", drone, 32), _integer("tick", tick, 64), count), dtype=float
+        )
+    drones, ticks = np.broadcast_arrays(_integers("drone", drone, 32), _integers("tick", tick, 64))
+    if drones.size * count <= 2 * _FEW:
+        pairs = zip(drones.reshape(-1).tolist(), ticks.reshape(-1).tolist(), strict=True)
+        rows = [_scalar_normals(key, one_drone, one_tick, count) for one_drone, one_tick in pairs]
+        return np.array(rows, dtype=float).reshape(*drones.shape, count)
+    return _array_normals(key, drones.reshape(-1), ticks.reshape(-1), count).reshape(*drones.shape, count)
 
 
 def words(keys: tuple[Scalar, Scalar], drone: Scalar, tick: Scalar, count: int) -> Array:
-    """`count` words of 32 bits for each pair of keys, drone and tick, which broadcast: (count, ...), as `uint64`
+    """Draw `count` words of 32 bits for each pair of keys, drone and tick, which broadcast: (count, ...), as `uint64`.
 
-    With the keys of a seed and source (`key_of`), `normals_of` makes of them what `normals` draws.
+    With the keys of a seed and source (`key_of`), `normals_of` converts them to the same values as `normals`.
     """
-    low, high, own, moment = np.broadcast_arrays(*(np.asarray(x, dtype=np.uint64) for x in (*keys, drone, tick)))
+    low, high, drones, ticks = np.broadcast_arrays(*(np.asarray(x, dtype=np.uint64) for x in (*keys, drone, tick)))
     blocks = np.arange(-(-count // 4), dtype=np.uint64).reshape(-1, *(1 for _ in low.shape))
-    found = np.broadcast_arrays(*philox((blocks, own, moment & _WORD, moment >> 32), (low, high)))
-    return np.stack(found, axis=1).reshape(4 * len(blocks), *low.shape)[:count]
+    word_columns = np.broadcast_arrays(*philox((blocks, drones, ticks & _WORD, ticks >> 32), (low, high)))
+    return np.stack(word_columns, axis=1).reshape(4 * len(blocks), *low.shape)[:count]
 
 
 def uniforms_of(words: Array) -> Array:
-    """(word + ½) / 2³²: above 0 and below 1"""
+    """(word + ½) / 2³²: above 0 and below 1."""
     return (words.astype(float) + 0.5) * 2.0**-32
 
 
 def normals_of(words: Array) -> Array:
-    """Φ⁻¹((word + ½) / 2³²): standard normals"""
+    """Φ⁻¹((word + ½) / 2³²): standard normals."""
     return _normals(words)
 
 
 def philox(
     counter: tuple[Scalar, Scalar, Scalar, Scalar], key: tuple[Scalar, Scalar], lanes: int = 1
 ) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """Ten times: (c₀, c₁, c₂, c₃) ← (hi(M₁c₂) ⊕ c₁ ⊕ k₀, lo(M₁c₂), hi(M₀c₀) ⊕ c₃ ⊕ k₁, lo(M₀c₀)),  k ← k + w
+    """Ten rounds: (c₀, c₁, c₂, c₃) ← (hi(M₁c₂) ⊕ c₁ ⊕ k₀, lo(M₁c₂), hi(M₀c₀) ⊕ c₃ ⊕ k₁, lo(M₀c₀)),  k ← k + w.
 
     Four words of 32 bits from a counter of four and a key of two. The counter's words are Python integers or arrays of
-    `uint64`; one Python integer may carry several words in lanes of 64 bits, which no product leaves.
+    `uint64`; one Python integer may carry several words in lanes of 64 bits, which no product overflows.
     """
-    (c0, c1, c2, c3), every = counter, _every(lanes)
-    word, k0, k1 = _WORD * every, key[0] * every, key[1] * every
-    step0, step1 = _KEY_STEPS[0] * every, _KEY_STEPS[1] * every
+    (c0, c1, c2, c3), ones = counter, _every(lanes)
+    word, k0, k1 = _WORD * ones, key[0] * ones, key[1] * ones
+    step0, step1 = _KEY_STEPS[0] * ones, _KEY_STEPS[1] * ones
     for _ in range(_ROUNDS):
         a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
         c0, c1, c2, c3 = (b >> 32) & word ^ c1 ^ k0, b & word, (a >> 32) & word ^ c3 ^ k1, a & word
@@ -87,12 +89,12 @@ def philox(
 
 
 def gauss_markov(x: Scalar, normal: Scalar, dt: Scalar, *, sigma: Scalar, tau: Scalar) -> Scalar:
-    """x' = α x + σ √(1 − α²) n,  α = e^{−dt/τ}: the exact step of a first-order Gauss–Markov (Ornstein–Uhlenbeck) process
+    """x' = α x + σ √(1 − α²) n,  α = e^{−dt/τ}: the exact step of a first-order Gauss–Markov (Ornstein–Uhlenbeck) process.
 
-    σ is what x settles to, whatever the step; dt = ∞ forgets the past and draws x from its stationary distribution.
+    σ is the stationary standard deviation for every dt; dt = ∞ draws x from the stationary distribution.
     """
-    keep = exp(-dt / tau)
-    return keep * x + sigma * safe_sqrt(1.0 - keep * keep) * normal
+    decay = exp(-dt / tau)
+    return decay * x + sigma * safe_sqrt(1.0 - decay * decay) * normal
 
 
 # Keys and counters --------------------------------------------------------------------------------------------------
@@ -100,7 +102,7 @@ def gauss_markov(x: Scalar, normal: Scalar, dt: Scalar, *, sigma: Scalar, tau: S
 
 @lru_cache(maxsize=4096)
 def key_of(seed: int, source: str) -> tuple[int, int]:
-    """Two words of BLAKE2b over the source's name, keyed by the seed: the same in every process"""
+    """Return two words of BLAKE2b over the source's name, keyed by the seed: the same in every process."""
     if not isinstance(source, str):
         raise TypeError(f"source is {source!r}; expected a name")
     try:
@@ -124,12 +126,12 @@ def _integer(name: str, value: Scalar, bits: int) -> int:
 
 
 def _integers(name: str, value: object, bits: int) -> Array:
-    given = np.asarray(value)
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"{name} is an array of {given.dtype}; expected an integer or an array of integers")
-    for extreme in (given.min(), given.max()) if given.size else ():
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} is an array of {array.dtype}; expected an integer or an array of integers")
+    for extreme in (array.min(), array.max()) if array.size else ():
         _integer(name, extreme, bits)
-    return given.astype(np.uint64)
+    return array.astype(np.uint64)
 
 
 # Blocks of four words -----------------------------------------------------------------------------------------------
@@ -137,47 +139,49 @@ def _integers(name: str, value: object, bits: int) -> Array:
 
 @lru_cache(maxsize=64)
 def _every(lanes: int) -> int:
-    """Σ 2⁶⁴ⁱ: times a word, that word in every lane"""
+    """Σ 2⁶⁴ⁱ: multiplied by a word, it repeats that word in every lane."""
     return sum(1 << 64 * lane for lane in range(lanes))
 
 
 @lru_cache(maxsize=64)
-def _ramp(lanes: int) -> int:
-    """Σ i 2⁶⁴ⁱ: the number of its lane in every lane"""
+def _lane_indices(lanes: int) -> int:
+    """Σ i 2⁶⁴ⁱ: every lane contains its index."""
     return sum(lane << 64 * lane for lane in range(lanes))
 
 
-def _few_normals(key: tuple[int, int], drone: int, tick: int, count: int) -> list[float]:
-    """All blocks as lanes of Python integers"""
+def _scalar_normals(key: tuple[int, int], drone: int, tick: int, count: int) -> list[float]:
+    """Compute all blocks as lanes of Python integers."""
     blocks = -(-count // 4)
-    every = _every(blocks)
-    counter = (_ramp(blocks), drone * every, (tick & _WORD) * every, (tick >> 32) * every)
-    lanes = f"<{blocks}Q"
-    words = zip(*(unpack(lanes, c.to_bytes(8 * blocks, "little")) for c in philox(counter, key, blocks)), strict=True)
+    ones = _every(blocks)
+    counter = (_lane_indices(blocks), drone * ones, (tick & _WORD) * ones, (tick >> 32) * ones)
+    lane_format = f"<{blocks}Q"
+    words = zip(
+        *(unpack(lane_format, c.to_bytes(8 * blocks, "little")) for c in philox(counter, key, blocks)), strict=True
+    )
     return [_normal(word) for block in words for word in block][:count]
 
 
-def _many_normals(key: tuple[int, int], drones: Array, ticks: Array, count: int) -> Array:
-    """All blocks as arrays, so many at a time as the cache holds"""
+def _array_normals(key: tuple[int, int], drones: Array, ticks: Array, count: int) -> Array:
+    """Compute all blocks as arrays, in slices that fit the cache."""
     blocks = -(-count // 4)
-    each = np.empty((drones.size, blocks, 4))
-    rows = max(1, _SLICE // max(1, blocks))
+    normals = np.empty((drones.size, blocks, 4))
+    rows = max(1, _BLOCKS_PER_SLICE // max(1, blocks))
     for row in range(0, drones.size, rows):
         drone, tick = drones[row : row + rows, None], ticks[row : row + rows, None]
-        for first in range(0, blocks, _SLICE):
-            block = np.arange(first, min(first + _SLICE, blocks), dtype=np.uint64)
+        for first in range(0, blocks, _BLOCKS_PER_SLICE):
+            block = np.arange(first, min(first + _BLOCKS_PER_SLICE, blocks), dtype=np.uint64)
             words = philox((block, drone, tick & _WORD, tick >> 32), key)
-            each[row : row + rows, first : first + _SLICE] = _normals(np.stack(words, axis=-1))
-    return each.reshape(drones.size, 4 * blocks)[:, :count]
+            normals[row : row + rows, first : first + _BLOCKS_PER_SLICE] = _normals(np.stack(words, axis=-1))
+    return normals.reshape(drones.size, 4 * blocks)[:, :count]
 
 
 # From words to normals ----------------------------------------------------------------------------------------------
 
-_SPLIT = 0.425  # |u − ½| up to which the central formula holds
+_SPLIT = 0.425  # |u − ½| up to which the central formula is valid
 
 
 def _normal(word: int) -> float:
-    """Φ⁻¹(u),  u = (word + ½) / 2³²"""
+    """Φ⁻¹(u),  u = (word + ½) / 2³²."""
     q = (word - 2147483647.5) * 2.0**-32
     if -_SPLIT <= q <= _SPLIT:
         return _central(q)
@@ -186,27 +190,27 @@ def _normal(word: int) -> float:
 
 
 def _normals(words: Array) -> Array:
-    """Φ⁻¹(u) of an array of words: bit for bit what `_normal` gives for each"""
+    """Φ⁻¹(u) of an array of words: bit-identical to `_normal` of each."""
     q = (words.astype(float) - 2147483647.5) * 2.0**-32
     z: Array = _central(q)
-    size = np.abs(q)
-    out = np.nonzero(size > _SPLIT)
-    z[out] = np.copysign(_far(np.sqrt(-_log(*np.frexp(0.5 - size[out])))), q[out])
+    magnitude = np.abs(q)
+    in_tail = np.nonzero(magnitude > _SPLIT)
+    z[in_tail] = np.copysign(_far(np.sqrt(-_log(*np.frexp(0.5 - magnitude[in_tail])))), q[in_tail])
     return z
 
 
 def normal_in_lanes(word: Lanes) -> Lanes:
-    """Φ⁻¹(u) of words in `samara.core.portable_math.Lanes`: bit for bit what `_normal` gives for each"""
+    """Φ⁻¹(u) of words in `samara.core.portable_math.Lanes`: bit-identical to `_normal` of each."""
     q = (word.converted() - 2147483647.5) * 2.0**-32
     tail = 0.5 - abs(q)
     exponent = (tail.bits() >> 52) - 1022
     mantissa = ((tail.bits() & ((1 << 52) - 1)) | (1022 << 52)).double()
-    far = _far((-1.0 * _log(mantissa, exponent.converted())).sqrt())
-    return (abs(q) > _SPLIT).where(far.flipped(q.sign()), _central(q))
+    tail_value = _far((-1.0 * _log(mantissa, exponent.converted())).sqrt())
+    return (abs(q) > _SPLIT).where(tail_value.flipped(q.sign()), _central(q))
 
 
 def uniform_in_lanes(word: Lanes) -> Lanes:
-    """(word + ½) / 2³² of words in the lanes of a vector"""
+    """(word + ½) / 2³² of words in the lanes of a vector."""
     return (word.converted() + 0.5) * 2.0**-32
 
 

@@ -47,7 +47,7 @@ def read_tensors(data: bytes) -> dict[str, FloatArray]:
 
 
 def _require_unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse a name that a table of the header has twice: readers differ in which one they take."""
+    """Refuse a header with a repeated name: readers differ in which entry they use."""
     for name, count in Counter(name for name, _ in pairs).items():
         if count > 1:
             raise ValueError(f"its header has {shown(name)} twice; expected every name once")

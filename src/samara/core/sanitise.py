@@ -1,16 +1,22 @@
-"""Texts of strangers made fit to be shown: names and paths come from files that others wrote."""
+"""Safe display of texts from untrusted files: names, paths and values in messages."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from unicodedata import category
 
-STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's control, format and half characters, and its other line ends
+STEERING = {
+    "Cc",
+    "Cf",
+    "Cs",
+    "Zl",
+    "Zp",
+}  # Unicode categories: control, format, surrogate, line and paragraph separators
 
-LINE = 120  # letters of a stranger's text that an error repeats
+LINE = 120  # characters of an untrusted text that an error repeats
 
 
 def printable(text: str) -> str:
-    """The text with every character that would steer a terminal written as Python writes it: "\\x1b" for escape."""
+    """Escape every character that would control a terminal as in Python source: "\\x1b" for escape."""
     if text.isprintable():
         return text
     return "".join(
@@ -19,12 +25,12 @@ def printable(text: str) -> str:
 
 
 def shown_key(key: str) -> str:
-    """A key of a file as an error names it: bare where TOML takes it bare and it is short, else as Python writes it"""
+    """Format a key of a file for an error: bare if it is short and TOML accepts it bare, else as its `repr`."""
     return key if key.replace("-", "_").isidentifier() and len(key) <= LINE else shown(key)
 
 
 def shown(value: Any) -> str:
-    """A value as an error quotes it: as Python writes it, and never longer than a line"""
+    """Format a value for an error: its `repr`, truncated to one line."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
@@ -32,17 +38,17 @@ def shown(value: Any) -> str:
     return text if len(text) <= LINE else f"{text[: LINE - 3]}..."
 
 
-DEEPEST = 100  # levels of nesting; deeper text stays plain
+DEEPEST = 100  # levels; deeper texts stay unmarked
 
 
 class Typed(str):
-    """Text the user typed."""
+    """Text that the user typed, as opposed to text from a file."""
 
     __slots__ = ()
 
 
 class OnlyTyped(NamedTuple):
-    """Mark of a parameter, `Annotated[str, OnlyTyped(...)]`, which a file may set only to text that `is_harmless`."""
+    """Annotation mark of a parameter, `Annotated[str, OnlyTyped(...)]`, that a file may set only to text that `is_harmless`."""
 
     expected: str
     is_harmless: Callable[[str], bool]
@@ -52,7 +58,7 @@ class OnlyTyped(NamedTuple):
 
 
 def typed(value: Any, depth: int = DEEPEST) -> Any:
-    """Return the value with every text in its tables and lists marked as `Typed`."""
+    """Mark every text in the value's tables and lists as `Typed`."""
     if isinstance(value, str):
         return Typed(value)
     if depth and isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Strict tables of a TOML file: a key is taken by whoever knows it, and what is left over is refused.
+"""Strict tables of a TOML file: readers take the keys they support, and remaining keys are refused.
 
-What is wrong is one sentence: the file, the key with the tables it stands in, its value, what was expected. Every format has
-its own class of error, which its `File` knows; a file that gathers them goes on reading, and says all that is wrong at once.
+A problem is one sentence: the file, the key with its parent tables, its value, the expectation. Every format has an error
+class, stored in its `File`; a file with a `problems` list collects all problems, and reading continues after each.
 """
 
 import json
@@ -27,23 +27,23 @@ from samara.core.sanitise import shown, shown_key
 from samara.core.units import SPELLINGS, converted, fields_of, units_for
 
 MAX_TOML_BYTES = 1 << 23
-MAX_TOML_NODES = 300_000  # parts of keys, values, tables: tomllib takes up to 1 kB for each
-MAX_KEY_PARTS = 32  # tomllib's memory grows with the square of it
+MAX_TOML_NODES = 300_000  # key parts, values and tables: tomllib needs up to 1 kB for each
+MAX_KEY_PARTS = 32  # tomllib's memory grows with its square
 _OPAQUE = re.compile(
     r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:""")?|'
     r"'''(?:[^']++|'(?!''))*+(?:''')?|"
     r'"(?:[^"\\\n]++|\\.)*+"?|'
     r"'[^'\n]*+'?|#[^\n]*+",
     re.DOTALL,
-)  # strings and comments; one that is not closed ends with the line or the text, and nothing is tried twice: linear
+)  # strings and comments; an unclosed one ends with the line or the text; possessive quantifiers keep the scan linear
 _SEPARATOR = re.compile(r"[=,\[\]{}\n]")
-MANY = 16  # keys that one sentence lists; of more, those most like the one that was found come first
+MANY = 16  # per sentence; of more keys, those most similar to the refused one come first
 
 
 @dataclass(frozen=True)
 class File:
-    """What errors call a file, and their class; all that is wrong, where that is gathered; (key, source) and (key, spread) of
-    its values."""
+    """The name of a file in errors, its error class, the collected problems (None: raise at once), and the (key, source) and
+    (key, spread) pairs of its values."""
 
     origin: str
     error: type[ValueError]
@@ -52,25 +52,25 @@ class File:
     spreads: list[tuple[str, float]] = field(default_factory=list)
 
     def note(self, problem: ValueError) -> None:
-        """Gathered, or raised at once"""
+        """Append the problem to the collected ones, or raise it if problems are not collected."""
         if self.problems is None:
             raise problem
         self.problems.append(str(problem))
 
 
 def document(text: str, origin: str, error: type[ValueError] = ValueError) -> dict[str, Any]:
-    """The tables of a text as they are written"""
+    """Parse a text into plain tables."""
     _require_affordable(text, Budget(origin, error, max_bytes=MAX_TOML_BYTES, max_nodes=MAX_TOML_NODES))
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise error(f"{origin}: is not TOML ({TOO_DEEP})") from None
-    except ValueError as reason:  # tomllib's own, and Python's on endless digits
+    except ValueError as reason:  # from tomllib, and from Python for integers with too many digits
         raise error(f"{origin}: is not TOML ({reason})") from None
 
 
 def _require_affordable(text: str, budget: Budget) -> None:
-    """Count keys and values before tomllib allocates for them; refuse dotted keys of too many parts."""
+    """Count keys and values before tomllib allocates memory for them; refuse dotted keys with too many parts."""
     budget.spend_bytes(len(text))
     bare = _OPAQUE.sub('"', text)
     budget.spend_nodes(sum(map(bare.count, "=,[{.")), "keys and values")
@@ -80,7 +80,7 @@ def _require_affordable(text: str, budget: Budget) -> None:
 
 
 class Table:
-    """A table of the file that knows its name, what it was asked for, and what is left."""
+    """A table of the file with its path, its requested keys and its remaining entries."""
 
     def __init__(self, entries: Any, file: File, path: str = "") -> None:
         if not isinstance(entries, dict):
@@ -92,14 +92,14 @@ class Table:
         self.asked[key] = None
         return key in self.entries
 
-    # What is wrong
+    # Errors
 
     def name(self, key: str) -> str:
-        """The key with the tables it stands in"""
+        """Return the key with its parent tables."""
         return f"{self.path}.{shown_key(key)}" if self.path else shown_key(key)
 
     def wrong(self, text: str, key: str = "") -> ValueError:
-        """An error about this table, or about a key of it"""
+        """Create an error about this table, or about a key of it."""
         return self.file.error(f"{self.file.origin}: {self.name(key) if key else self.path}{text}")
 
     def error(self, key: str, value: Any, expected: str) -> ValueError:
@@ -110,7 +110,7 @@ class Table:
 
     @contextmanager
     def at(self, key: str = "") -> Iterator[None]:
-        """A ValueError within is said to be of this table, or of a key of it; what names its own place stays as it is"""
+        """Attribute a ValueError raised inside to this table, or to a key of it; errors of the file's class pass unchanged."""
         try:
             yield
         except self.file.error:
@@ -119,22 +119,24 @@ class Table:
             raise self.wrong(f": {error}" if key or self.path else str(error), key) from None
 
     def finish(self) -> None:
-        """Refuses what nobody took"""
+        """Refuse the keys that were not taken."""
         self._refuse(list(self.entries))
 
-    def only(self, known: Iterable[str]) -> None:
-        """Refuses what is none of these keys, nor was asked for before"""
-        self.asked |= dict.fromkeys(known)
+    def only(self, keys: Iterable[str]) -> None:
+        """Refuse all keys except these and those requested earlier."""
+        self.asked |= dict.fromkeys(keys)
         self._refuse([key for key in self.entries if key not in self.asked])
 
     def _refuse(self, keys: list[str]) -> None:
         for key in keys:
-            near = get_close_matches(key, self.asked, 3) if len(self.asked) > MANY else []
-            known = [*near, *(each for each in self.asked if each not in near)]
-            listed = ", ".join(known if len(known) <= MANY else [*known[:MANY], "..."]) or "none"
+            similar_keys = get_close_matches(key, self.asked, 3) if len(self.asked) > MANY else []
+            accepted_keys = [*similar_keys, *(accepted for accepted in self.asked if accepted not in similar_keys)]
+            listed = (
+                ", ".join(accepted_keys if len(accepted_keys) <= MANY else [*accepted_keys[:MANY], "..."]) or "none"
+            )
             self.file.note(self.error(key, self.entries[key], f"only the keys {listed} here"))
 
-    # What is there
+    # Values
 
     def take(self, key: str, expected: str, default: Any = None) -> Any:
         if key in self:
@@ -144,17 +146,17 @@ class Table:
         return default
 
     def schema(self, newest: int, default: int | None = None) -> None:
-        """The version of the format, the only one there is"""
+        """Check the version of the format; only one is supported."""
         value = self.take("schema", str(newest), default)
         if isinstance(value, bool) or value != newest:
             newer = isinstance(value, int) and value > newest
             raise self.error("schema", value, f"{newest}; a newer Samara wrote it" if newer else str(newest))
 
     def text(self, key: str, default: str | None = None, choices: Iterable[str] = ()) -> str:
-        known = tuple(choices)
-        expected = f"one of {', '.join(known)}" if known else "a text"
+        accepted = tuple(choices)
+        expected = f"one of {', '.join(accepted)}" if accepted else "a text"
         value = self.take(key, expected, default)
-        if not isinstance(value, str) or (known and value not in known):
+        if not isinstance(value, str) or (accepted and value not in accepted):
             raise self.error(key, value, expected)
         return value
 
@@ -175,7 +177,7 @@ class Table:
         return float(value)
 
     def given_numbers(self, keys: Iterable[str], *, above: float = -math.inf) -> dict[str, float]:
-        """Those of these numbers that the table has"""
+        """Return those of these numbers that the table contains."""
         return {key: self.number(key, above=above) for key in keys if key in self}
 
     def whole(self, key: str, default: int, *, low: int, high: int) -> int:
@@ -188,20 +190,20 @@ class Table:
         return self.three(key, self.take(key, "three finite numbers", default))
 
     def three(self, key: str, value: Any, index: int | None = None) -> Vec3:
-        """The value of a key, or one of its list, as a vector"""
+        """Convert the value of a key, or an element of its list, to a vector."""
         try:
             return argument(value, Vec3)
         except UnfitError as error:
-            which = "" if index is None else f"[{index}]"
-            raise self.wrong(f"{which} = {shown(value)}: expected {error}", key) from None
+            suffix = "" if index is None else f"[{index}]"
+            raise self.wrong(f"{suffix} = {shown(value)}: expected {error}", key) from None
 
     def numbers(self, key: str) -> tuple[float, ...]:
         value = self.take(key, "a list of numbers")
         if not isinstance(value, list):
             raise self.error(key, value, "a list of numbers")
-        for each in value:
-            if not is_number(each):
-                raise self.error(key, each, "a finite number")
+        for number in value:
+            if not is_number(number):
+                raise self.error(key, number, "a finite number")
         return tuple(map(float, value))
 
     def table(self, key: str) -> Self:
@@ -214,116 +216,122 @@ class Table:
         value = self.take(key, "a list of tables", [])
         if not isinstance(value, list):
             raise self.error(key, value, "a list of tables")
-        return [type(self)(each, self.file, f"{self.name(key)}[{i}]") for i, each in enumerate(value)]
+        return [type(self)(entries, self.file, f"{self.name(key)}[{i}]") for i, entries in enumerate(value)]
 
     def kind_table(self, key: str) -> Self:
-        """A table, or the text that would be its `kind`"""
+        """Return a table; a text stands for a table with only that `kind`."""
         if isinstance(self.entries.get(key), str):
             self.entries[key] = {"kind": self.entries[key]}
         return self.table(key)
 
-    def call(self, function: Callable[..., Any], **given: Any) -> Any:
-        """function(**the rest of the table), every value as the annotation of its parameter asks for it
+    def call(self, function: Callable[..., Any], **fixed: Any) -> Any:
+        """Call function(**remaining entries), each value converted as the annotation of its parameter declares.
 
-        A key that ends in `_deg` is the angle without that ending, in degrees.
+        A key that ends in `_deg` sets the parameter without that suffix, in degrees. `given` are keyword arguments from code.
         """
         hints = get_type_hints(function, include_extras=True)
-        parameters = {key: own for key, own in signature(function).parameters.items() if key not in given}
-        in_degrees = [key for key in self.entries if key.removesuffix("_deg") in parameters]
+        parameters = {key: parameter for key, parameter in signature(function).parameters.items() if key not in fixed}
+        parameter_keys = [key for key in self.entries if key.removesuffix("_deg") in parameters]
         self.asked |= dict.fromkeys(parameters)
-        self._refuse([key for key in self.entries if key not in in_degrees])
-        keywords: dict[str, Any] = dict(given)
-        for key in in_degrees:
-            plain, value = key.removesuffix("_deg"), self.entries.pop(key)
+        self._refuse([key for key in self.entries if key not in parameter_keys])
+        keywords: dict[str, Any] = dict(fixed)
+        for key in parameter_keys:
+            parameter_name, value = key.removesuffix("_deg"), self.entries.pop(key)
             try:
-                keywords[plain] = argument(radians(value) if key != plain else value, hints.get(plain))
+                keywords[parameter_name] = argument(
+                    radians(value) if key != parameter_name else value, hints.get(parameter_name)
+                )
             except UnfitError as error:
                 raise self.error(key, value, str(error)) from None
-        for key, own in parameters.items():
-            if own.default is Parameter.empty and key not in keywords:
+        for key, parameter in parameters.items():
+            if parameter.default is Parameter.empty and key not in keywords:
                 raise self.missing(key, wanted(hints.get(key)))
         with self.at():
             return function(**keywords)
 
 
-QUANTITY = "{ value, unit, source }"  # what most files have; a spread may stand beside them
+QUANTITY = "{ value, unit, source }"  # the usual keys; `spread` is optional
 
 
 class DataSheet(Table):
-    """A table of values with their units, which notes their sources."""
+    """A table of values with units, which records their sources."""
 
-    def noted(self, read: Callable[[], Any], otherwise: Any) -> Any:
-        """What is read; or what is wrong noted, and reading goes on with something else"""
+    def noted(self, read: Callable[[], Any], fallback: Any) -> Any:
+        """Return read(); on an error, report it and return `otherwise`, so that reading continues."""
         try:
             return read()
         except self.file.error as error:
             self.file.note(error)
-            return otherwise
+            return fallback
 
     def quantity(self, key: str, unit: str) -> tuple[Any, str]:
-        """The bare value and the unit it is given in: the one asked for or a convertible one"""
-        whole = self.take(key, QUANTITY)
-        if not isinstance(whole, dict):
-            raise self.error(key, whole, QUANTITY)
-        entry = Table(whole, self.file, self.name(key))
-        value, given, source = entry.take("value", "a number or numbers"), entry.text("unit"), entry.text("source", "")
+        """Return the bare value of a key and its unit, which is `unit` or convertible to it."""
+        fields = self.take(key, QUANTITY)
+        if not isinstance(fields, dict):
+            raise self.error(key, fields, QUANTITY)
+        entry = Table(fields, self.file, self.name(key))
+        value, written_unit, source = (
+            entry.take("value", "a number or numbers"),
+            entry.text("unit"),
+            entry.text("source", ""),
+        )
         if "spread" in entry:
             self.file.spreads.append((self.name(key), entry.number("spread", above=0.0)))
         entry.finish()
-        given = SPELLINGS.get(given, given)
+        written_unit = SPELLINGS.get(written_unit, written_unit)
         if source:
             self.file.sources.append((self.name(key), source))
-        if given not in units_for(unit):
-            known = " or ".join(repr(each) for each in units_for(unit))
-            raise self.wrong(f" has the unit {shown(given)}: expected {known}", key)
-        return value, given
+        if written_unit not in units_for(unit):
+            expected_units = " or ".join(repr(accepted) for accepted in units_for(unit))
+            raise self.wrong(f" has the unit {shown(written_unit)}: expected {expected_units}", key)
+        return value, written_unit
 
-    def converted(self, key: str, value: Any, given: str, quantity: Any) -> float:
-        """A number of a key's value, in SI units"""
+    def converted(self, key: str, value: Any, written_unit: str, quantity: Any) -> float:
+        """Convert an element of a key's value to SI units."""
         try:
-            return converted(value, given, quantity)
+            return converted(value, written_unit, quantity)
         except UnfitError as error:
-            unit = "" if given == "1" else f" {given}"
+            unit = "" if written_unit == "1" else f" {written_unit}"
             raise self.wrong(f" = {shown(value)}{unit}: expected {error}", key) from None
 
     def value(self, key: str, quantity: Any) -> float:
         return self.converted(key, *self.quantity(key, quantity.unit), quantity)
 
     def values(self, key: str, quantity: Any, count: int | None = None) -> tuple[float, ...]:
-        value, given = self.quantity(key, quantity.unit)
+        value, written_unit = self.quantity(key, quantity.unit)
         if not isinstance(value, list) or (count is not None and len(value) != count):
             raise self.error(key, value, f"{count if count is not None else 'a list of'} numbers")
-        return tuple(self.converted(key, each, given, quantity) for each in value)
+        return tuple(self.converted(key, element, written_unit, quantity) for element in value)
 
     def three_values(self, key: str, quantity: Any) -> Vec3:
         return Vec3(*self.values(key, quantity, 3))
 
     def record(self, kind: type[Any]) -> Any:
-        """A named tuple whose fields are the table's keys, each with the unit and sign its annotation declares"""
+        """Read a named tuple whose fields are the table's keys, each with the unit and sign its annotation declares."""
         values = self.fields(kind)
         self.finish()
         return kind(**values)
 
     def fields(self, kind: type[Any], lacking: bool = False) -> dict[str, Any]:
-        """The fields of a record that the table has; the others must have defaults, unless some may be lacking"""
+        """Read the fields of a record that the table contains; absent ones need a default, unless `lacking` is set."""
         values: dict[str, Any] = {}
-        for key, own in fields_of(kind).items():
+        for key, record_field in fields_of(kind).items():
             if key not in self and (lacking or key in kind._field_defaults):
                 continue
             read: Callable[..., Any] = (
-                self.three_values if own.numbers == 3 else self.value if own.numbers else self.values
+                self.three_values if record_field.numbers == 3 else self.value if record_field.numbers else self.values
             )
-            values[key] = self.noted(partial(read, key, own.quantity), None)
+            values[key] = self.noted(partial(read, key, record_field.quantity), None)
         return values
 
 
 def is_file(name: str | Path) -> bool:
-    """Whether a name is that of a file and not of something shipped; "x.toml/" and "x.toml/." are files as well."""
+    """Whether a name is a file path rather than a shipped name; "x.toml/" and "x.toml/." are paths as well."""
     return Path(name).suffix == ".toml"
 
 
 class Found(NamedTuple):
-    """The text of a file, what errors call it, and its folder, in which it may name others; a shipped one has none."""
+    """The text of a file, its name in errors, and its folder, to which relative paths refer; None for a shipped file."""
 
     text: str
     origin: str
@@ -331,7 +339,7 @@ class Found(NamedTuple):
 
 
 class Shipped(NamedTuple):
-    """All files of one kind: what it is called, the folder they lie in as a package, the class of its errors."""
+    """The shipped files of one format: its name in messages, the package that contains them, its error class."""
 
     kind: str
     package: str
@@ -342,7 +350,7 @@ class Shipped(NamedTuple):
         return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".toml"))
 
     def find(self, name_or_path: str | Path) -> Found:
-        """A shipped file by its name, or any other by its path"""
+        """Read a shipped file by its name, or any other file by its path."""
         path, name = Path(name_or_path), str(name_or_path)
         if is_file(name_or_path):
             try:
@@ -350,8 +358,8 @@ class Shipped(NamedTuple):
             except (OSError, UnicodeDecodeError) as error:
                 raise self.error(f"{path}: cannot be read ({error}); expected a {self.kind} file") from None
         if name not in self.names():
-            known = ", ".join(self.names())
-            raise self.error(f"no {self.kind} {shown(name)}; expected a .toml file or one of {known}")
+            shipped_names = ", ".join(self.names())
+            raise self.error(f"no {self.kind} {shown(name)}; expected a .toml file or one of {shipped_names}")
         entry = resources.files(self.package).joinpath(f"{name}.toml")
         return Found(entry.read_text(encoding="utf-8"), f"{name}.toml")
 
@@ -360,7 +368,7 @@ def toml_value(value: Any) -> str:
     """Write a text, number, flag, date, list or table so that `tomllib` reads the same value back."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):  # TOML's strings are JSON's, but DEL is escaped and letters beyond U+FFFF are not
+    if isinstance(value, str):  # TOML's strings are JSON's, but DEL is escaped and characters beyond U+FFFF are not
         return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (date, time)):
         return value.isoformat()

@@ -1,4 +1,4 @@
-"""The base class of the traced scalars of all backends: `abs()`, and one sentence for every operation that cannot be traced.
+"""The base class of the traced scalars of all backends: operators, and an error for every operation that cannot be traced.
 
 A component (a sensor, an estimator, a controller, an effect, a wind source) is traced by calling it with scalars that
 record the operations. `float(x)`, `if x > 0`, `math.sin(x)`, `numpy.sin(x)`, `round(x)` or `f"{x:.2f}"` need a number, which
@@ -21,7 +21,7 @@ _NOT_COMPONENTS = (
     *("samara.core.block_ops", "samara.core.block_ops", "samara.core.block_ops"),
     *("samara.compiler", "numpy", "jax", "contextlib", "functools"),
 )
-"""Modules that call a component or are called by it: no sentence blames a line of theirs"""
+"""Modules that call a component or are called by it: errors never name a line of theirs."""
 _EQUIVALENTS = {
     **{"max": "maximum", "min": "minimum", "fmax": "maximum", "fmin": "minimum", "clip": "clamp"},
     **{
@@ -35,12 +35,12 @@ _EQUIVALENTS = {
     **{"int": "floor", "ceil": "floor", "copysign": "sign", "arcsin": "asin", "arccos": "acos", "arctan": "atan"},
     "arctan2": "atan2",
 }
-"""Functions of Python and NumPy by name, and the operation of `samara.core.ops` to use instead where its name differs"""
+"""Functions of Python and NumPy by name, and the operation of `samara.core.ops` to use instead if its name differs."""
 _ARITHMETIC = {
     **{"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow"},
     **{"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne"},
 }
-"""NumPy's functions behind its operators, and the method of the operator"""
+"""NumPy's functions behind its operators, and the method of the operator."""
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
@@ -49,7 +49,7 @@ class TraceError(TypeError):
 
 
 def _refusal(reason: str, remedy: str) -> Callable[..., Any]:
-    """A method that raises a TraceError about the line of the component that called it"""
+    """Create a method that raises a TraceError about the component's line that called it."""
 
     def refuse(self: Any, *arguments: Any) -> Any:
         raise trace_error(reason, remedy)
@@ -58,21 +58,21 @@ def _refusal(reason: str, remedy: str) -> Callable[..., Any]:
 
 
 _NO_NUMBER = "the number is known only when the compiled code runs"
-_NO_PYTHON = "use samara.core.ops, or declare the component as not traced"
+_OPS_REMEDY = "use samara.core.ops, or declare the component as not traced"
 
 
 class TracedScalar:
-    """The base class of traced scalars: its operators call `apply`, and it refuses what needs a number.
+    """The base class of traced scalars: its operators call `apply`; operations that need a number raise `TraceError`.
 
-    A subclass says what an operation does, by the names of `samara.compiler.trace.program.Instruction`; rules that fold
-    literals are overrides of an operator.
+    A subclass defines `apply` for the operation names of `samara.compiler.trace.program.Instruction`; rules that fold
+    literals override an operator.
     """
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
     def apply(self, operation: str, *operands: Scalar) -> Scalar:
-        """The result of an operation on operands, this scalar among them"""
+        """Return the result of an operation on operands, of which this scalar is one."""
         raise NotImplementedError
 
     def __add__(self, other: Scalar) -> Scalar:
@@ -127,7 +127,7 @@ class TracedScalar:
         return self.apply("not_equal", self, other)
 
     def __abs__(self) -> Scalar:
-        """|x|, with the bits of Python's `abs()`: |−0| = +0"""
+        """|x|, bit-identical to Python's `abs()`: |−0| = +0."""
         return ops.where(ops.equal(self, 0.0), 0.0, ops.absolute(self))
 
     def __pos__(self) -> Scalar:
@@ -137,7 +137,7 @@ class TracedScalar:
         "a traced scalar is neither true nor false",
         "use samara.core.ops.where instead of if, and samara.core.ops.logical_and and logical_or instead of and and or",
     )
-    __float__ = __int__ = __index__ = __complex__ = __round__ = _refusal(_NO_NUMBER, _NO_PYTHON)
+    __float__ = __int__ = __index__ = __complex__ = __round__ = _refusal(_NO_NUMBER, _OPS_REMEDY)
     __floordiv__ = __rfloordiv__ = _refusal(_NO_NUMBER, "use samara.core.ops.floor(a / b) instead of a // b")
     __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refusal(
         _NO_NUMBER, "use a - b * samara.core.ops.floor(a / b) instead of a % b, or samara.core.ops.wrap_angle"
@@ -149,21 +149,21 @@ class TracedScalar:
         return str(self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """A NumPy number beside an operator reaches the operator; NumPy's functions are refused."""
+        """Forward an operator with a NumPy number to the operator; NumPy's functions are refused."""
         operator = _ARITHMETIC.get(ufunc.__name__)
         if method != "__call__" or operator is None or options:
-            raise trace_error(f"numpy.{ufunc.__name__} computes with numbers only", _NO_PYTHON)
-        first, second = (x[()] if getattr(x, "shape", None) == () else x for x in inputs)  # a 0-d array as its number
+            raise trace_error(f"numpy.{ufunc.__name__} computes with numbers only", _OPS_REMEDY)
+        first, second = (x[()] if getattr(x, "shape", None) == () else x for x in inputs)  # unwrap 0-d arrays
         if isinstance(first, TracedScalar):
             return getattr(first, f"__{operator}__")(second)
         return getattr(second, f"__{_MIRRORED.get(operator, f'r{operator}')}__")(first)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        raise trace_error(f"numpy.{function.__name__} computes with numbers only", _NO_PYTHON)
+        raise trace_error(f"numpy.{function.__name__} computes with numbers only", _OPS_REMEDY)
 
 
 def trace_error(reason: str, remedy: str) -> TraceError:
-    """The error about the innermost line of a component that is being executed"""
+    """Create the error about the innermost line of a component that is being executed."""
     frame = caller = sys._getframe(1)
     while caller is not None and not _is_component(caller.f_globals):
         caller = caller.f_back  # type: ignore[assignment]
@@ -173,8 +173,7 @@ def trace_error(reason: str, remedy: str) -> TraceError:
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Within, a TypeError of a component that is traced becomes a TraceError with its line, as does a missing attribute of a
-    traced scalar."""
+    """Turn a TypeError of a traced component, or a missing attribute of a traced scalar, into a TraceError with its line."""
     try:
         yield
     except TraceError:
@@ -182,14 +181,14 @@ def tracing() -> Iterator[None]:
     except (TypeError, AttributeError) as error:
         if isinstance(error, AttributeError) and not isinstance(error.obj, TracedScalar):
             raise
-        innermost = _component_in(error.__traceback__)
+        innermost = _innermost_component(error.__traceback__)
         if innermost is None:
             raise
-        code, last, line = innermost.tb_frame.f_code, innermost.tb_lasti, innermost.tb_lineno
-        raise _error(code, last, line, str(error), _NO_PYTHON) from error
+        code, instruction, line = innermost.tb_frame.f_code, innermost.tb_lasti, innermost.tb_lineno
+        raise _error(code, instruction, line, str(error), _OPS_REMEDY) from error
 
 
-def _component_in(traceback: TracebackType | None) -> TracebackType | None:
+def _innermost_component(traceback: TracebackType | None) -> TracebackType | None:
     innermost = None
     while traceback is not None:
         if _is_component(traceback.tb_frame.f_globals):
@@ -203,24 +202,24 @@ def _is_component(names: dict[str, Any]) -> bool:
     return not any(module == prefix or module.startswith(f"{prefix}.") for prefix in _NOT_COMPONENTS)
 
 
-def _error(code: CodeType, last: int, line: int, reason: str, remedy: str) -> TraceError:
-    text = _expression(code, last) or linecache.getline(code.co_filename, line).strip()
-    shown = f"`{text}` " if text else ""
+def _error(code: CodeType, instruction: int, line: int, reason: str, remedy: str) -> TraceError:
+    text = _expression(code, instruction) or linecache.getline(code.co_filename, line).strip()
+    quoted = f"`{text}` " if text else ""
     return TraceError(
-        f"{code.co_filename}:{line}, in {code.co_name}: {shown}cannot be traced: {reason}; {_equivalent(text) or remedy}"
+        f"{code.co_filename}:{line}, in {code.co_name}: {quoted}cannot be traced: {reason}; {_equivalent(text) or remedy}"
     )
 
 
-def _expression(code: CodeType, last: int) -> str:
-    """The source of the expression that was being evaluated, or "" if it is unknown or spans lines"""
-    line, last_line, start, end = list(code.co_positions())[last // 2]
+def _expression(code: CodeType, instruction: int) -> str:
+    """Return the source of the expression that was being evaluated, or "" if it is unknown or spans lines."""
+    line, last_line, start, end = list(code.co_positions())[instruction // 2]
     if line is None or line != last_line or start is None or end is None:
         return ""
     return linecache.getline(code.co_filename, line).encode()[start:end].decode(errors="replace")
 
 
 def _equivalent(text: str) -> str:
-    """The advice for a call of a function that `samara.core.ops` has under this or another name"""
-    called = re.match(r"(?:\w+\.)*(\w+)\(", text)
-    name = _EQUIVALENTS.get(called[1], called[1]) if called else ""
+    """Return the advice for a call of a function that `samara.core.ops` has under this or another name."""
+    call = re.match(r"(?:\w+\.)*(\w+)\(", text)
+    name = _EQUIVALENTS.get(call[1], call[1]) if call else ""
     return f"use samara.core.ops.{name}" if callable(getattr(ops, name, None)) and not name.startswith("_") else ""

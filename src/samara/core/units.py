@@ -1,4 +1,4 @@
-"""Quantities in files: the units they may have beside SI's, and the fields of a record with the quantity of each."""
+"""Quantities in files: the accepted units besides SI, and the fields of a record with the quantity of each."""
 
 import math
 from collections.abc import Callable
@@ -58,35 +58,35 @@ SPELLINGS = {
 
 
 def units_for(unit: str) -> list[str]:
-    """The units in which a quantity of this one may be given, itself first"""
-    return [unit, *(other for other, into in CONVERSIONS if into == unit)]
+    """Return the units in which a quantity with this SI unit may be written, the SI unit first."""
+    return [unit, *(alternative for alternative, target in CONVERSIONS if target == unit)]
 
 
 def converted(value: Any, unit: str, quantity: Any) -> float:
-    """A number given in a unit, in that of its quantity; UnfitError says what was expected"""
-    if wanted := expected(value, quantity):
-        raise UnfitError(wanted)
+    """Convert a number from `unit` to the unit of its quantity; UnfitError states the expected value."""
+    if requirement := expected(value, quantity):
+        raise UnfitError(requirement)
     return CONVERSIONS.get((unit, quantity.unit), float)(value)
 
 
 class Field(NamedTuple):
-    """How a record's field is written: 1 number, 3, or (0) any number of them; a direction has length 1."""
+    """The form of a record's field in a file: one number, a vector of 3, or (0) a list of any length."""
 
     numbers: int
     quantity: Any
     is_direction: bool = False
 
 
-def fields_of(kind: type[Any]) -> dict[str, Field]:
-    """The fields of a record as their annotations declare them."""
-    found = {}
-    for name, hint in get_type_hints(kind, include_extras=True).items():
+def fields_of(record_type: type[Any]) -> dict[str, Field]:
+    """Return the fields of a record as their annotations declare them."""
+    fields = {}
+    for name, hint in get_type_hints(record_type, include_extras=True).items():
         if get_origin(hint) is tuple:
-            found[name] = Field(0, get_args(get_args(hint)[0])[1])
+            fields[name] = Field(0, get_args(get_args(hint)[0])[1])
             continue
         base, quantity = get_args(hint)[:2]
         if isinstance(quantity, Unit):
-            found[name] = Field(3, Quantity("1", -1.0, 1.0), True)
+            fields[name] = Field(3, Quantity("1", -1.0, 1.0), True)
         else:
-            found[name] = Field(3 if base is Vec3 else 0 if get_origin(base) is tuple else 1, quantity)
-    return found
+            fields[name] = Field(3 if base is Vec3 else 0 if get_origin(base) is tuple else 1, quantity)
+    return fields
