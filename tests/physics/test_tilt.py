@@ -192,7 +192,7 @@ def test_a_file_says_it_and_is_read_to_the_same_vehicle():
     [
         (
             SERVO._replace(hinge_B=UP),
-            r"rotors\[2\].servo.hinge_B = .*: expected a hinge across the rotor's axis",
+            r"rotors\[2\].servo.hinge_B = .*: expected a hinge perpendicular to the rotor's axis",
         ),
         (SERVO._replace(hinge_B=Vec3(2.0, 0.0, 0.0)), r"servo.hinge_B = .*: expected a unit vector"),
         (SERVO._replace(low=0.7), r"servo limits \[0.7, 0.6\] rad: expected low < high, within ±1.4 rad"),
@@ -208,7 +208,7 @@ def test_what_no_servo_can_be_is_one_sentence(servo, said):
 def test_what_cannot_carry_a_servo_says_so():
     with pytest.raises(ValueError, match="'tricopter' has 1 servos that tilt rotors; a link to px4 drives motors only"):
         open_link(Autopilot("px4"), TRI, print)
-    with pytest.raises(ValueError, match="'tricopter' is not flat: effect 'tilt' has a state of its own"):
+    with pytest.raises(ValueError, match="'tricopter' is not flat: effect 'tilt' has a state"):
         flat_to_state(Reference(Vec3(0.0, 0.0, 1.0)), TRI)
     with pytest.raises(ValueError, match=r"command has 3 numbers; vehicle 'tricopter' .* takes 4"):
         samara.step(hover(TRI)[0], (0.5, 0.5, 0.5), TRI, 1e-3)

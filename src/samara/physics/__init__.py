@@ -1,4 +1,4 @@
-"""Physics of a multirotor: pure functions of scalars, one file for each phenomenon, and `derivative`, which adds them up."""
+"""Physics of a multirotor: pure functions of scalars, one module per phenomenon, and `derivative`, their sum."""
 
 from samara.core.lazy_import import lazily as _lazily
 from samara.physics.air.atmosphere import air_density, air_pressure

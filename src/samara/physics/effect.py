@@ -1,14 +1,14 @@
-"""What acts on a vehicle: a wrench, and the record that names where it comes from.
+"""Effects: the physical phenomena that act on a vehicle by a wrench, a state or both.
 
 An effect is one function and one line:
 
-    def tether(own, state, command, vehicle, environment):
+    def tether(effect_state, state, command, vehicle, environment):
         return Wrench(f_W=state.p_W * -3.0)
 
     vehicle = vehicle.with_effect(Effect("tether", wrench=tether))
 
-It may carry state of its own (`initial`, `derivative`): a battery, an actuator, a contact that sticks. What trims, planners,
-sensors and simulations make of it follows from what the record says, never from its name.
+It may add its state to the vehicle's (`initial`, `derivative`): a battery, an actuator, a contact that sticks. Trim, planners,
+sensors and simulations treat it by the fields of its `Effect` record, never by its name.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 EffectFunction: TypeAlias = Callable[[Tree, "State", "Command", "Vehicle", "Environment"], Result]
-"""Of the effect's own state, and of state, command, vehicle and environment"""
+"""A function of the effect's state and of the vehicle's state, command, vehicle and environment."""
 Uncommanded: TypeAlias = Callable[[Tree, "State", "Vehicle", "Environment"], Result]
-"""The same of what does not depend on the command"""
+"""An `EffectFunction` that does not depend on the command."""
 
 
 class Wrench(NamedTuple):
@@ -39,7 +39,7 @@ class Wrench(NamedTuple):
 
 
 def add_wrenches(a: Wrench, b: Wrench) -> Wrench:
-    """Forces add, and torques about the same point add"""
+    """F = F_a + F_b,  τ = τ_a + τ_b, about the same point  [N, N·m]"""
     return Wrench(a.f_B + b.f_B, a.tau_B + b.tau_B, a.f_W + b.f_W)
 
 
@@ -52,56 +52,65 @@ def _no_state(vehicle: object) -> tuple[()]:
     return ()
 
 
-def _no_rate(own: object, state: object, command: object, vehicle: object, environment: object) -> tuple[()]:
+def _no_rate(effect_state: object, state: object, command: object, vehicle: object, environment: object) -> tuple[()]:
     return ()
 
 
-def _as_it_is(own: Tree, state: object, command: object, vehicle: object, environment: object) -> Tree:
-    return own
+def _as_it_is(effect_state: Tree, state: object, command: object, vehicle: object, environment: object) -> Tree:
+    return effect_state
 
 
-def _no_wrench(own: object, state: object, command: object, vehicle: object, environment: object) -> Wrench:
+def _no_wrench(effect_state: object, state: object, command: object, vehicle: object, environment: object) -> Wrench:
     return Wrench()
 
 
 class Role(StrEnum):
-    """What part an effect has in a flight."""
+    """The role of an effect in a flight."""
 
-    WEIGHT = "weight"  # pulls at every part alike: no accelerometer feels it
-    THRUST = "thrust"  # what the command makes the rotors push with, or the body itself
-    MOMENTUM = "momentum"  # of the rotors: none while they keep their speeds and the body does not turn
+    WEIGHT = "weight"  # accelerates all parts equally: no accelerometer measures it
+    THRUST = "thrust"  # the wrench that the command controls: of the rotors, or directly on the body
+    MOMENTUM = "momentum"  # of the rotors: 0 at constant rotor speeds without body rotation
     DRAG = "drag"  # of the airframe, in the air
     CONTACT = "contact"  # with the ground
-    ACTUATOR = "actuator"  # stands between the command and the motors
-    SUPPLY = "supply"  # feeds the motors
-    SHAPE = "shape"  # says what the body is like, and pushes nothing
-    ROTOR_AIR = "rotor_air"  # what moving air does to the rotors: a vehicle has at most one of these
-    STRUCTURE = "structure"  # follows from the wrenches of all other effects
+    ACTUATOR = "actuator"  # dynamics between the command and the motors
+    SUPPLY = "supply"  # power supply of the motors
+    SHAPE = "shape"  # geometry of the body; no wrench
+    ROTOR_AIR = "rotor_air"  # effect of moving air on the rotors; at most one per vehicle
+    STRUCTURE = "structure"  # response to the wrenches of all other effects
     FORCE = "force"  # any other
 
 
 PROVIDED = ("hub_wind_W", "pushes")
-"""The fields of an environment that a simulation fills for vehicles with an effect that reads them, and leaves () for others"""
+"""Environment fields that a simulation fills only for vehicles with an effect that reads them; () for all others"""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A named source of force and torque, with or without state of its own.
+    """A named source of force and torque, with an optional state.
 
-    `initial(vehicle)` gives its state, a named tuple or (); `derivative(own, state, command, vehicle, environment)` the
-    rate of that state in the same shape; `wrench(own, state, command, vehicle, environment)` what it does to the body.
-    `settled`, of the same arguments, is where its state comes to rest while all others are held. An effect that knows better
-    than kF and kM what the air does to the rotors has `loads(own, state, vehicle, environment)`, a load for each; one that
-    adds to these, such as what climb takes off the thrust, has `more_loads` of the same arguments. One that does nothing most
-    of the time, such as contact in the air, may have `idle(own, state, vehicle, environment)`: a condition under which its
-    wrench and its rates are exactly 0, for any finite state and whatever the command. Compiled code then leaves it out where
-    that holds (`samara.physics.idle_effects`), and computes the same numbers.
+    Functions:
+        initial(vehicle): the initial state of the effect, a named tuple or ().
+        derivative(effect_state, state, command, vehicle, environment): the rate of that state, in the same shape.
+        wrench(effect_state, state, command, vehicle, environment): the wrench on the body.
+        settled(effect_state, state, command, vehicle, environment): the steady state of the effect while all other states are
+            constant.
+        loads(effect_state, state, vehicle, environment): the load of each rotor, in place of kF Ω² and kM Ω².
+        more_loads(effect_state, state, vehicle, environment): an increment on the load of each rotor, such as the loss of
+            thrust in a climb.
+        idle(effect_state, state, vehicle, environment): a condition under which wrench and rates are exactly 0 for every finite
+            state and every command, such as contact in the air. Compiled code then skips the effect and computes the same bits
+            (`samara.physics.idle_effects`).
 
-    The rest says how others treat it. `role` is its part in the flight. `reads` names what it needs of the environment besides
-    wind, air and ground: "hub_wind_W", "pushes". What is not `planned` is left out by planners, predictions and gain designs,
-    what is not `trimmed` by the balance of hover. `counted` is one that leaves the rotors a fixed part of their loads in hover,
-    which all of these count on (`samara.vehicles.trim`). `turns` is whether its force depends on the attitude.
-    `state_unit` is the unit of a state that is no named tuple, `state_about` a few words on it for exported code.
+    Properties:
+        role: its role in the flight.
+        reads: the optional fields of the environment it needs: "hub_wind_W", "pushes".
+        planned: whether planners, predictions and gain designs include it.
+        trimmed: whether the hover trim includes it.
+        counted: whether it scales the rotor loads by a fixed factor in hover, which trim, planners and gain designs include
+            (`samara.vehicles.trim`).
+        turns: whether its force depends on the attitude.
+        state_unit: the unit of a state that is not a named tuple.
+        state_about: a short description of the state for exported code.
     """
 
     name: str
@@ -129,11 +138,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class Actuation:
-    """What the numbers of a command are, and how they turn the rotors.
+    """The meaning of a command, and the rotor dynamics it drives.
 
-    `rotor_acceleration(state, command, vehicle, environment)` gives Ω̇ of every rotor [rad/s²]; `steady_command(state,
-    vehicle, environment)` the command that keeps the rotor speeds of the state: its inverse at Ω̇ = 0; and
-    `command_for(state, accelerations, vehicle, environment)` its inverse at any Ω̇.
+    `rotor_acceleration(state, command, vehicle, environment)` returns Ω̇ of every rotor [rad/s²]. `command_for(state,
+    accelerations, vehicle, environment)` is its inverse, `steady_command(state, vehicle, environment)` its inverse at Ω̇ = 0.
     """
 
     name: str

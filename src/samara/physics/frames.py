@@ -1,10 +1,10 @@
-"""Frames at the border: ENU/FLU inside, NED/FRD outside, and the Earth beneath.
+"""Frame conversions: ENU/FLU inside Samara, NED/FRD or NWU outside, and positions on the Earth.
 
-Inside, the world is x east, y north, z up and the body x forward, y left, z up. Outside (PX4, MAVLink, the NED simulator,
+In Samara, the world is x east, y north, z up and the body x forward, y left, z up. Outside (PX4, MAVLink, the NED simulator,
 Hakoniwa) the world is x north, y east, z down and the body x forward, y right, z down. NWU is x north, y west, z up. The maps
-are rotations, never a lone sign flip: each has determinant +1 and each is its own inverse.
+are rotations, never a lone sign flip: each has determinant +1 and is its own inverse.
 
-A whole state, or a wrench, keeps its named tuple; only what its components are counted along changes.
+Converted states and wrenches keep their named-tuple types; only the axes of their components change.
 """
 
 import math
@@ -21,8 +21,8 @@ Altitude: TypeAlias = Annotated[Scalar, Quantity("m", -100.0, 9000.0)]
 EarthPosition: TypeAlias = Annotated[Vec3, Quantity("m", 3.3e6, 4.1e6)]
 LocalPosition: TypeAlias = Annotated[Vec3, Quantity("m", -5000.0, 5000.0)]
 
-_HALF = math.sqrt(0.5)
-_NED_FROM_ENU = Quat(0.0, _HALF, _HALF, 0.0)  # half a turn about the horizontal diagonal; its own inverse
+_SQRT_HALF = math.sqrt(0.5)
+_NED_FROM_ENU = Quat(0.0, _SQRT_HALF, _SQRT_HALF, 0.0)  # half a turn about the horizontal diagonal; its own inverse
 _HALF_TURN_X = Quat(0.0, 1.0, 0.0, 0.0)  # FLU ↔ FRD, and NWU ↔ NED
 
 WGS84_SEMI_MAJOR_AXIS = 6378137.0  # [m]
@@ -35,7 +35,7 @@ _LOCAL_ITERATIONS = 8  # set by the round-trip test
 
 
 class Geodetic(NamedTuple):
-    """A place on or above the WGS-84 ellipsoid."""
+    """A position on or above the WGS-84 ellipsoid."""
 
     latitude: Annotated[Scalar, Quantity("rad", -1.5, 1.5)]
     longitude: Angle
@@ -43,11 +43,13 @@ class Geodetic(NamedTuple):
 
 
 def _components(vector: Vector) -> Vector:
-    """The three components of a vector, which come first in an array"""
+    """Return the vector if it has three components (the first axis of an array); ValueError otherwise."""
     if not isinstance(vector, Vec3) and (not hasattr(vector, "__len__") or len(vector) != 3):
         shape = getattr(vector, "shape", None)
-        shown = f"{vector!r:.60}" if shape is None else f"an array of shape {shape}"
-        raise ValueError(f"the vector is {shown}; expected a Vec3, or three components x, y, z: shape (3,) or (3, N)")
+        description = f"{vector!r:.60}" if shape is None else f"an array of shape {shape}"
+        raise ValueError(
+            f"the vector is {description}; expected a Vec3, or three components x, y, z: shape (3,) or (3, N)"
+        )
     return vector
 
 
@@ -89,7 +91,7 @@ def attitude_ned_frd_from_enu_flu(q_enu_flu: Attitude) -> Quat:
 
 
 def attitude_enu_flu_from_ned_frd(q_ned_frd: Attitude) -> Quat:
-    """The same product: both half turns are their own inverse, so there and back is q times (−1)(−1)"""
+    """q_ENU,FLU = q_ENU←NED ⊗ q_NED,FRD ⊗ q_FRD←FLU: the same product, as both half turns are their own inverse"""
     return attitude_ned_frd_from_enu_flu(q_ned_frd)
 
 
@@ -114,7 +116,7 @@ def state_ned_frd_from_enu_flu(state: State) -> State:
 
 
 def state_enu_flu_from_ned_frd(state: State) -> State:
-    """The same map: every part of it is its own inverse"""
+    """Convert back with the same map: every part of it is its own inverse."""
     return state_ned_frd_from_enu_flu(state)
 
 
@@ -129,7 +131,7 @@ def state_ned_frd_from_nwu_flu(state: State) -> State:
 
 
 def state_nwu_flu_from_ned_frd(state: State) -> State:
-    """The same map: every part of it is its own inverse"""
+    """Convert back with the same map: every part of it is its own inverse."""
     return state_ned_frd_from_nwu_flu(state)
 
 
@@ -139,7 +141,7 @@ def wrench_ned_frd_from_enu_flu(wrench: Wrench) -> Wrench:
 
 
 def wrench_enu_flu_from_ned_frd(wrench: Wrench) -> Wrench:
-    """The same map: every part of it is its own inverse"""
+    """Convert back with the same map: every part of it is its own inverse."""
     return wrench_ned_frd_from_enu_flu(wrench)
 
 
@@ -149,7 +151,7 @@ def euler_ned_from_enu(euler: Euler) -> Euler:
 
 
 def euler_enu_from_ned(euler: Euler) -> Euler:
-    """The same map: it is its own inverse"""
+    """Convert back with the same map: it is its own inverse."""
     return euler_ned_from_enu(euler)
 
 
@@ -164,7 +166,7 @@ def yaw_enu_from_ned(yaw: Angle) -> Scalar:
 
 
 def yaw_ned_from_nwu(yaw: Angle) -> Scalar:
-    """ψ_NED = −ψ_NWU: both count from north, down is the other way up  [rad]"""
+    """ψ_NED = −ψ_NWU: both angles start at north; the vertical axis is reversed  [rad]"""
     return wrap_angle(-yaw)
 
 
@@ -174,7 +176,7 @@ def yaw_nwu_from_ned(yaw: Angle) -> Scalar:
 
 
 def yaw_from_quat(q: Attitude) -> Scalar:
-    """The Z-Y-X yaw about the third axis of the world q is given in  [rad]"""
+    """ψ of the Z-Y-X Euler angles, about the third axis of the world frame of q  [rad]"""
     return euler_from_quat(q).yaw
 
 
@@ -184,7 +186,7 @@ def wind_ned_from_direction(speed: Speed, direction_from: Angle) -> Vec3:
 
 
 def wind_enu_from_direction(speed: Speed, direction_from: Angle) -> Vec3:
-    """w_ENU = −V (sin ψ, cos ψ, 0), ψ clockwise from north, where the wind comes from  [m/s]"""
+    """w_ENU = −V (sin ψ, cos ψ, 0), ψ the direction of origin, clockwise from north  [m/s]"""
     return enu_from_ned(wind_ned_from_direction(speed, direction_from))
 
 
@@ -193,18 +195,18 @@ def altitude_from_ned(p_ned: LocalPosition, origin_altitude: Altitude) -> Scalar
     return origin_altitude - p_ned.z
 
 
-def earth_from_geodetic(place: Geodetic) -> Vec3:
+def earth_from_geodetic(position: Geodetic) -> Vec3:
     """x = (N + h) cos φ cos λ, y = (N + h) cos φ sin λ, z = (N(1 − e²) + h) sin φ;  N = a / √(1 − e² sin² φ)  [m]
 
     Earth-centred, Earth-fixed: x through Greenwich, z through the north pole.
     """
-    s, c = sin(place.latitude), cos(place.latitude)
+    s, c = sin(position.latitude), cos(position.latitude)
     n = WGS84_SEMI_MAJOR_AXIS / sqrt(1.0 - _ECCENTRICITY_SQUARED * s * s)
-    equatorial = (n + place.altitude) * c
+    equatorial = (n + position.altitude) * c
     return Vec3(
-        equatorial * cos(place.longitude),
-        equatorial * sin(place.longitude),
-        (n * (1.0 - _ECCENTRICITY_SQUARED) + place.altitude) * s,
+        equatorial * cos(position.longitude),
+        equatorial * sin(position.longitude),
+        (n * (1.0 - _ECCENTRICITY_SQUARED) + position.altitude) * s,
     )
 
 
@@ -215,58 +217,58 @@ def geodetic_from_earth(p_earth: EarthPosition) -> Geodetic:
     rho = safe_norm(p_earth.x, p_earth.y)
     y, x = p_earth.z, rho * (1.0 - WGS84_FLATTENING)
     for _ in range(_LATITUDE_ITERATIONS):
-        size = sqrt(x * x + y * y)
-        sin_beta, cos_beta = y / size, x / size
-        up = p_earth.z + second_eccentricity_squared * b * sin_beta * sin_beta * sin_beta
-        out = rho - _ECCENTRICITY_SQUARED * a * cos_beta * cos_beta * cos_beta
-        y, x = up * (1.0 - WGS84_FLATTENING), out
-    size = sqrt(up * up + out * out)
-    s, c = up / size, out / size
+        length = sqrt(x * x + y * y)
+        sin_beta, cos_beta = y / length, x / length
+        axial = p_earth.z + second_eccentricity_squared * b * sin_beta * sin_beta * sin_beta
+        radial = rho - _ECCENTRICITY_SQUARED * a * cos_beta * cos_beta * cos_beta
+        y, x = axial * (1.0 - WGS84_FLATTENING), radial
+    length = sqrt(axial * axial + radial * radial)
+    s, c = axial / length, radial / length
     altitude = rho * c + p_earth.z * s - a * sqrt(1.0 - _ECCENTRICITY_SQUARED * s * s)
-    return Geodetic(atan2(up, out), atan2(p_earth.y, p_earth.x), altitude)
+    return Geodetic(atan2(axial, radial), atan2(p_earth.y, p_earth.x), altitude)
 
 
-def enu_from_geodetic(place: Geodetic, origin: Geodetic) -> Vec3:
+def enu_from_geodetic(position: Geodetic, origin: Geodetic) -> Vec3:
     """p_ENU = R(φ₀, λ₀) (r(place) − r(origin)): the tangent plane at the origin  [m]
 
-    Written in Δφ, Δλ, Δh, so that nearby places do not lose their digits in the Earth's radius:
+    Written in Δφ, Δλ, Δh, so that the Earth's radius does not cancel the digits of nearby positions:
     e = (N+h) cos φ sin Δλ,  n = (N+h)(sin Δφ + 2 cos φ sin φ₀ sin²½Δλ) − e² cos φ₀ Δ(N sin φ),
     u = ΔN + Δh − 2 (N+h)(sin²½Δφ + cos φ cos φ₀ sin²½Δλ) − e² sin φ₀ Δ(N sin φ).
     """
-    s, c, s0, c0 = sin(place.latitude), cos(place.latitude), sin(origin.latitude), cos(origin.latitude)
-    d_latitude, d_longitude = place.latitude - origin.latitude, place.longitude - origin.longitude
+    s, c, s0, c0 = sin(position.latitude), cos(position.latitude), sin(origin.latitude), cos(origin.latitude)
+    d_latitude, d_longitude = position.latitude - origin.latitude, position.longitude - origin.longitude
     half_latitude, half_longitude = sin(0.5 * d_latitude), sin(0.5 * d_longitude)
     w, w0 = sqrt(1.0 - _ECCENTRICITY_SQUARED * s * s), sqrt(1.0 - _ECCENTRICITY_SQUARED * s0 * s0)
     n = WGS84_SEMI_MAJOR_AXIS / w
-    d_sin = 2.0 * cos(0.5 * (place.latitude + origin.latitude)) * half_latitude
+    d_sin = 2.0 * cos(0.5 * (position.latitude + origin.latitude)) * half_latitude
     d_n = n * _ECCENTRICITY_SQUARED * (s + s0) * d_sin / (w0 * (w + w0))
     flattening = _ECCENTRICITY_SQUARED * (n * d_sin + d_n * s0)
-    radius, turn = n + place.altitude, 2.0 * c * half_longitude * half_longitude
+    radius, longitude_term = n + position.altitude, 2.0 * c * half_longitude * half_longitude
     return Vec3(
         radius * c * sin(d_longitude),
-        radius * (sin(d_latitude) + s0 * turn) - flattening * c0,
+        radius * (sin(d_latitude) + s0 * longitude_term) - flattening * c0,
         d_n
-        + (place.altitude - origin.altitude)
-        - radius * (2.0 * half_latitude * half_latitude + c0 * turn)
+        + (position.altitude - origin.altitude)
+        - radius * (2.0 * half_latitude * half_latitude + c0 * longitude_term)
         - flattening * s0,
     )
 
 
 def geodetic_from_enu(p_enu: LocalPosition, origin: Geodetic) -> Geodetic:
-    """The place whose `enu_from_geodetic` is p: φ += Δn/(M+h), λ += Δe/((N+h) cos φ), h += Δu, iterated  [rad, m]
+    """The inverse of `enu_from_geodetic`: φ += Δn/(M+h), λ += Δe/((N+h) cos φ), h += Δu, iterated  [rad, m]
 
-    Each round gains the digits of R/|p|: three at 5 km. M and N are the radii of curvature at the origin.
+    Each iteration reduces the error by a factor |p|/R: three digits at 5 km. M and N are the radii of curvature at the origin.
     """
     s, c = sin(origin.latitude), cos(origin.latitude)
     w = sqrt(1.0 - _ECCENTRICITY_SQUARED * s * s)
     prime_vertical = WGS84_SEMI_MAJOR_AXIS / w + origin.altitude
     meridian = WGS84_SEMI_MAJOR_AXIS * (1.0 - _ECCENTRICITY_SQUARED) / (w * w * w) + origin.altitude
-    place = origin
+    position = origin
     for _ in range(_LOCAL_ITERATIONS):
-        missing = p_enu - enu_from_geodetic(place, origin)
-        place = Geodetic(
-            place.latitude + missing.y / meridian,
-            place.longitude + missing.x / (prime_vertical * c),
-            place.altitude + missing.z,
+        residual = p_enu - enu_from_geodetic(position, origin)
+        position = Geodetic(
+            position.latitude + residual.y / meridian,
+            position.longitude + residual.x / (prime_vertical * c),
+            position.altitude + residual.z,
         )
-    return place
+    return position

@@ -1,12 +1,12 @@
-"""A step without the effects that do nothing during it, and how to tell afterwards that they did nothing.
+"""Steps without idle effects, and a check after the step that they were idle throughout.
 
-Many an effect is exactly 0 most of the time and expensive all the time: contact with the ground, in the air. One that says when
-(`Effect.idle`) is replaced by one without wrench and rates that counts the time for which it would not have been idle:
+Some effects are exactly 0 most of the time but expensive at every step, such as ground contact in the air. An effect with an
+`idle` condition is replaced by one without wrench and rates that integrates the time during which it was not idle:
 
     ḃ = 0 where idle, else 1        and idle through the whole step  ⇔  b = 0 after it
 
-Where that holds, every rate of the step was that of the whole vehicle, by induction over the stages: the numbers are the same,
-bit for bit. This holds for every method in which each rate that counts has a weight above 0, as all of ours.
+If b = 0, every rate of the step equals that of the complete vehicle, by induction over the stages: the result is the same, bit
+for bit. This holds for every method in which each rate that affects the result has a weight above 0, as in all of Samara's.
 """
 
 from dataclasses import replace
@@ -19,68 +19,74 @@ from samara.physics.types import Command, Environment, State, Vehicle
 
 
 class Resting(NamedTuple):
-    """The state of an effect that is taken to be idle, and for how long it was not  [s]"""
+    """The state of a suspended effect, and the time during which the effect was not idle [s]."""
 
     own: Tree
     busy: Scalar
 
 
 def has_idle(vehicle: Vehicle) -> bool:
-    """Whether any of its effects says when it is idle"""
+    """Return whether any effect of the vehicle has an idle condition."""
     return any(effect.idle is not None for effect in vehicle.structure.effects)
 
 
 def all_idle(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
-    """Whether all effects that say when are idle in this state, as a condition"""
+    """Return the condition that all effects with an idle condition are idle in this state."""
     idle: Scalar = True
-    for effect, own in zip(vehicle.structure.effects, state.effects, strict=True):
+    for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
         if effect.idle is not None:
-            here = effect.idle(own, state, vehicle, environment)
-            idle = here if idle is True else logical_and(idle, here)
+            effect_idle = effect.idle(effect_state, state, vehicle, environment)
+            idle = effect_idle if idle is True else logical_and(idle, effect_idle)
     return idle
 
 
 def quiet(vehicle: Vehicle) -> Vehicle:
-    """The vehicle with `Resting` effects in place of those that say when they are idle"""
-    effects = tuple(own if own.idle is None else _resting(own) for own in vehicle.structure.effects)
+    """Return the vehicle with suspended effects in place of those with an idle condition."""
+    effects = tuple(effect if effect.idle is None else _resting(effect) for effect in vehicle.structure.effects)
     return replace(vehicle, structure=replace(vehicle.structure, effects=effects))
 
 
 def quieted(state: State, vehicle: Vehicle) -> State:
-    """A state of the vehicle as one of the quiet vehicle: no effect was busy yet"""
+    """Convert a state of the vehicle into one of the suspended vehicle (`quiet`), with b = 0."""
     pairs = zip(vehicle.structure.effects, state.effects, strict=True)
-    return state._replace(effects=tuple(own if effect.idle is None else Resting(own, 0.0) for effect, own in pairs))
+    return state._replace(
+        effects=tuple(
+            effect_state if effect.idle is None else Resting(effect_state, 0.0) for effect, effect_state in pairs
+        )
+    )
 
 
 def woken(state: State) -> tuple[State, Scalar]:
-    """A state of the quiet vehicle as one of the vehicle, and whether all were idle until then, as a condition"""
+    """Convert a state of the suspended vehicle back, and return it with the condition that all effects were idle."""
     idle: Scalar = True
     effects = []
-    for own in state.effects:
-        if isinstance(own, Resting):
-            here = equal(own.busy, 0.0)
-            own, idle = own.own, here if idle is True else logical_and(idle, here)
-        effects.append(own)
+    for effect_state in state.effects:
+        if isinstance(effect_state, Resting):
+            effect_idle = equal(effect_state.busy, 0.0)
+            effect_state, idle = effect_state.own, effect_idle if idle is True else logical_and(idle, effect_idle)
+        effects.append(effect_state)
     return state._replace(effects=tuple(effects)), idle
 
 
 def _resting(effect: Effect) -> Effect:
-    """The effect without wrench and rates, counting for how long it was not idle"""
+    """Return the effect without wrench and rates; its state integrates the time during which it was not idle."""
     idle = effect.idle
     assert idle is not None
 
     def initial(vehicle: Vehicle) -> Resting:
         return Resting(effect.initial(vehicle), 0.0)
 
-    def rates(resting: Resting, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Resting:
-        busy = where(idle(resting.own, state, vehicle, environment), 0.0, 1.0)
-        return Resting(_no_rates(resting.own), busy)
+    def rates(
+        idle_state: Resting, state: State, command: Command, vehicle: Vehicle, environment: Environment
+    ) -> Resting:
+        active_rate = where(idle(idle_state.own, state, vehicle, environment), 0.0, 1.0)
+        return Resting(_zero_rates(idle_state.own), active_rate)
 
     return Effect(effect.name, initial, rates, role=effect.role, reads=effect.reads, planned=effect.planned)
 
 
-def _no_rates(own: Tree) -> Any:
-    if not isinstance(own, tuple):
+def _zero_rates(effect_state: Tree) -> Any:
+    if not isinstance(effect_state, tuple):
         return 0.0
-    parts = [_no_rates(part) for part in own]
-    return type(own)(*parts) if hasattr(own, "_fields") else tuple(parts)
+    parts = [_zero_rates(part) for part in effect_state]
+    return type(effect_state)(*parts) if hasattr(effect_state, "_fields") else tuple(parts)

@@ -1,6 +1,6 @@
-"""The one equation of motion of a multirotor: `derivative` is the fold of the vehicle's effects, and nothing else.
+"""The equation of motion of a multirotor: `derivative` sums the wrenches of the vehicle's effects and collects their rates.
 
-What is not in the list costs nothing.
+An effect that the vehicle does not have costs nothing.
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ from samara.physics.types import CALM, Command, Environment, Position, State, Ve
 def wrench_breakdown(
     state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM
 ) -> dict[str, Wrench]:
-    """Each effect's wrench by its name  [N, N·m]"""
+    """Return the wrench of each effect by its name  [N, N·m]"""
     return _breakdown(state, command, tilted(state, vehicle), environment)
 
 
 def _breakdown(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> dict[str, Wrench]:
     return {
-        effect.name: effect.wrench(own, state, command, vehicle, environment)
-        for effect, own in zip(vehicle.structure.effects, state.effects, strict=True)
+        effect.name: effect.wrench(effect_state, state, command, vehicle, environment)
+        for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True)
     }
 
 
 def wrench(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> Wrench:
-    """Σ over the effects: all that acts on the body at its centre of mass  [N, N·m]"""
+    """F = Σ Fᵢ,  τ = Σ τᵢ over the effects, at the centre of mass  [N, N·m]"""
     return _wrench(state, command, tilted(state, vehicle), environment)
 
 
@@ -44,9 +44,9 @@ def _wrench(state: State, command: Command, vehicle: Vehicle, environment: Envir
 
 
 def derivative(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> State:
-    """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ by the actuation, and every effect's own rate
+    """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ by the actuation, and the rate of every effect
 
-    All of it for the rotors as their servos have tilted them.
+    The rotor axes are those tilted by the servos.
     """
     vehicle = tilted(state, vehicle)
     total = _wrench(state, command, vehicle, environment)
@@ -57,49 +57,51 @@ def derivative(state: State, command: Command, vehicle: Vehicle, environment: En
         omega_B=angular_acceleration(state.omega_B, total.tau_B, inertia_B=vehicle.inertia_B),
         rotor_speed=vehicle.structure.actuation.rotor_acceleration(state, command, vehicle, environment),
         effects=tuple(
-            effect.derivative(own, state, command, vehicle, environment)
-            for effect, own in zip(vehicle.structure.effects, state.effects, strict=True)
+            effect.derivative(effect_state, state, command, vehicle, environment)
+            for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True)
         ),
     )
 
 
 def at_rest(vehicle: Vehicle, p_W: Position = ZERO, q_WB: Attitude = IDENTITY) -> State:
-    """v = 0, ω = 0, Ω = 0 at a place and attitude"""
+    """Return the state with v = 0, ω = 0, Ω = 0 at a position and attitude."""
     return State(Vec3(*p_W), ZERO, Quat(*q_WB), ZERO, tuple(0.0 for _ in vehicle.rotors), initial_effects(vehicle))
 
 
 def state_names(vehicle: Vehicle) -> tuple[str, ...]:
-    """The name of every number of a vehicle's state, an effect's after the effect: 'p_W.x', 'battery.charge', 'contact[0].x'.
+    """Return the name of every component of a vehicle's state: 'p_W.x', 'battery.charge', 'contact[0].x'.
 
-    What there is one of, such as a battery, is not counted.
+    Components of an effect start with the effect's name, without an index if there is only one, such as a single battery.
     """
     taken = set(State._fields)
     names = leaf_names(at_rest(vehicle)._replace(effects=()))
-    for effect, own in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
+    for effect, effect_state in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
         name = effect.name
         while name in taken:
             name += "_"
         taken.add(name)
-        names += leaf_names(own[0] if type(own) is tuple and len(own) == 1 else own, name)
+        names += leaf_names(
+            effect_state[0] if type(effect_state) is tuple and len(effect_state) == 1 else effect_state, name
+        )
     return tuple(names)
 
 
 def empty_command(vehicle: Vehicle) -> Command:
-    """0 for each rotor, or a wrench of 0"""
+    """Return a command of zeros."""
     return (0.0,) * vehicle.command_size
 
 
 def require_command_size(command: Command, vehicle: Vehicle) -> None:
-    """A ValueError about a command of another size than the vehicle takes"""
+    """Raise a ValueError if the command does not have the size that the vehicle takes."""
     if len(command) != vehicle.command_size:
-        kind, size = vehicle.structure.actuation.name, vehicle.command_size
-        raise ValueError(f"command has {len(command)} numbers; vehicle {vehicle.name!r} ({kind}) takes {size}")
+        actuation, size = vehicle.structure.actuation.name, vehicle.command_size
+        raise ValueError(f"command has {len(command)} numbers; vehicle {vehicle.name!r} ({actuation}) takes {size}")
 
 
 def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environment:
-    """The environment with a power of 1 for each motor, ready to be changed
+    """Return the environment with the optional fields that the vehicle reads, and effectiveness 1 for each motor.
 
-    A vehicle whose rotors feel the wind at their hubs has one for each, and one that can be pushed has a push of 0.
+    A vehicle with an effect that reads `hub_wind_W` gets one wind per rotor; one that reads `pushes` gets one wrench of 0.
     """
     return environment._replace(
         hub_wind_W=tuple(environment.wind_W for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else (),
@@ -109,40 +111,40 @@ def environment_of(vehicle: Vehicle, environment: Environment = CALM) -> Environ
 
 
 def tilt_angles(state: State, vehicle: Vehicle) -> tuple[Scalar, ...]:
-    """δ of every servo; none without any  [rad]"""
+    """δ of every servo; () without servos  [rad]"""
     angles: tuple[Scalar, ...] = state.effects[vehicle.index("tilt")] if vehicle.has("tilt") else ()
     return angles
 
 
 def with_angles(state: State, angles: Sequence[Scalar], vehicle: Vehicle) -> State:
-    """The state with its servos elsewhere"""
+    """Return the state with other servo angles [rad]."""
     if not vehicle.has("tilt"):
         return state
-    at = vehicle.index("tilt")
-    return state._replace(effects=(*state.effects[:at], tuple(angles), *state.effects[at + 1 :]))
+    index = vehicle.index("tilt")
+    return state._replace(effects=(*state.effects[:index], tuple(angles), *state.effects[index + 1 :]))
 
 
 def tilted(state: State, vehicle: Vehicle) -> Vehicle:
-    """The vehicle with the axes of its rotors as the servos have turned them; itself without any
+    """Return the vehicle with its rotor axes turned by the servos; unchanged without servos.
 
-    What is given here is the vehicle as it was built: one whose axes are turned already would turn twice.
+    `vehicle` must have the axes it was built with: axes that are already tilted would turn twice.
     """
     if not vehicle.has("tilt"):
         return vehicle
     rotors = list(vehicle.rotors)
     for i, angle in zip(vehicle.servos, tilt_angles(state, vehicle), strict=True):
-        own = rotors[i]
-        rotors[i] = own._replace(axis_B=tilted_axis(own.axis_B, own.servo.hinge_B, angle))
+        rotor = rotors[i]
+        rotors[i] = rotor._replace(axis_B=tilted_axis(rotor.axis_B, rotor.servo.hinge_B, angle))
     return replace(vehicle, rotors=tuple(rotors))
 
 
 def wrench_of_rotors(state: State, vehicle: Vehicle) -> Wrench:
-    """What the rotors do to the body at their speeds and angles, in calm air  [N, N·m]"""
+    """F, τ of all rotors at their speeds and servo angles, in calm air  [N, N·m]"""
     return ROTORS.wrench((), state, (), tilted(state, vehicle), CALM)
 
 
 def steady_command(state: State, vehicle: Vehicle, environment: Environment = CALM) -> Command:
-    """The command that keeps the rotor speeds of the state, and after those the one that keeps the angles of its servos"""
+    """Return the command that keeps the rotor speeds and then the servo angles of the state."""
     command: Command = vehicle.structure.actuation.steady_command(state, vehicle, environment)
     if not vehicle.has("tilt"):
         return command
@@ -161,15 +163,15 @@ def step(
     method: str = "rk4",
     environment: Environment = CALM,
 ) -> State:
-    """x(t + dt) from ẋ = derivative(x, command, vehicle, environment), command and environment held  [s]
+    """x(t + dt) from ẋ = derivative(x, command, vehicle, environment), with command and environment constant over dt [s]
 
     Methods: euler, semi_implicit, midpoint, rk4, rk23, rk45; the last two choose their own steps within dt.
     """
-    own = integrator_named(method, what="method")
+    integrator = integrator_named(method, what="method")
     require_command_size(command, vehicle)
     command = tuple(command)
     require_finite(command, "command")
     require_finite(state, "state")
-    advanced: State = own.advance(lambda s: derivative(s, command, vehicle, environment), state, dt)
+    advanced: State = integrator.advance(lambda s: derivative(s, command, vehicle, environment), state, dt)
     require_finite(advanced, "state")
     return advanced

@@ -20,7 +20,7 @@ def position_error(p_W: Vec3, reference_W: Vec3) -> Scalar:
 
 
 def smooth_position_error(p_W: Vec3, reference_W: Vec3, radius: Scalar) -> Scalar:
-    """√(|p − p_reference|² + r²)  [m]: the position error with a slope that is continuous at 0, for rewards"""
+    """√(|p − p_reference|² + r²)  [m]: the position error with a continuous slope at 0, for rewards"""
     error_W = p_W - reference_W
     return sqrt(dot(error_W, error_W) + radius * radius)
 
@@ -36,7 +36,7 @@ def tilt(q_WB: Quat) -> Scalar:
 
 
 def tilt_deg(q_WB: Quat) -> Scalar:
-    """The tilt in degrees"""
+    """The tilt in degrees."""
     return DEGREES * tilt(q_WB)
 
 
@@ -46,10 +46,10 @@ def squared_sine_of_half_tilt(q_WB: Quat) -> Scalar:
 
 
 def least_charge(charges: Sequence[Scalar]) -> Scalar:
-    """The lowest state of charge of all batteries, from 1 to 0; 1 without a battery"""
+    """Return the lowest state of charge of all batteries, from 1 to 0; 1 without a battery."""
     return reduce(minimum, charges) if charges else 1.0
 
 
 def least_voltage(voltages: Sequence[Scalar]) -> Scalar:
-    """The lowest voltage of all batteries  [V]; ∞ without a battery"""
+    """Return the lowest voltage of all batteries  [V]; ∞ without a battery."""
     return reduce(minimum, voltages) if voltages else math.inf

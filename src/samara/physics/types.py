@@ -1,6 +1,6 @@
-"""What the equations are about: the state of a multirotor, the vehicle, and the environment that one step holds constant.
+"""Types of the equations of motion: the state of a multirotor, the vehicle and the environment that one step holds constant.
 
-The state refers to the centre of mass. Numbers and structure are apart: a `Structure` is what a trace is made of.
+The state refers to the centre of mass. A vehicle separates structure from parameters: a trace depends on the `Structure` only.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from samara.core.types import Array
 
 Command: TypeAlias = tuple[Scalar, ...]
-"""One number per rotor, of the kind the vehicle's actuation names, and one per servo, from −1 to 1 of its limits or, of
-vehicles that take speeds, in radians; or (T, τx, τy, τz) for a body driven by a wrench."""
+"""One number per rotor, in the unit of the vehicle's actuation, then one per servo: a fraction of its limit from −1 to 1 or,
+for vehicles commanded by rotor speed, an angle in radians. A body driven by a wrench takes (T, τx, τy, τz)."""
 
 
 Position: TypeAlias = Annotated[Vec3, Quantity("m", -100.0, 100.0)]
 
 
-BODY = 13  # p, v, q, ω: the components of a state that every vehicle has
+BODY = 13  # components of p, v, q and ω, which every state has
 
 
 class State(NamedTuple):
@@ -41,15 +41,18 @@ class State(NamedTuple):
     effects: tuple[Tree, ...] = ()
 
     def to_numpy(self, layout: str = "wxyz") -> "Array":
-        """Components first: (n,) for one drone, (n, N) for N. The layout names the order of the quaternion."""
+        """Return the components as an array, (n,) for one drone or (n, N) for N; `layout` is the order of the quaternion."""
         from samara.core.tree import stacked
 
         return stacked(self, layout)
 
     @staticmethod
     def from_numpy(x: object, layout: str | None = None, vehicle: "Vehicle | None" = None) -> "State":
-        """The inverse of `to_numpy`. With a vehicle its effects' states are taken too; without one, what is left over is
-        rotor speeds."""
+        """Build a state from an array; the inverse of `to_numpy`.
+
+        With a vehicle, the array includes the states of its effects. Without one, all components after the body's are rotor
+        speeds.
+        """
         from samara.core.tree import flatten, quaternion_order, rows_in, unstacked
 
         quaternion_order(layout)
@@ -70,11 +73,11 @@ class State(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """What one physics step holds constant: air, ground, supply, what presses from outside, and what is left of each motor.
+    """Air, ground, power supply, external wrenches and motor effectiveness: constant during one physics step.
 
-    `hub_wind_W` is the wind at each rotor's hub, and () is `wind_W` at all of them; `pushes` act on vehicles with an effect
-    that feels them, such as `PUSHED`. `motor_power` is the fraction of its commanded speed or duty that each motor delivers: 0
-    is a failed motor, and () are healthy ones.
+    `hub_wind_W` is the wind at each rotor's hub; () means `wind_W` at all of them. `pushes` are external wrenches; they act on
+    vehicles with an effect that reads them, such as `PUSHED`. `motor_power` is the fraction of its commanded speed or duty that
+    each motor delivers: 0 is a failed motor, and () means that all are healthy.
     """
 
     wind_W: Annotated[Vec3, Quantity("m/s", -10.0, 10.0)] = ZERO
@@ -91,11 +94,11 @@ CALM = Environment()
 
 @dataclass(frozen=True)
 class Structure:
-    """What a vehicle is, without its numbers: names, switches, effects. Hashable; resolved when a trace is made.
+    """A vehicle without its parameters: name, actuation, effects and inflow model. Hashable; constant in a trace.
 
-    Where its numbers come from, how far they may be off (one standard deviation over the value), which were replaced since, and
-    which effects from outside the package a file of it may name (`samara.EffectOption`), is carried along and makes no
-    difference to what it is.
+    `sources`, `spreads` (standard deviation over value), `replaced` (paths of replaced parameters) and `options` (effects from
+    outside the package that a vehicle file may name, see `samara.EffectOption`) document the parameters. They do not count in
+    comparisons.
     """
 
     name: str
@@ -111,7 +114,7 @@ class Structure:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """A structure and its numbers: mass, inertia, rotors, and the parameters of each effect in the structure's order."""
+    """A structure and its parameters: mass, inertia, rotors, and the parameters of each effect in the structure's order."""
 
     structure: Structure
     mass: Scalar
@@ -125,63 +128,66 @@ class Vehicle:
 
     @property
     def command_size(self) -> int:
-        """How many numbers a command has: one for each rotor and then one for each servo; four, (T, τx, τy, τz), for a body
-        that a wrench drives."""
+        """The length of a command: one number per rotor, then one per servo; 4 for a body driven by a wrench."""
         return len(self.rotors) + len(self.servos) or 4
 
     @property
     def servos(self) -> tuple[int, ...]:
-        """The rotors that a servo tilts."""
+        """The indices of the rotors that a servo tilts."""
         if not self.has("tilt"):
             return ()
         return tuple(i for i, rotor in enumerate(self.rotors) if rotor.servo != ())
 
     def has(self, effect: str) -> bool:
-        """Whether an effect of that name is on."""
-        return any(own.name == effect for own in self.structure.effects)
+        """Return whether the vehicle has an effect of that name."""
+        return any(candidate.name == effect for candidate in self.structure.effects)
 
     def reads(self, field: str) -> bool:
-        """Whether an effect reads a field of the environment that is there only where one does."""
-        return any(field in own.reads for own in self.structure.effects)
+        """Return whether an effect reads this optional field of the environment (`samara.physics.effect.PROVIDED`)."""
+        return any(field in effect.reads for effect in self.structure.effects)
 
     def index(self, effect: str) -> int:
-        """The place of an effect in the vehicle's order, and so of its state in `State.effects`."""
-        names = [own.name for own in self.structure.effects]
+        """Return the index of an effect in the vehicle's order, which is also the index of its state in `State.effects`."""
+        names = [candidate.name for candidate in self.structure.effects]
         if effect not in names:
             raise KeyError(f"vehicle {self.name!r} has no effect {effect!r}; it has {', '.join(names)}")
         return names.index(effect)
 
     def __getitem__(self, effect: str) -> Tree:
-        """The parameters of a named effect: `vehicle["drag"].linear`."""
+        """Return the parameters of a named effect: `vehicle["drag"].linear`."""
         return self.parameters[self.index(effect)]
 
     def with_effect(self, effect: Effect, parameters: Tree = ()) -> "Vehicle":
-        """The vehicle with one more effect, or with another in place of the one of that name."""
+        """Return the vehicle with `effect` appended, or in place of the effect of the same name."""
         if self.has(effect.name):
-            at = self.index(effect.name)
-            effects = (*self.structure.effects[:at], effect, *self.structure.effects[at + 1 :])
-            numbers = (*self.parameters[:at], parameters, *self.parameters[at + 1 :])
+            index = self.index(effect.name)
+            effects = (*self.structure.effects[:index], effect, *self.structure.effects[index + 1 :])
+            all_parameters = (*self.parameters[:index], parameters, *self.parameters[index + 1 :])
         else:
-            effects, numbers = (*self.structure.effects, effect), (*self.parameters, parameters)
-        return replace(self, structure=replace(self.structure, effects=effects), parameters=numbers)
+            effects, all_parameters = (*self.structure.effects, effect), (*self.parameters, parameters)
+        return replace(self, structure=replace(self.structure, effects=effects), parameters=all_parameters)
 
     def without_effect(self, *names: str) -> "Vehicle":
-        """The vehicle with the named effects off."""
-        keep = [at for at in range(len(self.parameters)) if self.structure.effects[at].name not in names]
+        """Return the vehicle without the named effects."""
+        retained = [index for index in range(len(self.parameters)) if self.structure.effects[index].name not in names]
         for name in names:
             self.index(name)
-        effects = tuple(self.structure.effects[at] for at in keep)
-        numbers = tuple(self.parameters[at] for at in keep)
-        return replace(self, structure=replace(self.structure, effects=effects), parameters=numbers)
+        effects = tuple(self.structure.effects[index] for index in retained)
+        parameters = tuple(self.parameters[index] for index in retained)
+        return replace(self, structure=replace(self.structure, effects=effects), parameters=parameters)
 
-    def replace(self, changes: Mapping[str, Tree] | None = None, /, **more: Tree) -> "Vehicle":
-        """The vehicle with other numbers: `replace(mass=1.6)`, `replace({"rotors.k_thrust": 3e-8, "drag.linear": v})`
+    def replace(self, changes: Mapping[str, Tree] | None = None, /, **named_changes: Tree) -> "Vehicle":
+        """Return the vehicle with changed parameters.
 
-        `rotors.…` and `battery.…` are all of them, `rotors.0.…` is the first.
+        Examples: `replace(mass=1.6)`, `replace({"rotors.k_thrust": 3e-8, "drag.linear": v})`. `rotors.…` and `battery.…` change
+        all of them, `rotors.0.…` the first.
+
+        Raises:
+            KeyError: the vehicle has no such parameter.
         """
-        vehicle, all_changes = self, {**(changes or {}), **more}
+        vehicle, all_changes = self, {**(changes or {}), **named_changes}
         for path, value in all_changes.items():
-            vehicle = _replace_at(vehicle, path, value)
+            vehicle = _replace_parameter(vehicle, path, value)
         replaced = (*vehicle.structure.replaced, *all_changes)
         return replace(vehicle, structure=replace(vehicle.structure, replaced=replaced))
 
@@ -192,47 +198,47 @@ class Vehicle:
         return str(present("Vehicle.html", self))
 
 
-def _replace_at(vehicle: Vehicle, path: str, value: Tree) -> Vehicle:
-    head, _, rest = path.partition(".")
-    if not rest and head in {field.name for field in fields(Vehicle)}:
+def _replace_parameter(vehicle: Vehicle, path: str, value: Tree) -> Vehicle:
+    head, _, subpath = path.partition(".")
+    if not subpath and head in {field.name for field in fields(Vehicle)}:
         return replace(vehicle, **{head: value})
-    if head == "inertia_B" and rest:
-        return replace(vehicle, inertia_B=_replace_in(vehicle.inertia_B, rest, value, path, vehicle))
-    if head == "rotors" and rest:
-        return replace(vehicle, rotors=_replace_in(vehicle.rotors, rest, value, path, vehicle))
-    if rest and vehicle.has(head):
-        at = vehicle.index(head)
-        numbers = _replace_in(vehicle.parameters[at], rest, value, path, vehicle)
-        return replace(vehicle, parameters=(*vehicle.parameters[:at], numbers, *vehicle.parameters[at + 1 :]))
-    raise _no_such_parameter(path, vehicle)
+    if head == "inertia_B" and subpath:
+        return replace(vehicle, inertia_B=_replace_field(vehicle.inertia_B, subpath, value, path, vehicle))
+    if head == "rotors" and subpath:
+        return replace(vehicle, rotors=_replace_field(vehicle.rotors, subpath, value, path, vehicle))
+    if subpath and vehicle.has(head):
+        index = vehicle.index(head)
+        parameters = _replace_field(vehicle.parameters[index], subpath, value, path, vehicle)
+        return replace(vehicle, parameters=(*vehicle.parameters[:index], parameters, *vehicle.parameters[index + 1 :]))
+    raise _unknown_parameter_error(path, vehicle)
 
 
-def _replace_in(record: Tree, path: str, value: Tree, whole: str, vehicle: Vehicle) -> Tree:
-    head, _, rest = path.partition(".")
+def _replace_field(record: Tree, path: str, value: Tree, full_path: str, vehicle: Vehicle) -> Tree:
+    head, _, subpath = path.partition(".")
     if type(record) is tuple and head.isdecimal() and int(head) < len(record):  # one of several rotors or batteries
-        k = int(head)
-        inner = _replace_in(record[k], rest, value, whole, vehicle) if rest else value
-        return (*record[:k], inner, *record[k + 1 :])
+        index = int(head)
+        inner = _replace_field(record[index], subpath, value, full_path, vehicle) if subpath else value
+        return (*record[:index], inner, *record[index + 1 :])
     if type(record) is tuple and record:  # all of them
-        return tuple(_replace_in(each, path, value, whole, vehicle) for each in record)
+        return tuple(_replace_field(member, path, value, full_path, vehicle) for member in record)
     if head not in getattr(record, "_fields", ()):
-        raise _no_such_parameter(whole, vehicle)
-    inner = _replace_in(getattr(record, head), rest, value, whole, vehicle) if rest else value
+        raise _unknown_parameter_error(full_path, vehicle)
+    inner = _replace_field(getattr(record, head), subpath, value, full_path, vehicle) if subpath else value
     return record._replace(**{head: inner})
 
 
-def _no_such_parameter(path: str, vehicle: Vehicle) -> KeyError:
+def _unknown_parameter_error(path: str, vehicle: Vehicle) -> KeyError:
     names = ", ".join(("mass", "inertia_B", "rotors", *(effect.name for effect in vehicle.structure.effects)))
     return KeyError(f"vehicle {vehicle.name!r} has no parameter {path!r}; expected a field of {names}")
 
 
 def initial_effects(vehicle: Vehicle) -> tuple[Tree, ...]:
-    """The effects' own states at the start, in the vehicle's order"""
+    """Return the initial states of the effects, in the vehicle's order."""
     return tuple(effect.initial(vehicle) for effect in vehicle.structure.effects)
 
 
 class Reference(NamedTuple):
-    """Position and its derivatives to snap in the world, yaw and its first two. SI units."""
+    """Desired position and its derivatives to snap (world axes), desired yaw and its first two derivatives. SI units."""
 
     p_W: Vec3
     v_W: Vec3 = ZERO

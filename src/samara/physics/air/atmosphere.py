@@ -1,7 +1,7 @@
 """The International Standard Atmosphere of 1976 up to 20 km: temperature, pressure, density.
 
-Altitude is geopotential, above mean sea level; 10 m of error at 8 km when the geometric one is used instead.
-The mean wind near the ground grows with height, by a power law or by the logarithm.
+Altitude is geopotential, above mean sea level; using the geometric altitude instead makes an error of 10 m at 8 km.
+The mean wind near the ground grows with height, by a power law or a logarithmic law.
 """
 
 from typing import Annotated, TypeAlias
@@ -35,9 +35,9 @@ def air_pressure(
 ) -> Scalar:
     """p = p₀ (T/T₀)^(g/LR) to 11 km, then times e^{−g (h − 11 km) / RT}  [Pa]"""
     temperature = air_temperature(altitude, sea_level_temperature=sea_level_temperature)
-    below = power(temperature / sea_level_temperature, STANDARD_GRAVITY / (LAPSE_RATE * GAS_CONSTANT))
-    above = exp(-STANDARD_GRAVITY * maximum(altitude - TROPOPAUSE, 0.0) / (GAS_CONSTANT * temperature))
-    return sea_level_pressure * below * above
+    troposphere_ratio = power(temperature / sea_level_temperature, STANDARD_GRAVITY / (LAPSE_RATE * GAS_CONSTANT))
+    stratosphere_ratio = exp(-STANDARD_GRAVITY * maximum(altitude - TROPOPAUSE, 0.0) / (GAS_CONSTANT * temperature))
+    return sea_level_pressure * troposphere_ratio * stratosphere_ratio
 
 
 def air_density(altitude: Altitude) -> Scalar:
@@ -48,13 +48,13 @@ def air_density(altitude: Altitude) -> Scalar:
 def density_at_height(height: Height, *, home_density: AirDensity, home_altitude: Altitude) -> Scalar:
     """ρ(z) = ρ_home ρ_ISA(h₀ + z) / ρ_ISA(h₀): the density at a height above home, which is at the altitude h₀  [kg/m³]
 
-    ρ_home is ρ_ISA(h₀) on a standard day. A measured one keeps the profile of the standard atmosphere.
+    ρ_home is ρ_ISA(h₀) on a standard day. A measured ρ_home scales the profile of the standard atmosphere.
     """
     return home_density * (air_density(home_altitude + height) / air_density(home_altitude))
 
 
 def pressure_altitude(pressure: Pressure) -> Scalar:
-    """h = (T₀/L) (1 − (p/p₀)^(LR/g)): `air_pressure` the other way, to 11 km  [m]"""
+    """h = (T₀/L) (1 − (p/p₀)^(LR/g)): the inverse of `air_pressure`, to 11 km  [m]"""
     ratio = power(pressure / SEA_LEVEL_PRESSURE, LAPSE_RATE * GAS_CONSTANT / STANDARD_GRAVITY)
     return SEA_LEVEL_TEMPERATURE / LAPSE_RATE * (1.0 - ratio)
 
@@ -63,14 +63,14 @@ HeightAboveGround: TypeAlias = Annotated[Scalar, Quantity("m", 0.0, 300.0)]
 ReferenceHeight: TypeAlias = Annotated[Scalar, Quantity("m", 2.0, 100.0)]
 Roughness: TypeAlias = Annotated[Scalar, Quantity("m", 1e-4, 1.0)]
 
-_LOWEST = 0.01  # [m]: a power law has no slope at the ground itself
+_MIN_HEIGHT = 0.01  # [m]: a power law has no slope at height 0
 
 
 def power_law(
     height: HeightAboveGround, *, at: ReferenceHeight, exponent: Annotated[Scalar, Quantity("1", 0.0, 0.5)]
 ) -> Scalar:
-    """W/W₀ = (h/h₀)^α; 1/7 over open land; below 1 cm as at 1 cm"""
-    return power(maximum(height, _LOWEST) / at, exponent)
+    """W/W₀ = (h/h₀)^α; α = 1/7 over open land; below 1 cm as at 1 cm"""
+    return power(maximum(height, _MIN_HEIGHT) / at, exponent)
 
 
 def log_law(height: HeightAboveGround, *, at: ReferenceHeight, roughness: Roughness) -> Scalar:

@@ -1,12 +1,12 @@
-"""Downwash: the air that holds one drone up, and presses on those below it.
+"""Downwash: the rotor jet of one drone, and its force on the drones below.
 
-What leaves a drone's rotors becomes one turbulent jet. It carries the thrust as momentum, and keeps it: it spreads and slows
-down, and the momentum through every cross-section stays T. Across it the momentum flux is Gaussian, which makes jets add
-(Reichardt's hypothesis: momentum flux, not velocity, spreads as heat does). The jet is straight, along the thrust: it is that
-of a drone that hovers or flies slowly.
+The flow below a drone's rotors becomes one turbulent jet. Its momentum is the thrust and stays constant: the jet spreads and
+slows down, and the momentum through every cross-section remains T. Across the jet the momentum flux is Gaussian, which makes
+jets add (Reichardt's hypothesis: momentum flux, not velocity, spreads as heat does). The jet is straight, along the thrust: the
+model is for a drone that hovers or flies slowly.
 
-A rotor in the stream of others takes a share of the momentum that passes it, as a plate does. Vehicles feel such external
-forces through the effect `PUSHED`, held through one step.
+A rotor in the jets of others absorbs a part of the passing momentum, as a plate does. Vehicles feel such external forces
+through the effect `PUSHED`; they are constant during one step.
 """
 
 import math
@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 
 
 def pushed_wrench(pushes: tuple[Wrench, ...]) -> Wrench:
-    """Σ of all pushes; without any it is 0  [N, N·m]"""
+    """F = Σ Fᵢ,  τ = Σ τᵢ; 0 for an empty tuple  [N, N·m]"""
     total = Wrench()
-    for push in pushes:
-        total = add_wrenches(total, push)
+    for external in pushes:
+        total = add_wrenches(total, external)
     return total
 
 
-def _pushed(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _external_wrench(
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     return pushed_wrench(environment.pushes)
 
 
-PUSHED = Effect("pushed", wrench=_pushed, reads=("pushes",), planned=False)
+PUSHED = Effect("pushed", wrench=_external_wrench, reads=("pushes",), planned=False)
 
 
 Place: TypeAlias = Annotated[Vec3, Quantity("m", -3.0, 3.0)]
@@ -46,7 +48,7 @@ Spread: TypeAlias = Annotated[Scalar, Quantity("1", 0.05, 0.3)]
 
 
 class Jet(NamedTuple):
-    """The air below one drone: where it leaves, where it goes, the thrust it carries, and how wide it is at first."""
+    """The jet below one drone: origin, direction, thrust it carries and initial radius."""
 
     p_W: Annotated[Vec3, Quantity("m", -3.0, 3.0)]
     direction_W: Annotated[Vec3, Unit()]
@@ -55,11 +57,11 @@ class Jet(NamedTuple):
 
 
 class Downwash(NamedTuple):
-    """How jets spread, and what a drone in one takes of their momentum.
+    """Spreading of jets, and the drag of a drone in one.
 
-    `spread` is how the jet's width grows with distance: 0.113 for a free round jet, whose half-width grows by 0.094
-    (S. B. Pope, "Turbulent flows", 2000). `drag` is the drag coefficient of a rotor's disc in the stream: 1.17 for a plate.
-    `body_area` is that of the body between the rotors, which feels the stream too.
+    `spread` is the growth of the jet's width with distance: 0.113 for a free round jet, whose half-width grows by 0.094
+    (S. B. Pope, "Turbulent flows", 2000). `drag` is the drag coefficient of a rotor's disc in the jet: 1.17 for a plate.
+    `body_area` is the area of the body between the rotors, which is also exposed to the jet.
     """
 
     spread: Annotated[Scalar, Quantity("1", 0.05, 0.3)] = 0.113
@@ -73,28 +75,27 @@ def jet_width(distance: Annotated[Scalar, Quantity("m", 0.0, 5.0)], *, radius: R
 
 
 def jet_flux(p_W: Place, jet: Jet, *, downwash: Downwash) -> Vec3:
-    """ρw² d = 2T/(πb²) e^{−2r²/b²} d, s along and r across the jet: the momentum flux where p is  [Pa]
+    """ρw² d = 2T/(πb²) e^{−2r²/b²} d, s along and r across the jet: the momentum flux at p  [Pa]
 
-    Its integral over any cross-section is T, from one radius below the rotors on, where the wake has formed; at the rotors it
-    is 0.
+    Its integral over any cross-section is T at distances above one radius, where the wake has formed; it is 0 at the rotors.
     """
-    away = p_W - jet.p_W
-    s = dot(away, jet.direction_W)
-    beside = away - jet.direction_W * s
+    offset = p_W - jet.p_W
+    s = dot(offset, jet.direction_W)
+    radial = offset - jet.direction_W * s
     width = jet_width(s, radius=jet.radius, spread=downwash.spread)
-    square = width * width
-    flux = 2.0 * jet.thrust / (math.pi * square) * exp(-2.0 * dot(beside, beside) / square)
+    width_squared = width * width
+    flux = 2.0 * jet.thrust / (math.pi * width_squared) * exp(-2.0 * dot(radial, radial) / width_squared)
     return jet.direction_W * (flux * clamp(s / jet.radius, 0.0, 1.0))
 
 
 def air_speed(flux_W: Flux, *, air_density: AirDensity) -> Vec3:
-    """w = √(|ρw²| / ρ) d: how fast the air of a momentum flux is  [m/s]"""
-    size = norm(flux_W)
-    return flux_W * safe_divide(1.0, safe_sqrt(size * air_density))
+    """w = √(|ρw²| / ρ) d: the air velocity of a momentum flux  [m/s]"""
+    flux = norm(flux_W)
+    return flux_W * safe_divide(1.0, safe_sqrt(flux * air_density))
 
 
 def disc_force(flux_W: Flux, axis_W: Axis, *, radius: Radius, downwash: Downwash) -> Vec3:
-    """F = ½ C_D πR² (ρw²·a) a: a rotor's disc takes the momentum that comes along its axis, from either side  [N]"""
+    """F = ½ C_D πR² (ρw²·a) a: a rotor's disc absorbs the momentum along its axis, from either side  [N]"""
     return axis_W * (0.5 * downwash.drag * math.pi * radius * radius * dot(flux_W, axis_W))
 
 
@@ -104,7 +105,7 @@ def body_force(flux_W: Flux, *, downwash: Downwash) -> Vec3:
 
 
 def jet_of(state: State, vehicle: Vehicle, environment: Environment) -> Jet:
-    """The jet of a drone: it carries Σ Tᵢ aᵢ turned round, from where the thrust acts, as wide as all discs together"""
+    """Return the jet of a drone: −Σ Tᵢ aᵢ, from the centre of thrust, with the area of all discs together."""
     thrust_B, moment_B = Vec3(0.0, 0.0, 0.0), Vec3(0.0, 0.0, 0.0)
     total: Scalar = 0.0
     area: Scalar = 0.0
@@ -122,23 +123,23 @@ def jet_of(state: State, vehicle: Vehicle, environment: Environment) -> Jet:
 
 
 class Exposed(NamedTuple):
-    """Where others blow at a drone: its place and attitude."""
+    """Position and attitude of a drone in the downwash of others."""
 
     p_W: Annotated[Vec3, Quantity("m", -3.0, 3.0)]
     q_WB: Attitude
 
 
-def downwash_wrench(exposed: Exposed, jet: Jet, vehicle: Vehicle, downwash: Downwash) -> Wrench:
-    """Σ over rotors and body of what one jet does to a drone: linear in its momentum, so that of several jets adds  [N, N·m]"""
-    f_W = body_force(jet_flux(exposed.p_W, jet, downwash=downwash), downwash=downwash)
+def downwash_wrench(receiver: Exposed, jet: Jet, vehicle: Vehicle, downwash: Downwash) -> Wrench:
+    """F, τ of one jet on a drone: sum over rotors and body; linear in the momentum, so that several jets add  [N, N·m]"""
+    f_W = body_force(jet_flux(receiver.p_W, jet, downwash=downwash), downwash=downwash)
     tau_W = Vec3(0.0, 0.0, 0.0)
     for rotor in vehicle.rotors:
-        r_W, axis_W = rotate(exposed.q_WB, rotor.r_B), rotate(exposed.q_WB, rotor.axis_B)
-        flux_W = jet_flux(exposed.p_W + r_W, jet, downwash=downwash)
-        push_W = disc_force(flux_W, axis_W, radius=rotor.radius, downwash=downwash)
-        f_W, tau_W = f_W + push_W, tau_W + cross(r_W, push_W)
-    return Wrench(tau_B=rotate_inverse(exposed.q_WB, tau_W), f_W=f_W)
+        r_W, axis_W = rotate(receiver.q_WB, rotor.r_B), rotate(receiver.q_WB, rotor.axis_B)
+        flux_W = jet_flux(receiver.p_W + r_W, jet, downwash=downwash)
+        force_W = disc_force(flux_W, axis_W, radius=rotor.radius, downwash=downwash)
+        f_W, tau_W = f_W + force_W, tau_W + cross(r_W, force_W)
+    return Wrench(tau_B=rotate_inverse(receiver.q_WB, tau_W), f_W=f_W)
 
 
 DOWNWASH = Effect("downwash", wrench=PUSHED.wrench, reads=PUSHED.reads, planned=False)
-"""What others press on a drone with: their sum is in `environment.pushes`, its own numbers are a `Downwash`."""
+"""The sum of the downwash of other drones, from `environment.pushes`; its parameters are a `Downwash`."""

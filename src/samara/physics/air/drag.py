@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Drag(NamedTuple):
-    """Drag coefficients along three axes, of the world or of the body; the isotropic one is alike along all."""
+    """Drag coefficients along the three axes of the world or of the body; the isotropic one is equal in all directions."""
 
     linear: Annotated[Vec3, Quantity("N s/m", 0.0, 1.0)] = ZERO
     quadratic: Annotated[Vec3, Quantity("N s^2/m^2", 0.0, 1.0)] = ZERO
@@ -31,9 +31,9 @@ class Damping(NamedTuple):
 
 
 def drag_force(v_relative: Velocity, *, drag: Drag) -> Vec3:
-    """f = −d₁ ∘ v − d₂ ∘ v|v| − d₃ ‖v‖ v, with v = velocity − wind in the axes the coefficients are given for  [N]
+    """f = −d₁ ∘ v − d₂ ∘ v|v| − d₃ ‖v‖ v, with v = velocity − wind in the axes of the coefficients  [N]
 
-    d₂ goes axis by axis, so that oblique flow meets less of it; d₃ does not depend on how the axes lie.
+    d₂ acts axis by axis and is smaller in oblique flow; d₃ does not depend on the orientation of the axes.
     """
     linear = scale(drag.linear, v_relative)
     along_axes = linear + scale(drag.quadratic, Vec3(*(_square(v) for v in v_relative)))
@@ -51,21 +51,27 @@ def damping_torque(omega_B: AngularVelocity, *, damping: Damping) -> Vec3:
     return -scale(damping.linear, omega_B)
 
 
-def _world(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _world_drag(
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     force = drag_force(state.v_W - environment.wind_W, drag=vehicle["drag"])
     return Wrench(f_W=force * density_ratio(environment.air_density))
 
 
-def _body(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _body(
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     v_B = rotate_inverse(state.q_WB, state.v_W - environment.wind_W)
     return Wrench(f_B=drag_force(v_B, drag=vehicle["drag"]) * density_ratio(environment.air_density))
 
 
-def _angular(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _angular_damping(
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     torque = damping_torque(state.omega_B, damping=vehicle["damping"])
     return Wrench(tau_B=torque * density_ratio(environment.air_density))
 
 
-WORLD_AXES = Effect("drag", wrench=_world, role=Role.DRAG, turns=False)
+WORLD_AXES = Effect("drag", wrench=_world_drag, role=Role.DRAG, turns=False)
 BODY_AXES = Effect("drag", wrench=_body, role=Role.DRAG)
-ANGULAR = Effect("damping", wrench=_angular, role=Role.DRAG, turns=False)
+ANGULAR = Effect("damping", wrench=_angular_damping, role=Role.DRAG, turns=False)

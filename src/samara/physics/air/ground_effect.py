@@ -1,12 +1,12 @@
-"""Near a surface a rotor pulls more: over the ground by its image in it, under a ceiling by the air that gets no room.
+"""Rotors near a surface: additional thrust over the ground by image rotors, under a ceiling by restricted inflow.
 
-The ground turns a rotor's air away as a source mirrored below it would (I. C. Cheeseman and W. E. Bennett, "The effect of the
-ground on a helicopter rotor in forward flight", ARC R&M 3021, 1955). The images of its neighbours blow at it too, and where
-their streams meet under the body a fountain lifts it (P. Sanchez-Cuevas, G. Heredia and A. Ollero, "Characterization of the
+The ground deflects a rotor's flow as a source mirrored below it would (I. C. Cheeseman and W. E. Bennett, "The effect of the
+ground on a helicopter rotor in forward flight", ARC R&M 3021, 1955). The images of its neighbours act on it too, and where
+the streams meet under the body a fountain lifts it (P. Sanchez-Cuevas, G. Heredia and A. Ollero, "Characterization of the
 aerodynamic ground effect and its influence in multirotor control", Int. J. Aerospace Eng. 2017). Written for images instead
-of a square of four rotors it holds for any rotors, tilted ones too, over any plane.
+of a square of four rotors, it holds for any rotor layout, including tilted rotors, over any plane.
 
-The surface is the plane `environment.ground`; over a height map it is the plane that touches the map below the drone.
+The surface is the plane `environment.ground`; over a height map it is the tangent plane of the map below the drone.
 """
 
 from typing import Annotated, NamedTuple, TypeAlias
@@ -25,13 +25,13 @@ Place: TypeAlias = Annotated[Vec3, Quantity("m", -1.0, 1.0)]
 Axis: TypeAlias = Annotated[Vec3, Unit()]
 Share: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 0.9)]
 
-MOST = 0.5  # of the inflow: the thrust at most doubles. Closer than half a radius nobody has measured
+MOST = 0.5  # of the inflow: the thrust at most doubles. There are no measurements closer than half a radius
 
 
 class GroundEffect(NamedTuple):
-    """How much of it a vehicle feels: `body_lift` is Sanchez-Cuevas' K_b, `body_distance` their b.
+    """Strength of the fountain under the body: `body_lift` is Sanchez-Cuevas' K_b, `body_distance` their b.
 
-    They have K_b = 2 and for b the distance between opposite rotors. Without body lift the images alone are left.
+    Their values are K_b = 2 and, for b, the distance between opposite rotors. With K_b = 0 only the images act.
     """
 
     body_lift: Annotated[Scalar, Quantity("1", 0.0, 5.0)] = 2.0
@@ -39,36 +39,36 @@ class GroundEffect(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """The surface above: any point of it, and its unit normal, which points down into the room."""
+    """The surface above: any point of it, and its unit normal, which points down."""
 
     point_W: Annotated[Vec3, Quantity("m", -3.0, 3.0)]
     normal_W: Annotated[Vec3, Unit()] = Vec3(0.0, 0.0, -1.0)
 
 
 def image_inflow(arm_W: Place, height: Height, axis_W: Axis, normal_W: Axis, *, radius: Radius) -> Scalar:
-    """u/v = (R²/4) (r·a)/|r|³,  r = arm + 2 h n: what the image of a rotor blows along the axis a of another
+    """u/v = (R²/4) (r·a)/|r|³,  r = arm + 2 h n: inflow from the image of a rotor along the axis a of another
 
-    `arm_W` leads from the rotor that is mirrored to the one that feels it, `height` is that of the mirrored one; for a level
-    rotor's own image it is (R/4h)². A rotor that blows away from the surface feels none of it.
+    `arm_W` leads from the mirrored rotor to the affected one; `height` is that of the mirrored rotor. For the image of the same
+    level rotor it is (R/4h)². It is 0 for a rotor that blows away from the surface.
     """
-    away = arm_W + normal_W * (2.0 * height)
-    square = dot(away, away)
-    return 0.25 * radius * radius * maximum(dot(away, axis_W), 0.0) / (square * sqrt(square))
+    distance_W = arm_W + normal_W * (2.0 * height)
+    distance_squared = dot(distance_W, distance_W)
+    return 0.25 * radius * radius * maximum(dot(distance_W, axis_W), 0.0) / (distance_squared * sqrt(distance_squared))
 
 
 def fountain_inflow(height: Height, *, radius: Radius, ground_effect: GroundEffect) -> Scalar:
     """u/v = K_b (R²/2) h / (b² + 4h²)^{3/2} for each rotor: four of them are Sanchez-Cuevas' 2R² h / √((b² + 4h²)³) K_b"""
-    square = ground_effect.body_distance * ground_effect.body_distance + 4.0 * height * height
-    return ground_effect.body_lift * 0.5 * radius * radius * height / (square * sqrt(square))
+    distance_squared = ground_effect.body_distance * ground_effect.body_distance + 4.0 * height * height
+    return ground_effect.body_lift * 0.5 * radius * radius * height / (distance_squared * sqrt(distance_squared))
 
 
 def thrust_ratio(inflow: Share) -> Scalar:
-    """T/T∞ = 1 / (1 − u/v), at the same power; u/v is held at a half"""
+    """T/T∞ = 1 / (1 − u/v), at the same power; u/v is limited to ½"""
     return 1.0 / (1.0 - minimum(inflow, MOST))
 
 
 def cheeseman_bennett(height: Height, *, radius: Radius) -> Scalar:
-    """T/T∞ = 1 / (1 − (R/4h)²): one rotor alone, level"""
+    """T/T∞ = 1 / (1 − (R/4h)²): one isolated, level rotor"""
     quarter = radius / (4.0 * height)
     return thrust_ratio(quarter * quarter)
 
@@ -91,14 +91,14 @@ def height_above(p_W: Place, *, ground: Ground) -> Scalar:
 def opposite_rotors(vehicle: Vehicle) -> Scalar:
     """b = max |rᵢ − rⱼ|: the distance between opposite rotors  [m]"""
     largest: Scalar = 0.0
-    for i, one in enumerate(vehicle.rotors):
+    for i, rotor in enumerate(vehicle.rotors):
         for other in vehicle.rotors[:i]:
-            largest = maximum(largest, norm(one.r_B - other.r_B))
+            largest = maximum(largest, norm(rotor.r_B - other.r_B))
     return largest
 
 
 def _hubs(state: State, vehicle: Vehicle) -> list[tuple[Vec3, Vec3, Scalar]]:
-    """Where each rotor is, where it pushes, and its radius."""
+    """Return position, thrust direction (world axes) and radius of each rotor."""
     return [
         (state.p_W + rotate(state.q_WB, rotor.r_B), rotate(state.q_WB, rotor.axis_B), rotor.radius)
         for rotor in vehicle.rotors
@@ -106,15 +106,17 @@ def _hubs(state: State, vehicle: Vehicle) -> list[tuple[Vec3, Vec3, Scalar]]:
 
 
 def _scaled(ratio: Scalar, load: RotorLoad) -> RotorLoad:
-    """What the surface adds: thrust, and no torque."""
+    """ΔT = (T/T∞ − 1) T; the surface adds no torque"""
     return RotorLoad((ratio - 1.0) * load.thrust, 0.0)
 
 
-def _over_ground(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _ground_wrench(
+    effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Wrench:
     ground, parameters = environment.ground, vehicle["ground_effect"]
-    normal_B = rotate_inverse(state.q_WB, ground.normal_W)  # in body axes the rotors' places are constants of a trace
-    above = height_above(state.p_W, ground=ground)
-    heights = [maximum(above + dot(rotor.r_B, normal_B), 0.25 * rotor.radius) for rotor in vehicle.rotors]
+    normal_B = rotate_inverse(state.q_WB, ground.normal_W)  # in body axes the rotor positions are constants of a trace
+    body_height = height_above(state.p_W, ground=ground)
+    heights = [maximum(body_height + dot(rotor.r_B, normal_B), 0.25 * rotor.radius) for rotor in vehicle.rotors]
     total = Wrench()
     for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
         upright = maximum(dot(rotor.axis_B, normal_B), 0.0)
@@ -127,7 +129,9 @@ def _over_ground(own: object, state: State, command: Command, vehicle: Vehicle, 
     return total
 
 
-def _under_ceiling(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _ceiling_wrench(
+    effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Wrench:
     ceiling: Ceiling = vehicle["ceiling_effect"]
     total = Wrench()
     for (p_W, axis_W, radius), load, rotor in zip(
@@ -140,5 +144,5 @@ def _under_ceiling(own: object, state: State, command: Command, vehicle: Vehicle
     return total
 
 
-GROUND_EFFECT = Effect("ground_effect", wrench=_over_ground, planned=False)
-CEILING_EFFECT = Effect("ceiling_effect", wrench=_under_ceiling, planned=False)
+GROUND_EFFECT = Effect("ground_effect", wrench=_ground_wrench, planned=False)
+CEILING_EFFECT = Effect("ceiling_effect", wrench=_ceiling_wrench, planned=False)

@@ -1,13 +1,13 @@
-"""Atmospheric turbulence of MIL-HDBK-1797: its lengths and strengths by height, Dryden's and von Kármán's spectra, and the
-filters that make them from white noise.
+"""Atmospheric turbulence of MIL-HDBK-1797: length scales and intensities by height, Dryden and von Kármán spectra, and the
+filters that generate them from white noise.
 
-The turbulence is frozen in the mean wind and the drone flies through it, so the filters step through the *distance* flown
-through the air, V dt; a drone that drifts with the wind feels no change. Their states have variance one; times σ they are
-the gust. The longitudinal filter is `samara.core.random.gauss_markov`, with the length L for its time constant.
+The turbulence is frozen in the mean wind and the drone flies through it. The filters therefore step by the *distance* flown
+through the air, V dt; a drone that drifts with the wind sees constant wind. The filter states have variance one; multiplied by
+σ they are the gust. The longitudinal filter is `samara.core.random.gauss_markov`, with the length L for its time constant.
 
 Von Kármán's spectra are not rational. But (1 + x²)^(−5/6) is a sum of 1/(1 + (tx)²) with positive weights, and with the same
-weights the transverse spectrum is a sum of Dryden's transverse ones: the turbulence is a sum of independent Dryden
-turbulences. Four of them (`VON_KARMAN`) stay within 0.13 dB of both formulas up to 1.339 L Ω = 1000, and have exactly their
+weights the transverse spectrum is a sum of Dryden's transverse spectra: the turbulence is a sum of independent Dryden
+turbulences. Four of them (`VON_KARMAN`) stay within 0.13 dB of both formulas up to 1.339 L Ω = 1000, with exactly their
 variance.
 """
 
@@ -19,8 +19,8 @@ from samara.core.ops import clamp, exp, maximum, minimum, power, safe_divide, sa
 from samara.core.quantity import Quantity, Scalar
 
 FOOT = 0.3048  # [m]
-LOWEST, LOW, HIGH = 10.0 * FOOT, 1000.0 * FOOT, 2000.0 * FOOT  # [m]: where the handbook's low altitude begins and ends
-REFERENCE_HEIGHT = 20.0 * FOOT  # [m], of the wind that the strength near the ground is given by
+LOWEST, LOW, HIGH = 10.0 * FOOT, 1000.0 * FOOT, 2000.0 * FOOT  # [m]: bounds of the handbook's low and medium altitudes
+REFERENCE_HEIGHT = 20.0 * FOOT  # [m], of the wind that sets the intensity near the ground
 DRYDEN_ALOFT, VON_KARMAN_ALOFT = 1750.0 * FOOT, 2500.0 * FOOT  # L_u above 2000 ft [m]
 
 Height: TypeAlias = Annotated[Scalar, Quantity("m", 0.0, 1500.0)]
@@ -33,7 +33,7 @@ Normal: TypeAlias = Annotated[Scalar, Quantity("1", -4.0, 4.0)]
 
 
 class Share(NamedTuple):
-    """One Dryden turbulence of a sum: its part of the variance, and its length as a multiple of L."""
+    """One Dryden turbulence of a sum: its fraction of the variance, and its length as a multiple of L."""
 
     variance: Annotated[Scalar, Quantity("1", 0.01, 1.0)]
     length: Annotated[Scalar, Quantity("1", 0.01, 2.0)]
@@ -47,29 +47,29 @@ VON_KARMAN = tuple(
 
 
 class Transverse(NamedTuple):
-    """The state of a transverse filter: white noise once and twice through a lag."""
+    """The state of a transverse filter: white noise after one lag and after two."""
 
     once: Annotated[Scalar, Quantity("1", -4.0, 4.0)]
     twice: Annotated[Scalar, Quantity("1", -4.0, 4.0)]
 
 
-# How long and how strong -------------------------------------------------------------------------------------------
+# Length scales and intensities -------------------------------------------------------------------------------------
 
 
 def turbulence_lengths(height: Height, *, aloft: Length) -> Vec3:
     """Near the ground L_u = 2 L_v = h / (0.177 + 0.000823 h)^1.2, 2 L_w = h (h in feet); above 2000 ft L_u = 2 L_v = 2 L_w  [m]
 
-    Straight lines between 1000 and 2000 ft; below 10 ft as at 10 ft. Along the mean wind, across it, and up.
+    Linear between 1000 and 2000 ft; below 10 ft as at 10 ft. Components: along the mean wind, across it, and up.
     """
     h = clamp(height, LOWEST, LOW) / FOOT
     up = 0.5 * FOOT * h
-    along = up / (0.5 * power(0.177 + 0.000823 * h, 1.2))  # not FOOT · h: CasADi makes one rounding of two
-    near = Vec3(along, 0.5 * along, up)
-    return _between(height, near, Vec3(aloft, 0.5 * aloft, 0.5 * aloft))
+    along = up / (0.5 * power(0.177 + 0.000823 * h, 1.2))  # not FOOT · h: CasADi would merge two roundings into one
+    low = Vec3(along, 0.5 * along, up)
+    return _between(height, low, Vec3(aloft, 0.5 * aloft, 0.5 * aloft))
 
 
 def turbulence_deviations(height: Height, *, wind_6m: WindSpeed, aloft: Deviation) -> Vec3:
-    """Near the ground σ_w = 0.1 W₂₀, σ_u = σ_v = σ_w / (0.177 + 0.000823 h)^0.4 (h in feet); above 2000 ft all alike  [m/s]
+    """Near the ground σ_w = 0.1 W₂₀, σ_u = σ_v = σ_w / (0.177 + 0.000823 h)^0.4 (h in feet); above 2000 ft all equal  [m/s]
 
     W₂₀ is the mean wind 20 ft (6.1 m) above the ground.
     """
@@ -79,9 +79,9 @@ def turbulence_deviations(height: Height, *, wind_6m: WindSpeed, aloft: Deviatio
     return _between(height, Vec3(along, along, up), Vec3(aloft, aloft, aloft))
 
 
-def _between(height: Scalar, near: Vec3, aloft: Vec3) -> Vec3:
-    share = clamp((height - LOW) / (HIGH - LOW), 0.0, 1.0)
-    return near * (1.0 - share) + aloft * share
+def _between(height: Scalar, low: Vec3, aloft: Vec3) -> Vec3:
+    fraction = clamp((height - LOW) / (HIGH - LOW), 0.0, 1.0)
+    return low * (1.0 - fraction) + aloft * fraction
 
 
 # Spectra: one-sided, of the wave number Ω = ω/V; their integral over Ω > 0 is σ² -----------------------------------
@@ -113,49 +113,57 @@ def von_karman_across(wave_number: WaveNumber, *, sigma: Deviation, length: Leng
 
 # Filters -----------------------------------------------------------------------------------------------------------
 
-_FORGOTTEN = 100.0  # lengths flown, after which nothing is left
+_FORGOTTEN = 100.0  # distance in lengths after which the initial state has decayed
 
 
 def transverse_step(
-    own: Transverse, normal: Normal, other_normal: Normal, distance: Distance, *, length: Length
+    filter_state: Transverse, normal: Normal, other_normal: Normal, distance: Distance, *, length: Length
 ) -> Transverse:
-    """x₁' = e^{−k} x₁ + η₁,  x₂' = e^{−k} (x₂ + k x₁) + η₂,  k = s/2L: once and twice through 1/(1 + 2Ls), exactly
+    """x₁' = e^{−k} x₁ + η₁,  x₂' = e^{−k} (x₂ + k x₁) + η₂,  k = s/2L: one and two passes through 1/(1 + 2Ls), exact
 
-    The covariance of η is what k takes from the stationary one, (1, ½, ½); with z = 2k it is (P₁, ½P₂, ½P₃) of the
-    functions Pₙ(z) = 1 − e^{−z} Σ_{j<n} zʲ/j!.
+    The covariance of η, (P₁, ½P₂, ½P₃) at z = 2k, keeps the stationary covariance (1, ½, ½);
+    Pₙ(z) = 1 − e^{−z} Σ_{j<n} zʲ/j!.
     """
     k = minimum(distance / (2.0 * length), _FORGOTTEN)
-    keep = exp(-k)
+    decay = exp(-k)
     p1, p2, p3 = _lost(2.0 * k)
-    first = safe_sqrt(p1)
-    mixed = safe_divide(0.5 * p2, first)
-    second = safe_sqrt(0.5 * p3 - mixed * mixed)
+    first_gain = safe_sqrt(p1)
+    cross_gain = safe_divide(0.5 * p2, first_gain)
+    second_gain = safe_sqrt(0.5 * p3 - cross_gain * cross_gain)
     return Transverse(
-        keep * own.once + first * normal,
-        keep * (own.twice + k * own.once) + mixed * normal + second * other_normal,
+        decay * filter_state.once + first_gain * normal,
+        decay * (filter_state.twice + k * filter_state.once) + cross_gain * normal + second_gain * other_normal,
     )
 
 
-def transverse_gust(own: Transverse) -> Scalar:
-    """y = (√3 x₁ + (1 − √3) x₂) / √2: of (1 + √3 τs)/(1 + τs)², with variance one"""
-    return (math.sqrt(3.0) * own.once + (1.0 - math.sqrt(3.0)) * own.twice) / math.sqrt(2.0)
+def transverse_gust(filter_state: Transverse) -> Scalar:
+    """y = (√3 x₁ + (1 − √3) x₂) / √2: the output of (1 + √3 τs)/(1 + τs)², with variance one"""
+    return (math.sqrt(3.0) * filter_state.once + (1.0 - math.sqrt(3.0)) * filter_state.twice) / math.sqrt(2.0)
 
 
 def _lost(z: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """Pₙ(z) = e^{−z} Σ_{j≥n} zʲ/j! for n = 1, 2, 3: by the series where the difference from 1 would lose its digits"""
+    """Pₙ(z) = e^{−z} Σ_{j≥n} zʲ/j! for n = 1, 2, 3: by the series at small z, where 1 − … would lose digits"""
     small = z < 1.0
     x = where(small, z, 1.0)
     tail: Scalar = 1.0 / math.factorial(20)
     for j in range(19, 2, -1):
         tail = 1.0 / math.factorial(j) + x * tail
-    decay, short = exp(-z), exp(-x)
-    by_series = (short * x * (1.0 + x * (0.5 + x * tail)), short * x * x * (0.5 + x * tail), short * x * x * x * tail)
+    decay, series_decay = exp(-z), exp(-x)
+    by_series = (
+        series_decay * x * (1.0 + x * (0.5 + x * tail)),
+        series_decay * x * x * (0.5 + x * tail),
+        series_decay * x * x * x * tail,
+    )
     by_difference = (1.0 - decay, 1.0 - decay * (1.0 + z), 1.0 - decay * (1.0 + z + 0.5 * z * z))
-    near, far = by_series, by_difference
-    return where(small, near[0], far[0]), where(small, near[1], far[1]), where(small, near[2], far[2])
+    series, difference = by_series, by_difference
+    return (
+        where(small, series[0], difference[0]),
+        where(small, series[1], difference[1]),
+        where(small, series[2], difference[2]),
+    )
 
 
 def flown(airspeed: WindSpeed, dt: Annotated[Scalar, Quantity("s", 0.0, 1.0)]) -> Scalar:
-    """s = V dt, and without end for dt = ∞ even where V = 0  [m]"""
-    endless = dt > 1e9
-    return where(endless, math.inf, maximum(airspeed, 0.0) * where(endless, 1.0, dt))
+    """s = V dt; ∞ for dt = ∞, even at V = 0  [m]"""
+    infinite = dt > 1e9
+    return where(infinite, math.inf, maximum(airspeed, 0.0) * where(infinite, 1.0, dt))

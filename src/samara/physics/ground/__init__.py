@@ -1,4 +1,4 @@
-"""What is touched: contact, impacts, solids."""
+"""Ground and obstacles: contact, impacts, solids."""
 
 from samara.core.lazy_import import lazily as _lazily
 

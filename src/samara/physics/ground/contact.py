@@ -1,11 +1,11 @@
-"""Standing on the ground: compliant contact points, with friction that sticks and slides.
+"""Ground contact: compliant contact points with stick-slip friction.
 
 Each point is a spring and damper against the plane. Its grip is a second spring and damper along the plane, anchored where
-the point touched down; how far it is stretched is the effect's own state. While their force stays under μN the anchor holds:
-nothing slips and nothing creeps. Beyond it the anchor is dragged along and the point slides.
+the point touched down; the stretch of this spring is the state of the effect. While the force stays below μN the anchor holds:
+nothing slips and nothing creeps. Above it the anchor is dragged along and the point slides.
 
-Upright a vehicle touches the ground with its feet. What is above a foot, up to the propellers, is an edge along body z, and
-of that edge the lower end touches: the foot, or upside down the upper end. A vehicle without a `top` has feet only.
+An upright vehicle touches the ground with its feet. The structure above a foot, up to the propellers, is an edge along body z,
+and its lower end touches: the foot, or the upper end when upside down. A vehicle without a `top` has feet only.
 """
 
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ Upright: TypeAlias = Annotated[Scalar, Quantity("1", -1.0, 1.0)]
 
 
 _FORGOTTEN = 1e-40  # [m²]
-BOW = 0.05  # [rad]: an edge that lies flatter than this touches between its ends
-CLEAR = 1e-3  # [m]: above what is surely out of reach, for what rounding does to a height
-LONGEST = 1.1  # |q|² of an attitude between two stages of a step, before it is brought back to unit length
+BOW = 0.05  # [rad]: an edge closer to horizontal than this touches between its ends
+CLEAR = 1e-3  # [m]: margin of the height bound for rounding errors
+LONGEST = 1.1  # |q|² of an attitude between two stages of a step, before it is normalised
 
 
 class Ground(NamedTuple):
@@ -51,7 +51,7 @@ class Surface(NamedTuple):
 
 
 class Contact(NamedTuple):
-    """Where a vehicle touches the ground, and how hard; `top` is the height of the upper ends, or ()."""
+    """Contact points of a vehicle and the surface they touch; `top` is the height of the upper ends, or ()."""
 
     points_B: tuple[Point, ...]
     surface: Surface
@@ -59,37 +59,37 @@ class Contact(NamedTuple):
 
     @property
     def upper_B(self) -> tuple[Vec3, ...]:
-        """The upper ends of all edges; none without a top  [m, body]"""
+        """The upper ends of all edges; () without a top  [m, body]"""
         if isinstance(self.top, tuple):
             return ()
         return tuple(Vec3(x, y, maximum(z, self.top)) for x, y, z in self.points_B)
 
     @property
     def reach(self) -> Scalar:
-        """No point is farther than this from the centre of mass, in any attitude of |q|² ≤ 1.1  [m]
+        """An upper bound of the distance of any contact point from the centre of mass, for attitudes with |q|² ≤ 1.1  [m]
 
-        With |q|² = s, `rotate` gives s R r + (1 − s) r, of length (2s − 1) |r| at most; between its ends an edge is bowed out
-        by l ε / 4 at most.
+        With |q|² = s, `rotate` gives s R r + (1 − s) r, of length at most (2s − 1) |r|; between its ends an edge bows out
+        by at most l ε / 4.
         """
-        ends: Scalar = 0.0
+        radius: Scalar = 0.0
         for point_B in (*self.points_B, *self.upper_B):
-            ends = maximum(ends, norm(point_B))
-        return ends * ((2.0 * LONGEST - 1.0) * (1.0 + 0.5 * BOW))
+            radius = maximum(radius, norm(point_B))
+        return radius * ((2.0 * LONGEST - 1.0) * (1.0 + 0.5 * BOW))
 
     def is_out_of_reach(self, p_W: Vec3, q_WB: Quat, ground: Ground) -> Scalar:
-        """(p − p₀)·n > r (1 + n·n) / 2, r ≥ |rᵢ|: no point touches, however the body lies, as a condition
+        """(p − p₀)·n > r (1 + n·n) / 2, r ≥ |rᵢ|: the condition that no point touches, in any attitude
 
-        (1 + n·n) / 2 ≥ |n|, for a normal that is none of unit length.
+        (1 + n·n) / 2 ≥ |n| covers a normal that is not of unit length.
         """
         normal_W = ground.normal_W
-        room = (self.reach + CLEAR) * (0.5 + 0.5 * dot(normal_W, normal_W))
+        min_height = (self.reach + CLEAR) * (0.5 + 0.5 * dot(normal_W, normal_W))
         height = -dot(ground.point_W - p_W, normal_W)
-        return logical_and(height > room, q_WB.w * q_WB.w + dot(q_WB.vector, q_WB.vector) < LONGEST)
+        return logical_and(height > min_height, q_WB.w * q_WB.w + dot(q_WB.vector, q_WB.vector) < LONGEST)
 
     def against(
         self, ground: Ground, p_W: Vec3, v_W: Vec3, q_WB: Quat, omega_B: Vec3
     ) -> "Iterator[tuple[Vec3, ContactPoint]]":
-        """The lever arm, in world axes, and the motion of every point with which a body could touch  [m, m/s]"""
+        """Yield the lever arm (world axes) and the motion of every possible contact point  [m, m/s]"""
         omega_W = rotate(q_WB, omega_B)
         for foot_B in self.points_B:
             if isinstance(self.top, tuple):
@@ -103,7 +103,7 @@ class Contact(NamedTuple):
 
 
 class ContactPoint(NamedTuple):
-    """One point against the plane: how deep, how fast sinking, how fast along the plane."""
+    """One point relative to the plane: penetration depth, penetration rate and slip velocity."""
 
     depth: Annotated[Scalar, Quantity("m", -0.001, 0.001)]
     sinking: Annotated[Scalar, Quantity("m/s", -0.1, 0.1)]
@@ -111,7 +111,7 @@ class ContactPoint(NamedTuple):
 
 
 class LowerEnd(NamedTuple):
-    """Where an edge touches, and how far it is bowed out there."""
+    """The contact point of an edge, and the bow of the edge there."""
 
     point_B: Point
     bow: Annotated[Scalar, Quantity("m", 0.0, 0.01)]
@@ -125,12 +125,12 @@ def turned_over(up: Upright) -> Scalar:
 def lower_end(foot_B: Point, up: Upright, *, top: Height) -> LowerEnd:
     """z = z_f + l w,  b = l ε w (1 − w)  with  l = max(0, z_t − z_f)  [m]
 
-    The least of z u over the edge, min(z_f u, z_t u), as a smooth function h(u): z = h′ and b = z u − h. So z u − b is the
-    height and (x, y, z) is where the force acts, and turning over neither makes nor takes energy.
+    min(z_f u, z_t u), the lowest z u of the edge, as a smooth function h(u): z = h′ and b = z u − h. So z u − b is the height
+    and the force acts at (x, y, z); turning over neither adds nor removes energy.
     """
-    over = turned_over(up)
+    weight = turned_over(up)
     length = maximum(top - foot_B.z, 0.0)
-    return LowerEnd(Vec3(foot_B.x, foot_B.y, foot_B.z + length * over), length * (BOW * (over * (1.0 - over))))
+    return LowerEnd(Vec3(foot_B.x, foot_B.y, foot_B.z + length * weight), length * (BOW * (weight * (1.0 - weight))))
 
 
 def contact_point(
@@ -144,29 +144,29 @@ def contact_point(
 
 
 def normal_force(point: ContactPoint, *, surface: Surface) -> Scalar:
-    """N = max(0, k d + c ḋ) below the surface, else 0: the ground pushes and never pulls  [N]"""
-    push = surface.stiffness * point.depth + surface.damping * point.sinking
-    return where(point.depth <= 0, 0.0, maximum(push, 0.0))
+    """N = max(0, k d + c ḋ) below the surface, else 0: the ground never pulls  [N]"""
+    elastic_force = surface.stiffness * point.depth + surface.damping * point.sinking
+    return where(point.depth <= 0, 0.0, maximum(elastic_force, 0.0))
 
 
 def friction_force(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:
-    """f = −(k s + c v_slip), held to |f| ≤ μN; off the ground 0, with slope 0 at rest too  [N]"""
-    wanted = grip_W * surface.stiffness + point.v_slip_W * surface.damping
-    size, limit = norm(wanted), surface.friction * normal
-    slipping = size > limit
-    return wanted * -where(slipping, limit / where(slipping, size, 1.0), where(normal > 0, 1.0, 0.0))
+    """f = −(k s + c v_slip), limited to |f| ≤ μN; 0 off the ground, with slope 0 also at rest  [N]"""
+    unlimited_W = grip_W * surface.stiffness + point.v_slip_W * surface.damping
+    magnitude, limit = norm(unlimited_W), surface.friction * normal
+    slipping = magnitude > limit
+    return unlimited_W * -where(slipping, limit / where(slipping, magnitude, 1.0), where(normal > 0, 1.0, 0.0))
 
 
 def grip_rate(point: ContactPoint, grip_W: Grip, normal: NormalForce, *, surface: Surface) -> Vec3:
-    """k s + c ṡ = −f: spring and damper carry the friction; ṡ is v_slip while the anchor holds, and the rest slides  [m/s]
+    """k s + c ṡ = −f: spring and damper carry the friction; ṡ = v_slip while the anchor holds, and the difference slides  [m/s]
 
-    What slides, v_slip − ṡ, goes along the friction: together spring, damper and slider can only lose energy. Off the
-    ground f = 0 and the grip is forgotten within c/k, down to 1e-20 m: numbers that fade to the smallest a computer knows
-    make it slow.
+    The sliding velocity v_slip − ṡ is along the friction: spring, damper and slider together only dissipate energy. Off the
+    ground f = 0 and the grip decays within c/k. Below 1e-20 m it stops decaying, because denormal floating-point numbers are
+    slow.
     """
     square = dot(grip_W, grip_W)
-    forgotten = logical_and(normal <= 0, logical_and(square > 0, square < _FORGOTTEN))
-    spring = grip_W * where(forgotten, 0.0, surface.stiffness)
+    negligible = logical_and(normal <= 0, logical_and(square > 0, square < _FORGOTTEN))
+    spring = grip_W * where(negligible, 0.0, surface.stiffness)
     return -(friction_force(point, grip_W, normal, surface=surface) + spring) / surface.damping
 
 
@@ -175,48 +175,48 @@ def _initial(vehicle: "Vehicle") -> tuple[Vec3, ...]:
 
 
 def _touching(
-    own: tuple[Vec3, ...], state: "State", contact: Contact, ground: Ground
+    grips_W: tuple[Vec3, ...], state: "State", contact: Contact, ground: Ground
 ) -> Iterator[tuple[Vec3, ContactPoint, Vec3, Scalar]]:
     """Lever arm, motion, grip and normal force of every contact point."""
     points = contact.against(ground, state.p_W, state.v_W, state.q_WB, state.omega_B)
-    for (r_W, point), grip_W in zip(points, own, strict=True):
+    for (r_W, point), grip_W in zip(points, grips_W, strict=True):
         yield r_W, point, grip_W, normal_force(point, surface=contact.surface)
 
 
 def _derivative(
-    own: tuple[Vec3, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    grips_W: tuple[Vec3, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Vec3, ...]:
     contact: Contact = vehicle["contact"]
     return tuple(
         grip_rate(point, grip_W, normal, surface=contact.surface)
-        for _, point, grip_W, normal in _touching(own, state, contact, environment.ground)
+        for _, point, grip_W, normal in _touching(grips_W, state, contact, environment.ground)
     )
 
 
 def _wrench(
-    own: tuple[Vec3, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    grips_W: tuple[Vec3, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
     contact: Contact = vehicle["contact"]
     f_W, tau_W = ZERO, ZERO
-    for r_W, point, grip_W, normal in _touching(own, state, contact, environment.ground):
+    for r_W, point, grip_W, normal in _touching(grips_W, state, contact, environment.ground):
         friction_W = friction_force(point, grip_W, normal, surface=contact.surface)
-        push_W = environment.ground.normal_W * normal + friction_W
-        f_W, tau_W = f_W + push_W, tau_W + cross(r_W, push_W)
+        force_W = environment.ground.normal_W * normal + friction_W
+        f_W, tau_W = f_W + force_W, tau_W + cross(r_W, force_W)
     return Wrench(tau_B=rotate_inverse(state.q_WB, tau_W), f_W=f_W)
 
 
-def _at_rest_without_load(grip_W: Grip) -> Scalar:
-    """s = 0 or 0 < |s|² < 1e-40 m²: off the ground the grip stays as it is, ṡ = 0, as a condition"""
+def _is_grip_constant(grip_W: Grip) -> Scalar:
+    """s = 0 or 0 < |s|² < 1e-40 m²: the condition that the grip is constant off the ground, ṡ = 0"""
     square = dot(grip_W, grip_W)
-    forgotten = logical_and(square > 0, square < _FORGOTTEN)
-    none = logical_and(equal(grip_W.x, 0.0), logical_and(equal(grip_W.y, 0.0), equal(grip_W.z, 0.0)))
-    return logical_or(none, forgotten)
+    negligible = logical_and(square > 0, square < _FORGOTTEN)
+    zero = logical_and(equal(grip_W.x, 0.0), logical_and(equal(grip_W.y, 0.0), equal(grip_W.z, 0.0)))
+    return logical_or(zero, negligible)
 
 
-def _idle(own: tuple[Vec3, ...], state: "State", vehicle: "Vehicle", environment: "Environment") -> Scalar:
+def _idle(grips_W: tuple[Vec3, ...], state: "State", vehicle: "Vehicle", environment: "Environment") -> Scalar:
     idle = vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, environment.ground)
-    for grip_W in own:
-        idle = logical_and(idle, _at_rest_without_load(grip_W))
+    for grip_W in grips_W:
+        idle = logical_and(idle, _is_grip_constant(grip_W))
     return idle
 
 

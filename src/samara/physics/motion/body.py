@@ -1,4 +1,4 @@
-"""The rigid body: Newton's and Euler's equations, and the same equations in other variables.
+"""The rigid body: the Newton–Euler equations, also in Euler angles and body-axis velocities.
 
 World W is z-up, body B is forward-left-up; every formula holds unchanged for NED/FRD, because both are right-handed.
 """
@@ -30,7 +30,7 @@ Force: TypeAlias = Annotated[Vec3, Quantity("N", -20.0, 20.0)]
 Torque: TypeAlias = Annotated[Vec3, Quantity("N m", -2.0, 2.0)]
 Inertia: TypeAlias = Annotated[Mat3, SymmetricPositive("kg m^2", 0.01, 0.03)]
 
-_GIMBAL_LOCK = 1e-9  # below this |cos pitch| the Euler rates have no value
+_GIMBAL_LOCK = 1e-9  # below this |cos pitch| the Euler rates are undefined
 
 
 def translational_acceleration(q_WB: Attitude, f_B: Force, f_W: Force, *, mass: Mass) -> Vec3:
@@ -44,7 +44,7 @@ def angular_acceleration(omega_B: AngularVelocity, tau_B: Torque, *, inertia_B: 
 
 
 def required_torque(omega_B: AngularVelocity, alpha_B: AngularAcceleration, *, inertia_B: Inertia) -> Vec3:
-    """τ = J ω̇ + ω × J ω: Euler's equation the other way  [N·m]"""
+    """τ = J ω̇ + ω × J ω: the inverse of `angular_acceleration`  [N·m]"""
     return inertia_B @ alpha_B + cross(omega_B, inertia_B @ omega_B)
 
 
@@ -54,12 +54,12 @@ def attitude_rate(q_WB: Attitude, omega_B: AngularVelocity) -> Quat:
 
 
 def angular_velocity_from_attitude_rate(q_WB: Attitude, rate: AttitudeRate) -> Vec3:
-    """ω_B = 2 Im(q* ⊗ q̇): `attitude_rate` the other way  [rad/s]"""
+    """ω_B = 2 Im(q* ⊗ q̇): the inverse of `attitude_rate`  [rad/s]"""
     return (conjugate(q_WB) * rate).vector * 2.0
 
 
 def body_velocity_rate(v_B: Velocity, omega_B: AngularVelocity, a_B: Acceleration) -> Vec3:
-    """u̇ = a − ω × u: the acceleration a (in body axes) as the rate of the body-axis components of the velocity  [m/s²]"""
+    """u̇ = a − ω × u: the rate of the body-axis components of the velocity, from the acceleration a in body axes  [m/s²]"""
     return a_B - cross(omega_B, v_B)
 
 
@@ -77,7 +77,7 @@ def _secant(angle: Scalar) -> Scalar:
 def euler_rates(euler: Euler, omega_B: AngularVelocity) -> Vec3:
     """φ̇ = p + tan θ (q sin φ + r cos φ),  θ̇ = q cos φ − r sin φ,  ψ̇ = sec θ (q sin φ + r cos φ)  [rad/s]
 
-    Singular at θ = ±90°; there the terms that grow without bound are left out.
+    Singular at θ = ±90°, where the unbounded terms are omitted.
     """
     s, c, secant = sin(euler.roll), cos(euler.roll), _secant(euler.pitch)
     yaw_rate = secant * (omega_B.y * s + omega_B.z * c)
@@ -87,21 +87,21 @@ def euler_rates(euler: Euler, omega_B: AngularVelocity) -> Vec3:
 def angular_velocity_from_euler_rates(euler: Euler, rates: AngularVelocity) -> Vec3:
     """p = φ̇ − ψ̇ sin θ,  q = θ̇ cos φ + ψ̇ cos θ sin φ,  r = −θ̇ sin φ + ψ̇ cos θ cos φ  [rad/s]"""
     s, c = sin(euler.roll), cos(euler.roll)
-    around_z = rates.z * cos(euler.pitch)
-    return Vec3(rates.x - rates.z * sin(euler.pitch), rates.y * c + around_z * s, around_z * c - rates.y * s)
+    yaw_component = rates.z * cos(euler.pitch)
+    return Vec3(rates.x - rates.z * sin(euler.pitch), rates.y * c + yaw_component * s, yaw_component * c - rates.y * s)
 
 
 def euler_accelerations(euler: Euler, rates: AngularVelocity, alpha_B: AngularAcceleration) -> Vec3:
-    """η̈ = W(η) (ω̇ − Ė(η, η̇) η̇), where ω = E η̇ and W = E⁻¹: the Euler rates differentiated once more  [rad/s²]"""
+    """η̈ = W(η) (ω̇ − Ė(η, η̇) η̇), where ω = E η̇ and W = E⁻¹: the derivative of the Euler rates  [rad/s²]"""
     s, c = sin(euler.roll), cos(euler.roll)
     s_pitch, c_pitch = sin(euler.pitch), cos(euler.pitch)
     roll_rate, pitch_rate, yaw_rate = rates.x, rates.y, rates.z
-    turning = Vec3(
+    bias = Vec3(
         -yaw_rate * pitch_rate * c_pitch,
         -pitch_rate * roll_rate * s + yaw_rate * (roll_rate * c * c_pitch - pitch_rate * s * s_pitch),
         -pitch_rate * roll_rate * c - yaw_rate * (roll_rate * s * c_pitch + pitch_rate * c * s_pitch),
     )
-    return euler_rates(euler, alpha_B - turning)
+    return euler_rates(euler, alpha_B - bias)
 
 
 def kinetic_energy(v_W: Velocity, omega_B: AngularVelocity, *, mass: Mass, inertia_B: Inertia) -> Scalar:

@@ -1,4 +1,4 @@
-"""Weight: uniform, or falling off with the square of the distance from the Earth's centre."""
+"""Weight: uniform, or decreasing with the square of the distance from the Earth's centre."""
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
@@ -37,15 +37,17 @@ def gravity_at(height: Height, g: Strength) -> Scalar:
     return g * ratio * ratio
 
 
-def _uniform(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+def _uniform_weight(
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
     return Wrench(f_W=weight(vehicle.mass, vehicle["gravity"].acceleration))
 
 
-def _spherical(
-    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+def _spherical_weight(
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> Wrench:
     return Wrench(f_W=weight(vehicle.mass, gravity_at(state.p_W.z, vehicle["gravity"].acceleration)))
 
 
-UNIFORM = Effect("gravity", wrench=_uniform, role=Role.WEIGHT, turns=False)
-SPHERICAL = Effect("gravity", wrench=_spherical, role=Role.WEIGHT, turns=False)
+UNIFORM = Effect("gravity", wrench=_uniform_weight, role=Role.WEIGHT, turns=False)
+SPHERICAL = Effect("gravity", wrench=_spherical_weight, role=Role.WEIGHT, turns=False)

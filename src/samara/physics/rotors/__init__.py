@@ -1,4 +1,4 @@
-"""Rotors, motors, batteries, and the air through the disc."""
+"""Rotors, motors, batteries and inflow."""
 
 from samara.core.lazy_import import lazily as _lazily
 

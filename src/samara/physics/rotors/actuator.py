@@ -1,4 +1,4 @@
-"""From a command to what the motor does with it: saturation, lag, and the second-order actuator with a rate limit."""
+"""Actuators between command and rotor speed: saturation, first-order lag, and second order with a rate limit."""
 
 from typing import Annotated, NamedTuple, TypeAlias
 
@@ -19,10 +19,10 @@ Rate: TypeAlias = Annotated[Scalar, Quantity("1/s", -50.0, 50.0)]
 
 
 class Lag(NamedTuple):
-    """A motor that follows its commanded speed with a first-order lag, faster or slower up than down.
+    """A motor that follows its commanded speed with a first-order lag, with separate time constants up and down.
 
     On a battery, `full_voltage` is the bus voltage at which the speeds hold, 0 for that of the full battery, and `efficiency`
-    is how much of the power it takes from the bus turns the rotor.
+    is the shaft power over the power taken from the bus.
     """
 
     speed_min: Annotated[Scalar, Quantity("rad/s", 0.0, 500.0)]
@@ -42,14 +42,14 @@ class SecondOrder(NamedTuple):
 
 
 class ActuatorState(NamedTuple):
-    """Where the actuator is and how fast it moves, both per unit of command."""
+    """Position and rate of an actuator, both relative to the range of the command."""
 
     position: Ratio
     rate: Rate
 
 
 def speed_from_command(command: Duty, motor: Lag) -> Scalar:
-    """Ω_cmd = Ω_min + u (Ω_max − Ω_min), u held within [0, 1]  [rad/s]"""
+    """Ω_cmd = Ω_min + u (Ω_max − Ω_min), u limited to [0, 1]  [rad/s]"""
     return motor.speed_min + clamp(command, 0.0, 1.0) * (motor.speed_max - motor.speed_min)
 
 
@@ -59,12 +59,12 @@ def command_from_speed(speed: RotorSpeed, motor: Lag) -> Scalar:
 
 
 def saturate_speed(speed: RotorSpeed, motor: Lag) -> Scalar:
-    """Ω held within [Ω_min, Ω_max]  [rad/s]"""
+    """Ω limited to [Ω_min, Ω_max]  [rad/s]"""
     return clamp(speed, motor.speed_min, motor.speed_max)
 
 
 def slowed(motor: Lag, share: Duty) -> Lag:
-    """Ω_min V/V_full,  Ω_max V/V_full: the range of speeds that the share V/V_full of its voltage leaves a motor  [rad/s]"""
+    """Ω_min V/V_full,  Ω_max V/V_full: the speed range of a motor at the fraction V/V_full of its voltage  [rad/s]"""
     return motor._replace(speed_min=share * motor.speed_min, speed_max=share * motor.speed_max)
 
 
@@ -79,30 +79,30 @@ def lag_rate(speed: RotorSpeed, target: RotorSpeed, motor: Lag) -> Scalar:
 
 
 def drawn_power(speed: RotorSpeed, load_torque: LoadTorque, motor: Lag) -> Scalar:
-    """P = max(0, Q Ω) / η: what a motor takes from the bus; a rotor that the air turns gives nothing back  [W]"""
+    """P = max(0, Q Ω) / η: the power of a motor from the bus; a windmilling rotor returns none  [W]"""
     return maximum(load_torque * speed, 0.0) / motor.efficiency
 
 
 def lag_target(speed: RotorSpeed, acceleration: RotorAcceleration, motor: Lag) -> Scalar:
-    """Ω_cmd = Ω + τ Ω̇: the target that makes the lag turn with Ω̇, `lag_rate` the other way  [rad/s]"""
+    """Ω_cmd = Ω + τ Ω̇: the target at which the lag has the rate Ω̇, the inverse of `lag_rate`  [rad/s]"""
     return speed + time_constant(speed, speed + acceleration, motor) * acceleration
 
 
 def lag_step(speed: RotorSpeed, target: RotorSpeed, dt: Duration, motor: Lag) -> Scalar:
-    """Ω(t + dt) = Ω_cmd + (Ω − Ω_cmd) e^{−dt/τ}: the lag alone, exact for any dt  [rad/s]"""
+    """Ω(t + dt) = Ω_cmd + (Ω − Ω_cmd) e^{−dt/τ}: exact for any dt at constant Ω_cmd  [rad/s]"""
     return target + (speed - target) * exp(-dt / time_constant(speed, target, motor))
 
 
-def second_order_rate(own: ActuatorState, target: Ratio, actuator: SecondOrder) -> ActuatorState:
+def second_order_rate(actuator_state: ActuatorState, target: Ratio, actuator: SecondOrder) -> ActuatorState:
     """ẍ = ωn² (u − x) − 2 ζ ωn ẋ,  |ẋ| ≤ ẋ_max  [1/s, 1/s²]
 
-    A step that carries the rate past its limit leaves an excess, which fades with ωn instead of delaying the way back.
+    An integration step past the rate limit leaves an excess, which decays with ωn and does not delay the reversal.
     """
     limit = actuator.rate_limit
-    rate = clamp(own.rate, -limit, limit)
+    rate = clamp(actuator_state.rate, -limit, limit)
     wn = actuator.natural_frequency
-    acceleration = wn * wn * (target - own.position) - 2.0 * actuator.damping_ratio * wn * rate
-    pushing_up = logical_and(own.rate >= limit, acceleration > 0)
-    pushing_down = logical_and(own.rate <= -limit, acceleration < 0)
-    held = where(pushing_up, 0.0, where(pushing_down, 0.0, acceleration))
-    return ActuatorState(rate, held + wn * (rate - own.rate))
+    acceleration = wn * wn * (target - actuator_state.position) - 2.0 * actuator.damping_ratio * wn * rate
+    at_upper_limit = logical_and(actuator_state.rate >= limit, acceleration > 0)
+    at_lower_limit = logical_and(actuator_state.rate <= -limit, acceleration < 0)
+    limited = where(at_upper_limit, 0.0, where(at_lower_limit, 0.0, acceleration))
+    return ActuatorState(rate, limited + wn * (rate - actuator_state.rate))

@@ -14,13 +14,13 @@ Resistance: TypeAlias = Annotated[Scalar, Quantity("ohm", 0.005, 0.2)]
 
 
 class Ideal(NamedTuple):
-    """A supply whose voltage does not sag."""
+    """A supply of constant voltage."""
 
     voltage: Annotated[Scalar, Quantity("V", 3.0, 50.0)]
 
 
 class Thevenin(NamedTuple):
-    """A battery. The table gives the open-circuit voltage of the whole pack over the state of charge."""
+    """A battery. The table gives the open-circuit voltage of the pack over the state of charge."""
 
     capacity: Annotated[Scalar, Quantity("C", 500.0, 50000.0)]
     table_charge: Annotated[tuple[Scalar, ...], Increasing("1", 0.0, 1.0)]
@@ -38,7 +38,7 @@ class BatteryState(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What the bus sees of one or more batteries: a voltage behind a resistance."""
+    """One or more batteries as a voltage behind a resistance."""
 
     voltage: Voltage
     resistance: Resistance
@@ -49,9 +49,9 @@ def open_circuit_voltage(charge: StateOfCharge, battery: Thevenin) -> Scalar:
     return piecewise_linear(charge, battery.table_charge, battery.table_voltage)
 
 
-def source_of(own: BatteryState, battery: Thevenin) -> Source:
+def source_of(battery_state: BatteryState, battery: Thevenin) -> Source:
     """V₀ = OCV(SOC) − V1, behind R0  [V, Ω]"""
-    return Source(open_circuit_voltage(own.charge, battery) - own.polarisation, battery.resistance)
+    return Source(open_circuit_voltage(battery_state.charge, battery) - battery_state.polarisation, battery.resistance)
 
 
 def parallel_sources(sources: tuple[Source, ...]) -> Source:
@@ -67,7 +67,7 @@ def parallel_sources(sources: tuple[Source, ...]) -> Source:
 def voltage_under_power(source: Source, power: Power) -> Scalar:
     """V = ½ (V₀ + √(V₀² − 4 R P)), the larger root of V = V₀ − R P / V  [V]
 
-    More than V₀²/4R no such source gives: asked for more, it stays at V₀/2, where it gives the most.
+    The maximum power of such a source is V₀²/4R; for a larger P the voltage stays at V₀/2, where the power is maximal.
     """
     return 0.5 * (source.voltage + safe_sqrt(source.voltage * source.voltage - 4.0 * source.resistance * power))
 
@@ -77,9 +77,9 @@ def share_of_current(source: Source, bus_voltage: Voltage) -> Scalar:
     return (source.voltage - bus_voltage) / source.resistance
 
 
-def battery_rate(own: BatteryState, current: Current, battery: Thevenin) -> BatteryState:
+def battery_rate(battery_state: BatteryState, current: Current, battery: Thevenin) -> BatteryState:
     """dSOC/dt = −I / capacity,   V̇1 = I / C1 − V1 / (R1 C1)  [1/s, V/s]"""
     tau = battery.polarisation_resistance * battery.polarisation_capacitance
     return BatteryState(
-        -current / battery.capacity, current / battery.polarisation_capacitance - own.polarisation / tau
+        -current / battery.capacity, current / battery.polarisation_capacitance - battery_state.polarisation / tau
     )

@@ -1,9 +1,9 @@
-"""Flapping: in a cross-wind, or when the body turns, the disc of the blade tips leans away from the hub's plane.
+"""Flapping: in cross-flow, or when the body rotates, the tip-path plane tilts away from the hub's plane.
 
-Blades on a hinge with a spring, at an offset from the axis, settled on the first harmonic and to first order in the advance
-ratio. A stiff spring makes them rigid: then the hub takes the whole moment of the air, towards the retreating side; a free
-hinge leans the disc back instead, and a blade in between does both. The lean and the moments are linear, so they are
-written as vectors and need no direction of flight.
+Blades on a hinge with a spring, at an offset from the axis, in the steady first harmonic and to first order in the advance
+ratio. A stiff spring makes them rigid: the hub then takes the complete aerodynamic moment, towards the retreating side. A free
+hinge tilts the disc back instead, and a blade in between does both. Tilt and moments are linear, so they are written as vectors
+and need no direction of flight.
 """
 
 import math
@@ -25,11 +25,11 @@ from samara.physics.rotors.blade_element import (
 from samara.physics.rotors.rotor import Rotor
 
 Tilt: TypeAlias = Annotated[Vec3, Quantity("rad", -0.2, 0.2)]
-"""How far the tips' disc leans, as the vector by which its normal departs from the axis"""
+"""The tilt of the tip-path plane: the vector by which its normal departs from the axis."""
 
 
 class Flapping(NamedTuple):
-    """The blades of every rotor: how many, inertia of one about its hinge, the hinge's r/R, and the spring in it."""
+    """The blades of every rotor: count, inertia of one about its hinge, hinge offset r/R and hinge spring."""
 
     blades: Annotated[Scalar, Quantity("1", 2.0, 6.0)]
     blade_inertia: Annotated[Scalar, Quantity("kg m^2", 1e-9, 1e-3)]
@@ -44,15 +44,15 @@ def hub_stiffness(speed: RotorSpeed, *, blades: Flapping) -> Scalar:
 
 
 def lock_number(rotor: Rotor, air: RotorAir, air_density: AirDensity, *, blades: Flapping) -> Scalar:
-    """γ = ρ a c R⁴ / I,  c = σπR/B: the air's hold on a blade against its inertia"""
+    """γ = ρ a c R⁴ / I,  c = σπR/B: the ratio of aerodynamic to inertial moments of a blade"""
     return _flap_damping(rotor, air, air_density, blades) * 8.0 / blades.blade_inertia
 
 
 def _flap_damping(rotor: Rotor, air: RotorAir, air_density: Scalar, blades: Flapping) -> Scalar:
     """G/Ω² = ρ a c R⁴ / 8"""
-    square = rotor.radius * rotor.radius
+    radius_squared = rotor.radius * rotor.radius
     chord = air.solidity * math.pi * rotor.radius / blades.blades
-    return 0.125 * air_density * air.lift_slope * chord * square * square
+    return 0.125 * air_density * air.lift_slope * chord * radius_squared * radius_squared
 
 
 def coning(
@@ -66,10 +66,12 @@ def coning(
     blades: Flapping,
 ) -> Scalar:
     """a₀ = (γ/8) (θ − 4λ/3) / ν_β²  [rad]"""
-    hold = _flap_damping(rotor, air, air_density, blades)
-    tip, through = absolute(speed), safe_divide(flow.climb + induced, rotor.radius)
-    lifted = hold * tip * (blade_numbers(rotor, air).pitch * tip - 4.0 / 3.0 * through)
-    return safe_divide(lifted, blades.blade_inertia * speed * speed + hub_stiffness(speed, blades=blades))
+    damping_coefficient = _flap_damping(rotor, air, air_density, blades)
+    abs_speed, inflow_per_radius = absolute(speed), safe_divide(flow.climb + induced, rotor.radius)
+    lift_moment = (
+        damping_coefficient * abs_speed * (blade_numbers(rotor, air).pitch * abs_speed - 4.0 / 3.0 * inflow_per_radius)
+    )
+    return safe_divide(lift_moment, blades.blade_inertia * speed * speed + hub_stiffness(speed, blades=blades))
 
 
 def disc_tilt(
@@ -87,28 +89,30 @@ def disc_tilt(
     """t = (K F + G s a × F) / (K² + G²),
     F = −G [(4/3) a₀ μ + (8θ/3 − 2λ) s μ × a − g/U] + I Ω (2 s ω) − (G/Ω) ω × a,  μ = u_e/U  [rad]
 
-    Its parts along and across the flight are −a₁ and b₁ of the textbooks: for K = 0 a₁ = 2μ(4θ/3 − λ) − 16q/(γΩ), q nose up,
-    and b₁ = (4/3)μa₀ − q/Ω. A resting rotor without a spring has no lean.
+    Its components along and across the flight are −a₁ and b₁ of the textbooks: for K = 0 a₁ = 2μ(4θ/3 − λ) − 16q/(γΩ), q nose
+    up, and b₁ = (4/3)μa₀ − q/Ω. The tilt of a stopped rotor without a spring is 0.
     """
-    hold = _flap_damping(rotor, air, air_density, blades)
-    turning = absolute(speed)
-    stiff, damped = hub_stiffness(speed, blades=blades), hold * turning * turning
+    damping_coefficient = _flap_damping(rotor, air, air_density, blades)
+    abs_speed = absolute(speed)
+    stiffness, damping = hub_stiffness(speed, blades=blades), damping_coefficient * abs_speed * abs_speed
     across_B = held_across(flow, speed, rotor)
     omega_e_B = omega_B - rotor.axis_B * dot(omega_B, rotor.axis_B)
     pitch = blade_numbers(rotor, air).pitch
-    cone = coning(speed, induced, flow, rotor, air, air_density, blades=blades)
-    per_radius = safe_divide(hold, rotor.radius)
-    through = safe_divide(flow.climb + induced, rotor.radius)
-    lifted = per_radius * (8.0 / 3.0 * pitch * turning - 2.0 * through)
-    forced_B = (
-        across_B * (-4.0 / 3.0 * cone * per_radius * turning)
-        - cross(across_B, rotor.axis_B) * (rotor.spin * lifted)
-        + gradient_B * (per_radius * turning)
-        + omega_e_B * (2.0 * rotor.spin * blades.blade_inertia * turning)
-        - cross(omega_e_B, rotor.axis_B) * (hold * turning)
+    coning_angle = coning(speed, induced, flow, rotor, air, air_density, blades=blades)
+    per_radius = safe_divide(damping_coefficient, rotor.radius)
+    inflow_per_radius = safe_divide(flow.climb + induced, rotor.radius)
+    lift_term = per_radius * (8.0 / 3.0 * pitch * abs_speed - 2.0 * inflow_per_radius)
+    forcing_B = (
+        across_B * (-4.0 / 3.0 * coning_angle * per_radius * abs_speed)
+        - cross(across_B, rotor.axis_B) * (rotor.spin * lift_term)
+        + gradient_B * (per_radius * abs_speed)
+        + omega_e_B * (2.0 * rotor.spin * blades.blade_inertia * abs_speed)
+        - cross(omega_e_B, rotor.axis_B) * (damping_coefficient * abs_speed)
     )
-    lagged_B = cross(rotor.axis_B, forced_B) * rotor.spin
-    return (forced_B * stiff + lagged_B * damped) * safe_divide(1.0, stiff * stiff + damped * damped)
+    quadrature_B = cross(rotor.axis_B, forcing_B) * rotor.spin
+    return (forcing_B * stiffness + quadrature_B * damping) * safe_divide(
+        1.0, stiffness * stiffness + damping * damping
+    )
 
 
 def flapping_force(
@@ -120,13 +124,13 @@ def flapping_force(
     air: RotorAir,
     air_density: AirDensity,
 ) -> Vec3:
-    """f = (T − ρA σa U W/8) t: the thrust leans with the disc, less what the inflow takes of it  [N]"""
+    """f = (T − ρA σa U W/8) t: the thrust tilts with the disc, reduced by the inflow  [N]"""
     thrust = air_load(speed, induced, flow, rotor, air, air_density).thrust
-    tip, through = absolute(speed) * rotor.radius, flow.climb + induced
-    disc = air_density * math.pi * rotor.radius * rotor.radius
-    return tilt_B * (thrust - 0.125 * disc * air.solidity * air.lift_slope * tip * through)
+    tip, v_through = absolute(speed) * rotor.radius, flow.climb + induced
+    rho_area = air_density * math.pi * rotor.radius * rotor.radius
+    return tilt_B * (thrust - 0.125 * rho_area * air.solidity * air.lift_slope * tip * v_through)
 
 
 def hub_moment(speed: RotorSpeed, tilt_B: Tilt, rotor: Rotor, *, blades: Flapping) -> Vec3:
-    """τ = (B/2) K a × t: springs and offset hinges pull the hub after the disc  [N·m]"""
+    """τ = (B/2) K a × t: springs and offset hinges turn the hub towards the disc  [N·m]"""
     return cross(rotor.axis_B, tilt_B) * (0.5 * blades.blades * hub_stiffness(speed, blades=blades))

@@ -1,7 +1,7 @@
-"""Rotors that shake: a propeller out of balance pulls at its hub once in every turn, its thrust swells twice.
+"""Rotor vibration: an unbalanced propeller pulls at its hub once per revolution, and its thrust ripples twice.
 
-How far each rotor has turned is the effect's state. It is not wrapped: in double precision it is good for days, in single
-precision for about a minute at 1000 rad/s.
+The phase of each rotor is the state of the effect. It is not wrapped: double precision is sufficient for days, single precision
+for about a minute at 1000 rad/s.
 """
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
@@ -24,28 +24,28 @@ Ripple: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 0.5)]
 
 
 class Imbalance(NamedTuple):
-    """Mass times eccentricity of each rotor, and the part of its thrust that comes and goes twice in a turn."""
+    """Mass times eccentricity of each rotor, and the ripple of its thrust, twice per revolution, relative to the mean."""
 
     unbalance: Annotated[tuple[Scalar, ...], Quantity("kg m", 0.0, 1e-3)]
     ripple: Ripple = 0.0
 
 
 def unbalance_force(phase: Phase, speed: RotorSpeed, unbalance: Unbalance, rotor: Rotor) -> Vec3:
-    """f = U Ω² (e₁ cos φ + s e₂ sin φ): it turns with the rotor, in its plane  [N]"""
+    """f = U Ω² (e₁ cos φ + s e₂ sin φ): rotates with the rotor, in its plane  [N]"""
     first_B, second_B = disc_axes(rotor.axis_B)
-    turning_B = first_B * cos(phase) + second_B * (rotor.spin * sin(phase))
-    return turning_B * (unbalance * speed * speed)
+    rotating_B = first_B * cos(phase) + second_B * (rotor.spin * sin(phase))
+    return rotating_B * (unbalance * speed * speed)
 
 
 def ripple_force(phase: Phase, thrust: Thrust, ripple: Ripple, rotor: Rotor) -> Vec3:
-    """f = ε T cos 2φ a: two blades pass the arm in every turn  [N]"""
+    """f = ε T cos 2φ a: two blades pass the arm per revolution  [N]"""
     return rotor.axis_B * (ripple * thrust * cos(2.0 * phase))
 
 
 def shaking_force(
     phase: Phase, speed: RotorSpeed, thrust: Thrust, unbalance: Unbalance, ripple: Ripple, rotor: Rotor
 ) -> Vec3:
-    """f = U Ω² (e₁ cos φ + s e₂ sin φ) + ε T cos 2φ a: all that shakes a hub  [N]"""
+    """f = U Ω² (e₁ cos φ + s e₂ sin φ) + ε T cos 2φ a: the total vibration force on a hub  [N]"""
     return unbalance_force(phase, speed, unbalance, rotor) + ripple_force(phase, thrust, ripple, rotor)
 
 
@@ -54,27 +54,27 @@ def _initial(vehicle: "Vehicle") -> tuple[Scalar, ...]:
 
 
 def _turning(
-    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
     """φ̇ = Ω"""
     return tuple(state.rotor_speed)
 
 
-def _wrench(own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    numbers: Imbalance = vehicle["imbalance"]
+def _wrench(phases: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    imbalance: Imbalance = vehicle["imbalance"]
     total = Wrench()
     for phase, speed, load, unbalance, rotor in zip(
-        own,
+        phases,
         state.rotor_speed,
         rotor_loads(state, vehicle, environment),
-        numbers.unbalance,
+        imbalance.unbalance,
         vehicle.rotors,
         strict=True,
     ):
-        f_B = shaking_force(phase, speed, load.thrust, unbalance, numbers.ripple, rotor)
+        f_B = shaking_force(phase, speed, load.thrust, unbalance, imbalance.ripple, rotor)
         total = add_wrenches(total, Wrench(f_B, cross(rotor.r_B, f_B)))
     return total
 
 
 IMBALANCE = Effect("imbalance", _initial, _turning, _wrench, planned=False, trimmed=False, state_unit="rad")
-"""Its forces are nothing on average: no trim balances them."""
+"""Its forces average to 0: trim ignores them."""

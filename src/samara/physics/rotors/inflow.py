@@ -1,7 +1,7 @@
-"""The air a rotor draws through its disc: momentum theory through every flow state, and how fast the flow follows.
+"""Induced inflow of a rotor: momentum theory through all flow states, and the time scale of its changes.
 
-Climb is positive: the hub moves along its thrust. Between hover-like flow and the windmill brake momentum theory has no
-steady solution (the vortex ring); there the flow is Johnson's polynomial, joined in value and slope.
+Climb is positive: the hub moves along its thrust. Between hover-like flow and the windmill brake state, momentum theory has no
+steady solution (the vortex ring); there the flow is Johnson's polynomial, joined with continuous value and slope.
 """
 
 import math
@@ -14,7 +14,7 @@ from samara.physics.rotors.rotor import Radius
 HALLEY_STEPS = 3  # leaves 1e-13 of the momentum balance (tests/physics/test_inflow.py)
 
 RING_CENTRE, RING_HALF_WIDTH = -1.55, 0.55  # of V_c/v_h; its extent in V_e/v_h is 1
-"""The vortex ring, V_c from −2.1 to −1: a tenth past −2, where the windmill's branch begins with infinite slope."""
+"""The vortex ring, V_c from −2.1 to −1: it extends 0.1 past −2, where the windmill branch begins with infinite slope."""
 JOHNSON = (0.373, 0.598, -1.991)
 """ν = x (0.373 x² + 0.598 μ² − 1.991): W. Johnson, Comprehensive Analytical Model of Rotorcraft, NASA TM-81182 (1980)"""
 
@@ -25,8 +25,8 @@ Induced: TypeAlias = Annotated[Scalar, Quantity("m/s", 0.0, 20.0)]
 ClimbRatio: TypeAlias = Annotated[Scalar, Quantity("1", -4.0, 4.0)]
 EdgeRatio: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 4.0)]
 
-_SLOWEST = 1e-3  # [m/s]: below this v_h the ratios V/v_h are not formed
-_CENTRE = 0.05  # of the ring: in here no ray leads to its edge, and nothing is carried
+_SLOWEST = 1e-3  # [m/s]: lower bound of v_h in the ratios V/v_h
+_CORE_RADIUS = 0.05  # of the ring's radius: inside, the direction to its edge is undefined, and no correction applies
 
 
 class _Momentum(NamedTuple):
@@ -43,42 +43,45 @@ def hover_induced(thrust: Thrust, air_density: AirDensity, radius: Radius) -> Sc
 def induced_ratio(climb: ClimbRatio, edge: EdgeRatio) -> Scalar:
     """ν √(μ² + (x + ν)²) = 1 outside the vortex ring, Johnson's polynomial inside;  ν = v/v_h, x = V_c/v_h, μ = V_e/v_h
 
-    In the ring, ρ < 1 from its centre, the difference δ between both theories at the edge, and its slope δ' along the ray,
-    is carried inwards: ν = ν_J + t³(4 − 3t) (δ + (ρ − 1) δ'), t = (ρ − 0.05)/0.95. Value and slope are continuous everywhere.
+    In the ring, at ρ < 1 from its centre, the difference δ between both theories at the edge, and its slope δ' along the ray,
+    extend inwards: ν = ν_J + t³(4 − 3t) (δ + (ρ − 1) δ'), t = (ρ − 0.05)/0.95. Value and slope are continuous everywhere.
     """
-    across = (climb - RING_CENTRE) / RING_HALF_WIDTH
-    distance = safe_norm(across, edge)
-    outwards = maximum(minimum(distance, 1.0), _CENTRE)
-    edge_across, edge_edge = across / outwards, edge / outwards
-    at_edge = _momentum(RING_CENTRE + RING_HALF_WIDTH * edge_across, edge_edge)
-    ring_at_edge = _johnson(RING_CENTRE + RING_HALF_WIDTH * edge_across, edge_edge)
-    gap = at_edge.value - ring_at_edge.value
-    by_ray = RING_HALF_WIDTH * edge_across * (at_edge.by_climb - ring_at_edge.by_climb)
-    by_ray = by_ray + edge_edge * (at_edge.by_edge - ring_at_edge.by_edge)
-    part = (outwards - _CENTRE) / (1.0 - _CENTRE)
-    weight = part * part * part * (4.0 - 3.0 * part)
-    ring = _johnson(climb, edge).value + weight * (gap + (outwards - 1.0) * by_ray)
-    return where(distance < 1.0, ring, at_edge.value)
+    ring_climb = (climb - RING_CENTRE) / RING_HALF_WIDTH
+    distance = safe_norm(ring_climb, edge)
+    ring_radius = maximum(minimum(distance, 1.0), _CORE_RADIUS)
+    boundary_climb, boundary_edge = ring_climb / ring_radius, edge / ring_radius
+    momentum = _momentum(RING_CENTRE + RING_HALF_WIDTH * boundary_climb, boundary_edge)
+    johnson = _johnson(RING_CENTRE + RING_HALF_WIDTH * boundary_climb, boundary_edge)
+    mismatch = momentum.value - johnson.value
+    radial_slope = RING_HALF_WIDTH * boundary_climb * (momentum.by_climb - johnson.by_climb)
+    radial_slope = radial_slope + boundary_edge * (momentum.by_edge - johnson.by_edge)
+    blend = (ring_radius - _CORE_RADIUS) / (1.0 - _CORE_RADIUS)
+    weight = blend * blend * blend * (4.0 - 3.0 * blend)
+    ring_value = _johnson(climb, edge).value + weight * (mismatch + (ring_radius - 1.0) * radial_slope)
+    return where(distance < 1.0, ring_value, momentum.value)
 
 
 def _momentum(climb: Scalar, edge: Scalar) -> _Momentum:
-    """Halley's steps on f = ν² (μ² + (x + ν)²) − 1, which takes no root, and the slopes of its zero.
+    """Halley's iteration on f = ν² (μ² + (x + ν)²) − 1, which is free of roots, and the slopes of its zero.
 
-    Left of the ring from below, to the smallest of up to three roots (the windmill's); else from above, to the only one.
+    Left of the ring it starts from below, to the smallest of up to three roots (the windmill's); else from above, to the only
+    one.
     """
     axial_root = sqrt(1.0 + 0.25 * climb * climb) - 0.5 * climb
-    upwards = maximum(climb, 0.0)
-    above = minimum(axial_root, 1.0 / sqrt(maximum(edge * edge + upwards * upwards, 0.25)))
-    below = 1.0 / sqrt(maximum(climb * climb + edge * edge, 1.0))
-    value = where(climb < RING_CENTRE, below, above)
+    positive_climb = maximum(climb, 0.0)
+    upper_start = minimum(axial_root, 1.0 / sqrt(maximum(edge * edge + positive_climb * positive_climb, 0.25)))
+    lower_start = 1.0 / sqrt(maximum(climb * climb + edge * edge, 1.0))
+    value = where(climb < RING_CENTRE, lower_start, upper_start)
     for _ in range(HALLEY_STEPS):
-        through = climb + value
-        square, lean = edge * edge + through * through, value * through
-        excess, slope = value * value * square - 1.0, value * (square + lean)
-        value = value - 2.0 * excess * slope / (4.0 * slope * slope - excess * (square + 4.0 * lean + value * value))
-    through = climb + value
-    slope = edge * edge + through * (through + value)
-    return _Momentum(value, -value * through / slope, -value * edge / slope)
+        v_through = climb + value
+        through_squared, product = edge * edge + v_through * v_through, value * v_through
+        excess, slope = value * value * through_squared - 1.0, value * (through_squared + product)
+        value = value - 2.0 * excess * slope / (
+            4.0 * slope * slope - excess * (through_squared + 4.0 * product + value * value)
+        )
+    v_through = climb + value
+    slope = edge * edge + v_through * (v_through + value)
+    return _Momentum(value, -value * v_through / slope, -value * edge / slope)
 
 
 def _johnson(climb: Scalar, edge: Scalar) -> _Momentum:
@@ -90,28 +93,34 @@ def _johnson(climb: Scalar, edge: Scalar) -> _Momentum:
 def induced_velocity(
     thrust: Thrust, climb: ClimbSpeed, edge: EdgeSpeed, air_density: AirDensity, radius: Radius
 ) -> Scalar:
-    """v = v_h ν(V_c / v_h, V_e / v_h), against the thrust; a rotor that pulls down is one that pushes up, upside down  [m/s]
+    """v = v_h ν(V_c / v_h, V_e / v_h), opposite to the thrust; negative thrust is the same flow upside down  [m/s]
 
-    Below v_h = 1 mm/s the ratio is taken there and v falls with the thrust: 0 at none.
+    Below v_h = 1 mm/s the ratio is formed with 1 mm/s, and v vanishes with the thrust.
     """
-    at_hover = hover_induced(thrust, air_density, radius)
-    up = where(thrust < 0, -1.0, 1.0)
-    unit = maximum(at_hover, _SLOWEST)
-    return up * at_hover * at_hover / unit * induced_ratio(up * climb / unit, edge / unit)
+    v_hover = hover_induced(thrust, air_density, radius)
+    thrust_sign = where(thrust < 0, -1.0, 1.0)
+    v_reference = maximum(v_hover, _SLOWEST)
+    return (
+        thrust_sign
+        * v_hover
+        * v_hover
+        / v_reference
+        * induced_ratio(thrust_sign * climb / v_reference, edge / v_reference)
+    )
 
 
 def mass_flow_speed(induced: Induced, climb: ClimbSpeed, edge: EdgeSpeed, at_hover: Induced) -> Scalar:
-    """V_m = (V_e² + (V_c + v)(V_c + 2v)) / √(V_e² + (V_c + v)²), at least v_h: the mass flow that carries a disturbance away
+    """V_m = (V_e² + (V_c + v)(V_c + 2v)) / √(V_e² + (V_c + v)²), at least v_h: the mass flow that convects a disturbance
 
-    2 v_h in hover, V in fast flight (Peters and HaQuang, 1988). In the vortex ring it vanishes, and
-    the flow would never settle; half of its value in hover is kept.
+    2 v_h in hover, V in fast flight (Peters and HaQuang, 1988). In the vortex ring it vanishes, and the flow would never
+    settle; half of its value in hover is the lower bound.
     """
-    through = climb + induced
-    flow = safe_divide(edge * edge + through * (through + induced), safe_norm(edge, through))
+    v_through = climb + induced
+    flow = safe_divide(edge * edge + v_through * (v_through + induced), safe_norm(edge, v_through))
     return maximum(maximum(flow, at_hover), _SLOWEST)
 
 
 def wake_skew(induced: Induced, climb: ClimbSpeed, edge: EdgeSpeed) -> Scalar:
-    """tan(χ/2) = V_e / (√(V_e² + (V_c + v)²) + |V_c + v|): 0 for a wake along the axis, 1 for one that leaves edgewise"""
-    through = absolute(climb + induced)
-    return safe_divide(edge, safe_norm(edge, through) + through)
+    """tan(χ/2) = V_e / (√(V_e² + (V_c + v)²) + |V_c + v|): 0 for an axial wake, 1 for an edgewise one"""
+    v_through = absolute(climb + induced)
+    return safe_divide(edge, safe_norm(edge, v_through) + v_through)

@@ -14,7 +14,7 @@ RotorInertia: TypeAlias = Annotated[Scalar, Quantity("kg m^2", 1e-6, 1e-3)]
 
 
 class DcMotor(NamedTuple):
-    """A motor and its speed controller. Torque and back-EMF constant are one number in SI units."""
+    """A motor and its speed controller. Torque constant and back-EMF constant are equal in SI units."""
 
     constant: Annotated[Scalar, Quantity("N m/A", 1e-3, 0.05)]
     resistance: Annotated[Scalar, Quantity("ohm", 0.02, 0.5)]
@@ -27,9 +27,9 @@ class DcMotor(NamedTuple):
 
 
 def effective_duty(duty: Duty, motor: DcMotor) -> Scalar:
-    """d held within [0, 1], and 0 below the dead zone"""
-    held = clamp(duty, 0.0, 1.0)
-    return where(held < motor.dead_zone, 0.0, held)
+    """d limited to [0, 1], and 0 below the dead zone"""
+    limited = clamp(duty, 0.0, 1.0)
+    return where(limited < motor.dead_zone, 0.0, limited)
 
 
 def motor_current(duty: Duty, voltage: Voltage, speed: RotorSpeed, motor: DcMotor) -> Scalar:
@@ -38,12 +38,12 @@ def motor_current(duty: Duty, voltage: Voltage, speed: RotorSpeed, motor: DcMoto
 
 
 def limited_current(duty: Duty, voltage: Voltage, speed: RotorSpeed, motor: DcMotor) -> Scalar:
-    """I held within [I_min, I_max]; I_min = 0 forbids charging the battery  [A]"""
+    """I limited to [I_min, I_max]; I_min = 0 forbids charging the battery  [A]"""
     return clamp(motor_current(duty, voltage, speed, motor), motor.current_min, motor.current_max)
 
 
 def motor_torque(current: Current, motor: DcMotor) -> Scalar:
-    """M = K (I − clamp(I, 0, I₀)): the first I₀ amperes only overcome the motor's own friction  [N·m]"""
+    """M = K (I − clamp(I, 0, I₀)): the first I₀ amperes only overcome the motor's friction  [N·m]"""
     return motor.constant * (current - clamp(current, 0.0, motor.no_load_current))
 
 
@@ -55,7 +55,7 @@ def dc_motor_rate(
 
 
 class BusLoad(NamedTuple):
-    """What a motor takes from the bus, and how that grows with the voltage."""
+    """The current of a motor from the bus, and its slope with the voltage."""
 
     current: Current
     slope: Annotated[Scalar, Quantity("A/V", 0.0, 100.0)]
@@ -64,24 +64,24 @@ class BusLoad(NamedTuple):
 def bus_load(duty: Duty, voltage: Voltage, speed: RotorSpeed, motor: DcMotor) -> BusLoad:
     """I_bus = d I / η,  dI_bus/dV = d² / (R η), or 0 where the current is limited; η for 1/η when charging  [A, A/V]
 
-    The controller turns voltage down and current up by the duty, and keeps its share of the power.
+    The controller divides the voltage and multiplies the current by the duty, and loses the fraction 1 − η of the power.
     """
     current = motor_current(duty, voltage, speed, motor)
     limited = limited_current(duty, voltage, speed, motor)
-    passed = duty * where(limited < 0, motor.efficiency, 1.0 / motor.efficiency)
-    return BusLoad(passed * limited, where(equal(limited, current), passed * duty / motor.resistance, 0.0))
+    current_gain = duty * where(limited < 0, motor.efficiency, 1.0 / motor.efficiency)
+    return BusLoad(current_gain * limited, where(equal(limited, current), current_gain * duty / motor.resistance, 0.0))
 
 
 def voltage_for_current(current: Current, duty: Duty, speed: RotorSpeed, motor: DcMotor) -> Scalar:
-    """V = (R I + K Ω) / d, the bus voltage at which the motor takes a current; 0 where d = 0: it takes none at any  [V]"""
+    """V = (R I + K Ω) / d: the bus voltage at which the motor current is I; 0 for d = 0, as the motor takes none  [V]"""
     return safe_divide(motor.resistance * current + motor.constant * speed, duty)
 
 
 def steady_duty(speed: RotorSpeed, load_torque: LoadTorque, voltage: LiveVoltage, motor: DcMotor) -> Scalar:
-    """d = (R I + K Ω) / V with K (I − I₀) = Q + b Ω: the duty that holds a speed"""
+    """d = (R I + K Ω) / V with K (I − I₀) = Q + b Ω: the duty that keeps a speed constant"""
     return (motor.resistance * steady_current(speed, load_torque, motor) + motor.constant * speed) / voltage
 
 
 def steady_current(speed: RotorSpeed, load_torque: LoadTorque, motor: DcMotor) -> Scalar:
-    """I = I₀ + (Q + b Ω) / K: the current that holds a speed  [A]"""
+    """I = I₀ + (Q + b Ω) / K: the current that keeps a speed constant  [A]"""
     return motor.no_load_current + (load_torque + motor.damping * speed) / motor.constant

@@ -1,7 +1,7 @@
-"""The rotors of a vehicle together: what drives them, what they draw, and what they do to the body.
+"""The propulsion of a vehicle: actuators, motors on the common bus, rotor loads and the wrench on the body.
 
 Command → actuator → motor on the common bus → rotor speed → load → wrench. A motor with a lag follows its target within the
-speeds that the bus voltage leaves it, [Ω_min, Ω_max] V/V_full: a command in [0, 1] spans that range, a commanded speed is held
+speed range at the bus voltage, [Ω_min, Ω_max] V/V_full: a command in [0, 1] spans that range, a commanded speed is limited
 to it. It takes Q Ω / η from the bus.
 """
 
@@ -56,22 +56,22 @@ from samara.physics.types import Command, Environment, State, Vehicle
 
 
 def rotor_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
-    """Tᵢ, Qᵢ of every rotor, in its air, or of the effect that knows better, and what other effects add  [N, N·m]"""
-    loads = _own_loads(state, vehicle, environment)
-    for at, effect in enumerate(vehicle.structure.effects):
+    """Tᵢ, Qᵢ of every rotor in its air, or those of an effect with `loads`, plus the `more_loads` of other effects  [N, N·m]"""
+    loads = _base_loads(state, vehicle, environment)
+    for index, effect in enumerate(vehicle.structure.effects):
         if effect.more_loads is not None:
-            more = effect.more_loads(state.effects[at], state, vehicle, environment)
+            increments = effect.more_loads(state.effects[index], state, vehicle, environment)
             loads = tuple(
-                RotorLoad(load.thrust + extra.thrust, load.torque + extra.torque)
-                for load, extra in zip(loads, more, strict=True)
+                RotorLoad(load.thrust + increment.thrust, load.torque + increment.torque)
+                for load, increment in zip(loads, increments, strict=True)
             )
     return loads
 
 
-def _own_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
-    for at, effect in enumerate(vehicle.structure.effects):
+def _base_loads(state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
+    for index, effect in enumerate(vehicle.structure.effects):
         if effect.loads is not None:
-            return effect.loads(state.effects[at], state, vehicle, environment)
+            return effect.loads(state.effects[index], state, vehicle, environment)
     ratio = density_ratio(environment.air_density)
     factors: list[Scalar] = [ratio] * len(vehicle.rotors)
     if vehicle.structure.inflow is not None:
@@ -91,8 +91,8 @@ def bus_voltage(
 ) -> Scalar:
     """V = V₀ − R₀ Σ I_bus(V)  [V]
 
-    The load grows with V in straight pieces, between the voltages at which some motor reaches a limit or begins to charge.
-    So V lies between V₀ and V₀ − R₀ Σ I_bus(V₀); those voltages narrow that down to one piece, and Newton's step is exact.
+    The load is piecewise linear in V, with corners at the voltages at which a motor reaches a limit or begins to charge.
+    V lies between V₀ and V₀ − R₀ Σ I_bus(V₀); the corners reduce that interval to one piece, on which Newton's step is exact.
     """
     motor_duties = tuple(zip(duties, speeds, motors, strict=True))
 
@@ -104,10 +104,10 @@ def bus_voltage(
             demand, slope = demand + load.current, slope + load.slope
         return voltage - source.voltage + source.resistance * demand, 1.0 + source.resistance * slope
 
-    other_end = source.voltage - residual(source.voltage)[0]
-    low, high = minimum(source.voltage, other_end), maximum(source.voltage, other_end)
+    loaded_voltage = source.voltage - residual(source.voltage)[0]
+    low, high = minimum(source.voltage, loaded_voltage), maximum(source.voltage, loaded_voltage)
     for duty, speed, motor in motor_duties:
-        for current in _bends(motor):
+        for current in _corner_currents(motor):
             corner = clamp(voltage_for_current(current, duty, speed, motor), low, high)
             below = residual(corner)[0] <= 0
             low, high = where(below, corner, low), where(below, high, corner)
@@ -116,24 +116,24 @@ def bus_voltage(
     return middle - excess / slope
 
 
-def _bends(motor: DcMotor) -> tuple[Scalar, ...]:
-    """The currents at which a motor's load on the bus bends; one that may not charge has its lower limit at 0."""
+def _corner_currents(motor: DcMotor) -> tuple[Scalar, ...]:
+    """Return the corner currents of a motor's load on the bus; without charging the lower limit is 0."""
     if is_zero(motor.current_min):
         return (0.0, motor.current_max)
     return (motor.current_min, 0.0, motor.current_max)
 
 
 def actuated(state: State, command: Command, vehicle: Vehicle) -> Command:
-    """The command as the motors receive it: the positions of the actuators where the vehicle has them"""
+    """Return the rotor commands that reach the motors: the positions of the actuators, if the vehicle has any."""
     if not vehicle.has("actuator"):
         return command[: len(vehicle.rotors)]
-    return tuple(own.position for own in state.effects[vehicle.index("actuator")])
+    return tuple(actuator_state.position for actuator_state in state.effects[vehicle.index("actuator")])
 
 
 def supply_voltage(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Scalar:
     """The bus voltage under the motors' load; 0 without a battery or with it disconnected  [V]
 
-    Motors with a lag take power, whatever the voltage; DC motors a current that grows with it.
+    Motors with a lag draw a power that is independent of the voltage; DC motors draw a current that grows with it.
     """
     if not vehicle.has("battery"):
         return 0.0
@@ -142,26 +142,26 @@ def supply_voltage(state: State, command: Command, vehicle: Vehicle, environment
         voltage = battery.voltage
     else:
         source = parallel_sources(_sources(state, vehicle))
-        if _on_dc_motors(vehicle):
+        if _has_dc_motors(vehicle):
             motors = tuple(rotor.motor for rotor in vehicle.rotors)
             voltage = bus_voltage(source, _duties(state, command, vehicle, environment), state.rotor_speed, motors)
         else:
-            voltage = voltage_under_power(source, _drawn_power(state, vehicle, environment))
+            voltage = voltage_under_power(source, _total_input_power(state, vehicle, environment))
     return environment.battery_connected * voltage
 
 
 def bus_current(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Scalar:
-    """I = Σ Iᵢ over the motors, positive while it discharges the battery; 0 without one  [A]"""
+    """I = Σ Iᵢ over the motors, positive while discharging the battery; 0 without a battery  [A]"""
     if not vehicle.has("battery"):
         return 0.0
     voltage = supply_voltage(state, command, vehicle, environment)
     total: Scalar = 0.0
-    if _on_dc_motors(vehicle):
+    if _has_dc_motors(vehicle):
         duties = _duties(state, command, vehicle, environment)
         for duty, speed, rotor in zip(duties, state.rotor_speed, vehicle.rotors, strict=True):
             total = total + bus_load(duty, voltage, speed, rotor.motor).current
     elif isinstance(vehicle["battery"], Ideal):
-        total = safe_divide(_drawn_power(state, vehicle, environment), voltage)
+        total = safe_divide(_total_input_power(state, vehicle, environment), voltage)
     else:
         for source in _sources(state, vehicle):
             total = total + share_of_current(source, voltage)
@@ -169,45 +169,48 @@ def bus_current(state: State, command: Command, vehicle: Vehicle, environment: E
 
 
 def motor_currents(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
-    """Iᵢ, what each motor takes from the bus, positive while it discharges the battery  [A]"""
+    """Iᵢ: the current of each motor from the bus, positive while discharging the battery  [A]"""
     voltage = supply_voltage(state, command, vehicle, environment)
-    if _on_dc_motors(vehicle):
+    if _has_dc_motors(vehicle):
         motors = zip(_duties(state, command, vehicle, environment), state.rotor_speed, vehicle.rotors, strict=True)
-        drawn = [bus_load(duty, voltage, speed, rotor.motor).current for duty, speed, rotor in motors]
+        currents = [bus_load(duty, voltage, speed, rotor.motor).current for duty, speed, rotor in motors]
     else:
-        drawn = [safe_divide(power, voltage) for power in _drawn_powers(state, vehicle, environment)]
-    return tuple(environment.battery_connected * current for current in drawn)
+        currents = [safe_divide(power, voltage) for power in _input_powers(state, vehicle, environment)]
+    return tuple(environment.battery_connected * current for current in currents)
 
 
-def _on_dc_motors(vehicle: Vehicle) -> bool:
+def _has_dc_motors(vehicle: Vehicle) -> bool:
     return any(isinstance(rotor.motor, DcMotor) for rotor in vehicle.rotors)
 
 
-def _drawn_power(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
-    """Σ over the motors with a lag."""
+def _total_input_power(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
+    """P = Σ Pᵢ over the motors with a lag  [W]"""
     total: Scalar = 0.0
-    for each in _drawn_powers(state, vehicle, environment):
-        total = total + each
+    for power in _input_powers(state, vehicle, environment):
+        total = total + power
     return total
 
 
-def _drawn_powers(state: State, vehicle: Vehicle, environment: Environment) -> list[Scalar]:
-    """Of every motor with a lag; one that has failed takes nothing while its rotor runs down."""
+def _input_powers(state: State, vehicle: Vehicle, environment: Environment) -> list[Scalar]:
+    """Pᵢ of every motor with a lag; 0 for a failed motor while its rotor runs down  [W]"""
     loads = rotor_loads(state, vehicle, environment)
-    drawn = [
+    input_powers = [
         drawn_power(speed, load.torque, rotor.motor)
         for speed, load, rotor in zip(state.rotor_speed, loads, vehicle.rotors, strict=True)
     ]
     if environment.motor_power:
-        powers = _powers(environment, len(drawn))
-        drawn = [where(power > 0.0, each, 0.0) for power, each in zip(powers, drawn, strict=True)]
-    return drawn
+        effectiveness = _motor_effectiveness(environment, len(input_powers))
+        input_powers = [
+            where(factor > 0.0, input_power, 0.0)
+            for factor, input_power in zip(effectiveness, input_powers, strict=True)
+        ]
+    return input_powers
 
 
 def lag_motors(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Lag, ...]:
-    """The motors with the speeds that the bus voltage leaves them; as they are without a battery, and DC motors always"""
+    """Return the motors with their speed ranges at the bus voltage; unchanged without a battery, and for DC motors."""
     motors = tuple(rotor.motor for rotor in vehicle.rotors)
-    if not vehicle.has("battery") or _on_dc_motors(vehicle):
+    if not vehicle.has("battery") or _has_dc_motors(vehicle):
         return motors
     voltage = supply_voltage(state, (), vehicle, environment)
     rated = rated_voltages(vehicle)
@@ -215,63 +218,70 @@ def lag_motors(state: State, vehicle: Vehicle, environment: Environment) -> tupl
 
 
 def rated_voltages(vehicle: Vehicle) -> tuple[Scalar, ...]:
-    """V_full of every motor with a lag: its own, or where that is 0 the full battery's  [V]"""
+    """V_full of every motor with a lag: its `full_voltage`, or that of the full battery if it is 0  [V]"""
     full = full_voltage(vehicle)
-    own = (rotor.motor.full_voltage for rotor in vehicle.rotors if isinstance(rotor.motor, Lag))
-    return tuple(where(volts <= 0.0, full, volts) for volts in own)
+    rated = (rotor.motor.full_voltage for rotor in vehicle.rotors if isinstance(rotor.motor, Lag))
+    return tuple(where(volts <= 0.0, full, volts) for volts in rated)
 
 
 def full_voltage(vehicle: Vehicle) -> Scalar:
-    """V of the bus with all batteries full and nothing to drive; 0 without a battery  [V]"""
+    """The bus voltage with full batteries and without load; 0 without a battery  [V]"""
     if not vehicle.has("battery"):
         return 0.0
     if isinstance(vehicle["battery"], Ideal):
         return vehicle["battery"].voltage
     full = zip(_full_batteries(vehicle), vehicle["battery"], strict=True)
-    return parallel_sources(tuple(source_of(own, battery) for own, battery in full)).voltage
+    return parallel_sources(tuple(source_of(battery_state, battery) for battery_state, battery in full)).voltage
 
 
 def _sources(state: State, vehicle: Vehicle) -> tuple[Source, ...]:
-    own = state.effects[vehicle.index("battery")]
-    return tuple(source_of(each, battery) for each, battery in zip(own, vehicle["battery"], strict=True))
-
-
-def delivered(commanded: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
-    """powerᵢ commandedᵢ: the speed or duty that each motor delivers; a healthy one delivers all that is commanded"""
-    if not environment.motor_power:
-        return commanded
-    return tuple(power * each for power, each in zip(_powers(environment, len(commanded)), commanded, strict=True))
-
-
-def compensated(wanted: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
-    """wantedᵢ / powerᵢ, the inverse of `delivered`; 0 for a failed motor, which delivers nothing"""
-    if not environment.motor_power:
-        return wanted
+    battery_states = state.effects[vehicle.index("battery")]
     return tuple(
-        safe_divide(each, power) for power, each in zip(_powers(environment, len(wanted)), wanted, strict=True)
+        source_of(battery_state, battery)
+        for battery_state, battery in zip(battery_states, vehicle["battery"], strict=True)
     )
 
 
-def _powers(environment: Environment, motors: int) -> tuple[Scalar, ...]:
-    if len(environment.motor_power) != motors:
+def delivered(commanded: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
+    """eᵢ uᵢ: the speed or duty that each motor delivers, eᵢ its effectiveness"""
+    if not environment.motor_power:
+        return commanded
+    return tuple(
+        factor * value
+        for factor, value in zip(_motor_effectiveness(environment, len(commanded)), commanded, strict=True)
+    )
+
+
+def compensated(desired: tuple[Ratio, ...], environment: Environment) -> tuple[Scalar, ...]:
+    """uᵢ / eᵢ, the inverse of `delivered`; 0 for a failed motor"""
+    if not environment.motor_power:
+        return desired
+    return tuple(
+        safe_divide(value, factor)
+        for factor, value in zip(_motor_effectiveness(environment, len(desired)), desired, strict=True)
+    )
+
+
+def _motor_effectiveness(environment: Environment, motor_count: int) -> tuple[Scalar, ...]:
+    if len(environment.motor_power) != motor_count:
         raise ValueError(
-            f"motor_power has {len(environment.motor_power)} numbers; expected one for each of {motors} motors, or none"
+            f"motor_power has {len(environment.motor_power)} numbers; expected one for each of {motor_count} motors, or none"
         )
     return environment.motor_power
 
 
 def _duties(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
-    held = tuple(
+    duties = tuple(
         effective_duty(duty, rotor.motor)
         for duty, rotor in zip(actuated(state, command, vehicle), vehicle.rotors, strict=True)
     )
-    return delivered(held, environment)
+    return delivered(duties, environment)
 
 
-# What a command is -------------------------------------------------------------------------------------------------
+# Actuations --------------------------------------------------------------------------------------------------------
 
 
-def _normalized(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+def _normalized_rates(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
     motors = lag_motors(state, vehicle, environment)
     targets = tuple(
         speed_from_command(u, motor) for u, motor in zip(actuated(state, command, vehicle), motors, strict=True)
@@ -280,19 +290,19 @@ def _normalized(state: State, command: Command, vehicle: Vehicle, environment: E
 
 
 def _normalized_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
-    return _normalized_holding(state.rotor_speed, state, vehicle, environment)
+    return _normalized_commands(state.rotor_speed, state, vehicle, environment)
 
 
-def _normalized_for(
+def _normalized_inverse(
     state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
 ) -> Command:
-    return _normalized_holding(_led(state, accelerations, vehicle), state, vehicle, environment)
+    return _normalized_commands(_lag_targets(state, accelerations, vehicle), state, vehicle, environment)
 
 
-def _normalized_holding(
+def _normalized_commands(
     targets: tuple[Scalar, ...], state: State, vehicle: Vehicle, environment: Environment
 ) -> Command:
-    """The command for these speeds at the bus voltage of the state, the battery being connected."""
+    """Return the command for these speeds at the bus voltage of the state, with the battery connected."""
     motors = lag_motors(state, vehicle, environment._replace(battery_connected=1.0))
     return tuple(
         command_from_speed(target, motor)
@@ -300,8 +310,8 @@ def _normalized_holding(
     )
 
 
-def _led(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle) -> tuple[Scalar, ...]:
-    """The speeds that must be commanded for the motors to turn with these accelerations."""
+def _lag_targets(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle) -> tuple[Scalar, ...]:
+    """Return the speeds to command for these rotor accelerations."""
     return tuple(
         lag_target(speed, acceleration, rotor.motor)
         for speed, acceleration, rotor in zip(state.rotor_speed, accelerations, vehicle.rotors, strict=True)
@@ -320,8 +330,10 @@ def _speed_steady(state: State, vehicle: Vehicle, environment: Environment) -> C
     return compensated(state.rotor_speed, environment)
 
 
-def _speed_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
-    return compensated(_led(state, accelerations, vehicle), environment)
+def _speed_inverse(
+    state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
+) -> Command:
+    return compensated(_lag_targets(state, accelerations, vehicle), environment)
 
 
 def _lag_rates(
@@ -333,7 +345,7 @@ def _lag_rates(
     )
 
 
-def _duty(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
+def _duty_rates(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
     voltage = supply_voltage(state, command, vehicle, environment)
     return tuple(
         dc_motor_rate(
@@ -354,26 +366,28 @@ def _duty(state: State, command: Command, vehicle: Vehicle, environment: Environ
 
 
 def _duty_steady(state: State, vehicle: Vehicle, environment: Environment) -> Command:
-    return _duty_for(state, tuple(0.0 for _ in vehicle.rotors), vehicle, environment)
+    return _duty_inverse(state, tuple(0.0 for _ in vehicle.rotors), vehicle, environment)
 
 
-def _duty_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
+def _duty_inverse(
+    state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
+) -> Command:
     """dᵢ = Uᵢ / V with Uᵢ = R I + K Ω; V is that of the bus under P = Σ Uᵢ Iᵢ / η.
 
-    To the motor J Ω̇ is a load like the air's.
+    J Ω̇ is a load on the motor, as the air torque is.
     """
     battery = vehicle["battery"]
     source = Source(battery.voltage, 0.0) if isinstance(battery, Ideal) else parallel_sources(_sources(state, vehicle))
     loads = rotor_loads(state, vehicle, environment)
     power: Scalar = 0.0
-    at_one_volt = []
+    motor_voltages = []
     for speed, acceleration, load, rotor in zip(state.rotor_speed, accelerations, loads, vehicle.rotors, strict=True):
         torque = load.torque + rotor.inertia * acceleration
-        volts = steady_duty(speed, torque, 1.0, rotor.motor)
-        at_one_volt.append(volts)
-        power = power + volts * steady_current(speed, torque, rotor.motor) / rotor.motor.efficiency
+        motor_voltage = steady_duty(speed, torque, 1.0, rotor.motor)
+        motor_voltages.append(motor_voltage)
+        power = power + motor_voltage * steady_current(speed, torque, rotor.motor) / rotor.motor.efficiency
     voltage = voltage_under_power(source, power)
-    return compensated(tuple(volts / voltage for volts in at_one_volt), environment)
+    return compensated(tuple(motor_voltage / voltage for motor_voltage in motor_voltages), environment)
 
 
 def _no_rotors(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
@@ -384,27 +398,33 @@ def _wrench_steady(state: State, vehicle: Vehicle, environment: Environment) -> 
     return (vehicle.mass * vehicle["gravity"].acceleration, 0.0, 0.0, 0.0)
 
 
-def _wrench_for(state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment) -> Command:
+def _wrench_inverse(
+    state: State, accelerations: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
+) -> Command:
     return _wrench_steady(state, vehicle, environment)
 
 
-NORMALIZED = Actuation("normalized", _normalized, _normalized_steady, _normalized_for)
-SPEED = Actuation("speed", _speed, _speed_steady, _speed_for)
-DUTY = Actuation("duty", _duty, _duty_steady, _duty_for)
-WRENCH = Actuation("wrench", _no_rotors, _wrench_steady, _wrench_for)
+NORMALIZED = Actuation("normalized", _normalized_rates, _normalized_steady, _normalized_inverse)
+SPEED = Actuation("speed", _speed, _speed_steady, _speed_inverse)
+DUTY = Actuation("duty", _duty_rates, _duty_steady, _duty_inverse)
+WRENCH = Actuation("wrench", _no_rotors, _wrench_steady, _wrench_inverse)
 
 
-# What the rotors and their supply do -------------------------------------------------------------------------------
+# Effects of rotors and supply --------------------------------------------------------------------------------------
 
 
-def _rotor_wrenches(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _rotor_wrenches(
+    effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Wrench:
     total = Wrench()
     for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
         total = add_wrenches(total, rotor_wrench(load, rotor))
     return total
 
 
-def _rotor_momentum(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _rotor_momentum(
+    effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Wrench:
     accelerations = vehicle.structure.actuation.rotor_acceleration(state, command, vehicle, environment)
     tau_B = ZERO
     for speed, acceleration, rotor in zip(state.rotor_speed, accelerations, vehicle.rotors, strict=True):
@@ -412,7 +432,9 @@ def _rotor_momentum(own: object, state: State, command: Command, vehicle: Vehicl
     return Wrench(tau_B=tau_B)
 
 
-def _commanded(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+def _commanded(
+    effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Wrench:
     thrust, *tau_B = command
     return Wrench(f_B=Vec3(0.0, 0.0, thrust), tau_B=Vec3(*tau_B))
 
@@ -422,32 +444,39 @@ def _full_batteries(vehicle: Vehicle) -> tuple[BatteryState, ...]:
 
 
 def _battery_rates(
-    own: tuple[BatteryState, ...], state: State, command: Command, vehicle: Vehicle, environment: Environment
+    battery_states: tuple[BatteryState, ...], state: State, command: Command, vehicle: Vehicle, environment: Environment
 ) -> tuple[BatteryState, ...]:
     batteries: tuple[Thevenin, ...] = vehicle["battery"]
     voltage = supply_voltage(state, command, vehicle, environment)
     return tuple(
-        battery_rate(each, environment.battery_connected * share_of_current(source, voltage), battery)
-        for each, source, battery in zip(own, _sources(state, vehicle), batteries, strict=True)
+        battery_rate(battery_state, environment.battery_connected * share_of_current(source, voltage), battery)
+        for battery_state, source, battery in zip(battery_states, _sources(state, vehicle), batteries, strict=True)
     )
 
 
-def _actuators_at_zero(vehicle: Vehicle) -> tuple[ActuatorState, ...]:
+def _initial_actuators(vehicle: Vehicle) -> tuple[ActuatorState, ...]:
     return tuple(ActuatorState(0.0, 0.0) for _ in vehicle.rotors)
 
 
 def _actuator_rates(
-    own: tuple[ActuatorState, ...], state: State, command: Command, vehicle: Vehicle, environment: Environment
+    actuator_states: tuple[ActuatorState, ...],
+    state: State,
+    command: Command,
+    vehicle: Vehicle,
+    environment: Environment,
 ) -> tuple[ActuatorState, ...]:
     actuator: SecondOrder = vehicle["actuator"]
-    told = command[: len(own)]
-    return tuple(second_order_rate(each, target, actuator) for each, target in zip(own, told, strict=True))
+    targets = command[: len(actuator_states)]
+    return tuple(
+        second_order_rate(actuator_state, target, actuator)
+        for actuator_state, target in zip(actuator_states, targets, strict=True)
+    )
 
 
-def _actuators_there(
-    own: Tree, state: State, command: Command, vehicle: Vehicle, environment: Environment
+def _steady_actuators(
+    actuator_states: Tree, state: State, command: Command, vehicle: Vehicle, environment: Environment
 ) -> tuple[ActuatorState, ...]:
-    return tuple(ActuatorState(target, 0.0) for target in command[: len(own)])
+    return tuple(ActuatorState(target, 0.0) for target in command[: len(actuator_states)])
 
 
 ROTORS = Effect("rotors", wrench=_rotor_wrenches, role=Role.THRUST)
@@ -459,13 +488,13 @@ THEVENIN_BATTERY = Effect(
     initial=_full_batteries,
     derivative=_battery_rates,
     role=Role.SUPPLY,
-    state_about="the batteries' own states",
+    state_about="the states of the batteries",
 )
 SECOND_ORDER_ACTUATOR = Effect(
     "actuator",
-    initial=_actuators_at_zero,
+    initial=_initial_actuators,
     derivative=_actuator_rates,
-    settled=_actuators_there,
+    settled=_steady_actuators,
     role=Role.ACTUATOR,
-    state_about="the actuators' own states",
+    state_about="the states of the actuators",
 )

@@ -22,7 +22,7 @@ Factor: TypeAlias = Annotated[Scalar, Quantity("1", 0.2, 2.0)]
 
 
 class Rotor(NamedTuple):
-    """Where a rotor sits, which way it pushes and turns, and how strongly; and what tilts it, if a servo does."""
+    """Position, thrust axis, spin direction and coefficients of a rotor, with its motor and, if it tilts, its servo."""
 
     r_B: Annotated[Vec3, Quantity("m", -1.0, 1.0)]
     axis_B: Annotated[Vec3, Unit()]
@@ -36,7 +36,7 @@ class Rotor(NamedTuple):
 
 
 class RotorLoad(NamedTuple):
-    """What the air does to one rotor: thrust along its axis, and the torque that brakes it."""
+    """Aerodynamic load of one rotor: thrust along its axis, and the torque that brakes it."""
 
     thrust: Annotated[Scalar, Quantity("N", 0.0, 20.0)]
     torque: Annotated[Scalar, Quantity("N m", 0.0, 1.0)]
@@ -44,19 +44,19 @@ class RotorLoad(NamedTuple):
 
 def rotor_load(speed: RotorSpeed, rotor: Rotor, factor: Factor = 1.0) -> RotorLoad:
     """T = f kF Ω²,  Q = f kM Ω²;  f = (ρ/ρ₀) times the inflow factor  [N, N·m]"""
-    square = factor * speed * speed
-    return RotorLoad(rotor.k_thrust * square, rotor.k_torque * square)
+    scaled_speed_squared = factor * speed * speed
+    return RotorLoad(rotor.k_thrust * scaled_speed_squared, rotor.k_torque * scaled_speed_squared)
 
 
 def linear_load(speed: RotorSpeed, k_thrust: LinearThrust, k_torque: LinearTorque) -> RotorLoad:
-    """T = k_T Ω,  Q = k_Q Ω: the straight line of jMAVSim, to compare with  [N, N·m]"""
+    """T = k_T Ω,  Q = k_Q Ω: the linear model of jMAVSim, for comparison  [N, N·m]"""
     return RotorLoad(k_thrust * speed, k_torque * speed)
 
 
 def rotor_wrench(load: RotorLoad, rotor: Rotor) -> Wrench:
     """F = T a,   τ = r × F − s Q a
 
-    The air pulls on the blades against their turning; the hub passes that on to the body, opposite to `spin`.
+    The air brakes the blades; the hub transmits this torque to the body, opposite to `spin`.
     """
     f_B = rotor.axis_B * load.thrust
     return Wrench(f_B, cross(rotor.r_B, f_B) - rotor.axis_B * (rotor.spin * load.torque))
@@ -70,12 +70,12 @@ def rotor_angular_momentum(speed: RotorSpeed, rotor: Rotor) -> Vec3:
 def rotor_momentum_torque(
     omega_B: AngularVelocity, speed: RotorSpeed, acceleration: RotorAcceleration, rotor: Rotor
 ) -> Vec3:
-    """τ = −ω × h − ḣ: what turning and spinning up the rotor costs the body  [N·m]"""
+    """τ = −ω × h − ḣ: reaction of the rotor's angular momentum on the body  [N·m]"""
     return -(cross(omega_B, rotor_angular_momentum(speed, rotor)) + rotor_angular_momentum(acceleration, rotor))
 
 
 def axial_speed(v_air_B: Velocity, rotor: Rotor) -> Scalar:
-    """V_ax = v_air · a: the air moving along the thrust, as in a descent, is positive  [m/s]
+    """V_ax = v_air · a: positive for air moving along the thrust, as in a descent  [m/s]
 
     The air velocity is relative to the body, v_air = wind − v. With an axis −a it is −v_air · axis_b.
     """
@@ -83,13 +83,13 @@ def axial_speed(v_air_B: Velocity, rotor: Rotor) -> Scalar:
 
 
 def inflow_factor(v_axial: AxialSpeed, speed: RotorSpeed, radius: Radius) -> Scalar:
-    """f = 1 / (1 + 8 μ²),  μ = V_ax / (|Ω| R): even in V_ax, so it cuts thrust in climb and descent alike"""
+    """f = 1 / (1 + 8 μ²),  μ = V_ax / (|Ω| R): even in V_ax, so it reduces thrust in climb and descent equally"""
     advance = safe_divide(v_axial, absolute(speed) * radius)
     return 1.0 / (1.0 + 8.0 * advance * advance)
 
 
 def inflow_factor_signed(v_axial: AxialSpeed, speed: RotorSpeed, radius: Radius) -> Scalar:
-    """f in climb, 2 − f in descent: air from below adds as much as air from above takes away"""
+    """f in climb, 2 − f in descent: air from below adds as much thrust as air from above removes"""
     f = inflow_factor(v_axial, speed, radius)
     return where(v_axial > 0, 2.0 - f, f)
 

@@ -1,7 +1,7 @@
-"""How thrust departs from kF Ω²: a part that is linear in the rotor's speed, and a factor that moves with the bus voltage.
+"""Corrections of T = kF Ω²: a part that is linear in the rotor speed, and a factor that depends on the bus voltage.
 
-Both are corrections that thrust stands and flights ask for. Controllers, planners and mixers go by kF alone and take the rest
-for a disturbance, which is small about the speed and the voltage at which it vanishes; the trim of hover knows both.
+Thrust stands and flights show both. Controllers, planners and mixers use kF alone and treat the correction as a disturbance,
+which is small near the speed and the voltage at which it vanishes; the hover trim includes both.
 """
 
 from typing import Annotated, NamedTuple
@@ -15,14 +15,14 @@ from samara.physics.types import Command, Environment, State, Vehicle
 
 
 class ThrustCurve(NamedTuple):
-    """`linear` is the part b of thrust and torque that goes with Ω instead of Ω², at the `speed` Ω₀ where the sum is kF Ω²."""
+    """`linear` is the part b of thrust and torque that grows with Ω instead of Ω²; the sum is kF Ω² at the `speed` Ω₀."""
 
     linear: Annotated[Scalar, Quantity("1", -0.9, 0.9)]
     speed: Annotated[Scalar, Quantity("rad/s", 100.0, 3000.0)]
 
 
 class ThrustScale(NamedTuple):
-    """How much thrust and torque gain with each volt of the bus above the reference."""
+    """The relative gain of thrust and torque per volt of the bus above the reference voltage."""
 
     per_volt: Annotated[Scalar, Quantity("1/V", -0.5, 0.5)]
     reference: Annotated[Scalar, Quantity("V", 3.0, 50.0)]
@@ -31,25 +31,27 @@ class ThrustScale(NamedTuple):
 def curve_load(speed: RotorSpeed, rotor: Rotor, curve: ThrustCurve, factor: Factor = 1.0) -> RotorLoad:
     """ΔT = f b kF (Ω₀ − |Ω|) |Ω|,  ΔQ = f b kM (Ω₀ − |Ω|) |Ω|;  f = ρ/ρ₀  [N, N·m]
 
-    With kF Ω² it is T = k₂ Ω² + k₁ Ω, as thrust stands write it: kF = k₂ + k₁/Ω₀, b = k₁/(kF Ω₀).
+    Together with kF Ω² this is T = k₂ Ω² + k₁ Ω, the usual fit of thrust stands: kF = k₂ + k₁/Ω₀, b = k₁/(kF Ω₀).
     """
-    turning = absolute(speed)
-    more = factor * curve.linear * (curve.speed - turning) * turning
-    return RotorLoad(rotor.k_thrust * more, rotor.k_torque * more)
+    abs_speed = absolute(speed)
+    excess = factor * curve.linear * (curve.speed - abs_speed) * abs_speed
+    return RotorLoad(rotor.k_thrust * excess, rotor.k_torque * excess)
 
 
-def scaled_share(voltage: Voltage, scaled: ThrustScale) -> Scalar:
-    """s (V − V_ref), the gain of thrust and torque, which does not take more than all of them
+def scaled_share(voltage: Voltage, thrust_scale: ThrustScale) -> Scalar:
+    """s (V − V_ref), at least −1: the relative gain of thrust and torque
 
-    A rotor at a known speed does not know its voltage. This is for speeds that were inferred from commands, as logs without
-    them need it: about 9 % for each volt on a Crazyflie. A motor with a lag on a battery has its speeds scaled with
-    V/V_full already, which is 2/V_full of the thrust at a given command: where that is true to the aircraft, s is 0. Neither
-    the power drawn from the battery nor the load on a DC motor has this gain.
+    The thrust at a measured speed does not depend on the voltage. This gain is for speeds inferred from commands, for logs
+    without rotor speeds: about 9 % per volt on a Crazyflie. A motor with a lag on a battery already has its speeds scaled by
+    V/V_full, which is 2/V_full of the thrust at a given command: if that fits the vehicle, s is 0. The gain applies neither
+    to the power from the battery nor to the load on a DC motor.
     """
-    return maximum(scaled.per_volt * (voltage - scaled.reference), -1.0)
+    return maximum(thrust_scale.per_volt * (voltage - thrust_scale.reference), -1.0)
 
 
-def _curved(own: object, state: State, vehicle: Vehicle, environment: Environment) -> tuple[RotorLoad, ...]:
+def _curve_loads(
+    effect_state: object, state: State, vehicle: Vehicle, environment: Environment
+) -> tuple[RotorLoad, ...]:
     ratio = density_ratio(environment.air_density)
     return tuple(
         curve_load(speed, rotor, vehicle["thrust_curve"], ratio)
@@ -57,13 +59,15 @@ def _curved(own: object, state: State, vehicle: Vehicle, environment: Environmen
     )
 
 
-def _gained(own: object, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
-    share = scaled_share(supply_voltage(state, command, vehicle, environment), vehicle["thrust_scale"])
+def _scale_wrench(
+    effect_state: object, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Wrench:
+    gain = scaled_share(supply_voltage(state, command, vehicle, environment), vehicle["thrust_scale"])
     total = Wrench()
     for load, rotor in zip(rotor_loads(state, vehicle, environment), vehicle.rotors, strict=True):
-        total = add_wrenches(total, rotor_wrench(RotorLoad(share * load.thrust, share * load.torque), rotor))
+        total = add_wrenches(total, rotor_wrench(RotorLoad(gain * load.thrust, gain * load.torque), rotor))
     return total
 
 
-THRUST_CURVE = Effect("thrust_curve", more_loads=_curved, planned=False)
-THRUST_SCALE = Effect("thrust_scale", wrench=_gained, planned=False)
+THRUST_CURVE = Effect("thrust_curve", more_loads=_curve_loads, planned=False)
+THRUST_SCALE = Effect("thrust_scale", wrench=_scale_wrench, planned=False)

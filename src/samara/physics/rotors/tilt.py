@@ -1,10 +1,10 @@
-"""Rotors that a servo tilts: the axis of each turns about a hinge in the body, as the tail of a tricopter does.
+"""Rotors tilted by servos: the axis of each turns about a hinge in the body, as on the tail of a tricopter.
 
-The angles are the state of one effect. The equation of motion turns the axes before anything else is computed (`tilted`), so
-loads, drag and moments of a tilted rotor are those of one that was built so. The hub stays where it is: it sits on the hinge.
+The angles are the state of one effect. The equation of motion turns the axes before it computes anything else (`tilted`), so
+loads, drag and moments of a tilted rotor are those of a rotor built with that axis. The hub is on the hinge and does not move.
 
-A command has a number for each rotor, and after them one for each servo: from −1 at its lower limit to 1 at its upper one, or
-radians where rotors are commanded by speed.
+A command has one number per rotor, then one per servo: from −1 at its lower limit to 1 at its upper limit, or radians for
+vehicles commanded by rotor speed.
 """
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
@@ -25,9 +25,9 @@ Axis: TypeAlias = Annotated[Vec3, Unit()]
 
 
 class Servo(NamedTuple):
-    """What tilts a rotor: right-handed about the hinge, which is across the rotor's axis, between two angles.
+    """The servo of a rotor: right-handed about the hinge, which is normal to the rotor's axis, between two angles.
 
-    It follows its command with a lag, and no faster than its rate.
+    It follows its command with a lag and a rate limit.
     """
 
     hinge_B: Annotated[Vec3, Unit()]
@@ -38,12 +38,12 @@ class Servo(NamedTuple):
 
 
 def tilted_axis(axis_B: Axis, hinge_B: Axis, angle: Angle) -> Vec3:
-    """a cos δ + (h × a) sin δ: an axis turned about a hinge across it"""
+    """a cos δ + (h × a) sin δ: an axis turned about a hinge normal to it"""
     return axis_B * cos(angle) + cross(hinge_B, axis_B) * sin(angle)
 
 
 def servo_target(command: Share, servo: Servo) -> Scalar:
-    """δ = ½ (δ_max + δ_min) + ½ u (δ_max − δ_min), u held within [−1, 1]  [rad]"""
+    """δ = ½ (δ_max + δ_min) + ½ u (δ_max − δ_min), u limited to [−1, 1]  [rad]"""
     return 0.5 * (servo.high + servo.low) + 0.5 * clamp(command, -1.0, 1.0) * (servo.high - servo.low)
 
 
@@ -53,25 +53,25 @@ def servo_command(angle: Angle, servo: Servo) -> Scalar:
 
 
 def servo_rate(angle: Angle, target: Angle, servo: Servo) -> Scalar:
-    """δ̇ = (δ_cmd − δ)/τ, no faster than the servo's rate  [rad/s]"""
+    """δ̇ = (δ_cmd − δ)/τ, limited to the servo's rate  [rad/s]"""
     return clamp((target - angle) / servo.lag, -servo.rate, servo.rate)
 
 
 def tilting_torque(momentum: Momentum, rate: AngularRate, axis_B: Axis, hinge_B: Axis) -> Vec3:
-    """τ = −ḣ = −s J Ω δ̇ (h × a): what tilting the angular momentum of a rotor costs the body  [N·m]"""
+    """τ = −ḣ = −s J Ω δ̇ (h × a): reaction of tilting a rotor's angular momentum  [N·m]"""
     return cross(hinge_B, axis_B) * (-momentum * rate)
 
 
-# In a vehicle ------------------------------------------------------------------------------------------------------
+# Effect ------------------------------------------------------------------------------------------------------------
 
 
-def _targets(command: "Command", vehicle: "Vehicle") -> list[Scalar]:
-    """Where the servos are told to be: of a command, the numbers after those of the rotors"""
+def _target_angles(command: "Command", vehicle: "Vehicle") -> list[Scalar]:
+    """Return the commanded servo angles [rad], from the elements of a command after those of the rotors."""
     servos = [vehicle.rotors[i].servo for i in vehicle.servos]
-    told = command[len(vehicle.rotors) :]
+    servo_commands = command[len(vehicle.rotors) :]
     if vehicle.structure.actuation.name == "speed":
-        return [clamp(angle, servo.low, servo.high) for angle, servo in zip(told, servos, strict=True)]
-    return [servo_target(u, servo) for u, servo in zip(told, servos, strict=True)]
+        return [clamp(angle, servo.low, servo.high) for angle, servo in zip(servo_commands, servos, strict=True)]
+    return [servo_target(u, servo) for u, servo in zip(servo_commands, servos, strict=True)]
 
 
 def _straight(vehicle: "Vehicle") -> tuple[Scalar, ...]:
@@ -79,24 +79,26 @@ def _straight(vehicle: "Vehicle") -> tuple[Scalar, ...]:
 
 
 def _rates(
-    own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    angles: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
     return tuple(
         servo_rate(angle, target, vehicle.rotors[i].servo)
-        for i, angle, target in zip(vehicle.servos, own, _targets(command, vehicle), strict=True)
+        for i, angle, target in zip(vehicle.servos, angles, _target_angles(command, vehicle), strict=True)
     )
 
 
 def _there(
-    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[Scalar, ...]:
-    return tuple(_targets(command, vehicle))
+    return tuple(_target_angles(command, vehicle))
 
 
-def _reaction(own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    """Of the rotors as they are tilted: their axes are turned already"""
+def _reaction_wrench(
+    angles: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
+    """The torque of the rotors about their tilted axes; `vehicle` has them tilted already."""
     tau_B = ZERO
-    for i, rate in zip(vehicle.servos, _rates(own, state, command, vehicle, environment), strict=True):
+    for i, rate in zip(vehicle.servos, _rates(angles, state, command, vehicle, environment), strict=True):
         rotor = vehicle.rotors[i]
         momentum = rotor.spin * rotor.inertia * state.rotor_speed[i]
         tau_B = tau_B + tilting_torque(momentum, rate, rotor.axis_B, rotor.servo.hinge_B)
@@ -107,7 +109,7 @@ TILT = Effect(
     "tilt",
     initial=_straight,
     derivative=_rates,
-    wrench=_reaction,
+    wrench=_reaction_wrench,
     settled=_there,
     role=Role.MOMENTUM,
     state_unit="rad",

@@ -1,4 +1,4 @@
-"""What bends and what hangs: arms and cables."""
+"""Flexible structure: arms and slung loads."""
 
 from samara.core.lazy_import import lazily as _lazily
 

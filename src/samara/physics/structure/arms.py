@@ -1,14 +1,14 @@
-"""Arms that bend and twist: each rotor on a clamped beam, and the body that feels every arm's motion.
+"""Flexible arms: each rotor on a clamped beam that bends and twists, coupled to the body.
 
-An arm runs from its clamp along e to the hub at r, normal to the rotor's axis a. Its tip is displaced by w = δ a + ε b with
-b = a × e, a point at ξ = s/L of the way by φ(ξ) w with the static shape of a beam loaded at its tip, φ = (3ξ² − ξ³)/2; the
-tip leans by ψ = (3/2L) e × w + θ e, with θ the twist. That shape makes the mass of the beam count as 33/140 of itself in the
-arm's own motion, and as 3/8 of itself where it pulls at the body.
+An arm extends from its clamp along e to the hub at r, normal to the rotor's axis a. Its tip is displaced by w = δ a + ε b with
+b = a × e, and a point at the fraction ξ = s/L of its length by φ(ξ) w, with the static shape of a beam loaded at its tip,
+φ = (3ξ² − ξ³)/2. The tip rotates by ψ = (3/2L) e × w + θ e, with θ the twist. With that shape, 33/140 of the beam's mass count
+in the motion of the arm, and 3/8 of it in the coupling to the body.
 
-Position and velocity of the state are those of the point of the body that is the centre of mass while the arms are straight;
-mass and inertia are the whole vehicle's then. Nothing is left out of the motion of these masses: linear and angular
-momentum of body and arms together are conserved at any deflection. What is small is the lean: the thrust turns with it to
-first order. Gravity pulls on every mass alike, so it drops out of all but the motion of the whole.
+Position and velocity of the state are those of the body-fixed point that is the centre of mass while the arms are straight;
+mass and inertia are those of the complete vehicle with straight arms. The motion of these masses is not approximated: linear
+and angular momentum of body and arms together are conserved at any deflection. Only the tip rotation is assumed small: the
+thrust turns with it to first order. Gravity accelerates every mass equally, so it acts only on the vehicle as a unit.
 """
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
@@ -34,14 +34,14 @@ LOADED_BEAM = 33.0 / 140.0  # ∫φ² dξ
 HANGING_BEAM = 3.0 / 8.0  # ∫φ dξ
 INWARD_BEAM = 1.0 / 10.0  # ∫φ (1 − ξ) dξ
 LEAN_OF_TIP = 3.0 / 2.0  # φ'(1)
-_SETTLING_ROUNDS = 12
+_STEADY_ITERATIONS = 12
 
 
 class Arms(NamedTuple):
-    """What all arms are made of. Length 0 is the hub's distance from the centre, across the rotor's axis.
+    """Material and masses of all arms. Length 0 means the hub's distance from the centre, normal to the rotor's axis.
 
     The tip is motor and propeller; its inertia is about the arm. Stiffness is EI along the rotor's axis and in the plane of
-    the rotors, and GJ; the damping ratio is of each mode of an arm whose root is held.
+    the rotors, and GJ; the damping ratio is that of each mode of an arm with a fixed root.
     """
 
     tip_mass: Annotated[Scalar, Quantity("kg", 1e-3, 0.2)]
@@ -55,7 +55,7 @@ class Arms(NamedTuple):
 
 
 class ArmState(NamedTuple):
-    """How far the tip is bent along the rotor's axis (δ) and in the plane (ε), how far twisted (θ), and their rates."""
+    """Deflection of the tip along the rotor's axis (δ) and in the plane (ε), its twist (θ), and their rates."""
 
     axial: Annotated[Scalar, Quantity("m", -0.02, 0.02)]
     plane: Annotated[Scalar, Quantity("m", -0.02, 0.02)]
@@ -66,7 +66,7 @@ class ArmState(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """Where an arm lies: hub, the rotor's axis a, outward along the arm e, in the plane b = a × e, and its length."""
+    """Geometry of an arm: hub, the rotor's axis a, outward along the arm e, in the plane b = a × e, and its length."""
 
     r_B: Lever
     axis_B: Annotated[Vec3, Unit()]
@@ -76,9 +76,9 @@ class Arm(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """One way the arms can move: what a unit of its acceleration asks of the body, its mass, and what drives it.
+    """One mode of the arms: its coupling to the body, its modal mass, and the generalised force on it.
 
-    p and h are the force and torque it takes, μ its own mass or inertia, Q the force or torque on it.
+    p and h are the force and torque on the body per unit of modal acceleration, μ its mass or inertia, Q the force or torque.
     """
 
     push_B: Annotated[Vec3, Quantity("kg", -0.05, 0.05)]
@@ -88,7 +88,7 @@ class Mode(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """What happens to the body and its modes: specific force at the body's point, ω̇, and η̈ of every mode."""
+    """Accelerations of body and modes: specific force at the body's reference point, ω̇, and η̈ of every mode."""
 
     f_B: Vec3
     alpha_B: Vec3
@@ -104,7 +104,7 @@ def modal_mass(arms: Arms) -> Scalar:
 
 
 def pulling_mass(arms: Arms) -> Scalar:
-    """∫φ dm = m_t + (3/8) m_b: what a unit of the tip's acceleration pulls at the body with  [kg]"""
+    """∫φ dm = m_t + (3/8) m_b: the force on the body per unit of tip acceleration  [kg]"""
     return arms.tip_mass + HANGING_BEAM * arms.arm_mass
 
 
@@ -124,72 +124,80 @@ def twisting_spring(stiffness: Stiffness, length: Length) -> Scalar:
 
 
 def bending_frequency(stiffness: Stiffness, length: Length, arms: Arms) -> Scalar:
-    """ω = √(3 EI / (L³ (m_t + (33/140) m_b))): the first of an arm whose root is held  [rad/s]"""
+    """ω = √(3 EI / (L³ (m_t + (33/140) m_b))): the first bending frequency of an arm with a fixed root  [rad/s]"""
     return sqrt(bending_spring(stiffness, length) / modal_mass(arms))
 
 
-def tip_place(own: ArmState, arm: Arm) -> Vec3:
+def tip_place(arm_state: ArmState, arm: Arm) -> Vec3:
     """w = δ a + ε b  [m]"""
-    return arm.axis_B * own.axial + arm.plane_B * own.plane
+    return arm.axis_B * arm_state.axial + arm.plane_B * arm_state.plane
 
 
-def tip_lean(own: ArmState, arm: Arm) -> Vec3:
-    """ψ = (3/2L) e × w + θ e: a small rotation of the hub  [rad]"""
-    return cross(arm.outward_B, tip_place(own, arm)) * (LEAN_OF_TIP / arm.length) + arm.outward_B * own.twist
-
-
-def tip_rates(own: ArmState) -> ArmState:
-    """(δ̇, ε̇, θ̇) as a place, for the two functions above to give ẇ and ψ̇"""
-    return ArmState(own.axial_rate, own.plane_rate, own.twist_rate, 0.0, 0.0, 0.0)
-
-
-def bent_rotor(own: ArmState, arm: Arm, rotor: Rotor) -> Rotor:
-    """r + w,  a + ψ × a: where the arm carries its rotor, and where that points"""
-    return rotor._replace(
-        r_B=rotor.r_B + tip_place(own, arm), axis_B=rotor.axis_B + cross(tip_lean(own, arm), rotor.axis_B)
+def tip_lean(arm_state: ArmState, arm: Arm) -> Vec3:
+    """ψ = (3/2L) e × w + θ e: the small rotation of the hub  [rad]"""
+    return (
+        cross(arm.outward_B, tip_place(arm_state, arm)) * (LEAN_OF_TIP / arm.length) + arm.outward_B * arm_state.twist
     )
 
 
-def arm_modes(own: ArmState, omega_B: AngularVelocity, hub: Wrench, arm: Arm, arms: Arms) -> tuple[Mode, Mode, Mode]:
+def tip_rates(arm_state: ArmState) -> ArmState:
+    """Return (δ̇, ε̇, θ̇) in place of (δ, ε, θ), so that `tip_place` gives ẇ and `tip_lean` gives ψ̇."""
+    return ArmState(arm_state.axial_rate, arm_state.plane_rate, arm_state.twist_rate, 0.0, 0.0, 0.0)
+
+
+def bent_rotor(arm_state: ArmState, arm: Arm, rotor: Rotor) -> Rotor:
+    """r + w,  a + ψ × a: position and axis of the rotor on the bent arm"""
+    return rotor._replace(
+        r_B=rotor.r_B + tip_place(arm_state, arm), axis_B=rotor.axis_B + cross(tip_lean(arm_state, arm), rotor.axis_B)
+    )
+
+
+def arm_modes(
+    arm_state: ArmState, omega_B: AngularVelocity, hub: Wrench, arm: Arm, arms: Arms
+) -> tuple[Mode, Mode, Mode]:
     """μ d·ẅ + d·(∫φ dm y + ω̇ × z + 2μ ω × ẇ + ω × (ω × z)) = d·f + (3/2L)(e × d)·m − k η − 2ζ√(kμ) η̇,  z = s + μ w
 
     for d = a and d = b, and  J_t (θ̈ + e·ω̇) = e·m − k θ − 2ζ√(k J_t) θ̇  for the twist; force f and moment m act on the hub.
     """
-    mass, rates = modal_mass(arms), tip_rates(own)
-    z_B = pulling_moment(arm, arms) + tip_place(own, arm) * mass
-    turning_B = cross(omega_B, tip_place(rates, arm)) * (2.0 * mass) + cross(omega_B, cross(omega_B, z_B))
+    mass, rates = modal_mass(arms), tip_rates(arm_state)
+    z_B = pulling_moment(arm, arms) + tip_place(arm_state, arm) * mass
+    rotating_B = cross(omega_B, tip_place(rates, arm)) * (2.0 * mass) + cross(omega_B, cross(omega_B, z_B))
     modes = []
-    for d_B, bent, rate, stiffness in (
-        (arm.axis_B, own.axial, own.axial_rate, arms.axial_stiffness),
-        (arm.plane_B, own.plane, own.plane_rate, arms.plane_stiffness),
+    for d_B, deflection, rate, stiffness in (
+        (arm.axis_B, arm_state.axial, arm_state.axial_rate, arms.axial_stiffness),
+        (arm.plane_B, arm_state.plane, arm_state.plane_rate, arms.plane_stiffness),
     ):
         spring = bending_spring(stiffness, arm.length)
-        lean_B = cross(arm.outward_B, d_B) * (LEAN_OF_TIP / arm.length)
-        drive = dot(d_B, hub.f_B - turning_B) + dot(lean_B, hub.tau_B)
-        drive = drive - spring * bent - 2.0 * arms.damping_ratio * sqrt(spring * mass) * rate
-        modes.append(Mode(d_B * pulling_mass(arms), cross(z_B, d_B), mass, drive))
+        rotation_B = cross(arm.outward_B, d_B) * (LEAN_OF_TIP / arm.length)
+        generalised_force = dot(d_B, hub.f_B - rotating_B) + dot(rotation_B, hub.tau_B)
+        generalised_force = (
+            generalised_force - spring * deflection - 2.0 * arms.damping_ratio * sqrt(spring * mass) * rate
+        )
+        modes.append(Mode(d_B * pulling_mass(arms), cross(z_B, d_B), mass, generalised_force))
     spring = twisting_spring(arms.twist_stiffness, arm.length)
-    drive = dot(arm.outward_B, hub.tau_B) - spring * own.twist
-    drive = drive - 2.0 * arms.damping_ratio * sqrt(spring * arms.tip_inertia) * own.twist_rate
-    return modes[0], modes[1], Mode(ZERO, arm.outward_B * arms.tip_inertia, arms.tip_inertia, drive)
+    generalised_force = dot(arm.outward_B, hub.tau_B) - spring * arm_state.twist
+    generalised_force = (
+        generalised_force - 2.0 * arms.damping_ratio * sqrt(spring * arms.tip_inertia) * arm_state.twist_rate
+    )
+    return modes[0], modes[1], Mode(ZERO, arm.outward_B * arms.tip_inertia, arms.tip_inertia, generalised_force)
 
 
-def added_inertia(own: ArmState, arm: Arm, arms: Arms) -> Mat3:
-    """J(w) − J(0) = 2 (w·q) 1 − q wᵀ − w qᵀ,  q = s + ½μ w: a bent arm's masses are elsewhere  [kg·m²]"""
-    w_B = tip_place(own, arm)
+def added_inertia(arm_state: ArmState, arm: Arm, arms: Arms) -> Mat3:
+    """J(w) − J(0) = 2 (w·q) 1 − q wᵀ − w qᵀ,  q = s + ½μ w: the displaced masses of a bent arm  [kg·m²]"""
+    w_B = tip_place(arm_state, arm)
     q_B = pulling_moment(arm, arms) + w_B * (0.5 * modal_mass(arms))
-    size = 2.0 * dot(w_B, q_B)
-    return diagonal(Vec3(size, size, size)) - outer(q_B, w_B) - outer(w_B, q_B)
+    trace = 2.0 * dot(w_B, q_B)
+    return diagonal(Vec3(trace, trace, trace)) - outer(q_B, w_B) - outer(w_B, q_B)
 
 
-def arm_reaction(own: ArmState, omega_B: AngularVelocity, arm: Arm, arms: Arms) -> Wrench:
-    """f = −∫φ dm (2ω × ẇ + ω × (ω × w)),  τ = −2 z × (ω × ẇ) − ω × J_t θ̇ e: of a moving arm on a turning body  [N, N·m]"""
-    mass, rates = modal_mass(arms), tip_rates(own)
-    w_B, swept_B = tip_place(own, arm), cross(omega_B, tip_place(rates, arm))
+def arm_reaction(arm_state: ArmState, omega_B: AngularVelocity, arm: Arm, arms: Arms) -> Wrench:
+    """f = −∫φ dm (2ω × ẇ + ω × (ω × w)),  τ = −2 z × (ω × ẇ) − ω × J_t θ̇ e: a moving arm on a rotating body  [N, N·m]"""
+    mass, rates = modal_mass(arms), tip_rates(arm_state)
+    w_B, coriolis_B = tip_place(arm_state, arm), cross(omega_B, tip_place(rates, arm))
     z_B = pulling_moment(arm, arms) + w_B * mass
     return Wrench(
-        (swept_B * 2.0 + cross(omega_B, cross(omega_B, w_B))) * -pulling_mass(arms),
-        cross(z_B, swept_B) * -2.0 - cross(omega_B, arm.outward_B) * (arms.tip_inertia * own.twist_rate),
+        (coriolis_B * 2.0 + cross(omega_B, cross(omega_B, w_B))) * -pulling_mass(arms),
+        cross(z_B, coriolis_B) * -2.0 - cross(omega_B, arm.outward_B) * (arms.tip_inertia * arm_state.twist_rate),
     )
 
 
@@ -207,25 +215,27 @@ def coupled_motion(
 ) -> Motion:
     """m y + ω̇ × c + Σ p η̈ = f,   c × y + J ω̇ + Σ h η̈ = τ,   p·y + h·ω̇ + μ η̈ = Q for every mode
 
-    The modes are eliminated first, y next: two symmetric 3 × 3 systems remain.
+    Eliminates the modes first, then y: two symmetric 3 × 3 systems remain.
     """
     A, X, D = diagonal(Vec3(mass, mass, mass)), -skew(moment_B), inertia_B
-    for p_B, h_B, mu, drive in modes:
+    for p_B, h_B, mu, generalised_force in modes:
         A, X, D = A - outer(p_B, p_B) / mu, X - outer(p_B, h_B) / mu, D - outer(h_B, h_B) / mu
-        f_B, tau_B = f_B - p_B * (drive / mu), tau_B - h_B * (drive / mu)
+        f_B, tau_B = f_B - p_B * (generalised_force / mu), tau_B - h_B * (generalised_force / mu)
     columns = [solve_definite(A, column) for column in X.columns]
-    solved = Mat3(*(component for column in columns for component in column)).transpose
-    alpha_B = solve_definite(D - X.transpose @ solved, tau_B - X.transpose @ solve_definite(A, f_B))
+    coupling = Mat3(*(component for column in columns for component in column)).transpose
+    alpha_B = solve_definite(D - X.transpose @ coupling, tau_B - X.transpose @ solve_definite(A, f_B))
     y_B = solve_definite(A, f_B - X @ alpha_B)
-    rates = tuple((drive - dot(p_B, y_B) - dot(h_B, alpha_B)) / mu for p_B, h_B, mu, drive in modes)
+    rates = tuple(
+        (generalised_force - dot(p_B, y_B) - dot(h_B, alpha_B)) / mu for p_B, h_B, mu, generalised_force in modes
+    )
     return Motion(y_B, alpha_B, rates)
 
 
 def arm_of(rotor: Rotor, arms: Arms) -> Arm:
-    """e = direction of r across a,  L as given or |r across a|"""
-    across_B = rotor.r_B - rotor.axis_B * dot(rotor.r_B, rotor.axis_B)
-    outward_B = direction(across_B)
-    length = where(arms.length > 0.0, arms.length, norm(across_B))
+    """e = direction of r normal to a,  L as given or |r normal to a|"""
+    normal_B = rotor.r_B - rotor.axis_B * dot(rotor.r_B, rotor.axis_B)
+    outward_B = direction(normal_B)
+    length = where(arms.length > 0.0, arms.length, norm(normal_B))
     return Arm(rotor.r_B, rotor.axis_B, outward_B, cross(rotor.axis_B, outward_B), length)
 
 
@@ -235,10 +245,10 @@ def _hub_loads(
     vehicle: "Vehicle",
     environment: "Environment",
     rotors: tuple[Rotor, ...],
-    leaning: tuple[Vec3, ...],
+    tip_rates_B: tuple[Vec3, ...],
     shaken: bool = True,
 ) -> tuple[Wrench, ...]:
-    """Force and moment on every hub, with its rotor there and turning with `leaning` more than the body."""
+    """Return force and moment on every hub, for rotors that rotate with `leaning` relative to the body."""
     loads = rotor_loads(state, vehicle, environment)
     accelerations = vehicle.structure.actuation.rotor_acceleration(state, command, vehicle, environment)
     hubs = []
@@ -247,28 +257,28 @@ def _hub_loads(
         if vehicle.has("rotors"):
             hub = rotor_wrench(loads[i], rotor._replace(r_B=ZERO))
         if shaken and vehicle.has("imbalance"):
-            phase, numbers = state.effects[vehicle.index("imbalance")][i], vehicle["imbalance"]
-            f_B = shaking_force(phase, speed, loads[i].thrust, numbers.unbalance[i], numbers.ripple, rotor)
+            phase, imbalance = state.effects[vehicle.index("imbalance")][i], vehicle["imbalance"]
+            f_B = shaking_force(phase, speed, loads[i].thrust, imbalance.unbalance[i], imbalance.ripple, rotor)
             hub = add_wrenches(hub, Wrench(f_B))
         if vehicle.has("rotor_momentum"):
-            omega_B = state.omega_B + leaning[i]
+            omega_B = state.omega_B + tip_rates_B[i]
             hub = add_wrenches(hub, Wrench(tau_B=rotor_momentum_torque(omega_B, speed, accelerations[i], rotor)))
         hubs.append(hub)
     return tuple(hubs)
 
 
-def _of_others(state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    """Σ over all effects but the arms and the weight, in body axes."""
+def _other_wrenches(state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
+    """F, τ summed over all effects but the arms and the weight, in body axes  [N, N·m]"""
     total = Wrench()
-    for effect, own in zip(vehicle.structure.effects, state.effects, strict=True):
+    for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
         if effect.role not in (Role.STRUCTURE, Role.WEIGHT):
-            total = add_wrenches(total, effect.wrench(own, state, command, vehicle, environment))
+            total = add_wrenches(total, effect.wrench(effect_state, state, command, vehicle, environment))
     return wrench_in_body_axes(total, state.q_WB)
 
 
 def _motion(
-    own: tuple[ArmState, ...],
-    others: Wrench,
+    arm_states: tuple[ArmState, ...],
+    other_wrench: Wrench,
     state: "State",
     command: "Command",
     vehicle: "Vehicle",
@@ -276,74 +286,83 @@ def _motion(
 ) -> Motion:
     arms: Arms = vehicle["arms"]
     omega_B, rotors = state.omega_B, vehicle.rotors
-    places = tuple(arm_of(rotor, arms) for rotor in rotors)
-    bent = tuple(bent_rotor(*each) for each in zip(own, places, rotors, strict=True))
-    leaning = tuple(tip_lean(tip_rates(each), arm) for each, arm in zip(own, places, strict=True))
+    arm_geometry = tuple(arm_of(rotor, arms) for rotor in rotors)
+    bent_rotors = tuple(bent_rotor(*fields) for fields in zip(arm_states, arm_geometry, rotors, strict=True))
+    tip_rates_B = tuple(
+        tip_lean(tip_rates(arm_state), arm) for arm_state, arm in zip(arm_states, arm_geometry, strict=True)
+    )
     straight_hubs = _hub_loads(state, command, vehicle, environment, rotors, (ZERO,) * len(rotors))
-    bent_hubs = _hub_loads(state, command, vehicle, environment, bent, leaning)
+    bent_hubs = _hub_loads(state, command, vehicle, environment, bent_rotors, tip_rates_B)
 
-    total, moment_B, inertia_B = others, ZERO, vehicle.inertia_B
+    total, moment_B, inertia_B = other_wrench, ZERO, vehicle.inertia_B
     modes: list[Mode] = []
-    for i, (each, arm) in enumerate(zip(own, places, strict=True)):
-        was, now = straight_hubs[i], bent_hubs[i]
-        shift_B = cross(bent[i].r_B, now.f_B) - cross(rotors[i].r_B, was.f_B)
-        total = add_wrenches(total, Wrench(now.f_B - was.f_B, shift_B + now.tau_B - was.tau_B))
-        total = add_wrenches(total, arm_reaction(each, omega_B, arm, arms))
-        moment_B = moment_B + tip_place(each, arm) * pulling_mass(arms)
-        inertia_B = inertia_B + added_inertia(each, arm, arms)
-        modes += arm_modes(each, omega_B, now, arm, arms)
+    for i, (arm_state, arm) in enumerate(zip(arm_states, arm_geometry, strict=True)):
+        straight_hub, bent_hub = straight_hubs[i], bent_hubs[i]
+        shift_B = cross(bent_rotors[i].r_B, bent_hub.f_B) - cross(rotors[i].r_B, straight_hub.f_B)
+        total = add_wrenches(
+            total, Wrench(bent_hub.f_B - straight_hub.f_B, shift_B + bent_hub.tau_B - straight_hub.tau_B)
+        )
+        total = add_wrenches(total, arm_reaction(arm_state, omega_B, arm, arms))
+        moment_B = moment_B + tip_place(arm_state, arm) * pulling_mass(arms)
+        inertia_B = inertia_B + added_inertia(arm_state, arm, arms)
+        modes += arm_modes(arm_state, omega_B, bent_hub, arm, arms)
     tau_B = total.tau_B - cross(omega_B, inertia_B @ omega_B)
     return coupled_motion(total.f_B, tau_B, moment_B, tuple(modes), mass=vehicle.mass, inertia_B=inertia_B)
 
 
-def _wrench(own: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    """f = m y − f_others,  τ = J ω̇ + ω × J ω − τ_others: what the arms do to the body they would be a rigid part of"""
-    others = _of_others(state, command, vehicle, environment)
-    motion = _motion(own, others, state, command, vehicle, environment)
-    needed_B = required_torque(state.omega_B, motion.alpha_B, inertia_B=vehicle.inertia_B)
-    return Wrench(motion.f_B * vehicle.mass - others.f_B, needed_B - others.tau_B)
+def _wrench(
+    arm_states: Tree, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
+    """f = m y − f_others,  τ = J ω̇ + ω × J ω − τ_others: the difference of flexible from rigid arms"""
+    other_wrench = _other_wrenches(state, command, vehicle, environment)
+    motion = _motion(arm_states, other_wrench, state, command, vehicle, environment)
+    torque_B = required_torque(state.omega_B, motion.alpha_B, inertia_B=vehicle.inertia_B)
+    return Wrench(motion.f_B * vehicle.mass - other_wrench.f_B, torque_B - other_wrench.tau_B)
 
 
 def _derivative(
-    own: tuple[ArmState, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    arm_states: tuple[ArmState, ...], state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[ArmState, ...]:
-    others = _of_others(state, command, vehicle, environment)
-    motion = _motion(own, others, state, command, vehicle, environment)
+    other_wrench = _other_wrenches(state, command, vehicle, environment)
+    motion = _motion(arm_states, other_wrench, state, command, vehicle, environment)
     return tuple(
-        ArmState(each.axial_rate, each.plane_rate, each.twist_rate, *motion.modes[3 * i : 3 * i + 3])
-        for i, each in enumerate(own)
+        ArmState(arm_state.axial_rate, arm_state.plane_rate, arm_state.twist_rate, *motion.modes[3 * i : 3 * i + 3])
+        for i, arm_state in enumerate(arm_states)
     )
 
 
 def _settled(
-    own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
 ) -> tuple[ArmState, ...]:
-    """k η = Q(η) − p·y with y = −g: each arm under its rotor and its own weight, on a body at rest, unshaken
+    """k η = Q(η) − p·y with y = −g: each arm under its rotor and its weight, on a body at rest, without vibration
 
-    Q depends on the deflection by the lean of the thrust alone, a hundredth of it: ten rounds leave nothing.
+    Q depends on the deflection only by the tilt of the thrust, about a hundredth of it: ten iterations converge to rounding.
     """
     arms: Arms = vehicle["arms"]
     y_B = ZERO
     if vehicle.has("gravity"):
-        at = vehicle.index("gravity")
-        weight = vehicle.structure.effects[at].wrench(state.effects[at], state, command, vehicle, environment)
+        index = vehicle.index("gravity")
+        weight = vehicle.structure.effects[index].wrench(state.effects[index], state, command, vehicle, environment)
         y_B = wrench_in_body_axes(weight, state.q_WB).f_B / -vehicle.mass
-    places = tuple(arm_of(rotor, arms) for rotor in vehicle.rotors)
-    bent, at_rest = _straight(vehicle), (ZERO,) * len(places)
-    for _ in range(_SETTLING_ROUNDS):
-        rotors = tuple(bent_rotor(*each) for each in zip(bent, places, vehicle.rotors, strict=True))
-        hubs = _hub_loads(state, command, vehicle, environment, rotors, at_rest, shaken=False)
-        bent = tuple(_unloaded(each, hub, y_B, arm, arms) for each, hub, arm in zip(bent, hubs, places, strict=True))
-    return bent
+    arm_geometry = tuple(arm_of(rotor, arms) for rotor in vehicle.rotors)
+    arm_states, tip_rates_B = _straight(vehicle), (ZERO,) * len(arm_geometry)
+    for _ in range(_STEADY_ITERATIONS):
+        rotors = tuple(bent_rotor(*fields) for fields in zip(arm_states, arm_geometry, vehicle.rotors, strict=True))
+        hubs = _hub_loads(state, command, vehicle, environment, rotors, tip_rates_B, shaken=False)
+        arm_states = tuple(
+            _relax_arm(arm_state, hub, y_B, arm, arms)
+            for arm_state, hub, arm in zip(arm_states, hubs, arm_geometry, strict=True)
+        )
+    return arm_states
 
 
-def _unloaded(own: ArmState, hub: Wrench, y_B: Vec3, arm: Arm, arms: Arms) -> ArmState:
+def _relax_arm(arm_state: ArmState, hub: Wrench, y_B: Vec3, arm: Arm, arms: Arms) -> ArmState:
     """η + (Q − k η − p·y)/k for each mode of an arm"""
-    axial, plane, twist = (mode.drive - dot(mode.push_B, y_B) for mode in arm_modes(own, ZERO, hub, arm, arms))
-    return own._replace(
-        axial=own.axial + axial / bending_spring(arms.axial_stiffness, arm.length),
-        plane=own.plane + plane / bending_spring(arms.plane_stiffness, arm.length),
-        twist=own.twist + twist / twisting_spring(arms.twist_stiffness, arm.length),
+    axial, plane, twist = (mode.drive - dot(mode.push_B, y_B) for mode in arm_modes(arm_state, ZERO, hub, arm, arms))
+    return arm_state._replace(
+        axial=arm_state.axial + axial / bending_spring(arms.axial_stiffness, arm.length),
+        plane=arm_state.plane + plane / bending_spring(arms.plane_stiffness, arm.length),
+        twist=arm_state.twist + twist / twisting_spring(arms.twist_stiffness, arm.length),
     )
 
 
@@ -352,4 +371,4 @@ def _straight(vehicle: "Vehicle") -> tuple[ArmState, ...]:
 
 
 ARMS = Effect("arms", _straight, _derivative, _wrench, _settled, role=Role.STRUCTURE, planned=False, trimmed=False)
-"""Bent arms lean unequal rotors by less than 1e-3 of the weight: the trim is that of straight ones."""
+"""The tilt of unequally bent rotors is below 1e-3 of the weight: trim assumes straight arms."""
