@@ -467,7 +467,7 @@ def test_a_blade_file_is_read():
         ("radius = 0.1", "radius = -1", "radius = -1.0 m: expected a positive"),
         ("radius = 0.1", "radius = nan", "x.toml: radius = nan: expected a finite number"),
         ("chord = [0.2, 0.2, 0.1]", "chord = [0.2, 0.2]", "chord has 2 numbers"),
-        ("0.2, 0.6, 1.0]", "0.2, 0.1, 1.0]", "expected r/R that grow"),
+        ("0.2, 0.6, 1.0]", "0.2, 0.1, 1.0]", "expected r/R that increase"),
         ("twist", "twits", "twits"),
         ('name = "x"', "", "name is missing"),
         ('name = "x"', "name = 3", "name = 3: expected a text"),

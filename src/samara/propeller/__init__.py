@@ -1,4 +1,4 @@
-"""Propellers from the shape of their blades: geometry, airfoils, blade-element momentum theory, and a fit to fly with."""
+"""Propellers from the shape of their blades: geometry, airfoils, blade-element momentum theory, and fits for simulation."""
 
 from samara.core.lazy_import import lazily as _lazily
 from samara.propeller.blade import Blade, BladeError, blade_names, parse_blade

@@ -1,6 +1,6 @@
 """One airfoil for every small propeller: attached lift, drag polar with Reynolds number, stall, and a flat plate beyond it.
 
-Nothing here knows which propeller it belongs to. Angles in rad, measured from the chord line.
+The same airfoil serves all propellers. Angles in rad, measured from the chord line.
 """
 
 import math
@@ -12,8 +12,8 @@ from samara.core.quantity import Angle, Quantity, Scalar
 Reynolds: TypeAlias = Annotated[Scalar, Quantity("1", 1e3, 1e6)]
 ChordOverRadius: TypeAlias = Annotated[Scalar, Quantity("1", 0.0, 1.0)]
 
-_LOWEST_REYNOLDS = 1.0  # a standing blade: the power law would be infinite there
-_SATURATED = 60.0  # e^60 is one for any blend
+_MIN_REYNOLDS = 1.0  # avoids the infinite friction of the power law at a blade at rest
+_MAX_SIGMOID_ARGUMENT = 60.0  # e^60 saturates the sigmoid
 
 
 class Airfoil(NamedTuple):
@@ -33,13 +33,13 @@ class Airfoil(NamedTuple):
 SMALL_PROPELLER = Airfoil(
     lift_slope=5.7,  # 0.9 of 2π: measured low-Reynolds airfoils, Selig et al., Summary of Low-Speed Airfoil Data (1995-97)
     zero_lift=math.radians(-4.0),  # 4 % camber as in NACA 4412 and Clark Y, the sections propeller makers name
-    stall=math.radians(13.0),  # chosen once over all propellers measured at UIUC (docs/rotor.md)
+    stall=math.radians(13.0),  # chosen once for all propellers measured at UIUC (docs/rotor.md)
     stall_width=1.0 / 30.0,
-    drag=0.027,  # at Re = 10⁵; chosen once, as the stall angle
+    drag=0.027,  # at Re = 10⁵; chosen once, like the stall angle
     reynolds_power=0.2,  # skin friction of a turbulent boundary layer
     drag_rise=0.05,
     lift_of_least_drag=0.4,
-    plate_drag=1.98,  # flat plate across the flow, Hoerner, Fluid-Dynamic Drag (1965)
+    plate_drag=1.98,  # flat plate normal to the flow, Hoerner, Fluid-Dynamic Drag (1965)
 )
 
 
@@ -51,14 +51,14 @@ class SectionForce(NamedTuple):
 
 
 def stalled_part(alpha: Angle, airfoil: Airfoil) -> Scalar:
-    """σ(α) = S((α − α_s)/w) + S((2α₀ − α_s − α)/w),  S(x) = 1/(1 + e⁻ˣ): 0 attached, 1 stalled, alike on both sides of α₀"""
-    beyond = alpha - airfoil.stall
-    below = 2.0 * airfoil.zero_lift - airfoil.stall - alpha
-    return _sigmoid(beyond / airfoil.stall_width) + _sigmoid(below / airfoil.stall_width)
+    """σ(α) = S((α − α_s)/w) + S((2α₀ − α_s − α)/w),  S(x) = 1/(1 + e⁻ˣ): 0 attached, 1 stalled, symmetric about α₀"""
+    above_stall = alpha - airfoil.stall
+    below_stall = 2.0 * airfoil.zero_lift - airfoil.stall - alpha
+    return _sigmoid(above_stall / airfoil.stall_width) + _sigmoid(below_stall / airfoil.stall_width)
 
 
 def _sigmoid(x: Scalar) -> Scalar:
-    return 1.0 / (1.0 + exp(-clamp(x, -_SATURATED, _SATURATED)))
+    return 1.0 / (1.0 + exp(-clamp(x, -_MAX_SIGMOID_ARGUMENT, _MAX_SIGMOID_ARGUMENT)))
 
 
 def section_force(
@@ -66,16 +66,16 @@ def section_force(
 ) -> SectionForce:
     """cl = (1 − σ̂) ½a sin 2(α − α₀) + σ̂ c₉₀ sin α cos α,   cd = c₀ (Re/10⁵)⁻ⁿ + (1 − σ) k (cl − cl₀)² + σ c₉₀ sin²α
 
-    Rotation keeps a stalled blade's lift near the hub: σ̂ = σ (1 − tanh 3(c/r)²), after Snel's 3(c/r)² (1993), bounded.
+    Rotation preserves the lift of a stalled blade near the hub: σ̂ = σ (1 − tanh 3(c/r)²), after Snel's 3(c/r)² (1993), bounded.
     """
     stalled = stalled_part(alpha, airfoil)
     attached = 0.5 * airfoil.lift_slope * sin(2.0 * (alpha - airfoil.zero_lift))
     sine = sin(alpha)
     delay = _tanh(3.0 * chord_over_radius * chord_over_radius)
     lift = attached + stalled * (1.0 - delay) * (airfoil.plate_drag * sine * cos(alpha) - attached)
-    friction = airfoil.drag * power(maximum(reynolds, _LOWEST_REYNOLDS) / 1e5, -airfoil.reynolds_power)
-    off_bucket = attached - airfoil.lift_of_least_drag
-    bucket = (1.0 - stalled) * airfoil.drag_rise * off_bucket * off_bucket
+    friction = airfoil.drag * power(maximum(reynolds, _MIN_REYNOLDS) / 1e5, -airfoil.reynolds_power)
+    lift_offset = attached - airfoil.lift_of_least_drag
+    bucket = (1.0 - stalled) * airfoil.drag_rise * lift_offset * lift_offset
     return SectionForce(lift, friction + bucket + stalled * airfoil.plate_drag * sine * sine)
 
 

@@ -23,7 +23,7 @@ _PERFORMANCE = "volume1_exp.csv"
 
 
 class BladeError(ValueError):
-    """One sentence: which file, which field, which value, what was expected."""
+    """One sentence with file, field, value and expectation."""
 
 
 class Measurement(NamedTuple):
@@ -53,42 +53,43 @@ class Blade:
 
     def at(self, station: "ArrayLike") -> tuple[Array, Array]:
         """c/R and twist at r/R: a monotone cubic through the stations (Fritsch and Carlson, 1980)"""
-        chord, twist = (monotone_cubic(station, self.stations, each) for each in (self.chord, self.twist))
+        chord, twist = (monotone_cubic(station, self.stations, values) for values in (self.chord, self.twist))
         return chord, twist
 
     @property
     def solidity(self) -> float:
-        """σ = B ∫c dr / (π R²), the blades' part of the disc; inside the first station the chord goes on as it is there"""
-        inside = self.stations[0] * self.chord[0]
-        return self.blades * (inside + float(np.trapezoid(self.chord, self.stations))) / math.pi
+        """σ = B ∫c dr / (π R²), the blades' fraction of the disc; inside the first station the chord is constant"""
+        hub_area = self.stations[0] * self.chord[0]
+        return self.blades * (hub_area + float(np.trapezoid(self.chord, self.stations))) / math.pi
 
 
-def monotone_cubic(at: "ArrayLike", x: Sequence[float], y: Sequence[float]) -> Array:
-    """Hermite's cubic through (x, y), with slopes that let it rise and fall only where the points do (Fritsch, Butland 1984)
+def monotone_cubic(query: "ArrayLike", x: Sequence[float], y: Sequence[float]) -> Array:
+    """Hermite cubic through (x, y) that is monotone wherever the data are (Fritsch, Butland 1984)
 
-    Within, the slope is the weighted harmonic mean of its neighbours' where both have one sign, else 0; at an end that of the
-    parabola through three points, held to the sign and three times the size of the last. Beyond the ends the cubic goes on.
+    The slope at an inner point is the weighted harmonic mean of the neighbouring secants if both have the same sign, else 0. At
+    an end it is that of the parabola through three points, limited to the sign and three times the magnitude of the end secant.
+    The cubic is extrapolated beyond the ends.
     """
-    places, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    h = np.diff(places)
-    steep = np.diff(values) / h
+    knots, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    h = np.diff(knots)
+    secants = np.diff(values) / h
     left, right = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
-    alike = steep[:-1] * steep[1:] > 0.0
-    divisor = np.where(alike, left * steep[1:] + right * steep[:-1], 1.0)
-    inner = np.where(alike, (left + right) * steep[:-1] * steep[1:] / divisor, 0.0)
-    ends = _end_slope(h[0], h[1], steep[0], steep[1]), _end_slope(h[-1], h[-2], steep[-1], steep[-2])
+    same_sign = secants[:-1] * secants[1:] > 0.0
+    divisor = np.where(same_sign, left * secants[1:] + right * secants[:-1], 1.0)
+    inner = np.where(same_sign, (left + right) * secants[:-1] * secants[1:] / divisor, 0.0)
+    ends = _end_slope(h[0], h[1], secants[0], secants[1]), _end_slope(h[-1], h[-2], secants[-1], secants[-2])
     slope = np.array([ends[0], *inner, ends[1]])
-    k = np.clip(np.searchsorted(places, at, side="right") - 1, 0, len(h) - 1)
-    t = (at - places[k]) / h[k]
-    bend = slope[k] + slope[k + 1] - 2.0 * steep[k]
-    return values[k] + h[k] * t * (slope[k] + t * (steep[k] - slope[k] + (t - 1.0) * bend))
+    k = np.clip(np.searchsorted(knots, query, side="right") - 1, 0, len(h) - 1)
+    t = (query - knots[k]) / h[k]
+    curvature = slope[k] + slope[k + 1] - 2.0 * secants[k]
+    return values[k] + h[k] * t * (slope[k] + t * (secants[k] - slope[k] + (t - 1.0) * curvature))
 
 
-def _end_slope(h: float, next_h: float, steep: float, next_steep: float) -> float:
-    slope = ((2.0 * h + next_h) * steep - h * next_steep) / (h + next_h)
-    if slope * steep <= 0.0:
+def _end_slope(h: float, next_h: float, secant: float, next_secant: float) -> float:
+    slope = ((2.0 * h + next_h) * secant - h * next_secant) / (h + next_h)
+    if slope * secant <= 0.0:
         return 0.0
-    return 3.0 * steep if steep * next_steep <= 0.0 and abs(slope) > 3.0 * abs(steep) else slope
+    return 3.0 * secant if secant * next_secant <= 0.0 and abs(slope) > 3.0 * abs(secant) else slope
 
 
 def _check(blade: Blade) -> None:
@@ -100,7 +101,9 @@ def _check(blade: Blade) -> None:
             raise BladeError(f"{blade.name}: {key} = {shown(values)}: expected finite numbers")
     steps = np.diff(blade.stations)
     if not (steps > 0.0).all() or not 0.0 < blade.stations[0] < 1.0 or abs(blade.stations[-1] - 1.0) > 1e-9:
-        raise BladeError(f"{blade.name}: stations = {shown(blade.stations)}: expected r/R that grow from above 0 to 1")
+        raise BladeError(
+            f"{blade.name}: stations = {shown(blade.stations)}: expected r/R that increase from above 0 to 1"
+        )
     if min(blade.chord) < 0.0:
         raise BladeError(f"{blade.name}: chord = {min(blade.chord)}: expected c/R that is not negative")
     if blade.blades < 1:
@@ -116,21 +119,21 @@ BLADES = Shipped("blade", "samara.propeller", BladeError)
 
 
 def blade_names() -> list[str]:
-    """The names of the blades that come with Samara."""
+    """Return the names of the blades that come with Samara."""
     return BLADES.names()
 
 
 def blade(name_or_path: str | Path) -> tuple[Blade, Measurement | None]:
-    """A blade by its shipped name or from a .toml file, and what was measured on it where the file says so."""
+    """Load a blade by its shipped name or from a .toml file, with its measurement if the file has one."""
     text, origin, _ = BLADES.find(name_or_path)
     return parse_blade(text, origin)
 
 
 def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
-    """A blade from the text of a file; `origin` is what errors call it."""
+    """Parse the text of a blade file; `origin` is its name in error messages."""
     file = Table(document(text, origin, BladeError), File(origin, BladeError))
     file.only(("name", "family", "source", "blades", "radius", "stations", "chord", "twist", "measured"))
-    own = Blade(
+    parsed = Blade(
         name=file.text("name"),
         family=file.text("family"),
         blades=int(file.number("blades")),
@@ -142,32 +145,34 @@ def parse_blade(text: str, origin: str) -> tuple[Blade, Measurement | None]:
     )
     measured = file.optional_table("measured")
     if measured is None:
-        return own, None
+        return parsed, None
     columns = [np.array(measured.numbers(key)) for key in ("J", "rpm", "CT", "CP")]
     measured.finish()
     if len({len(column) for column in columns}) != 1:
-        raise measured.wrong(" has columns of different lengths: expected J, rpm, CT, CP alike")
-    return own, Measurement(*columns)
+        raise measured.wrong(" has columns of different lengths: expected J, rpm, CT, CP of equal length")
+    return parsed, Measurement(*columns)
 
 
 def read_uiuc(folder: str | Path) -> dict[str, tuple[Blade, Measurement]]:
-    """Every propeller of a folder with both geometry and measurements: volume1_geom.csv and volume1_exp.csv, or .csv.gz."""
+    """Read every propeller of a folder that has geometry and measurements: volume1_geom.csv and volume1_exp.csv, or .csv.gz."""
     shapes: dict[str, list[tuple[float, float, float]]] = {}
     for row in _rows(Path(folder), _GEOMETRY, ("BladeName", "r/R", "c/R", "beta")):
         numbers = (_cell(row, "r/R"), _cell(row, "c/R"), math.radians(_cell(row, "beta")))
         shapes.setdefault(row["BladeName"], []).append(numbers)
-    found = {}
+    propellers = {}
     for name, run in uiuc_runs(folder).items():
         if run.blade in shapes:
             stations, chord, twist = zip(*sorted(shapes[run.blade]), strict=True)
             radius = 0.5 * INCH * run.diameter
-            own = Blade(run.blade, run.family, run.blades, radius, stations, chord, twist, "UIUC Propeller Data Site")
-            found[run.blade if run.blade not in found else name] = (own, run.measured)
-    return found
+            blade_shape = Blade(
+                run.blade, run.family, run.blades, radius, stations, chord, twist, "UIUC Propeller Data Site"
+            )
+            propellers[run.blade if run.blade not in propellers else name] = (blade_shape, run.measured)
+    return propellers
 
 
 class Run(NamedTuple):
-    """A propeller in the tunnel: name and family of its blade, blades, diameter and pitch [in], and what was measured."""
+    """A propeller in the wind tunnel: name and family of its blade, blades, diameter and pitch [in], and the measurement."""
 
     blade: str
     family: str
@@ -178,15 +183,15 @@ class Run(NamedTuple):
 
 
 def uiuc_runs(folder: str | Path) -> dict[str, Run]:
-    """Every propeller of a folder with measurements, by name: volume1_exp.csv or .csv.gz."""
+    """Read every measured propeller of a folder, by name: volume1_exp.csv or .csv.gz."""
     columns = ("PropName", "BladeName", "Family", "B", "D", "P", "J", "N", "CT", "CP")
     rows: dict[str, list[tuple[float, ...]]] = {}
-    about: dict[str, tuple[str, str, int, float, float]] = {}
+    geometry: dict[str, tuple[str, str, int, float, float]] = {}
     for row in _rows(Path(folder), _PERFORMANCE, columns):
         size = int(_cell(row, "B")), _cell(row, "D"), _cell(row, "P")
-        about[row["PropName"]] = (row["BladeName"], row["Family"], *size)
+        geometry[row["PropName"]] = (row["BladeName"], row["Family"], *size)
         rows.setdefault(row["PropName"], []).append(tuple(_cell(row, key) for key in ("J", "N", "CT", "CP")))
-    return {name: Run(*own, Measurement(*np.array(rows[name]).T)) for name, own in about.items()}
+    return {name: Run(*properties, Measurement(*np.array(rows[name]).T)) for name, properties in geometry.items()}
 
 
 def _rows(folder: Path, name: str, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
@@ -211,9 +216,9 @@ def _cell(row: dict[str, str], key: str) -> float:
 
 
 def zero_thrust_advance(measured: Measurement) -> float:
-    """J where the straight line through the measured points with CT < 0.3 max CT meets 0"""
-    low = measured.thrust < 0.3 * measured.thrust.max()
-    if low.sum() < 2:
+    """J at which the line through the measured points with CT < 0.3 max CT reaches 0"""
+    near_zero = measured.thrust < 0.3 * measured.thrust.max()
+    if near_zero.sum() < 2:
         raise ValueError("the measurement has fewer than two points near zero thrust; expected a run up to it")
-    slope, start = np.polyfit(measured.advance[low], measured.thrust[low], 1)
-    return float(-start / slope)
+    slope, intercept = np.polyfit(measured.advance[near_zero], measured.thrust[near_zero], 1)
+    return float(-intercept / slope)

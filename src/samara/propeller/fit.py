@@ -1,9 +1,9 @@
-"""A rotor to fly with: CT, CP and CH of blade element momentum theory as polynomials, without an equation to solve.
+"""Polynomial rotor model: CT, CP and CH of blade element momentum theory as polynomials, without an equation to solve.
 
-    C = Σ cᵢⱼ xⁱ yʲ,   x = J cos α, the part of J along the axis;   y = (J sin α)², of the part across it
+    C = Σ cᵢⱼ xⁱ yʲ,   x = J cos α, the component of J along the axis;   y = (J sin α)², of the component across it
 
-Even in the side wind, as a rotor is. CH is that polynomial times J sin α. Outside the range of the fit x and y are held at
-its ends: in a descent, where the theory has no answer, at x = 0.
+Even in the side wind, by symmetry. CH is that polynomial times J sin α. Outside the range of the fit x and y are clamped; in a
+descent, where the theory has no solution, x = 0.
 """
 
 import math
@@ -31,7 +31,7 @@ _SAMPLES = 13  # along J and along the angle
 
 
 class RotorFit(NamedTuple):
-    """cᵢⱼ of CT, CP and CH/(J sin α) in the order of `TERMS`, and how far along and across the axis J was tried."""
+    """cᵢⱼ of CT, CP and CH/(J sin α) in the order of `TERMS`, and the largest fitted J along and across the axis."""
 
     thrust: tuple[Annotated[Scalar, Quantity("1", -0.1, 0.1)], ...]
     power: tuple[Annotated[Scalar, Quantity("1", -0.1, 0.1)], ...]
@@ -42,34 +42,36 @@ class RotorFit(NamedTuple):
 def fit_rotor(
     blade: Blade, rpm: float, largest: float | None = None, *, airfoil: Airfoil = SMALL_PROPELLER
 ) -> RotorFit:
-    """Least squares over J from 0 to the largest (unless given, where axial thrust ends) and α from 0 to 90°, at one speed"""
+    """Least squares over J from 0 to `largest` (by default that of zero axial thrust) and α from 0 to 90°, at one speed"""
     if largest is None:
         largest = _zero_thrust(blade, rpm, airfoil)
-    # crowded towards the ends, where polynomials err
-    unit = 0.5 - 0.5 * np.cos(math.pi * np.arange(_SAMPLES) / (_SAMPLES - 1))
-    J, angle = (each.ravel() for each in np.meshgrid(largest * unit, 0.5 * math.pi * unit))
+    # denser towards the ends, where polynomials err most
+    nodes = 0.5 - 0.5 * np.cos(math.pi * np.arange(_SAMPLES) / (_SAMPLES - 1))
+    J, angle = (grid.ravel() for grid in np.meshgrid(largest * nodes, 0.5 * math.pi * nodes))
     model = rotor_coefficients(blade, J, rpm, angle, airfoil=airfoil)
     x, y = J * np.cos(angle), (J * np.sin(angle)) ** 2
     xs, ys = powers(x, DEGREE + 1).T, powers(y, DEGREE + 1).T
     columns = np.stack([xs[i] * ys[j] for i, j in TERMS], axis=1)
     side = J * np.sin(angle)
-    moved = side > 1e-9
-    found = [
+    has_side_wind = side > 1e-9
+    solutions = [
         least_squares(columns, model.thrust),
         least_squares(columns, model.power),
-        least_squares(columns[moved] * side[moved, None], model.in_plane[moved]),
+        least_squares(columns[has_side_wind] * side[has_side_wind, None], model.in_plane[has_side_wind]),
     ]
-    thrust, power, in_plane = (tuple(float(c) for c in each) for each in found)
+    thrust, power, in_plane = (tuple(float(c) for c in coefficients) for coefficients in solutions)
     return RotorFit(thrust, power, in_plane, float(largest))
 
 
 def _zero_thrust(blade: Blade, rpm: float, airfoil: Airfoil) -> float:
     J = np.linspace(0.05, 2.0, 40)
     thrust = rotor_coefficients(blade, J, rpm, airfoil=airfoil).thrust
-    ended = np.flatnonzero(thrust <= 0.0)
-    if not ended.size or ended[0] == 0:
-        raise ValueError(f"{blade.name}: no thrust, or thrust beyond J = 2; expected to give the largest J to fit")
-    k = int(ended[0])
+    non_positive = np.flatnonzero(thrust <= 0.0)
+    if not non_positive.size or non_positive[0] == 0:
+        raise ValueError(
+            f"{blade.name}: no thrust, or thrust beyond J = 2; expected the argument largest, the J to fit up to"
+        )
+    k = int(non_positive[0])
     return float(np.interp(0.0, [thrust[k], thrust[k - 1]], [J[k], J[k - 1]]))
 
 
@@ -104,17 +106,19 @@ class FittedLoad(NamedTuple):
 
 def fitted_load(speed: RotorSpeed, flow: HubFlow, rotor: Rotor, fit: RotorFit, air_density: AirDensity) -> FittedLoad:
     """T = ρn²D⁴ CT,  Q = ρn²D⁵ CP/2π,  H = −ρn²D⁴ CH u_e/|u_e|;  n = Ω/2π  [N, N·m, N]"""
-    diameter, turns = 2.0 * rotor.radius, absolute(speed) / (2.0 * math.pi)
-    edge = safe_norm(*flow.across_B)
-    reach = turns * diameter
-    own = fitted_coefficients(safe_divide(flow.climb, reach), safe_divide(edge, reach), fit)
-    unit = air_density * reach * reach * diameter * diameter
-    load = RotorLoad(unit * own.thrust, unit * diameter / (2.0 * math.pi) * own.power)
-    return FittedLoad(load, flow.across_B * safe_divide(-unit * own.in_plane, edge))
+    diameter, revolutions = 2.0 * rotor.radius, absolute(speed) / (2.0 * math.pi)
+    edgewise = safe_norm(*flow.across_B)
+    reference_speed = revolutions * diameter
+    coefficients = fitted_coefficients(
+        safe_divide(flow.climb, reference_speed), safe_divide(edgewise, reference_speed), fit
+    )
+    force_scale = air_density * reference_speed * reference_speed * diameter * diameter
+    load = RotorLoad(force_scale * coefficients.thrust, force_scale * diameter / (2.0 * math.pi) * coefficients.power)
+    return FittedLoad(load, flow.across_B * safe_divide(-force_scale * coefficients.in_plane, edgewise))
 
 
 def rotor_constants(fit: RotorFit, radius: float) -> tuple[float, float]:
-    """kF = ρ₀ CT(0) D⁴/4π²,  kM = ρ₀ CP(0) D⁵/8π³: what `Rotor` wants, from the fit at rest  [N s²/rad², N m s²/rad²]"""
+    """kF = ρ₀ CT(0) D⁴/4π²,  kM = ρ₀ CP(0) D⁵/8π³: the coefficients of `Rotor` at rest  [N s²/rad², N m s²/rad²]"""
     diameter = 2.0 * radius
     k_thrust = SEA_LEVEL_DENSITY * fit.thrust[0] * diameter**4 / (4.0 * math.pi**2)
     return k_thrust, SEA_LEVEL_DENSITY * fit.power[0] * diameter**5 / (8.0 * math.pi**3)
@@ -135,12 +139,16 @@ def _fitted(state: "State", vehicle: "Vehicle", environment: "Environment") -> t
     )
 
 
-def _loads(own: object, state: "State", vehicle: "Vehicle", environment: "Environment") -> tuple[RotorLoad, ...]:
+def _loads(
+    effect_state: object, state: "State", vehicle: "Vehicle", environment: "Environment"
+) -> tuple[RotorLoad, ...]:
     return tuple(fitted.load for fitted in _fitted(state, vehicle, environment))
 
 
-def _wrench(own: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment") -> Wrench:
-    """The in-plane forces; thrust and torque of the fit are the rotors' own."""
+def _wrench(
+    effect_state: object, state: "State", command: "Command", vehicle: "Vehicle", environment: "Environment"
+) -> Wrench:
+    """Sum the in-plane forces; thrust and torque of the fit act as loads of the rotors."""
     total = Wrench()
     for fitted, rotor in zip(_fitted(state, vehicle, environment), vehicle.rotors, strict=True):
         total = add_wrenches(total, Wrench(fitted.f_B, cross(rotor.r_B, fitted.f_B)))
