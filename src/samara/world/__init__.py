@@ -1,4 +1,4 @@
-"""The world: solids and height maps, rays, gates and tracks, and what happens when drones hit them."""
+"""The world: solids and height maps, rays, gates and tracks, and the collisions of drones with them."""
 
 from samara.core.lazy_import import lazily as _lazily
 from samara.world.gates import Course, Gate

@@ -1,8 +1,8 @@
-"""Collisions of one drone within one physics step: the first touch of its parts with a solid, and the impulses.
+"""Collisions of one drone within one physics step: the first contact of its parts with a solid, and the impulses.
 
-The integrator moved a drone from one state to the next; between them every part goes straight. `first_hit` finds the earliest
-touch, however thin the solid and fast the drone. `advance_with_impacts` flies a step from impact to impact. Both are pure
-functions of one drone's scalars: solids and parts are rows of tables, and what repeats is a `loop`.
+The integrator advances a drone from a start to an end state; between them every part moves straight. `first_hit` finds the
+earliest contact, however thin the solid and however fast the drone. `advance_with_impacts` integrates a step from impact to
+impact. Both are pure functions of one drone's scalars: solids and parts are rows of tables, and repetitions are a `loop`.
 """
 
 import math
@@ -36,17 +36,17 @@ from samara.world.ground import solid_at, table_of
 from samara.world.obstacles import NEVER, NEWTON, HeightMap, Solid, at_least, disc_touch, kind_of, nearer, time_to_reach
 
 RESTING_SPEED, RESTING_DEPTH = 1e-3, 1e-4  # [m/s], [m]: a slower approach counts as a hit only for a deeper part
-MIN_BOUNCE_SPEED = 0.05  # [m/s]: slower impacts have no restitution, or they would never end
-TOUCH_DISTANCE, MAX_IMPACTS = 1e-6, 24  # [m]: parts so near take part in an impact; impulses dealt at one moment
-MAX_HITS = 12  # moments of impact in one physics step; after the last the drone stands still for the rest of it
+MIN_BOUNCE_SPEED = 0.05  # [m/s]: slower impacts have no restitution; otherwise the impacts would never end
+TOUCH_DISTANCE, MAX_IMPACTS = 1e-6, 24  # [m] within which parts take part in an impact; impulses at one instant
+MAX_HITS = 12  # instants of impact in one physics step; after the last the drone stands still until the step ends
 BISECTIONS = 12
 DISTANCE_ERROR = 1e-3  # [m]: of the distance of a disc
-SAME_HEIGHT, SAME_DIRECTION = 3e-3, 0.999  # [m], a cosine: a surface so near the ground's plane is the ground
-RIM_POINTS = 12  # of a propeller's disc over a height map
+SAME_HEIGHT, SAME_DIRECTION = 3e-3, 0.999  # [m], a cosine: a surface this close to the ground plane is the ground
+RIM_POINTS = 12  # of a propeller disc over a height map
 
 
 class PartShape(NamedTuple):
-    """A disc with a ball around each of its points: a propeller has a ball of radius 0, a body or a foot a disc of 0."""
+    """A disc with a ball around each of its points: the ball of a propeller and the disc of a body or foot have radius 0."""
 
     center_B: Vec3
     axis_B: Vec3
@@ -56,7 +56,7 @@ class PartShape(NamedTuple):
 
 
 class PartDistance(NamedTuple):
-    """Distance of a part from a solid [m], outward normal, and the part's nearest point."""
+    """Distance of a part from a solid [m], outward normal of the solid, and the part's nearest point."""
 
     distance: Scalar
     normal_W: Vec3
@@ -64,7 +64,7 @@ class PartDistance(NamedTuple):
 
 
 class Moving(NamedTuple):
-    """Motion of a solid within a step: its centre, its displacement [m], its velocity and angular velocity."""
+    """Motion of a solid within a step: centre, displacement [m], velocity and angular velocity."""
 
     center_W: Vec3 = ZERO
     drift_W: Vec3 = ZERO
@@ -76,8 +76,11 @@ STILL = Moving()
 
 
 class PartHit(NamedTuple):
-    """First touch of a step: its fraction of the step (above 1: none), the part's and the solid's index, lever arm [m],
-    outward normal, depth [m] and closing speed [m/s]."""
+    """First contact of a step.
+
+    `fraction` is the fraction of the step (above 1: no contact); `part` and `solid` are indices; then lever arm [m], outward
+    normal, depth [m] and approach speed [m/s].
+    """
 
     fraction: Scalar = NEVER
     part: Scalar = -1.0
@@ -94,8 +97,9 @@ NO_HIT = PartHit()
 class Impact(NamedTuple):
     """Impacts of one drone in one step.
 
-    Of the first: its fraction of the step (above 1: none), the index of the part, of the solid or of the other drone (−1 for
-    the one that was not hit), whose part it was (1: the drone's own), and its speed [m/s]. Of all: their number and top speed.
+    The first impact: its fraction of the step (above 1: none), the index of the part, of the solid and of the other drone (−1
+    for the one that was not hit), whether the part belongs to this drone (1) or to the other (0), and the speed [m/s].
+    All impacts: their count and the highest speed.
     """
 
     fraction: Scalar = NEVER
@@ -131,20 +135,24 @@ class Obstacles(NamedTuple):
 
 
 def obstacles_of(solids: Sequence[Solid], materials: Sequence[Material]) -> Obstacles:
-    """Tables of solids and materials for `advance_with_impacts`"""
+    """Build the tables of solids and materials for `advance_with_impacts`."""
     runs: list[SolidRun] = []
-    for kind, group in groupby(enumerate(solids), lambda numbered: kind_of(numbered[1])):
-        numbered = list(group)
-        if kind == "height_map":
-            runs += [SolidRun(kind, index, solid) for index, solid in numbered if isinstance(solid, HeightMap)]
+    for solid_type, members in groupby(enumerate(solids), lambda indexed_solids: kind_of(indexed_solids[1])):
+        indexed_solids = list(members)
+        if solid_type == "height_map":
+            runs += [
+                SolidRun(solid_type, index, solid) for index, solid in indexed_solids if isinstance(solid, HeightMap)
+            ]
         else:
-            runs.append(SolidRun(kind, numbered[0][0], table_of(tuple(solid for _, solid in numbered))))
+            runs.append(
+                SolidRun(solid_type, indexed_solids[0][0], table_of(tuple(solid for _, solid in indexed_solids)))
+            )
     return Obstacles(tuple(runs), Grid([tuple(material) for material in materials] or [(0.0, 0.0)]))
 
 
 @lru_cache(maxsize=64)
 def parts_table(parts: tuple[PartShape, ...]) -> Grid:
-    """The parts of a drone, a row for each"""
+    """Return the parts of a drone as a table, one row each."""
     return Grid([flatten(part) for part in parts])
 
 
@@ -152,7 +160,7 @@ _PART = PartShape(ZERO, UP, 0.0, 0.0)
 
 
 def part_at(parts: Grid, row: Scalar) -> PartShape:
-    """The part in a row of a table"""
+    """Return the part in a row of a table."""
     part: PartShape = unflatten(_PART, (lookup(parts, row, float(k)) for k in range(parts.values.shape[1])))
     return part
 
@@ -161,106 +169,122 @@ def part_at(parts: Grid, row: Scalar) -> PartShape:
 
 
 def place_part(p_W: Vec3, q_WB: Quat, center_B: Vec3, axis_B: Vec3) -> tuple[Vec3, Vec3]:
-    """p + R r and R a: position and axis of a part of a drone"""
+    """p + R r and R a: position and axis of a part of a drone in the world."""
     return p_W + rotate(q_WB, center_B), rotate(q_WB, axis_B)
 
 
 def part_distance(solid: Solid, center_W: Vec3, axis_W: Vec3, disc: Scalar, ball: Scalar) -> PartDistance:
-    """Distance of a part from a solid: that of its disc, less the radius of its ball"""
-    nearest, point_W = disc_touch(solid, center_W, axis_W, disc)
-    return PartDistance(nearest.distance - ball, nearest.normal_W, point_W - nearest.normal_W * ball)
+    """Distance of a part from a solid: that of its disc, less the radius of its ball."""
+    touch, point_W = disc_touch(solid, center_W, axis_W, disc)
+    return PartDistance(touch.distance - ball, touch.normal_W, point_W - touch.normal_W * ball)
 
 
 def newton_step(
     time: Scalar, missed: Scalar, solid: Solid, center_W: Vec3, axis_W: Vec3, move_W: Vec3, disc: Scalar, ball: Scalar
 ) -> tuple[Scalar, Scalar]:
-    """One step of Newton's method towards the time at which a part that moves straight touches a solid; `missed` is 0 or 1"""
+    """Take one Newton step towards the time at which a part in straight motion touches a solid; `missed` is 0 or 1."""
     time, is_missed = nearer(
-        lambda place: disc_touch(solid, place, axis_W, disc)[0], time, missed > 0.5, center_W, move_W, ball
+        lambda point_W: disc_touch(solid, point_W, axis_W, disc)[0], time, missed > 0.5, center_W, move_W, ball
     )
     return time, where(is_missed, 1.0, 0.0)
 
 
-def between(before: State, after: State, fraction: Scalar) -> State:
-    """x₀ + s (x₁ − x₀), with a unit quaternion: the body at a fraction of the step"""
-    p_W = before.p_W + (after.p_W - before.p_W) * fraction
-    v_W = before.v_W + (after.v_W - before.v_W) * fraction
-    q_WB = Quat(*(a + fraction * (b - a) for a, b in zip(before.q_WB, after.q_WB, strict=True)))
-    omega_B = before.omega_B + (after.omega_B - before.omega_B) * fraction
-    return before._replace(p_W=p_W, v_W=v_W, q_WB=normalize(q_WB), omega_B=omega_B)
+def between(start_state: State, end_state: State, fraction: Scalar) -> State:
+    """x₀ + s (x₁ − x₀), with a unit quaternion: the body at a fraction of the step."""
+    p_W = start_state.p_W + (end_state.p_W - start_state.p_W) * fraction
+    v_W = start_state.v_W + (end_state.v_W - start_state.v_W) * fraction
+    q_WB = Quat(*(a + fraction * (b - a) for a, b in zip(start_state.q_WB, end_state.q_WB, strict=True)))
+    omega_B = start_state.omega_B + (end_state.omega_B - start_state.omega_B) * fraction
+    return start_state._replace(p_W=p_W, v_W=v_W, q_WB=normalize(q_WB), omega_B=omega_B)
 
 
-def approach_speed(state: State, near: PartDistance, moves: Moving, fraction: Scalar) -> Scalar:
-    """−(v + ω × r − v_solid)·n: how fast a part's nearest point approaches the solid  [m/s]"""
-    r_W = near.point_W - state.p_W
+def approach_speed(state: State, gap: PartDistance, solid_motion: Moving, fraction: Scalar) -> Scalar:
+    """−(v + ω × r − v_solid)·n: the speed at which a part's nearest point approaches the solid  [m/s]"""
+    r_W = gap.point_W - state.p_W
     v_W = state.v_W + cross(rotate(state.q_WB, state.omega_B), r_W)
-    if moves is not STILL:
-        v_W = v_W - moves.v_W - cross(moves.omega_W, near.point_W - moves.center_W - moves.drift_W * fraction)
-    return -dot(v_W, near.normal_W)
+    if solid_motion is not STILL:
+        v_W = (
+            v_W
+            - solid_motion.v_W
+            - cross(solid_motion.omega_W, gap.point_W - solid_motion.center_W - solid_motion.drift_W * fraction)
+        )
+    return -dot(v_W, gap.normal_W)
 
 
 def resting_speed(distance: Scalar) -> Scalar:
-    """The largest speed of a part that rests: of many parts that touch none need wait for the others  [m/s]"""
+    """Return the highest approach speed of a resting part, so that parts in contact do not trigger new impacts  [m/s]."""
     return where(distance > -RESTING_DEPTH, RESTING_SPEED, 0.0)
 
 
 def stands_on(p_W: Vec3, normal_W: Vec3, ground: Ground) -> Scalar:
-    """|(p − p₀)·n₀| < 3 mm and n·n₀ > 0.999: a surface is the ground's own plane, as a condition"""
+    """|(p − p₀)·n₀| < 3 mm and n·n₀ > 0.999: whether a surface coincides with the ground plane."""
     height = dot(p_W - ground.point_W, ground.normal_W)
     return logical_and(absolute(height) < SAME_HEIGHT, dot(normal_W, ground.normal_W) > SAME_DIRECTION)
 
 
 def part_hit(
-    before: State, after: State, part: PartShape, solid: Solid, *, ground: Ground | None = None, moves: Moving = STILL
+    start_state: State,
+    end_state: State,
+    part: PartShape,
+    solid: Solid,
+    *,
+    ground: Ground | None = None,
+    moves: Moving = STILL,
 ) -> PartHit:
-    """The first touch of one part with one solid that it approaches; `fraction` is above 1 if there is none
+    """Return the first contact of one part with one solid that it approaches; `fraction` is above 1 without a contact.
 
-    A foot does not hit the solid that is the `ground` below the drone: it feels that already.
+    A foot does not hit the solid that is the `ground` below the drone: the contact model already acts on it.
     """
-    center_W, axis_W = place_part(before.p_W, before.q_WB, part.center_B, part.axis_B)
-    end_W, end_axis_W = place_part(after.p_W, after.q_WB, part.center_B, part.axis_B)
+    center_W, axis_W = place_part(start_state.p_W, start_state.q_WB, part.center_B, part.axis_B)
+    end_W, end_axis_W = place_part(end_state.p_W, end_state.q_WB, part.center_B, part.axis_B)
     move_W = end_W - center_W
     path = norm(move_W) + part.disc * norm(end_axis_W - axis_W)
-    near = part_distance(solid, center_W, axis_W, part.disc, part.ball)
-    close = near.distance <= path + norm(moves.drift_W) + DISTANCE_ERROR
-    leaving = approach_speed(before, near, moves, 0.0) <= resting_speed(near.distance)
-    coming = logical_and(close, where(logical_and(near.distance <= 0.0, leaving), 0.0, 1.0) > 0.5)
-    fraction = where(coming, _touch_time(solid, center_W, axis_W, move_W - moves.drift_W, part, coming), NEVER)
-    limit = minimum(near.distance, 0.0) - RESTING_DEPTH
-    deeper = part_distance(solid, end_W - moves.drift_W, end_axis_W, part.disc, part.ball).distance < limit
-    rotated = logical_and(logical_and(deeper, close), fraction > 1.0)
-    fraction = where(rotated, _turn_time(before, after, solid, part, moves, limit, rotated), fraction)
+    gap = part_distance(solid, center_W, axis_W, part.disc, part.ball)
+    is_close = gap.distance <= path + norm(moves.drift_W) + DISTANCE_ERROR
+    is_leaving = approach_speed(start_state, gap, moves, 0.0) <= resting_speed(gap.distance)
+    may_touch = logical_and(is_close, where(logical_and(gap.distance <= 0.0, is_leaving), 0.0, 1.0) > 0.5)
+    fraction = where(may_touch, _contact_time(solid, center_W, axis_W, move_W - moves.drift_W, part, may_touch), NEVER)
+    limit = minimum(gap.distance, 0.0) - RESTING_DEPTH
+    is_deeper = part_distance(solid, end_W - moves.drift_W, end_axis_W, part.disc, part.ball).distance < limit
+    is_rotated_in = logical_and(logical_and(is_deeper, is_close), fraction > 1.0)
+    fraction = where(
+        is_rotated_in,
+        _rotation_contact_time(start_state, end_state, solid, part, moves, limit, is_rotated_in),
+        fraction,
+    )
 
-    state = between(before, after, where(fraction <= 1.0, fraction, 0.0))
-    moved_W = moves.drift_W * fraction
+    state = between(start_state, end_state, where(fraction <= 1.0, fraction, 0.0))
+    displacement_W = moves.drift_W * fraction
     center_W, axis_W = place_part(state.p_W, state.q_WB, part.center_B, part.axis_B)
-    near = part_distance(solid, center_W - moved_W, axis_W, part.disc, part.ball)
-    near = near._replace(point_W=near.point_W + moved_W)
-    speed, depth = approach_speed(state, near, moves, fraction), maximum(-near.distance, 0.0)
-    hit = logical_and(fraction <= 1.0, speed > resting_speed(near.distance))
+    gap = part_distance(solid, center_W - displacement_W, axis_W, part.disc, part.ball)
+    gap = gap._replace(point_W=gap.point_W + displacement_W)
+    speed, depth = approach_speed(state, gap, moves, fraction), maximum(-gap.distance, 0.0)
+    is_hit = logical_and(fraction <= 1.0, speed > resting_speed(gap.distance))
     if ground is not None:
-        stands = logical_and(part.foot > 0.5, stands_on(near.point_W + near.normal_W * depth, near.normal_W, ground))
-        hit = logical_and(hit, where(stands, 0.0, 1.0) > 0.5)
-    touched = PartHit(fraction, 0.0, 0.0, near.point_W - state.p_W, near.normal_W, depth, speed)
-    return PartHit(*select(hit, touched, NO_HIT))
+        is_standing = logical_and(part.foot > 0.5, stands_on(gap.point_W + gap.normal_W * depth, gap.normal_W, ground))
+        is_hit = logical_and(is_hit, where(is_standing, 0.0, 1.0) > 0.5)
+    contact = PartHit(fraction, 0.0, 0.0, gap.point_W - state.p_W, gap.normal_W, depth, speed)
+    return PartHit(*select(is_hit, contact, NO_HIT))
 
 
-def _touch_time(solid: Solid, center_W: Vec3, axis_W: Vec3, move_W: Vec3, part: PartShape, coming: Scalar) -> Scalar:
-    """When a part reaches a solid, as a fraction of its straight move, if it is `coming`"""
+def _contact_time(
+    solid: Solid, center_W: Vec3, axis_W: Vec3, move_W: Vec3, part: PartShape, may_touch: Scalar
+) -> Scalar:
+    """Return the time at which a part reaches a solid, as a fraction of its straight path, if `coming`."""
     surface = () if isinstance(solid, HeightMap) else solid
-    inputs = surface, center_W, axis_W, move_W, part, where(coming, 1.0, 0.0)
+    inputs = surface, center_W, axis_W, move_W, part, where(may_touch, 1.0, 0.0)
     if isinstance(solid, HeightMap):
-        return _map_time(solid, inputs)
+        return _height_map_contact_time(solid, inputs)
 
-    def step(_: Scalar, search: Tree, inputs: Tree) -> Tree:
+    def newton_iteration(_: Scalar, search: Tree, inputs: Tree) -> Tree:
         surface, center_W, axis_W, move_W, part, _ = inputs
         time, missed = newton_step(search[0], search[1], surface, center_W, axis_W, move_W, part.disc, part.ball)
         return time, missed, where(time > search[0], 1.0, 0.0)  # after a step of 0 the time stays the same
 
-    def active(search: Tree, inputs: Tree) -> Scalar:
+    def is_active(search: Tree, inputs: Tree) -> Scalar:
         return logical_and(inputs[-1] > 0.5, search[2] > 0.5)
 
-    time, missed, _ = loop(step, (0.0, 0.0, 1.0), inputs, count=NEWTON, active=active)
+    time, missed, _ = loop(newton_iteration, (0.0, 0.0, 1.0), inputs, count=NEWTON, active=is_active)
     return where(missed > 0.5, NEVER, time)
 
 
@@ -269,101 +293,121 @@ _RIM = Grid(
 )
 
 
-def _map_time(ground: HeightMap, inputs: Tree) -> Scalar:
-    """The same over a height map, by points of the disc's rim and its hub: a map has no nearest point to go by"""
+def _height_map_contact_time(ground: HeightMap, inputs: Tree) -> Scalar:
+    """Return the contact time over a height map, from points on the disc's rim and its hub.
 
-    def step(k: Scalar, time: Scalar, inputs: Tree) -> Scalar:
+    A height map has no nearest point for Newton's method.
+    """
+
+    def earlier_contact(k: Scalar, time: Scalar, inputs: Tree) -> Scalar:
         _, center_W, axis_W, move_W, part, _ = inputs
-        flat = absolute(axis_W.x) < 0.7
-        beside_W = direction(cross(axis_W, Vec3(*(where(flat, a, b) for a, b in zip(EAST, UP, strict=True)))))
+        is_level = absolute(axis_W.x) < 0.7
+        radial_W = direction(cross(axis_W, Vec3(*(where(is_level, a, b) for a, b in zip(EAST, UP, strict=True)))))
         x, y = part.disc * lookup(_RIM, k, 0.0), part.disc * lookup(_RIM, k, 1.0)
-        point_W = center_W + beside_W * x + cross(axis_W, beside_W) * y
+        point_W = center_W + radial_W * x + cross(axis_W, radial_W) * y
         return minimum(time, time_to_reach(ground, point_W, move_W, part.ball, until=1.0))
 
-    return loop(step, NEVER, inputs, count=RIM_POINTS + 1, active=lambda time, inputs: inputs[-1] > 0.5)
+    return loop(earlier_contact, NEVER, inputs, count=RIM_POINTS + 1, active=lambda time, inputs: inputs[-1] > 0.5)
 
 
-def _turn_time(
-    before: State, after: State, solid: Solid, part: PartShape, moves: Moving, limit: Scalar, rotated: Scalar
+def _rotation_contact_time(
+    start_state: State,
+    end_state: State,
+    solid: Solid,
+    part: PartShape,
+    solid_motion: Moving,
+    limit: Scalar,
+    is_rotated_in: Scalar,
 ) -> Scalar:
-    """When a propeller that its centre's path does not bring to a solid is turned into it up to `limit`, by bisection"""
+    """Return the time at which rotation alone brings a propeller into a solid to the distance `limit`, by bisection."""
     surface = () if isinstance(solid, HeightMap) else solid
-    inputs = surface, before, after, part, moves.drift_W, limit, where(rotated, 1.0, 0.0)
+    inputs = surface, start_state, end_state, part, solid_motion.drift_W, limit, where(is_rotated_in, 1.0, 0.0)
 
-    def step(_: Scalar, bounds: Tree, inputs: Tree) -> Tree:
-        surface, before, after, part, drift_W, limit, _ = inputs
+    def bisect(_: Scalar, bounds: Tree, inputs: Tree) -> Tree:
+        surface, start_state, end_state, part, drift_W, limit, _ = inputs
         low, high = bounds
         middle = 0.5 * (low + high)
-        state = between(before, after, middle)
+        state = between(start_state, end_state, middle)
         center_W, axis_W = place_part(state.p_W, state.q_WB, part.center_B, part.axis_B)
         obstacle = solid if isinstance(solid, HeightMap) else surface
-        near = part_distance(obstacle, center_W - drift_W * middle, axis_W, part.disc, part.ball)
-        met = near.distance < limit
-        return where(met, low, middle), where(met, middle, high)
+        gap = part_distance(obstacle, center_W - drift_W * middle, axis_W, part.disc, part.ball)
+        is_inside = gap.distance < limit
+        return where(is_inside, low, middle), where(is_inside, middle, high)
 
-    return loop(step, (0.0, 1.0), inputs, count=BISECTIONS, active=lambda bounds, inputs: inputs[-1] > 0.5)[1]
+    return loop(bisect, (0.0, 1.0), inputs, count=BISECTIONS, active=lambda bounds, inputs: inputs[-1] > 0.5)[1]
 
 
 # All parts and all solids -----------------------------------------------------------------------------------------------
 
 
-def first_hit(before: State, after: State, *, parts: Grid, obstacles: Obstacles, ground: Ground) -> PartHit:
-    """The earliest touch of any part with any solid it approaches; of equal ones the first solid's, and its first part's"""
-    before, after = (body_state(state) for state in (before, after))
+def first_hit(start_state: State, end_state: State, *, parts: Grid, obstacles: Obstacles, ground: Ground) -> PartHit:
+    """Return the earliest contact of any part with any solid it approaches; of equal ones the first solid and first part."""
+    start_state, end_state = (body_state(state) for state in (start_state, end_state))
 
     def solid_hit(best: PartHit, solid: Solid, index: Scalar, inputs: Tree) -> PartHit:
         return PartHit(*_solid_hit(best, solid, index, parts, *inputs))
 
-    return _over_solids(solid_hit, NO_HIT, obstacles, (before, after, ground))
+    return _fold_solids(solid_hit, NO_HIT, obstacles, (start_state, end_state, ground))
 
 
-def _over_solids(function: Callable[..., Tree], carry: Tree, obstacles: Obstacles, inputs: Tree) -> Tree:
+def _fold_solids(function: Callable[..., Tree], carry: Tree, obstacles: Obstacles, inputs: Tree) -> Tree:
     """carry ← function(carry, solid, index, inputs) for every solid"""
-    for kind, first, solids in obstacles.runs:
+    for solid_type, first, solids in obstacles.runs:
         if isinstance(solids, HeightMap):
             carry = function(carry, solids, float(first), inputs)
             continue
 
         def body(
-            row: Scalar, carry: Tree, inputs: Tree, kind: str = kind, first: int = first, table: Grid = solids
+            row: Scalar,
+            carry: Tree,
+            inputs: Tree,
+            solid_type: str = solid_type,
+            first: int = first,
+            table: Grid = solids,
         ) -> Tree:
-            return function(carry, solid_at(table, row, kind), row + float(first), inputs)
+            return function(carry, solid_at(table, row, solid_type), row + float(first), inputs)
 
         carry = loop(body, carry, inputs, count=len(solids.values))
     return carry
 
 
 def _solid_hit(
-    best: PartHit, solid: Solid, index: Scalar, parts: Grid, before: State, after: State, ground: Ground
+    best: PartHit, solid: Solid, index: Scalar, parts: Grid, start_state: State, end_state: State, ground: Ground
 ) -> PartHit:
-    """The earlier of `best` and the first touch of any part with one solid, where the drone could come to it at all"""
+    """Return the earlier of `best` and the first contact of any part with one solid, if the drone can reach it in the step."""
     radius = reach_of(parts)
-    near = where(at_least(solid, before.p_W) - radius <= path_bound(before, after, radius), 1.0, 0.0)
+    is_reachable = where(
+        at_least(solid, start_state.p_W) - radius <= path_bound(start_state, end_state, radius), 1.0, 0.0
+    )
     surface = () if isinstance(solid, HeightMap) else solid
 
-    def body(row: Scalar, best: PartHit, inputs: Tree) -> PartHit:
-        surface, before, after, ground, index, _ = inputs
+    def earlier_hit(row: Scalar, best: PartHit, inputs: Tree) -> PartHit:
+        surface, start_state, end_state, ground, index, _ = inputs
         obstacle = solid if isinstance(solid, HeightMap) else surface
-        hit = part_hit(before, after, part_at(parts, row), obstacle, ground=ground)._replace(part=row, solid=index)
+        hit = part_hit(start_state, end_state, part_at(parts, row), obstacle, ground=ground)._replace(
+            part=row, solid=index
+        )
         return PartHit(*select(hit.fraction < best.fraction, hit, best))
 
-    inputs = surface, before, after, ground, index, near
-    return PartHit(*loop(body, best, inputs, count=len(parts.values), active=lambda best, inputs: inputs[-1] > 0.5))
+    inputs = surface, start_state, end_state, ground, index, is_reachable
+    return PartHit(
+        *loop(earlier_hit, best, inputs, count=len(parts.values), active=lambda best, inputs: inputs[-1] > 0.5)
+    )
 
 
 def reach_of(parts: Grid) -> float:
-    """No point of any part is further from the centre of mass  [m]"""
-    return max(math.hypot(*row[:3]) + row[6] + row[7] for row in parts.values.tolist())
+    """Upper bound of the distance of any point of a part from the centre of mass  [m]."""
+    return max(math.hypot(*part[:3]) + part[6] + part[7] for part in parts.values.tolist())
 
 
-def path_bound(before: State, after: State, radius: float) -> Scalar:
-    """|Δp| + 2 r |Δq|: no point of any part moves further in the step  [m]"""
-    turn = norm(after.q_WB.vector - before.q_WB.vector) + absolute(after.q_WB.w - before.q_WB.w)
-    return norm(after.p_W - before.p_W) + 2.0 * radius * turn + 2.0 * DISTANCE_ERROR
+def path_bound(start_state: State, end_state: State, radius: float) -> Scalar:
+    """|Δp| + 2 r |Δq|: an upper bound of the path of any point of a part in the step  [m]"""
+    turn = norm(end_state.q_WB.vector - start_state.q_WB.vector) + absolute(end_state.q_WB.w - start_state.q_WB.w)
+    return norm(end_state.p_W - start_state.p_W) + 2.0 * radius * turn + 2.0 * DISTANCE_ERROR
 
 
 class _Resolution(NamedTuple):
-    """Velocities after impulses, whether to look for more, their number, and the fastest."""
+    """Velocities after the impulses, whether to continue, the count of impulses, and the highest speed."""
 
     v_W: Vec3
     omega_B: Vec3
@@ -373,7 +417,7 @@ class _Resolution(NamedTuple):
 
 
 class _Approach(NamedTuple):
-    """The part that approaches the fastest: its speed, lever arm and normal."""
+    """The part with the highest approach speed: speed, lever arm and normal."""
 
     speed: Scalar
     r_W: Vec3
@@ -383,21 +427,21 @@ class _Approach(NamedTuple):
 def resolve_impacts(
     state: State, hit: PartHit, *, parts: Grid, obstacles: Obstacles, ground: Ground, inertia: Inertia
 ) -> tuple[State, Scalar, Scalar]:
-    """Impulse of a hit, then those on all other parts that touch the same solid, the fastest first
+    """Apply the impulse of a hit, then impulses to all other parts in contact with the same solid, the fastest first.
 
-    `state` is that at the moment of the hit. Returns the state after it, out of the solid; the count of impulses; and the
-    largest closing speed [m/s].
+    `state` is the state at the instant of the hit. Returns the state after it, moved out of the solid; the count of impulses;
+    and the highest approach speed [m/s].
     """
     material = Material(lookup(obstacles.materials, hit.solid, 0.0), lookup(obstacles.materials, hit.solid, 1.0))
     v_W, omega_B = _after_impact(state, hit.speed, hit.r_W, hit.normal_W, material, inertia)
     state = state._replace(v_W=v_W, omega_B=omega_B, p_W=state.p_W + hit.normal_W * hit.depth)
     body = body_state(state)
 
-    def more(resolution: _Resolution, solid: Solid, index: Scalar, inputs: Tree) -> _Resolution:
+    def resolve_solid(resolution: _Resolution, solid: Solid, index: Scalar, inputs: Tree) -> _Resolution:
         return _further_impacts(resolution, solid, index, parts, *inputs)
 
     start = _Resolution(v_W, omega_B, where(hit.fraction <= 1.0, 1.0, 0.0), 1.0, hit.speed)
-    end = _Resolution(*_over_solids(more, start, obstacles, (body, hit.solid, material, ground, inertia)))
+    end = _Resolution(*_fold_solids(resolve_solid, start, obstacles, (body, hit.solid, material, ground, inertia)))
     return state._replace(v_W=end.v_W, omega_B=end.omega_B), end.count, end.max_speed
 
 
@@ -412,50 +456,50 @@ def _further_impacts(
     ground: Ground,
     inertia: Inertia,
 ) -> _Resolution:
-    """Impulses on all parts that touch the solid, if it is the one that was hit"""
+    """Apply impulses to all parts in contact with the solid, if it is the one that was hit."""
     surface = () if isinstance(solid, HeightMap) else solid
 
-    def obstacle_in(surface: Tree) -> Solid:
+    def select_obstacle(surface: Tree) -> Solid:
         return solid if isinstance(solid, HeightMap) else surface
 
     def fastest_part(row: Scalar, best: _Approach, inputs: Tree) -> _Approach:
         surface, state, ground = inputs
         part = part_at(parts, row)
         center_W, axis_W = place_part(state.p_W, state.q_WB, part.center_B, part.axis_B)
-        near = part_distance(obstacle_in(surface), center_W, axis_W, part.disc, part.ball)
-        top_W = near.point_W - near.normal_W * near.distance
-        stands = logical_and(part.foot > 0.5, stands_on(top_W, near.normal_W, ground))
-        touches = logical_and(near.distance <= TOUCH_DISTANCE, where(stands, 0.0, 1.0) > 0.5)
-        speed = where(touches, approach_speed(state, near, STILL, 0.0), 0.0)
-        approach = _Approach(speed, near.point_W - state.p_W, near.normal_W)
+        gap = part_distance(select_obstacle(surface), center_W, axis_W, part.disc, part.ball)
+        top_W = gap.point_W - gap.normal_W * gap.distance
+        is_standing = logical_and(part.foot > 0.5, stands_on(top_W, gap.normal_W, ground))
+        is_touching = logical_and(gap.distance <= TOUCH_DISTANCE, where(is_standing, 0.0, 1.0) > 0.5)
+        speed = where(is_touching, approach_speed(state, gap, STILL, 0.0), 0.0)
+        approach = _Approach(speed, gap.point_W - state.p_W, gap.normal_W)
         return _Approach(*select(speed > best.speed, approach, best))
 
-    def impact(_: Scalar, resolution: _Resolution, inputs: Tree) -> _Resolution:
+    def apply_impact(_: Scalar, resolution: _Resolution, inputs: Tree) -> _Resolution:
         surface, body, material, ground, inertia, _ = inputs
         state = body._replace(v_W=resolution.v_W, omega_B=resolution.omega_B)
-        nearest = loop(fastest_part, _Approach(0.0, ZERO, ZERO), (surface, state, ground), count=len(parts.values))
-        speed, r_W, normal_W = nearest
-        going = speed > RESTING_SPEED
-        after = _Resolution(
+        fastest = loop(fastest_part, _Approach(0.0, ZERO, ZERO), (surface, state, ground), count=len(parts.values))
+        speed, r_W, normal_W = fastest
+        has_approach = speed > RESTING_SPEED
+        resolution_after = _Resolution(
             *_after_impact(state, speed, r_W, normal_W, material, inertia),
             1.0,
             resolution.count + 1.0,
             where(speed > resolution.max_speed, speed, resolution.max_speed),
         )
-        return _Resolution(*select(going, after, resolution._replace(going=0.0)))
+        return _Resolution(*select(has_approach, resolution_after, resolution._replace(going=0.0)))
 
-    def active(resolution: _Resolution, inputs: Tree) -> Scalar:
+    def is_active(resolution: _Resolution, inputs: Tree) -> Scalar:
         return logical_and(resolution.going > 0.5, inputs[-1] > 0.5)
 
-    same = where(absolute(hit_solid - index) < 0.5, 1.0, 0.0)
-    inputs = surface, body, material, ground, inertia, same
-    return _Resolution(*loop(impact, start, inputs, count=MAX_IMPACTS, active=active))
+    is_hit_solid = where(absolute(hit_solid - index) < 0.5, 1.0, 0.0)
+    inputs = surface, body, material, ground, inertia, is_hit_solid
+    return _Resolution(*loop(apply_impact, start, inputs, count=MAX_IMPACTS, active=is_active))
 
 
 def _after_impact(
     state: State, speed: Scalar, r_W: Vec3, normal_W: Vec3, material: Material, inertia: Inertia
 ) -> tuple[Vec3, Vec3]:
-    """Velocity and angular velocity after the impulse of a solid; a slow impact has no restitution"""
+    """Return velocity and angular velocity after the impulse of a solid; a slow impact has no restitution."""
     restitution = where(speed > MIN_BOUNCE_SPEED, material.restitution, 0.0)
     return velocities_after_wall_impact(
         state.v_W,
@@ -470,29 +514,30 @@ def _after_impact(
 
 
 def body_state(state: State) -> State:
+    """Return the state without rotor speeds and effect states."""
     return state._replace(rotor_speed=(), effects=())
 
 
 # A physics step ---------------------------------------------------------------------------------------------------------
 
 
-def state_at(before: State, after: State, fraction: Scalar) -> State:
-    """The whole state at a fraction of the step: `between`, and rotors and effects in proportion"""
-    mixed = [a + fraction * (b - a) for a, b in zip(flatten(before), flatten(after), strict=True)]
-    body = between(before, after, fraction)
-    state: State = unflatten(before, iter(mixed))
+def state_at(start_state: State, end_state: State, fraction: Scalar) -> State:
+    """Return the complete state at a fraction of the step: `between` for the body, linear for rotors and effects."""
+    interpolated = [a + fraction * (b - a) for a, b in zip(flatten(start_state), flatten(end_state), strict=True)]
+    body = between(start_state, end_state, fraction)
+    state: State = unflatten(start_state, iter(interpolated))
     return state._replace(p_W=body.p_W, v_W=body.v_W, q_WB=body.q_WB, omega_B=body.omega_B)
 
 
 def add_impact(record: Impact, impact: Impact) -> Impact:
-    """The record with one moment of impact more"""
+    """Add one instant of impact to the record."""
     return Impact(*select(record.count < 0.5, impact, record))._replace(
         count=record.count + impact.count, max_speed=maximum(record.max_speed, impact.max_speed)
     )
 
 
 class Leg(NamedTuple):
-    """A drone within its step: state, remaining duration [s], whether it continues (1 or 0), and the impacts until now."""
+    """A drone within its step: state, remaining duration [s], whether the step continues (1 or 0), and the impacts."""
 
     state: State
     left: Scalar
@@ -511,25 +556,41 @@ def advance_with_impacts(
     ground: Ground,
     inertia: Inertia,
 ) -> tuple[State, Impact]:
-    """One physics step from impact to impact: `fly(state, duration, inputs)` integrates, as often as solids are hit
+    """Integrate one physics step from impact to impact.
 
-    `inputs` is whatever `fly` reads of the computation that is traced: command, environment. After `MAX_HITS` moments of
-    impact the drone stands still for the rest of the step.
+    Args:
+        fly: integrator `fly(state, duration, inputs)`, called once per leg between impacts.
+        state: state at the start of the step.
+        duration: length of the step [s].
+        inputs: traced values that `fly` reads, such as command and environment.
+        parts: table of the drone's parts.
+        obstacles: tables of solids and materials.
+        ground: the ground plane below the drone; feet do not collide with it.
+        inertia: mass and inertia of the drone.
+
+    Returns:
+        The state at the end of the step and the record of impacts. After `MAX_HITS` instants of impact the drone stands still
+        until the step ends.
     """
 
     def fly_leg(_: Scalar, leg: Leg, constants: Tree) -> Leg:
         inputs, ground, inertia = constants
-        after = fly(leg.state, leg.left, inputs)
-        hit = first_hit(leg.state, after, parts=parts, obstacles=obstacles, ground=ground)
+        end_state = fly(leg.state, leg.left, inputs)
+        hit = first_hit(leg.state, end_state, parts=parts, obstacles=obstacles, ground=ground)
         is_hit = hit.fraction <= 1.0
         fraction = where(is_hit, hit.fraction, 0.0)
         resolved, count, max_speed = resolve_impacts(
-            state_at(leg.state, after, fraction), hit, parts=parts, obstacles=obstacles, ground=ground, inertia=inertia
+            state_at(leg.state, end_state, fraction),
+            hit,
+            parts=parts,
+            obstacles=obstacles,
+            ground=ground,
+            inertia=inertia,
         )
         first = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=count, max_speed=max_speed)
         record = add_impact(leg.impact, first)
-        bounced = Leg(resolved, leg.left * (1.0 - fraction), 1.0, record)
-        return Leg(*select(is_hit, bounced, Leg(after, 0.0, 0.0, leg.impact)))
+        after_impact = Leg(resolved, leg.left * (1.0 - fraction), 1.0, record)
+        return Leg(*select(is_hit, after_impact, Leg(end_state, 0.0, 0.0, leg.impact)))
 
     start = Leg(state, duration, 1.0, Impact())
     end = loop(fly_leg, start, (inputs, ground, inertia), count=MAX_HITS, active=lambda leg, constants: leg.going > 0.5)

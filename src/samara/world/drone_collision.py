@@ -1,7 +1,7 @@
 """Collisions of drones with each other within one physics step: a part of one drone against the hull of another.
 
-`first_meeting` and `bounce_pair` are pure functions of two drones. `advance_drones_with_impacts` flies one physics step of all
-drones of a flight from impact to impact, with a fold over the other drones that the executor provides.
+`first_meeting` and `bounce_pair` are pure functions of two drones. `advance_drones_with_impacts` integrates one physics step
+of all drones of a flight from impact to impact, with a fold over the other drones that the executor provides.
 """
 
 from collections.abc import Callable
@@ -40,22 +40,24 @@ from samara.world.obstacles import NEVER
 
 
 class MovingBody(NamedTuple):
-    """One drone through a step: its states at both ends, and its inertia."""
+    """The motion of one drone through a step: its states at the start and end, and its inertia."""
 
     before: State
     after: State
     inertia: Inertia
 
 
-def hull_motion(before: State, after: State) -> Moving:
-    """Motion of a drone's hull through a step; it does not turn meanwhile"""
-    return Moving(before.p_W, after.p_W - before.p_W, before.v_W, rotate(before.q_WB, before.omega_B))
+def hull_motion(start_state: State, end_state: State) -> Moving:
+    """Return the motion of a drone's hull through a step; the hull does not rotate within it."""
+    return Moving(
+        start_state.p_W, end_state.p_W - start_state.p_W, start_state.v_W, rotate(start_state.q_WB, start_state.omega_B)
+    )
 
 
 def _colliders(
     one: MovingBody, other: MovingBody, fraction: Scalar, r_W: Vec3
 ) -> tuple[State, State, Collider, Collider]:
-    """Both bodies at the moment of a touch at r_W from the first one's centre"""
+    """Return both bodies at the instant of a contact at r_W from the first one's centre."""
     first, second = between(one.before, one.after, fraction), between(other.before, other.after, fraction)
     r_other_W = first.p_W + r_W - second.p_W
     return first, second, _collider(first, r_W, one.inertia), _collider(second, r_other_W, other.inertia)
@@ -66,37 +68,37 @@ def _collider(state: State, r_W: Vec3, inertia: Inertia) -> Collider:
 
 
 def meeting_speed(one: MovingBody, other: MovingBody, fraction: Scalar, r_W: Vec3, normal_W: Vec3) -> Scalar:
-    """−(ṙ₁ − ṙ₂)·n: how fast the points of two drones that touch approach each other  [m/s]"""
+    """−(ṙ₁ − ṙ₂)·n: the speed at which the contact points of two drones approach each other  [m/s]"""
     *_, first, second = _colliders(one, other, fraction, r_W)
     return -dot(contact_velocity(first) - contact_velocity(second), normal_W)
 
 
 def bounce_pair(one: MovingBody, other: MovingBody, hit: PartHit, material: Material) -> tuple[State, State]:
-    """Both drones just after a part of one has hit the other, and out of each other; their common centre stays"""
+    """Return both drones just after a part of one has hit the other, and separated; their common centre of mass stays."""
     first, second, body, other_body = _colliders(one, other, hit.fraction, hit.r_W)
     impulse = impact_impulse(body, other_body, hit.normal_W, material=material)
-    apart_W = hit.normal_W * (hit.depth / (body.mass + other_body.mass))
+    separation_W = hit.normal_W * (hit.depth / (body.mass + other_body.mass))
     return (
-        _after_impulse(first, body, impulse)._replace(p_W=first.p_W + apart_W * other_body.mass),
-        _after_impulse(second, other_body, -impulse)._replace(p_W=second.p_W - apart_W * body.mass),
+        _after_impulse(first, body, impulse)._replace(p_W=first.p_W + separation_W * other_body.mass),
+        _after_impulse(second, other_body, -impulse)._replace(p_W=second.p_W - separation_W * body.mass),
     )
 
 
 def _after_impulse(state: State, body: Collider, impulse: Vec3) -> State:
-    after = after_impulse(body, impulse)
-    return state._replace(v_W=after.v_W, omega_B=rotate_inverse(state.q_WB, after.omega_W))
+    collider_after = after_impulse(body, impulse)
+    return state._replace(v_W=collider_after.v_W, omega_B=rotate_inverse(state.q_WB, collider_after.omega_W))
 
 
-def first_meeting(one: MovingBody, other: MovingBody, near: Scalar, *, parts: Grid, hull: Vec3) -> PartHit:
-    """The first touch of a part of one drone with the hull of the other, a box with half sides `hull`, where `near` is 1"""
+def first_meeting(one: MovingBody, other: MovingBody, is_near: Scalar, *, parts: Grid, hull: Vec3) -> PartHit:
+    """Return the first contact of a part of one drone with the other's hull, a box with half sides `hull`, if `is_near`."""
 
     def body(row: Scalar, best: PartHit, inputs: Tree) -> PartHit:
         one, other, _ = inputs
-        solid, moves = Box(other.before.p_W, hull, other.before.q_WB), hull_motion(other.before, other.after)
-        hit = part_hit(one.before, one.after, part_at(parts, row), solid, moves=moves)._replace(part=row)
+        solid, solid_motion = Box(other.before.p_W, hull, other.before.q_WB), hull_motion(other.before, other.after)
+        hit = part_hit(one.before, one.after, part_at(parts, row), solid, moves=solid_motion)._replace(part=row)
         return PartHit(*select(hit.fraction < best.fraction, hit, best))
 
-    inputs = one, other, near
+    inputs = one, other, is_near
     hit = PartHit(*loop(body, NO_HIT, inputs, count=len(parts.values), active=lambda best, inputs: inputs[-1] > 0.5))
     fraction = where(hit.fraction <= 1.0, hit.fraction, 0.0)
     speed = meeting_speed(one, other, fraction, hit.r_W, hit.normal_W)
@@ -111,8 +113,8 @@ OverOthers = Callable[[Callable[[Tree, Tree, Tree], Tree], Tree, Tree, Tree], Tr
 
 
 class Swarm(NamedTuple):
-    """The drones of one flight, all of one vehicle: their number, the half sides of their hull [m], how they bounce off each
-    other, and a fold over the other drones of a flight."""
+    """The drones of one flight, all of one vehicle: their count, the half sides of their hull [m], the material of their
+    impacts, and a fold over the other drones of a flight."""
 
     drones: int
     hull: Vec3
@@ -121,7 +123,7 @@ class Swarm(NamedTuple):
 
 
 class _Drone(NamedTuple):
-    """One drone for the others: its index, its cluster, and its motion through the step."""
+    """One drone as the others see it: its index, its cluster, and its motion through the step."""
 
     index: Scalar
     cluster: Scalar
@@ -129,7 +131,7 @@ class _Drone(NamedTuple):
 
 
 class _Meeting(NamedTuple):
-    """The first touch with another drone: `after` is the state just after it, `own_part` 1 where the drone's own part hit."""
+    """The first contact with another drone: `after` is the state just after it, `own_part` is 1 if this drone's part hit."""
 
     fraction: Scalar
     part: Scalar
@@ -152,36 +154,39 @@ def advance_drones_with_impacts(
     ground: Ground,
     inertia: Inertia,
 ) -> tuple[State, Impact]:
-    """`advance_with_impacts` for the drone at `index` of a swarm, whose drones also hit each other
+    """Integrate one physics step of the drone at `index` of a swarm, whose drones also hit each other.
 
-    Drones that could touch each other in the step, directly or over others, are a cluster. All drones of a cluster go to the
-    moment of its first impact together. `parts` are those of every drone.
+    Drones that could touch each other in the step, directly or through others, form a cluster. All drones of a cluster advance
+    together to the instant of its first impact. `parts` belong to every drone; the other arguments are those of
+    `advance_with_impacts`.
     """
     radius = reach_of(parts)
     count, hull, material, over_others = swarm
 
     def fly_leg(_: Scalar, leg: Leg, constants: Tree) -> Leg:
         inputs, ground, inertia, index, cluster = constants
-        after = fly(leg.state, leg.left, inputs)
-        hit = first_hit(leg.state, after, parts=parts, obstacles=obstacles, ground=ground)
-        drone = _Drone(index, cluster, MovingBody(body_state(leg.state), body_state(after), inertia))
-        none = _Meeting(NEVER, -1.0, -1.0, 1.0, 0.0, drone.body.before)
+        end = fly(leg.state, leg.left, inputs)
+        hit = first_hit(leg.state, end, parts=parts, obstacles=obstacles, ground=ground)
+        drone = _Drone(index, cluster, MovingBody(body_state(leg.state), body_state(end), inertia))
+        no_contact = _Meeting(NEVER, -1.0, -1.0, 1.0, 0.0, drone.body.before)
         meeting = _Meeting(
-            *over_others(lambda best, a, b: _earlier_meeting(best, a, b, parts, hull, material), none, drone, drone)
+            *over_others(
+                lambda best, a, b: _earlier_meeting(best, a, b, parts, hull, material), no_contact, drone, drone
+            )
         )
         by_drone = meeting.fraction < hit.fraction
-        mine = where(by_drone, meeting.fraction, hit.fraction)
+        own_fraction = where(by_drone, meeting.fraction, hit.fraction)
 
-        def earlier(best: Scalar, drone: Tree, other: Tree) -> Scalar:
+        def earliest_in_cluster(best: Scalar, drone: Tree, other: Tree) -> Scalar:
             return where(logical_and(equal(drone[0], other[0]), other[1] < best), other[1], best)
 
-        first = over_others(earlier, mine, (cluster, mine), (cluster, mine))
+        first = over_others(earliest_in_cluster, own_fraction, (cluster, own_fraction), (cluster, own_fraction))
         is_hit = first <= 1.0
         fraction = where(is_hit, first, 0.0)
-        involved = logical_and(is_hit, mine <= first)
+        involved = logical_and(is_hit, own_fraction <= first)
         by_drone = logical_and(involved, by_drone)
         by_solid = logical_and(involved, hit.fraction <= meeting.fraction)
-        moment = state_at(leg.state, after, fraction)
+        moment = state_at(leg.state, end, fraction)
         resolved, impulses, max_speed = resolve_impacts(
             moment,
             hit._replace(fraction=where(by_solid, hit.fraction, NEVER)),
@@ -190,14 +195,16 @@ def advance_drones_with_impacts(
             ground=ground,
             inertia=inertia,
         )
-        met = moment._replace(p_W=meeting.after.p_W, v_W=meeting.after.v_W, omega_B=meeting.after.omega_B)
-        state = select(by_drone, met, select(by_solid, resolved, moment))
-        struck = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=impulses, max_speed=max_speed)
-        meets = Impact(fraction, meeting.part, -1.0, meeting.other, meeting.own_part, meeting.speed, 1.0, meeting.speed)
-        record = add_impact(leg.impact, Impact(*select(by_drone, meets, struck)))
+        after_meeting = moment._replace(p_W=meeting.after.p_W, v_W=meeting.after.v_W, omega_B=meeting.after.omega_B)
+        state = select(by_drone, after_meeting, select(by_solid, resolved, moment))
+        solid_impact = Impact(fraction, hit.part, hit.solid, speed=hit.speed, count=impulses, max_speed=max_speed)
+        drone_impact = Impact(
+            fraction, meeting.part, -1.0, meeting.other, meeting.own_part, meeting.speed, 1.0, meeting.speed
+        )
+        record = add_impact(leg.impact, Impact(*select(by_drone, drone_impact, solid_impact)))
         record = Impact(*select(involved, record, leg.impact))
-        bounced = Leg(state, leg.left * (1.0 - fraction), 1.0, record)
-        return Leg(*select(is_hit, bounced, Leg(after, 0.0, 0.0, leg.impact)))
+        after_impact = Leg(state, leg.left * (1.0 - fraction), 1.0, record)
+        return Leg(*select(is_hit, after_impact, Leg(end, 0.0, 0.0, leg.impact)))
 
     end_state = fly(state, duration, inputs)
     cluster = _cluster(body_state(state), body_state(end_state), index, radius, count, over_others)
@@ -207,37 +214,39 @@ def advance_drones_with_impacts(
     return end.state, end.impact
 
 
-def _cluster(before: State, after: State, index: Scalar, radius: float, count: int, over_others: OverOthers) -> Scalar:
-    """The lowest index of all drones that could touch a drone in the step, directly or over others"""
-    extent = radius + path_bound(before, after, radius)
+def _cluster(
+    start_state: State, end_state: State, index: Scalar, radius: float, count: int, over_others: OverOthers
+) -> Scalar:
+    """Return the lowest index of all drones that could touch a drone in the step, directly or through others."""
+    extent = radius + path_bound(start_state, end_state, radius)
 
-    def lower(best: Scalar, drone: Tree, other: Tree) -> Scalar:
-        near = norm(drone[0] - other[0]) <= drone[1] + other[1]
-        return where(logical_and(near, other[2] < best), other[2], best)
+    def lowest_label(best: Scalar, drone: Tree, other: Tree) -> Scalar:
+        is_near = norm(drone[0] - other[0]) <= drone[1] + other[1]
+        return where(logical_and(is_near, other[2] < best), other[2], best)
 
     label = index
     for _ in range(count - 1):
-        label = over_others(lower, label, (before.p_W, extent), (before.p_W, extent, label))
+        label = over_others(lowest_label, label, (start_state.p_W, extent), (start_state.p_W, extent, label))
     return label
 
 
 def _earlier_meeting(
-    best: _Meeting, mine: _Drone, other: _Drone, parts: Grid, hull: Vec3, material: Material
+    best: _Meeting, drone: _Drone, other: _Drone, parts: Grid, hull: Vec3, material: Material
 ) -> _Meeting:
-    """The earlier of `best` and the first touch of two drones; of equal ones that of the lower index's part"""
-    first = mine.index < other.index
-    near = where(equal(mine.cluster, other.cluster), 1.0, 0.0)
-    low, high = (MovingBody(*select(first, a, b)) for a, b in ((mine.body, other.body), (other.body, mine.body)))
-    by_low = first_meeting(low, high, near, parts=parts, hull=hull)
-    by_high = first_meeting(high, low, near, parts=parts, hull=hull)
+    """Return the earlier of `best` and the first contact of two drones; of equal ones that of the lower index's part."""
+    is_first = drone.index < other.index
+    is_same_cluster = where(equal(drone.cluster, other.cluster), 1.0, 0.0)
+    low, high = (MovingBody(*select(is_first, a, b)) for a, b in ((drone.body, other.body), (other.body, drone.body)))
+    by_low = first_meeting(low, high, is_same_cluster, parts=parts, hull=hull)
+    by_high = first_meeting(high, low, is_same_cluster, parts=parts, hull=hull)
     is_low = by_low.fraction <= by_high.fraction
-    one, two = (MovingBody(*select(is_low, a, b)) for a, b in ((low, high), (high, low)))
+    striker_body, struck_body = (MovingBody(*select(is_low, a, b)) for a, b in ((low, high), (high, low)))
     hit = PartHit(*select(is_low, by_low, by_high))
     is_hit = hit.fraction <= 1.0
     hit = hit._replace(fraction=where(is_hit, hit.fraction, 0.0))
     restitution = where(hit.speed > MIN_BOUNCE_SPEED, material.restitution, 0.0)
-    striker, struck = bounce_pair(one, two, hit, material._replace(restitution=restitution))
-    is_own = equal(where(first, 1.0, 0.0), where(is_low, 1.0, 0.0))  # the drone whose part it is
+    striker, struck = bounce_pair(striker_body, struck_body, hit, material._replace(restitution=restitution))
+    is_own = equal(where(is_first, 1.0, 0.0), where(is_low, 1.0, 0.0))  # whether the part belongs to this drone
     after = select(is_own, striker, struck)
     meeting = _Meeting(hit.fraction, hit.part, other.index, where(is_own, 1.0, 0.0), hit.speed, after)
     return _Meeting(*select(logical_and(is_hit, hit.fraction < best.fraction), meeting, best))

@@ -1,7 +1,8 @@
-"""Gates to be flown through in their order, and poles to be flown around: pure functions of scalars of any kind.
+"""Gates to fly through in order and poles to avoid: pure functions of scalars of any type.
 
-A gate has axes of its own: x is the way it is flown through, y to the left and z up. Its frame fills what lies between two
-rectangles about its centre. A drone is a sphere here: `reach` [m] is how far its rotors' hubs are from its centre.
+The gate frame has x along the flight direction, y to the left and z up. The frame of a gate fills the area between two
+rectangles about its centre. Here a drone is a sphere whose radius, `drone_radius` [m], is the distance of its rotor hubs from
+its centre.
 """
 
 import math
@@ -14,29 +15,32 @@ from samara.physics.types import Vehicle
 
 
 class Gate(NamedTuple):
-    """Its centre [m], and the heading in which it is flown through [rad]"""
+    """The centre of a gate [m] and the heading of the flight through it [rad]."""
 
     p_W: Vec3
     yaw: Scalar
 
 
 class Sizes(NamedTuple):
-    """Width and height of a gate's opening and of its frame [m]"""
+    """Width and height of a gate's opening and of its frame [m]."""
 
     opening: tuple[float, float]
     frame: tuple[float, float]
 
 
 class Course(NamedTuple):
-    """Where gates are, in their order, and poles, by the middle of their tops"""
+    """Poses of the gates in order, and the top centres of the poles."""
 
     gates: tuple[Gate, ...]
     poles: tuple[Vec3, ...] = ()
 
 
 class Crossing(NamedTuple):
-    """Whether a straight way goes through the plane of a gate, forwards or backwards; where, from its centre [m]; and which
-    share of the way that is."""
+    """The intersection of a straight path with the plane of a gate.
+
+    `forwards` and `backwards` are conditions; `y` and `z` are the position in the gate frame [m] and `share` is the fraction of
+    the path at which it lies.
+    """
 
     forwards: Scalar
     backwards: Scalar
@@ -46,105 +50,125 @@ class Crossing(NamedTuple):
 
 
 def reach_of(vehicle: Vehicle) -> float:
-    """max |r| of its rotors' hubs  [m]"""
+    """max |r| of the rotor hubs  [m]"""
     return max(math.hypot(*rotor.r_B) for rotor in vehicle.rotors)
 
 
 def in_gate(p_W: Vec3, gate: Gate) -> Vec3:
-    """R_z(ψ)ᵀ (p − p_gate)"""
+    """R_z(ψ)ᵀ (p − p_gate): a position in the gate frame  [m]"""
     r_W, c, s = p_W - gate.p_W, cos(gate.yaw), sin(gate.yaw)
     return Vec3(c * r_W.x + s * r_W.y, c * r_W.y - s * r_W.x, r_W.z)
 
 
-def crossing(here_W: Vec3, there_W: Vec3, gate: Gate) -> Crossing:
-    """x(λ) = x₀ + λ (x₁ − x₀) = 0 at λ = −x₀ / (x₁ − x₀); a way that ends in the plane has gone through, one that begins there
-    has not"""
-    one, other = in_gate(here_W, gate), in_gate(there_W, gate)
-    share = safe_divide(-one.x, other.x - one.x)
+def crossing(start_W: Vec3, end_W: Vec3, gate: Gate) -> Crossing:
+    """x(λ) = x₀ + λ (x₁ − x₀) = 0 at λ = −x₀ / (x₁ − x₀).
+
+    A path that ends in the plane crosses it; a path that begins in the plane does not.
+    """
+    start, end = in_gate(start_W, gate), in_gate(end_W, gate)
+    fraction = safe_divide(-start.x, end.x - start.x)
     return Crossing(
-        logical_and(one.x < 0.0, other.x >= 0.0),
-        logical_and(one.x > 0.0, other.x <= 0.0),
-        one.y + share * (other.y - one.y),
-        one.z + share * (other.z - one.z),
-        share,
+        logical_and(start.x < 0.0, end.x >= 0.0),
+        logical_and(start.x > 0.0, end.x <= 0.0),
+        start.y + fraction * (end.y - start.y),
+        start.z + fraction * (end.z - start.z),
+        fraction,
     )
 
 
-def is_clear(found: Crossing, sizes: Sizes, reach: Scalar) -> Scalar:
-    """|y| < w/2 − reach and |z| < h/2 − reach: within the opening, with room for the drone"""
-    return _within(found, sizes.opening, -reach)
+def is_clear(gate_crossing: Crossing, sizes: Sizes, drone_radius: Scalar) -> Scalar:
+    """|y| < w/2 − r and |z| < h/2 − r: the drone fits through the opening."""
+    return _within(gate_crossing, sizes.opening, -drone_radius)
 
 
-def strikes_frame(found: Crossing, sizes: Sizes, reach: Scalar) -> Scalar:
-    """Through the plane, either way, where the frame is in the way"""
-    crossed = logical_or(found.forwards, found.backwards)
+def strikes_frame(gate_crossing: Crossing, sizes: Sizes, drone_radius: Scalar) -> Scalar:
+    """Return whether the path crosses the plane of the gate, in either direction, on its frame."""
+    crossed = logical_or(gate_crossing.forwards, gate_crossing.backwards)
     width, height = sizes.opening
-    beside = logical_or(absolute(found.y) >= 0.5 * width - reach, absolute(found.z) >= 0.5 * height - reach)
-    return logical_and(crossed, logical_and(beside, _within(found, sizes.frame, reach)))
+    beyond_opening = logical_or(
+        absolute(gate_crossing.y) >= 0.5 * width - drone_radius,
+        absolute(gate_crossing.z) >= 0.5 * height - drone_radius,
+    )
+    return logical_and(crossed, logical_and(beyond_opening, _within(gate_crossing, sizes.frame, drone_radius)))
 
 
-def passes(here_W: Vec3, there_W: Vec3, gate: Gate, sizes: Sizes, reach: Scalar) -> Scalar:
-    """Through the opening, forwards"""
-    found = crossing(here_W, there_W, gate)
-    return logical_and(found.forwards, is_clear(found, sizes, reach))
+def passes(start_W: Vec3, end_W: Vec3, gate: Gate, sizes: Sizes, drone_radius: Scalar) -> Scalar:
+    """Return whether the path crosses the opening forwards."""
+    gate_crossing = crossing(start_W, end_W, gate)
+    return logical_and(gate_crossing.forwards, is_clear(gate_crossing, sizes, drone_radius))
 
 
-def strikes_pole(here_W: Vec3, there_W: Vec3, top_W: Vec3, radius: Scalar) -> Scalar:
-    """Whether a straight way comes nearer to an upright line than a radius [m], where it is nearest, below its top"""
-    way, aside = there_W - here_W, here_W - top_W
-    share = clamp(safe_divide(-(way.x * aside.x + way.y * aside.y), way.x * way.x + way.y * way.y), 0.0, 1.0)
-    near = safe_norm(aside.x + share * way.x, aside.y + share * way.y) < radius
-    return logical_and(near, aside.z + share * way.z < 0.0)
+def strikes_pole(start_W: Vec3, end_W: Vec3, top_W: Vec3, radius: Scalar) -> Scalar:
+    """Return whether the path comes closer to a vertical pole than `radius` [m] at a point below the pole's top."""
+    path, offset = end_W - start_W, start_W - top_W
+    fraction = clamp(safe_divide(-(path.x * offset.x + path.y * offset.y), path.x * path.x + path.y * path.y), 0.0, 1.0)
+    is_close = safe_norm(offset.x + fraction * path.x, offset.y + fraction * path.y) < radius
+    return logical_and(is_close, offset.z + fraction * path.z < 0.0)
 
 
 def is_outside(p_W: Vec3, low_W: Vec3, high_W: Vec3) -> Scalar:
-    """Beyond the walls, the floor or the ceiling"""
+    """Return whether a position is beyond the walls, the floor or the ceiling."""
     beyond: Scalar = p_W.x < low_W.x
     for value, low, high in zip(p_W, low_W, high_W, strict=True):
         beyond = logical_or(beyond, logical_or(value < low, value > high))
     return beyond
 
 
-# What is known ------------------------------------------------------------------------------------------------------
+# Knowledge of the course ----------------------------------------------------------------------------------------------
 
 
-def is_next(passed: Scalar, k: int) -> Scalar:
-    """Whether so many gates are passed, and gate k is due"""
-    return logical_and(passed > k - 0.5, passed < k + 0.5)
+def is_next(gates_passed: Scalar, k: int) -> Scalar:
+    """Return whether exactly k gates are passed, so that gate k is the next one."""
+    return logical_and(gates_passed > k - 0.5, gates_passed < k + 0.5)
 
 
-def chosen(gates: tuple[Gate, ...], passed: Scalar) -> Gate:
-    """The gate that is next; after the last one, that"""
-    found = gates[-1]
+def chosen(gates: tuple[Gate, ...], gates_passed: Scalar) -> Gate:
+    """Return the next gate; the last gate after all have been passed."""
+    gate = gates[-1]
     for k in range(len(gates) - 2, -1, -1):
-        found = _either(passed < k + 0.5, gates[k], found)
-    return found
+        gate = _either(gates_passed < k + 0.5, gates[k], gate)
+    return gate
 
 
-def seen_from(p_W: Vec3, course: Course, seen: tuple[Scalar, ...], within: float) -> tuple[Scalar, ...]:
-    """Of each gate and then each pole 1 where it has come within a distance [m] by now, else 0; poles from above"""
+def seen_from(p_W: Vec3, course: Course, observed: tuple[Scalar, ...], detection_range: float) -> tuple[Scalar, ...]:
+    """Return 1 for each gate, then for each pole, that has ever been within the detection range [m], else 0.
+
+    The distance of a pole is horizontal.
+    """
     gates = (safe_norm(*(p_W - gate.p_W)) for gate in course.gates)
     poles = (safe_norm(p_W.x - pole.x, p_W.y - pole.y) for pole in course.poles)
-    return tuple(where(away < within, 1.0, old) for away, old in zip((*gates, *poles), seen, strict=True))
-
-
-def known(true: Course, said: Course, seen: tuple[Scalar, ...]) -> Course:
-    """What has been seen where it is, the rest where it was said to be"""
-    gates = tuple(_either(own > 0.5, a, b) for a, b, own in zip(true.gates, said.gates, seen, strict=False))
-    poles = seen[len(gates) :]
-    return Course(
-        gates, tuple(_place(own > 0.5, a, b) for a, b, own in zip(true.poles, said.poles, poles, strict=True))
+    return tuple(
+        where(distance < detection_range, 1.0, previous)
+        for distance, previous in zip((*gates, *poles), observed, strict=True)
     )
 
 
-def _within(found: Crossing, size: tuple[float, float], more: Scalar) -> Scalar:
+def known(true: Course, nominal: Course, observed: tuple[Scalar, ...]) -> Course:
+    """Return the course with true poses for observed gates and poles and nominal poses for the rest."""
+    gates = tuple(
+        _either(flag > 0.5, true_pose, nominal_pose)
+        for true_pose, nominal_pose, flag in zip(true.gates, nominal.gates, observed, strict=False)
+    )
+    pole_flags = observed[len(gates) :]
+    return Course(
+        gates,
+        tuple(
+            _place(flag > 0.5, true_pose, nominal_pose)
+            for true_pose, nominal_pose, flag in zip(true.poles, nominal.poles, pole_flags, strict=True)
+        ),
+    )
+
+
+def _within(gate_crossing: Crossing, size: tuple[float, float], margin: Scalar) -> Scalar:
     width, height = size
-    return logical_and(absolute(found.y) < 0.5 * width + more, absolute(found.z) < 0.5 * height + more)
+    return logical_and(
+        absolute(gate_crossing.y) < 0.5 * width + margin, absolute(gate_crossing.z) < 0.5 * height + margin
+    )
 
 
-def _either(condition: Scalar, one: Gate, other: Gate) -> Gate:
-    return Gate(_place(condition, one.p_W, other.p_W), where(condition, one.yaw, other.yaw))
+def _either(condition: Scalar, a: Gate, b: Gate) -> Gate:
+    return Gate(_place(condition, a.p_W, b.p_W), where(condition, a.yaw, b.yaw))
 
 
-def _place(condition: Scalar, one_W: Vec3, other_W: Vec3) -> Vec3:
-    return Vec3(*(where(condition, a, b) for a, b in zip(one_W, other_W, strict=True)))
+def _place(condition: Scalar, a_W: Vec3, b_W: Vec3) -> Vec3:
+    return Vec3(*(where(condition, a, b) for a, b in zip(a_W, b_W, strict=True)))

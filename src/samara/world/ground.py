@@ -1,7 +1,7 @@
-"""The ground plane below one drone: terrain, or the top of a solid that all of its feet are over.
+"""The ground plane below one drone: terrain, or the top of a solid that is below all of its feet.
 
 `ground_below` is a pure function of one drone's position and attitude. Solids of one type are the rows of a table
-(`samara.core.block_ops`) and a loop folds them one after the other, so that compiled code does not grow with their number.
+(`samara.core.block_ops`) that a loop folds one after the other, so that compiled code does not grow with their count.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,12 @@ from samara.core.tree import flatten, unflatten
 from samara.physics.ground.contact import Ground
 from samara.world.obstacles import TEMPLATES, HeightMap, Solid, kind_of, plane_below, touch
 
-MIN_NORMAL_Z = 0.5  # of a face that drones stand on: at most 60° steep
-FACE_TOLERANCE = 1e-3  # [m]: a foot is over a face when its distance from the solid is its height over the face's plane
+MIN_NORMAL_Z = 0.5  # of a face that a drone can stand on: a slope of at most 60°
+FACE_TOLERANCE = (
+    1e-3  # [m]: a foot is over a face if its distance from the solid equals its height over the face's plane
+)
 MAX_DEPTH = 0.05  # [m]: a drone whose centre is deeper inside a solid does not stand on it
-MAX_HEIGHT = 5.0  # [m]: a top that is further below is not felt
+MAX_HEIGHT = 5.0  # [m]: a top further below has no ground effect
 
 
 class GroundBelow(NamedTuple):
@@ -33,50 +35,55 @@ class GroundBelow(NamedTuple):
 def ground_below(
     p_W: Vec3, q_WB: Quat, *, ground: Ground | HeightMap, tops: Sequence[Solid] = (), feet_B: Sequence[Vec3] = ()
 ) -> Ground:
-    """The plane below a drone: the ground's, or the top of the solid nearest below that all feet are over
+    """Return the plane below a drone: the ground, or the nearest top of a solid that is below all feet.
 
-    `tops` are the solids a drone may stand on, in the order in which the first of two equal ones is taken.
+    Args:
+        p_W: position of the drone.
+        q_WB: attitude of the drone.
+        ground: the terrain.
+        tops: solids that a drone may stand on; of two at equal depth the first is used.
+        feet_B: positions of the feet.
     """
     below = terrain_below(p_W, ground)
-    for kind, run in groupby(tops, kind_of):
+    for solid_type, run in groupby(tops, kind_of):
         solids = tuple(run)
-        if kind == "height_map":
+        if solid_type == "height_map":
             for solid in solids:
                 below = nearer_top(below, solid, p_W, q_WB, feet_B)
         else:
-            below = _nearest_top(below, kind, table_of(solids), p_W, q_WB, feet_B)
+            below = _nearest_top(below, solid_type, table_of(solids), p_W, q_WB, feet_B)
     return below.plane
 
 
 def terrain_below(p_W: Vec3, ground: Ground | HeightMap) -> GroundBelow:
-    """The ground's own plane, or the one that touches a height map below"""
+    """Return the ground plane, or the tangent plane of a height map below the drone."""
     plane = plane_below(ground, p_W)
     return GroundBelow(plane, _height(plane, p_W) / plane.normal_W.z)
 
 
 def _nearest_top(
-    below: GroundBelow, kind: str, table: Grid, p_W: Vec3, q_WB: Quat, feet_B: Sequence[Vec3]
+    below: GroundBelow, solid_type: str, table: Grid, p_W: Vec3, q_WB: Quat, feet_B: Sequence[Vec3]
 ) -> GroundBelow:
-    """`nearer_top` for every solid of a table"""
+    """Fold `nearer_top` over every solid of a table."""
 
     def body(row: Scalar, nearest: GroundBelow, inputs: Tree) -> GroundBelow:
         p_W, q_WB = inputs
-        return nearer_top(nearest, solid_at(table, row, kind), p_W, q_WB, feet_B)
+        return nearer_top(nearest, solid_at(table, row, solid_type), p_W, q_WB, feet_B)
 
     return GroundBelow(*loop(body, below, (p_W, q_WB), count=len(table.values)))
 
 
 def nearer_top(below: GroundBelow, solid: Solid, p_W: Vec3, q_WB: Quat, feet_B: Sequence[Vec3]) -> GroundBelow:
-    """The top of a solid where all feet are over it and it is nearer than the plane below, else that plane"""
+    """Return the top of a solid if all feet are over it and it is nearer than `below`, else `below`."""
     distance, normal_W = touch(solid, p_W)
-    over = logical_and(normal_W.z > MIN_NORMAL_Z, logical_and(distance > -MAX_DEPTH, distance < MAX_HEIGHT))
+    is_over = logical_and(normal_W.z > MIN_NORMAL_Z, logical_and(distance > -MAX_DEPTH, distance < MAX_HEIGHT))
     top = Ground(p_W - normal_W * distance, normal_W)
-    depth = distance / where(over, normal_W.z, 1.0)
-    over = logical_and(over, depth < below.depth)
+    depth = distance / where(is_over, normal_W.z, 1.0)
+    is_over = logical_and(is_over, depth < below.depth)
     for foot_B in feet_B:
         foot_W = p_W + rotate(q_WB, foot_B)
-        over = logical_and(over, absolute(touch(solid, foot_W).distance - _height(top, foot_W)) < FACE_TOLERANCE)
-    return select(over, GroundBelow(top, depth), below)
+        is_over = logical_and(is_over, absolute(touch(solid, foot_W).distance - _height(top, foot_W)) < FACE_TOLERANCE)
+    return select(is_over, GroundBelow(top, depth), below)
 
 
 def _height(plane: Ground, p_W: Vec3) -> Scalar:
@@ -85,13 +92,13 @@ def _height(plane: Ground, p_W: Vec3) -> Scalar:
 
 @lru_cache(maxsize=256)
 def table_of(solids: tuple[Solid, ...]) -> Grid:
-    """The parameters of solids of one type, a row for each"""
+    """Return the parameters of solids of one type, one row each."""
     return Grid([flatten(solid) for solid in solids])
 
 
-def solid_at(table: Grid, row: Scalar, kind: str) -> Solid:
-    """The solid in a row of a table, of a type that `TEMPLATES` has"""
-    template = TEMPLATES[kind]
+def solid_at(table: Grid, row: Scalar, solid_type: str) -> Solid:
+    """Return the solid in a row of a table, of a type listed in `TEMPLATES`."""
+    template = TEMPLATES[solid_type]
     columns = (lookup(table, row, float(column)) for column in range(table.values.shape[1]))
     solid: Solid = unflatten(template, columns)
     return solid

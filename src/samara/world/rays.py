@@ -1,13 +1,13 @@
-"""Rays: how far along a half line the surface of a solid is, in closed form.
+"""Ray casting: the distance along a ray to the surface of a solid, in closed form.
 
-    first_hit(ray, solids)                       the nearest of all [m]; 1e9 where none is met, 0 from inside one
-    along(seen_from(p_W, solid), d_W, nearest)   the same of one, in two steps, where it is nearer than what was met before
+    first_hit(ray, solids)                       the distance of the nearest solid [m]; 1e9 without a hit, 0 from inside
+    along(seen_from(p_W, solid), d_W, nearest)   the same for one solid, in two steps; `nearest` bounds the result
 
-`obstacles.distance_along` answers the same question by Newton's method, with a clearance; cameras and lidars ask it a hundred
-thousand times a second, and these take some thirty operations each. The rays of a picture share their start: what depends on
-it alone is `seen_from` and `is_inside`, and is computed once for all of them wherever numbers broadcast.
+`obstacles.distance_along` computes the same distance by Newton's method, with a clearance. Cameras and lidars need it a hundred
+thousand times a second, and these functions take about thirty operations each. The rays of an image share their origin: terms
+that depend on it alone are in `seen_from` and `is_inside`, and are computed once for all rays where values broadcast.
 
-Selections are by one comparison, which may lose a NaN; whether a ray is of numbers is asked once, at the end (`kept_nan`).
+Selections use a single comparison, which may lose a NaN; `kept_nan` restores it once, at the end.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from samara.physics.ground.contact import Ground
 from samara.physics.ground.solids import Box, Capsule, Sphere, touch_capsule
 from samara.world.obstacles import NEVER, HeightMap, Ray, Solid, distance_along
 
-LEAST = 1e-12  # how little a ray leans against an axis or a plane that it is taken to be parallel to
-_LARGEST = 1e38  # of single precision; a comparison with it is false of NaN, and no compiler folds it away
+LEAST = 1e-12  # a ray whose direction has a smaller component along an axis is parallel to it
+_MAX_FINITE = 1e38  # in single precision; a comparison with it is false for NaN, and no compiler folds it away
 
 
 class PlaneSeen(NamedTuple):
-    """How high above it, and which way is out."""
+    """Height of the ray origin above a plane [m], and the plane's outward normal."""
 
     height: Scalar
     normal_W: Vec3
@@ -39,7 +39,7 @@ class SphereSeen(NamedTuple):
 
 
 class CapsuleSeen(NamedTuple):
-    """u = b − a,  m = p − a;  u·u,  u·m;  of the balls at a and b m·m − R²,  of the cylinder C, and how far its surface is."""
+    """u = b − a,  m = p − a;  u·u,  u·m;  m·m − R² of the balls at a and b,  C of the cylinder, and the surface distance."""
 
     u_W: Vec3
     m_W: Vec3
@@ -52,7 +52,7 @@ class CapsuleSeen(NamedTuple):
 
 
 class BoxSeen(NamedTuple):
-    """From the world into its axes, where the start is in them, and half its sides."""
+    """Rotation from the world to the box frame, the ray origin in the box frame, and half the side lengths."""
 
     to_box: Mat3
     m: Vec3
@@ -63,7 +63,7 @@ Seen: TypeAlias = PlaneSeen | SphereSeen | CapsuleSeen | BoxSeen
 
 
 def seen_from(p_W: Vec3, solid: Ground | Sphere | Capsule | Box) -> Seen:
-    """What all rays from a point to a solid have in common"""
+    """Precompute the terms that all rays from one point to a solid share."""
     if isinstance(solid, Sphere):
         m_W = p_W - solid.center_W
         return SphereSeen(m_W, dot(m_W, m_W) - solid.radius * solid.radius)
@@ -71,7 +71,7 @@ def seen_from(p_W: Vec3, solid: Ground | Sphere | Capsule | Box) -> Seen:
         u_W, m_W = solid.b_W - solid.a_W, p_W - solid.a_W
         uu, um, c_a = dot(u_W, u_W), dot(u_W, m_W), dot(m_W, m_W) - solid.radius * solid.radius
         gap = touch_capsule(p_W, capsule=solid).distance
-        c = uu * c_a - um * um - LEAST * LEAST  # of one without length it is not 0
+        c = uu * c_a - um * um - LEAST * LEAST  # keeps C nonzero for a capsule of length 0
         return CapsuleSeen(u_W, m_W, uu, um, c_a, c_a - 2.0 * um + uu, c, gap)
     if isinstance(solid, Box):
         to_box = matrix_from_quat(solid.q_WS).transpose
@@ -79,108 +79,113 @@ def seen_from(p_W: Vec3, solid: Ground | Sphere | Capsule | Box) -> Seen:
     return PlaneSeen(dot(p_W - solid.point_W, solid.normal_W), solid.normal_W)
 
 
-def is_inside(seen: Seen) -> Scalar:
-    """Whether all rays begin in it"""
-    if isinstance(seen, SphereSeen):
-        return seen.c <= 0.0
-    if isinstance(seen, CapsuleSeen):
-        return seen.gap <= 0.0
-    if isinstance(seen, PlaneSeen):
-        return seen.height <= 0.0
-    x, y, z = (absolute(own) <= half for own, half in zip(seen.m, seen.half, strict=True))
+def is_inside(terms: Seen) -> Scalar:
+    """Return whether the ray origin is inside the solid."""
+    if isinstance(terms, SphereSeen):
+        return terms.c <= 0.0
+    if isinstance(terms, CapsuleSeen):
+        return terms.gap <= 0.0
+    if isinstance(terms, PlaneSeen):
+        return terms.height <= 0.0
+    x, y, z = (absolute(offset) <= half for offset, half in zip(terms.m, terms.half, strict=True))
     return logical_and(logical_and(x, y), z)
 
 
-def reach(seen: Seen, n_W: Vec3) -> Scalar:
-    """max of n·(x − p) over all x in it: how far it gets along a unit vector from where it is seen; a plane, everywhere  [m]"""
-    if isinstance(seen, PlaneSeen):
+def reach(terms: Seen, n_W: Vec3) -> Scalar:
+    """max n·(x − p) over all x of the solid: its extent along the unit vector n from the ray origin; 1e9 for a plane  [m]"""
+    if isinstance(terms, PlaneSeen):
         return NEVER
-    if isinstance(seen, BoxSeen):
-        n = seen.to_box @ n_W
-        return sum((absolute(own) * half for own, half in zip(n, seen.half, strict=True)), -dot(n, seen.m))
-    c = seen.c if isinstance(seen, SphereSeen) else seen.c_a
-    radius = sqrt(greater_of(dot(seen.m_W, seen.m_W) - c, 0.0))
-    middle = radius - dot(n_W, seen.m_W)
-    return middle if isinstance(seen, SphereSeen) else middle + greater_of(dot(n_W, seen.u_W), 0.0)
+    if isinstance(terms, BoxSeen):
+        n = terms.to_box @ n_W
+        return sum(
+            (absolute(component) * half for component, half in zip(n, terms.half, strict=True)), -dot(n, terms.m)
+        )
+    c = terms.c if isinstance(terms, SphereSeen) else terms.c_a
+    radius = sqrt(greater_of(dot(terms.m_W, terms.m_W) - c, 0.0))
+    middle = radius - dot(n_W, terms.m_W)
+    return middle if isinstance(terms, SphereSeen) else middle + greater_of(dot(n_W, terms.u_W), 0.0)
 
 
-def along(seen: Seen, d_W: Vec3, nearest: Scalar) -> Scalar:
-    """The lesser of `nearest` and how far along a direction, a unit vector, what was seen from outside it is  [m]"""
-    if isinstance(seen, SphereSeen):
-        return along_sphere(seen, d_W, nearest)
-    if isinstance(seen, CapsuleSeen):
-        return along_capsule(seen, d_W, nearest)
-    return along_box(seen, d_W, nearest) if isinstance(seen, BoxSeen) else along_plane(seen, d_W, nearest)
+def along(terms: Seen, d_W: Vec3, nearest: Scalar) -> Scalar:
+    """Return the lesser of `nearest` and the distance of the solid along the unit vector d; the origin is outside it  [m]."""
+    if isinstance(terms, SphereSeen):
+        return along_sphere(terms, d_W, nearest)
+    if isinstance(terms, CapsuleSeen):
+        return along_capsule(terms, d_W, nearest)
+    return along_box(terms, d_W, nearest) if isinstance(terms, BoxSeen) else along_plane(terms, d_W, nearest)
 
 
-def along_plane(seen: PlaneSeen, d_W: Vec3, nearest: Scalar) -> Scalar:
-    """s = h / −d·n, where it goes down  [m]"""
-    sinking = -dot(d_W, seen.normal_W)
-    down = sinking > LEAST
-    distance = seen.height / where(down, sinking, 1.0)
-    return where(logical_and(down, distance < nearest), distance, nearest)
+def along_plane(terms: PlaneSeen, d_W: Vec3, nearest: Scalar) -> Scalar:
+    """s = h / −d·n, if the ray descends  [m]"""
+    descent = -dot(d_W, terms.normal_W)
+    is_descending = descent > LEAST
+    distance = terms.height / where(is_descending, descent, 1.0)
+    return where(logical_and(is_descending, distance < nearest), distance, nearest)
 
 
-def along_sphere(seen: SphereSeen, d_W: Vec3, nearest: Scalar) -> Scalar:
+def along_sphere(terms: SphereSeen, d_W: Vec3, nearest: Scalar) -> Scalar:
     """s = −b − √(b² − c),  b = m·d  [m]"""
-    b = dot(seen.m_W, d_W)
-    root = b * b - seen.c
-    met = root > 0.0
-    distance = -b - sqrt(where(met, root, 1.0))
-    return where(logical_and(logical_and(met, distance > 0.0), distance < nearest), distance, nearest)
+    b = dot(terms.m_W, d_W)
+    root = b * b - terms.c
+    is_hit = root > 0.0
+    distance = -b - sqrt(where(is_hit, root, 1.0))
+    return where(logical_and(logical_and(is_hit, distance > 0.0), distance < nearest), distance, nearest)
 
 
-def along_capsule(seen: CapsuleSeen, d_W: Vec3, nearest: Scalar) -> Scalar:
+def along_capsule(terms: CapsuleSeen, d_W: Vec3, nearest: Scalar) -> Scalar:
     """A s² + 2 B s + C = 0 of the cylinder,  A = u·u − (u·d)²,  B = (u·u)(m·d) − (u·m)(u·d),  C = (u·u)(m·m − R²) − (u·m)²  [m]
 
-    Where that is beyond an end of u, the ball about this end is met or nothing is: on the way from there to the cylinder a ray
-    has to pass the ball.
+    If that point is beyond an end of u, the ray hits the ball at this end or nothing: between that end and the cylinder it
+    has to pass through the ball.
     """
-    ud, md = dot(seen.u_W, d_W), dot(seen.m_W, d_W)
-    a, b = greater_of(seen.uu - ud * ud, LEAST), seen.uu * md - seen.um * ud
-    root = b * b - a * seen.c
-    met = root > 0.0
-    side = (-b - sqrt(where(met, root, 1.0))) / a
-    y = seen.um + side * ud  # along u, times its length: from 0 to u·u between the ends
-    first = y <= 0.0
-    b_ball, c_ball = where(first, md, md - ud), where(first, seen.c_a, seen.c_b)
+    ud, md = dot(terms.u_W, d_W), dot(terms.m_W, d_W)
+    a, b = greater_of(terms.uu - ud * ud, LEAST), terms.uu * md - terms.um * ud
+    root = b * b - a * terms.c
+    is_hit = root > 0.0
+    side = (-b - sqrt(where(is_hit, root, 1.0))) / a
+    y = terms.um + side * ud  # along u, times its length: from 0 to u·u between the ends
+    is_first_end = y <= 0.0
+    b_ball, c_ball = where(is_first_end, md, md - ud), where(is_first_end, terms.c_a, terms.c_b)
     root_ball = b_ball * b_ball - c_ball
-    round_end = root_ball > 0.0
-    ball = -b_ball - sqrt(where(round_end, root_ball, 1.0))
-    between = logical_and(y > 0.0, y < seen.uu)
+    hits_ball = root_ball > 0.0
+    ball = -b_ball - sqrt(where(hits_ball, root_ball, 1.0))
+    between = logical_and(y > 0.0, y < terms.uu)
     distance = where(between, side, ball)
-    met = logical_and(met, logical_or(between, round_end))
-    return where(logical_and(logical_and(met, distance > 0.0), distance < nearest), distance, nearest)
+    is_hit = logical_and(is_hit, logical_or(between, hits_ball))
+    return where(logical_and(logical_and(is_hit, distance > 0.0), distance < nearest), distance, nearest)
 
 
-def along_box(seen: BoxSeen, d_W: Vec3, nearest: Scalar) -> Scalar:
-    """s = maxᵢ (−mᵢ/dᵢ − hᵢ/|dᵢ|) where it is not beyond minᵢ (−mᵢ/dᵢ + hᵢ/|dᵢ|), in the axes of the box  [m]"""
-    near: Scalar = 0.0
-    far: Scalar = nearest
-    for own, slope, half in zip(seen.m, seen.to_box @ d_W, seen.half, strict=True):
+def along_box(terms: BoxSeen, d_W: Vec3, nearest: Scalar) -> Scalar:
+    """s = maxᵢ (−mᵢ/dᵢ − hᵢ/|dᵢ|) if it does not exceed minᵢ (−mᵢ/dᵢ + hᵢ/|dᵢ|), in the box frame  [m]"""
+    entry_distance: Scalar = 0.0
+    exit_distance: Scalar = nearest
+    for offset, slope, half in zip(terms.m, terms.to_box @ d_W, terms.half, strict=True):
         inverse = 1.0 / where(absolute(slope) > LEAST, slope, LEAST)
-        middle, reach = own * inverse, half * absolute(inverse)
-        near, far = greater_of(-middle - reach, near), lesser_of(reach - middle, far)
-    return where(near <= far, near, nearest)
+        middle, half_width = offset * inverse, half * absolute(inverse)
+        entry_distance, exit_distance = (
+            greater_of(-middle - half_width, entry_distance),
+            lesser_of(half_width - middle, exit_distance),
+        )
+    return where(entry_distance <= exit_distance, entry_distance, nearest)
 
 
 def hit(ray: Ray, solid: Solid, nearest: Scalar = NEVER) -> Scalar:
-    """The lesser of `nearest` and how far along a ray a solid of any kind is  [m]; a height map is marched along"""
+    """Return the lesser of `nearest` and the distance of a solid of any type along a ray; height maps are marched  [m]."""
     if isinstance(solid, HeightMap):
         return lesser_of(distance_along(ray, solid), nearest)
-    seen = seen_from(ray.p_W, solid)
-    return along(seen, ray.direction_W, where(is_inside(seen), 0.0, nearest))
+    terms = seen_from(ray.p_W, solid)
+    return along(terms, ray.direction_W, where(is_inside(terms), 0.0, nearest))
 
 
 def first_hit(ray: Ray, solids: Sequence[Solid], nearest: Scalar = NEVER) -> Scalar:
-    """The least of `nearest` and of all hits  [m]; along a ray that is not of numbers it is not a number either"""
+    """Return the least of `nearest` and the distances of all solids [m]; NaN if the ray contains one."""
     for solid in solids:
         nearest = hit(ray, solid, nearest)
     return kept_nan(ray, nearest)
 
 
 def kept_nan(ray: Ray, distance: Scalar) -> Scalar:
-    """The distance, or NaN where the ray has one"""
+    """Return the distance, or NaN where the ray contains one."""
     p, d = ray.p_W, ray.direction_W
     total = (p.x + p.y + p.z) + (d.x + d.y + d.z)
-    return where(absolute(total) < _LARGEST, distance, total)
+    return where(absolute(total) < _MAX_FINITE, distance, total)

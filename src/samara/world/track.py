@@ -1,11 +1,11 @@
-"""A track of a race: gates in their order, poles, a hall to stay in, and how much of it is uncertain at which level.
+"""A race track: gates in order, poles, the bounds of the flight volume, and the uncertainty of each difficulty level.
 
     load_track("hall")
     load_track("my_track.toml")
 
-At level 0 all is as the file says. From level 1 on mass and inertia are not those of the vehicle's file, the start not exactly
-where it should be, and the air moves (`[disturbed]`). At level 2 gates and poles are not where they were said to be either, and
-are seen only from near by (`[uncertain]`).
+At level 0 everything is as the file states. From level 1 on, mass and inertia differ from the vehicle file, the start position
+varies and there is wind (`[disturbed]`). At level 2 gates and poles are displaced from their nominal poses as well, and
+the drone learns their true poses only from close by (`[uncertain]`).
 """
 
 from collections.abc import Sequence
@@ -17,26 +17,30 @@ from samara.core.algebra import ZERO, Vec3
 from samara.core.budget import path_beside
 from samara.core.sanitise import shown
 from samara.core.toml import File, Shipped, Table, is_file
-from samara.core.toml import document as tables_of
+from samara.core.toml import document as parse_document
 from samara.world.gates import Course, Gate, Sizes, is_outside
 
 SCHEMA = 1
 LEVELS = (0, 1, 2)
 MOST_GATES, MOST_POLES, MOST_VIA = 100, 100, 20
 LARGEST = 1e4  # [m]
-LARGEST_SHARE = 0.9  # of the mass, and of the inertia
+LARGEST_SHARE = 0.9  # relative change of the mass, and of the inertia
 
 
 class TrackError(ValueError):
-    """One sentence about a track that cannot be raced on."""
+    """A track that cannot be used; the message is one sentence."""
 
 
 TRACKS = Shipped("track", "samara.tracks", TrackError)
 
 
 class Disturbed(NamedTuple):
-    """From level 1 on: mass and inertia differ by up to these shares, the start by up to `start` [m] along each axis (upwards
-    alone in height), a steady wind of up to `wind` comes from anywhere on the horizon, with `gusts` of that deviation [m/s]"""
+    """Disturbances from level 1 on.
+
+    `mass` and `inertia` are maximum relative changes. `start` is the maximum displacement of the start along each axis [m]
+    (upwards only in height). `wind` is the maximum steady horizontal wind, of random direction, and `gusts` the standard
+    deviation of the turbulence [m/s].
+    """
 
     mass: float = 0.0
     inertia: float = 0.0
@@ -46,7 +50,7 @@ class Disturbed(NamedTuple):
 
 
 class Uncertain(NamedTuple):
-    """At level 2: gates and poles are off by up to so much along each axis [m], and gates turned by up to `yaw` [rad]"""
+    """Uncertainty at level 2: maximum displacement of gates and poles along each axis [m], and rotation of gates [rad]."""
 
     gates: Vec3 = ZERO
     yaw: float = 0.0
@@ -58,9 +62,9 @@ CALM, CERTAIN = Disturbed(), Uncertain()
 
 @dataclass(frozen=True)
 class Track:
-    """Where gates and poles are said to be, where a drone starts, and where it may be until the time is over [m, s].
+    """Nominal poses of gates and poles, the start, the flight volume and the time limit [m, s].
 
-    `via` has, for each gate, points that a plan flies through before it: a hint, which nobody has to take.
+    `via` holds, for each gate, points that a planner may fly through before it; they are optional hints.
     """
 
     name: str
@@ -91,28 +95,32 @@ class Track:
 
 
 def require_level(level: int) -> None:
-    """ValueError where there is no such level"""
+    """Raise ValueError if the level does not exist."""
     if isinstance(level, bool) or level not in LEVELS:
         raise ValueError(f"level is {level!r}; expected one of {', '.join(map(str, LEVELS))}")
 
 
 def track_names() -> list[str]:
-    """The names of the tracks that come with Samara"""
+    """Return the names of the tracks shipped with Samara."""
     return TRACKS.names()
 
 
 def load_track(name_or_path: str | Path) -> Track:
-    """A track by its shipped name or from a file; TrackError with one sentence about what is wrong with it"""
+    """Load a shipped track by name or a track from a file; raise TrackError with one sentence if it is invalid."""
     text, origin, folder = TRACKS.find(name_or_path)
     return parse_track(text, origin, folder)
 
 
 def parse_track(text: str, origin: str, folder: Path | None = None) -> Track:
-    """A track from the text of a file; `origin` is what errors call it, `folder` where the vehicle may be that it names.
+    """Parse a track from the text of a file.
 
-    Without a folder a track of a vehicle's file has no vehicle: "".
+    Args:
+        text: the contents of the file.
+        origin: the file name for error messages.
+        folder: where the vehicle file named by the track is looked up. Without a folder, a track that names a vehicle file
+            gets the vehicle "".
     """
-    file = Table(tables_of(text, origin, TrackError), File(origin, TrackError))
+    file = Table(parse_document(text, origin, TrackError), File(origin, TrackError))
     file.schema(SCHEMA)
     name, description = file.text("name", Path(origin).stem), file.text("description", "")
     low, high = file.vector("low"), file.vector("high")
@@ -120,7 +128,7 @@ def parse_track(text: str, origin: str, folder: Path | None = None) -> Track:
         raise file.error("high", list(high), f"more than low, {list(low)}, along every axis")
     sizes = _sizes(file)
     via, gates = _gates(file)
-    poles = tuple(_pole(own) for own in _few(file, "poles", MOST_POLES))
+    poles = tuple(_pole(table) for table in _few(file, "poles", MOST_POLES))
     track = Track(
         name,
         Course(gates, poles),
@@ -132,20 +140,20 @@ def parse_track(text: str, origin: str, folder: Path | None = None) -> Track:
         file.number("seconds", 20.0, above=0.0, upto=600.0),
         file.number("pole_radius", 0.01, above=0.0, upto=LARGEST),
         file.number("seen_within", 1.0, above=0.0, upto=LARGEST),
-        _disturbed(file),
-        _uncertain(file),
+        _read_disturbance(file),
+        _read_uncertainty(file),
         via,
         description,
     )
     file.finish()
-    for what, p_W in (("start", track.start_W), *((f"gates[{k}].at", own.p_W) for k, own in enumerate(gates))):
+    for key, p_W in (("start", track.start_W), *((f"gates[{k}].at", gate.p_W) for k, gate in enumerate(gates))):
         if is_outside(p_W, low, high):
-            raise TrackError(f"{origin}: {what} = {list(p_W)}: expected a place between {list(low)} and {list(high)}")
+            raise TrackError(f"{origin}: {key} = {list(p_W)}: expected a position between {list(low)} and {list(high)}")
     return track
 
 
 def _vehicle(file: Table, folder: Path | None) -> str:
-    """A shipped vehicle's name, or the path of a file beside the track."""
+    """Return the name of a shipped vehicle, or the path of a file in the track's folder."""
     name = file.text("vehicle", "crazyflie")
     if not is_file(name):
         return name
@@ -158,13 +166,13 @@ def _vehicle(file: Table, folder: Path | None) -> str:
 def _gates(file: Table) -> tuple[tuple[tuple[Vec3, ...], ...], tuple[Gate, ...]]:
     tables = _few(file, "gates", MOST_GATES)
     if not tables:
-        raise file.missing("gates", "one [[gates]] at least")
+        raise file.missing("gates", "at least one [[gates]]")
     via, gates = [], []
     for table in tables:
         points = table.take("via", "a list of points", [])
         if not isinstance(points, list) or len(points) > MOST_VIA:
             raise table.error("via", points, f"a list of up to {MOST_VIA} points of three numbers")
-        via.append(tuple(table.three("via", each, i) for i, each in enumerate(points)))
+        via.append(tuple(table.three("via", point, i) for i, point in enumerate(points)))
         gates.append(table.call(_gate))
     return tuple(via), tuple(gates)
 
@@ -179,10 +187,10 @@ def _pole(table: Table) -> Vec3:
     return top
 
 
-def _few(file: Table, key: str, most: int) -> Sequence[Table]:
+def _few(file: Table, key: str, max_count: int) -> Sequence[Table]:
     tables = file.tables(key)
-    if len(tables) > most:
-        raise file.error(key, f"{len(tables)} of them", f"at most {most}")
+    if len(tables) > max_count:
+        raise file.error(key, f"{len(tables)} tables", f"at most {max_count}")
     return tables
 
 
@@ -200,11 +208,11 @@ def _pair(file: Table, key: str) -> tuple[float, float]:
     return numbers[0], numbers[1]
 
 
-def _disturbed(file: Table) -> Disturbed:
+def _read_disturbance(file: Table) -> Disturbed:
     table = file.optional_table("disturbed")
     if table is None:
         return CALM
-    own = Disturbed(
+    disturbance = Disturbed(
         _size(table, "mass", LARGEST_SHARE),
         _size(table, "inertia", LARGEST_SHARE),
         _spread(table, "start"),
@@ -212,22 +220,22 @@ def _disturbed(file: Table) -> Disturbed:
         _size(table, "gusts", 100.0),
     )
     table.finish()
-    return own
+    return disturbance
 
 
-def _uncertain(file: Table) -> Uncertain:
+def _read_uncertainty(file: Table) -> Uncertain:
     table = file.optional_table("uncertain")
     if table is None:
         return CERTAIN
-    own = Uncertain(_spread(table, "gates"), _size(table, "yaw", 3.2), _spread(table, "poles"))
+    uncertainty = Uncertain(_spread(table, "gates"), _size(table, "yaw", 3.2), _spread(table, "poles"))
     table.finish()
-    return own
+    return uncertainty
 
 
-def _size(table: Table, key: str, most: float) -> float:
+def _size(table: Table, key: str, max_value: float) -> float:
     value = table.number(key, 0.0)
-    if not 0.0 <= value <= most:
-        raise table.error(key, value, f"a number from 0 to {most:g}")
+    if not 0.0 <= value <= max_value:
+        raise table.error(key, value, f"a number from 0 to {max_value:g}")
     return value
 
 
