@@ -229,7 +229,7 @@ def test_the_uncertainty_of_the_efficiency_is_that_of_the_assumed_propeller():
         ('{ "mass" : -1, "hoverThrOut" : 0.3 }', "mass = -1: expected a positive number"),
         ('{ "mass" : 1, "hoverThrOut" : 1.3 }', "hoverThrOut = 1.3: expected a number from 0 to 1"),
         ('{ "mass" : 1, "hoverThrOut" : 0.3, "refAngle" : 90 }', "refAngle = 90: expected"),
-        ('{ "mass" : 1, "hoverThrOut" : 0.3, "refSpd" : 1e-300 }', "multiply to nothing or without end"),
+        ('{ "mass" : 1, "hoverThrOut" : 0.3, "refSpd" : 1e-300 }', "overflow or divide by zero"),
         ('{ "mass" : 1, "hoverThrOut" : 0.3, "num_motors" : 5 }', "motor1_position or motor1_yaw is missing"),
         ('{ "mass" : 1, "hoverThrOut" : 0.3, "num_motors" : 1e9 }', "num_motors = 1e.09: expected a whole number"),
         ('{ "mass" : 1, "hoverThrOut" : 0.3, "moment_inertia" : [1, 2] }', "expected three numbers"),

@@ -43,7 +43,7 @@ def test_the_file_reads_back_to_the_same_vehicle_and_flies_as_samara_check_likes
 
 
 def test_every_number_of_the_file_has_a_unit_a_source_and_where_it_is_no_certainty_a_spread():
-    certain = re.compile(r"^(given|.*: given|standard gravity|upright|none besides .*|.*follows|where the curve .*)$")
+    certain = re.compile(r"^(given|.*: given|standard gravity|upright|none besides .*|.*step of 1 ms|knots of the curve .*)$")
     for path, own in quantities(tomllib.loads(vehicle_toml(racer()))):
         assert own["unit"], path
         assert own["source"] not in ("", "set in Python, or a default"), path
@@ -137,7 +137,7 @@ def test_a_payload_hangs_below_and_counts():
         ),
         (
             {"battery": "6S250"},
-            "battery = '6S250': full throttle takes .* A, .* C, under which it keeps .* of its voltage",
+            "battery = '6S250': full throttle takes .* A, .* C, under which it retains .* of its voltage",
         ),
         ({"motors": "big ones"}, "motors = 'big ones': expected"),
         ({"props": "5.1"}, "props = '5.1': expected"),
@@ -153,7 +153,7 @@ def test_what_cannot_fly_is_refused_with_the_reason(changes, said):
 
 
 def test_a_mass_that_no_frame_explains_asks_for_the_payload():
-    with pytest.raises(PartsError, match="expected at most 75 % of the mass left for the frame; give what is carried"):
+    with pytest.raises(PartsError, match="expected at most 75 % of the mass left for the frame; set the mass that is carried"):
         assemble(parts_list(**{**HEAVY, "mass": 20.0, "motors": "4014 400KV", "props": "15x5", "diagonal": 1.2}))
 
 

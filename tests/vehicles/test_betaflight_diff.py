@@ -70,7 +70,7 @@ def test_with_an_arm_and_an_estimate_it_is_a_vehicle():
     made = built(sized(betaflight_diff(OWN, "heron.txt"), Estimate(0.11, 0.0, "given")), vehicle("iris"))
     assert tuple(made.rotors[0].r_B) == pytest.approx((-0.11 * math.sqrt(0.5), -0.11 * math.sqrt(0.5), 0.0), abs=1e-15)
     assert made["battery"][0].table_voltage[-1] == pytest.approx(25.2)
-    with pytest.raises(VehicleError, match="does not say arm"):
+    with pytest.raises(VehicleError, match="does not contain arm"):
         built(betaflight_diff(OWN, "heron.txt"), vehicle("iris"))
 
 
@@ -88,13 +88,13 @@ def test_a_custom_mixer_is_read_row_by_row():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("hello\n", "has no line of Betaflight's"),
+        ("hello\n", "has no Betaflight command"),
         ("mixer TRI\n", "mixer TRI needs servos"),
         ("mixer FLYING_WING\n", "mixer 'FLYING_WING': expected one of CUSTOM, QUADX"),
         ("mixer CUSTOM\n", "mixer CUSTOM without mmix lines"),
         ("mixer CUSTOM\nmmix 0 1 1 nan 1\n", "mmix = 'nan': expected a finite number"),
-        ("mixer CUSTOM\nmmix 0 1 1 1 0\n", "has no row that yaws"),
-        ("mixer CUSTOM\nmmix 0 1 0 0 1\n", "has no row that rolls or pitches"),
+        ("mixer CUSTOM\nmmix 0 1 1 1 0\n", "has no row with yaw"),
+        ("mixer CUSTOM\nmmix 0 1 0 0 1\n", "has no row with roll or pitch"),
         ("mixer CUSTOM\nmmix 77 1 1 1 1\n", "expected a motor from 0"),
         ("set yaw_motors_reversed = MAYBE\n", "yaw_motors_reversed = 'MAYBE': expected ON or OFF"),
         ("set force_battery_cell_count = 4.5\n", "force_battery_cell_count = 4.5"),

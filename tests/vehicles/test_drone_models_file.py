@@ -87,7 +87,7 @@ def test_json_and_a_drone_by_name_are_the_same():
         ("[0.0, -4.0e-7, 2.9e-10]", "[0.0, 2.9e-10]", "rpm2thrust = .*: expected 3 numbers"),
         ("2.9e-10]", "-2.9e-10]", "expected thrust that grows"),
         ("thrust_max = 0.19", "", "thrust_max is missing"),
-        ("mass = 0.041", "mass = 1e-320", "multiply to nothing or without end"),
+        ("mass = 0.041", "mass = 1e-320", "overflow or divide by zero"),
         ("L = 0.031", "L = 'short'", "L = 'short': expected a finite number"),
         ("[-1.0, 1.0, -1.0, 1.0]]", "[-1.0, 1.0, 0.0, 1.0]]", "third row = .*: expected 1 or -1"),
         ("mixing_matrix = [[", "mixing_matrix = [[[", "is not TOML|expected"),

@@ -52,7 +52,7 @@ def test_the_command_writes_for_every_autopilot_and_reads_it_back(monkeypatch, c
     status, _, _ = call(monkeypatch, capsys, "vehicle", "import", "iris.json", "-o", "frame.toml")
     assert status == 0 and samara.vehicle("frame.toml").mass == 1.5
     status, _, err = call(monkeypatch, capsys, "vehicle", "import", "iris.txt", "-o", "none.toml")
-    assert status == 2 and "does not say" in err and not (tmp_path / "none.toml").exists()
+    assert status == 2 and "does not contain" in err and not (tmp_path / "none.toml").exists()
 
 
 def test_a_layout_and_a_drone_may_be_named(monkeypatch, capsys, tmp_path):

@@ -47,7 +47,7 @@ def test_the_hover_thrust_of_px4_goes_before_the_estimate():
 
 def test_what_an_estimate_lacks_is_named():
     read = betaflight_diff(DIFF, "heron.txt")
-    with pytest.raises(VehicleError, match=r"heron.txt: an estimate from parts lacks --props, --mass, --diagonal"):
+    with pytest.raises(VehicleError, match=r"heron.txt: an estimate from parts needs --props, --mass, --diagonal"):
         estimated_from_parts(read, MOTORS, None)
     with pytest.raises(ValueError, match="motors"):
         estimated_from_parts(racer(), "big", PROPS)

@@ -13,17 +13,17 @@ BOMB = '<?xml version="1.0"?><!DOCTYPE sdf [<!ENTITY a "aaaaaaaaaa">' + "".join(
     f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9)
 )
 HOSTILE = {
-    "an entity bomb": (BOMB + "]><sdf>&j;</sdf>", "has a document type, in which entities may unfold"),
+    "an entity bomb": (BOMB + "]><sdf>&j;</sdf>", "has a document type, whose entities can expand"),
     "an outside entity": (
         '<!DOCTYPE sdf [<!ENTITY x SYSTEM "file:///etc/passwd">]><sdf>&x;</sdf>',
-        "has a document type, in which entities may unfold",
+        "has a document type, whose entities can expand",
     ),
     "a document type alone": ('<!DOCTYPE sdf SYSTEM "http://localhost/x.dtd"><sdf/>', "has a document type"),
-    "cut off": ("<sdf version='1.9'><model name='a'>", "is no XML, no element found"),
-    "not closed": ("<sdf><model></sdf>", "is no XML, mismatched tag"),
-    "empty": ("", "is no XML, no element found"),
-    "zero bytes": ("<sdf>\x00</sdf>", "is no XML|has 0 models"),
-    "another encoding": ("<?xml version='1.0' encoding='nonsense-9'?><sdf/>", "is no XML, unknown encoding"),
+    "cut off": ("<sdf version='1.9'><model name='a'>", "is not XML, no element found"),
+    "not closed": ("<sdf><model></sdf>", "is not XML, mismatched tag"),
+    "empty": ("", "is not XML, no element found"),
+    "zero bytes": ("<sdf>\x00</sdf>", "is not XML|has 0 models"),
+    "another encoding": ("<?xml version='1.0' encoding='nonsense-9'?><sdf/>", "is not XML, unknown encoding"),
     "no model": ("<sdf/>", "has 0 models: expected one"),
     "two models": ("<sdf><model name='a'/><model name='b'/></sdf>", "has 2 models: expected one"),
     "no name": ("<sdf><model><link/></model></sdf>", "has no attribute name: expected one"),
@@ -59,7 +59,7 @@ def test_ten_gigabytes_are_not_read(tmp_path):
 def test_a_pipe_and_a_folder_are_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.sdf")
     for path in (tmp_path / "pipe.sdf", tmp_path):
-        with pytest.raises(VehicleError, match="cannot be read, it is no plain file"):
+        with pytest.raises(VehicleError, match="cannot be read, it is not a regular file"):
             read_aircraft(path)
 
 

@@ -56,7 +56,7 @@ def test_what_is_lacking_is_named_once_for_all_rotors() -> None:
         *(f"rotors.motor.{key}" for key in ("speed_min", "speed_max", "rise", "fall")),
     )
     with pytest.raises(
-        VehicleError, match=r"own.sdf: a test's format does not say body.mass, rotors.k_torque, .*: exp"
+        VehicleError, match=r"own.sdf: a test's format does not contain body.mass, rotors.k_torque, .*: exp"
     ):
         built(bare)
 
@@ -76,14 +76,14 @@ def test_an_estimated_vehicle_fills_what_is_lacking_and_nothing_else() -> None:
 
 
 def test_another_number_of_rotors_is_refused() -> None:
-    with pytest.raises(VehicleError, match=r"has 4 rotors, and hexarotor_x, .* 6: expected as many"):
+    with pytest.raises(VehicleError, match=r"has 4 rotors, and hexarotor_x, .* 6: expected equal counts"):
         built(replace(WHOLE, mass=None), vehicle("hexarotor_x"))
 
 
 def test_a_layout_without_a_size_takes_the_length_of_an_arm() -> None:
     layout = replace(WHOLE, arm_lengths=True)
     assert layout.lacking == ("arm",)
-    with pytest.raises(VehicleError, match="does not say arm"):
+    with pytest.raises(VehicleError, match="does not contain arm"):
         built(layout, vehicle("iris"))
     made = built(sized(layout, Estimate(0.5, 0.03, "half of the diagonal")))
     assert made.rotors[0].r_B == Vec3(0.1, 0.1, 0.0)

@@ -123,7 +123,7 @@ def test_a_frame_that_ardupilot_does_not_have_is_refused_in_a_sentence():
     own = samara.vehicle("iris_documented")
     turned = own.replace(rotors=tuple(rotor._replace(spin=1) for rotor in own.rotors))
     with pytest.raises(
-        VehicleError, match="its 4 rotors are no frame of ArduPilot's by place and turn: expected one of"
+        VehicleError, match="its 4 rotors match no frame of ArduPilot by position and spin: expected one of"
     ):
         ardupilot_json(turned)
 
@@ -156,5 +156,5 @@ def test_betaflight_is_told_the_battery_and_how_bent_the_thrust_is():
 
 
 def test_reading_what_px4_is_told_without_an_estimate_names_what_it_cannot_say():
-    with pytest.raises(VehicleError, match=r"does not say body.mass, body.inertia, rotors.k_thrust, rotors.motor.rise"):
+    with pytest.raises(VehicleError, match=r"does not contain body.mass, body.inertia, rotors.k_thrust, rotors.motor.rise"):
         built(px4_parameter_file(px4_text(samara.vehicle("iris")), "iris.params"))

@@ -121,8 +121,8 @@ def test_a_file_that_is_huge_binary_a_folder_or_not_there_is_one_sentence(tmp_pa
     zeros.write_bytes(b"1\t1\tCA_ROTOR_COUNT\t4\t6\n\0")
     for path, sentence in (
         (huge, "it is larger than 16 MB"),
-        (binary, "is no UTF-8 text"),
-        (zeros, "holds a zero byte"),
+        (binary, "is not UTF-8 text"),
+        (zeros, "contains a zero byte"),
         (tmp_path, "cannot be read"),
         (tmp_path / "none.params", "cannot be read"),
     ):

@@ -84,20 +84,20 @@ def test_drag_that_differs_between_the_axes_is_rotorpys_along_them():
         (
             "'mass': 0.72",
             "'mass': __import__('os').system('touch pwned')",
-            "expected numbers; no code of a file is run",
+            "expected numbers; no code of a file is executed",
         ),
-        ("arm = 0.17", "arm = open('/etc/passwd').read()", "no code of a file is run"),
-        ("arm = 0.17", "for i in range(10**9): pass\narm = 0.17", "no code of a file is run"),
-        ("arm = 0.17", "def arm(): pass", "no code of a file is run"),
-        ("arm = 0.17", "arm = (lambda: 1)()", "no code of a file is run"),
+        ("arm = 0.17", "arm = open('/etc/passwd').read()", "no code of a file is executed"),
+        ("arm = 0.17", "for i in range(10**9): pass\narm = 0.17", "no code of a file is executed"),
+        ("arm = 0.17", "def arm(): pass", "no code of a file is executed"),
+        ("arm = 0.17", "arm = (lambda: 1)()", "no code of a file is executed"),
         ("arm = 0.17", "arm = 9.0**9**9**9", "line 4"),
         ("arm = 0.17", "arm = 1/0", "line 4"),
-        ("arm = 0.17", "arm = [0.1]*10**9", "no code of a file is run"),
-        ("arm = 0.17", "arm = np.fromfile('/dev/zero')", "no code of a file is run"),
-        ("arm = 0.17", "arm = np.array.__class__", "no code of a file is run"),
-        ("arm = 0.17", "arm = " + "(" * 5000 + "1" + ")" * 5000, "is no Python that assigns numbers"),
-        ("arm = 0.17", "arm = " + "-" * 50000 + "1", "is no Python|line 4"),
-        ("arm = 0.17", "arm = length", "no code of a file is run"),
+        ("arm = 0.17", "arm = [0.1]*10**9", "no code of a file is executed"),
+        ("arm = 0.17", "arm = np.fromfile('/dev/zero')", "no code of a file is executed"),
+        ("arm = 0.17", "arm = np.array.__class__", "no code of a file is executed"),
+        ("arm = 0.17", "arm = " + "(" * 5000 + "1" + ")" * 5000, "is not Python that assigns numbers"),
+        ("arm = 0.17", "arm = " + "-" * 50000 + "1", "is not Python|line 4"),
+        ("arm = 0.17", "arm = length", "no code of a file is executed"),
         ("'mass': 0.72,", "", "mass is missing"),
         ("'mass': 0.72", "'mass': np.array([1, 2])", "mass = .*: expected a finite number"),
         ("'mass': 0.72", "'mass': 1e999", "mass = inf: expected a finite number"),
@@ -124,4 +124,4 @@ def test_code_and_nonsense_are_one_sentence(old, new, sentence, tmp_path, monkey
 
 def test_what_has_no_counterpart_is_named():
     said = rotorpy_file(OWN.replace("'k_flap': 0.0", "'k_flap': 1e-6"), "own.py")
-    assert said.notes == ("left out, for want of a counterpart: k_flap = 1e-06",)
+    assert said.notes == ("left out, without a counterpart: k_flap = 1e-06",)

@@ -200,8 +200,8 @@ WRONG = {
     ),
     "a moment that is none": (("<ixx>0.0209<", "<ixx>inf<"), r"inertia/ixx = 'inf': expected a finite number"),
     "no mass": (("<mass>1.9<", "<mass>-1.9<"), "has the mass -1.9 kg: expected a number that is not negative"),
-    "no body": (("<izz>0.0391<", "<izz>0.9<"), "expected principal moments no mass can break"),
-    "no frame": (('relative_to="nose"', 'relative_to="tail"'), "is told in 'tail': expected a frame that is there"),
+    "no body": (("<izz>0.0391<", "<izz>0.9<"), "expected principal moments that satisfy the triangle inequality"),
+    "no frame": (('relative_to="nose"', 'relative_to="tail"'), "refers to 'tail': expected an existing frame"),
     "a circle": (('attached_to="base_link"', 'attached_to="camera"'), "has a pose relative to itself"),
     "two of one name": (('<link name="camera"', '<link name="rotor_0"'), "which another has already"),
     "seven numbers": (("0.01 0.02 -0.04 0 90 0", "0 0 0 0 0 0 1"), "pose = '0 0 0 0 0 0 1': expected 6 finite numbers"),
@@ -275,5 +275,5 @@ def test_models_that_are_not_there_may_be_left_out(tmp_path):
     with pytest.raises(VehicleError, match="'model://gps': there is no such model"):
         read_sdf(path)
     read = read_sdf(path, leave_out=True)
-    assert read.notes == ("include 'model://gps' is not there and was left out, with its mass",)
+    assert read.notes == ("include 'model://gps' does not exist and was left out, with its mass",)
     assert replace(read, notes=()) == read_sdf(HERON)

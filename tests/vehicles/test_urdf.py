@@ -103,12 +103,12 @@ TREE = {
             f'<joint name="{i}" type="fixed"><parent link="{p}"/><child link="{c}"/></joint>'
             for i, (p, c) in enumerate((("a", "b"), ("b", "a")))
         ),
-        "hang under no other|under itself",
+        "without a parent|is its own ancestor",
     ),
     "two parents": (
         '<link name="a"/><link name="b"/>'
         + "".join(f'<joint name="{i}" type="fixed"><parent link="a"/><child link="b"/></joint>' for i in range(2)),
-        "under a second parent",
+        "a second parent",
     ),
     "no link": (
         '<link name="a"/><joint name="j" type="fixed"><parent link="a"/><child link="z"/></joint>',
@@ -135,17 +135,17 @@ def test_a_tree_that_is_none_is_one_sentence(tmp_path, inside, sentence):
 
 XACRO = {
     "code": ("<a b=\"${__import__('os').system('touch harm')}\"/>", "has a Call|calls|Attribute"),
-    "an attribute": ('<a b="${pi.__class__}"/>', "has a Attribute, which is no arithmetic"),
-    "a file": ("<a b=\"${open('/etc/passwd')}\"/>", "calls 'open', which is no function of a calculator"),
+    "an attribute": ('<a b="${pi.__class__}"/>', "has a Attribute, which is not arithmetic"),
+    "a file": ("<a b=\"${open('/etc/passwd')}\"/>", "calls 'open', which is not a supported function"),
     "a list": ('<a b="${[x for x in (1, 2)]}"/>', "has a ListComp"),
     "a lambda": ('<a b="${(lambda: 1)()}"/>', "has a Call"),
     "a yaml": ("<a b=\"${xacro.load_yaml('x')}\"/>", "has a Call"),
     "a huge power": ('<a b="${9**9**9}"/>', "has the exponent"),
     "a huge text": ("<a b=\"${'a' * 999999999}\"/>", "has a BinOp"),
-    "eval": ('<a b="$(eval 1)"/>', r"asks for '\$\(eval 1\)'"),
-    "the environment": ('<a b="$(env HOME)"/>', "asks for"),
-    "no name": ('<a b="${nobody}"/>', "has the name 'nobody', which is no property"),
-    "itself": ('<x:property name="p" value="${p}"/><a b="${p}"/>', "which is told by itself"),
+    "eval": ('<a b="$(eval 1)"/>', r"uses '\$\(eval 1\)'"),
+    "the environment": ('<a b="$(env HOME)"/>', "uses"),
+    "no name": ('<a b="${nobody}"/>', "has the name 'nobody', which is not a property"),
+    "itself": ('<x:property name="p" value="${p}"/><a b="${p}"/>', "which is defined by itself"),
     "division": ('<a b="${1/0}"/>', "cannot be computed, division by zero"),
     "a bomb": (
         '<x:macro name="m0" params=""><a/></x:macro>'
@@ -165,7 +165,7 @@ XACRO = {
         "expected a file beside it|beside the file",
     ),
     "an include that is not there": ('<x:include filename="none.xacro"/>', "expected 'none.xacro' beside the file"),
-    "no such macro": ("<x:nothing/>", "has xacro:nothing, which is no macro"),
+    "no such macro": ("<x:nothing/>", "has xacro:nothing, which is not a macro"),
     "no parameter": ('<x:macro name="m" params="a"/><x:m/>', "is called without 'a'"),
     "no condition": ('<x:if value="perhaps"/>', "has the condition 'perhaps'"),
 }

@@ -258,7 +258,7 @@ WRONG = {
         HEXA.replace({"rotors.k_torque": 5e-8}), AIR, r"rotors\[0\]\.k_torque = 5e-08 .*: expected at least 1\.03"
     ),
     "too little blade": (
-        HEXA, f"{AIR}solidity = {quantity(0.02, '1')}\n", r"rotor_air\.solidity = 0\.02: .* 0\.6 rad; .* ask these for 0\.6"
+        HEXA, f"{AIR}solidity = {quantity(0.02, '1')}\n", r"rotor_air\.solidity = 0\.02: .* 0\.6 rad; .* require 0\.6"
     ),
     "no such model": (HEXA, '[rotor_air]\nmodel = "magic"\n', r"rotor_air\.model = 'magic': expected one of dynamic, "),
     "model not said": (HEXA, "[rotor_air]\n", r"rotor_air\.model is missing"),

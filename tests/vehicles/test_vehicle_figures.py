@@ -31,7 +31,7 @@ def test_real_vehicles_are_typical(name):
 def test_the_documents_own_numbers_are_seen():
     """Their errata, found again: the Crazyflie engine's torque and drag, the NED simulator's thrust, Hakoniwa's torque."""
     assert {own.name for own in figures(samara.vehicle("crazyflie_documented")) if not own.fine} == {
-        "torque/(thrust radius)", "figure of merit", "speed at which drag is the weight",
+        "torque/(thrust radius)", "figure of merit", "speed at which drag equals weight",
     }  # fmt: skip
     assert {own.name for own in figures(samara.vehicle("iris_documented")) if not own.fine} == {"thrust coefficient"}
     assert {own.name for own in figures(samara.vehicle("hakoniwa")) if not own.fine} == {
@@ -92,7 +92,7 @@ def test_wrong_spins_leave_rank_three():
     rank, free = controllable(spinning("crazyflie", *(int(side) for side in order)))
     assert (rank, free) == (3, ("thrust", "pitch"))
     (first, *_) = warnings(spinning("crazyflie", *(int(side) for side in order)))
-    assert first.startswith("rank 3 of the allocation: roll, yaw cannot be commanded alone; look at the rotors' spin")
+    assert first.startswith("rank 3 of the allocation: roll, yaw cannot be commanded alone; check the rotors' spin")
     assert any("cannot hover" in own for own in warnings(spinning("crazyflie", 1, 1, 1, 1)))
 
 

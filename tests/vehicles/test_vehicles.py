@@ -1,5 +1,5 @@
-"""Vehicle files: what is shipped is what the documents say, what is wrong is refused in one sentence, what is saved
-comes back."""
+"""Vehicle files: shipped vehicles match their documents, mistakes are rejected in one sentence, saved vehicles are restored
+exactly."""
 
 import math
 import re
@@ -36,14 +36,14 @@ def text_of(name: str) -> str:
     return resources.files("samara.vehicles").joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
-def edited(name: str, old: str, new: str) -> str:
+def edit_vehicle(name: str, old: str, new: str) -> str:
     text = text_of(name)
     assert old in text, f"{name}.toml has no {old!r}: the table of this test is out of date"
     return text.replace(old, new, 1)
 
 
 def sentences(error: Exception) -> list[str]:
-    """One about each thing that is wrong, each on its line"""
+    """Return the problems, one per line; check that they are short and distinct."""
     lines = str(error).split("\n")
     assert all(len(line) < 400 for line in lines)
     assert len(set(lines)) == len(lines)
@@ -51,11 +51,11 @@ def sentences(error: Exception) -> list[str]:
 
 
 def sentence(error: pytest.ExceptionInfo) -> str:
-    (only,) = sentences(error.value)
-    return only
+    (line,) = sentences(error.value)
+    return line
 
 
-# What is wrong is refused ------------------------------------------------------------------------------------------
+# Mistakes are rejected ---------------------------------------------------------------------------------------------
 
 MASS = 'value = 0.028, unit = "kg"'
 SOURCE = 'source = "Crazyflie engine document"'
@@ -64,7 +64,7 @@ CHARGES = "[0, 0.1, 0.5, 0.9, 1]"
 THOUSANDS = "9" * 400
 
 WRONG = {
-    # case: (vehicle, text, its replacement, the field named, the value quoted, what was expected)
+    # case: (vehicle, text, its replacement, the field named, the value quoted, the expectation)
     "unknown key": (CRAZYFLIE, "[body]", '[body]\ncolour = "red"', "body.colour", "'red'", "only the keys mass, inertia"),
     "unknown table": (CRAZYFLIE, "[body]", "[wings]\nspan = 1\n[body]", "wings", "{'span': 1}", "only the keys schema, name"),
     "unknown key of a record": (CRAZYFLIE, "[motor]", "[motor]\npoles = 12", "motor.poles", "12", "rise, fall"),
@@ -217,34 +217,34 @@ WRONG = {
     "charge and voltage unequal": (IRIS, CHARGES, "[0, 0.5, 0.9, 1]", "battery[0].table_voltage", "5", "4, as many as"),
     "empty charge table": (IRIS, CHARGES, "[]", "battery[0].table_charge", "[]", "two or more"),
     "charge as number": (IRIS, CHARGES, "1", "battery[0].table_charge", "1", "a list of numbers"),
-    "voltage that falls": (IRIS, "[9.0, 10.8,", "[10.8, 9.0,", "battery[0].table_voltage", "[10.8, 9.0", "do not fall"),
+    "voltage that falls": (IRIS, "[9.0, 10.8,", "[10.8, 9.0,", "battery[0].table_voltage", "[10.8, 9.0", "do not decrease"),
     "motor without constant": (IRIS, "value = 920", "value = 0", "motor.constant", "0 rpm/V", "a positive number"),
     "controller that makes power": (IRIS, "value = 0.98", "value = 1.7", "motor.efficiency", "1.7", "at most 1"),
     "dead zone over all": (IRIS, 'value = 0.02, unit = "1"', 'value = 1.2, unit = "1"', "motor.dead_zone", "1.2", "than 1"),
     "current that never stops": (IRIS, 'value = 0, unit = "A"', 'value = 3, unit = "A"', "motor.current_min", "3.0", "0 "),
     "inflow without radius": (IRIS, "value = 0.127", "value = 0", "rotors[0].radius", "0.0 m", "the inflow model needs it"),
-    "motor without inertia": (IRIS, "value = 1.2e-5", "value = 0", "rotors[0].inertia", "0.0 kg m^2", "the motor turns it"),
+    "motor without inertia": (IRIS, "value = 1.2e-5", "value = 0", "rotors[0].inertia", "0.0 kg m^2", "motor accelerates it"),
     "two ideal batteries": (
         "hakoniwa",
         "[battery]",
         '[[battery]]\nmodel = "ideal"\nvoltage = { value = 5, unit = "V", source = "x" }\n[[battery]]',
         "battery",
         "2",
-        "an ideal one to stand alone",
+        "an ideal battery to be the only one",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_file_is_refused_in_one_sentence(case):
-    """The sentence names the file, the field, the value, and what was expected there."""
-    name, old, new, field, value, wanted = WRONG[case]
+    """The sentence names the file, the field, the value and the expectation."""
+    name, old, new, field, value, expectation = WRONG[case]
     with pytest.raises(samara.VehicleError) as error:
-        parse_vehicle(edited(name, old, new), "mine.toml")
+        parse_vehicle(edit_vehicle(name, old, new), "mine.toml")
     assert all(line.startswith("mine.toml: ") for line in sentences(error.value))
-    text, *others = [line for line in sentences(error.value) if value in line and field in line.split(value)[0]]
-    assert not others
-    assert wanted in text.split(field, 1)[1]
+    text, *duplicates = [line for line in sentences(error.value) if value in line and field in line.split(value)[0]]
+    assert not duplicates
+    assert expectation in text.split(field, 1)[1]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_wrong_file_is_refused_in_one_sentence(case):
     ],
 )
 def test_what_is_no_vehicle_is_refused(text, complaint):
-    """An empty file, half a file, no text at all: each says what it is."""
+    """An empty file, half a file, binary data: each is named as such."""
     with pytest.raises(samara.VehicleError) as error:
         parse_vehicle(text, "mine.toml")
     assert sentences(error.value)[0].startswith("mine.toml: ")
@@ -290,16 +290,16 @@ NONSENSE = (
 
 @pytest.mark.parametrize("name", shipped())
 def test_no_nonsense_in_any_place_gets_past_the_one_sentence(name):
-    """Every value of every file, replaced by each kind of nonsense in turn: a vehicle, or a sentence, nothing else."""
+    """Every value of every file, replaced by each nonsense value in turn, gives a vehicle or a sentence, nothing else."""
     text = text_of(name)
-    places = [
+    spans = [
         match.span(1)
         for match in re.finditer(
             r"(?:value|model|spin|axes|unit|schema|actuation)\s*= (.*?)(?=, unit|, source| }|\n)", text
         )
     ]
-    assert len(places) > 10
-    for start, end in places:
+    assert len(spans) > 10
+    for start, end in spans:
         for nonsense in NONSENSE:
             try:
                 parse_vehicle(text[:start] + nonsense + text[end:], "mine.toml")
@@ -310,7 +310,7 @@ def test_no_nonsense_in_any_place_gets_past_the_one_sentence(name):
 
 @pytest.mark.parametrize("name", shipped())
 def test_a_file_that_lost_a_line_is_never_half_read(name):
-    """Without any one line the file still is a vehicle, or it is refused; nothing else happens."""
+    """With any one line removed, the file is a vehicle or is rejected; nothing else happens."""
     lines = text_of(name).splitlines()
     refused = 0
     for i in range(len(lines)):
@@ -330,7 +330,7 @@ def test_a_name_nobody_knows_lists_those_that_are():
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    """Not there, a folder, not text."""
+    """A missing file, a folder, and a file that is not text."""
     (tmp_path / "folder.toml").mkdir()
     (tmp_path / "picture.toml").write_bytes(b"\x89PNG\r\n\xff\xfe")
     for name in ("absent.toml", "folder.toml", "picture.toml"):
@@ -338,29 +338,29 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
             samara.vehicle(tmp_path / name)
 
 
-# What is shipped is what the documents say -------------------------------------------------------------------------
+# Shipped vehicles match their documents ----------------------------------------------------------------------------
 
 PLAIN = {"schema", "name", "actuation", "description", "model", "axes", "spin"}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_value_has_a_unit_and_a_source(name):
-    """Read as plain TOML: whatever is not a name or a choice stands as value, unit, source, and the source says something."""
+    """Read as plain TOML: everything but names and choices is a table of value, unit and a source that is not empty."""
 
     def walk(table: dict, path: str) -> int:
-        found = 0
+        count = 0
         for key, entry in table.items():
             if isinstance(entry, list):
-                found += sum(walk(each, f"{path}.{key}") for each in entry)
+                count += sum(walk(item_table, f"{path}.{key}") for item_table in entry)
             elif isinstance(entry, dict) and "value" in entry:
                 assert set(entry) == {"value", "unit", "source"}, f"{path}.{key}"
                 assert len(entry["source"]) > 5
-                found += 1
+                count += 1
             elif isinstance(entry, dict):
-                found += walk(entry, f"{path}.{key}")
+                count += walk(entry, f"{path}.{key}")
             else:
                 assert key in PLAIN, f"{path}.{key} = {entry!r} has no unit and no source"
-        return found
+        return count
 
     document = tomllib.loads(text_of(name))
     assert document["name"] == name
@@ -376,7 +376,7 @@ def test_the_vehicles_of_the_issue_are_all_here():
     assert [len(samara.vehicle(name).rotors) for name in (IRIS, "hexarotor_x", "octorotor_x")] == [4, 6, 8]
 
 
-# name, hover speed [rad/s], hover command: seed_systems and errata, with as many digits as they print
+# name, hover speed [rad/s], hover command: seed_systems and errata, with the digits that they print
 PUBLISHED_HOVER = [
     (CRAZYFLIE, "1544.142", "0.565519"),
     ("hakoniwa", "1448.42", "0.4766"),
@@ -386,7 +386,7 @@ PUBLISHED_HOVER = [
 
 @pytest.mark.parametrize(("name", "speed", "command"), PUBLISHED_HOVER)
 def test_hover_is_where_the_documents_put_it(name, speed, command):
-    """All rotors alike, at the published speed and command; the NED simulator's is for a bus of 12 V."""
+    """All rotors have the published speed and command; the NED simulator's are for a bus of 12 V."""
     vehicle = samara.vehicle(name)
     if name == "iris_documented":
         vehicle = vehicle.with_effect(IDEAL_BATTERY, Ideal(12.0))
@@ -409,30 +409,30 @@ def test_masses_and_inertias_are_those_of_the_documents():
 
 
 def test_rotors_are_where_and_as_they_turn_in_the_documents():
-    """All documents agree: front right and back left counter-clockwise, the others clockwise. Places in FLU."""
+    """All documents agree: front right and back left counter-clockwise, the others clockwise. Positions in FLU."""
     a, b = 0.046 / math.sqrt(2.0), 0.103
     front_left_first = [(a, a), (a, -a), (-a, -a), (-a, a)]
     px4 = [(1, -1), (-1, 1), (1, 1), (-1, -1)]
-    places = {
+    positions = {
         "crazyflie_documented": front_left_first,
         "crazyflie": [(a, -a), (-a, -a), (-a, a), (a, a)],
         "hakoniwa": [(b * x, b * y) for x, y in px4],
         "iris_documented": [(0.1515, -0.245), (-0.1515, 0.1875), (0.1515, 0.245), (-0.1515, -0.1875)],
     }
-    for name, published in places.items():
+    for name, published in positions.items():
         rotors = samara.vehicle(name).rotors
         assert np.array([rotor.r_B for rotor in rotors]) == pytest.approx(
-            np.array([(*place, 0.0) for place in published]), rel=1e-15, abs=1e-17
+            np.array([(*position, 0.0) for position in published]), rel=1e-15, abs=1e-17
         )
         assert [rotor.spin for rotor in rotors] == [-math.copysign(1, x * y) for x, y in published]
 
 
 def test_other_vehicles_turn_alternately_around_the_body():
-    """Neighbours turn against each other, so that equal thrusts leave no torque about any axis."""
+    """Neighbours spin in opposite directions, so that equal thrusts leave no torque about any axis."""
     for name in ("hexarotor_x", "octorotor_x", "hexarotor_tilted"):
         rotors = samara.vehicle(name).rotors
-        around = [rotor.spin for rotor in sorted(rotors, key=lambda rotor: math.atan2(rotor.r_B.y, rotor.r_B.x))]
-        assert all(a == -b for a, b in zip(around, around[1:] + around[:1], strict=True))
+        spins = [rotor.spin for rotor in sorted(rotors, key=lambda rotor: math.atan2(rotor.r_B.y, rotor.r_B.x))]
+        assert all(a == -b for a, b in zip(spins, spins[1:] + spins[:1], strict=True))
         assert len({round(math.hypot(*rotor.r_B), 12) for rotor in rotors}) == 1
 
 
@@ -459,7 +459,7 @@ def test_the_measured_crazyflie_has_the_thrust_stand_and_the_firmware():
 
 
 def test_the_measured_crazyflie_follows_the_thrust_table(shared_folder):
-    """Speed over PWM: the file's straight line is the least-squares one, and as close to the points as its source says."""
+    """Speed over PWM: the file's line is the least-squares one, and as close to the points as its source states."""
     table = np.genfromtxt(shared_folder / "data" / "crazyflie_thrust_table.csv", delimiter=",", names=True)
     used = table[table["pwm_percent"] >= 12.5]
     duty, speed = used["pwm_percent"] / 100.0, used["avg_rpm"] * 2.0 * np.pi / 60.0
@@ -488,25 +488,25 @@ def test_units_are_converted_on_reading():
     assert parse_vehicle(radians, "crazyflie.toml") == samara.vehicle("crazyflie_documented")
 
 
-# What is saved comes back ------------------------------------------------------------------------------------------
+# Saved vehicles are restored ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_saved_and_loaded_is_the_same_vehicle(name, tmp_path):
-    """Bit for bit, sources included; and saving what was loaded writes the same file again."""
+    """Bit for bit, sources included; saving the loaded vehicle writes the same file again."""
     vehicle = samara.vehicle(name)
     samara.save_vehicle(vehicle, tmp_path / "copy.toml")
     copy = samara.vehicle(tmp_path / "copy.toml")
     assert copy == vehicle
     assert copy.structure.description == vehicle.structure.description
-    kept = "\n".join(source for _, source in copy.structure.sources)
-    assert all(source in kept for _, source in vehicle.structure.sources)
+    saved_sources = "\n".join(source for _, source in copy.structure.sources)
+    assert all(source in saved_sources for _, source in vehicle.structure.sources)
     samara.save_vehicle(copy, tmp_path / "again.toml")
     assert (tmp_path / "again.toml").read_bytes() == (tmp_path / "copy.toml").read_bytes()
 
 
 def tricopter(**options) -> samara.Vehicle:
-    """Three rotors and three masses, none of it from a file."""
+    """Three rotors and three masses, built in Python."""
     motor = Lag(speed_min=50.0, speed_max=900.0, rise=0.02, fall=0.04)
     angles = (math.pi / 3, math.pi, -math.pi / 3)
     rotors = [
@@ -517,7 +517,7 @@ def tricopter(**options) -> samara.Vehicle:
 
 
 def test_a_vehicle_built_in_python_is_saved_and_loaded(tmp_path):
-    """Every kind of effect a file can name, with awkward numbers, and a name that needs quoting."""
+    """All effects that a file can name, with awkward numbers, and a name that needs quoting."""
     battery = Thevenin(1234.5, (0.0, 1.0), (9.9, 12.3), 0.01, 0.02, 333.0)
     motor = DcMotor(0.01, 0.1, 1e-6, 0.5, -3.0, 40.0, 0.9, 0.01)
     rotors = [
@@ -550,21 +550,23 @@ def test_a_vehicle_built_in_python_is_saved_and_loaded(tmp_path):
 
 
 def test_what_all_rotors_share_is_written_once():
-    """What one of them has otherwise, or from elsewhere, stands with each of them"""
+    """Values that differ between rotors, in value or source, are written for each of them."""
     tables = tomllib.loads(vehicle_toml(tricopter()))
     assert set(tables["rotor"]) == {"k_thrust", "k_torque", "inertia", "radius"}
     assert tables["motor"]["rise"]["value"] == 0.02
-    assert all(set(own) == {"position", "axis", "spin"} for own in tables["rotors"])
-    strong, *others = tricopter().rotors
+    assert all(set(rotor_table) == {"position", "axis", "spin"} for rotor_table in tables["rotors"])
+    strong_rotor, *other_rotors = tricopter().rotors
     mixed = tricopter().replace(
-        rotors=(strong._replace(k_thrust=2e-5, motor=strong.motor._replace(rise=0.03)), *others)
+        rotors=(strong_rotor._replace(k_thrust=2e-5, motor=strong_rotor.motor._replace(rise=0.03)), *other_rotors)
     )
     tables = tomllib.loads(vehicle_toml(mixed))
     assert set(tables["rotor"]) == {"k_torque", "inertia", "radius"} and "motor" not in tables
-    assert [own["k_thrust"]["value"] for own in tables["rotors"]] == [2e-5, 1e-5, 1e-5]
-    assert [own["motor"]["rise"]["value"] for own in tables["rotors"]] == [0.03, 0.02, 0.02]
-    one = tricopter(provenance=Provenance(sources=[("rotors[0].radius", "measured"), ("rotors[1].radius", "a guess")]))
-    assert "radius" not in tomllib.loads(vehicle_toml(one))["rotor"]
+    assert [rotor_table["k_thrust"]["value"] for rotor_table in tables["rotors"]] == [2e-5, 1e-5, 1e-5]
+    assert [rotor_table["motor"]["rise"]["value"] for rotor_table in tables["rotors"]] == [0.03, 0.02, 0.02]
+    with_sources = tricopter(
+        provenance=Provenance(sources=[("rotors[0].radius", "measured"), ("rotors[1].radius", "a guess")])
+    )
+    assert "radius" not in tomllib.loads(vehicle_toml(with_sources))["rotor"]
 
 
 def test_a_vehicle_built_in_python_hovers_where_its_weight_says():
@@ -574,18 +576,18 @@ def test_a_vehicle_built_in_python_hovers_where_its_weight_says():
 
 
 def point_masses() -> st.SearchStrategy:
-    """Four masses at any four places: whatever inertia they have, a real body has."""
-    place = st.tuples(*[st.floats(-1.0, 1.0)] * 3)
-    return st.tuples(st.lists(st.tuples(st.floats(0.1, 2.0), place), min_size=4, max_size=4))
+    """Four masses at four arbitrary positions: a real body has their inertia."""
+    position = st.tuples(*[st.floats(-1.0, 1.0)] * 3)
+    return st.tuples(st.lists(st.tuples(st.floats(0.1, 2.0), position), min_size=4, max_size=4))
 
 
 @settings(max_examples=60, deadline=None)
 @given(bodies=point_masses(), spread=st.floats(0.01, 10.0), count=st.integers(1, 8), data=st.data())
 def test_any_body_of_masses_is_accepted_and_survives_its_file(bodies, spread, count, data):
-    """Σ m (r² 1 − r rᵀ) of masses that are really there is never refused, and no digit is lost in the file."""
+    """Σ m (r² 1 − r rᵀ) of real masses is never rejected, and no digit is lost in the file."""
     (bodies,) = bodies
-    masses, places = np.array([m for m, _ in bodies]), spread * np.array([p for _, p in bodies])
-    offsets = np.vstack([places - (masses @ places) / masses.sum(), 1e-2 * np.eye(3), -1e-2 * np.eye(3)])
+    masses, positions = np.array([m for m, _ in bodies]), spread * np.array([p for _, p in bodies])
+    offsets = np.vstack([positions - (masses @ positions) / masses.sum(), 1e-2 * np.eye(3), -1e-2 * np.eye(3)])
     weights = np.concatenate([masses, np.full(6, 0.1)])
     inertia = sum(m * (r @ r * np.eye(3) - np.outer(r, r)) for m, r in zip(weights, offsets, strict=True))
     inertia = 0.5 * (inertia + inertia.T)
@@ -614,8 +616,8 @@ def test_any_text_survives_its_file(text):
 
 
 def test_a_spread_stands_beside_its_value_until_that_is_replaced():
-    """One standard deviation over the value: read, written, and dropped with the number that it belonged to."""
-    text = edited(
+    """One standard deviation over the value: read, written, and dropped with its value."""
+    text = edit_vehicle(
         CRAZYFLIE, 'mass    = { value = 0.028, unit = "kg",', 'mass    = { value = 0.028, spread = 0.02, unit = "kg",'
     )
     vehicle = parse_vehicle(text, "x.toml")
@@ -658,13 +660,13 @@ def test_numbers_become_plain_floats():
     ],
 )  # fmt: skip
 def test_python_is_held_to_the_same_rules(options, complaint):
-    """What a file may not say, a call may not say either."""
+    """A call is subject to the same checks as a file."""
     with pytest.raises(samara.VehicleError, match=complaint):
         tricopter(**options)
 
 
 def test_an_effect_of_ones_own_cannot_be_saved(tmp_path):
-    """It is Python code: refused, and no file appears."""
+    """It is Python code: rejected, and no file appears."""
     vehicle = tricopter().with_effect(samara.Effect("tether"))
     with pytest.raises(
         samara.VehicleError, match=r"tricopter: effect 'tether' is Python code; expected effects a file can name"
@@ -701,10 +703,10 @@ def test_a_name_that_could_not_be_loaded_is_not_written(tmp_path):
 
 @pytest.mark.parametrize("broken", ["write_text", "replace"])
 def test_a_failing_write_leaves_the_old_file(broken, tmp_path, monkeypatch):
-    """Disk full in the middle, or no right to rename: the old file stays whole, nothing is left beside it."""
+    """Disk full in the middle, or no right to rename: the old file stays intact, nothing is left beside it."""
     path = tmp_path / "mine.toml"
     samara.save_vehicle(tricopter(), path)
-    before = path.read_bytes()
+    old_bytes = path.read_bytes()
 
     def write_half(self: Path, text: str, **options) -> None:
         with open(self, "w", encoding="utf-8") as file:
@@ -717,11 +719,11 @@ def test_a_failing_write_leaves_the_old_file(broken, tmp_path, monkeypatch):
     monkeypatch.setattr(Path, broken, write_half if broken == "write_text" else refuse)
     with pytest.raises(OSError, match="no space left"):
         samara.save_vehicle(tricopter().replace(mass=5.0), path)
-    assert path.read_bytes() == before
+    assert path.read_bytes() == old_bytes
     assert list(tmp_path.iterdir()) == [path]
 
 
-# Other numbers -----------------------------------------------------------------------------------------------------
+# Replaced parameters -----------------------------------------------------------------------------------------------
 
 
 def test_replacing_the_mass_moves_the_hover():
@@ -735,7 +737,7 @@ def test_replacing_the_mass_moves_the_hover():
 
 
 def test_replacing_reaches_every_record():
-    """Rotors, their motors, effects and batteries, by the path of the field; all rotors or batteries at once."""
+    """Rotors, their motors, effects and batteries, by the path of the field; all rotors or batteries together."""
     vehicle = samara.vehicle("iris_documented").replace(
         {
             "rotors.k_thrust": 9e-5,
@@ -754,20 +756,20 @@ def test_replacing_reaches_every_record():
 
 
 def test_a_replaced_number_does_not_keep_the_old_ones_source(tmp_path):
-    """The document gave 1.5 kg; it never said 1.6."""
+    """The source documents 1.5 kg, not 1.6."""
     overrides = {"mass": 1.6, "rotors.k_thrust": 9e-5, "battery.resistance": 0.05, "drag.linear.x": 0.06}
     vehicle = samara.vehicle(IRIS, **overrides)
     samara.save_vehicle(vehicle, tmp_path / "mine.toml")
     sources = dict(samara.vehicle(tmp_path / "mine.toml").structure.sources)
     for replaced in ("body.mass", "rotor.k_thrust", "battery[0].resistance", "drag.linear"):
         assert sources[replaced] == "set in Python, or a default"
-    for kept in (
+    for retained in (
         "body.inertia",
         "rotor.k_torque",
         "motor.resistance",
         "battery[0].polarisation_resistance",
     ):
-        assert sources[kept].startswith("NED lockstep simulator")
+        assert sources[retained].startswith("NED lockstep simulator")
 
 
 @pytest.mark.parametrize(
@@ -792,23 +794,23 @@ def test_overrides_are_checked_like_a_file(overrides, complaint):
 
 
 def test_where_numbers_come_from_does_not_change_what_a_vehicle_is():
-    """Equal numbers, equal vehicle, one trace: sources and description are for people."""
+    """Equal parameters give an equal vehicle and one trace: sources and description are for people."""
     iris = samara.vehicle("iris_documented")
-    again = iris.replace(mass=1.5)
-    assert again.structure.replaced != iris.structure.replaced
-    assert again.structure == iris.structure
-    assert hash(again.structure) == hash(iris.structure)
+    replaced = iris.replace(mass=1.5)
+    assert replaced.structure.replaced != iris.structure.replaced
+    assert replaced.structure == iris.structure
+    assert hash(replaced.structure) == hash(iris.structure)
 
 
 def test_a_name_is_a_text_and_is_quoted_in_one_line():
-    """From Python as from a file: what is not a text is no name, and thousands of letters are not said again."""
+    """From Python as from a file: a name must be a text, and long names are abbreviated in messages."""
     with pytest.raises(samara.VehicleError, match="name = nan: expected a text"):
         samara.build_vehicle(math.nan, mass=1.0, inertia=(0.01, 0.01, 0.02), actuation="wrench")
     with pytest.raises(samara.VehicleError) as refused:
         samara.vehicle("x" * 5000)
     assert len(str(refused.value)) < 500
     with pytest.raises(samara.VehicleError) as refused:
-        parse_vehicle(edited(CRAZYFLIE, '"world"', f'"{"-" * 5000}"'), "mine.toml")
+        parse_vehicle(edit_vehicle(CRAZYFLIE, '"world"', f'"{"-" * 5000}"'), "mine.toml")
     assert len(str(refused.value)) < 500
     with pytest.raises(samara.VehicleError) as refused:
         parse_vehicle(text_of("crazyflie").replace('unit = "kg"', f'unit = "{"k" * 5000}"', 1), "mine.toml")
@@ -817,19 +819,19 @@ def test_a_name_is_a_text_and_is_quoted_in_one_line():
 
 @pytest.mark.parametrize("speed", [767.0, 1200.0, 1664.4, 2268.0])
 def test_the_brushless_crazyflie_lifts_as_its_published_curve_says(speed):
-    """T(n) of drone-models' cf21B_500, with n in rpm, at idle, at full speed and between; Q(n) where it hovers"""
+    """T(n) of drone-models' cf21B_500, with n in rpm, at idle, at full speed and between; Q(n) at hover."""
     vehicle = samara.vehicle("crazyflie_brushless")
     state, n = samara.hover(vehicle)[0], speed * 30.0 / np.pi
-    turning = state._replace(rotor_speed=(speed,) * 4)
-    lift, *_ = rotor_loads(turning, vehicle, CALM)
-    assert lift.thrust == pytest.approx(4.407354891648379e-10 * n**2 - 3.133427287299859e-7 * n, rel=1e-3)
+    spinning = state._replace(rotor_speed=(speed,) * 4)
+    load, *_ = rotor_loads(spinning, vehicle, CALM)
+    assert load.thrust == pytest.approx(4.407354891648379e-10 * n**2 - 3.133427287299859e-7 * n, rel=1e-3)
     if speed == 1664.4:
-        assert lift.torque == pytest.approx(2.4693477924534137e-12 * n**2 + 1.65886356219615e-9 * n, rel=1e-3)
+        assert load.torque == pytest.approx(2.4693477924534137e-12 * n**2 + 1.65886356219615e-9 * n, rel=1e-3)
         assert state.rotor_speed == pytest.approx((speed,) * 4, rel=1e-4)
 
 
 def test_hover_in_the_ground_says_how_high_it_must_be():
-    """At the height that the message names, it hovers."""
+    """At the height in the message, it hovers."""
     vehicle = samara.vehicle("crazyflie")
     with pytest.raises(
         ValueError, match=r"its feet would be 0\.02 m below the ground; expected p_W\.z of 0\.02 m or more"

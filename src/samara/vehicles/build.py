@@ -1,4 +1,4 @@
-"""Build a vehicle from records, and switch its effects; a battery by a few of its parameters.
+"""Build a vehicle from records; switch effects on and off; complete a battery from a few of its parameters.
 
 samara.switch_on(samara.vehicle("crazyflie_documented"), "battery", capacity=864.0, resistance=0.1)
 """
@@ -45,14 +45,15 @@ from samara.vehicles.effects import OPTIONS, EffectOption, options_of, options_w
 from samara.vehicles.trim import hover
 
 ACTUATIONS: dict[str, Actuation] = {
-    own.name: own for own in (propulsion.NORMALIZED, propulsion.SPEED, propulsion.DUTY, propulsion.WRENCH)
+    actuation.name: actuation
+    for actuation in (propulsion.NORMALIZED, propulsion.SPEED, propulsion.DUTY, propulsion.WRENCH)
 }
 GRAVITIES: dict[str, Effect] = {"uniform": gravity_effects.UNIFORM, "spherical": gravity_effects.SPHERICAL}
 INFLOWS: dict[str, Callable[[Scalar, Scalar, Scalar], Scalar]] = {
     "squared": inflow_factor,
     "signed": inflow_factor_signed,
 }
-_FIRST = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG, Role.CONTACT, Role.ACTUATOR, Role.SUPPLY)
+_ROLE_ORDER = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG, Role.CONTACT, Role.ACTUATOR, Role.SUPPLY)
 
 
 class ContactShape(NamedTuple):
@@ -95,11 +96,24 @@ def build_vehicle(
 ) -> Vehicle:
     """Build and check a vehicle; SI units, body axes forward-left-up.
 
-    `inertia` is the diagonal or a full `Mat3`. `effects` are the tables of a vehicle file by name: `gravity` (standard gravity
-    unless set), `inflow`, and the names in `samara.vehicles.effects.OPTIONS`. A value is the record of the effect, a
-    dict of some of its fields (and of the model, where there are several), or True:
-    `effects={"gravity": {"acceleration": 1.62}, "drag": Drag(linear=d), "rotor_air": {"model": "momentum"}}`.
-    Effects that are not named are off. `custom_effects` adds effects from outside the package to the names.
+    Args:
+        name: the vehicle's name, with which error messages begin.
+        mass: total mass [kg].
+        inertia: moment of inertia about the centre of mass [kg·m²]: the diagonal, or all nine entries by rows (`Mat3`).
+        rotors: the rotors, in the order of the commands; empty for a body that a commanded wrench moves.
+        actuation: the quantity that a command sets; a key of `ACTUATIONS`.
+        battery: an ideal supply, or one or more Thévenin batteries in parallel; None for a constant supply.
+        contact: the points at which the body touches the ground; None for a body without ground contact.
+        effects: the tables of a vehicle file by name: `gravity` (standard gravity unless set), `inflow`, and the names in
+            `samara.vehicles.effects.OPTIONS`. A value is the record of the effect, a dict of some of its fields (and of
+            `model`, if the effect has several), or True for defaults:
+            `effects={"gravity": {"acceleration": 1.62}, "drag": Drag(linear=d), "rotor_air": {"model": "momentum"}}`.
+            A list of names switches each on with its defaults. All other effects are off.
+        custom_effects: effects from outside the package, which `effects` may then name.
+        provenance: description of the vehicle; sources and spreads of its parameters.
+
+    Raises:
+        VehicleError: a value is out of range, or two values contradict each other.
     """
     if not isinstance(name, str):
         raise VehicleError(f"name = {shown(name)}: expected a text")
@@ -119,37 +133,37 @@ def build_vehicle(
         partial(check_battery, name, battery),
     )
 
-    first: list[tuple[Effect, object]] = [(GRAVITIES[gravity_model], gravity)]
-    first.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
+    core_effects: list[tuple[Effect, object]] = [(GRAVITIES[gravity_model], gravity)]
+    core_effects.append((propulsion.ROTORS if rotors else propulsion.COMMANDED_WRENCH, ()))
     if any(rotor.inertia > 0.0 for rotor in rotors):
-        first.append((propulsion.ROTOR_MOMENTUM, ()))
+        core_effects.append((propulsion.ROTOR_MOMENTUM, ()))
     if any(rotor.servo != () for rotor in rotors):
-        first.append((TILT, ()))
+        core_effects.append((TILT, ()))
     if contact and contact.points:
-        first.append((COMPLIANT, _contact(name, mass, inertia_B, contact)))
+        core_effects.append((COMPLIANT, _contact(name, mass, inertia_B, contact)))
     if isinstance(battery, Ideal):
-        first.append((propulsion.IDEAL_BATTERY, battery))
+        core_effects.append((propulsion.IDEAL_BATTERY, battery))
     elif battery:
-        first.append((propulsion.THEVENIN_BATTERY, tuple(battery)))
+        core_effects.append((propulsion.THEVENIN_BATTERY, tuple(battery)))
     structure = Structure(
         name=name,
         actuation=ACTUATIONS[actuation],
-        effects=tuple(effect for effect, _ in first),
+        effects=tuple(effect for effect, _ in core_effects),
         inflow=INFLOWS[inflow] if inflow else None,
         description=provenance.description,
         sources=tuple(provenance.sources),
         spreads=tuple(provenance.spreads),
-        options=_checked_options(name, custom_effects),
+        options=_validate_options(name, custom_effects),
     )
-    parameters = (mass, inertia_B, tuple(rotors), tuple(record for _, record in first))
+    parameters = (mass, inertia_B, tuple(rotors), tuple(record for _, record in core_effects))
     vehicle = Vehicle(structure, *unflatten(parameters, (float(number) for number in flatten(parameters))))
-    vehicle = _with_options(vehicle, tables)
+    vehicle = _add_effects(vehicle, tables)
     check_options(name, vehicle)
     return vehicle
 
 
 def _gravity(name: str, value: object) -> tuple[str, Gravity]:
-    """The model and the record of the table `gravity`"""
+    """Return the model and the record of the table `gravity`."""
     if isinstance(value, Gravity):
         return "uniform", value
     table = {"model": "uniform", "acceleration": STANDARD_GRAVITY, **(value if isinstance(value, Mapping) else {})}
@@ -177,12 +191,12 @@ def _contact(name: str, mass: float, inertia_B: Mat3, shape: ContactShape) -> Co
     return contact
 
 
-def _check_choice(where: str, value: str | None, known: tuple[str, ...]) -> None:
-    if value is not None and value not in known:
-        raise VehicleError(f"{where} = {shown(value)}: expected one of {', '.join(known)}")
+def _check_choice(path: str, value: str | None, choices: tuple[str, ...]) -> None:
+    if value is not None and value not in choices:
+        raise VehicleError(f"{path} = {shown(value)}: expected one of {', '.join(choices)}")
 
 
-def _checked_options(name: str, options: Sequence[EffectOption]) -> tuple[EffectOption, ...]:
+def _validate_options(name: str, options: Sequence[EffectOption]) -> tuple[EffectOption, ...]:
     try:
         options_with(options)
     except ValueError as error:
@@ -191,22 +205,22 @@ def _checked_options(name: str, options: Sequence[EffectOption]) -> tuple[Effect
 
 
 def switch_names(vehicle: Vehicle | None = None) -> tuple[str, ...]:
-    """What `switch_on` and a scenario's `effects` know, of any vehicle or of this one"""
+    """Names that `switch_on` and a scenario's `effects` accept, for any vehicle or for this one."""
     return (*(options_of(vehicle) if vehicle else OPTIONS), "battery")
 
 
-def switch_on(vehicle: Vehicle, effect: str, **numbers: Tree) -> Vehicle:
-    """The vehicle with a battery or an effect of `OPTIONS`: `switch_on(iris, "ground_effect", body_lift=2.0)`
+def switch_on(vehicle: Vehicle, effect: str, **parameters: Tree) -> Vehicle:
+    """Return the vehicle with a battery or an effect of `OPTIONS`: `switch_on(iris, "ground_effect", body_lift=2.0)`.
 
-    What is not given follows from the vehicle or is the usual; of several models it is the first unless one is named:
-    `switch_on(iris, "rotor_air", model="momentum")`. What has its own inflow takes the place of an inflow model and
-    of a thrust curve.
+    Parameters that are not passed are derived from the vehicle or take their defaults. The first model of an effect is the
+    default; pass `model` for another: `switch_on(iris, "rotor_air", model="momentum")`. An effect that computes the rotor
+    loads replaces an inflow model and a thrust curve.
     """
-    return with_effects(vehicle, {effect: numbers})
+    return with_effects(vehicle, {effect: parameters})
 
 
 def effects_by_name(effects: Mapping[str, object] | Sequence[str]) -> dict[str, object]:
-    """A list of names as a table of them, each with its usual numbers; a table as it is"""
+    """Turn a list of effect names into a table in which each is True; copy a table."""
     if isinstance(effects, Mapping):
         return dict(effects)
     if isinstance(effects, str) or not all(isinstance(name, str) for name in effects):
@@ -217,7 +231,7 @@ def effects_by_name(effects: Mapping[str, object] | Sequence[str]) -> dict[str, 
 
 
 def with_effects(vehicle: Vehicle, effects: Mapping[str, object] | Sequence[str]) -> Vehicle:
-    """Switch several effects at once, as `switch_on` does: by name the parameters of each, True, or False for off"""
+    """Switch several effects at once; each value is a table of parameters, True, or False to switch the effect off."""
     tables: dict[str, object] = {}
     for name, table in effects_by_name(effects).items():
         if name not in switch_names(vehicle):
@@ -237,11 +251,11 @@ def with_effects(vehicle: Vehicle, effects: Mapping[str, object] | Sequence[str]
             vehicle = replace(vehicle, structure=replace(vehicle.structure, inflow=None))
             if vehicle.has("thrust_curve"):
                 vehicle = vehicle.without_effect("thrust_curve")
-    return check_vehicle(_with_options(vehicle, tables))
+    return check_vehicle(_add_effects(vehicle, tables))
 
 
-def _with_options(vehicle: Vehicle, tables: Mapping[str, object]) -> Vehicle:
-    """Add the effects of these tables, in the order of files; None and False are off"""
+def _add_effects(vehicle: Vehicle, tables: Mapping[str, object]) -> Vehicle:
+    """Add the effects of these tables, in the order of vehicle files; None and False mean off."""
     options = options_of(vehicle)
     for name, table in tables.items():
         if name not in options:
@@ -254,136 +268,140 @@ def _with_options(vehicle: Vehicle, tables: Mapping[str, object]) -> Vehicle:
         if isinstance(table, Mapping) and len(option.models) > 1:
             model = table.get(option.key, model)
             table = {key: value for key, value in table.items() if key != option.key}
-        where = f"{vehicle.name}: {name}"
+        path = f"{vehicle.name}: {name}"
         if model not in option.models:
-            raise VehicleError(f"{where}.{option.key} = {shown(model)}: expected one of {', '.join(option.models)}")
-        vehicle = vehicle.with_effect(option.models[model], _record(where, option, table, vehicle))
+            raise VehicleError(f"{path}.{option.key} = {shown(model)}: expected one of {', '.join(option.models)}")
+        vehicle = vehicle.with_effect(option.models[model], _record(path, option, table, vehicle))
     return _in_order(vehicle)
 
 
-def _record(where: str, option: EffectOption, table: object, vehicle: Vehicle) -> NamedTuple:
-    """The record of an effect: itself, or completed from a dict of some of its fields, or from nothing (True)"""
+def _record(path: str, option: EffectOption, table: object, vehicle: Vehicle) -> NamedTuple:
+    """Return the record of an effect: the record passed, or one completed from some of its fields or from none (True)."""
     if table is True or isinstance(table, Mapping):
-        values = _checked(where, option, {} if table is True else table)
+        values = _checked(path, option, {} if table is True else table)
         try:
             values = dict(option.complete(vehicle, values))
         except ValueError as error:
-            raise VehicleError(f"{where}: {error}") from None
+            raise VehicleError(f"{path}: {error}") from None
         for key, field in fields_of(option.record).items():
             if key not in values and key not in option.record._field_defaults:
                 expected = {1: "a number", 3: "3 numbers", 0: "a list of numbers"}[field.numbers]
-                raise VehicleError(f"{where}.{key} is missing: expected {expected}")
+                raise VehicleError(f"{path}.{key} is missing: expected {expected}")
         table = option.record(**values)
     if not isinstance(table, option.record):
-        raise VehicleError(f"{where} = {shown(table)}: expected a {option.record.__name__}")
-    check_record(where, table)
+        raise VehicleError(f"{path} = {shown(table)}: expected a {option.record.__name__}")
+    check_record(path, table)
     return unflatten(table, (float(number) for number in flatten(table)))
 
 
-def _checked(where: str, option: EffectOption, given: Mapping[str, Tree]) -> dict[str, Tree]:
-    """What was given, each a field of the record or a key that the option has besides, with its lists as tuples."""
-    known = {key: Field(1, own) for key, own in option.numbers.items()} | fields_of(option.record)
+def _checked(path: str, option: EffectOption, table: Mapping[str, Tree]) -> dict[str, Tree]:
+    """Check that every key is a field of the record or an extra key of the option; turn lists into tuples."""
+    fields = {key: Field(1, quantity) for key, quantity in option.numbers.items()} | fields_of(option.record)
     values = {}
-    for key, value in given.items():
-        if key not in known and key not in option.texts:
-            listed = ", ".join((*option.texts, *known))
-            raise VehicleError(f"{where}.{key} = {shown(value)}: expected only the keys {listed}")
+    for key, value in table.items():
+        if key not in fields and key not in option.texts:
+            allowed = ", ".join((*option.texts, *fields))
+            raise VehicleError(f"{path}.{key} = {shown(value)}: expected only the keys {allowed}")
         values[key] = tuple(value) if isinstance(value, list) else value
         if key in option.texts:
             if not isinstance(value, (str, Path)):
-                raise VehicleError(f"{where}.{key} = {shown(value)}: expected a text")
+                raise VehicleError(f"{path}.{key} = {shown(value)}: expected a text")
         else:
-            one_for_all = known[key].numbers == 0 and isinstance(value, (int, float))
-            check_numbers(f"{where}.{key}", values[key], known[key].quantity, 1 if one_for_all else known[key].numbers)
-            if known[key].numbers == 3:
+            is_broadcast = fields[key].numbers == 0 and isinstance(value, (int, float))
+            check_numbers(
+                f"{path}.{key}", values[key], fields[key].quantity, 1 if is_broadcast else fields[key].numbers
+            )
+            if fields[key].numbers == 3:
                 values[key] = Vec3(*values[key])
     return values
 
 
 def _in_order(vehicle: Vehicle) -> Vehicle:
-    """The vehicle with its effects in order: the first roles, then as a file gives them; what no file has comes last."""
+    """Sort the effects: first by `_FIRST`, then in the order of vehicle files; effects that no file names come last."""
     names = list(options_of(vehicle))
 
-    def place(pair: tuple[Effect, Tree]) -> tuple[int, int]:
-        role, name = pair[0].role, pair[0].name
+    def sort_key(effect_and_parameters: tuple[Effect, Tree]) -> tuple[int, int]:
+        role, name = effect_and_parameters[0].role, effect_and_parameters[0].name
         return (
-            _FIRST.index(role) if role in _FIRST else len(_FIRST),
+            _ROLE_ORDER.index(role) if role in _ROLE_ORDER else len(_ROLE_ORDER),
             names.index(name) if name in names else len(names),
         )
 
-    pairs = sorted(zip(vehicle.structure.effects, vehicle.parameters, strict=True), key=place)
-    effects, numbers = zip(*pairs, strict=True)
-    return replace(vehicle, structure=replace(vehicle.structure, effects=effects), parameters=numbers)
+    pairs = sorted(zip(vehicle.structure.effects, vehicle.parameters, strict=True), key=sort_key)
+    effects, parameters = zip(*pairs, strict=True)
+    return replace(vehicle, structure=replace(vehicle.structure, effects=effects), parameters=parameters)
 
 
 BATTERIES: dict[str, type[Tree]] = {"ideal": Ideal, "thevenin": Thevenin}
 CELL_CHARGE = (0.0, 0.1, 0.5, 0.9, 1.0)
 CELL_VOLTAGE = (3.0, 3.6, 3.8, 4.1, 4.2)  # [V] of a lithium-polymer cell, by charge
-LIGHT = 0.1  # [kg]: below it one cell, else four
-HOVER_TIME = 600.0  # [s] that a full one lasts
-HOVER_SAG = 0.05  # of the full voltage in hover: three fifths at once, the rest within HOVER_LAG
+LIGHT = 0.1  # [kg]: lighter vehicles have one cell, others four
+HOVER_TIME = 600.0  # [s] in hover with a full battery
+HOVER_SAG = (
+    0.05  # fraction of the full voltage lost in hover: three fifths ohmic, the rest with the time constant HOVER_LAG
+)
 HOVER_LAG = 20.0  # [s]
 
 
-def battery_effect(vehicle: Vehicle, given: Tree) -> tuple[Effect, Tree]:
-    """The effect and its record, of True, a table of numbers, or a list of tables: batteries in parallel"""
-    check_supply(vehicle.name, vehicle.structure.actuation.name, given)
-    tables = list(given) if isinstance(given, (list, tuple)) else [{} if given is True else given]
+def battery_effect(vehicle: Vehicle, battery: Tree) -> tuple[Effect, Tree]:
+    """Return the battery effect and its record from True, a table of parameters, or a list of tables (in parallel)."""
+    check_supply(vehicle.name, vehicle.structure.actuation.name, battery)
+    tables = list(battery) if isinstance(battery, (list, tuple)) else [{} if battery is True else battery]
     if not tables or not all(isinstance(table, Mapping) for table in tables):
         raise VehicleError(
-            f"{vehicle.name}: battery = {shown(given)}: expected true, false, a table of numbers or a list of them"
+            f"{vehicle.name}: battery = {shown(battery)}: expected true, false, a table of numbers or a list of them"
         )
-    made = [_battery(vehicle, f"{vehicle.name}: battery[{i}]", table) for i, table in enumerate(tables)]
-    check_battery(vehicle.name, made)
-    return (IDEAL_BATTERY, made[0]) if isinstance(made[0], Ideal) else (THEVENIN_BATTERY, tuple(made))
+    batteries = [_battery(vehicle, f"{vehicle.name}: battery[{i}]", table) for i, table in enumerate(tables)]
+    check_battery(vehicle.name, batteries)
+    return (IDEAL_BATTERY, batteries[0]) if isinstance(batteries[0], Ideal) else (THEVENIN_BATTERY, tuple(batteries))
 
 
-def _battery(vehicle: Vehicle, where: str, given: Mapping[str, Tree]) -> Ideal | Thevenin:
-    model = given.get("model", "thevenin")
+def _battery(vehicle: Vehicle, path: str, table: Mapping[str, Tree]) -> Ideal | Thevenin:
+    model = table.get("model", "thevenin")
     if model not in BATTERIES:
-        raise VehicleError(f"{where}.model = {shown(model)}: expected one of {', '.join(BATTERIES)}")
-    kind = BATTERIES[model]
-    fields = fields_of(kind)
-    for key in given:
+        raise VehicleError(f"{path}.model = {shown(model)}: expected one of {', '.join(BATTERIES)}")
+    battery_type = BATTERIES[model]
+    fields = fields_of(battery_type)
+    for key in table:
         if key not in (*fields, "model"):
-            raise VehicleError(
-                f"{where}.{key} = {shown(given[key])}: expected only the keys model, {', '.join(fields)}"
-            )
-    own = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items() if key != "model"}
-    lacking = [key for key in fields if key not in own]
-    made: Ideal | Thevenin = kind(**({**_default(vehicle, kind)._asdict(), **own} if lacking else own))
-    return made
+            raise VehicleError(f"{path}.{key} = {shown(table[key])}: expected only the keys model, {', '.join(fields)}")
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "model"}
+    missing = [key for key in fields if key not in values]
+    battery: Ideal | Thevenin = battery_type(
+        **({**_default_battery(vehicle, battery_type)._asdict(), **values} if missing else values)
+    )
+    return battery
 
 
-def _default(vehicle: Vehicle, kind: type[Tree]) -> Ideal | Thevenin:
-    """The vehicle's own first battery of this kind, else a pack that hovers it for ten minutes"""
-    present = vehicle["battery"] if vehicle.has("battery") else ()
-    present = present if isinstance(present, Ideal) or not present else present[0]
-    if isinstance(present, kind):
-        return present
+def _default_battery(vehicle: Vehicle, battery_type: type[Tree]) -> Ideal | Thevenin:
+    """Return the vehicle's first battery of this type, else a pack that hovers the vehicle for ten minutes."""
+    battery = vehicle["battery"] if vehicle.has("battery") else ()
+    battery = battery if isinstance(battery, Ideal) or not battery else battery[0]
+    if isinstance(battery, battery_type):
+        return battery
     if vehicle.structure.actuation.name == "duty":
-        known = ", ".join(fields_of(kind))
+        fields = ", ".join(fields_of(battery_type))
         raise VehicleError(
-            f"{vehicle.name}: battery: expected all of {known}; only a motor with a lag tells what fits it"
+            f"{vehicle.name}: battery: expected all of {fields}; defaults exist only for motors with a first-order lag"
         )
-    cells = 1.0 if vehicle.mass < LIGHT else 4.0
-    full = cells * CELL_VOLTAGE[-1]
-    if kind is Ideal:
-        return Ideal(full)
-    bare = vehicle.without_effect("battery") if vehicle.has("battery") else vehicle
-    state, _ = hover(bare)
-    loads = rotor_loads(state, bare, CALM)
+    cell_count = 1.0 if vehicle.mass < LIGHT else 4.0
+    full_voltage = cell_count * CELL_VOLTAGE[-1]
+    if battery_type is Ideal:
+        return Ideal(full_voltage)
+    bare_vehicle = vehicle.without_effect("battery") if vehicle.has("battery") else vehicle
+    state, _ = hover(bare_vehicle)
+    loads = rotor_loads(state, bare_vehicle, CALM)
     power = sum(
         float(drawn_power(speed, load.torque, rotor.motor))
-        for speed, load, rotor in zip(state.rotor_speed, loads, bare.rotors, strict=True)
+        for speed, load, rotor in zip(state.rotor_speed, loads, bare_vehicle.rotors, strict=True)
     )
-    current = power / full
-    slow = 0.4 * HOVER_SAG * full / current
+    current = power / full_voltage
+    polarisation_resistance = 0.4 * HOVER_SAG * full_voltage / current
     return Thevenin(
         capacity=current * HOVER_TIME,
         table_charge=CELL_CHARGE,
-        table_voltage=tuple(cells * volts for volts in CELL_VOLTAGE),
-        resistance=0.6 * HOVER_SAG * full / current,
-        polarisation_resistance=slow,
-        polarisation_capacitance=HOVER_LAG / slow,
+        table_voltage=tuple(cell_count * cell_voltage for cell_voltage in CELL_VOLTAGE),
+        resistance=0.6 * HOVER_SAG * full_voltage / current,
+        polarisation_resistance=polarisation_resistance,
+        polarisation_capacitance=HOVER_LAG / polarisation_resistance,
     )

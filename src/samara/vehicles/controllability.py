@@ -1,9 +1,9 @@
-"""Which axes of a vehicle can be commanded and how far, with all rotors and with one of them failed.
+"""Controllable axes of a vehicle and the largest torques about them, with all rotors and with one rotor failed.
 
-    most τ_k   with  Σ f_z = m g,  the other torques 0  and  T_min ≤ T ≤ T_max
+    max τ_k   with  Σ f_z = m g,  the other torques 0  and  T_min ≤ T ≤ T_max
 
-is a linear program for each direction, and so is the most lift without a torque: the end of a line through a zonotope. A
-vehicle that has no such thrusts may still have some that balance all but the yaw: it holds its place turning about z.
+is a linear program for each direction, and so is the largest collective thrust without torque: the end of a line through a
+zonotope. A vehicle without such thrusts may still balance all but the yaw torque: it holds its position while it spins about z.
 """
 
 import math
@@ -19,20 +19,20 @@ from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effective, effectiveness
 
 TORQUES = ("roll", "pitch", "yaw")
-_LIFT, _YAW = 0, 3  # rows of (f_z, τx, τy, τz)
-_ROUNDING = 1e-9  # below it a number of size 1 is 0
+_THRUST_ROW, _YAW_ROW = 0, 3  # rows of (f_z, τx, τy, τz)
+_ROUNDING = 1e-9  # relative to 1: smaller values count as 0
 
 
 class Hover(StrEnum):
-    """How the rotors carry the weight."""
+    """How the rotors can carry the weight."""
 
     STEADY = "steady"
-    TURNING = "turning"  # about z: the yaw is given up
+    TURNING = "turning"  # about z: yaw is uncontrolled
     NONE = "none"
 
 
 class Torque(NamedTuple):
-    """The torque about one axis that can be had in hover, to either side [N m], and what it turns the body with [rad/s^2]"""
+    """The available torque about one axis in hover, in both directions [N m], and the angular acceleration [rad/s^2]."""
 
     axis: str
     low: float
@@ -41,14 +41,14 @@ class Torque(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """To both sides, as one number where they are alike"""
-        alike = abs(self.low + self.high) <= 1e-3 * max(self.high, -self.low)
-        return f"±{self.high:.3g}" if alike else f"{self.low:.3g} to {self.high:+.3g}"
+        """Both limits, as one number if they are equal in magnitude."""
+        is_symmetric = abs(self.low + self.high) <= 1e-3 * max(self.high, -self.low)
+        return f"±{self.high:.3g}" if is_symmetric else f"{self.low:.3g} to {self.high:+.3g}"
 
 
 class Controllability(NamedTuple):
-    """How it hovers, the torques it has left there (none without a hover, no yaw where that is given up), and the most it
-    accelerates upwards [m/s^2]"""
+    """Hover mode, torques available in hover (none without a hover, no yaw if yaw is uncontrolled), and the largest upward
+    acceleration [m/s^2]."""
 
     hover: Hover
     torques: tuple[Torque, ...]
@@ -56,95 +56,104 @@ class Controllability(NamedTuple):
 
 
 def controllability(vehicle: Vehicle, failed: int | None = None) -> Controllability:
-    """What the rotors can do within their limits, the failed one aside; a body driven by a wrench has no limits"""
+    """Compute the torques and the climb within the rotors' limits, with one rotor failed if `failed` is its index.
+
+    A body driven by a commanded wrench has no limits.
+    """
     weight = float(vehicle.mass * vehicle["gravity"].acceleration)
     if not vehicle.rotors:
-        free = tuple(Torque(axis, -math.inf, math.inf, math.inf) for axis in TORQUES)
-        return Controllability(Hover.STEADY, free, math.inf)
-    known = effective(vehicle)
-    matrix, limits = effectiveness(known)[2:], np.array(thrust_limits(known), dtype=float)
+        unlimited = tuple(Torque(axis, -math.inf, math.inf, math.inf) for axis in TORQUES)
+        return Controllability(Hover.STEADY, unlimited, math.inf)
+    model = effective(vehicle)
+    matrix, limits = effectiveness(model)[2:], np.array(thrust_limits(model), dtype=float)
     if failed is not None:
         limits[failed] = 0.0
     inverse = np.linalg.inv(np.array(vehicle.inertia_B, dtype=float).reshape(3, 3))
-    for hover, held in ((Hover.STEADY, (0, 1, 2, 3)), (Hover.TURNING, (0, 1, 2))):
-        lift = _most(matrix, limits, _LIFT, 1.0, [row for row in held if row != _LIFT], weight)
+    for hover, rows in ((Hover.STEADY, (0, 1, 2, 3)), (Hover.TURNING, (0, 1, 2))):
+        lift = _most(matrix, limits, _THRUST_ROW, 1.0, [row for row in rows if row != _THRUST_ROW], weight)
         if math.isnan(lift) or lift < weight * (1.0 - 1e-9):
             continue
         torques = []
-        for row in (own for own in held if own != _LIFT):
-            others = [own for own in held if own != row]
-            low, high = (_most(matrix, limits, row, sign, others, weight) for sign in (-1.0, 1.0))
+        for row in (held_row for held_row in rows if held_row != _THRUST_ROW):
+            held_rows = [held_row for held_row in rows if held_row != row]
+            low, high = (_most(matrix, limits, row, sign, held_rows, weight) for sign in (-1.0, 1.0))
             if math.isnan(low) or math.isnan(high):
                 break
-            turn = float(inverse[row - 1, row - 1]) * min(-low, high)
-            torques.append(Torque(TORQUES[row - 1], low + 0.0, high + 0.0, max(turn, 0.0)))
+            angular_acceleration = float(inverse[row - 1, row - 1]) * min(-low, high)
+            torques.append(Torque(TORQUES[row - 1], low + 0.0, high + 0.0, max(angular_acceleration, 0.0)))
         else:
             return Controllability(hover, tuple(torques), (lift - weight) / float(vehicle.mass))
     return Controllability(Hover.NONE, (), -math.inf)
 
 
-def _most(matrix: Array, limits: Array, row: int, sign: float, held: list[int], weight: float) -> float:
-    """The most of one row to one side with the held ones at (m g, 0, 0, 0), or NaN where there is none
+def _most(matrix: Array, limits: Array, row: int, sign: float, held_rows: list[int], weight: float) -> float:
+    """Largest value of one row in one direction with the `held` rows at (m g, 0, 0, 0); NaN if they cannot be met
 
-    What thrusts within their limits give, y = M T, is a zonotope: ν·y ≤ Σᵢ max(ν·mᵢ T_min, ν·mᵢ T_max) for the normals ν of
-    its facets, each of which is orthogonal to all but one dimension's worth of columns mᵢ.
+    The set of y = M T for thrusts within their limits is a zonotope: ν·y ≤ Σᵢ max(ν·mᵢ T_min, ν·mᵢ T_max) for the normals ν of
+    its facets, each of which is orthogonal to rank − 1 of the columns mᵢ.
     """
-    columns = matrix[[row, *held]]
-    size = np.abs(columns).max(axis=1, initial=0.0)
-    size[size == 0.0] = 1.0
-    columns, wanted = columns / size[:, None], np.array([weight if own == _LIFT else 0.0 for own in held]) / size[1:]
+    columns = matrix[[row, *held_rows]]
+    scale = np.abs(columns).max(axis=1, initial=0.0)
+    scale[scale == 0.0] = 1.0
+    columns, target = (
+        columns / scale[:, None],
+        np.array([weight if held_row == _THRUST_ROW else 0.0 for held_row in held_rows]) / scale[1:],
+    )
     normals = _facet_normals(columns)
     gains = normals @ columns
-    reach = np.maximum(gains * limits[:, 0], gains * limits[:, 1]).sum(axis=1) - normals[:, 1:] @ wanted
+    margins = np.maximum(gains * limits[:, 0], gains * limits[:, 1]).sum(axis=1) - normals[:, 1:] @ target
     slack = _ROUNDING * np.abs(limits).sum()
-    above, below = normals[:, 0] > _ROUNDING, normals[:, 0] < -_ROUNDING
-    high = np.min(reach[above] / normals[above, 0], initial=math.inf)
-    low = np.max(reach[below] / normals[below, 0], initial=-math.inf)
-    if np.any(reach[~above & ~below] < -slack) or low > high + slack:
+    is_upper, is_lower = normals[:, 0] > _ROUNDING, normals[:, 0] < -_ROUNDING
+    high = np.min(margins[is_upper] / normals[is_upper, 0], initial=math.inf)
+    low = np.max(margins[is_lower] / normals[is_lower, 0], initial=-math.inf)
+    if np.any(margins[~is_upper & ~is_lower] < -slack) or low > high + slack:
         return math.nan
-    return float(size[0] * (high if sign > 0.0 else low))
+    return float(scale[0] * (high if sign > 0.0 else low))
 
 
 def _facet_normals(columns: Array) -> Array:
-    """Unit vectors orthogonal to the facets of a zonotope, (normals, rows), both signs of each; a flat one has two more"""
+    """Unit normals of the facets of a zonotope, shape (normals, rows), with both signs; a flat zonotope has two more."""
     left, singular, _ = np.linalg.svd(columns)
     rank = int(np.sum(singular > _ROUNDING * singular.max(initial=0.0)))
-    flat = left[:, rank:].T
-    sides = [
-        np.vstack([columns.T[list(some)], flat]) for some in combinations(range(columns.shape[1]), max(rank - 1, 0))
+    null_space = left[:, rank:].T
+    facets = [
+        np.vstack([columns.T[list(subset)], null_space])
+        for subset in combinations(range(columns.shape[1]), max(rank - 1, 0))
     ]
-    _, spread, right = np.linalg.svd(np.array(sides))
-    normals = np.vstack([right[spread[:, -1] > _ROUNDING, -1] if len(columns) > 1 else right[:, 0], flat])
+    _, facet_singular, right = np.linalg.svd(np.array(facets))
+    normals = np.vstack([right[facet_singular[:, -1] > _ROUNDING, -1] if len(columns) > 1 else right[:, 0], null_space])
     return np.vstack([normals, -normals])
 
 
-def in_words(own: Controllability) -> str:
-    """One sentence about what is left"""
-    if own.hover is Hover.NONE:
+def in_words(result: Controllability) -> str:
+    """Describe the controllability in one sentence."""
+    if result.hover is Hover.NONE:
         return "cannot be held level in the air"
-    given_up = {Hover.STEADY: "hovers", Hover.TURNING: "hovers, but turns about z"}[own.hover]
-    none = [torque.axis for torque in own.torques if not torque.acceleration > 1e-6]
-    without = f"; nothing left to {', '.join(none)} with" if none else ""
-    return f"{given_up}{without}"
+    hover_text = {Hover.STEADY: "hovers", Hover.TURNING: "hovers, but turns about z"}[result.hover]
+    lost_axes = [torque.axis for torque in result.torques if not torque.acceleration > 1e-6]
+    lost_text = f"; nothing left to {', '.join(lost_axes)} with" if lost_axes else ""
+    return f"{hover_text}{lost_text}"
 
 
 def failures(vehicle: Vehicle) -> list[tuple[str, Controllability]]:
-    """What remains with one rotor failed, for each rotor; those alike together: 'any', '0, 2', '1'"""
-    found: list[tuple[list[int], Controllability]] = []
+    """Return the controllability with each rotor failed; rotors with equal results are grouped: 'any', '0, 2', '1'."""
+    groups: list[tuple[list[int], Controllability]] = []
     for i in range(len(vehicle.rotors)):
-        own = controllability(vehicle, i)
-        for at, (rotors, other) in enumerate(found):
-            if _alike(own, other):
-                found[at] = ([*rotors, i], other)
+        result = controllability(vehicle, i)
+        for index, (rotors, group_result) in enumerate(groups):
+            if _alike(result, group_result):
+                groups[index] = ([*rotors, i], group_result)
                 break
         else:
-            found.append(([i], own))
+            groups.append(([i], result))
     count = len(vehicle.rotors)
-    return [("any" if len(rotors) == count > 1 else ", ".join(str(i) for i in rotors), own) for rotors, own in found]
+    return [
+        ("any" if len(rotors) == count > 1 else ", ".join(str(i) for i in rotors), result) for rotors, result in groups
+    ]
 
 
 def _alike(a: Controllability, b: Controllability) -> bool:
-    def sizes(own: Controllability) -> list[float]:
-        return [own.climb, *(torque.acceleration for torque in own.torques)]
+    def magnitudes(result: Controllability) -> list[float]:
+        return [result.climb, *(torque.acceleration for torque in result.torques)]
 
-    return a.hover is b.hover and np.allclose(sizes(a), sizes(b), rtol=1e-3, atol=1e-6)
+    return a.hover is b.hover and np.allclose(magnitudes(a), magnitudes(b), rtol=1e-3, atol=1e-6)

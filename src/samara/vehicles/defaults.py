@@ -23,19 +23,19 @@ from samara.physics.structure.arms import Arms, ArmState, arm_modes, arm_of, ben
 from samara.physics.structure.slung_load import SlungLoad, load_place, load_surface
 from samara.physics.types import Environment, State, Vehicle
 
-DEFAULT_STEP = 1e-3  # the physics step everything shipped is stable at [s]
+DEFAULT_STEP = 1e-3  # [s]: physics step at which every shipped vehicle is stable
 FASTEST_MODE = 500.0  # [rad/s]: half a radian per default step, which RK4 follows to 1e-4
 DAMPING_RATIO = 0.7  # of the fastest mode
-OFF_GROUND = 1e-3  # [m]: a foot that is higher than this does not touch
+OFF_GROUND = 1e-3  # [m]: a foot at least this high is off the ground
 
 
 def standing_stiffness(points: tuple[Vec3, ...]) -> Array:
-    """K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]: the forces and torques against a displacement and a turn, on springs of unit stiffness"""
+    """K = Σ GᵢᵀGᵢ, Gᵢ = [1 | −rᵢ×]: forces and torques against displacement and rotation, on springs of unit stiffness"""
     stiffness = np.zeros((6, 6))
     for x, y, z in points:
         lever = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
-        geometry = np.hstack([np.eye(3), lever])
-        stiffness += product(geometry.T, geometry)
+        point_jacobian = np.hstack([np.eye(3), lever])
+        stiffness += product(point_jacobian.T, point_jacobian)
     return stiffness
 
 
@@ -48,24 +48,26 @@ def standing_modes(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...]) -> 
 
 
 def derived_feet(rotors: Sequence[Rotor]) -> tuple[Vec3, ...]:
-    """Four feet in a square, as far out as the arms reach on average, half an arm below the lowest hub  [m, body]
+    """Four feet in a square, at the mean arm length from the centre, half an arm below the lowest hub  [m, body]
 
     A vehicle without arms stands as wide as its rotors, or 10 cm.
     """
     arms = [math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in rotors]
     arm = sum(arms) / len(arms) or max(rotor.radius for rotor in rotors) or 0.1
-    out, height = arm / math.sqrt(2.0), min(0.0, *(rotor.r_B.z for rotor in rotors)) - 0.5 * arm
-    return tuple(Vec3(x * out, y * out, height) for x, y in ((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)))
+    half_width, height = arm / math.sqrt(2.0), min(0.0, *(rotor.r_B.z for rotor in rotors)) - 0.5 * arm
+    return tuple(
+        Vec3(x * half_width, y * half_width, height) for x, y in ((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0))
+    )
 
 
-def derived_top(points_B: Sequence[Vec3], rotors: Sequence[Rotor], hull: float) -> float | None:
-    """How high above the centre of mass the body ends: a tenth of an arm above the highest hub, or at its hull  [m]
+def derived_top(points_B: Sequence[Vec3], rotors: Sequence[Rotor], hull_radius: float) -> float | None:
+    """Height of the body's top above the centre of mass: a tenth of an arm above the highest hub, or the hull radius  [m]
 
-    None where contact points reach up there already, or where there is neither a rotor nor a hull.
+    None if a contact point is at least as high, or if the vehicle has neither rotors nor a hull.
     """
     arms = [math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in rotors]
-    hubs = [max(0.0, *(rotor.r_B.z for rotor in rotors)) + 0.1 * sum(arms) / len(arms)] if rotors else []
-    top = max([*hubs, hull])
+    hub_tops = [max(0.0, *(rotor.r_B.z for rotor in rotors)) + 0.1 * sum(arms) / len(arms)] if rotors else []
+    top = max([*hub_tops, hull_radius])
     return top if top > max(0.0, *(point.z for point in points_B)) else None
 
 
@@ -77,10 +79,10 @@ def derived_surface(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], fr
 
 @lru_cache(maxsize=256)
 def largest_stable_step(mass: float, inertia_B: Mat3, points_B: tuple[Vec3, ...], surface: Surface) -> float:
-    """The largest step that RK4 is stable with, over the roots of s² + cλ s + kλ = 0  [s]
+    """The largest step at which RK4 is stable, over the roots of s² + cλ s + kλ = 0 and s = −k/c  [s]
 
-    and over s = −k/c, with which a grip that slides or has left the ground relaxes. Cached: vehicles that differ in other
-    effects only have the same contact.
+    s = −k/c is the relaxation of a contact that slides or has left the ground. Cached: vehicles that differ only in other
+    effects have the same contact.
     """
     if surface.damping <= 0.0:
         return 0.0
@@ -98,7 +100,7 @@ def oscillation(stiffness: float, damping: float) -> list[complex]:
 
 
 def stable_step(roots: Sequence[complex]) -> float:
-    """The largest dt with |1 + z + z²/2 + z³/6 + z⁴/24| ≤ 1 for z = s dt, over the roots s that are given  [s]"""
+    """The largest dt with |1 + z + z²/2 + z³/6 + z⁴/24| ≤ 1 for z = s dt, over the roots s  [s]"""
     low, high = 0.0, min((3.0 / abs(root) for root in roots if root != 0.0), default=cmath.inf)
     for _ in range(60 if high < cmath.inf else 0):
         middle = 0.5 * (low + high)
@@ -113,12 +115,12 @@ def _rk4_growth(z: complex) -> float:
 
 
 def clearance(vehicle: Vehicle) -> float:
-    """How high the centre of mass is when the lowest feet touch level ground  [m]"""
+    """Height of the centre of mass when the lowest feet touch level ground  [m]."""
     return -min((point.z for point in vehicle["contact"].points_B), default=0.0) if vehicle.has("contact") else 0.0
 
 
 def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> tuple[Scalar, ...]:
-    """How deep each contact point is below the ground  [m]"""
+    """Depth of each contact point below the ground  [m]."""
     if not vehicle.has("contact"):
         return ()
     contact: Contact = vehicle["contact"]
@@ -127,25 +129,27 @@ def contact_depths(state: State, vehicle: Vehicle, environment: Environment) -> 
 
 
 def ground_clearance(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
-    """Return the height of the lowest contact point above the ground, negative where it touches; ∞ without points  [m]"""
+    """Return the height of the lowest contact point above the ground; negative in contact, ∞ without points  [m]."""
     depths = contact_depths(state, vehicle, environment)
     return -reduce(maximum, depths) if depths else math.inf
 
 
 def in_the_air(state: State, vehicle: Vehicle, ground: Ground) -> Scalar:
-    """Whether no part of it touches the ground: a condition"""
+    """Return the condition that no contact point touches the ground."""
     return ground_clearance(state, vehicle, Environment(ground=ground)) > OFF_GROUND
 
 
 def asked_to_fly(reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Scalar:
-    """Whether its reference is no lower than its legs allow: a condition"""
+    """Return the condition that the reference is at least as high as the vehicle stands on its feet."""
     return dot(reference_W - ground.point_W, ground.normal_W) >= clearance(vehicle)
 
 
 def check_drag(vehicle: Vehicle) -> str | None:
     """v̇ = −(d/m) v along every axis"""
     linear = vehicle["drag"].linear
-    return _too_fast(f"drag.linear = {tuple(linear)} N s/m on {vehicle.mass:g} kg", [-d / vehicle.mass for d in linear])
+    return _stability_problem(
+        f"drag.linear = {tuple(linear)} N s/m on {vehicle.mass:g} kg", [-d / vehicle.mass for d in linear]
+    )
 
 
 def check_damping(vehicle: Vehicle) -> str | None:
@@ -153,29 +157,30 @@ def check_damping(vehicle: Vehicle) -> str | None:
     linear = vehicle["damping"].linear
     inertia = np.array(vehicle.inertia_B, dtype=float).reshape(3, 3)
     roots = -np.linalg.eigvals(np.linalg.solve(inertia, np.diag(linear)))
-    return _too_fast(f"damping.linear = {tuple(linear)} N m s/rad", [complex(root) for root in roots])
+    return _stability_problem(f"damping.linear = {tuple(linear)} N m s/rad", [complex(root) for root in roots])
 
 
 def check_actuator(vehicle: Vehicle) -> str | None:
     """ü + 2 ζ ω u̇ + ω² u = 0"""
-    own = vehicle["actuator"]
-    roots = oscillation(own.natural_frequency**2, 2.0 * own.damping_ratio * own.natural_frequency)
-    about = (
-        f"actuator.natural_frequency = {own.natural_frequency:g} rad/s with a damping_ratio of {own.damping_ratio:g}"
+    actuator = vehicle["actuator"]
+    roots = oscillation(actuator.natural_frequency**2, 2.0 * actuator.damping_ratio * actuator.natural_frequency)
+    subject = (
+        f"actuator.natural_frequency = {actuator.natural_frequency:g} rad/s "
+        f"with a damping_ratio of {actuator.damping_ratio:g}"
     )
-    return _too_fast(about, roots)
+    return _stability_problem(subject, roots)
 
 
-def _too_fast(what: str, roots: Sequence[complex]) -> str | None:
+def _stability_problem(subject: str, roots: Sequence[complex]) -> str | None:
     step = stable_step([root for root in roots if root.real < 0.0])
     if step >= DEFAULT_STEP:
         return None
-    return f"{what}: expected values stable at the default step {DEFAULT_STEP:g} s, these need dt <= {step:.3g} s"
+    return f"{subject}: expected values stable at the default step {DEFAULT_STEP:g} s, these need dt <= {step:.3g} s"
 
 
 FREQUENCY = Quantity("Hz", 1.0, 200.0)
 TYPICAL_FREQUENCY = (
-    60.0  # [Hz], along the rotor's axis with the root held: an arm of a quadrotor with 10 inch propellers
+    60.0  # [Hz], along the rotor's axis with a clamped root: an arm of a quadrotor with 10 inch propellers
 )
 TIP_SHARE, ARM_SHARE = 0.04, 0.02  # of the vehicle's mass: 60 g of motor and propeller and 30 g of tube at 1.5 kg
 TIP_RADIUS = 0.1  # of the arm's length: radius of gyration of motor and propeller about the arm
@@ -184,25 +189,25 @@ TWIST_OF_TUBE = 1.0 / 1.3  # GJ/EI = 1/(1 + ν) of any tube of one material, ν 
 _STRAIGHT = ArmState(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def arms_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
-    """EI from a frequency [Hz] where it is not given, GJ from EI; masses as shares of the vehicle's"""
-    known = {"tip_mass": TIP_SHARE * vehicle.mass, "arm_mass": ARM_SHARE * vehicle.mass, **given}
-    omega = 2.0 * math.pi * known.pop("frequency", TYPICAL_FREQUENCY)
+def arms_numbers(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
+    """Fill in EI from the frequency [Hz], GJ from EI, and the masses as fractions of the vehicle's."""
+    parameters = {"tip_mass": TIP_SHARE * vehicle.mass, "arm_mass": ARM_SHARE * vehicle.mass, **values}
+    omega = 2.0 * math.pi * parameters.pop("frequency", TYPICAL_FREQUENCY)
     levers = [norm(cross(rotor.r_B, rotor.axis_B)) for rotor in vehicle.rotors]
-    length = known.get("length") or max(levers, default=0.0) or 1.0  # the check refuses hubs without an arm
-    mass = modal_mass(Arms(known["tip_mass"], known["arm_mass"], 1.0, 1.0, 1.0, 1.0))
-    along = known.get("axial_stiffness", omega * omega * mass * length**3 / 3.0)
+    length = parameters.get("length") or max(levers, default=0.0) or 1.0  # `check_arms` rejects hubs without an arm
+    mass = modal_mass(Arms(parameters["tip_mass"], parameters["arm_mass"], 1.0, 1.0, 1.0, 1.0))
+    stiffness = parameters.get("axial_stiffness", omega * omega * mass * length**3 / 3.0)
     return {
-        "tip_inertia": known["tip_mass"] * (TIP_RADIUS * length) ** 2,
-        "axial_stiffness": along,
-        "plane_stiffness": along,
-        "twist_stiffness": TWIST_OF_TUBE * along,
-        **known,
+        "tip_inertia": parameters["tip_mass"] * (TIP_RADIUS * length) ** 2,
+        "axial_stiffness": stiffness,
+        "plane_stiffness": stiffness,
+        "twist_stiffness": TWIST_OF_TUBE * stiffness,
+        **parameters,
     }
 
 
 def free_modes(vehicle: Vehicle) -> tuple[Array, Array, Array]:
-    """M, C, K of body (6) and arms (3 each), straight and at rest: M ẍ + C ẋ + K x = 0"""
+    """Return M, C, K of the body (6) and the arms (3 each), straight and at rest: M ẍ + C ẋ + K x = 0."""
     arms: Arms = vehicle["arms"]
     size = 6 + 3 * len(vehicle.rotors)
     mass, damping, spring = (np.zeros((size, size)) for _ in range(3))
@@ -216,15 +221,15 @@ def free_modes(vehicle: Vehicle) -> tuple[Array, Array, Array]:
             twisting_spring(arms.twist_stiffness, arm.length),
         )
         for j, (mode, k) in enumerate(zip(arm_modes(_STRAIGHT, ZERO, Wrench(), arm, arms), springs, strict=True)):
-            at = 6 + 3 * i + j
-            mass[at, :6] = mass[:6, at] = [*mode.push_B, *mode.turn_B]
-            mass[at, at], spring[at, at] = mode.mass, k
-            damping[at, at] = 2.0 * arms.damping_ratio * math.sqrt(k * mode.mass)
+            row = 6 + 3 * i + j
+            mass[row, :6] = mass[:6, row] = [*mode.push_B, *mode.turn_B]
+            mass[row, row], spring[row, row] = mode.mass, k
+            damping[row, row] = 2.0 * arms.damping_ratio * math.sqrt(k * mode.mass)
     return mass, damping, spring
 
 
 def largest_arm_step(vehicle: Vehicle) -> float:
-    """The largest step that RK4 is stable with, over the modes of the free vehicle  [s]"""
+    """The largest step at which RK4 is stable, over the modes of the free vehicle  [s]"""
     mass, damping, spring = free_modes(vehicle)
     size = len(mass)
     rates = np.block([[np.zeros((size, size)), np.eye(size)], [-np.linalg.solve(mass, np.hstack([spring, damping]))]])
@@ -233,15 +238,15 @@ def largest_arm_step(vehicle: Vehicle) -> float:
 
 
 def check_arms(vehicle: Vehicle) -> str | None:
-    """A sentence about arms that are not there, heavier than the vehicle, or too stiff for the default step"""
+    """Return a sentence if a rotor has no arm, or the arms outweigh the vehicle or are too stiff for the default step."""
     if not vehicle.rotors:
         return "arms is on and rotors has 0 entries: expected at least one"
     arms: Arms = vehicle["arms"]
     for i, rotor in enumerate(vehicle.rotors):
         if norm(rotor.r_B - rotor.axis_B * dot(rotor.r_B, rotor.axis_B)) <= 1e-6:
-            return f"rotors[{i}].r_B = {tuple(rotor.r_B)} m: expected a hub beside its own axis through the centre, on an arm"
-    total = len(vehicle.rotors) * (arms.tip_mass + arms.arm_mass)
-    if total >= vehicle.mass:
+            return f"rotors[{i}].r_B = {tuple(rotor.r_B)} m: expected a hub on an arm, its axis not through the centre of mass"
+    arms_mass = len(vehicle.rotors) * (arms.tip_mass + arms.arm_mass)
+    if arms_mass >= vehicle.mass:
         return (
             f"arms.tip_mass + arm_mass = {arms.tip_mass + arms.arm_mass:.6g} kg on {len(vehicle.rotors)} arms: expected "
             f"less than the vehicle's {vehicle.mass:.6g} kg in all"
@@ -249,70 +254,78 @@ def check_arms(vehicle: Vehicle) -> str | None:
     if np.linalg.eigvalsh(free_modes(vehicle)[0]).min() <= 0.0:
         return (
             f"arms.tip_mass = {arms.tip_mass:.6g} kg, arm_mass = {arms.arm_mass:.6g} kg: expected arms with less inertia than "
-            "the vehicle, body.inertia is that of all of it"
+            "the vehicle, body.inertia includes theirs"
         )
     step = largest_arm_step(vehicle)
     if step < DEFAULT_STEP:
-        softer = (step / DEFAULT_STEP) ** 2
+        stiffness_factor = (step / DEFAULT_STEP) ** 2
         return (
             f"arms.axial_stiffness = {arms.axial_stiffness:.6g}, plane_stiffness = {arms.plane_stiffness:.6g}, "
-            f"twist_stiffness = {arms.twist_stiffness:.6g} N m^2: expected arms that the default step {DEFAULT_STEP:g} s can "
-            f"follow, these need dt <= {step:.3g} s; {softer:.2g} times the stiffest would do"
+            f"twist_stiffness = {arms.twist_stiffness:.6g} N m^2: expected arms that are stable at the default step "
+            f"{DEFAULT_STEP:g} s, these need dt <= {step:.3g} s; reduce the stiffest to {stiffness_factor:.2g} of its value"
         )
     return None
 
 
 def _mobility(vehicle: Vehicle, mass: float, attachment_B: Vec3) -> float:
-    """λ = 1/m_L + the largest eigenvalue of 1/m − r× J⁻¹ r×: how easily load and body part along the cable  [1/kg]"""
+    """λ = 1/m_L + the largest eigenvalue of 1/m − r× J⁻¹ r×: relative mobility of load and body along the cable  [1/kg]"""
     return 1.0 / mass + float(standing_modes(vehicle.mass, vehicle.inertia_B, (attachment_B,)).max())
 
 
-def load_numbers(vehicle: Vehicle, given: Mapping[str, Tree]) -> Mapping[str, Tree]:
-    """k = ω² / λ,  c = 2 ζ k / ω unless given: the spring between load and body at ω = 500 rad/s, damped with ζ = 0.7"""
-    mass, attachment_B = given.get("mass"), given.get("attachment_B", ZERO)
-    numbers = (mass, *attachment_B) if isinstance(attachment_B, (tuple, list)) else (mass, math.nan)
-    if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in numbers) or not mass or len(numbers) != 4:
-        return {"stiffness": 1.0, "damping": 1.0, **given}  # the check of those numbers says what is wrong with them
-    stiffness = given.get("stiffness", FASTEST_MODE**2 / _mobility(vehicle, mass, Vec3(*attachment_B)))
-    return {"stiffness": stiffness, "damping": 2.0 * DAMPING_RATIO * stiffness / FASTEST_MODE, **given}
+def load_numbers(vehicle: Vehicle, values: Mapping[str, Tree]) -> Mapping[str, Tree]:
+    """k = ω² / λ,  c = 2 ζ k / ω unless set: the spring between load and body at ω = 500 rad/s, damped with ζ = 0.7"""
+    mass, attachment_B = values.get("mass"), values.get("attachment_B", ZERO)
+    inputs = (mass, *attachment_B) if isinstance(attachment_B, (tuple, list)) else (mass, math.nan)
+    if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in inputs) or not mass or len(inputs) != 4:
+        return {
+            "stiffness": 1.0,
+            "damping": 1.0,
+            **values,
+        }  # placeholders: the check of mass and attachment_B reports the error
+    stiffness = values.get("stiffness", FASTEST_MODE**2 / _mobility(vehicle, mass, Vec3(*attachment_B)))
+    return {"stiffness": stiffness, "damping": 2.0 * DAMPING_RATIO * stiffness / FASTEST_MODE, **values}
 
 
 def largest_load_step(vehicle: Vehicle) -> float:
-    """The largest step that RK4 is stable with while the load hangs, and while it is on the ground with the cable taut  [s]"""
+    """The largest step at which RK4 is stable, for a hanging load and for one on the ground with a taut cable  [s]"""
     load: SlungLoad = vehicle["slung_load"]
     surface = load_surface(load.mass, load.friction)
-    body = 1.0 / (_mobility(vehicle, load.mass, load.attachment_B) - 1.0 / load.mass)
-    masses, coupling, lying = np.array([load.mass, body]), np.array([[1.0, -1.0], [-1.0, 1.0]]), np.diag([1.0, 0.0])
+    body_mass = 1.0 / (_mobility(vehicle, load.mass, load.attachment_B) - 1.0 / load.mass)
+    masses, coupling, on_ground = (
+        np.array([load.mass, body_mass]),
+        np.array([[1.0, -1.0], [-1.0, 1.0]]),
+        np.diag([1.0, 0.0]),
+    )
     roots: list[complex] = [complex(-surface.stiffness / surface.damping)]
-    for ground in (0.0, 1.0):
-        k = load.stiffness * coupling + ground * surface.stiffness * lying
-        c = load.damping * coupling + ground * surface.damping * lying
+    for ground_contact in (0.0, 1.0):
+        k = load.stiffness * coupling + ground_contact * surface.stiffness * on_ground
+        c = load.damping * coupling + ground_contact * surface.damping * on_ground
         rates = np.block([[np.zeros((2, 2)), np.eye(2)], [-k / masses[:, None], -c / masses[:, None]]])
         roots += [complex(root) for root in np.linalg.eigvals(rates) if abs(root) > 1e-3]
     return stable_step(roots)
 
 
 def check_load(vehicle: Vehicle) -> str | None:
-    """A sentence about a cable that is not stable at the default step"""
+    """Return a sentence if the cable is not stable at the default step."""
     load: SlungLoad = vehicle["slung_load"]
     step = largest_load_step(vehicle)
     if step >= DEFAULT_STEP:
         return None
-    fine = load_numbers(vehicle, {"mass": load.mass, "attachment_B": load.attachment_B})
+    stable = load_numbers(vehicle, {"mass": load.mass, "attachment_B": load.attachment_B})
     return (
         f"slung_load.stiffness = {load.stiffness:.6g} N/m with damping {load.damping:.6g} N s/m: expected values stable "
         f"at the default step {DEFAULT_STEP:g} s, these need dt <= {step:.3g} s; "
-        f"{fine['stiffness']:.4g} N/m and {fine['damping']:.4g} N s/m would do"
+        f"{stable['stiffness']:.4g} N/m and {stable['damping']:.4g} N s/m are stable"
     )
 
 
 def cable_ends(state: State, vehicle: Vehicle, holds: Scalar = True) -> tuple[Vec3, Vec3]:
-    """The hook and the load, in the world; a cable that was let go is seen no more, and both ends are the load  [m]"""
-    hook_B, own = vehicle["slung_load"].attachment_B, state.effects[vehicle.index("slung_load")]
-    load_W = load_place(state.p_W, state.q_WB, own.cable_W, attachment_B=hook_B)
-    return load_W - Vec3(*(where(holds, s, 0.0) for s in own.cable_W)), load_W
+    """Return the hook and the load in the world [m]; both ends are the load once the cable is released."""
+    hook_B, load_state = vehicle["slung_load"].attachment_B, state.effects[vehicle.index("slung_load")]
+    load_W = load_place(state.p_W, state.q_WB, load_state.cable_W, attachment_B=hook_B)
+    return load_W - Vec3(*(where(holds, s, 0.0) for s in load_state.cable_W)), load_W
 
 
 def cut(vehicle: Vehicle) -> Vehicle:
-    """The vehicle whose cable holds nothing: the load flies on by itself, and is where its state says"""
+    """Return the vehicle with a cable of zero stiffness and damping: the load falls freely, and its state remains valid."""
     return vehicle.replace({"slung_load.stiffness": 0.0, "slung_load.damping": 0.0})

@@ -31,22 +31,22 @@ from samara.physics.types import CALM, Vehicle
 from samara.vehicles.trim import effectiveness, hover
 
 UNIT_RANGE = (0.0, 1.0)
-LARGEST_COMMAND = 1e12  # in size; beyond it a command is not a number
+LARGEST_COMMAND = 1e12  # in magnitude; a larger command is invalid
 
 
 def command_limits(vehicle: Vehicle) -> tuple[float, float] | None:
-    """[0, 1] for normalized commands and duties; speeds and wrenches have the motor's own limits"""
+    """Return [0, 1] for normalized commands and duties; None for speeds and wrenches, which the motor model limits."""
     return UNIT_RANGE if vehicle.structure.actuation.name in ("normalized", "duty") else None
 
 
 def speed_range(vehicle: Vehicle) -> tuple[float, float] | None:
-    """The slowest and the fastest a motor with a lag can turn  [rad/s]; a DC motor's depends on its load and supply"""
-    own = [rotor.motor for rotor in vehicle.rotors if isinstance(rotor.motor, Lag)]
-    return (min(motor.speed_min for motor in own), max(motor.speed_max for motor in own)) if own else None
+    """Return the lowest and the highest speed of the motors with a lag [rad/s]; None for DC motors (load and supply decide)."""
+    motors = [rotor.motor for rotor in vehicle.rotors if isinstance(rotor.motor, Lag)]
+    return (min(motor.speed_min for motor in motors), max(motor.speed_max for motor in motors)) if motors else None
 
 
 def command_range(vehicle: Vehicle) -> tuple[float, float] | None:
-    """The least and the most that a command can ask; None where it has no limit, as a wrench"""
+    """Return the lowest and the highest rotor command; None for a command without limits, such as a wrench."""
     return speed_range(vehicle) if vehicle.structure.actuation.name == "speed" else command_limits(vehicle)
 
 
@@ -54,80 +54,83 @@ _TOO_FAST = 1e5  # [rad/s] for any motor
 
 
 class Range(NamedTuple):
-    """From the least to the most."""
+    """A closed interval."""
 
     low: Scalar
     high: Scalar
 
 
 def thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
-    """T = kF Ω² at the slowest and at the fastest speed each motor holds, in air of sea-level density  [N]
+    """T = kF Ω² at the lowest and the highest speed of each motor, in air of sea-level density  [N]
 
-    After those of the rotors, what the ones that tilt can push across their axes in hover: the columns of `effectiveness`.
+    Entries for tilting rotors follow those of the rotors: their lateral thrust in hover. The order is that of the columns of
+    `effectiveness`.
     """
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
-        most = (
-            _of_its_rotors(_fastest, vehicle)
+        max_speeds = (
+            _solve_rotor_speeds(_fastest, vehicle)
             if vehicle.has("battery")
-            else [own.motor.speed_max for own in vehicle.rotors]
+            else [rotor.motor.speed_max for rotor in vehicle.rotors]
         )
-        speeds = [(rotor.motor.speed_min, own) for rotor, own in zip(vehicle.rotors, most, strict=True)]
+        speeds = [
+            (rotor.motor.speed_min, max_speed) for rotor, max_speed in zip(vehicle.rotors, max_speeds, strict=True)
+        ]
     else:
-        speeds = [(0.0, own) for own in _of_its_rotors(_full_speed, vehicle)]
-    along = tuple(
-        Range(*(as_scalar(rotor_load(speed, rotor).thrust) for speed in ends))
-        for rotor, ends in zip(vehicle.rotors, speeds, strict=True)
+        speeds = [(0.0, max_speed) for max_speed in _solve_rotor_speeds(_max_dc_speeds, vehicle)]
+    axial = tuple(
+        Range(*(as_scalar(rotor_load(speed, rotor).thrust) for speed in speed_limits))
+        for rotor, speed_limits in zip(vehicle.rotors, speeds, strict=True)
     )
-    return along if not vehicle.servos else (*along, *_across_limits(vehicle))
+    return axial if not vehicle.servos else (*axial, *_lateral_thrust_limits(vehicle))
 
 
-def _across_limits(vehicle: Vehicle) -> tuple[Range, ...]:
-    """T_a tan δ at both limits of every servo, T_a the rotor's part of the weight: what it can push across its axis  [N]"""
+def _lateral_thrust_limits(vehicle: Vehicle) -> tuple[Range, ...]:
+    """T_a tan δ at both limits of every servo, with T_a the rotor's part of the weight: its lateral thrust  [N]"""
     weight = vehicle.mass * vehicle["gravity"].acceleration if vehicle.has("gravity") else 1.0
-    shares = product(pseudoinverse(effectiveness(vehicle)[2:]), np.array([weight, 0.0, 0.0, 0.0]))
-    servos = ((abs(float(shares[i])), vehicle.rotors[i].servo) for i in vehicle.servos)
-    return tuple(Range(share * math.tan(servo.low), share * math.tan(servo.high)) for share, servo in servos)
+    thrusts = product(pseudoinverse(effectiveness(vehicle)[2:]), np.array([weight, 0.0, 0.0, 0.0]))
+    servos = ((abs(float(thrusts[i])), vehicle.rotors[i].servo) for i in vehicle.servos)
+    return tuple(Range(thrust * math.tan(servo.low), thrust * math.tan(servo.high)) for thrust, servo in servos)
 
 
 def servo_range(vehicle: Vehicle) -> tuple[Range, ...]:
-    """The least and the most of each servo's number in a command: −1 and 1, or radians where rotors are commanded by speed"""
+    """Return the range of each servo's command: −1 to 1, or radians for vehicles whose rotors are commanded by speed."""
     if vehicle.structure.actuation.name != "speed":
         return (Range(-1.0, 1.0),) * len(vehicle.servos)
     return tuple(Range(vehicle.rotors[i].servo.low, vehicle.rotors[i].servo.high) for i in vehicle.servos)
 
 
 def command_bounds(vehicle: Vehicle) -> tuple[Range, ...] | None:
-    """The range of every number of a command; None where it has no limit, as a wrench"""
-    own = command_range(vehicle)
-    return None if own is None else ((Range(*own),) * len(vehicle.rotors)) + servo_range(vehicle)
+    """Return the range of every element of a command; None for a command without limits, such as a wrench."""
+    rotor_range = command_range(vehicle)
+    return None if rotor_range is None else ((Range(*rotor_range),) * len(vehicle.rotors)) + servo_range(vehicle)
 
 
 def within_limits(command: Sequence[Scalar], vehicle: Vehicle) -> tuple[Scalar, ...]:
-    """Normalized commands and duties brought into [0, 1], those of servos into their range; speeds have their motors' limits"""
+    """Clamp normalized commands and duties to [0, 1] and servo commands to their range; the motors limit speed commands."""
     limits, count = command_limits(vehicle), len(vehicle.rotors)
-    held = [clamp(u, *limits) if limits else u for u in command[:count]] if count else list(command)
+    rotor_commands = [clamp(u, *limits) if limits else u for u in command[:count]] if count else list(command)
     servos = zip(command[count:], servo_range(vehicle), strict=True) if count else ()
-    return (*held, *(clamp(u, *own) for u, own in servos))
+    return (*rotor_commands, *(clamp(u, *servo_limits) for u, servo_limits in servos))
 
 
-def _of_its_rotors(speeds: Callable[[Vehicle], list[Scalar]], vehicle: Vehicle) -> Sequence[Scalar]:
-    """What iterations find, in all lanes at once; of a vehicle held still, whose mass and inertia do not matter"""
-    structure, numbers = vehicle.structure, (vehicle.rotors, vehicle.parameters)
-    still = (vehicle.mass, vehicle.inertia_B)
+def _solve_rotor_speeds(solver: Callable[[Vehicle], list[Scalar]], vehicle: Vehicle) -> Sequence[Scalar]:
+    """Run an iterative solver on all flights of a batch at once; mass and inertia have no influence on it."""
+    structure, inputs = vehicle.structure, (vehicle.rotors, vehicle.parameters)
+    inertial = (vehicle.mass, vehicle.inertia_B)
     mass, inertia_B = unflatten(
-        still, (float(own.values[0]) if type(own) is BatchScalar else own for own in flatten(still))
+        inertial, (float(leaf.values[0]) if type(leaf) is BatchScalar else leaf for leaf in flatten(inertial))
     )
-    name = (speeds.__name__, structure)
-    found: Sequence[Scalar] = call_for_each(
-        name, lambda own: tuple(speeds(Vehicle(structure, mass, inertia_B, *own))), numbers, of_arrays=True
+    name = (solver.__name__, structure)
+    solution: Sequence[Scalar] = call_for_each(
+        name, lambda leaves: tuple(solver(Vehicle(structure, mass, inertia_B, *leaves))), inputs, of_arrays=True
     )
-    return found
+    return solution
 
 
 def _fastest(vehicle: Vehicle) -> list[Scalar]:
-    """Ω_max of motors with a lag, on a battery V/V_full of it, at the V of the full battery while all turn as fast  [rad/s]
+    """Ω_max of motors with a lag, scaled by V/V_full of a full battery, with V at the load of all rotors at Ω_max  [rad/s]
 
-    That V falls as they turn faster, and they turn faster as V rises: halving finds where both agree.
+    V falls as the rotors turn faster, and they turn faster as V rises: bisection finds the equilibrium.
     """
     motors = [rotor.motor for rotor in vehicle.rotors]
     state, rated = at_rest(vehicle), rated_voltages(vehicle)
@@ -135,66 +138,68 @@ def _fastest(vehicle: Vehicle) -> list[Scalar]:
     high = reduce(maximum, rated)
     for _ in range(60):
         voltage = 0.5 * (low + high)
-        speeds = [slowed(motor, voltage / full).speed_max for motor, full in zip(motors, rated, strict=True)]
-        agrees = voltage < supply_voltage(state._replace(rotor_speed=tuple(speeds)), (), vehicle, CALM)
-        low, high = where(agrees, voltage, low), where(agrees, high, voltage)
+        speeds = [
+            slowed(motor, voltage / full_voltage).speed_max for motor, full_voltage in zip(motors, rated, strict=True)
+        ]
+        is_below = voltage < supply_voltage(state._replace(rotor_speed=tuple(speeds)), (), vehicle, CALM)
+        low, high = where(is_below, voltage, low), where(is_below, high, voltage)
     return speeds
 
 
-def _full_speed(vehicle: Vehicle) -> list[Scalar]:
-    """Ω̇ = 0 at full duty on a full battery, by Newton from above: there Ω̇ is concave, and he does not overshoot  [rad/s]
+def _max_dc_speeds(vehicle: Vehicle) -> list[Scalar]:
+    """Ω̇ = 0 at full duty on a full battery, by Newton's method from above, where Ω̇ is concave: no overshoot  [rad/s]
 
-    Where it is asked of many lanes, each stops where it would by itself.
+    Each flight of a batch stops at its own convergence.
     """
     direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
-    state, full = at_rest(direct), (1.0,) * direct.command_size
+    state, full_duty = at_rest(direct), (1.0,) * direct.command_size
 
     def rate(speeds: Array) -> Array:
-        turning = state._replace(rotor_speed=tuple(speeds if speeds.ndim > 1 else speeds.tolist()))
-        rates = direct.structure.actuation.rotor_acceleration(turning, full, direct, CALM)
+        spinning_state = state._replace(rotor_speed=tuple(speeds if speeds.ndim > 1 else speeds.tolist()))
+        rates = direct.structure.actuation.rotor_acceleration(spinning_state, full_duty, direct, CALM)
         return np.array(np.broadcast_arrays(*rates))
 
-    lanes = rate(np.full(len(direct.rotors), _TOO_FAST)).shape[1:]
-    speeds, moving = np.full((len(direct.rotors), *lanes), _TOO_FAST), np.full(lanes, True)
+    batch_shape = rate(np.full(len(direct.rotors), _TOO_FAST)).shape[1:]
+    speeds, unconverged = np.full((len(direct.rotors), *batch_shape), _TOO_FAST), np.full(batch_shape, True)
     for _ in range(100):
-        here = rate(speeds)
-        step = here * (1e-6 * speeds) / (here - rate(speeds * (1.0 + 1e-6)))
-        speeds = np.where(moving, speeds + step, speeds)
-        moving = moving & ~(np.abs(step).max(axis=0) <= 1e-12 * speeds.max(axis=0))
-        if not moving.any():
+        acceleration = rate(speeds)
+        step = acceleration * (1e-6 * speeds) / (acceleration - rate(speeds * (1.0 + 1e-6)))
+        speeds = np.where(unconverged, speeds + step, speeds)
+        unconverged = unconverged & ~(np.abs(step).max(axis=0) <= 1e-12 * speeds.max(axis=0))
+        if not unconverged.any():
             break
-    return list(speeds) if lanes else speeds.tolist()
+    return list(speeds) if batch_shape else speeds.tolist()
 
 
 _STEP = 1e-5  # of a rotor's speed, for the slope of its acceleration
 
 
 def with_lag_motors(vehicle: Vehicle) -> Vehicle:
-    """Ω_cmd = Ω_min + u (Ω_max − Ω_min), τ = −1 / (∂Ω̇/∂Ω): the vehicle with its DC motors so, u in the place of the duty
+    """Ω_cmd = Ω_min + u (Ω_max − Ω_min), τ = −1 / (∂Ω̇/∂Ω): replace DC motors by first-order lags with command u
 
-    The straight line goes through hover and full duty at the voltage that the bus has at hover; τ is that of hover, up and
-    down, and the efficiency is what turns the rotors then. A vehicle whose motors have a lag stays as it is.
+    The line passes through hover and full duty at the bus voltage of hover. τ is the time constant at hover, up and down, and
+    the efficiency is that of hover. A vehicle whose motors already have a lag is returned unchanged.
     """
     if not any(isinstance(rotor.motor, DcMotor) for rotor in vehicle.rotors):
         return vehicle
     direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
     state, duties = hover(direct)
-    volts = float(supply_voltage(state, duties, direct, CALM))
+    voltage = float(supply_voltage(state, duties, direct, CALM))
     currents = motor_currents(state, duties, direct, CALM)
     loads = rotor_loads(state, direct, CALM)
-    steady = direct.without_effect("battery").with_effect(IDEAL_BATTERY, Ideal(volts))
-    state = hover(steady)[0]
-    acceleration = steady.structure.actuation.rotor_acceleration
+    constant_supply = direct.without_effect("battery").with_effect(IDEAL_BATTERY, Ideal(voltage))
+    state = hover(constant_supply)[0]
+    acceleration = constant_supply.structure.actuation.rotor_acceleration
     rotors = []
-    for i, (rotor, most) in enumerate(zip(vehicle.rotors, thrust_limits(steady), strict=True)):
-        speed, fastest = float(state.rotor_speed[i]), float((most.high / rotor.k_thrust) ** 0.5)
-        slowest = max((speed - duties[i] * fastest) / (1.0 - duties[i]), 0.0)
-        ends = []
+    for i, (rotor, limits) in enumerate(zip(vehicle.rotors, thrust_limits(constant_supply), strict=True)):
+        speed, max_speed = float(state.rotor_speed[i]), float((limits.high / rotor.k_thrust) ** 0.5)
+        min_speed = max((speed - duties[i] * max_speed) / (1.0 - duties[i]), 0.0)
+        accelerations = []
         for step in (_STEP, -_STEP):
             speeds = (*state.rotor_speed[:i], speed * (1.0 + step), *state.rotor_speed[i + 1 :])
-            ends.append(acceleration(state._replace(rotor_speed=speeds), duties, steady, CALM)[i])
-        lag = float(2.0 * _STEP * speed / (ends[1] - ends[0]))
-        share = min(float(loads[i].torque * speed / (volts * currents[i])), 1.0)
-        rotors.append(rotor._replace(motor=Lag(slowest, fastest, lag, lag, share, volts)))
+            accelerations.append(acceleration(state._replace(rotor_speed=speeds), duties, constant_supply, CALM)[i])
+        lag = float(2.0 * _STEP * speed / (accelerations[1] - accelerations[0]))
+        efficiency = min(float(loads[i].torque * speed / (voltage * currents[i])), 1.0)
+        rotors.append(rotor._replace(motor=Lag(min_speed, max_speed, lag, lag, efficiency, voltage)))
     structure = replace(direct.structure, actuation=NORMALIZED)
     return replace(direct, structure=structure, rotors=tuple(rotors))

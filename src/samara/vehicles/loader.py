@@ -1,8 +1,7 @@
-"""From a TOML file to a vehicle: strict, and one sentence about each thing that is wrong.
+"""Parse vehicle files: strict, with one sentence for each mistake.
 
-Every value stands as `{ value, unit, source, spread }`; source and spread may be left out. What a table may hold, in which
-unit and of which sign, is read from the record it becomes: `[drag]` from `Drag`, `[motor]` from `Lag` or `DcMotor`, and so
-on.
+Every value is a table `{ value, unit, source, spread }`; source and spread are optional. The record that a table becomes
+defines its keys, their units and their ranges: `[drag]` follows `Drag`, `[motor]` follows `Lag` or `DcMotor`, and so on.
 """
 
 import math
@@ -32,7 +31,7 @@ from samara.vehicles.effects import OPTIONS, EffectOption, options_with
 from samara.vehicles.payload import Payload, with_payload
 
 SCHEMA = 1
-ALIASES = {"crazyflie_measured": "crazyflie"}  # names that vehicles had before
+ALIASES = {"crazyflie_measured": "crazyflie"}  # former names of vehicles
 MOTORS: dict[str, type[Tree]] = {"lag": Lag, "dc": DcMotor}
 _SPINS = {"ccw": 1, "cw": -1}
 _LENGTH = Quantity("m", -1.0, 1.0)
@@ -48,26 +47,26 @@ def vehicle_names() -> list[str]:
 
 
 def vehicle(name_or_path: str | Path, *, effects: Sequence[EffectOption] = (), **overrides: Tree) -> Vehicle:
-    """A vehicle by its shipped name or from a file, with other numbers where given: `vehicle("iris", mass=1.6)`.
+    """Load a vehicle by its shipped name or from a file, and override some parameters: `vehicle("iris", mass=1.6)`.
 
-    Its file may have the tables of `effects` from outside the package too, and `switch_on` knows them by name.
+    `effects` adds effects from outside the package: the file may contain their tables, and `switch_on` accepts their names.
     """
     text, origin, folder = VEHICLES.find(ALIASES.get(str(name_or_path), name_or_path))
     if folder is None and not effects:
-        loaded = _shipped_vehicle(text, origin)
+        loaded_vehicle = _shipped_vehicle(text, origin)
     else:
-        loaded = parse_vehicle(text, origin, folder, feet=folder is not None, effects=effects)
+        loaded_vehicle = parse_vehicle(text, origin, folder, feet=folder is not None, effects=effects)
     if not overrides:
-        return loaded
+        return loaded_vehicle
     try:
-        return check_vehicle(loaded.replace(overrides))
+        return check_vehicle(loaded_vehicle.replace(overrides))
     except KeyError as error:
         raise VehicleError(error.args[0]) from None
 
 
 @lru_cache(maxsize=64)
 def _shipped_vehicle(text: str, origin: str) -> Vehicle:
-    """Read once: a fleet asks for the same one again and again, and nothing of it can change"""
+    """Parse a shipped vehicle once; a fleet loads the same one many times, and vehicles are immutable."""
     return parse_vehicle(text, origin)
 
 
@@ -79,11 +78,18 @@ def parse_vehicle(
     feet: bool = False,
     effects: Sequence[EffectOption] = (),
 ) -> Vehicle:
-    """A vehicle from the text of a file; `origin` is what errors call it, `folder` where the files are that it names.
+    """Parse the text of a vehicle file.
 
-    Without a folder it may name none: the vehicle of a recording reads nothing from the disk. With `feet` one that has rotors
-    and says nothing of contact gets feet under its arms, and one that says nothing of its top a top. All that is wrong is in
-    one error, a sentence on each line.
+    Args:
+        text: the file's content, in TOML.
+        origin: the name that error messages give the file.
+        folder: the folder of the files that `text` names; None forbids such names, so that the vehicle of a recording reads
+            nothing from the disk.
+        feet: derive contact points under the arms, and the height of the top, if the file sets none.
+        effects: effects from outside the package whose tables the file may contain.
+
+    Raises:
+        VehicleError: lists every mistake of the file, one sentence per line.
     """
     try:
         options = options_with(effects)
@@ -104,17 +110,17 @@ def parse_vehicle(
             tables |= file.noted(partial(_option, file, option, folder), {})
     battery = file.noted(lambda: _battery(file), None)
     rotors = file.noted(lambda: _rotors(file), [])
-    carried = file.noted(lambda: _payload(file), Payload())
+    payload = file.noted(lambda: _payload(file), Payload())
     file.finish()
     raise_all(problems)
-    hull = body.pop("radius", None)
-    if hull is not None:
-        tables["body"] = {"radius": hull}
+    hull_radius = body.pop("radius", None)
+    if hull_radius is not None:
+        tables["body"] = {"radius": hull_radius}
     if feet and rotors:
         contact.setdefault("points", derived_feet(rotors))
     if feet and contact.get("points"):
-        contact.setdefault("top", derived_top(contact["points"], rotors, hull or 0.0))
-    built = build_vehicle(
+        contact.setdefault("top", derived_top(contact["points"], rotors, hull_radius or 0.0))
+    built_vehicle = build_vehicle(
         origin,
         **body,
         rotors=rotors,
@@ -125,20 +131,20 @@ def parse_vehicle(
         custom_effects=effects,
         provenance=Provenance(description, file.file.sources, file.file.spreads),
     )
-    if carried.mass:
-        built = check_vehicle(with_payload(built, carried))
-    return replace(built, structure=replace(built.structure, name=name))
+    if payload.mass:
+        built_vehicle = check_vehicle(with_payload(built_vehicle, payload))
+    return replace(built_vehicle, structure=replace(built_vehicle.structure, name=name))
 
 
 def _inertia(body: DataSheet) -> tuple[float, ...]:
-    value, given = body.quantity("inertia", "kg m^2")
+    value, unit = body.quantity("inertia", "kg m^2")
     rows = value if isinstance(value, list) and len(value) == 3 else []
-    full = bool(rows) and all(isinstance(row, list) and len(row) == 3 for row in rows)
-    numbers = [each for row in rows for each in row] if full else rows
+    is_full_matrix = bool(rows) and all(isinstance(row, list) and len(row) == 3 for row in rows)
+    numbers = [entry for row in rows for entry in row] if is_full_matrix else rows
     if not numbers:
         raise body.error("inertia", value, "3 numbers (diagonal) or 3 rows of 3")
-    any_sign = Quantity("kg m^2", -1.0, 1.0)
-    return tuple(body.converted("inertia", each, given, any_sign) for each in numbers)
+    signed_inertia = Quantity("kg m^2", -1.0, 1.0)
+    return tuple(body.converted("inertia", entry, unit, signed_inertia) for entry in numbers)
 
 
 def _body(file: DataSheet) -> dict[str, Any]:
@@ -169,7 +175,7 @@ def _gravity(file: DataSheet) -> dict[str, object]:
 
 
 def _option(file: DataSheet, option: EffectOption, folder: Path | None) -> dict[str, object]:
-    """The optional table of an effect by its name, as `build_vehicle` takes it; empty where the file has none"""
+    """Read the optional table of an effect, by name, as `build_vehicle` takes it; empty if the file has none."""
     table = file.optional_table(option.name)
     if not table:
         return {}
@@ -187,7 +193,7 @@ def _option(file: DataSheet, option: EffectOption, folder: Path | None) -> dict[
 
 
 def _beside(table: DataSheet, key: str, folder: Path | None, name: str) -> Path:
-    """A file in the folder of the one that names it"""
+    """Return the path of a file in the same folder as the file that names it."""
     if folder is None:
         raise table.error(key, name, "a name that Samara knows; there is no folder to look in")
     try:
@@ -203,19 +209,19 @@ def _contact(file: DataSheet) -> dict[str, Any]:
     table = file.optional_table("contact")
     if not table:
         return {}
-    value, given = table.quantity("points", "m")
+    value, unit = table.quantity("points", "m")
     if not isinstance(value, list) or not value or not all(isinstance(p, list) and len(p) == 3 for p in value):
         raise table.error("points", value, "a list of points of 3 numbers")
     if len(value) > MAX_CONTACT_POINTS:
         raise table.wrong(f" has {len(value)} entries: expected at most {MAX_CONTACT_POINTS}", "points")
     hints = get_type_hints(Surface, include_extras=True)
     options: dict[str, Any] = {
-        "points": [Vec3(*(table.converted("points", x, given, _LENGTH) for x in point)) for point in value],
+        "points": [Vec3(*(table.converted("points", x, unit, _LENGTH) for x in point)) for point in value],
         "friction": table.value("friction", get_args(hints["friction"])[1]),
     }
     if "top" in table:
-        only_feet = table.entries["top"] is False and not table.take("top", "a height or false")
-        options["top"] = None if only_feet else table.value("top", _LENGTH)
+        is_disabled = table.entries["top"] is False and not table.take("top", "a height or false")
+        options["top"] = None if is_disabled else table.value("top", _LENGTH)
     for key in ("stiffness", "damping"):
         if key in table:
             options[key] = table.value(key, get_args(hints[key])[1])
@@ -224,15 +230,15 @@ def _contact(file: DataSheet) -> dict[str, Any]:
 
 
 def _payload(file: DataSheet) -> Payload:
-    """A point mass that the vehicle carries, at its place from the centre of mass of the bare one."""
+    """Read the point mass that the vehicle carries; its position is relative to the bare vehicle's centre of mass."""
     table = file.optional_table("payload")
     if not table:
         return Payload()
-    carried = Payload(
+    payload = Payload(
         table.value("mass", Quantity("kg", 0.0, 1e3)), table.three_values("position", Quantity("m", -1.0, 1.0))
     )
     table.finish()
-    return carried
+    return payload
 
 
 def _battery(file: DataSheet) -> Ideal | list[Thevenin] | None:
@@ -242,16 +248,16 @@ def _battery(file: DataSheet) -> Ideal | list[Thevenin] | None:
         file.entries["battery"] = [file.entries["battery"]]
     batteries = []
     for table in file.tables("battery"):
-        kind = BATTERIES[table.text("model", choices=BATTERIES)]
-        batteries.append(table.record(kind))
+        battery_type = BATTERIES[table.text("model", choices=BATTERIES)]
+        batteries.append(table.record(battery_type))
     return batteries[0] if len(batteries) == 1 and isinstance(batteries[0], Ideal) else batteries
 
 
 def _rotors(file: DataSheet) -> list[Rotor]:
-    shared = file.noted(partial(file.optional_table, "rotor"), None)
-    shared_values = {} if not shared else _rotor_values(shared)
-    if shared:
-        shared.finish()
+    shared_table = file.noted(partial(file.optional_table, "rotor"), None)
+    shared_values = {} if not shared_table else _rotor_values(shared_table)
+    if shared_table:
+        shared_table.finish()
     shared_motor = file.noted(partial(_motor, file), Lag)
     tables = file.tables("rotors")
     if len(tables) > MAX_ROTORS:
@@ -263,7 +269,7 @@ def _rotors(file: DataSheet) -> list[Rotor]:
 
 
 def _rotor(table: DataSheet, shared_values: dict[str, float], shared_motor: Lag | DcMotor | None) -> Rotor:
-    before = len(table.file.problems or ())
+    problem_count = len(table.file.problems or ())
     r_B, axis_B = table.noted(lambda: _placement(table), (None, None))
     spin = table.noted(lambda: _SPINS[table.text("spin", choices=_SPINS)], 1)
     values = shared_values | _rotor_values(table)
@@ -274,7 +280,7 @@ def _rotor(table: DataSheet, shared_values: dict[str, float], shared_motor: Lag 
     if motor is None:
         raise table.missing("motor", "a table here or as [motor]")
     servo = table.noted(lambda: _servo(table), ())
-    if len(table.file.problems or ()) == before:
+    if len(table.file.problems or ()) == problem_count:
         table.finish()
     return Rotor(r_B, axis_B, spin, motor=motor, servo=servo, **values)
 
@@ -293,13 +299,13 @@ def _motor(table: DataSheet) -> Lag | DcMotor | None:
 
 
 def _servo(table: DataSheet) -> Servo | tuple[()]:
-    """What tilts a rotor: a table `servo` of it"""
+    """Read the servo that tilts a rotor."""
     servo = table.optional_table("servo")
     return servo.record(Servo) if servo else ()
 
 
 def _placement(table: DataSheet) -> tuple[Vec3, Vec3]:
-    """A hub by its position, or by arm and azimuth; its axis upright, given, or tilted about the arm."""
+    """Read the hub position (or arm, azimuth and height) and the thrust axis: upright, explicit, or tilted about the arm."""
     if "position" in table:
         r_B = table.three_values("position", _LENGTH)
         outward = Vec3(r_B.x, r_B.y, 0.0)

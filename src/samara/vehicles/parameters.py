@@ -1,4 +1,4 @@
-"""A vehicle's numbers by name, so that some of them can become inputs of a compiled step."""
+"""Read and replace a vehicle's parameters by dotted name, so that any of them can become an input of a compiled step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,48 +7,50 @@ from samara.physics.types import Vehicle
 
 
 def parameter(vehicle: Vehicle, path: str) -> Any:
-    """The value at a dotted name: `mass`, `drag.linear`, `battery.0.capacity`
+    """Look up the value at a dotted name: `mass`, `drag.linear`, `battery.0.capacity`.
 
-    Of several things a tuple with one value for each: `rotors.k_thrust`, `battery.capacity`; by its number one of them.
+    Without an index, a name inside a list gives a tuple with one value per element: `rotors.k_thrust`, `battery.capacity`.
     """
-    head, _, rest = path.partition(".")
-    if not rest and head in ("mass", "inertia_B"):
-        return getattr(vehicle, head)
-    if rest and head in ("rotors", "inertia_B"):
-        return _inside(getattr(vehicle, head), rest, path, vehicle)
-    if rest and vehicle.has(head):
-        return _inside(vehicle[head], rest, path, vehicle)
-    raise _unknown(path, vehicle)
+    root, _, subpath = path.partition(".")
+    if not subpath and root in ("mass", "inertia_B"):
+        return getattr(vehicle, root)
+    if subpath and root in ("rotors", "inertia_B"):
+        return _inside(getattr(vehicle, root), subpath, path, vehicle)
+    if subpath and vehicle.has(root):
+        return _inside(vehicle[root], subpath, path, vehicle)
+    raise _unknown_parameter(path, vehicle)
 
 
 def with_parameters(vehicle: Vehicle, paths: Sequence[str], values: Sequence[Any]) -> Vehicle:
-    """The vehicle with other values at dotted names, of the shape `parameter` gives."""
+    """Return the vehicle with new values at dotted names; each value has the shape that `parameter` returns."""
     for path, value in zip(paths, values, strict=True):
-        head, _, rest = path.partition(".")
-        several = vehicle.rotors if head == "rotors" else vehicle[head] if vehicle.has(head) else ()
-        if type(several) is tuple and several and not rest.partition(".")[0].isdecimal():
-            each = range(len(several))
-            vehicle = vehicle.replace({f"{head}.{k}.{rest}": own for k, own in zip(each, value, strict=True)})
+        root, _, subpath = path.partition(".")
+        components = vehicle.rotors if root == "rotors" else vehicle[root] if vehicle.has(root) else ()
+        if type(components) is tuple and components and not subpath.partition(".")[0].isdecimal():
+            indices = range(len(components))
+            vehicle = vehicle.replace(
+                {f"{root}.{k}.{subpath}": component_value for k, component_value in zip(indices, value, strict=True)}
+            )
         else:
             vehicle = vehicle.replace({path: value})
     return vehicle
 
 
-def _inside(record: Any, path: str, whole: str, vehicle: Vehicle) -> Any:
-    field, _, rest = path.partition(".")
+def _inside(record: Any, path: str, full_path: str, vehicle: Vehicle) -> Any:
+    field, _, subpath = path.partition(".")
     if type(record) is tuple and record:
         if not field.isdecimal():
-            return tuple(_inside(each, path, whole, vehicle) for each in record)
+            return tuple(_inside(component, path, full_path, vehicle) for component in record)
         if int(field) >= len(record):
-            raise _unknown(whole, vehicle)
-        own = record[int(field)]
+            raise _unknown_parameter(full_path, vehicle)
+        value = record[int(field)]
     elif field in getattr(record, "_fields", ()):
-        own = getattr(record, field)
+        value = getattr(record, field)
     else:
-        raise _unknown(whole, vehicle)
-    return _inside(own, rest, whole, vehicle) if rest else own
+        raise _unknown_parameter(full_path, vehicle)
+    return _inside(value, subpath, full_path, vehicle) if subpath else value
 
 
-def _unknown(path: str, vehicle: Vehicle) -> ValueError:
+def _unknown_parameter(path: str, vehicle: Vehicle) -> ValueError:
     names = ", ".join(("mass", "inertia_B", "rotors.…", *(f"{effect.name}.…" for effect in vehicle.structure.effects)))
     return ValueError(f"vehicle {vehicle.name!r} has no parameter {path!r}; expected one of {names}")

@@ -1,4 +1,4 @@
-"""A vehicle that carries something: another mass, another centre of mass, another inertia."""
+"""Attach a payload to a vehicle: it changes the mass, the centre of mass and the inertia."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from samara.physics.types import State, Vehicle
 
 
 class Payload(NamedTuple):
-    """A point mass fixed to the body, at r_B from the bare vehicle's centre of mass  [kg, m]"""
+    """A point mass fixed to the body at r_B from the bare vehicle's centre of mass  [kg, m]."""
 
     mass: float = 0.0
     r_B: Vec3 = ZERO
@@ -16,14 +16,14 @@ class Payload(NamedTuple):
 
 def point_inertia(mass: Scalar, r: Vec3) -> Mat3:
     """J = m (r·r I − r rᵀ), of a point mass about the origin (Steiner)  [kg·m²]"""
-    square = dot(r, r)
-    rows = ((square - r.x * r.x, -r.x * r.y, -r.x * r.z), (-r.y * r.x, square - r.y * r.y, -r.y * r.z))
-    last = (-r.z * r.x, -r.z * r.y, square - r.z * r.z)
-    return Mat3(*(mass * entry for row in (*rows, last) for entry in row))
+    norm_squared = dot(r, r)
+    rows = ((norm_squared - r.x * r.x, -r.x * r.y, -r.x * r.z), (-r.y * r.x, norm_squared - r.y * r.y, -r.y * r.z))
+    last_row = (-r.z * r.x, -r.z * r.y, norm_squared - r.z * r.z)
+    return Mat3(*(mass * entry for row in (*rows, last_row) for entry in row))
 
 
 def centre_shift(vehicle: Vehicle, payload: Payload) -> Vec3:
-    """d = m_p r / (m + m_p): from the bare vehicle's centre of mass to that with the payload  [m]"""
+    """d = m_p r / (m + m_p): from the bare vehicle's centre of mass to that of vehicle and payload  [m]"""
     return payload.r_B * (payload.mass / (vehicle.mass + payload.mass))
 
 
@@ -41,17 +41,17 @@ def with_payload(vehicle: Vehicle, payload: Payload) -> Vehicle:
         rotors=tuple(rotor._replace(r_B=rotor.r_B - d) for rotor in vehicle.rotors),
     )
     if loaded.has("contact"):
-        feet = vehicle["contact"]
-        loaded = loaded.replace({"contact.points_B": tuple(point - d for point in feet.points_B)})
-        if feet.top != ():
-            loaded = loaded.replace({"contact.top": feet.top - d.z})
+        contact = vehicle["contact"]
+        loaded = loaded.replace({"contact.points_B": tuple(point - d for point in contact.points_B)})
+        if contact.top != ():
+            loaded = loaded.replace({"contact.top": contact.top - d.z})
     if loaded.has("slung_load"):
         loaded = loaded.replace({"slung_load.attachment_B": vehicle["slung_load"].attachment_B - d})
     return loaded
 
 
 def with_centre_moved(state: State, shift_B: Vec3) -> State:
-    """p' = p + R d,  v' = v + R (ω × d): the same motion, told of another point of the body"""
+    """p' = p + R d,  v' = v + R (ω × d): the same motion, described at another point of the body"""
     return state._replace(
         p_W=state.p_W + rotate(state.q_WB, shift_B),
         v_W=state.v_W + rotate(state.q_WB, cross(state.omega_B, shift_B)),

@@ -1,7 +1,7 @@
-"""What a vehicle's numbers say together: dimensionless figures beside the range in which real ones lie.
+"""Plausibility of a vehicle's parameters: dimensionless ratios, compared with the ranges of real vehicles.
 
-A number in the wrong unit is a legal number. It shows in a ratio: of thrust to weight, of a propeller's torque to its thrust
-and radius, of the radius of gyration to the arm. Each range is wider than what was measured, so that whatever flies is inside.
+A parameter in the wrong unit is still a valid number. It shows in a ratio: thrust to weight, propeller torque to thrust
+times radius, radius of gyration to arm. Each range is wider than the measurements, so that every real aircraft is inside.
 """
 
 import math
@@ -20,11 +20,11 @@ from samara.vehicles.trim import effectiveness, hover, thrust_to_weight
 
 AXES = ("x force", "y force", "thrust", "roll", "pitch", "yaw")
 NEEDED = ("thrust", "roll", "pitch", "yaw")
-INDEPENDENT = 1e-6  # of an axis: the part that may be missing from what the rotors can do
+INDEPENDENT = 1e-6  # relative tolerance of an axis in the column space of the effectiveness
 
 
 class Range(NamedTuple):
-    """Where real vehicles lie, and who says so"""
+    """Range of real vehicles, and the source of the range."""
 
     low: float
     high: float
@@ -32,7 +32,7 @@ class Range(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """One figure: what it is, how much, and what is typical; `hint` is what to look at where it is not."""
+    """A ratio with its value and typical range; `hint` names the parameters to check if the value is outside."""
 
     name: str
     value: float
@@ -42,21 +42,21 @@ class Figure(NamedTuple):
 
     @property
     def fine(self) -> bool:
-        """Whether it is in its range; a number that is none is not"""
+        """Whether the value is within its range; False for NaN."""
         return self.typical.low <= self.value <= self.typical.high
 
     @property
     def shown(self) -> str:
-        """The value with its unit"""
+        """The value with its unit."""
         return f"{self.value:.3g} {self.unit}".strip()
 
     @property
     def expected(self) -> str:
-        """The range with its unit"""
+        """The range with its unit."""
         return f"{self.typical.low:g} to {self.typical.high:g} {self.unit}".strip()
 
 
-UIUC = "UIUC propeller database, volume 1, standing"
+UIUC = "UIUC propeller database, volume 1, static"
 RANGES = {
     "thrust/weight": Range(
         1.2, 15.0, "ArduPilot wiki, hover throttle: 0.2 to 0.6, which is 1.7 to 5; racers 8 and more"
@@ -64,7 +64,7 @@ RANGES = {
     "thrust coefficient": Range(0.03, 0.25, f"{UIUC}: 0.048 to 0.165"),
     "torque/(thrust radius)": Range(0.06, 0.45, f"{UIUC}: 0.11 to 0.26; a Crazyflie 0.32"),
     "figure of merit": Range(0.25, 0.85, f"{UIUC}: 0.32 to 0.73; momentum theory: below 1"),
-    "tip speed at most": Range(10.0, 290.0, "Mach 0.85, where propellers lose their efficiency"),
+    "maximum tip speed": Range(10.0, 290.0, "Mach 0.85, where propellers lose their efficiency"),
     "inflow in hover": Range(1.5, 20.0, "momentum theory, √(T/2ρA); the shipped vehicles have 4 to 8 m/s"),
     "radius/distance of rotors": Range(0.1, 0.75, "geometry: discs that touch have 0.5; coaxial ones are left out"),
     "gyration/arm, roll": Range(
@@ -75,42 +75,44 @@ RANGES = {
     ),
     "gyration/arm, yaw": Range(0.2, 1.3, "geometry: all mass at the rotors has 1; the shipped vehicles 0.6 to 0.9"),
     "motor time constant": Range(0.003, 0.5, "shipped vehicles: 0.015 to 0.08 s"),
-    "speed at which drag is the weight": Range(
+    "speed at which drag equals weight": Range(
         5.0, 1000.0, "crazyflie: 37 m/s; crazyflie_documented, with far too much drag: 1.4 m/s"
     ),
 }
 
 
 class Power(NamedTuple):
-    """In hover [W]: what the rotors take, and the least that momentum theory allows (0 without a radius)"""
+    """Power in hover [W]: shaft power of the rotors, and the minimum of momentum theory (0 without a radius)."""
 
     shaft: float
     ideal: float
 
 
 def controllable(vehicle: Vehicle) -> tuple[int, tuple[str, ...]]:
-    """The rank of the rotors' effectiveness over force and torque, and the axes they command independently of all others
+    """Return the rank of the rotors' effectiveness over force and torque, and the axes that are independent of all others.
 
-    An axis is free where its unit vector is in the range of the matrix, with rows made equally large. A vehicle with rotors
-    that tilt leans against what they push sideways: that does not count as another axis.
+    An axis is independent if its unit vector is in the column space of the matrix with normalised rows. Lateral force does not
+    count for a vehicle with tilting rotors, which rolls and pitches against it.
     """
-    first = AXES.index("thrust") if vehicle.servos else 0
-    matrix, axes = effectiveness(vehicle)[first:], AXES[first:]
-    size = np.linalg.norm(matrix, axis=1)
-    matrix = matrix[size > INDEPENDENT * size.max()] / size[size > INDEPENDENT * size.max(), None]
-    names = [name for name, own in zip(axes, size, strict=True) if own > INDEPENDENT * size.max()]
+    first_axis = AXES.index("thrust") if vehicle.servos else 0
+    matrix, axes = effectiveness(vehicle)[first_axis:], AXES[first_axis:]
+    row_norms = np.linalg.norm(matrix, axis=1)
+    matrix = (
+        matrix[row_norms > INDEPENDENT * row_norms.max()] / row_norms[row_norms > INDEPENDENT * row_norms.max(), None]
+    )
+    names = [name for name, row_norm in zip(axes, row_norms, strict=True) if row_norm > INDEPENDENT * row_norms.max()]
     left, values, _ = np.linalg.svd(matrix)
     rank = int((values > INDEPENDENT * values[0]).sum())
-    reach = left[:, :rank]
+    column_space = left[:, :rank]
     return rank, tuple(
-        name for name, row in zip(names, reach, strict=True) if abs(1.0 - float(row @ row)) < INDEPENDENT
+        name for name, row in zip(names, column_space, strict=True) if abs(1.0 - float(row @ row)) < INDEPENDENT
     )
 
 
 def reached(vehicle: Vehicle, axis: str) -> bool:
-    """Whether the rotors push or turn the body along one of `AXES` at all"""
-    size = np.linalg.norm(effectiveness(vehicle), axis=1)
-    return bool(size[AXES.index(axis)] > INDEPENDENT * size.max())
+    """Return whether the rotors produce any force or torque along one of `AXES`."""
+    row_norms = np.linalg.norm(effectiveness(vehicle), axis=1)
+    return bool(row_norms[AXES.index(axis)] > INDEPENDENT * row_norms.max())
 
 
 def hover_power(vehicle: Vehicle) -> Power:
@@ -127,44 +129,44 @@ def hover_power(vehicle: Vehicle) -> Power:
 
 
 def figures(vehicle: Vehicle) -> list[Figure]:
-    """All that can be said of a vehicle; of rotors that differ the figure that is farthest out"""
-    found = [
+    """Compute all ratios of a vehicle; of rotors that differ, keep the ratio that is farthest from its typical range."""
+    candidates = [
         *_rotor_figures(vehicle),
         *_body_figures(vehicle),
         *_drag_figures(vehicle),
     ]
     farthest: dict[str, Figure] = {}
-    for own in found:
-        if own.name not in farthest or _outside(own) > _outside(farthest[own.name]):
-            farthest[own.name] = own
+    for figure in candidates:
+        if figure.name not in farthest or _outside(figure) > _outside(farthest[figure.name]):
+            farthest[figure.name] = figure
     return list(farthest.values())
 
 
 def warnings(vehicle: Vehicle) -> list[str]:
-    """One sentence about each figure that is far from real vehicles', and about axes that cannot be commanded"""
-    said = []
+    """Return one sentence for each ratio outside its typical range, and for axes that cannot be commanded."""
+    messages = []
     if vehicle.rotors:
-        rank, free = controllable(vehicle)
-        bound = [name for name in NEEDED if name not in free]
-        if bound:
-            alone = f"{', '.join(bound)} cannot be commanded alone"
-            said.append(f"rank {rank} of the allocation: {alone}; look at the rotors' spin and places")
+        rank, independent = controllable(vehicle)
+        coupled = [name for name in NEEDED if name not in independent]
+        if coupled:
+            problem = f"{', '.join(coupled)} cannot be commanded alone"
+            messages.append(f"rank {rank} of the allocation: {problem}; check the rotors' spin and positions")
         try:
             hover(vehicle)
         except ValueError as error:
-            said.append(str(error))
-    for own in figures(vehicle):
-        if not own.fine:
-            said.append(
-                f"{own.name} is {own.shown}: typical is {own.expected} ({own.typical.source}); look at {own.hint}"
+            messages.append(str(error))
+    for figure in figures(vehicle):
+        if not figure.fine:
+            messages.append(
+                f"{figure.name} is {figure.shown}: typical is {figure.expected} ({figure.typical.source}); check {figure.hint}"
             )
-    return said
+    return messages
 
 
-def _outside(own: Figure) -> float:
-    """How far out: 1 at either end of the range, on a logarithmic scale"""
-    low, high = math.log(own.typical.low), math.log(own.typical.high)
-    return abs(2.0 * (math.log(max(own.value, 1e-300)) - low) / (high - low) - 1.0)
+def _outside(figure: Figure) -> float:
+    """Distance from the middle of the range on a logarithmic scale: 1 at either end"""
+    low, high = math.log(figure.typical.low), math.log(figure.typical.high)
+    return abs(2.0 * (math.log(max(figure.value, 1e-300)) - low) / (high - low) - 1.0)
 
 
 def _figure(name: str, value: float, unit: str, hint: str) -> Figure:
@@ -172,47 +174,55 @@ def _figure(name: str, value: float, unit: str, hint: str) -> Figure:
 
 
 def _rotor_figures(vehicle: Vehicle) -> list[Figure]:
-    found: list[Figure] = []
+    figures: list[Figure] = []
     if not vehicle.rotors:
-        return found
-    with suppress(ValueError):  # no balance; `hover` says why
-        found.append(_figure("thrust/weight", thrust_to_weight(vehicle), "", "mass, k_thrust and the motors' speeds"))
+        return figures
+    with suppress(ValueError):  # no trim; `warnings` reports why
+        figures.append(_figure("thrust/weight", thrust_to_weight(vehicle), "", "mass, k_thrust and the motors' speeds"))
     weight = vehicle.mass * _gravity(vehicle)
-    share = weight / sum(max(rotor.axis_B.z, 0.1) for rotor in vehicle.rotors)
+    hover_thrust = weight / sum(max(rotor.axis_B.z, 0.1) for rotor in vehicle.rotors)
     for i, rotor in enumerate(vehicle.rotors):
         if isinstance(rotor.motor, Lag):
             for tau in (rotor.motor.rise, rotor.motor.fall):
-                found.append(_figure("motor time constant", tau, "s", "motor.rise and fall"))
-        apart = min((gap for j in range(len(vehicle.rotors)) if j != i and (gap := _apart(vehicle, i, j))), default=0.0)
-        size = rotor.radius or 0.42 * apart
-        if not size:
-            continue
-        assumed = (
-            "" if rotor.radius else ", and at the radius: without one, 0.42 of the distance to the next rotor is taken"
+                figures.append(_figure("motor time constant", tau, "s", "motor.rise and fall"))
+        spacing = min(
+            (gap for j in range(len(vehicle.rotors)) if j != i and (gap := _apart(vehicle, i, j))), default=0.0
         )
-        speed = math.sqrt(share / rotor.k_thrust)
-        inflow = float(hover_induced(share, SEA_LEVEL_DENSITY, size))
-        coefficient = rotor.k_thrust * (2.0 * math.pi) ** 2 / (SEA_LEVEL_DENSITY * (2.0 * size) ** 4)
-        found.append(_figure("thrust coefficient", coefficient, "", f"k_thrust and radius{assumed}"))
+        radius = rotor.radius or 0.42 * spacing
+        if not radius:
+            continue
+        radius_note = (
+            "" if rotor.radius else ", and the radius: without one, 0.42 of the distance to the next rotor is assumed"
+        )
+        speed = math.sqrt(hover_thrust / rotor.k_thrust)
+        inflow = float(hover_induced(hover_thrust, SEA_LEVEL_DENSITY, radius))
+        coefficient = rotor.k_thrust * (2.0 * math.pi) ** 2 / (SEA_LEVEL_DENSITY * (2.0 * radius) ** 4)
+        figures.append(_figure("thrust coefficient", coefficient, "", f"k_thrust and radius{radius_note}"))
         if rotor.k_torque > 0.0:
-            lever = rotor.k_torque / (rotor.k_thrust * size)
-            merit = share * inflow / (rotor.k_torque * speed**3)
-            found.append(_figure("torque/(thrust radius)", lever, "", f"k_torque, k_thrust and radius{assumed}"))
-            found.append(_figure("figure of merit", merit, "", f"k_torque, k_thrust and radius{assumed}"))
-        found.append(_figure("inflow in hover", inflow, "m/s", f"mass and radius{assumed}"))
+            torque_ratio = rotor.k_torque / (rotor.k_thrust * radius)
+            figure_of_merit = hover_thrust * inflow / (rotor.k_torque * speed**3)
+            figures.append(
+                _figure("torque/(thrust radius)", torque_ratio, "", f"k_torque, k_thrust and radius{radius_note}")
+            )
+            figures.append(
+                _figure("figure of merit", figure_of_merit, "", f"k_torque, k_thrust and radius{radius_note}")
+            )
+        figures.append(_figure("inflow in hover", inflow, "m/s", f"mass and radius{radius_note}"))
         if isinstance(rotor.motor, Lag):
-            tip = rotor.motor.speed_max * size
-            found.append(_figure("tip speed at most", tip, "m/s", f"motor.speed_max and radius{assumed}"))
-        if rotor.radius and apart:
-            found.append(_figure("radius/distance of rotors", size / apart, "", "radius and the rotors' places"))
-    return found
+            tip_speed = rotor.motor.speed_max * radius
+            figures.append(_figure("maximum tip speed", tip_speed, "m/s", f"motor.speed_max and radius{radius_note}"))
+        if rotor.radius and spacing:
+            figures.append(
+                _figure("radius/distance of rotors", radius / spacing, "", "radius and the rotors' positions")
+            )
+    return figures
 
 
 def _apart(vehicle: Vehicle, i: int, j: int) -> float:
-    """The distance of two hubs across their axes [m]; 0 of coaxial ones"""
-    one, other = vehicle.rotors[i].r_B, vehicle.rotors[j].r_B
-    gap = math.hypot(one.x - other.x, one.y - other.y)
-    return 0.0 if gap < 0.2 * abs(one.z - other.z) or gap < 1e-9 else gap
+    """Horizontal distance of two hubs [m]; 0 for coaxial ones."""
+    first_hub, second_hub = vehicle.rotors[i].r_B, vehicle.rotors[j].r_B
+    gap = math.hypot(first_hub.x - second_hub.x, first_hub.y - second_hub.y)
+    return 0.0 if gap < 0.2 * abs(first_hub.z - second_hub.z) or gap < 1e-9 else gap
 
 
 def _body_figures(vehicle: Vehicle) -> list[Figure]:
@@ -232,14 +242,14 @@ def _body_figures(vehicle: Vehicle) -> list[Figure]:
 def _drag_figures(vehicle: Vehicle) -> list[Figure]:
     if not vehicle.has("drag"):
         return []
-    weight, drag, found = vehicle.mass * _gravity(vehicle), vehicle["drag"], []
+    weight, drag, figures = vehicle.mass * _gravity(vehicle), vehicle["drag"], []
     for linear, along_axis in zip(drag.linear, drag.quadratic, strict=True):
         quadratic = along_axis + drag.isotropic
         if linear or quadratic:
             # d v + q v² = m g
             speed = 2.0 * weight / (linear + math.sqrt(linear * linear + 4.0 * quadratic * weight))
-            found.append(_figure("speed at which drag is the weight", speed, "m/s", "drag.linear and drag.quadratic"))
-    return found
+            figures.append(_figure("speed at which drag equals weight", speed, "m/s", "drag.linear and drag.quadratic"))
+    return figures
 
 
 def _gravity(vehicle: Vehicle) -> float:

@@ -1,6 +1,6 @@
 """Rotor numbering of PX4, ArduPilot, Betaflight, the Crazyflie firmware and the Crazyflie engine, and the maps between them.
 
-A place is named by its corner (FL is front left); of two rotors on one side the letter of the side comes first (LF is left,
+A rotor is named by its corner (FL is front left); of two rotors on one side the letter of the side comes first (LF is left,
 towards the front). Order and numbers differ between systems, and sometimes the spin.
 """
 
@@ -11,7 +11,7 @@ CCW, CW = 1, -1  # seen from above
 
 
 class Place(NamedTuple):
-    """Where a rotor sits, counter-clockwise from forward, and which way it turns."""
+    """Name of a rotor by its corner, azimuth counter-clockwise from forward, and spin."""
 
     name: str
     azimuth_deg: float
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 class Numbering(NamedTuple):
-    """The rotors of a frame in the order a system counts them, and the number it gives the first."""
+    """The rotors of a frame in the order in which a system counts them, starting at `first`."""
 
     title: str
     first: int
@@ -41,10 +41,12 @@ _CRAZYFLIE = "Crazyflie firmware, power_distribution_quadrotor.c"
 
 
 def _numbering(frame: str, title: str, first: int, rotors: str, source: str) -> Numbering:
-    """FR+ is front right and counter-clockwise, FR- front right and clockwise."""
+    """Parse a list of rotors: FR+ is front right, counter-clockwise; FR- is front right, clockwise."""
     spins = {"+": CCW, "-": CW}
-    places = tuple(Place(rotor[:-1], _AZIMUTHS[frame][rotor[:-1]], spins[rotor[-1]]) for rotor in rotors.split())
-    return Numbering(title, first, places, source)
+    numbered_rotors = tuple(
+        Place(rotor[:-1], _AZIMUTHS[frame][rotor[:-1]], spins[rotor[-1]]) for rotor in rotors.split()
+    )
+    return Numbering(title, first, numbered_rotors, source)
 
 
 NUMBERINGS: Mapping[str, Mapping[str, Numbering]] = {
@@ -73,27 +75,28 @@ NUMBERINGS: Mapping[str, Mapping[str, Numbering]] = {
         ),
     },
 }
-"""By frame, then by system. All spins seen from above; the sources are what each system's own files say."""
+"""By frame, then by system. All spins are seen from above; each source is the system's own documentation or code."""
 
 
 def rotor_order(
     from_: str = "px4", to: str = "betaflight", frame: str = "quad_x", *, place_only: bool = False
 ) -> tuple[int, ...]:
-    """order[i] is where `to` has the i-th rotor of `from_`, both counted from 0
+    """Return the order that maps the rotors of one system to another: order[i] is the index in `to` of rotor i of `from_`.
 
-    A rotor that turns the other way in `to` is refused, for it would yaw the other way, unless only its place matters.
+    Both count from 0. `place_only` accepts rotors that spin in opposite directions; they would yaw the vehicle the wrong way,
+    so they are an error otherwise.
     """
-    here, there = (_numbered(frame, system) for system in (from_, to))
-    at = {place.name: i for i, place in enumerate(there.places)}
-    for place in here.places:
-        other = there.places[at[place.name]]
-        if other.spin != place.spin and not place_only:
-            turns = "counter-clockwise" if place.spin == CCW else "clockwise"
+    source, target = (_numbered(frame, system) for system in (from_, to))
+    target_index = {rotor.name: i for i, rotor in enumerate(target.places)}
+    for rotor in source.places:
+        target_rotor = target.places[target_index[rotor.name]]
+        if target_rotor.spin != rotor.spin and not place_only:
+            direction = "counter-clockwise" if rotor.spin == CCW else "clockwise"
             raise ValueError(
-                f"rotor {place.name} of {frame} turns {turns} in {from_!r} and the other way in {to!r}; "
+                f"rotor {rotor.name} of {frame} turns {direction} in {from_!r} and the other way in {to!r}; "
                 "expected the same, or place_only=True"
             )
-    return tuple(at[place.name] for place in here.places)
+    return tuple(target_index[rotor.name] for rotor in source.places)
 
 
 def _numbered(frame: str, system: str) -> Numbering:

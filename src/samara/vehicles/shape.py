@@ -1,9 +1,9 @@
-"""The shape of a vehicle: its collision radius, and rods, propeller discs and a box to draw it, from its rotors and feet alone.
+"""The shape of a vehicle: its collision radius, and the rods, propeller discs and box that draw it, from rotors and feet alone.
 
     for part in parts_of(samara.vehicle("iris")):
         print(part.name, part.colour)
 
-Every drawing of a vehicle is made of these parts: the page in the browser and the pictures of `samara render`.
+The browser view and the images of `samara render` draw vehicles from these parts.
 """
 
 import math
@@ -20,19 +20,19 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7
 """Okabe and Ito's colours, in the order x, y, z and rotor 0, 1, 2, …"""
 
 
-COUNTER_CLOCKWISE, CLOCKWISE = COLOURS[5], COLOURS[4]  # light blue and orange: no axis has them
+COUNTER_CLOCKWISE, CLOCKWISE = COLOURS[5], COLOURS[4]  # light blue and orange: colours of no axis
 NOSE = COLOURS[1]
-FAILED = "#c8102e"  # a motor that is dead; nothing else is red
+FAILED = "#c8102e"  # a failed motor; nothing else is red
 PALE = "#8a97a3"
 LOAD = COLOURS[2]
 
-PROPELLER_SHARE = 0.46  # of the distance to the nearest other hub, where the file gives no radius
-COAXIAL_SHARE = 0.1  # of the reach: hubs closer than this to a rotor's axis are on it
-BARE_ARM_SHARE = 0.5  # of the arm, for a rotor that has no neighbour
+PROPELLER_SHARE = 0.46  # of the distance to the nearest other hub, if the file has no radius
+COAXIAL_SHARE = 0.1  # of the frame radius: hubs closer than this to a rotor's axis are coaxial with it
+BARE_ARM_SHARE = 0.5  # of the frame radius, for a rotor without a neighbour
 SMALLEST_REACH = 0.02  # [m]
 WATER = 1000.0  # [kg/m^3]
-AXES_SHARE = 1.1  # of the reach
-UNDER_HUB = 0.15  # of the reach: a foot that close below a hub hangs from it
+AXES_SHARE = 1.1  # of the frame radius
+UNDER_HUB = 0.15  # of the frame radius: a foot within this horizontal distance of a hub hangs from it
 
 
 class Rod(NamedTuple):
@@ -46,7 +46,7 @@ class Rod(NamedTuple):
 
 
 class Disc(NamedTuple):
-    """A propeller: where, around which axis, how large, and which way it turns (+1 right-handed about the axis)."""
+    """A propeller; `spin` is +1 for right-handed rotation about the axis."""
 
     name: str
     centre_B: Vec3
@@ -69,57 +69,71 @@ Part: TypeAlias = Rod | Disc | Box
 
 
 def reach_of(vehicle: Vehicle) -> float:
-    """The distance of the farthest hub or foot from the centre of mass, or 3 gyration radii of a body that has neither  [m]"""
-    places = [rotor.r_B for rotor in vehicle.rotors] + list(_feet(vehicle))
-    if places:
-        return max(SMALLEST_REACH, *(float(norm(place)) for place in places))
+    """Distance of the farthest hub or foot from the centre of mass, or 3 radii of gyration of a body that has neither  [m]."""
+    points = [rotor.r_B for rotor in vehicle.rotors] + list(_feet(vehicle))
+    if points:
+        return max(SMALLEST_REACH, *(float(norm(point)) for point in points))
     inertia = vehicle.inertia_B
     return max(SMALLEST_REACH, 3.0 * math.sqrt(max(inertia.xx, inertia.yy, inertia.zz) / vehicle.mass))
 
 
 def axes_length(vehicle: Vehicle) -> float:
-    """How long its body axes are drawn  [m]"""
+    """Length of the drawn body axes  [m]."""
     return AXES_SHARE * reach_of(vehicle)
 
 
 def extent_of(vehicle: Vehicle) -> float:
-    """How far it reaches from its centre of mass, to the tip of the farthest propeller  [m]"""
-    tips = [float(norm(own.r_B)) + propeller_radius(vehicle, k) for k, own in enumerate(vehicle.rotors)]
-    return max([reach_of(vehicle), *tips])
+    """Distance from the centre of mass to the tip of the farthest propeller  [m]."""
+    tip_distances = [float(norm(rotor.r_B)) + propeller_radius(vehicle, k) for k, rotor in enumerate(vehicle.rotors)]
+    return max([reach_of(vehicle), *tip_distances])
 
 
 def propeller_radius(vehicle: Vehicle, rotor: int) -> float:
-    """The file's radius; where it has none, a share of the distance to the nearest hub that is not on the same axis  [m]"""
-    own = vehicle.rotors[rotor]
-    if own.radius > 0.0:
-        return float(own.radius)
-    apart = [other.r_B - own.r_B for other in vehicle.rotors]
-    beside = [float(norm(r)) for r in apart if norm(cross(own.axis_B, r)) > COAXIAL_SHARE * reach_of(vehicle)]
-    return PROPELLER_SHARE * min(beside) if beside else BARE_ARM_SHARE * reach_of(vehicle)
+    """The file's radius, or a fraction of the distance to the nearest hub that is not coaxial  [m]."""
+    hub = vehicle.rotors[rotor]
+    if hub.radius > 0.0:
+        return float(hub.radius)
+    offsets = [other.r_B - hub.r_B for other in vehicle.rotors]
+    distances = [float(norm(r)) for r in offsets if norm(cross(hub.axis_B, r)) > COAXIAL_SHARE * reach_of(vehicle)]
+    return PROPELLER_SHARE * min(distances) if distances else BARE_ARM_SHARE * reach_of(vehicle)
 
 
 def parts_of(vehicle: Vehicle) -> tuple[Part, ...]:
-    """Body, nose, one arm and one propeller for each rotor, one leg for each contact point; body axes, metres"""
-    reach = reach_of(vehicle)
-    thick = 0.035 * reach
-    size = Vec3(0.55 * reach, 0.38 * reach, 0.18 * reach)
+    """Return body, nose, an arm, a hub and a propeller for each rotor, and a leg for each contact point; body axes, metres."""
+    frame_radius = reach_of(vehicle)
+    rod_radius = 0.035 * frame_radius
+    box_size = Vec3(0.55 * frame_radius, 0.38 * frame_radius, 0.18 * frame_radius)
     parts: list[Part] = [
-        Box("body", ZERO, size, INK),
-        Rod("nose", Vec3(0.5 * size.x, 0.0, 0.0), Vec3(0.5 * size.x + 0.22 * reach, 0.0, 0.0), 1.6 * thick, NOSE),
+        Box("body", ZERO, box_size, INK),
+        Rod(
+            "nose",
+            Vec3(0.5 * box_size.x, 0.0, 0.0),
+            Vec3(0.5 * box_size.x + 0.22 * frame_radius, 0.0, 0.0),
+            1.6 * rod_radius,
+            NOSE,
+        ),
     ]
     for k, rotor in enumerate(vehicle.rotors):
         radius = propeller_radius(vehicle, k)
         spin = 1 if rotor.spin > 0 else -1
-        shared = any(norm(other.r_B - rotor.r_B) < thick for other in vehicle.rotors[:k])  # the second of a pair, below
-        above = rotor.r_B + rotor.axis_B * (-2.0 * thick if shared else 2.0 * thick)
+        is_lower = any(
+            norm(other.r_B - rotor.r_B) < rod_radius for other in vehicle.rotors[:k]
+        )  # the lower one of a coaxial pair
+        disc_centre = rotor.r_B + rotor.axis_B * (-2.0 * rod_radius if is_lower else 2.0 * rod_radius)
         colour = COUNTER_CLOCKWISE if spin > 0 else CLOCKWISE
         parts += [
-            Rod(f"arm {k}", ZERO, rotor.r_B, thick, PALE),
-            Rod(f"hub {k}", rotor.r_B - rotor.axis_B * (-thick if shared else thick), above, 1.8 * thick, INK),
-            Disc(f"propeller {k}", above, rotor.axis_B, radius, spin, colour),
+            Rod(f"arm {k}", ZERO, rotor.r_B, rod_radius, PALE),
+            Rod(
+                f"hub {k}",
+                rotor.r_B - rotor.axis_B * (-rod_radius if is_lower else rod_radius),
+                disc_centre,
+                1.8 * rod_radius,
+                INK,
+            ),
+            Disc(f"propeller {k}", disc_centre, rotor.axis_B, radius, spin, colour),
         ]
     for k, foot in enumerate(_feet(vehicle)):
-        parts.append(Rod(f"leg {k}", _hip(vehicle, foot, reach), foot, 0.7 * thick, PALE))
+        parts.append(Rod(f"leg {k}", _leg_top(vehicle, foot, frame_radius), foot, 0.7 * rod_radius, PALE))
     return tuple(parts)
 
 
@@ -128,50 +142,52 @@ def _feet(vehicle: Vehicle) -> tuple[Vec3, ...]:
     return points
 
 
-def _hip(vehicle: Vehicle, foot: Vec3, reach: float) -> Vec3:
-    """Where a leg begins: at the hub above its foot, or at the body."""
+def _leg_top(vehicle: Vehicle, foot: Vec3, frame_radius: float) -> Vec3:
+    """Return the upper end of a leg: the hub above its foot, or a point of the body."""
     for rotor in vehicle.rotors:
-        below = rotor.r_B - foot
-        if math.hypot(below.x, below.y) < UNDER_HUB * reach and below.z > 0.0:
+        offset = rotor.r_B - foot
+        if math.hypot(offset.x, offset.y) < UNDER_HUB * frame_radius and offset.z > 0.0:
             return rotor.r_B
     return Vec3(0.35 * foot.x, 0.35 * foot.y, 0.0)
 
 
 def load_radius(vehicle: Vehicle) -> float:
-    """That of a ball of water as heavy as its load on a cable  [m]"""
+    """Radius of a ball of water with the mass of the slung load  [m]."""
     return float((3.0 * vehicle["slung_load"].mass / (4.0 * math.pi * WATER)) ** (1.0 / 3.0))
 
 
 def thrust_arrow(vehicle: Vehicle, rotor: int, thrust: Scalar) -> tuple[Vec3, Vec3]:
-    """From the propeller along its axis, as long as the reach when one rotor carries its even share of the weight  [m]"""
-    own = vehicle.rotors[rotor]
-    share = float(vehicle.mass) * STANDARD_GRAVITY / len(vehicle.rotors)
-    return own.r_B, own.r_B + own.axis_B * (thrust * (reach_of(vehicle) / share))
+    """Arrow along the rotor's axis; its length is the frame radius at an equal part of the weight  [m]."""
+    hub = vehicle.rotors[rotor]
+    hover_thrust = float(vehicle.mass) * STANDARD_GRAVITY / len(vehicle.rotors)
+    return hub.r_B, hub.r_B + hub.axis_B * (thrust * (reach_of(vehicle) / hover_thrust))
 
 
 def corners_of(vehicle: Vehicle) -> tuple[Vec3, Vec3]:
-    """The lowest and the highest corner of a box along the body axes around all its parts  [m]"""
+    """Opposite corners, lowest and highest, of the axis-aligned box around all parts  [m, body]."""
     low, high = [math.inf] * 3, [-math.inf] * 3
     for part in parts_of(vehicle):
-        for k, (least, most) in enumerate(_spans(part)):
-            low[k], high[k] = min(low[k], least), max(high[k], most)
+        for k, (lower, upper) in enumerate(_axis_intervals(part)):
+            low[k], high[k] = min(low[k], lower), max(high[k], upper)
     return Vec3(*low), Vec3(*high)
 
 
-def _spans(part: Part) -> list[tuple[float, float]]:
-    """From where to where a part reaches along each axis: a disc by R √(1 − a²)"""
+def _axis_intervals(part: Part) -> list[tuple[float, float]]:
+    """Interval of a part along each body axis; a disc extends by R √(1 − a²)."""
     if isinstance(part, Rod):
-        ends = zip(part.start_B, part.end_B, strict=True)
-        return [(float(min(own)) - part.radius, float(max(own)) + part.radius) for own in ends]
+        axis_ends = zip(part.start_B, part.end_B, strict=True)
+        return [
+            (float(min(coordinates)) - part.radius, float(max(coordinates)) + part.radius) for coordinates in axis_ends
+        ]
     if isinstance(part, Box):
-        reaches = [0.5 * float(side) for side in part.size_B]
+        half_widths = [0.5 * float(side) for side in part.size_B]
     else:
-        reaches = [part.radius * math.sqrt(max(0.0, 1.0 - float(a) ** 2)) for a in part.axis_B]
-    return [(float(c) - r, float(c) + r) for c, r in zip(part.centre_B, reaches, strict=True)]
+        half_widths = [part.radius * math.sqrt(max(0.0, 1.0 - float(a) ** 2)) for a in part.axis_B]
+    return [(float(c) - r, float(c) + r) for c, r in zip(part.centre_B, half_widths, strict=True)]
 
 
 class Hull(NamedTuple):
-    """How far the body reaches from its centre of mass, without arms and rotors."""
+    """Radius of the body about its centre of mass, without arms and rotors."""
 
     radius: Annotated[Scalar, Quantity("m", 0.0, 1.0)]
 
@@ -180,5 +196,5 @@ BODY = Effect("body", role=Role.SHAPE)
 
 
 def body_radius(vehicle: Vehicle) -> Scalar:
-    """The radius of the vehicle's body; 0 unless its file says one  [m]"""
+    """The radius of the vehicle's body; 0 if its file sets none  [m]."""
     return vehicle["body"].radius if vehicle.has("body") else 0.0

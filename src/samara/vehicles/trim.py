@@ -1,4 +1,4 @@
-"""Hover trim: the rotor speeds and the command that hold a vehicle still in the air, and the rotors' loads there."""
+"""Hover trim: the rotor speeds and the command that hold a vehicle stationary, and the rotors' loads in hover."""
 
 import math
 from collections.abc import Sequence
@@ -22,27 +22,27 @@ from samara.physics.rotors.rotor import SEA_LEVEL_DENSITY, Rotor, RotorLoad, den
 from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.defaults import contact_depths
 
-_HELD = 1e-6  # a rotor speed is held when it changes by less than this, of itself, in a second
-_BALANCED = 1e-12  # of the weight: what may remain
-_UNBALANCED = 1e-9  # of the weight: more than this is no trim
-_ROUNDS = 20  # of Newton's method; three or four do
-_FAST = 0.01  # of the error left by a round: then the next needs no new slopes
-_STEP = 1e-4  # of a rotor's share of the weight, for its slopes
-_TOUCHING = 1e-9  # [m]: rounding of the height at which the feet touch the ground
-_RANK = 1e-6  # of the largest slope: what is smaller is rounding in a direction that changes nothing
+_MAX_SPEED_DRIFT = 1e-6  # [1/s]: relative rate below which a rotor speed counts as constant
+_RESIDUAL_TOLERANCE = 1e-12  # of the weight: residual at which Newton's method stops
+_MAX_RESIDUAL = 1e-9  # of the weight: largest residual of a trim
+_ROUNDS = 20  # of Newton's method; three or four suffice
+_JACOBIAN_REUSE_RATIO = 0.01  # ratio of successive errors below which the next iteration reuses the Jacobian
+_STEP = 1e-4  # of a rotor's part of the weight, for finite differences
+_CONTACT_TOLERANCE = 1e-9  # [m]: rounding of the height at which the feet touch the ground
+_RANK_TOLERANCE = 1e-6  # of the largest singular value: smaller ones are rounding in a direction without influence
 
 
 def effectiveness(vehicle: Vehicle) -> Array:
     """B (6 × n): force and torque on the body of one newton of thrust from each rotor, (f_B, τ_B) = B T
 
-    A rotor that tilts has a second column, after those of all rotors. With T cos δ along its axis and T sin δ across it, along
-    h × a, force and torque are linear in both: `polar` makes thrusts and angles of them.
+    A tilting rotor has a second column, after those of all rotors. With T cos δ along its axis and T sin δ along h × a,
+    force and torque are linear in both; `polar` converts them to thrust and angle.
     """
     columns = []
     rotors = [*vehicle.rotors, *(_across(vehicle.rotors[i]) for i in vehicle.servos)]
     for rotor in rotors:
-        unit = rotor_wrench(RotorLoad(1.0, rotor.k_torque / rotor.k_thrust), rotor)
-        columns.append([*unit.f_B, *unit.tau_B])
+        unit_wrench = rotor_wrench(RotorLoad(1.0, rotor.k_torque / rotor.k_thrust), rotor)
+        columns.append([*unit_wrench.f_B, *unit_wrench.tau_B])
     return scalar_array(columns).T
 
 
@@ -50,63 +50,72 @@ def _across(rotor: Rotor) -> Rotor:
     return rotor._replace(axis_B=cross(rotor.servo.hinge_B, rotor.axis_B))
 
 
-def polar(parts: Sequence[Scalar], vehicle: Vehicle) -> tuple[list[Scalar], list[Scalar]]:
-    """T = √(T_a² + T_s²) of every rotor, and δ = atan2(T_s, T_a) of those that tilt, from the numbers of `effectiveness`"""
+def polar(components: Sequence[Scalar], vehicle: Vehicle) -> tuple[list[Scalar], list[Scalar]]:
+    """T = √(T_a² + T_s²) of every rotor, and δ = atan2(T_s, T_a) of those that tilt, from the components of `effectiveness`"""
     count = len(vehicle.rotors)
-    thrusts, angles = list(parts[:count]), []
-    for i, across in zip(vehicle.servos, parts[count:], strict=True):
-        along = thrusts[i]
-        thrusts[i] = safe_norm(along, across)
-        angles.append(atan2(across, along))
+    thrusts, angles = list(components[:count]), []
+    for i, lateral in zip(vehicle.servos, components[count:], strict=True):
+        axial = thrusts[i]
+        thrusts[i] = safe_norm(axial, lateral)
+        angles.append(atan2(lateral, axial))
     return thrusts, angles
 
 
 def hover(
     vehicle: Vehicle, p_W: Sequence[Scalar] = (0.0, 0.0, 1.0), environment: Environment = CALM
 ) -> tuple[State, Command]:
-    """Σ (forces, torques) = 0, level, at rest, all effects settled: the exact trim, with the smallest Σ Ω⁴ of all
+    """Σ (forces, torques) = 0, level, at rest, all effects settled: the exact trim with the smallest Σ Ω⁴
 
-    A vehicle with rotors that tilt leans against what they push sideways; all others are level.
+    With thrust kF Ω² this minimises Σ T². A vehicle with tilting rotors balances their lateral thrust by rolling and pitching;
+    all others are level. In wind only a vehicle that can push sideways has a trim.
 
-    Where thrust is kF Ω² that is the smallest Σ T². The command is the one that keeps the rotor speeds. In wind it is the trim
-    of a vehicle that can push sideways; one that cannot, or whose motors cannot keep those speeds, is refused.
+    Args:
+        vehicle: the vehicle, with all its effects.
+        p_W: position of the centre of mass [m].
+        environment: air, wind and ground.
+
+    Returns:
+        The state, and the command that holds its rotor speeds.
+
+    Raises:
+        ValueError: no such trim exists, the motors cannot hold its speeds, or the feet would be below the ground.
     """
     if not isinstance(vehicle, Vehicle):
         raise ValueError(f"the vehicle is {vehicle!r:.60}; expected a Vehicle, as samara.vehicle makes")
     try:
-        place = tuple(as_scalar(x) for x in p_W)
+        position = tuple(as_scalar(x) for x in p_W)
     except (TypeError, ValueError, OverflowError):
-        place = ()
-    if len(place) != 3 or not all(type(x) is BatchScalar or is_number(x) for x in place):
+        position = ()
+    if len(position) != 3 or not all(type(x) is BatchScalar or is_number(x) for x in position):
         raise ValueError(f"p_W is {p_W!r:.60}; expected three finite numbers")
-    numbers = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters, place, environment)
+    inputs = (vehicle.mass, vehicle.inertia_B, vehicle.rotors, vehicle.parameters, position, environment)
     name = ("hover", vehicle.structure)
-    return call_for_each(name, lambda tree: _hover(Vehicle(vehicle.structure, *tree[:4]), *tree[4:]), numbers)
+    return call_for_each(name, lambda tree: _hover(Vehicle(vehicle.structure, *tree[:4]), *tree[4:]), inputs)
 
 
 def _require_above_ground(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> None:
-    """Raise a ValueError where a level vehicle at p_W would stand in the ground"""
-    ground, place = environment.ground, Vec3(*p_W)
-    deepest = max(contact_depths(at_rest(vehicle, place), vehicle, environment), default=0.0)
-    if deepest > _TOUCHING:
-        lowest = place.z + deepest / ground.normal_W.z
-        listed = ", ".join(f"{x:g}" for x in place)
+    """Raise ValueError if a level vehicle at p_W would have its feet below the ground."""
+    ground, position = environment.ground, Vec3(*p_W)
+    deepest = max(contact_depths(at_rest(vehicle, position), vehicle, environment), default=0.0)
+    if deepest > _CONTACT_TOLERANCE:
+        min_height = position.z + deepest / ground.normal_W.z
+        coordinates = ", ".join(f"{x:g}" for x in position)
         raise ValueError(
-            f"vehicle {vehicle.name!r} cannot hover at p_W = ({listed}): its feet would be {deepest:.3g} m below the ground; "
-            f"expected p_W.z of {math.ceil(1e4 * lowest) / 1e4:g} m or more"
+            f"vehicle {vehicle.name!r} cannot hover at p_W = ({coordinates}): its feet would be {deepest:.3g} m "
+            f"below the ground; expected p_W.z of {math.ceil(1e4 * min_height) / 1e4:g} m or more"
         )
 
 
 def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> tuple[State, Command]:
     _require_above_ground(vehicle, p_W, environment)
-    state = _balanced(vehicle, p_W, environment)
+    state = _solve_trim(vehicle, p_W, environment)
     actuation = vehicle.structure.actuation
     command = steady_command(state, vehicle, environment)
     _require_angles(state, vehicle)
     state = _settled(state, command, vehicle, environment)
     accelerations = actuation.rotor_acceleration(state, command, vehicle, environment)
     for i, (acceleration, speed) in enumerate(zip(accelerations, state.rotor_speed, strict=True)):
-        if abs(acceleration) > _HELD * speed:
+        if abs(acceleration) > _MAX_SPEED_DRIFT * speed:
             raise ValueError(
                 f"vehicle {vehicle.name!r} cannot hover: rotor {i} would have to turn at {speed:.4g} rad/s, "
                 f"which its motor does not hold (command {command[i]:.4g})"
@@ -114,110 +123,124 @@ def _hover(vehicle: Vehicle, p_W: Sequence[float], environment: Environment) -> 
     return state, command
 
 
-def _balanced(vehicle: Vehicle, p_W: Sequence[Scalar], environment: Environment) -> State:
-    """Newton on all that acts as a function of every rotor's kF Ω², the effects settled at each; B is its first slope."""
-    for at, effect in enumerate(vehicle.structure.effects):
+def _solve_trim(vehicle: Vehicle, p_W: Sequence[Scalar], environment: Environment) -> State:
+    """Solve for kF Ω² of every rotor by Newton's method with settled effects; B is the first Jacobian."""
+    for index, effect in enumerate(vehicle.structure.effects):
         if not effect.trimmed:
-            state, own = _balanced(vehicle.without_effect(effect.name), p_W, environment), effect.initial(vehicle)
-            return state._replace(effects=(*state.effects[:at], own, *state.effects[at:]))
+            state, initial_state = (
+                _solve_trim(vehicle.without_effect(effect.name), p_W, environment),
+                effect.initial(vehicle),
+            )
+            return state._replace(effects=(*state.effects[:index], initial_state, *state.effects[index:]))
     state = at_rest(vehicle, Vec3(*(float(x) for x in p_W)))
     if not vehicle.rotors:
         return state
     if vehicle.servos:
         return _leaning(vehicle, state, environment)
     thrust: Array = np.zeros(len(vehicle.rotors))
-    left = _left(thrust, state, vehicle, environment)
-    weight, error = float(np.abs(left).max()), np.inf
-    slopes = effectiveness(vehicle)
+    residual = _left(thrust, state, vehicle, environment)
+    weight, error = float(np.abs(residual).max()), np.inf
+    jacobian = effectiveness(vehicle)
     for _ in range(_ROUNDS):
-        ahead = least_squares(slopes, product(slopes, thrust) - left, negligible=_RANK)
-        if float(ahead.min()) < 0.0:
-            _require_level(float(np.abs(product(slopes, ahead - thrust) + left).max()), weight, vehicle)
-            raise ValueError(f"vehicle {vehicle.name!r} cannot hover: rotor {int(ahead.argmin())} would have to pull")
-        left_ahead = _left(ahead, state, vehicle, environment)
-        before, error_ahead = error, float(np.abs(left_ahead).max())
-        if not error_ahead < before:
+        next_thrust = least_squares(jacobian, product(jacobian, thrust) - residual, negligible=_RANK_TOLERANCE)
+        if float(next_thrust.min()) < 0.0:
+            _require_level(float(np.abs(product(jacobian, next_thrust - thrust) + residual).max()), weight, vehicle)
+            raise ValueError(
+                f"vehicle {vehicle.name!r} cannot hover: rotor {int(next_thrust.argmin())} would have to pull"
+            )
+        next_residual = _left(next_thrust, state, vehicle, environment)
+        previous_error, next_error = error, float(np.abs(next_residual).max())
+        if not next_error < previous_error:
             break
-        thrust, left, error = ahead, left_ahead, error_ahead
-        if error <= _BALANCED * weight:
+        thrust, residual, error = next_thrust, next_residual, next_error
+        if error <= _RESIDUAL_TOLERANCE * weight:
             break
-        if not error < _FAST * before < np.inf:
-            slopes = _slopes(thrust, left, state, vehicle, environment)
+        if not error < _JACOBIAN_REUSE_RATIO * previous_error < np.inf:
+            jacobian = _slopes(thrust, residual, state, vehicle, environment)
     _require_level(error, weight, vehicle)
     return _turning(thrust, state, vehicle, environment)
 
 
 def _require_level(error: float, weight: float, vehicle: Vehicle) -> None:
-    if not error <= _UNBALANCED * weight:
+    if not error <= _MAX_RESIDUAL * weight:
         raise ValueError(f"vehicle {vehicle.name!r} cannot hover level: {error:.3g} N or N·m remain unbalanced")
 
 
 def _turning(thrust: Array, state: State, vehicle: Vehicle, environment: Environment) -> State:
-    """The state with Ωᵢ = √(Tᵢ / (kF ρ/ρ₀)) and its effects at rest there"""
+    """Return the state with Ωᵢ = √(Tᵢ / (kF ρ/ρ₀)) and settled effects."""
     ratio = density_ratio(environment.air_density)
     speeds = tuple(
-        float(np.sqrt(newton / (rotor.k_thrust * ratio))) for newton, rotor in zip(thrust, vehicle.rotors, strict=True)
+        float(np.sqrt(rotor_thrust / (rotor.k_thrust * ratio)))
+        for rotor_thrust, rotor in zip(thrust, vehicle.rotors, strict=True)
     )
     state = state._replace(rotor_speed=speeds)
     return _settled(state, steady_command(state, vehicle, environment), vehicle, environment)
 
 
 def _left(thrust: Array, state: State, vehicle: Vehicle, environment: Environment) -> Array:
-    """(f, τ): what remains of all forces and torques, at rotor speeds that do not change"""
+    """(f, τ): sum of all forces and torques at constant rotor speeds"""
     state = _turning(thrust, state, vehicle, environment)
     command = steady_command(state, vehicle, environment)
-    parts = zip(vehicle.structure.effects, wrench_breakdown(state, command, vehicle, environment).values(), strict=True)
-    rest = [part for effect, part in parts if effect.role is not Role.MOMENTUM]
-    return np.array([[*(part.f_B + part.f_W), *part.tau_B] for part in rest], dtype=float).sum(axis=0)
+    wrenches = zip(
+        vehicle.structure.effects, wrench_breakdown(state, command, vehicle, environment).values(), strict=True
+    )
+    steady_wrenches = [wrench for effect, wrench in wrenches if effect.role is not Role.MOMENTUM]
+    return np.array([[*(wrench.f_B + wrench.f_W), *wrench.tau_B] for wrench in steady_wrenches], dtype=float).sum(
+        axis=0
+    )
 
 
-def _slopes(thrust: Array, left: Array, state: State, vehicle: Vehicle, environment: Environment) -> Array:
-    """d(f, τ)/dT by differences"""
+def _slopes(thrust: Array, residual: Array, state: State, vehicle: Vehicle, environment: Environment) -> Array:
+    """∂(f, τ)/∂T by forward differences"""
     step = _STEP * float(thrust.mean())
-    ahead = [_left(thrust + step * unit, state, vehicle, environment) for unit in np.eye(len(thrust))]
-    return np.array([(other - left) / step for other in ahead]).T
+    residuals = [_left(thrust + step * unit, state, vehicle, environment) for unit in np.eye(len(thrust))]
+    return np.array([(shifted - residual) / step for shifted in residuals]).T
 
 
 def _leaning(vehicle: Vehicle, state: State, environment: Environment) -> State:
-    """Newton on the parts of the thrusts, and on roll and pitch, with which the body leans against what is left sideways
+    """Solve for the thrust components and for roll and pitch, which balance the lateral thrust, by Newton's method.
 
-    Roll and pitch count as the newtons of the weight that they tip over.
+    Roll and pitch are scaled by the weight, so that all unknowns are in newtons.
     """
     weight = float(vehicle.mass * vehicle["gravity"].acceleration) if vehicle.has("gravity") else 1.0
-    parts = product(pseudoinverse(effectiveness(vehicle)[2:]), np.array([weight, 0.0, 0.0, 0.0]))
-    x: Array = np.concatenate([parts, np.zeros(2)])
+    components = product(pseudoinverse(effectiveness(vehicle)[2:]), np.array([weight, 0.0, 0.0, 0.0]))
+    x: Array = np.concatenate([components, np.zeros(2)])
 
-    def at(x: Array) -> State:
-        thrusts, angles = polar([float(own) for own in x[:-2]], vehicle)
+    def trial_state(x: Array) -> State:
+        thrusts, angles = polar([float(component) for component in x[:-2]], vehicle)
         q_WB = quat_from_euler(float(x[-2]) / weight, float(x[-1]) / weight, 0.0)
-        turned = with_angles(state._replace(q_WB=q_WB), angles, vehicle)
-        return with_angles(_turning(np.array(thrusts), turned, vehicle, environment), angles, vehicle)
+        tilted = with_angles(state._replace(q_WB=q_WB), angles, vehicle)
+        return with_angles(_turning(np.array(thrusts), tilted, vehicle, environment), angles, vehicle)
 
-    def left(x: Array) -> Array:
-        here = at(x)
-        command = steady_command(here, vehicle, environment)
-        found = zip(
-            vehicle.structure.effects, wrench_breakdown(here, command, vehicle, environment).values(), strict=True
+    def residual(x: Array) -> Array:
+        trial = trial_state(x)
+        command = steady_command(trial, vehicle, environment)
+        wrenches = zip(
+            vehicle.structure.effects, wrench_breakdown(trial, command, vehicle, environment).values(), strict=True
         )
-        rest = [wrench_in_body_axes(part, here.q_WB) for effect, part in found if effect.role is not Role.MOMENTUM]
-        return np.array([[*part.f_B, *part.tau_B] for part in rest], dtype=float).sum(axis=0)
+        body_wrenches = [
+            wrench_in_body_axes(wrench, trial.q_WB) for effect, wrench in wrenches if effect.role is not Role.MOMENTUM
+        ]
+        return np.array([[*wrench.f_B, *wrench.tau_B] for wrench in body_wrenches], dtype=float).sum(axis=0)
 
     step, error = _STEP * weight / len(vehicle.rotors), np.inf
-    best = x
+    solution = x
     for _ in range(_ROUNDS):
-        here = left(x)
-        size = float(np.abs(here).max())
-        if not size < error:
+        value = residual(x)
+        value_norm = float(np.abs(value).max())
+        if not value_norm < error:
             break
-        best, error = x, size
-        if error <= _BALANCED * weight:
+        solution, error = x, value_norm
+        if error <= _RESIDUAL_TOLERANCE * weight:
             break
-        slopes = np.array([(left(x + step * unit) - left(x - step * unit)) / (2.0 * step) for unit in np.eye(len(x))]).T
-        x = x + least_squares(slopes, -here, negligible=_RANK)
+        jacobian = np.array(
+            [(residual(x + step * unit) - residual(x - step * unit)) / (2.0 * step) for unit in np.eye(len(x))]
+        ).T
+        x = x + least_squares(jacobian, -value, negligible=_RANK_TOLERANCE)
         if float(x[: len(vehicle.rotors)].min()) < 0.0:
             raise ValueError(f"vehicle {vehicle.name!r} cannot hover: rotor {int(x.argmin())} would have to pull")
     _require_level(error, weight, vehicle)
-    return at(best)
+    return trial_state(solution)
 
 
 def _require_angles(state: State, vehicle: Vehicle) -> None:
@@ -231,21 +254,21 @@ def _require_angles(state: State, vehicle: Vehicle) -> None:
 
 
 def _settled(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> State:
-    """The state with every effect's own state at rest, one after the other"""
-    for at, effect in enumerate(vehicle.structure.effects):
-        own = effect.settled(state.effects[at], state, command, vehicle, environment)
-        state = state._replace(effects=(*state.effects[:at], own, *state.effects[at + 1 :]))
+    """Return the state with the state of every effect settled, one after the other."""
+    for index, effect in enumerate(vehicle.structure.effects):
+        settled_state = effect.settled(state.effects[index], state, command, vehicle, environment)
+        state = state._replace(effects=(*state.effects[:index], settled_state, *state.effects[index + 1 :]))
     return state
 
 
 def thrust_to_weight(vehicle: Vehicle) -> float:
-    """(Ω_max / Ω_hover)²: how much more than its weight a vehicle lifts with the first of its rotors at its limit
+    """(Ω_max / Ω_hover)²: the largest factor on the hover thrust with all rotors within their limits
 
-    A body driven by a wrench has no limit: infinity.
+    Infinity for a body driven by a commanded wrench.
     """
     if not vehicle.rotors:
         return float("inf")
-    state = _balanced(vehicle, (0.0, 0.0, 1.0), CALM)
+    state = _solve_trim(vehicle, (0.0, 0.0, 1.0), CALM)
     low, high = 0.0, 1.0
     while _within_limits(state, high, vehicle):
         low, high = high, 2.0 * high
@@ -256,30 +279,30 @@ def thrust_to_weight(vehicle: Vehicle) -> float:
 
 
 def _within_limits(state: State, factor: float, vehicle: Vehicle) -> bool:
-    faster = state._replace(rotor_speed=tuple(factor * speed for speed in state.rotor_speed))
+    scaled_state = state._replace(rotor_speed=tuple(factor * speed for speed in state.rotor_speed))
     actuation = vehicle.structure.actuation
-    faster = _settled(faster, steady_command(faster, vehicle, CALM), vehicle, CALM)
-    command = steady_command(faster, vehicle, CALM)[: len(vehicle.rotors)]
+    scaled_state = _settled(scaled_state, steady_command(scaled_state, vehicle, CALM), vehicle, CALM)
+    command = steady_command(scaled_state, vehicle, CALM)[: len(vehicle.rotors)]
     if actuation.name == "speed":
-        motors = lag_motors(faster, vehicle, CALM)
+        motors = lag_motors(scaled_state, vehicle, CALM)
         return all(u <= motor.speed_max for u, motor in zip(command, motors, strict=True))
     return all(u <= 1.0 for u in command)
 
 
-_LOAD_ROUNDS = 60  # each leaves a third of the error
-_SETTLED = 1e-13
+_MAX_LOAD_ITERATIONS = 60  # each reduces the error to a third
+_LOAD_TOLERANCE = 1e-13
 _LEAST = 0.01
 _LINEAR_IN_DENSITY = ("drag", "damping", "rotor_drag", "rolling_moment")
 
 
 def effective(vehicle: Vehicle) -> Vehicle:
-    """The vehicle without the effects that are counted, its rotors with the kF and kM that those leave in hover"""
-    counted = [effect.name for effect in vehicle.structure.effects if effect.counted]
-    return _with(vehicle.without_effect(*counted), loads_left(vehicle)) if counted else vehicle
+    """Fold the effects with `counted` into kF and kM of the rotors, at their values in hover, and remove them."""
+    folded = [effect.name for effect in vehicle.structure.effects if effect.counted]
+    return _with(vehicle.without_effect(*folded), loads_left(vehicle)) if folded else vehicle
 
 
 def at_density(vehicle: Vehicle, density: float) -> Vehicle:
-    """The vehicle whose coefficients at sea level are this one's in air of another density: k' = k ρ/ρ₀
+    """Scale the coefficients so that the vehicle behaves at sea level as it does at another air density: k' = k ρ/ρ₀
 
     Thrust, torque, drag and damping of a controller's model are linear in their coefficients, so a controller that
     computes with the sea-level density is exact at ρ with these.
@@ -299,40 +322,48 @@ def at_density(vehicle: Vehicle, density: float) -> Vehicle:
     return replace(vehicle, rotors=rotors, parameters=parameters)
 
 
-def _with(vehicle: Vehicle, left: Sequence[RotorLoad]) -> Vehicle:
+def _with(vehicle: Vehicle, fractions: Sequence[RotorLoad]) -> Vehicle:
     rotors = tuple(
-        rotor._replace(k_thrust=rotor.k_thrust * part.thrust, k_torque=rotor.k_torque * part.torque)
-        for rotor, part in zip(vehicle.rotors, left, strict=True)
+        rotor._replace(k_thrust=rotor.k_thrust * fraction.thrust, k_torque=rotor.k_torque * fraction.torque)
+        for rotor, fraction in zip(vehicle.rotors, fractions, strict=True)
     )
     return replace(vehicle, rotors=rotors)
 
 
 @lru_cache(maxsize=64)
 def loads_left(vehicle: Vehicle) -> tuple[RotorLoad, ...]:
-    """T/(kF Ω²) and Q/(kM Ω²) of every rotor, by what the effects that are counted leave where the smallest Σ T² hovers
+    """T/(kF Ω²) and Q/(kM Ω²) of every rotor, with the effects with `counted`, in the hover with the smallest Σ T²
 
-    How the rotors share the weight depends on what is left to them, and that on how fast each turns: one after the other, until
-    both agree.
+    The distribution of the weight depends on these fractions, and they depend on the rotor speeds: a fixed-point iteration.
     """
     effects = vehicle.structure.effects
-    bare = vehicle.without_effect(*(own.name for own in effects if (own.loads or own.more_loads) and not own.counted))
+    bare = vehicle.without_effect(
+        *(effect.name for effect in effects if (effect.loads or effect.more_loads) and not effect.counted)
+    )
     weight = vehicle.mass * vehicle["gravity"].acceleration if vehicle.has("gravity") else 1.0
-    state, left = at_rest(bare), [RotorLoad(1.0, 1.0) for _ in vehicle.rotors]
-    for _ in range(_LOAD_ROUNDS):
-        shares = product(pseudoinverse(effectiveness(_with(bare, left))[2:]), np.array([weight, 0.0, 0.0, 0.0]))
-        least = 1e-3 * float(np.abs(shares).max())
-        gains = [rotor.k_thrust * part.thrust for rotor, part in zip(vehicle.rotors, left, strict=True)]
-        thrusts = shares[: len(gains)]
-        speeds = tuple(float(np.sqrt(max(own, least) / gain)) for own, gain in zip(thrusts, gains, strict=True))
+    state, fractions = at_rest(bare), [RotorLoad(1.0, 1.0) for _ in vehicle.rotors]
+    for _ in range(_MAX_LOAD_ITERATIONS):
+        thrust_components = product(
+            pseudoinverse(effectiveness(_with(bare, fractions))[2:]), np.array([weight, 0.0, 0.0, 0.0])
+        )
+        min_thrust = 1e-3 * float(np.abs(thrust_components).max())
+        gains = [rotor.k_thrust * fraction.thrust for rotor, fraction in zip(vehicle.rotors, fractions, strict=True)]
+        thrusts = thrust_components[: len(gains)]
+        speeds = tuple(
+            float(np.sqrt(max(thrust, min_thrust) / gain)) for thrust, gain in zip(thrusts, gains, strict=True)
+        )
         loads = rotor_loads(state._replace(rotor_speed=speeds), bare, CALM)
-        before, left = left, [_part(*each) for each in zip(loads, speeds, vehicle.rotors, strict=True)]
-        if max(abs(a.thrust - b.thrust) for a, b in zip(left, before, strict=True)) < _SETTLED:
+        previous, fractions = (
+            fractions,
+            [_part(*rotor_inputs) for rotor_inputs in zip(loads, speeds, vehicle.rotors, strict=True)],
+        )
+        if max(abs(a.thrust - b.thrust) for a, b in zip(fractions, previous, strict=True)) < _LOAD_TOLERANCE:
             break
-    return tuple(left)
+    return tuple(fractions)
 
 
 def _part(load: RotorLoad, speed: float, rotor: Rotor) -> RotorLoad:
-    """Of what the rotor gives without them; a hundredth at least, as a controller divides by it"""
-    own = rotor_load(speed, rotor)
-    torque = load.torque / own.torque if own.torque else 1.0
-    return RotorLoad(max(float(load.thrust / own.thrust), _LEAST), max(float(torque), _LEAST))
+    """Return the load as a fraction of the isolated rotor's, at least a hundredth because controllers divide by it."""
+    isolated = rotor_load(speed, rotor)
+    torque = load.torque / isolated.torque if isolated.torque else 1.0
+    return RotorLoad(max(float(load.thrust / isolated.thrust), _LEAST), max(float(torque), _LEAST))

@@ -1,4 +1,4 @@
-"""From a vehicle to a TOML file that `samara.vehicle` reads back to the same numbers."""
+"""Write a vehicle as a TOML file that `samara.vehicle` reads back with identical parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ _WRITTEN = (
     THEVENIN_BATTERY,
     TILT,
 )
-_KEYS_OF_FIELDS = {
+_FIELD_KEYS = {
     "inertia_B": ("inertia",),
     "r_B": ("position", "arm", "azimuth", "height"),
     "axis_B": ("axis", "tilt"),
@@ -45,7 +45,7 @@ _KEYS_OF_FIELDS = {
 
 
 def save_vehicle(vehicle: Vehicle, path: str | Path) -> None:
-    """A vehicle file with value, unit and source on every line; an effect of one's own has no such form and is refused."""
+    """Write a vehicle file with value, unit and source of every parameter; raise `VehicleError` for unregistered effects."""
     if Path(path).suffix != ".toml":
         raise VehicleError(
             f"{path}: has the ending {Path(path).suffix!r}: expected .toml, or it would not be found again"
@@ -54,18 +54,18 @@ def save_vehicle(vehicle: Vehicle, path: str | Path) -> None:
 
 
 def vehicle_toml(vehicle: Vehicle) -> str:
-    """The text of a vehicle's file, or a `VehicleError` if reading it would not give the same vehicle."""
+    """Return the text of a vehicle's file; raise `VehicleError` if reading it would not give the same vehicle."""
     for effect in vehicle.structure.effects:
         if effect not in _WRITTEN and not option_of(effect, vehicle):
             raise VehicleError(
                 f"{vehicle.name}: effect {effect.name!r} is Python code; expected effects a file can name"
             )
     text = _toml(check_vehicle(vehicle))
-    again = parse_vehicle(text, vehicle.name, effects=vehicle.structure.options)
-    if again != vehicle:
-        names = [[effect.name for effect in each.structure.effects] for each in (vehicle, again)]
+    reread = parse_vehicle(text, vehicle.name, effects=vehicle.structure.options)
+    if reread != vehicle:
+        names = [[effect.name for effect in version.structure.effects] for version in (vehicle, reread)]
         raise VehicleError(
-            f"{vehicle.name}: effects {', '.join(names[0])} cannot be said in a file; expected {', '.join(names[1])}"
+            f"{vehicle.name}: effects {', '.join(names[0])} cannot be written to a file; expected {', '.join(names[1])}"
         )
     return text
 
@@ -75,16 +75,18 @@ def _toml(vehicle: Vehicle) -> str:
 
     def line(path: str, value: Tree, unit: str, *other_paths: str) -> str:
         key = path.rpartition(".")[2]
-        found = [sources[each] for each in (path, *other_paths) if each in sources]
-        source = "; ".join(dict.fromkeys(found)) or "set in Python, or a default"
-        spread = max((spreads[each] for each in (path, *other_paths) if each in spreads), default=0.0)
-        known = f", spread = {spread!r}" if spread else ""
-        return f"{key} = {{ value = {_value(value)}, unit = {toml_value(unit)}, source = {toml_value(source)}{known} }}"
+        path_sources = [sources[source_path] for source_path in (path, *other_paths) if source_path in sources]
+        source = "; ".join(dict.fromkeys(path_sources)) or "set in Python, or a default"
+        spread = max(
+            (spreads[source_path] for source_path in (path, *other_paths) if source_path in spreads), default=0.0
+        )
+        spread_text = f", spread = {spread!r}" if spread else ""
+        return f"{key} = {{ value = {_value(value)}, unit = {toml_value(unit)}, source = {toml_value(source)}{spread_text} }}"
 
-    def record(path: str, numbers: Tree, shared: str = "") -> list[str]:
+    def record(path: str, values: Tree, shared: str = "") -> list[str]:
         return [
-            line(f"{path}.{field}", getattr(numbers, field), own.quantity.unit, f"{shared}.{field}")
-            for field, own in fields_of(type(numbers)).items()
+            line(f"{path}.{field}", getattr(values, field), spec.quantity.unit, f"{shared}.{field}")
+            for field, spec in fields_of(type(values)).items()
         ]
 
     lines = [
@@ -120,45 +122,45 @@ def _toml(vehicle: Vehicle) -> str:
         lines += record("contact", vehicle["contact"].surface)
     if vehicle.has("battery"):
         battery = vehicle["battery"]
-        for i, each in enumerate([battery] if isinstance(battery, Ideal) else battery):
+        for i, supply in enumerate([battery] if isinstance(battery, Ideal) else battery):
             lines += [
                 "",
                 "[[battery]]",
-                f"model = {toml_value(_key(BATTERIES, type(each)))}",
-                *record(f"battery[{i}]", each),
+                f"model = {toml_value(_key(BATTERIES, type(supply)))}",
+                *record(f"battery[{i}]", supply),
             ]
     return "\n".join([*lines, *_rotors(vehicle.rotors, line, record)]) + "\n"
 
 
 def sources_still_true(vehicle: Vehicle) -> dict[str, str]:
-    """The sources of all numbers but those replaced since: the document gave the old ones."""
-    return _still_true(vehicle, vehicle.structure.sources)
+    """Return the sources of all parameters that were not replaced since the file was read."""
+    return _drop_replaced(vehicle, vehicle.structure.sources)
 
 
 def spreads_still_true(vehicle: Vehicle) -> dict[str, float]:
-    """One standard deviation over the value, of all numbers where it is known and that were not replaced since."""
-    return _still_true(vehicle, vehicle.structure.spreads)
+    """Return the relative standard deviations of all parameters that have one and were not replaced since."""
+    return _drop_replaced(vehicle, vehicle.structure.spreads)
 
 
-def _still_true(vehicle: Vehicle, noted: Sequence[tuple[str, Noted]]) -> dict[str, Noted]:
-    still = dict(noted)
+def _drop_replaced(vehicle: Vehicle, notes: Sequence[tuple[str, Noted]]) -> dict[str, Noted]:
+    valid = dict(notes)
     for path in vehicle.structure.replaced:
-        head, *fields = path.split(".")
-        tables = ("rotor.", "rotors[", "motor.") if head == "rotors" else (head,) if vehicle.has(head) else ("body",)
-        keys = [key for field in fields or [head] for key in _KEYS_OF_FIELDS.get(field, (field,))]
-        for name in list(still):
+        root, *fields = path.split(".")
+        tables = ("rotor.", "rotors[", "motor.") if root == "rotors" else (root,) if vehicle.has(root) else ("body",)
+        keys = [key for field in fields or [root] for key in _FIELD_KEYS.get(field, (field,))]
+        for name in list(valid):
             if name.startswith(tables) and (path == "rotors" or name.rpartition(".")[2] in keys):
-                del still[name]
-    return still
+                del valid[name]
+    return valid
 
 
 def _rotors(rotors: Sequence[Rotor], line: Callable[..., str], record: Callable[..., list[str]]) -> list[str]:
-    """A table of each, and before them in [rotor] and [motor] what all say in the same words"""
+    """Write a table for each rotor, after [rotor] and [motor] with the lines that all rotors share."""
     hints = get_type_hints(Rotor, include_extras=True)
-    places, blades, motors, servos = [], [], [], []
+    placements, blades, motors, servos = [], [], [], []
     for i, rotor in enumerate(rotors):
         path = f"rotors[{i}]"
-        places.append(
+        placements.append(
             [
                 line(f"{path}.position", list(rotor.r_B), "m", f"{path}.arm", f"{path}.azimuth", f"{path}.height"),
                 line(f"{path}.axis", list(rotor.axis_B), "1", f"{path}.tilt"),
@@ -174,27 +176,27 @@ def _rotors(rotors: Sequence[Rotor], line: Callable[..., str], record: Callable[
         model = f"model = {toml_value(_key(MOTORS, type(rotor.motor)))}"
         motors.append([model, *record(f"{path}.motor", rotor.motor, "motor")])
         servos.append(record(f"{path}.servo", rotor.servo) if rotor.servo != () else [])
-    several = len(rotors) > 1
-    shared = [own for own in blades[0] if all(own in other for other in blades)] if several else []
-    one_motor = several and all(own == motors[0] for own in motors)
+    is_multiple = len(rotors) > 1
+    shared = [text for text in blades[0] if all(text in other_lines for other_lines in blades)] if is_multiple else []
+    has_shared_motor = is_multiple and all(motor == motors[0] for motor in motors)
     lines = ["", "[rotor]", *shared] if shared else []
-    lines += ["", "[motor]", *motors[0]] if one_motor else []
-    for place, blade, motor, servo in zip(places, blades, motors, servos, strict=True):
-        lines += ["", "[[rotors]]", *place, *(own for own in blade if own not in shared)]
-        lines += [] if one_motor else ["[rotors.motor]", *motor]
+    lines += ["", "[motor]", *motors[0]] if has_shared_motor else []
+    for placement, blade, motor, servo in zip(placements, blades, motors, servos, strict=True):
+        lines += ["", "[[rotors]]", *placement, *(text for text in blade if text not in shared)]
+        lines += [] if has_shared_motor else ["[rotors.motor]", *motor]
         lines += ["[rotors.servo]", *servo] if servo else []
     return lines
 
 
-def _key(known: Mapping[str, object], value: object) -> str:
-    for key, each in known.items():
-        if each is value:
+def _key(registry: Mapping[str, object], value: object) -> str:
+    for key, candidate in registry.items():
+        if candidate is value:
             return key
-    raise VehicleError(f"{value!r} is Python code; expected one of {', '.join(known)}")
+    raise VehicleError(f"{value!r} is Python code; expected one of {', '.join(registry)}")
 
 
 def _value(value: Tree) -> str:
-    """Numbers, all of them with a point."""
+    """Format numbers, all of them with a decimal point."""
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(each) for each in value) + "]"
+        return "[" + ", ".join(_value(element) for element in value) + "]"
     return repr(float(value))

@@ -4,10 +4,10 @@
     f = −c √(ρ A T) v − ½ ρ (C_D S) v|v|,                 C_D S from flying refSpd at refAngle
     Q = 0.05 D u T,   P = T · refVoltage · refCurrent / W,   τ = −J ω · 400° / refRotRate
 
-W is the weight, c = mdrag_coef, A the disc of one motor, D the diagonal, V the voltage that is left of V_max. A file says
-nothing of rotor speeds: a propeller with the static C_T of the UIUC set stands for them. P is met at hover; Q is too where the
-file gives motorN_yaw. Elsewhere it is that propeller's, for the simulator's own is none that could be: Callisto's would have a
-figure of merit of 1.2.
+W is the weight, c = mdrag_coef, A the disc of one motor, D the diagonal, V the battery voltage under load. A file has no rotor
+speeds: a propeller with the static C_T of the UIUC set stands in for them. P is matched at hover; so is Q if the file has
+motorN_yaw. Otherwise Q is that propeller's, because the simulator's own is unphysical: Callisto's would have a figure of
+merit of 1.2.
 """
 
 import json
@@ -45,7 +45,7 @@ from samara.vehicles.parts.layouts import LAYOUTS, SINGLE, Hub, Layout, Mount, h
 from samara.vehicles.parts.uncertain import Estimate
 from samara.vehicles.trim import hover
 
-NEAR = 0.45  # of the angle between two arms: as far as a rotor may be from a frame's
+NEAR = 0.45  # of the angle between two arms: largest deviation of a rotor from its position on a frame
 
 
 class Frame(NamedTuple):
@@ -56,14 +56,14 @@ class Frame(NamedTuple):
     layout: Layout
 
 
-_X = LAYOUTS["quad_x"]
-_PROPS_OUT = Layout(  # motors of Betaflight's order, which turn the other way round
+_QUAD_X = LAYOUTS["quad_x"]
+_PROPS_OUT = Layout(  # motors in Betaflight's order, with reversed spins
     "quad X, props out",
-    tuple(_X.mounts[i]._replace(spin=-_X.mounts[i].spin) for i in (3, 0, 1, 2)),
+    tuple(_QUAD_X.mounts[i]._replace(spin=-_QUAD_X.mounts[i].spin) for i in (3, 0, 1, 2)),
     "ArduPilot AP_MotorsMatrix.cpp, BF_X_REV",
 )
 FRAMES = {
-    "quad_x": Frame(1, 1, _X),
+    "quad_x": Frame(1, 1, _QUAD_X),
     "quad_plus": Frame(1, 0, LAYOUTS["quad_plus"]),
     "quad_x_props_out": Frame(1, 18, _PROPS_OUT),
     "hexa_x": Frame(2, 1, LAYOUTS["hexa_x"]),
@@ -73,23 +73,23 @@ FRAMES = {
     "x8": Frame(4, 1, LAYOUTS["x8"]),
     "y6": Frame(5, 10, LAYOUTS["y6"]),
 }
-MODELS = {4: "x", 6: "hexax", 8: "octa"}  # of its simulator; a frame file with places of its own says the rest
+MODELS = {4: "x", 6: "hexax", 8: "octa"}  # of its simulator; a frame file with positions overrides the geometry
 USUAL = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}
 
 
 def motor_order(vehicle: Vehicle, frame: Frame) -> tuple[int, ...] | None:
-    """The vehicle's rotors in the order of a frame's motors; None where one does not fit by place and turn"""
-    near = NEAR * 2.0 * math.pi / len({mount.name for mount in frame.layout.mounts})
+    """Return the vehicle's rotors in the order of a frame's motors; None if one does not match by position and spin."""
+    max_angle = NEAR * 2.0 * math.pi / len({mount.name for mount in frame.layout.mounts})
 
     def is_near(rotor: Rotor, mount: Mount) -> bool:
-        apart = math.atan2(rotor.r_B.y, rotor.r_B.x) - math.atan2(mount.y, mount.x)
-        return abs(math.remainder(apart, 2.0 * math.pi)) < near
+        angle = math.atan2(rotor.r_B.y, rotor.r_B.x) - math.atan2(mount.y, mount.x)
+        return abs(math.remainder(angle, 2.0 * math.pi)) < max_angle
 
     return match_rotors(vehicle, frame.layout.mounts, is_near)
 
 
 def frame_of(vehicle: Vehicle) -> tuple[str, tuple[int, ...]] | None:
-    """The frame that a vehicle has, and its rotors in the order of its motors"""
+    """Return the name of the vehicle's frame, and its rotors in the order of the frame's motors."""
     for name, frame in FRAMES.items():
         if order := motor_order(vehicle, frame):
             return name, order
@@ -122,14 +122,14 @@ DEFAULTS = {
     "bbdrag_coef": 1.0,
     "num_motors": 4.0,
 }
-"""What ArduCopter's simulator takes for a key that a file leaves out (SIM_FRM_…)"""
+"""Values of ArduCopter's simulator for keys that a file leaves out (SIM_FRM_…)."""
 NEEDED = ("mass", "hoverThrOut")
 POSITIVE = (*NEEDED, "diagonal_size", "refSpd", "refVoltage", "refCurrent", "maxVoltage", "refBatRes", "disc_area")
 PER_MOTOR = re.compile(r"motor(\d{1,2})_(position|vector|yaw)\Z")
 MOST_MOTORS = 32
 EARTH = 6356766.0  # [m], of the standard atmosphere
 LAG_OF_TEN_INCHES = 0.05  # [s]
-CELL = 4.173  # [V], full, of the simulator's own table, of which these are some rows: charge, volts
+CELL = 4.173  # [V], full, of the simulator's own table, of which these are selected rows: charge, volts
 CELL_ROWS = (
     *((0.0, 0.001), (0.01, 2.1), (0.02, 2.977), (0.0769, 3.165), (0.2308, 3.462)),
     *((0.4231, 3.679), (0.6154, 3.833), (0.8462, 4.039), (0.9231, 4.085), (1.0, CELL)),
@@ -139,132 +139,135 @@ GAP = 0.5  # of the radius, between the discs of a coaxial pair
 
 
 class Model(NamedTuple):
-    """What SIM_Frame computes of the numbers of a file: at sea level and full voltage where it depends on them."""
+    """Quantities that SIM_Frame derives from a file, at sea level and full voltage."""
 
     density: float  # ρ_ref [kg/m³]
     full_thrust: float  # of all motors [N]
     hover_share: float  # of full thrust, at sea level
     hover_throttle: float  # u
     drag_area: float  # C_D S [m²]
-    momentum_drag: float  # c, held where refSpd and refAngle leave less
+    momentum_drag: float  # c, limited by the drag at refSpd and refAngle
     torque_ratio: float  # Q/T at hover [m]
     hover_power: float  # [W]
     inertia: tuple[float, float, float]
     damping_rate: float  # [1/s]
 
 
-def frame_model(numbers: dict[str, float], inertia: tuple[float, float, float] | None = None) -> Model:
-    """The equations above, of the numbers by their names in the file"""
-    n = numbers
-    weight = n["mass"] * STANDARD_GRAVITY
-    density = float(air_density(EARTH * n["refAlt"] / (EARTH + n["refAlt"])))
-    full = weight / max(n["hoverThrOut"], 0.01) * SEA_LEVEL_DENSITY / density
-    throttle = throttle_for(weight / full, n["propExpo"])
-    tilt = math.radians(n["refAngle"])
+def frame_model(values: dict[str, float], inertia: tuple[float, float, float] | None = None) -> Model:
+    """Evaluate the equations above for the values of a file, by their keys."""
+    v = values
+    weight = v["mass"] * STANDARD_GRAVITY
+    density = float(air_density(EARTH * v["refAlt"] / (EARTH + v["refAlt"])))
+    full_thrust = weight / max(v["hoverThrOut"], 0.01) * SEA_LEVEL_DENSITY / density
+    throttle = throttle_for(weight / full_thrust, v["propExpo"])
+    tilt = math.radians(v["refAngle"])
     drag = weight * math.tan(tilt)
-    coefficient = n["mdrag_coef"]
+    momentum_coefficient = v["mdrag_coef"]
     momentum = (
-        math.cos(tilt) ** 2 * coefficient * n["refSpd"] * math.sqrt(weight / math.cos(tilt) * density * n["disc_area"])
+        math.cos(tilt) ** 2
+        * momentum_coefficient
+        * v["refSpd"]
+        * math.sqrt(weight / math.cos(tilt) * density * v["disc_area"])
     )
     area = 0.0
     if momentum > drag:
-        coefficient *= drag / momentum
+        momentum_coefficient *= drag / momentum
     else:
-        area = n["bbdrag_coef"] * (drag - momentum) / (0.5 * density * n["refSpd"] ** 2)
-    ring = n["mass"] * (0.5 * n["diagonal_size"]) ** 2
+        area = v["bbdrag_coef"] * (drag - momentum) / (0.5 * density * v["refSpd"] ** 2)
+    ring_inertia = v["mass"] * (0.5 * v["diagonal_size"]) ** 2
     return Model(
         density,
-        full,
-        weight / full,
+        full_thrust,
+        weight / full_thrust,
         throttle,
         area,
-        coefficient,
-        0.05 * n["diagonal_size"] * throttle,
-        n["refVoltage"] * n["refCurrent"],
-        inertia or (0.25 * ring, 0.25 * ring, 0.5 * ring),
-        math.radians(400.0) / n["refRotRate"] if n["refRotRate"] > 0.0 else 0.0,
+        momentum_coefficient,
+        0.05 * v["diagonal_size"] * throttle,
+        v["refVoltage"] * v["refCurrent"],
+        inertia or (0.25 * ring_inertia, 0.25 * ring_inertia, 0.5 * ring_inertia),
+        math.radians(400.0) / v["refRotRate"] if v["refRotRate"] > 0.0 else 0.0,
     )
 
 
 def ardupilot_frame(text: str, origin: str, layout: str | None = None) -> Imported:
-    """Read an aircraft from the text of a frame file; `layout` is one of `FRAMES`, X with as many motors by default"""
+    """Read a vehicle from the text of a frame file; `layout` is one of `FRAMES`, by default X with the file's motor count."""
     with computable(origin):
         return _aircraft(text, origin, layout)
 
 
 def _aircraft(text: str, origin: str, layout: str | None) -> Imported:
-    said = _object(text, origin)
-    vectors = {key: _three(value, f"{origin}: {key}") for key, value in said.items() if _is_vector(key)}
-    own = {key: finite(value, f"{origin}: {key}") for key, value in said.items() if key in DEFAULTS}
-    yaws = {key: finite(value, f"{origin}: {key}") for key, value in said.items() if key.endswith("_yaw")}
-    numbers = {**DEFAULTS, **own}
-    _check(numbers, own, origin)
+    entries = _parse_object(text, origin)
+    vectors = {key: _three(value, f"{origin}: {key}") for key, value in entries.items() if _is_vector(key)}
+    specified = {key: finite(value, f"{origin}: {key}") for key, value in entries.items() if key in DEFAULTS}
+    yaws = {key: finite(value, f"{origin}: {key}") for key, value in entries.items() if key.endswith("_yaw")}
+    values = {**DEFAULTS, **specified}
+    _check(values, specified, origin)
     moments = vectors.get("moment_inertia", (0.0, 0.0, 0.0))
-    model = frame_model(numbers, moments if all(moments) else None)
-    count = int(numbers["num_motors"])
-    name, hubs = _hubs(numbers, layout, origin)
-    rotors, note = _rotors(numbers, model, name, hubs, vectors, yaws, origin)
-    unknown = [key for key in said if key not in numbers and key not in vectors and key not in yaws]
-    taken = [key for key in DEFAULTS if key not in own and key not in ("refTempC", "bbdrag_coef")]
+    model = frame_model(values, moments if all(moments) else None)
+    count = int(values["num_motors"])
+    name, hubs = _hubs(values, layout, origin)
+    rotors, note = _rotors(values, model, name, hubs, vectors, yaws, origin)
+    unknown = [key for key in entries if key not in values and key not in vectors and key not in yaws]
+    defaulted = [key for key in DEFAULTS if key not in specified and key not in ("refTempC", "bbdrag_coef")]
     notes = [note] if note else []
-    if taken:
-        notes.append(f"not in the file, and as ArduPilot's simulator has it by default: {', '.join(taken)}")
+    if defaulted:
+        notes.append(f"not in the file, set to the defaults of ArduPilot's simulator: {', '.join(defaulted)}")
     if unknown:
         notes.append(f"not known to ArduPilot's simulator, and left out: {', '.join(unknown[:20])}")
-    if own.get("slew_max", DEFAULTS["slew_max"]) > 0.0:
+    if specified.get("slew_max", DEFAULTS["slew_max"]) > 0.0:
         notes.append("slew_max is left out: motors follow with a lag instead")
 
-    def how(*keys: str) -> str:
-        listed = ", ".join(key if key in said else f"{key} (by default)" for key in keys)
-        return f"{Path(origin).name}: {listed}"
+    def source_text(*keys: str) -> str:
+        key_list = ", ".join(key if key in entries else f"{key} (by default)" for key in keys)
+        return f"{Path(origin).name}: {key_list}"
 
     drag = 0.5 * SEA_LEVEL_DENSITY * model.drag_area
     effects: dict[str, Record] = {}
     if drag > 0.0:
-        source = how("refSpd", "refAngle", "mdrag_coef")
+        source = source_text("refSpd", "refAngle", "mdrag_coef")
         effects["drag"] = {"quadratic": Several((drag, drag, drag), f"{source}; SIM_Frame's areaCd")}
     if model.momentum_drag > 0.0:
-        k_thrust, each = rotors[0].k_thrust, numbers["disc_area"] / count
+        k_thrust, disc_area = rotors[0].k_thrust, values["disc_area"] / count
         assert k_thrust is not None
-        value = model.momentum_drag * math.sqrt(SEA_LEVEL_DENSITY * each * k_thrust.value)
-        along = Estimate(
-            value, 0.5 * k_thrust.spread, f"{how('mdrag_coef', 'disc_area')}; c √(ρ A kF), in all directions"
+        value = model.momentum_drag * math.sqrt(SEA_LEVEL_DENSITY * disc_area * k_thrust.value)
+        coefficient = Estimate(
+            value, 0.5 * k_thrust.spread, f"{source_text('mdrag_coef', 'disc_area')}; c √(ρ A kF), in all directions"
         )
-        effects["rotor_drag"] = {"coefficient": along, "axial": along}
+        effects["rotor_drag"] = {"coefficient": coefficient, "axial": coefficient}
     if model.damping_rate > 0.0:
-        about = tuple(model.damping_rate * j for j in model.inertia)
-        effects["damping"] = {"linear": Several(about, f"{how('refRotRate')}; J 400°/refRotRate")}
+        damping = tuple(model.damping_rate * j for j in model.inertia)
+        effects["damping"] = {"linear": Several(damping, f"{source_text('refRotRate')}; J 400°/refRotRate")}
     return Imported(
         name=re.sub(r"\W+", "_", Path(origin).stem) or "frame",
         origin=origin,
         format=FORMAT,
-        mass=Estimate(numbers["mass"], 0.0, how("mass")),
-        inertia=Several(model.inertia, how("moment_inertia"))
+        mass=Estimate(values["mass"], 0.0, source_text("mass")),
+        inertia=Several(model.inertia, source_text("moment_inertia"))
         if all(moments)
         else Several(
-            model.inertia, f"{how('mass', 'diagonal_size')}; half the mass on a ring, as SIM_Frame has it", 0.3
+            model.inertia, f"{source_text('mass', 'diagonal_size')}; half the mass on a ring, as SIM_Frame has it", 0.3
         ),
         rotors=rotors,
         actuation="normalized",
         effects=effects,
-        battery=_battery(numbers, how),
+        battery=_battery(values, source_text),
         description=f"{Path(origin).name}, an ArduPilot frame with {count} motors",
         notes=tuple(notes),
     )
 
 
-def _object(text: str, origin: str) -> dict[str, object]:
-    """The JSON object of a file; as ArduPilot has it, what is before the first brace and behind a # is no part of it"""
+def _parse_object(text: str, origin: str) -> dict[str, object]:
+    """Parse the JSON object of a file; like ArduPilot, ignore text before the first brace and after a #."""
     start = text.find("{")
     if start < 0:
         raise VehicleError(f"{origin}: has no brace; expected {FORMAT}, a JSON object")
-    bare = re.sub(r"#[^\r\n]*", "", text[start:])
+    json_text = re.sub(r"#[^\r\n]*", "", text[start:])
     try:
-        said = parsed(bare)
+        entries = parsed(json_text)
     except ValueError as reason:
         raise VehicleError(f"{origin}: is not JSON ({str(reason)[:100]}); expected {FORMAT}") from None
-    assert isinstance(said, dict)
-    return said
+    assert isinstance(entries, dict)
+    return entries
 
 
 def _is_vector(key: str) -> bool:
@@ -272,55 +275,57 @@ def _is_vector(key: str) -> bool:
     return key == "moment_inertia" or (match is not None and match[2] != "yaw")
 
 
-def _three(value: object, where: str) -> tuple[float, float, float]:
+def _three(value: object, path: str) -> tuple[float, float, float]:
     if not isinstance(value, list) or len(value) != 3:
-        raise VehicleError(f"{where} = {shown(value)}: expected three numbers")
-    x, y, z = (finite(each, where) for each in value)
+        raise VehicleError(f"{path} = {shown(value)}: expected three numbers")
+    x, y, z = (finite(component, path) for component in value)
     return x, y, z
 
 
-def _check(numbers: dict[str, float], own: dict[str, float], origin: str) -> None:
+def _check(values: dict[str, float], specified: dict[str, float], origin: str) -> None:
     for key in NEEDED:
-        if key not in own:
+        if key not in specified:
             raise VehicleError(f"{origin}: {key} is missing; expected it in {FORMAT}")
     for key in POSITIVE:
-        positive(numbers[key], f"{origin}: {key}")
+        positive(values[key], f"{origin}: {key}")
     for key, low, high in (("hoverThrOut", 0.0, 1.0), ("propExpo", 0.0, 1.0), ("refAngle", 0.0, 85.0)):
-        if not low <= numbers[key] <= high or (key == "hoverThrOut" and numbers[key] == 1.0):
-            raise VehicleError(f"{origin}: {key} = {numbers[key]:g}: expected a number from {low:g} to {high:g}")
-    if not -1000.0 <= numbers["refAlt"] <= 9000.0:
-        raise VehicleError(f"{origin}: refAlt = {numbers['refAlt']:g}: expected a height from -1000 to 9000 m")
+        if not low <= values[key] <= high or (key == "hoverThrOut" and values[key] == 1.0):
+            raise VehicleError(f"{origin}: {key} = {values[key]:g}: expected a number from {low:g} to {high:g}")
+    if not -1000.0 <= values["refAlt"] <= 9000.0:
+        raise VehicleError(f"{origin}: refAlt = {values['refAlt']:g}: expected a height from -1000 to 9000 m")
     for key in ("mdrag_coef", "bbdrag_coef", "battCapacityAh"):
-        if numbers[key] < 0.0:
-            raise VehicleError(f"{origin}: {key} = {numbers[key]:g}: expected a number that is not negative")
-    count = numbers["num_motors"]
+        if values[key] < 0.0:
+            raise VehicleError(f"{origin}: {key} = {values[key]:g}: expected a number that is not negative")
+    count = values["num_motors"]
     if not (count == int(count) and 1 <= count <= MOST_MOTORS):
         raise VehicleError(f"{origin}: num_motors = {count:g}: expected a whole number from 1 to {MOST_MOTORS}")
 
 
-def _hubs(numbers: dict[str, float], layout: str | None, origin: str) -> tuple[str, tuple[Hub, ...]]:
-    """The layout's name and its motors, on the file's diagonal; "" where only the file can say"""
-    count = int(numbers["num_motors"])
+def _hubs(values: dict[str, float], layout: str | None, origin: str) -> tuple[str, tuple[Hub, ...]]:
+    """Return the layout's name and its hubs on the file's diagonal; ("", ()) if no layout has the motor count."""
+    count = int(values["num_motors"])
     name = (layout or USUAL.get(count, "")).strip().lower().replace("-", "_").replace(" ", "_")
     if not name:
         return "", ()
     if name not in FRAMES:
         raise VehicleError(f"{origin}: layout {shown(layout)}: expected one of {', '.join(FRAMES)}")
-    own = FRAMES[name].layout
-    if len(own.mounts) != count:
-        raise VehicleError(f"{origin}: num_motors = {count}, and {name} has {len(own.mounts)}: expected as many")
-    _, radius = _discs(numbers, hubs_of(own, numbers["diagonal_size"], 0.0))
-    return name, hubs_of(own, numbers["diagonal_size"], GAP * radius)
+    frame_layout = FRAMES[name].layout
+    if len(frame_layout.mounts) != count:
+        raise VehicleError(
+            f"{origin}: num_motors = {count}, and {name} has {len(frame_layout.mounts)}: expected equal counts"
+        )
+    _, radius = _discs(values, hubs_of(frame_layout, values["diagonal_size"], 0.0))
+    return name, hubs_of(frame_layout, values["diagonal_size"], GAP * radius)
 
 
-def _discs(numbers: dict[str, float], hubs: tuple[Hub, ...]) -> tuple[int, float]:
-    """How many discs make up disc_area, a coaxial pair being one, and their radius"""
-    discs = sum(1.0 if hub.level == SINGLE else 0.5 for hub in hubs) or numbers["num_motors"]
-    return int(discs), math.sqrt(numbers["disc_area"] / (math.pi * discs))
+def _discs(values: dict[str, float], hubs: tuple[Hub, ...]) -> tuple[int, float]:
+    """Return the count of discs that make up disc_area, a coaxial pair being one, and their radius."""
+    discs = sum(1.0 if hub.level == SINGLE else 0.5 for hub in hubs) or values["num_motors"]
+    return int(discs), math.sqrt(values["disc_area"] / (math.pi * discs))
 
 
 def _rotors(
-    numbers: dict[str, float],
+    values: dict[str, float],
     model: Model,
     name: str,
     hubs: tuple[Hub, ...],
@@ -328,24 +333,24 @@ def _rotors(
     yaws: dict[str, float],
     origin: str,
 ) -> tuple[tuple[ImportedRotor, ...], str]:
-    file, count = Path(origin).name, int(numbers["num_motors"])
-    discs, radius = _discs(numbers, hubs)
-    weight = numbers["mass"] * STANDARD_GRAVITY
+    file, count = Path(origin).name, int(values["num_motors"])
+    discs, radius = _discs(values, hubs)
+    weight = values["mass"] * STANDARD_GRAVITY
     k_thrust = typical_k_thrust(radius)
     hover_speed = math.sqrt(weight / (count * k_thrust))
-    made = f"a propeller of its radius; {STATIC_CT.how}"
-    said = [abs(yaws.get(f"motor{i + 1}_yaw", 0.0)) * model.torque_ratio for i in range(count)]
-    ratios = [own or typical_torque_ratio(radius) for own in said]
+    k_thrust_source = f"a propeller of its radius; {STATIC_CT.how}"
+    file_ratios = [abs(yaws.get(f"motor{i + 1}_yaw", 0.0)) * model.torque_ratio for i in range(count)]
+    ratios = [file_ratio or typical_torque_ratio(radius) for file_ratio in file_ratios]
     ratio = sum(ratios) / count
-    at_full_efficiency = model.hover_power / (ratio * weight)
-    if hover_speed > at_full_efficiency:  # such a propeller would take more power than the file says
-        hover_speed, made = at_full_efficiency, "refVoltage × refCurrent at hover, at an efficiency of 1"
+    ideal_speed = model.hover_power / (ratio * weight)
+    if hover_speed > ideal_speed:  # the typical propeller would need more power than the file has
+        hover_speed, k_thrust_source = ideal_speed, "refVoltage × refCurrent at hover, at an efficiency of 1"
         k_thrust = weight / (count * hover_speed**2)
     speed_max = math.sqrt(model.full_thrust / (count * k_thrust))
     lag = Estimate(LAG_OF_TEN_INCHES * radius / 0.127, 0.4, "not in the file; 0.05 s for ten inches, as the radius")
     motor = {
         "speed_min": Estimate(
-            idle_share(model.hover_share, numbers["propExpo"]) * speed_max,
+            idle_share(model.hover_share, values["propExpo"]) * speed_max,
             0.5 * STATIC_CT.spread,
             f"{file}: propExpo, hoverThrOut; the throttle curve at hover",
         ),
@@ -354,27 +359,27 @@ def _rotors(
         "fall": lag,
         "efficiency": Estimate(
             ratio * weight * hover_speed / model.hover_power,
-            math.hypot(0.5 * STATIC_CT.spread, 0.0 if all(said) else STATIC_CP_CT.spread),
+            math.hypot(0.5 * STATIC_CT.spread, 0.0 if all(file_ratios) else STATIC_CP_CT.spread),
             f"{file}: refVoltage, refCurrent; the power of hover",
         ),
-        "full_voltage": Estimate(numbers["maxVoltage"], 0.0, f"{file}: maxVoltage"),
+        "full_voltage": Estimate(values["maxVoltage"], 0.0, f"{file}: maxVoltage"),
     }
     rotors = []
-    assumed = False
+    uses_layout = False
     for i in range(count):
         position = vectors.get(f"motor{i + 1}_position", (0.0, 0.0, 0.0))
         yaw = yaws.get(f"motor{i + 1}_yaw", 0.0)
         if not (hubs or (any(position) and yaw)):
             raise VehicleError(
-                f"{origin}: motor{i + 1}_position or motor{i + 1}_yaw is missing; ArduPilot has no usual frame with {count} "
-                "motors that is known here"
+                f"{origin}: motor{i + 1}_position or motor{i + 1}_yaw is missing; Samara has no default frame with {count} "
+                "motors"
             )
         if any(position):
-            place = Several((position[0], -position[1], -position[2]), f"{file}: motor{i + 1}_position")
+            hub_position = Several((position[0], -position[1], -position[2]), f"{file}: motor{i + 1}_position")
         else:
-            pair = "" if hubs[i].level == SINGLE else f", {GAP:g} of a radius apart"
-            place = Several(tuple(hubs[i].place), f"{file}: diagonal_size; {name}{pair}")
-            assumed = True
+            gap_text = "" if hubs[i].level == SINGLE else f", {GAP:g} of a radius apart"
+            hub_position = Several(tuple(hubs[i].place), f"{file}: diagonal_size; {name}{gap_text}")
+            uses_layout = True
         vector = vectors.get(f"motor{i + 1}_vector", (0.0, 0.0, 0.0))
         length = math.hypot(*vector)
         axis = (
@@ -384,15 +389,15 @@ def _rotors(
         )
         rotors.append(
             ImportedRotor(
-                position=place,
+                position=hub_position,
                 spin=(1 if yaw > 0.0 else -1) if yaw else hubs[i].spin,
                 axis=axis,
-                k_thrust=Estimate(k_thrust, STATIC_CT.spread, f"{file}: disc_area; {made}"),
+                k_thrust=Estimate(k_thrust, STATIC_CT.spread, f"{file}: disc_area; {k_thrust_source}"),
                 k_torque=Estimate(
                     ratios[i] * k_thrust,
-                    math.hypot(STATIC_CT.spread, 0.0 if said[i] else STATIC_CP_CT.spread),
+                    math.hypot(STATIC_CT.spread, 0.0 if file_ratios[i] else STATIC_CP_CT.spread),
                     f"{file}: motor{i + 1}_yaw, diagonal_size; 0.05 D u at hover, with k_thrust"
-                    if said[i]
+                    if file_ratios[i]
                     else f"{file}: disc_area; with k_thrust, and {STATIC_CP_CT.how}",
                 ),
                 radius=Estimate(radius, 0.0, f"{file}: disc_area, on {discs} discs"),
@@ -400,32 +405,38 @@ def _rotors(
             )
         )
     note = (
-        f"motors are at half of diagonal_size, {name}; ArduPilot's simulator puts them at the whole of it, twice as far out"
-        if assumed
+        f"motors are at half of diagonal_size, {name}; ArduPilot's simulator puts them at all of it, twice as far out"
+        if uses_layout
         else ""
     )
-    if assumed and count == 8 and name == "octo_x":
+    if uses_layout and count == 8 and name == "octo_x":
         note += "; an octa-quad, with two motors on an arm, is the layout x8"
     return tuple(rotors), note
 
 
-def _battery(numbers: dict[str, float], how: Callable[..., str]) -> dict[str, Number]:
-    full, resistance = numbers["maxVoltage"], numbers["refBatRes"]
-    limited = numbers["battCapacityAh"] > 0.0
-    rows = [(charge, volts / CELL * full) for charge, volts in CELL_ROWS] if limited else [(0.0, full), (1.0, full)]
-    small = 1e-3 * resistance
-    none = "ArduPilot's simulator has none; a thousandth of the resistance"
+def _battery(values: dict[str, float], source_text: Callable[..., str]) -> dict[str, Number]:
+    full_voltage, resistance = values["maxVoltage"], values["refBatRes"]
+    is_limited = values["battCapacityAh"] > 0.0
+    rows = (
+        [(charge, voltage / CELL * full_voltage) for charge, voltage in CELL_ROWS]
+        if is_limited
+        else [(0.0, full_voltage), (1.0, full_voltage)]
+    )
+    polarisation = 1e-3 * resistance
+    no_polarisation = "ArduPilot's simulator has none; a thousandth of the resistance"
     return {
         "capacity": Estimate(
-            3600.0 * (numbers["battCapacityAh"] or UNLIMITED),
+            3600.0 * (values["battCapacityAh"] or UNLIMITED),
             0.0,
-            how("battCapacityAh") + ("" if limited else "; 0 is unlimited, and a thousand here"),
+            source_text("battCapacityAh") + ("" if is_limited else "; 0 is unlimited, and a thousand here"),
         ),
         "table_charge": Several(tuple(charge for charge, _ in rows), "SIM_Battery's table, some of its rows"),
-        "table_voltage": Several(tuple(volts for _, volts in rows), f"{how('maxVoltage')}; SIM_Battery's table"),
-        "resistance": Estimate(resistance, 0.0, how("refBatRes")),
-        "polarisation_resistance": Estimate(small, 0.0, none),
-        "polarisation_capacitance": Estimate(1.0 / small, 0.0, none),
+        "table_voltage": Several(
+            tuple(voltage for _, voltage in rows), f"{source_text('maxVoltage')}; SIM_Battery's table"
+        ),
+        "resistance": Estimate(resistance, 0.0, source_text("refBatRes")),
+        "polarisation_resistance": Estimate(polarisation, 0.0, no_polarisation),
+        "polarisation_capacitance": Estimate(1.0 / polarisation, 0.0, no_polarisation),
     }
 
 
@@ -438,35 +449,35 @@ ROUND_TRIP = 1e-12
 
 
 def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, float | list[float]]:
-    """The keys of a frame file"""
+    """Return the keys and values of a frame file."""
     order = _order(vehicle)[1]
-    found = hover_throttle(vehicle)
-    reach = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors)
-    diagonal = 2.0 * reach
+    hover_point = hover_throttle(vehicle)
+    arm = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors)
+    diagonal = 2.0 * arm
     radii = [float(rotor.radius) or typical_radius(rotor.k_thrust).value for rotor in vehicle.rotors]
     discs = {(round(rotor.r_B.x, 9), round(rotor.r_B.y, 9)): r for rotor, r in zip(vehicle.rotors, radii, strict=True)}
     area = sum(math.pi * r * r for r in discs.values())
     k_thrust = sum(float(rotor.k_thrust) for rotor in vehicle.rotors) / len(vehicle.rotors)
     momentum = 0.0
     if vehicle.has("rotor_drag"):
-        each = area / len(vehicle.rotors)
-        momentum = float(vehicle["rotor_drag"].coefficient) / math.sqrt(SEA_LEVEL_DENSITY * each * k_thrust)
-    pack, (volts, amps) = pack_of(vehicle), _hover_power(vehicle)
-    numbers: dict[str, float | list[float]] = {
+        disc_area = area / len(vehicle.rotors)
+        momentum = float(vehicle["rotor_drag"].coefficient) / math.sqrt(SEA_LEVEL_DENSITY * disc_area * k_thrust)
+    battery, (voltage, current) = pack_of(vehicle), _hover_power(vehicle)
+    values: dict[str, float | list[float]] = {
         "mass": float(vehicle.mass),
         "diagonal_size": diagonal,
         "refSpd": _reference_speed(vehicle, momentum, area),
         "refAngle": REF_ANGLE,
-        "refVoltage": volts,
-        "refCurrent": amps,
+        "refVoltage": voltage,
+        "refCurrent": current,
         "refAlt": 0.0,
         "refTempC": 15.0,
-        "refBatRes": pack.resistance if pack and pack.resistance else 1e-3,
-        "maxVoltage": pack.voltage if pack else VOLTAGE,
-        "battCapacityAh": pack.capacity / 3600.0 if pack else 0.0,
-        "propExpo": found.expo,
+        "refBatRes": battery.resistance if battery and battery.resistance else 1e-3,
+        "maxVoltage": battery.voltage if battery else VOLTAGE,
+        "battCapacityAh": battery.capacity / 3600.0 if battery else 0.0,
+        "propExpo": hover_point.expo,
         "refRotRate": _rotation_rate(vehicle),
-        "hoverThrOut": found.thrust,
+        "hoverThrOut": hover_point.thrust,
         "pwmMin": PWM_MIN,
         "pwmMax": PWM_MAX,
         "spin_min": SPIN_MIN,
@@ -478,54 +489,54 @@ def ardupilot_frame_numbers(vehicle: Vehicle) -> dict[str, float | list[float]]:
         "num_motors": len(vehicle.rotors),
         "moment_inertia": [float(vehicle.inertia_B.xx), float(vehicle.inertia_B.yy), float(vehicle.inertia_B.zz)],
     }
-    for i, at in enumerate(order, 1):
-        rotor = vehicle.rotors[at]
+    for i, rotor_index in enumerate(order, 1):
+        rotor = vehicle.rotors[rotor_index]
         ratio = float(rotor.k_torque / rotor.k_thrust)
-        numbers[f"motor{i}_position"] = [float(x) + 0.0 for x in frd_from_flu(rotor.r_B)]
-        numbers[f"motor{i}_vector"] = [float(x) + 0.0 for x in frd_from_flu(rotor.axis_B)]
-        numbers[f"motor{i}_yaw"] = float(rotor.spin) * ratio / (0.05 * diagonal * found.throttle)
-    return numbers
+        values[f"motor{i}_position"] = [float(x) + 0.0 for x in frd_from_flu(rotor.r_B)]
+        values[f"motor{i}_vector"] = [float(x) + 0.0 for x in frd_from_flu(rotor.axis_B)]
+        values[f"motor{i}_yaw"] = float(rotor.spin) * ratio / (0.05 * diagonal * hover_point.throttle)
+    return values
 
 
 def ardupilot_parameters(vehicle: Vehicle) -> dict[str, float]:
-    """FRAME_CLASS, FRAME_TYPE, the motors' curve and range, and the battery"""
+    """Return FRAME_CLASS, FRAME_TYPE, the motors' curve and range, and the battery parameters."""
     name, _ = _order(vehicle)
-    frame, found, pack = FRAMES[name], hover_throttle(vehicle), pack_of(vehicle)
-    numbers: dict[str, float] = {
+    frame, hover_point, battery = FRAMES[name], hover_throttle(vehicle), pack_of(vehicle)
+    values: dict[str, float] = {
         "FRAME_CLASS": frame.frame_class,
         "FRAME_TYPE": frame.frame_type,
         "MOT_PWM_MIN": PWM_MIN,
         "MOT_PWM_MAX": PWM_MAX,
         "MOT_SPIN_MIN": SPIN_MIN,
         "MOT_SPIN_MAX": SPIN_MAX,
-        "MOT_THST_EXPO": found.expo,
+        "MOT_THST_EXPO": hover_point.expo,
         "MOT_THST_HOVER": min(max(sagged_hover(vehicle), 0.125), 0.6875),  # ArduPilot's own limits
     }
-    if pack and pack.capacity:
-        numbers["BATT_CAPACITY"] = round(pack.capacity / 3.6)
-    return numbers
+    if battery and battery.capacity:
+        values["BATT_CAPACITY"] = round(battery.capacity / 3.6)
+    return values
 
 
 def ardupilot_json(vehicle: Vehicle) -> str:
-    """The text of a frame file"""
+    """Return the text of a frame file."""
     body = json.dumps(ardupilot_frame_numbers(vehicle), indent=4)
     model = MODELS[len(vehicle.rotors)]
     return f"# {vehicle.name}, written by Samara\n# arducopter --model {model}:THIS_FILE\n{body}\n"
 
 
 def ardupilot_text(vehicle: Vehicle) -> str:
-    """The text of a file of parameters, as ground stations and SITL's --defaults load it"""
+    """Return the text of a parameter file, as ground stations and SITL's --defaults load it."""
     lines = [f"# {vehicle.name}, written by Samara"]
     name, order = _order(vehicle)
-    listed = ", ".join(f"{i} is rotor {at}" for i, at in enumerate(order, 1))
-    lines.append(f"# motors of {FRAMES[name].layout.title}: {listed}")
+    motor_list = ", ".join(f"{i} is rotor {rotor_index}" for i, rotor_index in enumerate(order, 1))
+    lines.append(f"# motors of {FRAMES[name].layout.title}: {motor_list}")
     for key, value in ardupilot_parameters(vehicle).items():
         lines.append(f"{key} {int(value) if value == int(value) else repr(value)}")
     return "\n".join(lines) + "\n"
 
 
 def write_ardupilot(vehicle: Vehicle, target: Path) -> tuple[Path, ...]:
-    """NAME.json for the simulator and NAME.parm for the aircraft"""
+    """Write NAME.json for the simulator and NAME.parm for the aircraft."""
     base = target.with_suffix("") if target.suffix in (".json", ".parm") else target
     paths = (base.with_name(f"{base.name}.json"), base.with_name(f"{base.name}.parm"))
     for path, text in zip(paths, (ardupilot_json(vehicle), ardupilot_text(vehicle)), strict=True):
@@ -534,27 +545,27 @@ def write_ardupilot(vehicle: Vehicle, target: Path) -> tuple[Path, ...]:
 
 
 def ardupilot_left_out(vehicle: Vehicle) -> tuple[str, ...]:
-    """What a frame file has no word for"""
-    found = ["how fast the motors follow, and how fast they turn", "products of inertia"]
+    """Properties of the vehicle that a frame file cannot express."""
+    omissions = ["lag and speed of the motors", "products of inertia"]
     if vehicle.has("drag"):
         drag = vehicle["drag"]
         if any(drag.linear) or len({*drag.quadratic}) > 1:
-            found.append("drag that is linear or differs between the axes: it is met ahead, at refSpd")
-    return tuple(found)
+            omissions.append("drag that is linear or differs between the axes: it is matched forward, at refSpd")
+    return tuple(omissions)
 
 
 def _order(vehicle: Vehicle) -> tuple[str, tuple[int, ...]]:
-    found = frame_of(vehicle)
-    if found is None:
+    frame = frame_of(vehicle)
+    if frame is None:
         raise VehicleError(
-            f"{vehicle.name}: its {len(vehicle.rotors)} rotors are no frame of ArduPilot's by place and turn: expected one "
+            f"{vehicle.name}: its {len(vehicle.rotors)} rotors match no frame of ArduPilot by position and spin: expected one "
             f"of {', '.join(FRAMES)}"
         )
-    return found
+    return frame
 
 
 def _hover_power(vehicle: Vehicle) -> tuple[float, float]:
-    """Volts and amperes of hover; without a battery as many amperes as its rotors' power takes"""
+    """Voltage and current in hover; without a battery, the current that the rotors' power takes at `VOLTAGE`."""
     state, command = hover(vehicle)
     if vehicle.has("battery"):
         return float(supply_voltage(state, command, vehicle, CALM)), float(bus_current(state, command, vehicle, CALM))
@@ -564,19 +575,19 @@ def _hover_power(vehicle: Vehicle) -> tuple[float, float]:
 
 
 def _rotation_rate(vehicle: Vehicle) -> float:
-    """400° J / c about the vertical, the simulator's terminal rate; 0 is none"""
+    """400° J / c about the vertical, the simulator's terminal rate; 0 without damping"""
     damping = float(vehicle["damping"].linear.z) if vehicle.has("damping") else 0.0
     return math.radians(400.0) * float(vehicle.inertia_B.zz) / damping if damping > 0.0 else 0.0
 
 
 def _reference_speed(vehicle: Vehicle, momentum: float, area: float) -> float:
-    """V with D(V) + cos²θ c V √(W/cosθ ρ A) = W tan θ: drag of body and rotors at a lean θ, as SIM_Frame adds them up"""
+    """V with D(V) + cos²θ c V √(W/cosθ ρ A) = W tan θ: drag of body and rotors at a tilt θ, summed as in SIM_Frame"""
     tilt, weight = math.radians(REF_ANGLE), float(vehicle.mass) * STANDARD_GRAVITY
-    rotors = math.cos(tilt) ** 2 * momentum * math.sqrt(weight / math.cos(tilt) * SEA_LEVEL_DENSITY * area)
+    rotor_drag = math.cos(tilt) ** 2 * momentum * math.sqrt(weight / math.cos(tilt) * SEA_LEVEL_DENSITY * area)
 
     def excess(v: float) -> float:
-        body = -float(drag_force(Vec3(v, 0.0, 0.0), drag=vehicle["drag"]).x) if vehicle.has("drag") else 0.0
-        return body + rotors * v - weight * math.tan(tilt)
+        body_drag = -float(drag_force(Vec3(v, 0.0, 0.0), drag=vehicle["drag"]).x) if vehicle.has("drag") else 0.0
+        return body_drag + rotor_drag * v - weight * math.tan(tilt)
 
     low, high = 0.0, FASTEST
     if excess(high) < 0.0:

@@ -1,10 +1,10 @@
-"""Read and write Betaflight's `diff all` or `dump all`: the mixer, which way the motors turn, and what it knows of the battery.
+"""Read and write Betaflight's `diff all` or `dump all`: the mixer, the spin of the motors, and the battery.
 
-A row of a mixer is what a motor adds to roll (left up), pitch (tail up) and yaw (nose right), so it sits at (−pitch, roll) and
-turns counter-clockwise where yaw is positive. Lower motors of a pair come after the upper ones. Thrust is made linear by
-u = t (1 + L (1 − t)²), L = thrust_linear/100: the curve of the motors is met at hover.
+A row of a mixer is a motor's contribution to roll (left up), pitch (tail up) and yaw (nose right), so the motor is at
+(−pitch, roll) and turns counter-clockwise if yaw is positive. Lower motors of a pair come after the upper ones. Betaflight
+linearises thrust by u = t (1 + L (1 − t)²), L = thrust_linear/100: the curve of the motors is matched at hover.
 
-Betaflight knows no lengths, no masses and no thrust: positions count in arms. `resource MOTOR` moves a motor to another pin and
+Betaflight has no lengths, masses or thrusts: positions are in arm lengths. `resource MOTOR` moves a motor to another pin and
 `motor_output_reordering` to another output; neither moves it on the frame, where motor n is row n of the mixer.
 """
 
@@ -27,15 +27,15 @@ from samara.vehicles.parts.uncertain import Estimate
 
 
 class Row(NamedTuple):
-    """What one motor adds to roll, pitch and yaw."""
+    """Contribution of one motor to roll, pitch and yaw."""
 
     roll: float
     pitch: float
     yaw: float
 
 
-def _rows(*numbers: tuple[float, float, float]) -> tuple[Row, ...]:
-    return tuple(Row(*own) for own in numbers)
+def _rows(*contributions: tuple[float, float, float]) -> tuple[Row, ...]:
+    return tuple(Row(*row) for row in contributions)
 
 
 _H, _S, _T = 0.866025, 0.707107, 0.414178
@@ -52,7 +52,7 @@ MIXERS = {
         *((roll, pitch, yaw) for (roll, pitch), yaw in zip(_Y, (1, -1, -1), strict=True)),
         *((roll, pitch, yaw) for (roll, pitch), yaw in zip(_Y, (-1, 1, 1), strict=True)),
     ),
-    "OCTOX8": (*_QUAD_X, *(own._replace(yaw=-own.yaw) for own in _QUAD_X)),
+    "OCTOX8": (*_QUAD_X, *(row._replace(yaw=-row.yaw) for row in _QUAD_X)),
     "OCTOFLATP": _rows(
         *((_S, -_S, 1), (-_S, -_S, 1), (-_S, _S, 1), (_S, _S, 1)), *((0, -1, -1), (-1, 0, -1), (0, 1, -1), (1, 0, -1))
     ),
@@ -60,7 +60,7 @@ MIXERS = {
         *((1, -_T, 1), (-_T, -1, 1), (-1, _T, 1), (_T, 1, 1)), *((_T, -1, -1), (-1, -_T, -1), (-_T, 1, -1), (1, _T, -1))
     ),
 }
-"""By the name of the CLI (Betaflight 4.6, mixer_init.c)"""
+"""By the name in the CLI (Betaflight 4.6, mixer_init.c)."""
 SERVOED = ("TRI", "BI", "CUSTOMTRI", "DUALCOPTER", "SINGLECOPTER")
 
 
@@ -70,8 +70,8 @@ LOWER = 0.15  # of an arm, from the upper rotor of a pair to the lower one
 MOST_MOTORS = 8
 
 
-class _Said:
-    """What the lines of a diff say: the last of them, as in Betaflight, where `defaults` begins anew"""
+class _Diff:
+    """Settings, pins and mixer of a diff; as in Betaflight, a later line overrides, and `defaults` clears all."""
 
     def __init__(self, text: str, origin: str) -> None:
         self.origin = origin
@@ -79,38 +79,38 @@ class _Said:
         self.pins: dict[int, str] = {}
         self.custom: dict[int, Row] = {}
         self.mixer, self.name, self.version = "", "", ""
-        for at, line in enumerate(text.splitlines(), 1):
-            self._line(line.strip(), at)
+        for line_number, line in enumerate(text.splitlines(), 1):
+            self._line(line.strip(), line_number)
         if not (self.settings or self.mixer or self.pins or self.version):
-            raise VehicleError(f"{origin}: has no line of Betaflight's; expected {FORMAT} (`diff all`)")
+            raise VehicleError(f"{origin}: has no Betaflight command; expected {FORMAT} (`diff all`)")
 
-    def _line(self, line: str, at: int) -> None:
+    def _line(self, line: str, line_number: int) -> None:
         if match := SETTING.match(line):
             self.settings[match[1].lower()] = match[2]
             return
         if line.startswith("#"):
             self.version = self.version or (line if "betaflight" in line.lower() else "")
             return
-        first, *rest = line.split() or [""]
-        if first == "mixer" and rest:
-            self.mixer = rest[0].upper()
-        elif first in ("name", "craft_name") and rest:
-            self.name = " ".join(rest)
-        elif first == "defaults":
+        keyword, *arguments = line.split() or [""]
+        if keyword == "mixer" and arguments:
+            self.mixer = arguments[0].upper()
+        elif keyword in ("name", "craft_name") and arguments:
+            self.name = " ".join(arguments)
+        elif keyword == "defaults":
             self.pins, self.settings, self.custom, self.mixer = {}, {}, {}, ""
-        elif first == "resource" and len(rest) == 3 and rest[0].upper() == "MOTOR":
-            self.pins[self._motor(rest[1], 1, line, at)] = rest[2].upper()
-        elif first == "mmix" and rest == ["reset"]:
+        elif keyword == "resource" and len(arguments) == 3 and arguments[0].upper() == "MOTOR":
+            self.pins[self._motor(arguments[1], 1, line, line_number)] = arguments[2].upper()
+        elif keyword == "mmix" and arguments == ["reset"]:
             self.custom = {}
-        elif first == "mmix" and len(rest) == 5:
-            where = f"{self.origin}: line {at}, mmix"
-            throttle, *row = (number(own, where) for own in rest[1:])
+        elif keyword == "mmix" and len(arguments) == 5:
+            path = f"{self.origin}: line {line_number}, mmix"
+            throttle, *row = (number(argument, path) for argument in arguments[1:])
             if throttle > 0.0:
-                self.custom[self._motor(rest[0], 0, line, at)] = Row(*row)
+                self.custom[self._motor(arguments[0], 0, line, line_number)] = Row(*row)
 
-    def _motor(self, text: str, first: int, line: str, at: int) -> int:
+    def _motor(self, text: str, first: int, line: str, line_number: int) -> int:
         if not (text.isdigit() and first <= int(text) < first + MOST_MOTORS):
-            raise VehicleError(f"{self.origin}: line {at}, {shown(line)}: expected a motor from {first}")
+            raise VehicleError(f"{self.origin}: line {line_number}, {shown(line)}: expected a motor from {first}")
         return int(text) - first
 
     def rows(self) -> tuple[str, tuple[Row, ...]]:
@@ -129,98 +129,98 @@ class _Said:
 
 
 def betaflight_diff(text: str, origin: str) -> Imported:
-    """Read the layout of an aircraft from the text of a diff of Betaflight"""
-    said, file = _Said(text, origin), Path(origin).name
-    mixer, rows = said.rows()
-    if all(own.yaw == 0.0 for own in rows):
-        raise VehicleError(f"{origin}: mixer {mixer} has no row that yaws; expected which way the motors turn")
-    away = said.settings.get("yaw_motors_reversed", "OFF").upper()
-    if away not in ("ON", "OFF"):
-        raise VehicleError(f"{origin}: yaw_motors_reversed = {shown(away)}: expected ON or OFF")
-    reach = max(math.hypot(own.roll, own.pitch) for own in rows)
-    if not reach > 0.0:
-        raise VehicleError(f"{origin}: mixer {mixer} has no row that rolls or pitches; expected motors on arms")
-    rotors, seen = [], set()
-    for i, own in enumerate(rows):
-        at = (-own.pitch / reach + 0.0, own.roll / reach + 0.0)
-        key = (round(at[0], 3), round(at[1], 3))
-        below = -LOWER if key in seen else 0.0
-        seen.add(key)
-        how = f"{file}: {'mmix' if mixer == 'CUSTOM' else 'mixer ' + mixer}, motor {i + 1}"
-        if own.yaw == 0.0:
-            raise VehicleError(f"{origin}: motor {i + 1} of mixer {mixer} does not yaw; expected which way it turns")
-        spin = (1 if own.yaw > 0.0 else -1) * (-1 if away == "ON" else 1)
-        rotors.append(ImportedRotor(position=Several((*at, below), how), spin=spin))
+    """Read the layout of a vehicle from the text of a diff of Betaflight."""
+    diff, file = _Diff(text, origin), Path(origin).name
+    mixer, rows = diff.rows()
+    if all(row.yaw == 0.0 for row in rows):
+        raise VehicleError(f"{origin}: mixer {mixer} has no row with yaw; expected the spin of the motors")
+    reversed_setting = diff.settings.get("yaw_motors_reversed", "OFF").upper()
+    if reversed_setting not in ("ON", "OFF"):
+        raise VehicleError(f"{origin}: yaw_motors_reversed = {shown(reversed_setting)}: expected ON or OFF")
+    max_arm = max(math.hypot(row.roll, row.pitch) for row in rows)
+    if not max_arm > 0.0:
+        raise VehicleError(f"{origin}: mixer {mixer} has no row with roll or pitch; expected motors on arms")
+    rotors, occupied = [], set()
+    for i, row in enumerate(rows):
+        position = (-row.pitch / max_arm + 0.0, row.roll / max_arm + 0.0)
+        key = (round(position[0], 3), round(position[1], 3))
+        height = -LOWER if key in occupied else 0.0
+        occupied.add(key)
+        source = f"{file}: {'mmix' if mixer == 'CUSTOM' else 'mixer ' + mixer}, motor {i + 1}"
+        if row.yaw == 0.0:
+            raise VehicleError(f"{origin}: motor {i + 1} of mixer {mixer} has no yaw; expected its spin")
+        spin = (1 if row.yaw > 0.0 else -1) * (-1 if reversed_setting == "ON" else 1)
+        rotors.append(ImportedRotor(position=Several((*position, height), source), spin=spin))
     return Imported(
-        name=re.sub(r"\W+", "_", said.settings.get("craft_name", "") or said.name or Path(origin).stem) or "betaflight",
+        name=re.sub(r"\W+", "_", diff.settings.get("craft_name", "") or diff.name or Path(origin).stem) or "betaflight",
         origin=origin,
         format=FORMAT,
         rotors=tuple(rotors),
         arm_lengths=True,
-        battery=_battery(said, file),
-        description=f"{file}, a {mixer} of Betaflight, props {'out' if away == 'ON' else 'in'}",
-        notes=_notes(said, len(rows)),
+        battery=_battery(diff, file),
+        description=f"{file}, a {mixer} of Betaflight, props {'out' if reversed_setting == 'ON' else 'in'}",
+        notes=_notes(diff, len(rows)),
     )
 
 
-def _whole(said: _Said, key: str) -> float:
-    return number(said.settings[key], f"{said.origin}: {key}") if key in said.settings else 0.0
+def _whole(diff: _Diff, key: str) -> float:
+    return number(diff.settings[key], f"{diff.origin}: {key}") if key in diff.settings else 0.0
 
 
-def _battery(said: _Said, file: str) -> dict[str, Estimate | Several] | None:
-    cells, capacity = _whole(said, "force_battery_cell_count"), _whole(said, "bat_capacity")
+def _battery(diff: _Diff, file: str) -> dict[str, Estimate | Several] | None:
+    cells, capacity = _whole(diff, "force_battery_cell_count"), _whole(diff, "bat_capacity")
     if not cells:
         return None
     if not (cells == int(cells) and 1 <= cells <= 24):
-        raise VehicleError(f"{said.origin}: force_battery_cell_count = {cells:g}: expected a whole number, at most 24")
-    known = Estimate(3.6 * capacity, 0.0, f"{file}: bat_capacity") if capacity > 0.0 else None
-    return dict(cell_battery(int(cells), f"{file}: force_battery_cell_count", known, None))
+        raise VehicleError(f"{diff.origin}: force_battery_cell_count = {cells:g}: expected a whole number, at most 24")
+    capacity_estimate = Estimate(3.6 * capacity, 0.0, f"{file}: bat_capacity") if capacity > 0.0 else None
+    return dict(cell_battery(int(cells), f"{file}: force_battery_cell_count", capacity_estimate, None))
 
 
-def _notes(said: _Said, count: int) -> tuple[str, ...]:
+def _notes(diff: _Diff, count: int) -> tuple[str, ...]:
     notes = []
-    wired = {motor: pin for motor, pin in said.pins.items() if pin != "NONE"}
+    wired = {motor: pin for motor, pin in diff.pins.items() if pin != "NONE"}
     if wired:
-        listed = ", ".join(f"motor {motor + 1} on {pin}" for motor, pin in sorted(wired.items()))
-        notes.append(f"wired otherwise than the board has it, which moves no motor on the frame: {listed}")
-    lost = sorted(motor + 1 for motor, pin in said.pins.items() if pin == "NONE" and motor < count)
-    if lost:
-        notes.append(f"without a pin, and yet in the mixer: motor {', '.join(map(str, lost))}")
-    for key, word in (
-        ("motor_poles", "magnets, for the rpm filter; the vehicle has no such number"),
-        ("motor_kv", "of the motors: give it with the parts"),
-        ("thrust_linear", "percent: Betaflight makes thrust more linear itself"),
+        pin_list = ", ".join(f"motor {motor + 1} on {pin}" for motor, pin in sorted(wired.items()))
+        notes.append(f"pins differ from the board's defaults, which moves no motor on the frame: {pin_list}")
+    unpinned = sorted(motor + 1 for motor, pin in diff.pins.items() if pin == "NONE" and motor < count)
+    if unpinned:
+        notes.append(f"in the mixer without a pin: motor {', '.join(map(str, unpinned))}")
+    for key, meaning in (
+        ("motor_poles", "magnets, for the rpm filter; the vehicle has no such parameter"),
+        ("motor_kv", "of the motors: set it with the parts"),
+        ("thrust_linear", "percent: Betaflight linearises the thrust"),
         ("motor_output_reordering", "outputs in another order"),
     ):
-        if key in said.settings:
-            notes.append(f"{key} = {said.settings[key]}: {word}")
+        if key in diff.settings:
+            notes.append(f"{key} = {diff.settings[key]}: {meaning}")
     return tuple(notes)
 
 
 NAMED = ("QUADX", "QUADP", "HEX6X", "HEX6", "OCTOFLATX", "OCTOFLATP", "OCTOX8", "Y6")
-CLOSE = 0.05  # of an arm: as far as a rotor may be from a mixer's motor
+CLOSE = 0.05  # of an arm: largest distance of a rotor from a mixer's motor
 MOST_LINEAR = 150
 
 
 def betaflight_mixer(vehicle: Vehicle) -> tuple[str, tuple[int, ...], bool]:
-    """The mixer's name, the vehicle's rotors in the order of its motors, and whether they turn the other way round
+    """Return the mixer's name, the vehicle's rotors in the order of its motors, and whether all spins are reversed.
 
-    CUSTOM, in the vehicle's own order, where no mixer has its motors at these places.
+    CUSTOM, in the vehicle's own order, if no mixer has its motors at these positions.
     """
     if not 0 < len(vehicle.rotors) <= MOST_MOTORS:
         raise VehicleError(f"{vehicle.name}: has {len(vehicle.rotors)} rotors; Betaflight drives 1 to {MOST_MOTORS}")
     for name in NAMED:
-        for reversed_ in (False, True):
-            if order := _order(vehicle, MIXERS[name], reversed_):
-                return name, order, reversed_
+        for is_reversed in (False, True):
+            if order := _order(vehicle, MIXERS[name], is_reversed):
+                return name, order, is_reversed
     return "CUSTOM", tuple(range(len(vehicle.rotors))), False
 
 
 def betaflight_text(vehicle: Vehicle) -> str:
-    """Lines to paste into Betaflight's CLI"""
-    name, order, reversed_ = betaflight_mixer(vehicle)
+    """Return lines to paste into Betaflight's CLI."""
+    name, order, is_reversed = betaflight_mixer(vehicle)
     lines = [f"# {vehicle.name}, written by Samara for Betaflight's CLI"]
-    lines += [f"# motor {i} is rotor {at}" for i, at in enumerate(order, 1)]
+    lines += [f"# motor {i} is rotor {rotor_index}" for i, rotor_index in enumerate(order, 1)]
     lines += ["", f"mixer {name}"]
     if name == "CUSTOM":
         lines.append("mmix reset")
@@ -228,56 +228,59 @@ def betaflight_text(vehicle: Vehicle) -> str:
             lines.append(f"mmix {i} 1.000000 {row.roll:.6f} {row.pitch:.6f} {row.yaw:.6f}")
     settings: dict[str, str | int] = {
         "craft_name": vehicle.name[:16],
-        "yaw_motors_reversed": "ON" if reversed_ else "OFF",
+        "yaw_motors_reversed": "ON" if is_reversed else "OFF",
         "thrust_linear": thrust_linear(vehicle),
     }
-    pack = pack_of(vehicle)
-    if pack and pack.cells:
-        settings["force_battery_cell_count"] = pack.cells
-    if pack and 0 < round(pack.capacity / 3.6) <= 20000:
-        settings["bat_capacity"] = round(pack.capacity / 3.6)
+    battery = pack_of(vehicle)
+    if battery and battery.cells:
+        settings["force_battery_cell_count"] = battery.cells
+    if battery and 0 < round(battery.capacity / 3.6) <= 20000:
+        settings["bat_capacity"] = round(battery.capacity / 3.6)
     lines += [f"set {key} = {value}" for key, value in settings.items()]
     return "\n".join([*lines, "save"]) + "\n"
 
 
 def thrust_linear(vehicle: Vehicle) -> int:
     """100 (u/t − 1) / (1 − t)², 0 to 150"""
-    found = hover_throttle(vehicle)
-    percent = 100.0 * (found.throttle / found.thrust - 1.0) / (1.0 - found.thrust) ** 2
+    hover_point = hover_throttle(vehicle)
+    percent = 100.0 * (hover_point.throttle / hover_point.thrust - 1.0) / (1.0 - hover_point.thrust) ** 2
     return round(min(max(percent, 0.0), MOST_LINEAR))
 
 
 def write_betaflight(vehicle: Vehicle, target: Path) -> tuple[Path, ...]:
-    """NAME.txt"""
+    """Write NAME.txt."""
     path = target if target.suffix == ".txt" else target.with_name(f"{target.name}.txt")
     write_text(path, betaflight_text(vehicle))
     return (path,)
 
 
 def betaflight_left_out(vehicle: Vehicle) -> tuple[str, ...]:
-    """What Betaflight has no word for"""
-    found = ["sizes, mass, inertia, thrust and drag", "gains, which Betaflight is tuned for in flight"]
+    """Properties of the vehicle that Betaflight cannot express."""
+    omissions = ["sizes, mass, inertia, thrust and drag", "gains, which are tuned in flight"]
     if any(rotor.axis_B.z < 0.999 for rotor in vehicle.rotors):
-        found.append("tilted rotors: the mixer takes them for upright")
-    return tuple(found)
+        omissions.append("tilted rotors: the mixer treats them as upright")
+    return tuple(omissions)
 
 
 def _custom_rows(vehicle: Vehicle) -> tuple[Row, ...]:
-    """(y, −x) over the longest arm along roll or pitch, and the turn"""
-    reach = max(max(abs(rotor.r_B.x), abs(rotor.r_B.y)) for rotor in vehicle.rotors)
-    if not reach > 0.0:
-        raise VehicleError(f"{vehicle.name}: all rotors are in the middle; expected some on arms")
+    """(y, −x) over the longest arm along roll or pitch, and the spin"""
+    max_arm = max(max(abs(rotor.r_B.x), abs(rotor.r_B.y)) for rotor in vehicle.rotors)
+    if not max_arm > 0.0:
+        raise VehicleError(f"{vehicle.name}: all rotors are in the centre; expected some on arms")
     return tuple(
-        Row(float(rotor.r_B.y) / reach, 0.0 - float(rotor.r_B.x) / reach, float(rotor.spin)) for rotor in vehicle.rotors
+        Row(float(rotor.r_B.y) / max_arm, 0.0 - float(rotor.r_B.x) / max_arm, float(rotor.spin))
+        for rotor in vehicle.rotors
     )
 
 
-def _order(vehicle: Vehicle, rows: tuple[Row, ...], reversed_: bool) -> tuple[int, ...] | None:
-    """The vehicle's rotors in the order of a mixer's motors"""
+def _order(vehicle: Vehicle, rows: tuple[Row, ...], is_reversed: bool) -> tuple[int, ...] | None:
+    """Return the vehicle's rotors in the order of a mixer's motors; None if one does not match."""
     arm = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors)
-    size = arm / max(math.hypot(row.roll, row.pitch) for row in rows)
-    turn = -1.0 if reversed_ else 1.0
-    mounts = [Mount("", -row.pitch * size, row.roll * size, int(math.copysign(1.0, turn * row.yaw))) for row in rows]
+    scale = arm / max(math.hypot(row.roll, row.pitch) for row in rows)
+    spin_sign = -1.0 if is_reversed else 1.0
+    mounts = [
+        Mount("", -row.pitch * scale, row.roll * scale, int(math.copysign(1.0, spin_sign * row.yaw))) for row in rows
+    ]
 
     def is_near(rotor: Rotor, mount: Mount) -> bool:
         return math.hypot(rotor.r_B.x - mount.x, rotor.r_B.y - mount.y) < CLOSE * arm

@@ -1,9 +1,9 @@
-"""Parameter files of drone-models, which Crazyflow flies: a TOML table for every drone, or the same in JSON.
+"""Read parameter files of drone-models, which Crazyflow uses: a TOML table for every drone, or the same in JSON.
 
     T = a₁ n + a₂ n²  (n in rpm),   τ = (L M₀·T, L M₁·T, M₂·Q),   f = D v in body axes,   ṅ = c₀ (n_c − n) + c₁ (n_c² − n²)
 
-M is the mixing matrix, so a rotor sits at (−L M₁ᵢ, L M₀ᵢ) and turns against M₂ᵢ. T becomes kF Ω² with a thrust curve through
-both terms, exact at every speed; Q is met at hover, and the motor's lag is that of small changes there.
+M is the mixing matrix, so a rotor is at (−L M₁ᵢ, L M₀ᵢ) and spins against M₂ᵢ. T becomes kF Ω² with a thrust curve through both
+terms, exact at every speed; Q is matched at hover, and the motor's lag is that of small changes there.
 """
 
 import math
@@ -26,51 +26,53 @@ RAD_PER_S = math.pi / 30.0  # of one rpm
 
 
 def drone_models_file(text: str, origin: str, drone: str | None = None) -> Imported:
-    """Read one drone from the text of a parameter file of drone-models; which one, where there are several"""
+    """Read one drone from the text of a parameter file of drone-models; `drone` selects one of several."""
     with computable(origin):
         return _aircraft(text, origin, drone)
 
 
 def _aircraft(text: str, origin: str, drone: str | None) -> Imported:
-    name, own = _table(text, origin, drone)
-    file, read = Path(origin).name, _Reader(own, f"{origin}: {name}" if name else origin)
+    name, table = _table(text, origin, drone)
+    file, reader = Path(origin).name, _TableReader(table, f"{origin}: {name}" if name else origin)
 
-    def how(*keys: str) -> str:
+    def source(*keys: str) -> str:
         return f"{file}: {f'{name}, ' if name else ''}{', '.join(keys)}"
 
-    mass = positive(read.number("mass"), read.at("mass"), "kg")
-    gravity = -read.list("gravity_vec", 3)[2] if "gravity_vec" in own else 9.81
-    mixing = read.matrix("mixing_matrix", 3)
+    mass = positive(reader.number("mass"), reader.at("mass"), "kg")
+    gravity = -reader.list("gravity_vec", 3)[2] if "gravity_vec" in table else 9.81
+    mixing = reader.matrix("mixing_matrix", 3)
     count = len(mixing[0])
-    thrust, torque = read.list("rpm2thrust", 3), read.list("rpm2torque", 3)
-    n = _rpm_for(mass * gravity / count, thrust, read.at("rpm2thrust"))
+    thrust, torque = reader.list("rpm2thrust", 3), reader.list("rpm2torque", 3)
+    n = _solve_rpm(mass * gravity / count, thrust, reader.at("rpm2thrust"))
     speed = n * RAD_PER_S
     k_thrust = (thrust[1] * n + thrust[2] * n * n) / speed**2
     k_torque = sum(c * n**i for i, c in enumerate(torque)) / speed**2
-    coefficients = _dynamics(read)
-    rise, fall = (1.0 / positive(c0 + 2.0 * c1 * n, read.at("rotor_dyn_coef")) for c0, c1 in coefficients)
-    low, high = (_rpm_for(read.number(key), thrust, read.at(key)) for key in ("thrust_min", "thrust_max"))
+    coefficients = _dynamics(reader)
+    rise, fall = (1.0 / positive(c0 + 2.0 * c1 * n, reader.at("rotor_dyn_coef")) for c0, c1 in coefficients)
+    low, high = (_solve_rpm(reader.number(key), thrust, reader.at(key)) for key in ("thrust_min", "thrust_max"))
     motor: Record = {
-        "speed_min": Estimate(low * RAD_PER_S, 0.0, how("thrust_min", "rpm2thrust")),
-        "speed_max": Estimate(high * RAD_PER_S, 0.0, how("thrust_max", "rpm2thrust")),
-        "rise": Estimate(rise, 0.0, how("rotor_dyn_coef") + "; about hover"),
-        "fall": Estimate(fall, 0.0, how("rotor_dyn_coef") + "; about hover"),
+        "speed_min": Estimate(low * RAD_PER_S, 0.0, source("thrust_min", "rpm2thrust")),
+        "speed_max": Estimate(high * RAD_PER_S, 0.0, source("thrust_max", "rpm2thrust")),
+        "rise": Estimate(rise, 0.0, source("rotor_dyn_coef") + "; about hover"),
+        "fall": Estimate(fall, 0.0, source("rotor_dyn_coef") + "; about hover"),
     }
-    arm = positive(read.number("L"), read.at("L"), "m")
+    arm = positive(reader.number("L"), reader.at("L"), "m")
     rotors = []
     for i in range(count):
         if mixing[2][i] not in (-1.0, 1.0):
-            raise VehicleError(f"{read.at('mixing_matrix')}, third row = {list(mixing[2])}: expected 1 or -1")
+            raise VehicleError(f"{reader.at('mixing_matrix')}, third row = {list(mixing[2])}: expected 1 or -1")
         rotors.append(
             ImportedRotor(
-                position=Several((-arm * mixing[1][i], arm * mixing[0][i], 0.0), how("L", "mixing_matrix")),
+                position=Several((-arm * mixing[1][i], arm * mixing[0][i], 0.0), source("L", "mixing_matrix")),
                 spin=-int(mixing[2][i]),
-                k_thrust=Estimate(k_thrust, 0.0, how("rpm2thrust") + "; at hover"),
-                k_torque=Estimate(k_torque, 0.0, how("rpm2torque") + "; at hover"),
-                inertia=Estimate(read.number("prop_inertia"), 0.0, how("prop_inertia"))
-                if "prop_inertia" in own
+                k_thrust=Estimate(k_thrust, 0.0, source("rpm2thrust") + "; at hover"),
+                k_torque=Estimate(k_torque, 0.0, source("rpm2torque") + "; at hover"),
+                inertia=Estimate(reader.number("prop_inertia"), 0.0, source("prop_inertia"))
+                if "prop_inertia" in table
                 else None,
-                radius=Estimate(read.number("prop_radius"), 0.0, how("prop_radius")) if "prop_radius" in own else None,
+                radius=Estimate(reader.number("prop_radius"), 0.0, source("prop_radius"))
+                if "prop_radius" in table
+                else None,
                 motor=motor,
             )
         )
@@ -78,34 +80,34 @@ def _aircraft(text: str, origin: str, drone: str | None) -> Imported:
     notes = [f"rpm2thrust[0] = {thrust[0]:g} N is left out: no thrust at rest"] if thrust[0] else []
     if thrust[1]:
         effects["thrust_curve"] = {
-            "linear": Estimate(thrust[1] * n / (k_thrust * speed**2), 0.0, how("rpm2thrust")),
-            "speed": Estimate(speed, 0.0, how("rpm2thrust", "mass") + "; hover"),
+            "linear": Estimate(thrust[1] * n / (k_thrust * speed**2), 0.0, source("rpm2thrust")),
+            "speed": Estimate(speed, 0.0, source("rpm2thrust", "mass") + "; hover"),
         }
-    if "drag_matrix" in own:
-        drag = read.matrix("drag_matrix", 3)
-        effects["drag"] = {"linear": Several(tuple(0.0 - drag[i][i] for i in range(3)), how("drag_matrix"))}
+    if "drag_matrix" in table:
+        drag = reader.matrix("drag_matrix", 3)
+        effects["drag"] = {"linear": Several(tuple(0.0 - drag[i][i] for i in range(3)), source("drag_matrix"))}
         if any(drag[i][j] for i in range(3) for j in range(len(drag[i])) if i != j):
             notes.append("drag_matrix: only its diagonal is taken")
     return Imported(
         name=re.sub(r"\W+", "_", name or Path(origin).stem),
         origin=origin,
         format=FORMAT,
-        mass=Estimate(mass, 0.0, how("mass")),
-        inertia=Several(tuple(x for row in read.matrix("J", 3) for x in row), how("J")),
+        mass=Estimate(mass, 0.0, source("mass")),
+        inertia=Several(tuple(x for row in reader.matrix("J", 3) for x in row), source("J")),
         rotors=tuple(rotors),
         actuation="speed",
         effects=effects,
-        gravity=Estimate(gravity, 0.0, how("gravity_vec")),
+        gravity=Estimate(gravity, 0.0, source("gravity_vec")),
         description=f"{name or file}, from drone-models",
         notes=tuple(notes),
     )
 
 
-class _Reader:
-    """Numbers of a table, each by its key, or one sentence about it"""
+class _TableReader:
+    """Typed access to the values of a table; errors are one sentence with the key's path."""
 
-    def __init__(self, own: Mapping[str, object], where: str) -> None:
-        self.own, self.where = own, where
+    def __init__(self, values: Mapping[str, object], path: str) -> None:
+        self.own, self.where = values, path
 
     def at(self, key: str) -> str:
         return f"{self.where}.{key}"
@@ -124,28 +126,28 @@ class _Reader:
     def _list(self, value: object, key: str, count: int) -> tuple[float, ...]:
         if not isinstance(value, list) or len(value) != count:
             raise VehicleError(f"{self.at(key)} = {shown(value)}: expected {count} numbers")
-        return tuple(finite(own, self.at(key)) for own in value)
+        return tuple(finite(element, self.at(key)) for element in value)
 
     def matrix(self, key: str, rows: int) -> tuple[tuple[float, ...], ...]:
         value = self._get(key)
-        fits = isinstance(value, list) and len(value) == rows and all(isinstance(own, list) for own in value)
-        if not fits or not 0 < len(value[0]) <= 32:
+        has_rows = isinstance(value, list) and len(value) == rows and all(isinstance(row, list) for row in value)
+        if not has_rows or not 0 < len(value[0]) <= 32:
             raise VehicleError(f"{self.at(key)} = {shown(value)}: expected {rows} rows of numbers")
-        return tuple(self._list(own, key, len(value[0]) if key == "mixing_matrix" else 3) for own in value)
+        return tuple(self._list(row, key, len(value[0]) if key == "mixing_matrix" else 3) for row in value)
 
 
 def _table(text: str, origin: str, drone: str | None) -> tuple[str, Mapping[str, object]]:
-    """The name of a drone and its table; the whole file where it holds one drone without a name"""
+    """Return the name of a drone and its table; the whole file if it has one drone without a name."""
     if text.lstrip().startswith("{"):
         try:
-            said = parsed(text)
+            entries = parsed(text)
         except ValueError:
             raise VehicleError(f"{origin}: is not JSON; expected {FORMAT}") from None
     else:
-        said = document(text, origin, VehicleError)
-    if "mass" in said:
-        return "", said
-    drones = {key: own for key, own in said.items() if isinstance(own, dict) and set(KEYS) <= set(own)}
+        entries = document(text, origin, VehicleError)
+    if "mass" in entries:
+        return "", entries
+    drones = {key: table for key, table in entries.items() if isinstance(table, dict) and set(KEYS) <= set(table)}
     if not drones:
         raise VehicleError(f"{origin}: has no drone with {', '.join(KEYS)}; expected {FORMAT}")
     if (drone is None and len(drones) > 1) or (drone is not None and drone not in drones):
@@ -154,19 +156,19 @@ def _table(text: str, origin: str, drone: str | None) -> tuple[str, Mapping[str,
     return name, drones[name]
 
 
-def _dynamics(read: _Reader) -> Sequence[tuple[float, float]]:
-    """(c₀, c₁) of speeding up, and of slowing down"""
-    if "rotor_dyn_coef" in read.own:
-        c = read.list("rotor_dyn_coef", 4)
+def _dynamics(reader: _TableReader) -> Sequence[tuple[float, float]]:
+    """(c₀, c₁) while speeding up, and while slowing down"""
+    if "rotor_dyn_coef" in reader.own:
+        c = reader.list("rotor_dyn_coef", 4)
         return (c[0], c[1]), (c[2], c[3])
-    simple = read.number("rotor_dyn_coef_simple")
-    return (simple, 0.0), (simple, 0.0)
+    coefficient = reader.number("rotor_dyn_coef_simple")
+    return (coefficient, 0.0), (coefficient, 0.0)
 
 
-def _rpm_for(thrust: float, curve: Sequence[float], where: str) -> float:
-    """n with a₁ n + a₂ n² = T, the one at which thrust grows"""
+def _solve_rpm(thrust: float, curve: Sequence[float], path: str) -> float:
+    """n with a₁ n + a₂ n² = T, on the rising branch"""
     if not (curve[2] > 0.0 and thrust >= 0.0):
         raise VehicleError(
-            f"{where}: T = {thrust:g} N on {list(curve)}: expected thrust that grows with the square of rpm"
+            f"{path}: T = {thrust:g} N on {list(curve)}: expected thrust that grows with the square of rpm"
         )
     return (-curve[1] + math.sqrt(curve[1] ** 2 + 4.0 * curve[2] * thrust)) / (2.0 * curve[2])

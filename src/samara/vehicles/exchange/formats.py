@@ -1,4 +1,4 @@
-"""The format of a file, by its ending and content, the reader of each, and an estimate from parts of what the file lacks."""
+"""Detect the format of a vehicle file by suffix and content, call its reader, and estimate missing parameters from parts."""
 
 import re
 from collections.abc import Callable
@@ -17,52 +17,52 @@ from samara.vehicles.parts.parts_list import parts_list
 from samara.vehicles.parts.uncertain import Estimate
 
 _MARKUP = re.compile(r"[\ufeff\s]*<(\?|!--|!DOCTYPE\s+\w+|\w+)")
-_HEAD = 1 << 16  # [bytes] that tell what a file is
+_HEAD = 1 << 16  # [bytes] read to detect the format
 
 
 class Format(NamedTuple):
-    """One format: `holds` says of a file's first 64 kB whether they are of it; where endings are shared it decides"""
+    """A file format; `holds` recognises it by the first 64 kB of a file and decides between formats with a common suffix."""
 
     name: str
     endings: tuple[str, ...]
     holds: Callable[[str], bool]
     module: str
     function: str
-    choices: tuple[str, ...] = ()  # keywords of the reader besides the path
+    choices: tuple[str, ...] = ()  # keyword arguments of the reader
 
 
-def _root(*tags: str) -> Callable[[str], bool]:
-    """Whether the first element of an XML text is one of these"""
+def _has_root_tag(*tags: str) -> Callable[[str], bool]:
+    """Return a test whether the root element of an XML text is one of `tags`."""
     return lambda head: _first_tag(head) in tags
 
 
 def _first_tag(head: str) -> str:
-    """The name of the first element, or that of the document type: after declaration and comments, in one pass"""
-    at = 0
-    while found := _MARKUP.match(head, at):
-        if found[1] not in ("?", "!--"):
-            return found[1].removeprefix("!DOCTYPE").strip()
-        end = head.find("?>" if found[1] == "?" else "-->", found.end())
+    """Return the name of the first element or of the document type, after declaration and comments, in one pass."""
+    position = 0
+    while tag := _MARKUP.match(head, position):
+        if tag[1] not in ("?", "!--"):
+            return tag[1].removeprefix("!DOCTYPE").strip()
+        end = head.find("?>" if tag[1] == "?" else "-->", tag.end())
         if end < 0:
             return ""
-        at = end + 2
-        at += head[at : at + 1] == ">"
+        position = end + 2
+        position += head[position : position + 1] == ">"
     return ""
 
 
 def _has(pattern: str) -> Callable[[str], bool]:
-    """Whether a pattern is somewhere in a text, ^ and $ being those of lines"""
-    wanted = re.compile(pattern, re.MULTILINE)
-    return lambda head: wanted.search(head) is not None
+    """Return a test whether a pattern occurs in a text; ^ and $ match at lines."""
+    compiled = re.compile(pattern, re.MULTILINE)
+    return lambda head: compiled.search(head) is not None
 
 
 _BETAFLIGHT = (
     r"^# (?:Betaflight /|diff all|dump all)|^(?:mixer|mmix|resource MOTOR) |^set (?:motor_poles|yaw_motors_reversed) "
 )
 FORMATS = (
-    Format("Gazebo SDF", (".sdf", ".world"), _root("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),
-    Format("URDF", (".urdf", ".xacro"), _root("robot"), "urdf", "read_urdf"),
-    Format("MJCF", (".xml", ".mjcf"), _root("mujoco"), "mjcf", "read_mjcf"),
+    Format("Gazebo SDF", (".sdf", ".world"), _has_root_tag("sdf", "gazebo"), "sdf", "read_sdf", ("leave_out",)),
+    Format("URDF", (".urdf", ".xacro"), _has_root_tag("robot"), "urdf", "read_urdf"),
+    Format("MJCF", (".xml", ".mjcf"), _has_root_tag("mujoco"), "mjcf", "read_mjcf"),
     Format(
         "drone-models' parameters",
         (".toml",),
@@ -83,58 +83,65 @@ FORMATS = (
     Format("PX4's parameters", (".params",), _has(r"\bCA_ROTOR_COUNT\b"), "px4", "px4_parameter_file"),
     Format("a diff of Betaflight", (".cli",), _has(_BETAFLIGHT), "betaflight", "betaflight_diff"),
 )
-"""Every format that is read, in the order in which a file is tried"""
-_XML = ("sdf", "urdf", "mjcf")  # their readers take the path, for files beside it; the others the text
+"""All readable formats, in the order in which they are tried."""
+_XML = ("sdf", "urdf", "mjcf")  # their readers take the path, to find files beside it; the others take the text
 
 
 def read_aircraft(
     path: str | Path, leave_out: bool = False, layout: str | None = None, drone: str | None = None
 ) -> Imported:
-    """What a file of another program says of an aircraft; with `leave_out` without the parts of it that are not there
+    """Read a vehicle file of another program.
 
-    `layout` is for one that counts motors and does not place them, `drone` the name of one where a file has several.
+    Args:
+        path: the file; `format_of` detects its format.
+        leave_out: ignore files that an SDF file includes and that do not exist, instead of raising an error.
+        layout: name of the motor layout, for a format that has a motor count without positions.
+        drone: name of the drone, for a file that describes several.
+
+    Raises:
+        VehicleError: the format is unknown, or the file is invalid.
     """
-    own = Path(path)
-    found = format_of(own, read_limited(own)[:_HEAD].decode("utf-8", "replace"))
-    reader = getattr(import_module(f"samara.vehicles.exchange.{found.module}"), found.function)
-    choices = {"leave_out": leave_out, "layout": layout, "drone": drone}
-    source = (own,) if found.module in _XML else (text_of(path), str(path))
-    imported: Imported = reader(*source, **{key: choices[key] for key in found.choices})
+    file = Path(path)
+    file_format = format_of(file, read_limited(file)[:_HEAD].decode("utf-8", "replace"))
+    reader = getattr(import_module(f"samara.vehicles.exchange.{file_format.module}"), file_format.function)
+    options = {"leave_out": leave_out, "layout": layout, "drone": drone}
+    source = (file,) if file_format.module in _XML else (text_of(path), str(path))
+    imported: Imported = reader(*source, **{key: options[key] for key in file_format.choices})
     if len(imported.rotors) > MAX_ROTORS:
         raise VehicleError(f"{path}: has {len(imported.rotors)} rotors; expected at most {MAX_ROTORS}")
     return imported
 
 
 def format_of(path: Path, head: str) -> Format:
-    """The format whose content the file has; where none has, the one of its ending, whose reader says what is wrong"""
-    by_content = [own for own in FORMATS if own.holds(head)]
-    by_ending = [own for own in FORMATS if path.name.lower().endswith(own.endings)]
-    both = [own for own in by_content if own in by_ending]
-    if found := (both or by_content or by_ending):
-        return found[0]
-    listed = "; ".join(f"{own.name} ({', '.join(own.endings)})" for own in FORMATS)
-    raise VehicleError(f"{path}: begins with {shown(head[:40])}: expected one of {listed}")
+    """Return the format that matches the content, else the one of the suffix, whose reader then reports the error."""
+    by_content = [candidate for candidate in FORMATS if candidate.holds(head)]
+    by_ending = [candidate for candidate in FORMATS if path.name.lower().endswith(candidate.endings)]
+    by_both = [candidate for candidate in by_content if candidate in by_ending]
+    if matches := (by_both or by_content or by_ending):
+        return matches[0]
+    format_list = "; ".join(f"{candidate.name} ({', '.join(candidate.endings)})" for candidate in FORMATS)
+    raise VehicleError(f"{path}: begins with {shown(head[:40])}: expected one of {format_list}")
 
 
 def estimated_from_parts(
     read: Imported, motors: str | None, props: str | None, battery: str | None = None, apc: str | None = None
 ) -> Vehicle:
-    """The vehicle that these parts make on the rotors of a file, which `built` takes the rest from
+    """Assemble a vehicle from parts on the rotors of a file; `built` takes the parameters from it that the file lacks.
 
-    A battery that the file counts the cells of need not be named.
+    `battery` may be None if the file has the cell count and the capacity.
     """
     battery = battery or pack_text(read)
-    named = {"--motors": motors, "--props": props, "--battery": battery, "--mass": read.mass}
-    named["--diagonal"] = None if read.arm_lengths else "known"
-    lacking = [key for key, own in named.items() if own is None]
-    if lacking:
-        raise VehicleError(f"{read.origin}: an estimate from parts lacks {', '.join(lacking)}: expected them besides")
+    required = {"--motors": motors, "--props": props, "--battery": battery, "--mass": read.mass}
+    required["--diagonal"] = None if read.arm_lengths else "known"
+    missing = [key for key, option_value in required.items() if option_value is None]
+    if missing:
+        raise VehicleError(f"{read.origin}: an estimate from parts needs {', '.join(missing)}: expected these options")
     assert read.mass is not None
     rotors = []
     for i, rotor in enumerate(read.rotors):
         if rotor.position is None or rotor.spin is None:
             raise VehicleError(
-                f"{read.origin}: rotor {i} has no place or no turn: expected both, for an estimate from parts"
+                f"{read.origin}: rotor {i} has no position or no spin: expected both, for an estimate from parts"
             )
         rotors.append([*rotor.position.values, "ccw" if rotor.spin > 0 else "cw"])
     return assemble(
@@ -152,9 +159,9 @@ def estimated_from_parts(
 
 
 def pack_text(read: Imported) -> str | None:
-    """6S1300, where a file says cells and capacity"""
-    known = read.battery or {}
-    volts, capacity = known.get("table_voltage"), known.get("capacity")
-    if not isinstance(volts, Several) or not isinstance(capacity, Estimate):
+    """Format the battery as 6S1300, if a file has cells and capacity."""
+    battery = read.battery or {}
+    voltages, capacity = battery.get("table_voltage"), battery.get("capacity")
+    if not isinstance(voltages, Several) or not isinstance(capacity, Estimate):
         return None
-    return f"{round(volts.values[-1] / CELL)}S{round(capacity.value / 3.6)}"
+    return f"{round(voltages.values[-1] / CELL)}S{round(capacity.value / 3.6)}"

@@ -1,8 +1,8 @@
-"""What a file of another program says of an aircraft, and the vehicle that it becomes.
+"""A vehicle as read from a file of another program, and its conversion to a `Vehicle`.
 
-A reader makes an `Imported`: each number with the field that it was read from, None where the format cannot say it. Axes are
-ours, forward-left-up, and positions are from the centre of mass. `lacking` lists what is missing; `built` takes that from a
-vehicle that was estimated from parts, and says so in the source of each number.
+A reader returns an `Imported`: each value with the field it was read from, None if the format cannot express it. Axes are
+forward-left-up, and positions are relative to the centre of mass. `lacking` lists the missing fields; `built` takes them from a
+vehicle that was estimated from parts, and records that in the source of each value.
 """
 
 import math
@@ -31,7 +31,7 @@ from samara.vehicles.parts.uncertain import Estimate, derived
 
 
 class Several(NamedTuple):
-    """Numbers that belong together (a place, a direction, an inertia by rows, a table), which may have any sign"""
+    """A vector or table (position, direction, inertia by rows), of any sign, with its source and relative spread."""
 
     values: tuple[float, ...]
     how: str
@@ -42,12 +42,12 @@ Noted = TypeVar("Noted")
 UPRIGHT = Several((0.0, 0.0, 1.0), "upright, by default")
 Number: TypeAlias = Estimate | Several
 Record: TypeAlias = Mapping[str, Number]
-"""Numbers by the fields of one of our records: those of `Lag`, `DcMotor`, `Thevenin`, `Drag`, …"""
+"""Values by the fields of a record such as `Lag`, `DcMotor`, `Thevenin` or `Drag`."""
 
 
 @dataclass(frozen=True)
 class ImportedRotor:
-    """One rotor as a file has it; `motor` by the fields of `Lag`, or with "duty" of `DcMotor`"""
+    """One rotor of a file; `motor` has the fields of `Lag`, or of `DcMotor` if the actuation is "duty"."""
 
     position: Several | None = None
     spin: int | None = None  # +1: right-handed about the axis, counter-clockwise seen from above
@@ -57,20 +57,20 @@ class ImportedRotor:
     inertia: Estimate | None = None
     radius: Estimate | None = None
     motor: Record = field(default_factory=dict)
-    torque_ratio: Estimate | None = None  # kM/kF [m], for a format that knows no forces
+    torque_ratio: Estimate | None = None  # kM/kF [m], for a format without forces
 
 
 @dataclass(frozen=True)
 class Imported:
-    """An aircraft as a file of another program has it: SI units, axes forward-left-up, places from the centre of mass
+    """A vehicle of another program's file: SI units, axes forward-left-up, positions relative to the centre of mass.
 
-    `arm_lengths` says that positions count in arms, for a format that knows a layout and no size: `sized` makes metres of
-    them. Without an `actuation` it is that of the estimated vehicle where the file says nothing of motors, else "normalized".
-    `effects` are optional tables of a vehicle file by name, each by the fields of its record, and `models` says by the same
-    name which of several models is meant, where it is not the first ("body" axes for drag); `battery` has the fields of
-    `Thevenin`, or the voltage of an ideal one. `hover` is the thrust of hover over that of full throttle, and `expo` the e of
-    the throttle curve (1 − e) u + e u²: they and `torque_ratio` become numbers once a mass and kF are known. `notes` are
-    sentences for the user: what was left out, and what is read otherwise than the other program has it.
+    `arm_lengths`: positions are in units of the arm length, for a format with a layout and no size; `sized` converts them to
+    metres. `actuation` None: that of the estimated vehicle if the file has no motors, else "normalized". `effects`: optional
+    tables of a vehicle file by name, each by the fields of its record. `models`: the model of an effect by the same name, if it
+    is not the first ("body" axes for drag). `battery`: the fields of `Thevenin`, or the voltage of an ideal battery. `hover`:
+    thrust in hover over full thrust. `expo`: the e of the throttle curve (1 − e) u + e u². `hover`, `expo` and `torque_ratio`
+    become parameters once mass and kF are known. `notes`: sentences for the user about omitted data and data that is
+    interpreted differently from the other program.
     """
 
     name: str
@@ -93,242 +93,268 @@ class Imported:
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """What a vehicle needs and this file does not say, by the names of a vehicle file; of several rotors once"""
-        found = [f"body.{key}" for key in ("mass", "inertia") if getattr(self, key) is None]
-        found += ["arm"] if self.arm_lengths else []
-        found += [] if self.rotors else ["rotors"]
+        """Fields that a vehicle needs and this file lacks, by their names in a vehicle file; those of rotors only once."""
+        missing = [f"body.{key}" for key in ("mass", "inertia") if getattr(self, key) is None]
+        missing += ["arm"] if self.arm_lengths else []
+        missing += [] if self.rotors else ["rotors"]
         for rotor in self.rotors:
-            asked = ["position", "spin", "k_thrust", *(["k_torque"] if rotor.torque_ratio is None else [])]
-            found += [f"rotors.{key}" for key in asked if getattr(rotor, key) is None]
-            known = {*rotor.motor, *(("speed_min", "speed_max") if self.hover else ())}
-            found += [f"rotors.motor.{key}" for key in _asked(_motor(self.actuation)) if key not in known]
+            required = ["position", "spin", "k_thrust", *(["k_torque"] if rotor.torque_ratio is None else [])]
+            missing += [f"rotors.{key}" for key in required if getattr(rotor, key) is None]
+            available = {*rotor.motor, *(("speed_min", "speed_max") if self.hover else ())}
+            missing += [f"rotors.motor.{key}" for key in _asked(_motor(self.actuation)) if key not in available]
         if self.battery is not None and "voltage" not in self.battery:
-            found += [f"battery.{key}" for key in _asked(Thevenin) if key not in self.battery]
+            missing += [f"battery.{key}" for key in _asked(Thevenin) if key not in self.battery]
         if self.battery is None and self.actuation == "duty":
-            found.append("battery")
-        return tuple(dict.fromkeys(found))
+            missing.append("battery")
+        return tuple(dict.fromkeys(missing))
 
 
 def sized(imported: Imported, arm: Estimate) -> Imported:
-    """The same with positions in metres: each times the length of an arm"""
+    """Convert positions from arm lengths to metres."""
     if not imported.arm_lengths:
         return imported
     rotors = tuple(
         replace(
-            own,
-            position=own.position
+            rotor,
+            position=rotor.position
             and Several(
-                tuple(arm.value * x for x in own.position.values), f"{own.position.how}; {arm.how}", arm.spread
+                tuple(arm.value * x for x in rotor.position.values), f"{rotor.position.how}; {arm.how}", arm.spread
             ),
         )
-        for own in imported.rotors
+        for rotor in imported.rotors
     )
     return replace(imported, rotors=rotors, arm_lengths=False)
 
 
 def related(imported: Imported, estimated: Vehicle | None = None) -> Imported:
-    """kM = (Q/T) kF,   Ω_max = √(W / (n h kF)),   Ω_min = a Ω_max: shares become numbers where mass and kF are known
+    """kM = (Q/T) kF,   Ω_max = √(W / (n h kF)),   Ω_min = a Ω_max: convert ratios to parameters once mass and kF are known
 
-    W is the weight, h the thrust of hover over full thrust, and a that of the throttle curve, else as `estimated` has it. Its
-    DC motors become lags, with the time constant that they have at hover.
+    W is the weight, h the thrust in hover over full thrust, and a the idle ratio of the throttle curve, else of `estimated`.
+    DC motors of `estimated` become lags, with their time constant at hover.
     """
-    others = estimated.rotors if estimated else ()
+    estimated_rotors = estimated.rotors if estimated else ()
     mass = _known(imported.mass, estimated, "body.mass", estimated.mass if estimated else 0.0)
     rotors = []
-    for i, own in enumerate(imported.rotors):
-        k_thrust = _known(own.k_thrust, estimated, f"rotors[{i}].k_thrust", others[i].k_thrust if others else 0.0)
-        if k_thrust and own.torque_ratio and own.k_torque is None:
-            own = replace(
-                own, k_torque=derived(f"{own.torque_ratio.how}; with k_thrust", mul, own.torque_ratio, k_thrust)
+    for i, rotor in enumerate(imported.rotors):
+        k_thrust = _known(
+            rotor.k_thrust,
+            estimated,
+            f"rotors[{i}].k_thrust",
+            estimated_rotors[i].k_thrust if estimated_rotors else 0.0,
+        )
+        if k_thrust and rotor.torque_ratio and rotor.k_torque is None:
+            rotor = replace(
+                rotor, k_torque=derived(f"{rotor.torque_ratio.how}; with k_thrust", mul, rotor.torque_ratio, k_thrust)
             )
-        if k_thrust and mass and imported.hover and "speed_max" not in own.motor:
-            own = replace(own, motor={**_speeds(imported, mass, k_thrust, i, estimated), **own.motor})
-        rotors.append(own)
-    scaled = any("speed_max" in own.motor for own in rotors) and imported.hover is not None
-    return replace(imported, rotors=tuple(rotors), actuation=imported.actuation or ("normalized" if scaled else None))
+        if k_thrust and mass and imported.hover and "speed_max" not in rotor.motor:
+            rotor = replace(rotor, motor={**_speeds(imported, mass, k_thrust, i, estimated), **rotor.motor})
+        rotors.append(rotor)
+    has_scaled_speeds = any("speed_max" in rotor.motor for rotor in rotors) and imported.hover is not None
+    return replace(
+        imported, rotors=tuple(rotors), actuation=imported.actuation or ("normalized" if has_scaled_speeds else None)
+    )
 
 
-def _known(own: Estimate | None, estimated: Vehicle | None, path: str, other: float) -> Estimate | None:
-    """The file's number, or that of the estimated vehicle with its spread"""
-    if own is not None or estimated is None:
-        return own
-    return Estimate(other, max(_noted(estimated.structure.spreads, path), default=0.0), "estimated")
+def _known(
+    file_value: Estimate | None, estimated: Vehicle | None, path: str, estimated_value: float
+) -> Estimate | None:
+    """Return the file's value, or that of the estimated vehicle with its spread."""
+    if file_value is not None or estimated is None:
+        return file_value
+    return Estimate(estimated_value, max(_find_notes(estimated.structure.spreads, path), default=0.0), "estimated")
 
 
 def _speeds(
     imported: Imported, mass: Estimate, k_thrust: Estimate, i: int, estimated: Vehicle | None
 ) -> dict[str, Estimate]:
-    share, count = imported.hover, len(imported.rotors)
-    assert share is not None
+    hover_fraction, count = imported.hover, len(imported.rotors)
+    assert hover_fraction is not None
 
-    def fastest(m: float, k: float, h: float) -> float:
+    def max_speed(m: float, k: float, h: float) -> float:
         return math.sqrt(m * STANDARD_GRAVITY / (count * k * h))
 
-    speed_max = derived(f"{share.how}; with mass and k_thrust", fastest, mass, k_thrust, share)
+    speed_max = derived(f"{hover_fraction.how}; with mass and k_thrust", max_speed, mass, k_thrust, hover_fraction)
     motor = estimated.rotors[i].motor if estimated else None
-    found = {"speed_max": speed_max}
+    speeds = {"speed_max": speed_max}
     if imported.expo:
-        least = idle_share(share.value, imported.expo.value) * speed_max.value
-        found["speed_min"] = Estimate(least, speed_max.spread, f"{imported.expo.how}; the throttle curve at hover")
+        min_speed = idle_share(hover_fraction.value, imported.expo.value) * speed_max.value
+        speeds["speed_min"] = Estimate(min_speed, speed_max.spread, f"{imported.expo.how}; the throttle curve at hover")
     elif isinstance(motor, Lag):
-        least = motor.speed_min / motor.speed_max * speed_max.value
-        found["speed_min"] = Estimate(least, speed_max.spread, "not in the file; its share of the highest as estimated")
+        min_speed = motor.speed_min / motor.speed_max * speed_max.value
+        speeds["speed_min"] = Estimate(
+            min_speed, speed_max.spread, "not in the file; the estimated fraction of speed_max"
+        )
     else:
-        found["speed_min"] = Estimate(0.0, 0.0, "not in the file; 0 by default")
+        speeds["speed_min"] = Estimate(0.0, 0.0, "not in the file; 0 by default")
     if estimated and isinstance(motor, DcMotor):
-        rotor, at_hover = estimated.rotors[i], speed_max.value * math.sqrt(share.value)
-        stiffness = motor.constant**2 / motor.resistance + motor.damping + 2.0 * rotor.k_torque * at_hover
+        rotor, hover_speed = estimated.rotors[i], speed_max.value * math.sqrt(hover_fraction.value)
+        stiffness = motor.constant**2 / motor.resistance + motor.damping + 2.0 * rotor.k_torque * hover_speed
         lag = Estimate(rotor.inertia / stiffness, 0.3, "not in the file; J/(K²/R + b + 2 kM Ω) of the estimated motor")
-        found |= {"rise": lag, "fall": lag}
-    return found
+        speeds |= {"rise": lag, "fall": lag}
+    return speeds
 
 
 def built(imported: Imported, estimated: Vehicle | None = None) -> Vehicle:
-    """The vehicle of a file; what the file lacks is as `estimated` has it, each number with that one's source and spread
+    """Build the vehicle of a file; take missing parameters from `estimated`, with their sources and spreads.
 
-    Rotors are matched by their places, or by their order where the file has none. Of the effects that are off unless named,
-    those of `estimated` are on too where the file says nothing of them. A VehicleError names all that is lacking where there is
-    nothing to take it from.
+    Rotors are matched by position, or by order if the file has no positions. Optional effects of `estimated` that the file does
+    not mention are on too.
+
+    Raises:
+        VehicleError: lists all missing fields if there is no `estimated`; or the rotor counts differ.
     """
-    lacking = [each for each in imported.lacking if each == "arm" or estimated is None]
+    lacking = [field_name for field_name in imported.lacking if field_name == "arm" or estimated is None]
     if lacking:
-        besides = "--diagonal" if lacking == ["arm"] else "--like another vehicle, or --motors, --props and --battery"
+        options = "--diagonal" if lacking == ["arm"] else "--like another vehicle, or --motors, --props and --battery"
         raise VehicleError(
-            f"{imported.origin}: {imported.format} does not say {', '.join(lacking)}: expected {besides}"
+            f"{imported.origin}: {imported.format} does not contain {', '.join(lacking)}: expected {options}"
         )
     if estimated is not None and imported.rotors and len(estimated.rotors) != len(imported.rotors):
         raise VehicleError(
-            f"{imported.origin}: has {len(imported.rotors)} rotors, and {estimated.name}, from which the rest is taken, "
-            f"{len(estimated.rotors)}: expected as many"
+            f"{imported.origin}: has {len(imported.rotors)} rotors, and {estimated.name}, which supplies the other parameters, "
+            f"{len(estimated.rotors)}: expected equal counts"
         )
     estimated = _aligned(estimated, imported) if estimated else None
     imported = related(imported, estimated)
-    taken = _Taken(imported, estimated)
-    rotors = tuple(taken.rotor(i) for i in range(len(imported.rotors) or len(taken.others)))
-    effects = taken.effects()
+    builder = _VehicleBuilder(imported, estimated)
+    rotors = tuple(builder.rotor(i) for i in range(len(imported.rotors) or len(builder.others)))
+    effects = builder.effects()
     if imported.gravity:
-        effects["gravity"] = {"acceleration": taken.number("gravity.acceleration", imported.gravity)}
-    points = tuple(Vec3(*taken.number("contact.points", own)) for own in imported.feet) or derived_feet(rotors)
-    hull = imported.effects.get("body", {}).get("radius")
+        effects["gravity"] = {"acceleration": builder.number("gravity.acceleration", imported.gravity)}
+    points = tuple(Vec3(*builder.number("contact.points", foot)) for foot in imported.feet) or derived_feet(rotors)
+    hull_radius = imported.effects.get("body", {}).get("radius")
     return build_vehicle(
         imported.name,
-        mass=taken.number("body.mass", imported.mass, getattr(estimated, "mass", None)),
-        inertia=taken.number("body.inertia", imported.inertia, getattr(estimated, "inertia_B", None)),
+        mass=builder.number("body.mass", imported.mass, getattr(estimated, "mass", None)),
+        inertia=builder.number("body.inertia", imported.inertia, getattr(estimated, "inertia_B", None)),
         rotors=rotors,
-        actuation=taken.actuation,
-        battery=taken.battery(),
-        contact=ContactShape(points, derived_top(points, rotors, hull.value if isinstance(hull, Estimate) else 0.0)),
+        actuation=builder.actuation,
+        battery=builder.battery(),
+        contact=ContactShape(
+            points, derived_top(points, rotors, hull_radius.value if isinstance(hull_radius, Estimate) else 0.0)
+        ),
         effects=effects,
         provenance=Provenance(
             imported.description or f"from {imported.format}",
-            tuple(taken.sources.items()),
-            tuple(taken.spreads.items()),
+            tuple(builder.sources.items()),
+            tuple(builder.spreads.items()),
         ),
     )
 
 
 def _aligned(estimated: Vehicle, imported: Imported) -> Vehicle:
-    """The estimated vehicle with its rotors in the file's order: each the one that is nearest in direction of those left"""
-    places = [own.position.values for own in imported.rotors if own.position is not None]
-    if not places or len(places) != len(estimated.rotors):
+    """Sort the estimated vehicle's rotors in the file's order: each file rotor takes the remaining one nearest in direction."""
+    positions = [rotor.position.values for rotor in imported.rotors if rotor.position is not None]
+    if not positions or len(positions) != len(estimated.rotors):
         return estimated
     order: list[int] = []
-    for place in places:
-        left = [i for i in range(len(places)) if i not in order]
-        order.append(max(left, key=lambda i, place=place: _alike(place, estimated.rotors[i].r_B)))  # type: ignore[misc]
-    numbers = {f"rotors[{old}]": f"rotors[{new}]" for new, old in enumerate(order)}
+    for position in positions:
+        remaining = [i for i in range(len(positions)) if i not in order]
+        order.append(max(remaining, key=lambda i, position=position: _alike(position, estimated.rotors[i].r_B)))  # type: ignore[misc]
+    new_names = {f"rotors[{old}]": f"rotors[{new}]" for new, old in enumerate(order)}
 
-    def renamed(noted: Iterable[tuple[str, Noted]]) -> tuple[tuple[str, Noted], ...]:
-        return tuple((re.sub(r"^rotors\[\d+\]", lambda own: numbers[own[0]], path), value) for path, value in noted)
+    def rename_paths(notes: Iterable[tuple[str, Noted]]) -> tuple[tuple[str, Noted], ...]:
+        return tuple(
+            (re.sub(r"^rotors\[\d+\]", lambda match: new_names[match[0]], path), value) for path, value in notes
+        )
 
     structure = replace(
         estimated.structure,
-        sources=renamed(estimated.structure.sources),
-        spreads=renamed(estimated.structure.spreads),
+        sources=rename_paths(estimated.structure.sources),
+        spreads=rename_paths(estimated.structure.spreads),
     )
     return replace(estimated, structure=structure, rotors=tuple(estimated.rotors[i] for i in order))
 
 
 def _alike(a: Sequence[float], b: Sequence[float]) -> float:
-    """a·b / (|a| |b|), of upper and lower rotors with a little for the height"""
+    """a·b / (|a| |b|) in plan view, plus a small term for the height of coaxial rotors"""
     lengths = math.hypot(*a[:2]) * math.hypot(*b[:2])
-    flat = (a[0] * b[0] + a[1] * b[1]) / lengths if lengths > 0.0 else 0.0
-    return flat + 0.01 * math.copysign(1.0, a[2]) * math.copysign(1.0, b[2])
+    cosine = (a[0] * b[0] + a[1] * b[1]) / lengths if lengths > 0.0 else 0.0
+    return cosine + 0.01 * math.copysign(1.0, a[2]) * math.copysign(1.0, b[2])
 
 
-class _Taken:
-    """Every number as it goes into the vehicle, and the sources and spreads that follow it there"""
+class _VehicleBuilder:
+    """Collects the parameters of the vehicle, with their sources and spreads."""
 
     def __init__(self, imported: Imported, estimated: Vehicle | None) -> None:
         self.imported, self.estimated = imported, estimated
         self.others: tuple[Rotor, ...] = estimated.rotors if estimated else ()
         self.sources: dict[str, str] = {}
         self.spreads: dict[str, float] = {}
-        silent = not any(rotor.motor for rotor in imported.rotors)
-        other = estimated.structure.actuation.name if estimated and silent else "normalized"
-        self.actuation = imported.actuation or other
+        has_no_motors = not any(rotor.motor for rotor in imported.rotors)
+        default_actuation = estimated.structure.actuation.name if estimated and has_no_motors else "normalized"
+        self.actuation = imported.actuation or default_actuation
 
-    def number(self, path: str, own: Number | None, other: Tree = None) -> Tree:
-        """The file's number, or that of the estimated vehicle"""
-        if own is not None:
-            self.sources[path] = own.how
-            if own.spread > 0.0:
-                self.spreads[path] = own.spread
-            return own.value if isinstance(own, Estimate) else own.values
-        if self.estimated is None or other is None:
-            raise VehicleError(f"{self.imported.origin}: {self.imported.format} does not say {path}: expected it")
+    def number(self, path: str, file_value: Number | None, estimated_value: Tree = None) -> Tree:
+        """Return the file's value, or that of the estimated vehicle, and record its source and spread."""
+        if file_value is not None:
+            self.sources[path] = file_value.how
+            if file_value.spread > 0.0:
+                self.spreads[path] = file_value.spread
+            return file_value.value if isinstance(file_value, Estimate) else file_value.values
+        if self.estimated is None or estimated_value is None:
+            raise VehicleError(f"{self.imported.origin}: {self.imported.format} does not contain {path}: expected it")
         structure = self.estimated.structure
-        said = _noted(structure.sources, path) or [f"as {self.estimated.name} has it"]
-        self.sources[path] = f"not in the file; {'; '.join(dict.fromkeys(said))}"
-        if spread := max(_noted(structure.spreads, path), default=0.0):
+        sources = _find_notes(structure.sources, path) or [f"as in {self.estimated.name}"]
+        self.sources[path] = f"not in the file; {'; '.join(dict.fromkeys(sources))}"
+        if spread := max(_find_notes(structure.spreads, path), default=0.0):
             self.spreads[path] = spread
-        return other
+        return estimated_value
 
-    def record(self, path: str, numbers: Record) -> dict[str, Tree]:
-        found = {key: self.number(f"{path}.{key}", own) for key, own in numbers.items()}
-        return {key: Vec3(*own) if isinstance(own, tuple) and len(own) == 3 else own for key, own in found.items()}
+    def record(self, path: str, record: Record) -> dict[str, Tree]:
+        values = {key: self.number(f"{path}.{key}", value) for key, value in record.items()}
+        return {
+            key: Vec3(*value) if isinstance(value, tuple) and len(value) == 3 else value
+            for key, value in values.items()
+        }
 
     def rotor(self, i: int) -> Rotor:
-        own = self.imported.rotors[i] if self.imported.rotors else ImportedRotor()
-        other = self.others[i] if self.others else None
-        at = f"rotors[{i}]"
-        axis = own.axis if self.imported.rotors else None
-        axis_B = Vec3(*self.number(f"{at}.axis", axis, getattr(other, "axis_B", None)))
-        spin = other.spin if own.spin is None and other else own.spin
+        file_rotor = self.imported.rotors[i] if self.imported.rotors else ImportedRotor()
+        estimated_rotor = self.others[i] if self.others else None
+        path = f"rotors[{i}]"
+        axis = file_rotor.axis if self.imported.rotors else None
+        axis_B = Vec3(*self.number(f"{path}.axis", axis, getattr(estimated_rotor, "axis_B", None)))
+        spin = estimated_rotor.spin if file_rotor.spin is None and estimated_rotor else file_rotor.spin
         values = {}
         for key in ("k_thrust", "k_torque", "inertia", "radius"):
-            if getattr(own, key) is not None or other or key not in Rotor._field_defaults:
-                values[key] = self.number(f"{at}.{key}", getattr(own, key), getattr(other, key, None))
-        r_B = Vec3(*self.number(f"{at}.position", own.position, getattr(other, "r_B", None)))
-        return Rotor(r_B, axis_B, spin, motor=self.motor(i, own), **values)
+            if getattr(file_rotor, key) is not None or estimated_rotor or key not in Rotor._field_defaults:
+                values[key] = self.number(
+                    f"{path}.{key}", getattr(file_rotor, key), getattr(estimated_rotor, key, None)
+                )
+        r_B = Vec3(*self.number(f"{path}.position", file_rotor.position, getattr(estimated_rotor, "r_B", None)))
+        return Rotor(r_B, axis_B, spin, motor=self.motor(i, file_rotor), **values)
 
-    def motor(self, i: int, own: ImportedRotor) -> Lag | DcMotor:
-        kind = _motor(self.actuation)
-        other = self.others[i].motor if self.others and isinstance(self.others[i].motor, kind) else None
-        found = {}
-        for key in fields_of(kind):
-            if key in own.motor or other or key not in kind._field_defaults:
+    def motor(self, i: int, file_rotor: ImportedRotor) -> Lag | DcMotor:
+        motor_type = _motor(self.actuation)
+        estimated_motor = self.others[i].motor if self.others and isinstance(self.others[i].motor, motor_type) else None
+        fields = {}
+        for key in fields_of(motor_type):
+            if key in file_rotor.motor or estimated_motor or key not in motor_type._field_defaults:
                 path = f"rotors[{i}].motor.{key}"
-                found[key] = self.number(path, own.motor.get(key), getattr(other, key, None))
-        made: Lag | DcMotor = kind(**found)
-        return made
+                fields[key] = self.number(path, file_rotor.motor.get(key), getattr(estimated_motor, key, None))
+        motor: Lag | DcMotor = motor_type(**fields)
+        return motor
 
     def battery(self) -> Ideal | tuple[Thevenin, ...] | None:
-        own = self.imported.battery
-        if own is not None and "voltage" in own:
-            return Ideal(**self.record("battery[0]", own))
-        there = self.estimated["battery"] if self.estimated and self.estimated.has("battery") else None
-        if own is None:
-            return there
-        other = there[0] if isinstance(there, tuple) and not isinstance(there, Ideal) else None
-        found = {
-            key: self.number(f"battery[0].{key}", own.get(key), getattr(other, key, None))
+        file_battery = self.imported.battery
+        if file_battery is not None and "voltage" in file_battery:
+            return Ideal(**self.record("battery[0]", file_battery))
+        estimated_battery = self.estimated["battery"] if self.estimated and self.estimated.has("battery") else None
+        if file_battery is None:
+            return estimated_battery
+        estimated_cell = (
+            estimated_battery[0]
+            if isinstance(estimated_battery, tuple) and not isinstance(estimated_battery, Ideal)
+            else None
+        )
+        fields = {
+            key: self.number(f"battery[0].{key}", file_battery.get(key), getattr(estimated_cell, key, None))
             for key in fields_of(Thevenin)
         }
-        return (Thevenin(**found),)
+        return (Thevenin(**fields),)
 
     def effects(self) -> dict[str, object]:
-        """The tables of the file's effects by name, and those of the estimated vehicle that the file does not mention"""
+        """Return the tables of the file's effects by name, and those of the estimated vehicle that it does not mention."""
         tables: dict[str, object] = {}
         for name, values in self.imported.effects.items():
             model = self.imported.models.get(name)
@@ -343,29 +369,29 @@ class _Taken:
                 continue
             tables[option.name] = record
             if len(option.models) > 1:
-                model = next(key for key, known in option.models.items() if known is effect)
+                model = next(key for key, candidate in option.models.items() if candidate is effect)
                 tables[option.name] = {option.key: model, **record._asdict()}
-            structure, own_table = self.estimated.structure, f"{option.name}."
+            structure, prefix = self.estimated.structure, f"{option.name}."
             self.sources.update(
-                (path, f"not in the file; {how}") for path, how in structure.sources if path.startswith(own_table)
+                (path, f"not in the file; {source}") for path, source in structure.sources if path.startswith(prefix)
             )
-            self.spreads.update((path, spread) for path, spread in structure.spreads if path.startswith(own_table))
+            self.spreads.update((path, spread) for path, spread in structure.spreads if path.startswith(prefix))
         return tables
 
 
-def _noted(noted: Iterable[tuple[str, Noted]], path: str) -> list[Noted]:
-    """What is noted of a number, or of the parts that it is made of: a place by arm and azimuth, a table for all rotors"""
-    head, _, key = path.rpartition(".")
-    shared = re.sub(r"^rotors\[\d+\]\.motor", "motor", re.sub(r"^rotors\[\d+\]$", "rotor", head))
+def _find_notes(notes: Iterable[tuple[str, Noted]], path: str) -> list[Noted]:
+    """Return the notes on a value, on its components (arm and azimuth of a position), or on the table for all rotors."""
+    table, _, key = path.rpartition(".")
+    shared_table = re.sub(r"^rotors\[\d+\]\.motor", "motor", re.sub(r"^rotors\[\d+\]$", "rotor", table))
     keys = (key, *(("arm", "azimuth", "height") if key == "position" else ()))
-    wanted = {f"{own}.{each}" for own in (head, shared) for each in keys}
-    return [value for each, value in noted if each in wanted]
+    paths = {f"{prefix}.{field_key}" for prefix in (table, shared_table) for field_key in keys}
+    return [value for note_path, value in notes if note_path in paths]
 
 
 def _motor(actuation: str | None) -> type[Lag] | type[DcMotor]:
     return DcMotor if actuation == "duty" else Lag
 
 
-def _asked(kind: type[Tree]) -> Iterator[str]:
-    """The fields of a record that have no default"""
-    return (key for key in fields_of(kind) if key not in kind._field_defaults)
+def _asked(record_type: type[Tree]) -> Iterator[str]:
+    """Fields of a record without a default."""
+    return (key for key in fields_of(record_type) if key not in record_type._field_defaults)

@@ -1,4 +1,4 @@
-"""An aircraft as links: rigid bodies in one frame, composed into one mass and inertia; some are rotors (SDF, URDF, MJCF)."""
+"""Rigid links in one frame, combined into one mass and inertia; some of them are rotors (SDF, URDF, MJCF)."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -13,13 +13,13 @@ from samara.vehicles.payload import point_inertia
 
 
 class Pose(NamedTuple):
-    """Where a frame is in another, and how it is turned there"""
+    """Position and orientation of a frame in another."""
 
     p: Vec3 = ZERO
     q: Quat = IDENTITY
 
     def of(self, other: "Pose") -> "Pose":
-        """A pose within this one's frame, told where this one is: p + R p', q ⊗ q'"""
+        """Express a pose in this frame in the outer frame: p + R p', q ⊗ q'"""
         return Pose(self.p + rotate(self.q, other.p), self.q * other.q)
 
     def place(self, point: Vec3) -> Vec3:
@@ -31,42 +31,42 @@ HERE = Pose()
 
 
 class Mass(NamedTuple):
-    """A rigid body: its mass, where its centre of mass is, and its inertia about that, in the axes of the same frame"""
+    """A rigid body: its mass, its centre of mass, and its inertia about that, in the axes of one frame."""
 
     mass: float
     centre: Vec3
     inertia: Mat3
 
 
-def moved(own: Mass, pose: Pose) -> Mass:
-    """The same body told in the frame that its own has this pose in: c' = p + R c,  J' = R J Rᵀ, symmetric to the last bit"""
-    turn = matrix_from_quat(pose.q)
-    turned = turn @ own.inertia @ turn.transpose
-    return Mass(own.mass, pose.place(own.centre), (turned + turned.transpose) * 0.5)
+def moved(body: Mass, pose: Pose) -> Mass:
+    """Transform a body from a frame with this pose: c' = p + R c,  J' = R J Rᵀ, exactly symmetric"""
+    rotation = matrix_from_quat(pose.q)
+    rotated = rotation @ body.inertia @ rotation.transpose
+    return Mass(body.mass, pose.place(body.centre), (rotated + rotated.transpose) * 0.5)
 
 
 def together(parts: Iterable[Mass]) -> Mass:
     """m = Σ mᵢ,  c = Σ mᵢ cᵢ / m,  J = Σ (Jᵢ + mᵢ (d·d I − d dᵀ)), d = cᵢ − c (Steiner)"""
-    listed = list(parts)
-    mass = sum(own.mass for own in listed)
-    centre = sum((own.centre * own.mass for own in listed), ZERO) / mass if mass > 0.0 else ZERO
+    bodies = list(parts)
+    mass = sum(part.mass for part in bodies)
+    centre = sum((part.centre * part.mass for part in bodies), ZERO) / mass if mass > 0.0 else ZERO
     inertia = Mat3(*(0.0,) * 9)
-    for own in listed:
-        inertia = inertia + own.inertia + point_inertia(own.mass, own.centre - centre)
+    for part in bodies:
+        inertia = inertia + part.inertia + point_inertia(part.mass, part.centre - centre)
     return Mass(mass, centre, inertia)
 
 
 def symmetric(xx: float, xy: float, xz: float, yy: float, yz: float, zz: float) -> Mat3:
-    """An inertia by its six numbers, as XML formats have them"""
+    """Return an inertia matrix from its six entries, as in XML formats."""
     return Mat3(xx, xy, xz, xy, yy, yz, xz, yz, zz)
 
 
-_LEVEL = 5e-3  # [m]: what is no higher than this above the lowest point stands on the ground too
-_ROUND = 8  # points that stand for a rim
+_LEVEL = 5e-3  # [m] above the lowest point: such points stand on the ground too
+_RIM_POINTS = 8  # points on the rim of a cylinder
 
 
 class Shape(NamedTuple):
-    """A collision shape in its link: "box" by its sides, "cylinder" by radius and length, "sphere" by its radius"""
+    """A collision shape in its link: "box" with its sides, "cylinder" with radius and length, "sphere" with its radius."""
 
     kind: str
     size: tuple[float, ...]
@@ -74,18 +74,18 @@ class Shape(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """Half of its width: the radius of a propeller of this shape  [m]"""
+        """Half of the width: the radius of a propeller of this shape  [m]."""
         return 0.5 * max(self.size) if self.kind == "box" else self.size[0]
 
     def points(self) -> list[Vec3]:
-        """Corners, or points around the rims; of a sphere its lowest point, as it stands"""
+        """Return corners, or points around the rims; of a sphere only the lowest point."""
         if self.kind == "sphere":
             return [self.pose.p - Vec3(0.0, 0.0, self.size[0])]
         if self.kind == "box":
             corners = product(*((-0.5 * side, 0.5 * side) for side in self.size))
         else:
             radius, length = self.size
-            angles = [2.0 * math.pi * i / _ROUND for i in range(_ROUND)]
+            angles = [2.0 * math.pi * i / _RIM_POINTS for i in range(_RIM_POINTS)]
             corners = (
                 (radius * math.cos(a), radius * math.sin(a), z) for z in (-0.5 * length, 0.5 * length) for a in angles
             )  # type: ignore[assignment]
@@ -98,9 +98,9 @@ _SIZES = {"box": (("size", 3),), "cylinder": (("radius", 1), ("length", 1)), "sp
 def collision_shapes(
     link: Node, pose: Callable[[Node], Pose], numbers: Callable[[Node, str, int], tuple[float, ...]]
 ) -> tuple[Shape, ...]:
-    """The plain collision shapes of a link; meshes, planes and maps are no feet
+    """Read the primitive collision shapes of a link; meshes, planes and maps are ignored.
 
-    `pose(collision)` and `numbers(shape, key, count)` read them as the format has it.
+    `pose(collision)` and `numbers(shape, key, count)` read pose and sizes in the file's format.
     """
     shapes = []
     for collision in link.children("collision"):
@@ -112,7 +112,7 @@ def collision_shapes(
 
 
 class Link(NamedTuple):
-    """A rigid part: where its frame is in the aircraft's, its mass in its own frame, and its collision shapes"""
+    """A rigid part: the pose of its frame in the vehicle's, its mass in its own frame, and its collision shapes."""
 
     name: str
     pose: Pose
@@ -121,49 +121,49 @@ class Link(NamedTuple):
 
     @property
     def mass(self) -> Mass:
-        """In the aircraft's frame"""
+        """The rigid body in the vehicle's frame."""
         return moved(self.own, self.pose)
 
 
 def whole(links: Sequence[Link]) -> Mass:
-    """All links as one rigid body"""
+    """Combine all links into one rigid body."""
     return together(link.mass for link in links)
 
 
-def rotor_at(link: Link, centre: Vec3, how: str) -> ImportedRotor:
-    """A rotor where the centre of mass of its link is, pushing along the link's z axis; its inertia about that
+def rotor_at(link: Link, centre: Vec3, source: str) -> ImportedRotor:
+    """Return a rotor at the centre of mass of its link, with thrust along the link's z axis and the inertia about it.
 
-    Its radius is that of the link's collision shape, where there is one.
+    Its radius is that of the link's collision shape, if there is one.
     """
     axis = rotate(link.pose.q, Vec3(0.0, 0.0, 1.0))
     mass = link.mass
-    place = mass.centre - centre
-    turning = float(dot(axis, mass.inertia @ axis))
-    reach = max((shape.reach for shape in link.shapes), default=0.0)
-    shaped = f"{how}: its collision shape"
+    position = mass.centre - centre
+    inertia = float(dot(axis, mass.inertia @ axis))
+    radius = max((shape.reach for shape in link.shapes), default=0.0)
+    radius_source = f"{source}: its collision shape"
     return ImportedRotor(
-        position=Several(tuple(place), f"{how}: its pose, from the common centre of mass"),
-        axis=Several(tuple(axis), f"{how}: its z axis"),
-        inertia=given(turning, f"{how}: its inertia about its z axis") if turning > 0.0 else None,
-        radius=given(reach, shaped) if reach > 0.0 else None,
+        position=Several(tuple(position), f"{source}: its pose, from the common centre of mass"),
+        axis=Several(tuple(axis), f"{source}: its z axis"),
+        inertia=given(inertia, f"{source}: its inertia about its z axis") if inertia > 0.0 else None,
+        radius=given(radius, radius_source) if radius > 0.0 else None,
     )
 
 
-def standing_points(links: Sequence[Link], centre: Vec3, how: str) -> tuple[Several, ...]:
-    """Up to four feet: the lowest points of the collision shapes, farthest out to each corner; () where they are under three"""
+def standing_points(links: Sequence[Link], centre: Vec3, source: str) -> tuple[Several, ...]:
+    """Return up to four feet: the lowest points of the collision shapes, farthest out to each corner; () if under 3."""
     points = [link.pose.place(point) - centre for link in links for shape in link.shapes for point in shape.points()]
     lowest = min((point.z for point in points), default=0.0)
-    low = [point for point in points if point.z <= lowest + _LEVEL]
+    ground_points = [point for point in points if point.z <= lowest + _LEVEL]
     feet = []
     for x, y in ((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)):
-        best = max(low, key=lambda point, x=x, y=y: x * point.x + y * point.y, default=None)  # type: ignore[misc]
-        if best is not None and best not in feet:
-            feet.append(best)
-    return tuple(Several(tuple(foot), how) for foot in feet) if len(feet) >= 3 and lowest < 0.0 else ()
+        corner_point = max(ground_points, key=lambda point, x=x, y=y: x * point.x + y * point.y, default=None)  # type: ignore[misc]
+        if corner_point is not None and corner_point not in feet:
+            feet.append(corner_point)
+    return tuple(Several(tuple(foot), source) for foot in feet) if len(feet) >= 3 and lowest < 0.0 else ()
 
 
-def said_mass(total: Mass, how: str) -> tuple[Estimate, Several]:
-    """Mass, and inertia about the common centre of mass"""
-    return given(total.mass, f"{how}: the sum over its links"), Several(
-        tuple(total.inertia), f"{how}: its links about their common centre of mass"
+def said_mass(total: Mass, source: str) -> tuple[Estimate, Several]:
+    """Return the mass, and the inertia about the common centre of mass, with their sources."""
+    return given(total.mass, f"{source}: the sum over its links"), Several(
+        tuple(total.inertia), f"{source}: its links about their common centre of mass"
     )

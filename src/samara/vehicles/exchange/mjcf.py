@@ -1,9 +1,9 @@
-"""MJCF, MuJoCo's format, compiled by MuJoCo itself: bodies as one, and actuators at sites as rotors.
+"""Read MJCF, MuJoCo's format, compiled by MuJoCo: bodies are combined into one, and actuators at sites become rotors.
 
-A motor at a site pushes with gain · ctrl · gear, a force and a torque in the site's axes: T along the force, Q against the
-turning, Q/T from the gear. MuJoCo knows no rotor speed: kF is not in the file, and the highest thrust, which is, becomes a
-highest speed once kF is known. Nothing but the file and includes beside it is opened: meshes are replaced before MuJoCo sees
-them, and where mass depends on them the file is refused.
+A motor at a site acts with gain · ctrl · gear, a force and a torque in the site's axes: T along the force, Q against the spin,
+Q/T from the gear. MuJoCo has no rotor speed: kF is not in the file, and the maximum thrust, which is, becomes a maximum speed
+once kF is known. Only the file and includes beside it are opened: meshes are replaced before MuJoCo reads the text, and a file
+whose mass depends on them is rejected.
 """
 
 import math
@@ -29,9 +29,9 @@ from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_bud
 from samara.vehicles.parts.uncertain import Estimate, given
 
 Mujoco: TypeAlias = Any
-"""The module mujoco or an object of it, which has no type stubs"""
+"""The module mujoco or an object of it, which has no type stubs."""
 FORMAT = "MJCF"
-_UNSEEN = (
+_IGNORED_SECTIONS = (
     "visual",
     "sensor",
     "keyframe",
@@ -44,35 +44,35 @@ _UNSEEN = (
     "deformable",
     "size",  # memory reservations only
 )
-_ALLOCATED = ("actdim", "nsample")  # array sizes that MuJoCo allocates per element
+_ALLOCATION_KEYS = ("actdim", "nsample")  # array sizes that MuJoCo allocates per element
 MAX_ALLOCATED = 100
-MAX_ELEMENTS = 10_000  # MuJoCo takes time with the square of the shapes
-_NO_NUMBER = re.compile(r"(?:^|\s)[+-]?(?:nan|inf|infinity)(?:\s|$)", re.IGNORECASE)  # MuJoCo takes them for "not set"
-_PLACEHOLDER = "0 0 0 1e-3 0 0 0 1e-3 0 0 0 1e-3"  # a tetrahedron in the place of every mesh
+MAX_ELEMENTS = 10_000  # MuJoCo's time grows with the square of the shapes
+_NO_NUMBER = re.compile(r"(?:^|\s)[+-]?(?:nan|inf|infinity)(?:\s|$)", re.IGNORECASE)  # MuJoCo treats them as "not set"
+_PLACEHOLDER = "0 0 0 1e-3 0 0 0 1e-3 0 0 0 1e-3"  # a tetrahedron that replaces every mesh
 
 
 def read_mjcf(path: Path) -> Imported:
-    """What an MJCF file says of the one body that flies in it"""
+    """Read the vehicle of an MJCF file, which has one body with actuators."""
     root = read_xml(path)
     if root.tag != "mujoco":
         raise root.error("is the root: expected <mujoco>")
     mujoco = _mujoco()
-    text = tostring(_harmless(root, path.parent, xml_budget(root.origin)), encoding="unicode")
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda words: None)  # or MuJoCo writes MUJOCO_LOG.TXT where the user stands
+    text = tostring(_sanitise(root, path.parent, xml_budget(root.origin)), encoding="unicode")
+    previous_handler = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)  # otherwise MuJoCo writes MUJOCO_LOG.TXT to the working directory
     try:
         spec = mujoco.MjSpec.from_string(text)
         _check_meshes(root, mujoco, spec)
         model = spec.compile()
         data = mujoco.MjData(model)
-        mujoco.mj_kinematics(model, data)  # poses alone: contacts of thousands of shapes would take hours
+        mujoco.mj_kinematics(model, data)  # only poses: contacts of thousands of shapes would take hours
     except (ValueError, RuntimeError, mujoco.FatalError, mujoco.UnexpectedError) as error:
         if isinstance(error, VehicleError):
             raise
-        words = " ".join(str(error).split())[:200]
-        raise VehicleError(f"{root.origin}: MuJoCo says {words!r}: expected a model that it compiles") from None
+        message = " ".join(str(error).split())[:200]
+        raise VehicleError(f"{root.origin}: MuJoCo reports {message!r}: expected a model that it compiles") from None
     finally:
-        mujoco.set_mju_user_warning(before)
+        mujoco.set_mju_user_warning(previous_handler)
     return _aircraft(root, mujoco, model, data)
 
 
@@ -84,63 +84,63 @@ def _mujoco() -> Mujoco:
     return mujoco
 
 
-# Before MuJoCo sees it -----------------------------------------------------------------------------------------------
+# Sanitise the text for MuJoCo ----------------------------------------------------------------------------------------
 
 
-def _harmless(root: Node, folder: Path, budget: Budget) -> Element:
-    """The file with its includes in their places, and without all that would open another file or that flight does not need"""
-    made = Element("mujoco", root.element.attrib)
-    made.extend(list(_sections(root, folder, budget, 0)))
-    if (bodies := sum(1 for _ in made.iter("body"))) > MAX_LINKS:
+def _sanitise(root: Node, folder: Path, budget: Budget) -> Element:
+    """Insert the includes, and remove everything that would open another file or has no influence on flight."""
+    sanitised = Element("mujoco", root.element.attrib)
+    sanitised.extend(list(_sections(root, folder, budget, 0)))
+    if (bodies := sum(1 for _ in sanitised.iter("body"))) > MAX_LINKS:
         raise root.error(f"has {bodies} bodies: expected at most {MAX_LINKS}")
-    if (elements := sum(1 for _ in made.iter())) > MAX_ELEMENTS:
+    if (elements := sum(1 for _ in sanitised.iter())) > MAX_ELEMENTS:
         raise root.error(f"has {elements} elements: expected at most {MAX_ELEMENTS}")
-    for own in made.iter():
+    for element in sanitised.iter():
         for key in ("texture", "material", "hfield", "skin", "plugin"):
-            own.attrib.pop(key, None)
-        for key, text in own.attrib.items():
+            element.attrib.pop(key, None)
+        for key, text in element.attrib.items():
             if key != "name" and _NO_NUMBER.search(text):
-                raise root.error(f"has {own.tag} {key} = {shown(text)}: expected finite numbers")
-        for key in _ALLOCATED:
-            if not re.fullmatch(r"\s*-?\d{1,9}\s*", text := own.get(key, "1")) or int(text) > MAX_ALLOCATED:
-                raise root.error(f"has {own.tag} {key} = {shown(text)}: expected at most {MAX_ALLOCATED}")
-    return made
+                raise root.error(f"has {element.tag} {key} = {shown(text)}: expected finite numbers")
+        for key in _ALLOCATION_KEYS:
+            if not re.fullmatch(r"\s*-?\d{1,9}\s*", text := element.get(key, "1")) or int(text) > MAX_ALLOCATED:
+                raise root.error(f"has {element.tag} {key} = {shown(text)}: expected at most {MAX_ALLOCATED}")
+    return sanitised
 
 
 def _sections(root: Node, folder: Path, budget: Budget, depth: int) -> Iterator[Element]:
     budget.require_depth(depth, "elements and includes")
-    for own in root.children():
-        if own.tag == "include":
-            yield from _sections(_included(own, folder, budget), folder, budget, depth + 1)
-        elif own.tag == "asset":
-            yield _assets(own)
-        elif own.tag == "compiler":
-            kept = {key: value for key, value in own.element.attrib.items() if not key.endswith("dir")}
-            yield Element("compiler", kept)
-        elif own.tag not in _UNSEEN:
-            yield _inner(own, folder, budget, depth)
+    for section in root.children():
+        if section.tag == "include":
+            yield from _sections(_read_include(section, folder, budget), folder, budget, depth + 1)
+        elif section.tag == "asset":
+            yield _assets(section)
+        elif section.tag == "compiler":
+            attributes = {key: value for key, value in section.element.attrib.items() if not key.endswith("dir")}
+            yield Element("compiler", attributes)
+        elif section.tag not in _IGNORED_SECTIONS:
+            yield _expand_section(section, folder, budget, depth)
 
 
-def _included(node: Node, folder: Path, budget: Budget) -> Node:
+def _read_include(node: Node, folder: Path, budget: Budget) -> Node:
     name = node.attribute("file")
     try:
         path = path_beside(folder, name)
     except ValueError:
         raise node.error(f"file = {shown(name)}: expected a file beside this one") from None
     if not path.is_file():
-        raise node.error(f"file = {shown(name)}: expected a file that is there")
+        raise node.error(f"file = {shown(name)}: expected an existing file")
     return read_xml(path, budget=budget)
 
 
-def _inner(node: Node, folder: Path, budget: Budget, depth: int) -> Element:
-    """A section with the includes in it unfolded, and without plugins"""
+def _expand_section(node: Node, folder: Path, budget: Budget, depth: int) -> Element:
+    """Expand the includes of a section, and remove plugins and rendering elements."""
     budget.require_depth(depth, "elements and includes")
-    made = Element(node.tag, node.element.attrib)
-    for own in node.children():
-        if own.tag == "include":
-            inside = _included(own, folder, budget).children()
-            made.extend([_inner(child, folder, budget, depth + 1) for child in inside])
-        elif own.tag not in (
+    copy = Element(node.tag, node.element.attrib)
+    for element in node.children():
+        if element.tag == "include":
+            included = _read_include(element, folder, budget).children()
+            copy.extend([_expand_section(nested, folder, budget, depth + 1) for nested in included])
+        elif element.tag not in (
             "plugin",
             "camera",
             "light",
@@ -151,23 +151,23 @@ def _inner(node: Node, folder: Path, budget: Budget, depth: int) -> Element:
             "composite",
             "replicate",
         ):
-            made.append(_inner(own, folder, budget, depth + 1))
-        elif own.tag in ("flexcomp", "composite", "replicate"):
-            raise own.error("is none of the bodies of a multirotor: expected bodies that are written out")
-    return made
+            copy.append(_expand_section(element, folder, budget, depth + 1))
+        elif element.tag in ("flexcomp", "composite", "replicate"):
+            raise element.error("is not a body of a multirotor: expected bodies that are written out")
+    return copy
 
 
 def _assets(node: Node) -> Element:
-    """Meshes by their names alone, each a speck"""
-    made = Element("asset")
-    for own in node.children("mesh"):
-        name = own.attribute("name", "") or Path(own.attribute("file", "")).stem
-        made.append(Element("mesh", {"name": name, "vertex": _PLACEHOLDER, "inertia": "convex"}))
-    return made
+    """Replace meshes by a tiny tetrahedron with the same name."""
+    assets = Element("asset")
+    for mesh in node.children("mesh"):
+        name = mesh.attribute("name", "") or Path(mesh.attribute("file", "")).stem
+        assets.append(Element("mesh", {"name": name, "vertex": _PLACEHOLDER, "inertia": "convex"}))
+    return assets
 
 
 def _check_meshes(root: Node, mujoco: Mujoco, spec: Mujoco) -> None:
-    """No mass may come from a mesh: it was never opened"""
+    """Raise an error if a mass comes from a mesh, as meshes are not opened."""
     for geom in spec.geoms:
         if geom.type == mujoco.mjtGeom.mjGEOM_MESH and not geom.parent.explicitinertial and geom.mass != 0.0:
             name = geom.parent.name or "without a name"
@@ -176,7 +176,7 @@ def _check_meshes(root: Node, mujoco: Mujoco, spec: Mujoco) -> None:
             )
 
 
-# After MuJoCo has compiled it ----------------------------------------------------------------------------------------
+# Read the compiled model ---------------------------------------------------------------------------------------------
 
 
 def _aircraft(root: Node, mujoco: Mujoco, model: Mujoco, data: Mujoco) -> Imported:
@@ -186,33 +186,34 @@ def _aircraft(root: Node, mujoco: Mujoco, model: Mujoco, data: Mujoco) -> Import
     for i in actuators:
         if model.actuator_trntype[i] != mujoco.mjtTrn.mjTRN_SITE:
             raise root.error(f"has the actuator {_name(model, i)} at no site: expected rotors, motors at a site each")
-    base = {int(model.body_rootid[model.site_bodyid[model.actuator_trnid[i][0]]]) for i in actuators}
-    if len(base) != 1 or 0 in base:
-        raise root.error(f"has actuators on {len(base)} bodies of the world: expected one body that flies")
-    body = base.pop()
-    turn = data.xmat[body].reshape(3, 3)
+    root_bodies = {int(model.body_rootid[model.site_bodyid[model.actuator_trnid[i][0]]]) for i in actuators}
+    if len(root_bodies) != 1 or 0 in root_bodies:
+        raise root.error(f"has actuators on {len(root_bodies)} bodies of the world: expected one body that flies")
+    body = root_bodies.pop()
+    rotation = data.xmat[body].reshape(3, 3)
 
-    def inside(place: Array) -> Vec3:
-        return Vec3(*(float(x) for x in turn.T @ (place - data.xpos[body])))
+    def body_position(point: Array) -> Vec3:
+        return Vec3(*(float(x) for x in rotation.T @ (point - data.xpos[body])))
 
     parts = []
     for i in range(1, model.nbody):
         if model.body_rootid[i] == body:
-            axes = turn.T @ data.ximat[i].reshape(3, 3)
+            axes = rotation.T @ data.ximat[i].reshape(3, 3)
             inertia = axes @ np.diag(model.body_inertia[i]) @ axes.T
-            own = Mat3(*(float(x) for x in (0.5 * (inertia + inertia.T)).ravel()))
-            parts.append(Mass(float(model.body_mass[i]), inside(data.xipos[i]), own))
+            body_inertia = Mat3(*(float(x) for x in (0.5 * (inertia + inertia.T)).ravel()))
+            parts.append(Mass(float(model.body_mass[i]), body_position(data.xipos[i]), body_inertia))
     total = together(parts)
     if not total.mass > 0.0:
-        raise root.error("has a body that flies without mass: expected one")
+        raise root.error("has a flying body without mass: expected one")
     name = model.body(body).name or "body"
-    how = f"{root.origin}: body {name}"
-    rotors = [_rotor(root, mujoco, model, data, i, turn, inside, total.centre) for i in actuators]
-    most = [_most(root, model, i) for i in actuators]
-    hover = total.mass * STANDARD_GRAVITY / sum(most)
-    if max(most) - min(most) > 1e-9 * max(most) or not 0.0 < hover < 1.0:
+    source = f"{root.origin}: body {name}"
+    rotors = [_rotor(root, mujoco, model, data, i, rotation, body_position, total.centre) for i in actuators]
+    max_thrusts = [_most(root, model, i) for i in actuators]
+    hover = total.mass * STANDARD_GRAVITY / sum(max_thrusts)
+    if max(max_thrusts) - min(max_thrusts) > 1e-9 * max(max_thrusts) or not 0.0 < hover < 1.0:
         raise root.error(
-            f"has motors of {min(most):g} to {max(most):g} N: expected all alike, and enough to lift {total.mass:g} kg"
+            f"has motors of {min(max_thrusts):g} to {max(max_thrusts):g} N: expected all equal, and enough to "
+            f"lift {total.mass:g} kg"
         )
     notes = ["MuJoCo has thrust by command and no rotor speed: kF and its motors are not in the file"]
     if model.opt.density > 0.0 or model.opt.viscosity > 0.0:
@@ -221,9 +222,9 @@ def _aircraft(root: Node, mujoco: Mujoco, model: Mujoco, data: Mujoco) -> Import
         root.attribute("model", "") or name,
         root.origin,
         FORMAT,
-        mass=given(total.mass, f"{how}: the sum over its bodies"),
-        inertia=Several(tuple(total.inertia), f"{how}: its bodies about their common centre of mass"),
-        rotors=tuple(replace(own, motor=_lag(root, mujoco, model, i)) for i, own in enumerate(rotors)),
+        mass=given(total.mass, f"{source}: the sum over its bodies"),
+        inertia=Several(tuple(total.inertia), f"{source}: its bodies about their common centre of mass"),
+        rotors=tuple(replace(rotor, motor=_lag(root, mujoco, model, i)) for i, rotor in enumerate(rotors)),
         hover=given(hover, f"{root.origin}: ctrlrange, with gear and mass"),
         description=f"{root.attribute('model', '') or name}, from {FORMAT}",
         notes=tuple(notes),
@@ -235,7 +236,7 @@ def _name(model: Mujoco, i: int) -> str:
 
 
 def _most(root: Node, model: Mujoco, i: int) -> float:
-    """The highest thrust: gain · ctrl_max · |force of the gear|  [N]"""
+    """Maximum thrust: gain · ctrl_max · |force of the gear|  [N]"""
     gear, gain = model.actuator_gear[i], float(model.actuator_gainprm[i][0])
     if not model.actuator_ctrllimited[i]:
         raise root.error(f"has the actuator {_name(model, i)} without a ctrlrange: expected the range of its thrust")
@@ -248,43 +249,43 @@ def _rotor(
     model: Mujoco,
     data: Mujoco,
     i: int,
-    turn: Array,
-    inside: Callable[[Array], Vec3],
+    rotation: Array,
+    body_position: Callable[[Array], Vec3],
     centre: Vec3,
 ) -> ImportedRotor:
     site, gear = int(model.actuator_trnid[i][0]), np.array(model.actuator_gear[i], dtype=float)
-    where = f"{root.origin}: actuator {_name(model, i)}"
+    source = f"{root.origin}: actuator {_name(model, i)}"
     force = math.hypot(*gear[:3])
     if not force > 0.0:
-        raise root.error(f"has the actuator {_name(model, i)} with a torque and no force: expected rotors, which push")
+        raise root.error(f"has the actuator {_name(model, i)} with a torque and no force: expected rotors with thrust")
     if (
         model.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE
         or model.actuator_gaintype[i] != mujoco.mjtGain.mjGAIN_FIXED
     ):
         raise root.error(
-            f"has the actuator {_name(model, i)} that is no plain motor: expected force in proportion to ctrl"
+            f"has the actuator {_name(model, i)} that is not a plain motor: expected force in proportion to ctrl"
         )
-    along = gear[:3] / force
-    twist = float(gear[3:] @ along)
-    if math.hypot(*(gear[3:] - twist * along)) > 1e-6 * (abs(twist) + 1e-9):
+    direction = gear[:3] / force
+    torque = float(gear[3:] @ direction)
+    if math.hypot(*(gear[3:] - torque * direction)) > 1e-6 * (abs(torque) + 1e-9):
         raise root.error(f"has the actuator {_name(model, i)} whose torque is not along its force: expected a rotor")
-    axis = turn.T @ data.site_xmat[site].reshape(3, 3) @ along
+    axis = rotation.T @ data.site_xmat[site].reshape(3, 3) @ direction
     axis = axis / math.hypot(*axis)
-    ratio = Estimate(abs(twist) / force, 0.0, f"{where}: gear") if twist else None
+    ratio = Estimate(abs(torque) / force, 0.0, f"{source}: gear") if torque else None
     return ImportedRotor(
         position=Several(
-            tuple(inside(data.site_xpos[site]) - centre), f"{where}: its site, from the common centre of mass"
+            tuple(body_position(data.site_xpos[site]) - centre), f"{source}: its site, from the common centre of mass"
         ),
-        axis=Several(tuple(float(x) for x in axis), f"{where}: the force of its gear"),
-        spin=None if not twist else -1 if twist > 0.0 else 1,
+        axis=Several(tuple(float(x) for x in axis), f"{source}: the force of its gear"),
+        spin=None if not torque else -1 if torque > 0.0 else 1,
         torque_ratio=ratio,
     )
 
 
 def _lag(root: Node, mujoco: Mujoco, model: Mujoco, i: int) -> dict[str, Estimate]:
-    """A motor with a filter has its time constant; one without answers at once, which no rotor does"""
+    """Return the time constant of a motor with a filter; nothing for one that responds instantly, as no rotor does."""
     filters = (mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
-    if int(model.actuator_dyntype[i]) not in (int(own) for own in filters):
+    if int(model.actuator_dyntype[i]) not in (int(filter_type) for filter_type in filters):
         return {}
     lag = given(
         float(model.actuator_dynprm[i][0]), f"{root.origin}: dynprm of actuator {_name(model, i)}, small changes"

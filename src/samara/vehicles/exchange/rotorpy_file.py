@@ -1,10 +1,10 @@
-"""RotorPy's parameter files: a Python dict `quad_params`, read without running it.
+"""Read RotorPy's parameter files: a Python dict `quad_params`, evaluated without executing code.
 
     T = k_eta Ω²,  M_z = d k_m Ω²  (d = rotor_directions: the torque on the body, so s = −d),  Ω̇ = (Ω_c − Ω)/tau_m
     H = −Ω (k_d v_x, k_d v_y, k_z v_z) at every hub,     D = −|v| (c_Dx v_x, c_Dy v_y, c_Dz v_z)
 
-`k_h` (translational lift) and `k_flap` have no counterpart and are left out. Where c_D differs between the axes, the part they
-share acts as |v| v and the rest as v|v| along each axis: the same along the axes, a little less between them.
+`k_h` (translational lift) and `k_flap` have no counterpart and are left out. If c_D differs between the axes, the common part
+acts as |v| v and the difference as v|v| along each axis: equal along the axes, slightly less between them.
 """
 
 import ast
@@ -26,7 +26,7 @@ from samara.vehicles.exchange.throttle import typical_radius
 from samara.vehicles.parts.uncertain import Estimate
 
 Value: TypeAlias = Any
-"""A float, a text, an array, or a list or dict of values"""
+"""A float, a text, an array, or a list or dict of values."""
 FUNCTIONS: Mapping[str, Callable[[Value], Value]] = {
     "sqrt": np.sqrt,
     "sin": np.sin,
@@ -47,11 +47,11 @@ OPERATIONS: Mapping[type[ast.operator], Callable[[Value, Value], Value]] = {
 }
 MAX_ARRAY_SIZE = 1000
 MAX_FILE_BYTES = 100_000
-MAX_VALUES = 20_000  # with those of lists that are named more than once
+MAX_VALUES = 20_000  # counts a list once for each reference to it
 
 
 def assigned(text: str, origin: str) -> dict[str, Value]:
-    """The values by name: floats, texts, NumPy arrays of floats, and dicts and lists of them"""
+    """Return the assigned values by name: floats, texts, NumPy arrays of floats, and dicts and lists of them."""
     budget = Budget(origin, VehicleError, max_bytes=MAX_FILE_BYTES, max_nodes=MAX_VALUES)
     budget.spend_bytes(len(text), "characters")
     try:
@@ -61,36 +61,36 @@ def assigned(text: str, origin: str) -> dict[str, Value]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         raise VehicleError(
-            f"{origin}: is no Python that assigns numbers{f' (line {line})' if line else ''}; expected name = value"
+            f"{origin}: is not Python that assigns numbers{f' (line {line})' if line else ''}; expected name = value"
         ) from None
-    found: dict[str, Value] = {}
+    names: dict[str, Value] = {}
     for node in tree.body:
         try:
-            _statement(node, found, origin, budget)
+            _statement(node, names, origin, budget)
         except (ArithmeticError, RecursionError, ValueError, TypeError) as error:
             if isinstance(error, VehicleError):
                 raise
             raise VehicleError(
                 f"{origin}: line {node.lineno}: {error or type(error).__name__}; expected numbers"
             ) from None
-    return found
+    return names
 
 
-def _statement(node: ast.stmt, found: dict[str, Value], origin: str, budget: Budget) -> None:
+def _statement(node: ast.stmt, names: dict[str, Value], origin: str, budget: Budget) -> None:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return  # nothing is imported: np and math are known by name
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return  # a docstring
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-        found[node.targets[0].id] = _value(node.value, found, origin, budget)
+        names[node.targets[0].id] = _value(node.value, names, origin, budget)
         return
     raise _code(node, origin)
 
 
 def _code(node: ast.AST, origin: str) -> VehicleError:
-    words = ast.unparse(node).splitlines()[0][:60]
+    code = ast.unparse(node).splitlines()[0][:60]
     return VehicleError(
-        f"{origin}: line {getattr(node, 'lineno', 0)}, {words}: expected numbers; no code of a file is run"
+        f"{origin}: line {getattr(node, 'lineno', 0)}, {code}: expected numbers; no code of a file is executed"
     )
 
 
@@ -102,41 +102,44 @@ def _copy(value: Value, budget: Budget) -> Value:
     return {key: _copy(entry, budget) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
-def _value(node: ast.expr, found: Mapping[str, Value], origin: str, budget: Budget) -> Value:
+def _value(node: ast.expr, names: Mapping[str, Value], origin: str, budget: Budget) -> Value:
     budget.spend_nodes()
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
             return node.value
         if isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
             return float(node.value)
-    elif isinstance(node, ast.Name) and node.id in found:
-        return _copy(found[node.id], budget)
+    elif isinstance(node, ast.Name) and node.id in names:
+        return _copy(names[node.id], budget)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-        own = _number(_value(node.operand, found, origin, budget), node, origin)
-        return -own if isinstance(node.op, ast.USub) else own
+        operand = _number(_value(node.operand, names, origin, budget), node, origin)
+        return -operand if isinstance(node.op, ast.USub) else operand
     elif isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
-        a, b = (_number(_value(own, found, origin, budget), node, origin) for own in (node.left, node.right))
+        a, b = (_number(_value(operand, names, origin, budget), node, origin) for operand in (node.left, node.right))
         with np.errstate(all="raise"):
-            return _small(OPERATIONS[type(node.op)](a, b), node, origin)
+            return _require_small(OPERATIONS[type(node.op)](a, b), node, origin)
     elif isinstance(node, (ast.List, ast.Tuple)):
-        return [_value(own, found, origin, budget) for own in node.elts]
+        return [_value(element, names, origin, budget) for element in node.elts]
     elif isinstance(node, ast.Dict):
-        keys = [_value(own, found, origin, budget) if own else None for own in node.keys]
+        keys = [_value(key_node, names, origin, budget) if key_node else None for key_node in node.keys]
         if all(isinstance(key, (str, float)) for key in keys):
-            return {key: _value(own, found, origin, budget) for key, own in zip(keys, node.values, strict=True)}
-    elif isinstance(node, ast.Attribute) and _of_module(node) and node.attr in CONSTANTS:
+            return {
+                key: _value(value_node, names, origin, budget)
+                for key, value_node in zip(keys, node.values, strict=True)
+            }
+    elif isinstance(node, ast.Attribute) and _is_module_attribute(node) and node.attr in CONSTANTS:
         return CONSTANTS[node.attr]
-    elif isinstance(node, ast.Call) and _of_module(node.func) and len(node.args) == 1 and not node.keywords:
-        name, own = node.func.attr, _value(node.args[0], found, origin, budget)  # type: ignore[attr-defined]
+    elif isinstance(node, ast.Call) and _is_module_attribute(node.func) and len(node.args) == 1 and not node.keywords:
+        name, argument = node.func.attr, _value(node.args[0], names, origin, budget)  # type: ignore[attr-defined]
         if name in ARRAYS:
-            return _small(np.array(own, dtype=float), node, origin)
+            return _require_small(np.array(argument, dtype=float), node, origin)
         if name in FUNCTIONS:
             with np.errstate(all="raise"):
-                return FUNCTIONS[name](_number(own, node, origin))
+                return FUNCTIONS[name](_number(argument, node, origin))
     raise _code(node, origin)
 
 
-def _of_module(node: ast.expr) -> bool:
+def _is_module_attribute(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in MODULES
 
 
@@ -146,7 +149,7 @@ def _number(value: Value, node: ast.expr, origin: str) -> Value:
     raise _code(node, origin)
 
 
-def _small(value: Value, node: ast.expr, origin: str) -> Value:
+def _require_small(value: Value, node: ast.expr, origin: str) -> Value:
     if isinstance(value, complex) or (isinstance(value, np.ndarray) and value.size > MAX_ARRAY_SIZE):
         raise _code(node, origin)
     return value
@@ -158,22 +161,26 @@ GRAVITY = 9.81  # [m/s²], RotorPy's
 
 
 def rotorpy_file(text: str, origin: str) -> Imported:
-    """Read an aircraft from the text of a parameter file of RotorPy"""
-    tables = [own for own in assigned(text, origin).values() if isinstance(own, dict) and "rotor_pos" in own]
+    """Read a vehicle from the text of a parameter file of RotorPy."""
+    tables = [
+        parameters
+        for parameters in assigned(text, origin).values()
+        if isinstance(parameters, dict) and "rotor_pos" in parameters
+    ]
     if len(tables) != 1:
         raise VehicleError(f"{origin}: has {len(tables)} dicts with 'rotor_pos'; expected {FORMAT}, with one")
-    own, file = tables[0], Path(origin).name
+    parameters, file = tables[0], Path(origin).name
 
     def value(key: str, default: float | None = None) -> float:
-        if key not in own and default is None:
+        if key not in parameters and default is None:
             raise VehicleError(f"{origin}: {key} is missing; expected it in {FORMAT}")
-        return finite(_plain(own.get(key, default)), f"{origin}: {key}")
+        return finite(_plain(parameters.get(key, default)), f"{origin}: {key}")
 
     def number(key: str) -> Estimate:
         return Estimate(value(key), 0.0, f"{file}: {key}")
 
     rows = tuple(value(key) for key in ("Ixx", "Ixy", "Ixz", "Ixy", "Iyy", "Iyz", "Ixz", "Iyz", "Izz"))
-    places, turns = _rotors(own, origin)
+    positions, directions = _rotors(parameters, origin)
     motor = {
         "speed_min": number("rotor_speed_min"),
         "speed_max": number("rotor_speed_max"),
@@ -182,14 +189,14 @@ def rotorpy_file(text: str, origin: str) -> Imported:
     }
     rotors = tuple(
         ImportedRotor(
-            position=Several(place, f"{file}: rotor_pos, {name}"),
-            spin=-turn,
+            position=Several(position, f"{file}: rotor_pos, {name}"),
+            spin=-direction,
             k_thrust=number("k_eta"),
             k_torque=number("k_m"),
-            radius=number("rotor_radius") if "rotor_radius" in own else typical_radius(abs(value("k_eta"))),
+            radius=number("rotor_radius") if "rotor_radius" in parameters else typical_radius(abs(value("k_eta"))),
             motor=motor,
         )
-        for (name, place), turn in zip(places, turns, strict=True)
+        for (name, position), direction in zip(positions, directions, strict=True)
     )
     effects: dict[str, Record] = {}
     if value("k_d", 0.0) or value("k_z", 0.0):
@@ -199,12 +206,14 @@ def rotorpy_file(text: str, origin: str) -> Imported:
         }
     drag = tuple(value(key, 0.0) for key in ("c_Dx", "c_Dy", "c_Dz"))
     if any(drag):
-        shared, source = min(drag), f"{file}: c_Dx, c_Dy, c_Dz"
+        common, source = min(drag), f"{file}: c_Dx, c_Dy, c_Dz"
         effects["drag"] = {
-            "isotropic": Estimate(shared, 0.0, f"{source}; what they share"),
-            "quadratic": Several(tuple(each - shared for each in drag), f"{source}; less what they share"),
+            "isotropic": Estimate(common, 0.0, f"{source}; the common part"),
+            "quadratic": Several(
+                tuple(coefficient - common for coefficient in drag), f"{source}; less the common part"
+            ),
         }
-    left = [f"{key} = {value(key):g}" for key in LEFT_OUT if value(key, 0.0)]
+    ignored = [f"{key} = {value(key):g}" for key in LEFT_OUT if value(key, 0.0)]
     return Imported(
         name=re.sub(r"\W+", "_", Path(origin).stem.removesuffix("_params")) or "rotorpy",
         origin=origin,
@@ -216,7 +225,7 @@ def rotorpy_file(text: str, origin: str) -> Imported:
         effects=effects,
         gravity=Estimate(GRAVITY, 0.0, "RotorPy's multirotor.py"),
         description=f"{file}, from RotorPy",
-        notes=(f"left out, for want of a counterpart: {', '.join(left)}",) if left else (),
+        notes=(f"left out, without a counterpart: {', '.join(ignored)}",) if ignored else (),
     )
 
 
@@ -224,22 +233,24 @@ def _plain(value: Value) -> Value:
     return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
 
 
-def _rotors(own: Mapping[str, Value], origin: str) -> tuple[list[tuple[str, tuple[float, ...]]], list[int]]:
-    positions, turns = own["rotor_pos"], own.get("rotor_directions")
+def _rotors(parameters: Mapping[str, Value], origin: str) -> tuple[list[tuple[str, tuple[float, ...]]], list[int]]:
+    positions, directions = parameters["rotor_pos"], parameters.get("rotor_directions")
     if not isinstance(positions, dict) or not positions:
-        raise VehicleError(f"{origin}: rotor_pos = {shown(positions)}: expected a dict with a place for each rotor")
-    places = []
-    for name, place in positions.items():
-        numbers = np.asarray(place, dtype=float).ravel() if isinstance(place, (list, np.ndarray)) else np.zeros(0)
+        raise VehicleError(f"{origin}: rotor_pos = {shown(positions)}: expected a dict with a position for each rotor")
+    hubs = []
+    for name, position in positions.items():
+        numbers = np.asarray(position, dtype=float).ravel() if isinstance(position, (list, np.ndarray)) else np.zeros(0)
         if numbers.size != 3:
-            raise VehicleError(f"{origin}: rotor_pos, {name} = {shown(place)}: expected three numbers")
-        places.append((str(name), tuple(finite(float(x), f"{origin}: rotor_pos, {name}") for x in numbers)))
-    listed = list(np.asarray(turns, dtype=float).ravel()) if isinstance(turns, (list, np.ndarray)) else []
-    if len(listed) != len(places) or not all(own in (-1.0, 1.0) for own in listed):
+            raise VehicleError(f"{origin}: rotor_pos, {name} = {shown(position)}: expected three numbers")
+        hubs.append((str(name), tuple(finite(float(x), f"{origin}: rotor_pos, {name}") for x in numbers)))
+    spins = list(np.asarray(directions, dtype=float).ravel()) if isinstance(directions, (list, np.ndarray)) else []
+    if len(spins) != len(hubs) or not all(parameters in (-1.0, 1.0) for parameters in spins):
         raise VehicleError(
-            f"{origin}: rotor_directions = {shown(turns)}: expected 1 or -1 for each of {len(places)} rotors"
+            f"{origin}: rotor_directions = {shown(directions)}: expected 1 or -1 for each of {len(hubs)} rotors"
         )
-    said = _plain(own.get("num_rotors", float(len(places))))
-    if not isinstance(said, float) or said != len(places):
-        raise VehicleError(f"{origin}: num_rotors = {shown(said)}: expected {len(places)}, as many as rotor_pos has")
-    return places, [int(own) for own in listed]
+    rotor_count = _plain(parameters.get("num_rotors", float(len(hubs))))
+    if not isinstance(rotor_count, float) or rotor_count != len(hubs):
+        raise VehicleError(
+            f"{origin}: num_rotors = {shown(rotor_count)}: expected {len(hubs)}, the length of rotor_pos"
+        )
+    return hubs, [int(parameters) for parameters in spins]

@@ -1,7 +1,7 @@
-"""Untrusted XML and parameter files, read without running, fetching or unpacking anything; one sentence about what is wrong.
+"""Read untrusted XML and parameter files without executing, fetching or expanding anything; report errors in one sentence.
 
-No document types and so no entities (defusedxml), no file larger than 16 MB, no number that is not finite. A `Node` is an
-element that knows its file and its place in it.
+No document types and so no entities (defusedxml), no file larger than 16 MB, only finite numbers. A `Node` is an element with
+its file name and its location in the file, for error messages.
 """
 
 import math
@@ -16,24 +16,24 @@ from samara.core.quantity import LARGEST
 from samara.core.sanitise import shown
 from samara.vehicles.check import VehicleError
 
-MAX_XML_NODES = 200_000  # tags and attributes, of all files together
-MAX_XML_DEPTH = 40  # elements within elements; real files have ten
+MAX_XML_NODES = 200_000  # tags and attributes, over all files
+MAX_XML_DEPTH = 40  # nested elements; real files have ten
 MAX_INCLUDES = 100
 MAX_LINKS = 2000  # rigid bodies of one aircraft
 
 
 class Node:
-    """An element of an XML file, with the name of the file and the way to it for what is said about it"""
+    """An element of an XML file, with the name of the file and its ancestors for error messages."""
 
-    def __init__(self, element: Element, origin: str, way: tuple[str, ...] = ()) -> None:
+    def __init__(self, element: Element, origin: str, ancestors: tuple[str, ...] = ()) -> None:
         self.element, self.origin = element, origin
         name = element.get("name")
-        own = f"{element.tag} {shown(name)}" if name is not None else str(element.tag)
-        self.way = (*way[-3:], own)
+        label = f"{element.tag} {shown(name)}" if name is not None else str(element.tag)
+        self.way = (*ancestors[-3:], label)
 
     @property
     def place(self) -> str:
-        """Where it is in the file: itself and the three elements around it"""
+        """Location in the file: the element and its three nearest ancestors."""
         return "/".join(self.way)
 
     @property
@@ -42,7 +42,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Its attribute `name`, without which nothing can refer to it"""
+        """The attribute `name`; an error without one, because nothing could refer to the element."""
         return self.attribute("name")
 
     def attribute(self, key: str, default: str | None = None) -> str:
@@ -55,31 +55,31 @@ class Node:
         return key in self.element.attrib
 
     def children(self, *tags: str) -> Iterator["Node"]:
-        """Those of these tags in the file's order, or all of them"""
-        return (Node(own, self.origin, self.way) for own in self.element if not tags or own.tag in tags)
+        """Iterate over the children with these tags, or over all, in the file's order."""
+        return (Node(element, self.origin, self.way) for element in self.element if not tags or element.tag in tags)
 
     def child(self, tag: str) -> "Node | None":
         return next(self.children(tag), None)
 
     def need(self, tag: str) -> "Node":
-        found = self.child(tag)
-        if found is None:
+        child = self.child(tag)
+        if child is None:
             raise self.error(f"has no <{tag}>: expected one")
-        return found
+        return child
 
     def text(self, tag: str, default: str | None = None) -> str:
-        """The text of a child"""
-        found = self.child(tag)
-        if found is None:
+        """Return the text of a child."""
+        child = self.child(tag)
+        if child is None:
             if default is None:
                 raise self.error(f"has no <{tag}>: expected one")
             return default
-        return (found.element.text or "").strip()
+        return (child.element.text or "").strip()
 
     def number(self, tag: str, default: float | None = None) -> float:
-        """The number that is the text of a child"""
-        found = self.child(tag)
-        if found is None and default is not None:
+        """Return the text of a child as a number."""
+        child = self.child(tag)
+        if child is None and default is not None:
             return default
         return self.need(tag).numbers_of(self.text(tag), 1)[0]
 
@@ -89,18 +89,18 @@ class Node:
         return self.numbers_of(self.attribute(key), 1, key)[0]
 
     def numbers_of(self, text: str, count: int, key: str = "") -> tuple[float, ...]:
-        """So many finite numbers, apart by white space"""
+        """Parse `count` finite numbers, separated by white space."""
         try:
-            found = tuple(float(each) for each in text.split())
+            numbers = tuple(float(word) for word in text.split())
         except ValueError:
-            found = ()
-        if len(found) != count or "_" in text or not all(math.isfinite(own) for own in found):
-            wanted = "a finite number" if count == 1 else f"{count} finite numbers"
-            raise self.error(f"{f'{key} ' if key else ''}= {shown(text)}: expected {wanted}")
-        return found
+            numbers = ()
+        if len(numbers) != count or "_" in text or not all(math.isfinite(value) for value in numbers):
+            requirement = "a finite number" if count == 1 else f"{count} finite numbers"
+            raise self.error(f"{f'{key} ' if key else ''}= {shown(text)}: expected {requirement}")
+        return numbers
 
     def error(self, message: str) -> VehicleError:
-        """One sentence about this element"""
+        """Create an error with one sentence about this element."""
         return VehicleError(f"{self.origin}: {self.place} {message}")
 
 
@@ -117,29 +117,29 @@ def xml_budget(origin: object, max_nodes: int = MAX_XML_NODES) -> Budget:
 
 
 def read_xml(path: Path, origin: str | None = None, budget: Budget | None = None) -> Node:
-    """The root of an XML file; one that is called model.sdf, as most are, goes by its folder's name too
+    """Return the root of an XML file; the origin of a file called model.sdf includes its folder's name.
 
     An included file spends from the budget of the file that includes it.
     """
-    named = f"{path.resolve().parent.name}/{path.name}" if path.stem == "model" else path.name
+    file_label = f"{path.resolve().parent.name}/{path.name}" if path.stem == "model" else path.name
     if budget is not None:
         budget.expand(1, "included files")
-    return parse_xml(read_limited(path), origin or named, budget)
+    return parse_xml(read_limited(path), origin or file_label, budget)
 
 
 def read_limited(path: Path) -> bytes:
-    """What a plain file of at most 16 MB holds; VehicleError for any other"""
+    """Read a regular file of at most 16 MB; raise VehicleError for any other."""
     try:
         if path.is_file() and path.stat().st_size > LARGEST_TEXT:
             raise OSError(f"it is larger than {LARGEST_TEXT >> 20} MB")
         return read_bytes(path, LARGEST_TEXT)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise VehicleError(f"{path}: cannot be read, {why}: expected a file of at most 16 MB") from None
+        reason = error.strerror or str(error)
+        raise VehicleError(f"{path}: cannot be read, {reason}: expected a file of at most 16 MB") from None
 
 
 def parse_xml(data: bytes, origin: str, budget: Budget | None = None) -> Node:
-    """The root of an XML text; VehicleError where it is none, or has a document type, which may unfold without end"""
+    """Return the root of an XML text; raise VehicleError if it is invalid or has a document type (entity expansion)."""
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import fromstring
 
@@ -150,59 +150,59 @@ def parse_xml(data: bytes, origin: str, budget: Budget | None = None) -> Node:
         root: Any = fromstring(data, forbid_dtd=True)
     except DefusedXmlException:
         raise VehicleError(
-            f"{origin}: has a document type, in which entities may unfold or fetch files: expected XML without one"
+            f"{origin}: has a document type, whose entities can expand or fetch files: expected XML without one"
         ) from None
     except (ParseError, ValueError, LookupError) as error:
-        raise VehicleError(f"{origin}: is no XML, {error}: expected a file that an XML parser reads") from None
+        raise VehicleError(f"{origin}: is not XML, {error}: expected a file that an XML parser reads") from None
     layer, depth = [root], 0
     while layer:
-        layer, depth = [inner for own in layer for inner in own], depth + 1
+        layer, depth = [child for element in layer for child in element], depth + 1
         budget.require_depth(depth, "elements")
     return Node(root, origin)
 
 
 def text_of(path: str | Path) -> str:
-    """The text of a file, or a VehicleError with one sentence: it cannot be read, is too large, or no text"""
+    """Read a UTF-8 text file; raise VehicleError if it cannot be read, is too large or is not text."""
     try:
         text = read_limited(Path(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise VehicleError(f"{path}: is no UTF-8 text (byte {error.start}); expected a list of parameters") from None
+        raise VehicleError(f"{path}: is not UTF-8 text (byte {error.start}); expected a list of parameters") from None
     if "\0" in text:
-        raise VehicleError(f"{path}: holds a zero byte; expected a text")
+        raise VehicleError(f"{path}: contains a zero byte; expected a text")
     return text
 
 
-def finite(value: object, where: str) -> float:
-    """A number as such, or a VehicleError: NaN, infinity, a text and true are none"""
+def finite(value: object, path: str) -> float:
+    """Return a finite number; raise VehicleError for NaN, infinity, texts and booleans."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return float(value)
-    raise VehicleError(f"{where} = {shown(value)}: expected a finite number, at most {LARGEST:g} in size")
+    raise VehicleError(f"{path} = {shown(value)}: expected a finite number, at most {LARGEST:g} in magnitude")
 
 
-def number(text: str, where: str) -> float:
-    """A number from its digits"""
+def number(text: str, path: str) -> float:
+    """Parse a finite number."""
     try:
         value = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         value = math.nan
     if not abs(value) <= LARGEST:
-        raise VehicleError(f"{where} = {shown(text)}: expected a finite number, at most {LARGEST:g} in size")
+        raise VehicleError(f"{path} = {shown(text)}: expected a finite number, at most {LARGEST:g} in magnitude")
     return value
 
 
 @contextmanager
 def computable(origin: str) -> Iterator[None]:
-    """Arithmetic on a file's numbers: what is too large or too small for it is one sentence"""
+    """Report overflow and underflow in arithmetic on a file's values as a VehicleError."""
     try:
         yield
     except ArithmeticError:
         raise VehicleError(
-            f"{origin}: has numbers that multiply to nothing or without end; expected an aircraft's"
+            f"{origin}: has values that overflow or divide by zero; expected those of an aircraft"
         ) from None
 
 
-def positive(value: float, where: str, unit: str = "") -> float:
-    """A positive number, or a VehicleError"""
+def positive(value: float, path: str, unit: str = "") -> float:
+    """Return a positive number; raise VehicleError for any other."""
     if not value > 0.0:
-        raise VehicleError(f"{where} = {value:g}{unit and f' {unit}'}: expected a positive number")
+        raise VehicleError(f"{path} = {value:g}{unit and f' {unit}'}: expected a positive number")
     return value

@@ -1,7 +1,7 @@
-"""Gazebo's SDF: links with masses and poses, and motor models that make rotors of some of them.
+"""Read Gazebo's SDF: links with masses and poses, and motor plugins that turn some of them into rotors.
 
-A model is flattened: nested and included models bring their links, poses are resolved through the frames they are told in,
-and what is one rigid body in flight becomes one. Included models are looked for beside the file alone; meshes are never opened.
+A model is flattened: nested and included models contribute their links, poses are resolved through the frames they refer to,
+and all links become one rigid body. Included models are searched for only beside the file; meshes are never opened.
 """
 
 import math
@@ -32,12 +32,12 @@ from samara.vehicles.exchange.link_tree import (
 from samara.vehicles.exchange.safe_xml import MAX_LINKS, Node, read_xml, xml_budget
 
 FORMAT = "Gazebo SDF"
-_ALIGNED = 0.999998  # cos 0.1°
-_CROOKED = 0.7  # cos 45°
+_ALIGNED_COSINE = 0.999998  # cos 0.1°
+_MIN_AXIS_COSINE = 0.7  # cos 45°
 
 
 class _Frame(NamedTuple):
-    """A frame by the one it is told in, its pose there, and the element that says so"""
+    """A frame: its parent frame, its pose there, and the element that defines it."""
 
     parent: str
     pose: Pose
@@ -52,7 +52,7 @@ class _Joint(NamedTuple):
 
 
 class _Model:
-    """All that one model has, flattened: names of nested models are before those of their parts, with :: between"""
+    """All elements of a model, flattened: names of nested models precede those of their parts, separated by ::"""
 
     def __init__(self, node: Node, folder: Path | None, leave_out: bool, budget: Budget) -> None:
         self.origin, self.leave_out, self.budget = node.origin, leave_out, budget
@@ -65,76 +65,86 @@ class _Model:
         self.add(node, folder, "", "__model__")
 
     def add(self, model: Node, folder: Path | None, prefix: str, root: str, depth: int = 0) -> None:
-        """The parts of a model whose own frame is `root`; `prefix` is before the names in it"""
-        for own in model.children():
-            if own.tag == "link":
-                self.keep(prefix + own.name, own, prefix, root, root)
-                self.links[prefix + own.name] = own
+        """Add the elements of a model whose frame is `root`; `prefix` precedes their names."""
+        for element in model.children():
+            if element.tag == "link":
+                self.keep(prefix + element.name, element, prefix, root, root)
+                self.links[prefix + element.name] = element
                 if len(self.links) > MAX_LINKS:
-                    raise own.error(f"is the link after {MAX_LINKS}: expected no more")
-            elif own.tag == "frame":
-                attached = own.attribute("attached_to", "")
-                self.keep(prefix + own.name, own, prefix, root, prefix + attached if attached else root)
-            elif own.tag == "joint":
-                child = own.text("child")
-                self.keep(prefix + own.name, own, prefix, root, root if child == "__model__" else prefix + child)
-                self.joints.append(_Joint(prefix + own.name, root, prefix, own))
-            elif own.tag == "plugin":
-                self.plugins.append(own)
-            elif own.tag == "model":
-                self.nest(own, own, folder, prefix, root, depth)
-            elif own.tag == "include":
-                self.include(own, folder, prefix, root, depth)
+                    raise element.error(f"is the link after {MAX_LINKS}: expected no more")
+            elif element.tag == "frame":
+                attached = element.attribute("attached_to", "")
+                self.keep(prefix + element.name, element, prefix, root, prefix + attached if attached else root)
+            elif element.tag == "joint":
+                child = element.text("child")
+                self.keep(
+                    prefix + element.name, element, prefix, root, root if child == "__model__" else prefix + child
+                )
+                self.joints.append(_Joint(prefix + element.name, root, prefix, element))
+            elif element.tag == "plugin":
+                self.plugins.append(element)
+            elif element.tag == "model":
+                self.nest(element, element, folder, prefix, root, depth)
+            elif element.tag == "include":
+                self.include(element, folder, prefix, root, depth)
 
     def keep(self, name: str, node: Node, prefix: str, root: str, default: str) -> None:
         if name in self.frames:
-            raise node.error(f"has the name {shown(name)}, which another has already: expected a name of its own")
-        told = node.child("pose")
-        given = (told.attribute("relative_to", "") or told.attribute("frame", "")) if told is not None else ""
-        parent = default if not given else root if given == "__model__" else prefix + given
+            raise node.error(f"has the name {shown(name)}, which another has already: expected a unique name")
+        pose_node = node.child("pose")
+        relative_to = (
+            (pose_node.attribute("relative_to", "") or pose_node.attribute("frame", ""))
+            if pose_node is not None
+            else ""
+        )
+        parent = default if not relative_to else root if relative_to == "__model__" else prefix + relative_to
         self.budget.spend_bytes(len(name) + len(parent), "bytes of scoped names")
-        self.frames[name] = _Frame(parent, _pose(told), node)
+        self.frames[name] = _Frame(parent, _pose(pose_node), node)
 
-    def nest(self, model: Node, placed: Node, folder: Path | None, prefix: str, root: str, depth: int) -> None:
-        """A model within another, placed by `placed` where that has a pose, else by its own"""
+    def nest(self, model: Node, placement: Node, folder: Path | None, prefix: str, root: str, depth: int) -> None:
+        """Add a model within another, at the pose of `placed`, else at its own."""
         self.budget.require_depth(depth + 1, "models")
-        if placed.child("placement_frame") is not None or placed.has("placement_frame") or model.has("placement_frame"):
-            raise placed.error("has a placement_frame: expected a pose of the model's own frame")
-        where = placed if placed.child("pose") is not None else model
-        name = placed.text("name", "") or model.name
-        merged = placed.attribute("merge", "false") in ("true", "1")
-        own_root = f"{prefix}_merged__{name}__model__" if merged else f"{prefix}{name}::__model__"
-        self.keep(own_root, where, prefix, root, root)
-        if not merged:
-            self.frames[prefix + name] = _Frame(own_root, HERE, model)
-        self.add(model, folder, prefix if merged else f"{prefix}{name}::", own_root, depth + 1)
+        if (
+            placement.child("placement_frame") is not None
+            or placement.has("placement_frame")
+            or model.has("placement_frame")
+        ):
+            raise placement.error("has a placement_frame: expected a pose of the model's own frame")
+        pose_source = placement if placement.child("pose") is not None else model
+        name = placement.text("name", "") or model.name
+        is_merged = placement.attribute("merge", "false") in ("true", "1")
+        model_root = f"{prefix}_merged__{name}__model__" if is_merged else f"{prefix}{name}::__model__"
+        self.keep(model_root, pose_source, prefix, root, root)
+        if not is_merged:
+            self.frames[prefix + name] = _Frame(model_root, HERE, model)
+        self.add(model, folder, prefix if is_merged else f"{prefix}{name}::", model_root, depth + 1)
 
     def include(self, node: Node, folder: Path | None, prefix: str, root: str, depth: int) -> None:
         uri = node.text("uri")
         path = _beside(node, uri, folder, self.budget)
         if path is None and self.leave_out:
-            self.notes.append(f"include {shown(uri)} is not there and was left out, with its mass")
+            self.notes.append(f"include {shown(uri)} does not exist and was left out, with its mass")
             return
         if path is None:
             raise node.error(f"uri = {shown(uri)}: there is no such model: expected its folder beside this file's")
-        self.nest(_only_model(read_xml(path, budget=self.budget)), node, path.parent, prefix, root, depth)
+        self.nest(_select_model(read_xml(path, budget=self.budget)), node, path.parent, prefix, root, depth)
         self.plugins += node.children("plugin")
 
     def pose(self, name: str) -> Pose:
-        """Of a frame, in that of the whole"""
+        """Return the pose of a frame in the outermost model's frame."""
         chain: dict[str, None] = {}
-        at = name
-        while at not in self.poses:
-            if at in chain:
-                named = ", ".join(map(shown, islice(chain, MAX_LISTED)))
-                raise self.frames[at].node.error(f"has a pose relative to itself, through {named}")
-            if at not in self.frames:
+        frame_name = name
+        while frame_name not in self.poses:
+            if frame_name in chain:
+                chain_text = ", ".join(map(shown, islice(chain, MAX_LISTED)))
+                raise self.frames[frame_name].node.error(f"has a pose relative to itself, through {chain_text}")
+            if frame_name not in self.frames:
                 relative = f" of {self.frames[next(reversed(chain))].node.place}" if chain else ""
                 raise VehicleError(
-                    f"{self.origin}: the pose{relative} is told in {shown(at)}: expected a frame that is there"
+                    f"{self.origin}: the pose{relative} refers to {shown(frame_name)}: expected an existing frame"
                 )
-            chain[at] = None
-            at = self.frames[at].parent
+            chain[frame_name] = None
+            frame_name = self.frames[frame_name].parent
         for frame in reversed(chain):
             self.poses[frame] = self.poses[self.frames[frame].parent].of(self.frames[frame].pose)
         return self.poses[name]
@@ -143,34 +153,32 @@ class _Model:
         node = self.links[name]
         inertial = node.child("inertial")
         if inertial is None:
-            self.notes.append(
-                f"link {shown(name)} has no <inertial>: Gazebo takes 1 kg and 1 kg m^2, and so is it here"
-            )
+            self.notes.append(f"link {shown(name)} has no <inertial>: 1 kg and 1 kg m^2 are assumed, as in Gazebo")
         return Link(name, self.pose(name), _mass(node, inertial), _shapes(node))
 
 
 def read_sdf(path: Path, leave_out: bool = False) -> Imported:
-    """What an SDF file says of the one aircraft in it; with `leave_out` without the included models that are not there"""
+    """Read the vehicle of an SDF file; `leave_out` ignores included models that do not exist."""
     root = read_xml(path)
     if root.tag != "sdf":
         raise root.error("is the root: expected <sdf>")
-    node = _only_model(root)
+    node = _select_model(root)
     model = _Model(node, path.parent, leave_out, xml_budget(root.origin))
     motors = in_order([read_motor(plugin) for plugin in model.plugins if is_motor(plugin)], root.origin)
     if not motors:
         raise node.error("has no motor model: expected a plugin MulticopterMotorModel for each rotor")
     links = {name: model.link(name) for name in model.links}
     total = whole(list(links.values()))
-    how = f"{root.origin}: model {node.name}"
-    mass, inertia = said_mass(total, how)
+    source = f"{root.origin}: model {node.name}"
+    mass, inertia = said_mass(total, source)
     fields = motor_fields(node, motors, links, total.centre)
     for motor in motors:
         _check_joint(model, motor, links[motor.link])
-    turning = {motor.link for motor in motors}
+    rotor_links = {motor.link for motor in motors}
     feet = standing_points(
-        [own for own in links.values() if own.name not in turning], total.centre, f"{how}: collision shapes"
+        [link for link in links.values() if link.name not in rotor_links], total.centre, f"{source}: collision shapes"
     )
-    model.notes += _left_out(model, {motor.joint for motor in motors})
+    model.notes += _ignored_features(model, {motor.joint for motor in motors})
     return Imported(
         node.name,
         root.origin,
@@ -185,43 +193,46 @@ def read_sdf(path: Path, leave_out: bool = False) -> Imported:
     )
 
 
-def _only_model(root: Node) -> Node:
-    """The model of a file, in a world or by itself; of several the one that has motor models"""
+def _select_model(root: Node) -> Node:
+    """Return the model of a file, in a world or on its own; of several, the one with motor plugins."""
     if root.tag != "sdf":
         raise root.error("is the root: expected <sdf>")
-    found = [*root.children("model"), *(own for world in root.children("world") for own in world.children("model"))]
-    flying = [own for own in found if any(is_motor(plugin) for plugin in own.children("plugin"))]
-    if len(found) != 1 and len(flying) != 1:
-        raise root.error(f"has {len(found)} models: expected one, or one with motor models")
-    return found[0] if len(found) == 1 else flying[0]
+    models = [
+        *root.children("model"),
+        *(model for world in root.children("world") for model in world.children("model")),
+    ]
+    with_motors = [model for model in models if any(is_motor(plugin) for plugin in model.children("plugin"))]
+    if len(models) != 1 and len(with_motors) != 1:
+        raise root.error(f"has {len(models)} models: expected one, or one with motor models")
+    return models[0] if len(models) == 1 else with_motors[0]
 
 
 def _beside(node: Node, uri: str, folder: Path | None, budget: Budget) -> Path | None:
-    """The file of an included model: in a folder of its name beside the file, or beside the folder of the file; else None"""
+    """Find an included model: in a folder of its name beside the file or its folder; None if it does not exist."""
     name = uri.removeprefix("model://").removesuffix("/model.sdf").rstrip("/")
     if folder is None or not name or "://" in name or "\\" in name:
         raise node.error(f"uri = {shown(uri)}: expected model://NAME, a model beside this file")
     for base in (folder, folder.resolve().parent):
         try:
-            there = path_beside(base, name)
+            candidate = path_beside(base, name)
         except ValueError:
             raise node.error(
                 f"uri = {shown(uri)}: expected model://NAME, a model beside this file and nowhere else"
             ) from None
-        if there.is_dir():
-            return _main_file(node, there, budget)
-        if there.is_file():
-            return there
+        if candidate.is_dir():
+            return _main_file(node, candidate, budget)
+        if candidate.is_file():
+            return candidate
     return None
 
 
 def _main_file(node: Node, folder: Path, budget: Budget) -> Path:
-    """The newest SDF that model.config names, else model.sdf"""
+    """Return the newest SDF file that model.config names, else model.sdf."""
     name = "model.sdf"
     if (folder / "model.config").is_file():
         config = read_xml(folder / "model.config", f"{folder.name}/model.config", budget)
-        listed = list(config.children("sdf"))
-        name = (listed[-1].element.text or "").strip() if listed else name
+        sdf_nodes = list(config.children("sdf"))
+        name = (sdf_nodes[-1].element.text or "").strip() if sdf_nodes else name
     try:
         path = path_beside(folder, name)
     except ValueError:
@@ -231,23 +242,23 @@ def _main_file(node: Node, folder: Path, budget: Budget) -> Path:
     return path
 
 
-def _pose(told: Node | None) -> Pose:
-    """x y z roll pitch yaw, in radians or degrees, or with a quaternion x y z w"""
-    if told is None or not (told.element.text or "").strip():
+def _pose(pose_node: Node | None) -> Pose:
+    """Parse x y z roll pitch yaw, in radians or degrees, or x y z with a quaternion x y z w."""
+    if pose_node is None or not (pose_node.element.text or "").strip():
         return HERE
-    text = told.element.text or ""
-    if told.attribute("rotation_format", "euler_rpy") == "quat_xyzw":
-        x, y, z, qx, qy, qz, qw = told.numbers_of(text, 7)
+    text = pose_node.element.text or ""
+    if pose_node.attribute("rotation_format", "euler_rpy") == "quat_xyzw":
+        x, y, z, qx, qy, qz, qw = pose_node.numbers_of(text, 7)
         if not qx * qx + qy * qy + qz * qz + qw * qw > 0.0:
-            raise told.error(f"= {shown(text)}: expected a quaternion that is not 0")
+            raise pose_node.error(f"= {shown(text)}: expected a quaternion that is not 0")
         return Pose(Vec3(x, y, z), normalize(Quat(qw, qx, qy, qz)))
-    x, y, z, *angles = told.numbers_of(text, 6)
-    unit = math.radians(1.0) if told.attribute("degrees", "false") in ("true", "1") else 1.0
+    x, y, z, *angles = pose_node.numbers_of(text, 6)
+    unit = math.radians(1.0) if pose_node.attribute("degrees", "false") in ("true", "1") else 1.0
     return Pose(Vec3(x, y, z), quat_from_euler(*(unit * angle for angle in angles)))
 
 
 def _mass(link: Node, inertial: Node | None) -> Mass:
-    """As SDF has it: 1 kg and 1 kg m² where nothing is said"""
+    """Read mass and inertia; SDF's defaults are 1 kg and 1 kg m²."""
     if inertial is None:
         return Mass(1.0, ZERO, symmetric(1.0, 0.0, 0.0, 1.0, 0.0, 1.0))
     if inertial.attribute("auto", "false") in ("true", "1"):
@@ -269,47 +280,51 @@ def _shapes(link: Node) -> tuple[Shape, ...]:
 
 
 def _check_joint(model: _Model, motor: Motor, link: Link) -> None:
-    """The joint of a rotor is there and turns it about its z axis, along which thrust acts"""
-    joint = next((own for own in model.joints if own.name == motor.joint), None)
+    """Check that the joint of a rotor exists and turns it about its z axis, the direction of thrust."""
+    joint = next((candidate for candidate in model.joints if candidate.name == motor.joint), None)
     if joint is None:
         raise VehicleError(
-            f"{model.origin}: jointName = {shown(motor.joint)} of {shown(motor.link)}: expected a joint that is there"
+            f"{model.origin}: jointName = {shown(motor.joint)} of {shown(motor.link)}: expected an existing joint"
         )
     axis = joint.node.child("axis")
     if axis is None:
         raise joint.node.error("turns a rotor and has no <axis>: expected one")
-    told = axis.child("xyz")
-    v = Vec3(*told.numbers_of(told.element.text or "", 3)) if told is not None else Vec3(0.0, 0.0, 1.0)
-    expressed = told.attribute("expressed_in", "") if told is not None else ""
-    in_model = axis.text("use_parent_model_frame", "0") in ("1", "true")
+    xyz = axis.child("xyz")
+    v = Vec3(*xyz.numbers_of(xyz.element.text or "", 3)) if xyz is not None else Vec3(0.0, 0.0, 1.0)
+    expressed_in = xyz.attribute("expressed_in", "") if xyz is not None else ""
+    uses_model_frame = axis.text("use_parent_model_frame", "0") in ("1", "true")
     frame = (
-        joint.root if in_model or expressed == "__model__" else joint.prefix + expressed if expressed else joint.name
+        joint.root
+        if uses_model_frame or expressed_in == "__model__"
+        else joint.prefix + expressed_in
+        if expressed_in
+        else joint.name
     )
     if not norm(v) > 0.0:
-        raise axis.error("is 0 long: expected a direction")
+        raise axis.error("has zero length: expected a direction")
     z = rotate(link.pose.q, Vec3(0.0, 0.0, 1.0))
     cosine = abs(dot(rotate(model.pose(frame).q, v), z)) / norm(v)
-    if cosine < _CROOKED:
+    if cosine < _MIN_AXIS_COSINE:
         raise axis.error(
             f"turns link {shown(link.name)} across its z axis, along which thrust acts: expected it along that"
         )
-    if cosine < _ALIGNED:
+    if cosine < _ALIGNED_COSINE:
         model.notes.append(
-            f"rotor {shown(link.name)} turns about an axis that leans from its z axis: here it turns about its z axis, along "
-            "which Gazebo's thrust acts"
+            f"rotor {shown(link.name)} turns about an axis that is tilted from its z axis: here it turns about its z axis, "
+            "along which Gazebo's thrust acts"
         )
 
 
-def _left_out(model: _Model, of_rotors: set[str]) -> Iterator[str]:
+def _ignored_features(model: _Model, rotor_joints: set[str]) -> Iterator[str]:
     for joint in model.joints:
-        kind = joint.node.attribute("type", "")
-        if joint.name in of_rotors or kind in ("fixed", "") or _locked(joint.node):
+        joint_type = joint.node.attribute("type", "")
+        if joint.name in rotor_joints or joint_type in ("fixed", "") or _locked(joint.node):
             continue
-        yield f"joint {shown(joint.name)} ({kind}) moves in Gazebo: here it stays as it is drawn"
+        yield f"joint {shown(joint.name)} ({joint_type}) moves in Gazebo: here it is fixed at its initial position"
     forces = ("lift-drag", "liftdrag", "LiftDrag", "wind", "hydrodynamics", "buoyancy")
     for plugin in model.plugins:
-        if any(each in plugin.attribute("filename", "") for each in forces):
-            yield f"plugin {shown(plugin.attribute('filename', ''))} pushes in Gazebo and is left out"
+        if any(fragment in plugin.attribute("filename", "") for fragment in forces):
+            yield f"plugin {shown(plugin.attribute('filename', ''))} applies forces in Gazebo and is left out"
 
 
 def _locked(joint: Node) -> bool:

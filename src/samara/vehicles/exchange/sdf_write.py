@@ -1,7 +1,7 @@
-"""A vehicle as a model of Gazebo: one link for the body, one for each rotor, a motor model each, the sensors that PX4 reads.
+"""Write a vehicle as a Gazebo model: one link for the body, one for each rotor, a motor plugin each, and the sensors of PX4.
 
-What SDF says comes back the same when the file is imported again: mass, centre of mass and inertia of all links together,
-rotors, lag, drag and rolling moment of rotors, feet. The rest is listed by `left_out`.
+Importing the file again restores the properties that SDF can express: mass, centre of mass and inertia of all links together,
+rotors, lag, drag and rolling moment of rotors, feet. `left_out` lists the other properties.
 """
 
 import math
@@ -27,11 +27,11 @@ from samara.vehicles.limits import thrust_limits
 from samara.vehicles.payload import point_inertia
 from samara.vehicles.trim import hover
 
-_SAID = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.CONTACT, Role.SHAPE)
-_SAID_BY_MOTORS = (ROTOR_DRAG, ROLLING_MOMENT, ROLLING_BY_SPIN, THRUST_FADE)
-NO_INERTIA = 1e-9  # [kg m²]: Gazebo takes no link without any
-_SHARE = 0.01  # of the mass: a propeller, where its size does not tell
-_FOOT = 0.005  # [m]
+_EXPRESSIBLE_ROLES = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.CONTACT, Role.SHAPE)
+_MOTOR_EFFECTS = (ROTOR_DRAG, ROLLING_MOMENT, ROLLING_BY_SPIN, THRUST_FADE)
+NO_INERTIA = 1e-9  # [kg m²]: Gazebo rejects links without inertia
+_MAX_PROPELLER_FRACTION = 0.01  # of the mass: upper bound for a propeller
+_FOOT_RADIUS = 0.005  # [m]
 _SENSORS = (
     ("imu_sensor", "imu", 250),
     ("air_pressure_sensor", "air_pressure", 50),
@@ -41,7 +41,7 @@ _SENSORS = (
 
 
 class Motor(NamedTuple):
-    """What a motor model of Gazebo needs of a motor  [rad/s, s, s]"""
+    """Top speed and time constants of a motor for Gazebo's motor plugin  [rad/s, s, s]."""
 
     speed_max: float
     rise: float
@@ -49,7 +49,7 @@ class Motor(NamedTuple):
 
 
 def write_sdf(vehicle: Vehicle, path: Path) -> list[Path]:
-    """The model as a file .sdf, or as a folder with its model.config, as Gazebo looks for it"""
+    """Write the model as a file .sdf, or as a folder with model.sdf and model.config, as Gazebo expects it."""
     text = sdf_text(vehicle)
     if path.suffix == ".sdf":
         write_text(path, text)
@@ -60,129 +60,143 @@ def write_sdf(vehicle: Vehicle, path: Path) -> list[Path]:
 
 
 def left_out(vehicle: Vehicle) -> list[str]:
-    """What SDF has no word for, a sentence each"""
+    """Properties of the vehicle that SDF cannot express, one sentence each."""
     effects = vehicle.structure.effects
-    untold = [own for own in effects if own.role not in _SAID and own not in _SAID_BY_MOTORS]
-    found = [f"{own.name}: SDF has no word for it" for own in untold]
+    inexpressible = [
+        effect for effect in effects if effect.role not in _EXPRESSIBLE_ROLES and effect not in _MOTOR_EFFECTS
+    ]
+    omissions = [f"{effect.name}: SDF cannot express it" for effect in inexpressible]
     if vehicle.has("rotor_drag") and vehicle["rotor_drag"].axial > 0.0:
-        found.append("rotor_drag.axial: Gazebo's rotors know only drag across their axis")
-    if vehicle.has("thrust_fade") and not _classic(vehicle):
-        found.append("thrust_fade: gz-sim's motor model has none")
+        omissions.append("rotor_drag.axial: Gazebo's rotors have only drag perpendicular to their axis")
+    if vehicle.has("thrust_fade") and not _needs_classic(vehicle):
+        omissions.append("thrust_fade: gz-sim's motor model has none")
     if vehicle.structure.inflow is not None:
-        found.append("inflow: SDF has no word for it")
+        omissions.append("inflow: SDF cannot express it")
     if not all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
-        found.append("motor: Gazebo has a lag, here that of the DC motors about hover, on a full battery")
+        omissions.append("motor: Gazebo has a lag, here that of the DC motors about hover, on a full battery")
     elif any(rotor.motor.speed_min > 0.0 for rotor in vehicle.rotors):
-        found.append("motor.speed_min: Gazebo's rotors stand still at no command")
+        omissions.append("motor.speed_min: Gazebo's rotors stop at zero command")
     if any(not rotor.inertia > 0.0 for rotor in vehicle.rotors):
-        found.append(f"rotors.inertia = 0: a link of Gazebo has some, here {NO_INERTIA:g} kg m^2")
-    return found
+        omissions.append(f"rotors.inertia = 0: a link in Gazebo needs some, here {NO_INERTIA:g} kg m^2")
+    return omissions
 
 
 def sdf_text(vehicle: Vehicle) -> str:
-    """The text of a model.sdf"""
+    """Return the text of a model.sdf."""
     if not vehicle.rotors:
         raise VehicleError(f"{vehicle.name}: rotors has 0 entries: expected some, Gazebo's motor models need them")
-    classic = _classic(vehicle)
-    root = Element("sdf", version="1.6" if classic else "1.9")
+    is_classic = _needs_classic(vehicle)
+    root = Element("sdf", version="1.6" if is_classic else "1.9")
     model = SubElement(root, "model", name=printable(vehicle.name))
     lowest = min((point.z for point in vehicle["contact"].points_B), default=0.0) if vehicle.has("contact") else 0.0
     _add(model, {"pose": _numbers(0.0, 0.0, max(0.0, -lowest), 0.0, 0.0, 0.0)})
     body, propellers = _parts(vehicle)
     link = _link(model, "base_link", Pose(), body)
     _body_shapes(link, vehicle)
-    for name, kind, rate in () if classic else _SENSORS:
-        _add(SubElement(link, "sensor", name=name, type=kind), {"always_on": "1", "update_rate": str(rate)})
+    for name, sensor_type, rate in () if is_classic else _SENSORS:
+        _add(SubElement(link, "sensor", name=name, type=sensor_type), {"always_on": "1", "update_rate": str(rate)})
     for i, (rotor, propeller) in enumerate(zip(vehicle.rotors, propellers, strict=True)):
         _rotor_link(model, i, rotor, propeller)
     for i, motor in enumerate(motors(vehicle)):
-        _plugin(model, i, vehicle, motor, classic)
+        _plugin(model, i, vehicle, motor, is_classic)
     indent(root)
     return '<?xml version="1.0"?>\n' + tostring(root, encoding="unicode") + "\n"
 
 
 def motors(vehicle: Vehicle) -> list[Motor]:
-    """Speed limits and lags; of DC motors the speed at full duty, and the slope of Ω̇ over Ω about hover: τ = −1/(∂Ω̇/∂Ω)"""
-    tops = [
-        math.sqrt(own.high / rotor.k_thrust) for own, rotor in zip(thrust_limits(vehicle), vehicle.rotors, strict=True)
+    """Speed limits and lags; for DC motors the speed at full duty, and the lag at hover: τ = −1/(∂Ω̇/∂Ω)"""
+    max_speeds = [
+        math.sqrt(limits.high / rotor.k_thrust)
+        for limits, rotor in zip(thrust_limits(vehicle), vehicle.rotors, strict=True)
     ]
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
         return [
-            Motor(rotor.motor.speed_max if not vehicle.has("battery") else top, rotor.motor.rise, rotor.motor.fall)
-            for rotor, top in zip(vehicle.rotors, tops, strict=True)
+            Motor(
+                rotor.motor.speed_max if not vehicle.has("battery") else max_speed, rotor.motor.rise, rotor.motor.fall
+            )
+            for rotor, max_speed in zip(vehicle.rotors, max_speeds, strict=True)
         ]
     direct = vehicle.without_effect("actuator") if vehicle.has("actuator") else vehicle
     state, command = hover(direct)
     rate = direct.structure.actuation.rotor_acceleration
 
-    def turning(factor: float) -> np.ndarray:
-        faster = at_rest(direct)._replace(
+    def accelerations(factor: float) -> np.ndarray:
+        scaled_state = at_rest(direct)._replace(
             rotor_speed=tuple(factor * speed for speed in state.rotor_speed), effects=state.effects
         )
-        return np.array(rate(faster, command, direct, CALM))
+        return np.array(rate(scaled_state, command, direct, CALM))
 
     step = 1e-4
-    slopes = (turning(1.0 + step) - turning(1.0 - step)) / (2.0 * step * np.array(state.rotor_speed))
-    return [Motor(top, float(-1.0 / slope), float(-1.0 / slope)) for top, slope in zip(tops, slopes, strict=True)]
+    slopes = (accelerations(1.0 + step) - accelerations(1.0 - step)) / (2.0 * step * np.array(state.rotor_speed))
+    return [
+        Motor(max_speed, float(-1.0 / slope), float(-1.0 / slope))
+        for max_speed, slope in zip(max_speeds, slopes, strict=True)
+    ]
 
 
-def _classic(vehicle: Vehicle) -> bool:
-    """Whether only Gazebo Classic's motor model says it: a moment by spin, or thrust that fades and no other moment"""
+def _needs_classic(vehicle: Vehicle) -> bool:
+    """Whether only Gazebo Classic's plugin can express it: a moment by spin, or fading thrust without another moment."""
     if vehicle.has("rolling_moment"):
         return vehicle.structure.effects[vehicle.index("rolling_moment")] is ROLLING_BY_SPIN
     return vehicle.has("thrust_fade")
 
 
 def _parts(vehicle: Vehicle) -> tuple[Mass, list[Mass]]:
-    """The body, and each rotor in its own frame: together they are the vehicle
+    """Split the vehicle into the body and each rotor in its own frame.
 
-    A propeller is a flat disc of the rotor's inertia, with the mass of a rod as long as its diameter; lighter where that would
-    leave a body that no mass can make.
+    A propeller is a flat disc of the rotor's inertia, with the mass of a rod as long as its diameter; lighter if the remaining
+    body would be unphysical.
     """
-    share = 1.0
+    mass_factor = 1.0
     for _ in range(40):
-        propellers = [_propeller(vehicle, rotor, share) for rotor in vehicle.rotors]
-        placed = [moved(own, _hub(rotor)) for own, rotor in zip(propellers, vehicle.rotors, strict=True)]
-        others = together(placed)
-        mass = float(vehicle.mass) - others.mass
+        propellers = [_propeller(vehicle, rotor, mass_factor) for rotor in vehicle.rotors]
+        placed_propellers = [
+            moved(propeller, _hub_pose(rotor)) for propeller, rotor in zip(propellers, vehicle.rotors, strict=True)
+        ]
+        all_propellers = together(placed_propellers)
+        mass = float(vehicle.mass) - all_propellers.mass
         if mass > 0.5 * float(vehicle.mass):
-            centre = others.centre * (-others.mass / mass)
-            about = others.inertia + point_inertia(others.mass, others.centre) + point_inertia(mass, centre)
-            inertia = vehicle.inertia_B - about
+            centre = all_propellers.centre * (-all_propellers.mass / mass)
+            propeller_inertia = (
+                all_propellers.inertia
+                + point_inertia(all_propellers.mass, all_propellers.centre)
+                + point_inertia(mass, centre)
+            )
+            inertia = vehicle.inertia_B - propeller_inertia
             if _solid(inertia):
                 return Mass(mass, centre, inertia), propellers
-        share *= 0.5
+        mass_factor *= 0.5
     raise VehicleError(
-        f"{vehicle.name}: rotors.inertia is more than the body's own leaves room for: expected less, to write it as links"
+        f"{vehicle.name}: rotors.inertia leaves an unphysical inertia of the body: expected less, to write it as links"
     )
 
 
-def _propeller(vehicle: Vehicle, rotor: Rotor, share: float) -> Mass:
-    turning = max(float(rotor.inertia), NO_INERTIA)
-    most = _SHARE * float(vehicle.mass)
-    mass = share * min(3.0 * turning / float(rotor.radius) ** 2 if rotor.radius > 0.0 else most, most)
-    return Mass(mass, ZERO, Mat3(0.5 * turning, 0.0, 0.0, 0.0, 0.5 * turning, 0.0, 0.0, 0.0, turning))
+def _propeller(vehicle: Vehicle, rotor: Rotor, mass_factor: float) -> Mass:
+    inertia = max(float(rotor.inertia), NO_INERTIA)
+    max_mass = _MAX_PROPELLER_FRACTION * float(vehicle.mass)
+    mass = mass_factor * min(3.0 * inertia / float(rotor.radius) ** 2 if rotor.radius > 0.0 else max_mass, max_mass)
+    return Mass(mass, ZERO, Mat3(0.5 * inertia, 0.0, 0.0, 0.0, 0.5 * inertia, 0.0, 0.0, 0.0, inertia))
 
 
 def _solid(inertia: Mat3) -> bool:
-    small, middle, large = np.linalg.eigvalsh(np.array(inertia, dtype=float).reshape(3, 3))
-    return bool(small > 0.0 and small + middle >= large)
+    smallest, middle, largest = np.linalg.eigvalsh(np.array(inertia, dtype=float).reshape(3, 3))
+    return bool(smallest > 0.0 and smallest + middle >= largest)
 
 
-def _hub(rotor: Rotor) -> Pose:
-    """At the rotor, its z axis along the thrust"""
-    return Pose(rotor.r_B, _from_up(rotor.axis_B))
+def _hub_pose(rotor: Rotor) -> Pose:
+    """Pose of the hub, with its z axis along the thrust."""
+    return Pose(rotor.r_B, _rotation_from_z(rotor.axis_B))
 
 
-def _from_up(axis: Vec3) -> Quat:
-    """The shortest turn from z to a direction"""
+def _rotation_from_z(axis: Vec3) -> Quat:
+    """Shortest rotation from z to a direction."""
     if axis.z < -1.0 + 1e-12:
         return Quat(0.0, 1.0, 0.0, 0.0)
     if axis == Vec3(0.0, 0.0, 1.0):
         return IDENTITY
     up = Vec3(0.0, 0.0, 1.0)
-    across = cross(up, axis)
-    return normalize(Quat(1.0 + dot(up, axis), across.x, across.y, across.z))
+    rotation_axis = cross(up, axis)
+    return normalize(Quat(1.0 + dot(up, axis), rotation_axis.x, rotation_axis.y, rotation_axis.z))
 
 
 def _link(model: Element, name: str, pose: Pose, body: Mass) -> Element:
@@ -191,46 +205,46 @@ def _link(model: Element, name: str, pose: Pose, body: Mass) -> Element:
     inertial = {
         "pose": _numbers(*body.centre, 0.0, 0.0, 0.0),
         "mass": _numbers(body.mass),
-        "inertia": {key: _numbers(body.inertia[at]) for key, at in moments.items()},
+        "inertia": {key: _numbers(body.inertia[index]) for key, index in moments.items()},
     }
     _add(link, {"pose": _numbers(*pose.p, *euler_from_quat(pose.q)), "inertial": inertial})
     return link
 
 
 def _body_shapes(link: Element, vehicle: Vehicle) -> None:
-    """A box that is seen, as wide as half of the arms, and a small ball for each foot"""
-    reach = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors) or 0.1
-    size = _numbers(0.7 * reach, 0.7 * reach, 0.2 * reach)
+    """Add a visible box, 0.7 of the arm length wide, and a small collision ball for each foot."""
+    arm = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors) or 0.1
+    size = _numbers(0.7 * arm, 0.7 * arm, 0.2 * arm)
     _add(SubElement(link, "visual", name="body"), {"geometry": {"box": {"size": size}}})
     for i, foot in enumerate(vehicle["contact"].points_B if vehicle.has("contact") else ()):
-        pose = _numbers(foot.x, foot.y, foot.z + _FOOT, 0.0, 0.0, 0.0)
-        ball = {"sphere": {"radius": _numbers(_FOOT)}}
+        pose = _numbers(foot.x, foot.y, foot.z + _FOOT_RADIUS, 0.0, 0.0, 0.0)
+        ball = {"sphere": {"radius": _numbers(_FOOT_RADIUS)}}
         _add(SubElement(link, "collision", name=f"foot_{i}"), {"pose": pose, "geometry": ball})
 
 
 def _rotor_link(model: Element, i: int, rotor: Rotor, propeller: Mass) -> None:
-    link = _link(model, f"rotor_{i}", _hub(rotor), propeller)
+    link = _link(model, f"rotor_{i}", _hub_pose(rotor), propeller)
     disc = {"cylinder": {"radius": _numbers(rotor.radius), "length": "0.005"}}
-    for kind in ("collision", "visual") if rotor.radius > 0.0 else ():
-        _add(SubElement(link, kind, name=f"rotor_{i}_{kind}"), {"geometry": disc})
+    for element_type in ("collision", "visual") if rotor.radius > 0.0 else ():
+        _add(SubElement(link, element_type, name=f"rotor_{i}_{element_type}"), {"geometry": disc})
     joint = SubElement(model, "joint", name=f"rotor_{i}_joint", type="revolute")
     axis = {"xyz": "0 0 1", "limit": {"lower": "-1e16", "upper": "1e16"}}
     _add(joint, {"parent": "base_link", "child": f"rotor_{i}", "axis": axis})
 
 
-def _plugin(model: Element, i: int, vehicle: Vehicle, motor: Motor, classic: bool) -> None:
+def _plugin(model: Element, i: int, vehicle: Vehicle, motor: Motor, is_classic: bool) -> None:
     rotor = vehicle.rotors[i]
-    if classic:
+    if is_classic:
         plugin = SubElement(model, "plugin", name=f"motor_{i}", filename="libgazebo_motor_model.so")
         _add(plugin, {"robotNamespace": ""})
     else:
         file, name = "gz-sim-multicopter-motor-model-system", "gz::sim::systems::MulticopterMotorModel"
         plugin = SubElement(model, "plugin", filename=file, name=name)
-    turning = "ccw" if rotor.spin > 0 else "cw"
-    _add(plugin, {"jointName": f"rotor_{i}_joint", "linkName": f"rotor_{i}", "turningDirection": turning})
+    direction = "ccw" if rotor.spin > 0 else "cw"
+    _add(plugin, {"jointName": f"rotor_{i}_joint", "linkName": f"rotor_{i}", "turningDirection": direction})
     drag = vehicle["rotor_drag"].coefficient if vehicle.has("rotor_drag") else 0.0
     rolling = vehicle["rolling_moment"].coefficient if vehicle.has("rolling_moment") else 0.0
-    numbers = {
+    values = {
         "timeConstantUp": motor.rise,
         "timeConstantDown": motor.fall,
         "maxRotVelocity": motor.speed_max,
@@ -240,19 +254,19 @@ def _plugin(model: Element, i: int, vehicle: Vehicle, motor: Motor, classic: boo
         "rollingMomentCoefficient": rolling,
         "rotorVelocitySlowdownSim": 10.0,
     }
-    if classic:
-        numbers["maxRelativeAirspeed"] = vehicle["thrust_fade"].airspeed if vehicle.has("thrust_fade") else 1e9
-    _add(plugin, {key: _numbers(number) for key, number in numbers.items()})
-    topic = "/gazebo/command/motor_speed" if classic else "command/motor_speed"
+    if is_classic:
+        values["maxRelativeAirspeed"] = vehicle["thrust_fade"].airspeed if vehicle.has("thrust_fade") else 1e9
+    _add(plugin, {key: _numbers(number) for key, number in values.items()})
+    topic = "/gazebo/command/motor_speed" if is_classic else "command/motor_speed"
     _add(plugin, {"commandSubTopic": topic, "motorNumber": str(i), "motorType": "velocity"})
 
 
 def _config(vehicle: Vehicle) -> str:
     root = Element("model")
     _add(root, {"name": printable(vehicle.name), "version": "1.0"})
-    SubElement(root, "sdf", version="1.6" if _classic(vehicle) else "1.9").text = "model.sdf"
-    described = vehicle.structure.description or f"{vehicle.name}, written by Samara"
-    _add(root, {"description": printable(described)})
+    SubElement(root, "sdf", version="1.6" if _needs_classic(vehicle) else "1.9").text = "model.sdf"
+    description = vehicle.structure.description or f"{vehicle.name}, written by Samara"
+    _add(root, {"description": printable(description)})
     indent(root)
     return '<?xml version="1.0"?>\n' + tostring(root, encoding="unicode") + "\n"
 
@@ -268,5 +282,5 @@ def _add(parent: Element, content: Mapping[str, object]) -> None:
 
 
 def _numbers(*numbers: float) -> str:
-    """Each in the digits that read back to it"""
+    """Format each number with the digits that restore it exactly."""
     return " ".join(repr(float(number) + 0.0) for number in numbers)

@@ -1,13 +1,13 @@
-"""The throttle curve of autopilots, and the motor of ours that is nearest to it.
+"""The throttle curve of autopilots, and the closest motor model of Samara.
 
     t = (1 − e) u + e u²      thrust over full thrust, of the throttle u
 
-ArduPilot calls e MOT_THST_EXPO, PX4 THR_MDL_FAC. A motor of ours with a lag turns with Ω = Ω_min + u (Ω_max − Ω_min) and so
-has the curve t = (a + (1 − a) u)², a = Ω_min/Ω_max. The a that makes both equal at hover leaves at most 0.03 of the full
-thrust between them for e = 0.65, 0.06 for e = 0.5, most of it at u = 0, where ours still turns.
+ArduPilot calls e MOT_THST_EXPO, PX4 THR_MDL_FAC. A lag motor of Samara turns with Ω = Ω_min + u (Ω_max − Ω_min) and so has
+the curve t = (a + (1 − a) u)², a = Ω_min/Ω_max. The a that makes both equal at hover leaves a difference of at most 0.03 of the
+full thrust for e = 0.65, 0.06 for e = 0.5, most of it at u = 0, where Samara's motor still turns.
 
-Also what autopilots need besides: the batteries as one pack of cells, the thrust at full output, and a typical propeller
-where a file has too few parameters.
+Further helpers for autopilots: the batteries as one pack of cells, the thrust at full output, and a typical propeller for files
+with too few parameters.
 """
 
 import math
@@ -24,7 +24,7 @@ from samara.vehicles.trim import hover, thrust_to_weight
 
 
 class HoverThrottle(NamedTuple):
-    """At hover: thrust over full thrust, the throttle for it, and the e of the curve through both."""
+    """In hover: thrust over full thrust, the throttle, and the e of the curve through both."""
 
     thrust: float
     throttle: float
@@ -37,41 +37,41 @@ def thrust_share(throttle: float, expo: float) -> float:
 
 
 def throttle_for(thrust: float, expo: float) -> float:
-    """u = 2 t / ((1 − e) + √((1 − e)² + 4 e t)): `thrust_share` the other way, also at e = 0"""
+    """u = 2 t / ((1 − e) + √((1 − e)² + 4 e t)): the inverse of `thrust_share`, also at e = 0"""
     return 2.0 * thrust / ((1.0 - expo) + math.sqrt((1.0 - expo) ** 2 + 4.0 * expo * thrust))
 
 
 def expo_through(thrust: float, throttle: float) -> float:
-    """e = (u − t) / (u − u²), held within [0, 1]: the curve through hover and full thrust"""
+    """e = (u − t) / (u − u²), clamped to [0, 1]: the curve through hover and full thrust"""
     span = throttle * (1.0 - throttle)
     return min(max((throttle - thrust) / span, 0.0), 1.0) if span > 0.0 else 1.0
 
 
 def idle_share(thrust: float, expo: float) -> float:
-    """a = (√t − u) / (1 − u): Ω_min/Ω_max of the motor whose curve meets that of e at the thrust t"""
+    """a = (√t − u) / (1 − u): Ω_min/Ω_max of the motor whose curve equals that of e at the thrust t"""
     throttle = throttle_for(thrust, expo)
     return (math.sqrt(thrust) - throttle) / (1.0 - throttle) if throttle < 1.0 else 0.0
 
 
 def hover_throttle(vehicle: Vehicle) -> HoverThrottle:
-    """t = 1/(thrust to weight) and the throttle of hover on a full battery that does not sag: the e of the motors
+    """t = 1/(thrust to weight) and the throttle of hover on a full battery without sag: the e of the motors
 
-    The throttle is the mean command of hover; of a commanded speed it is the share of the highest.
+    The throttle is the mean command in hover; for speed commands, the mean fraction of the highest speed.
     """
-    stiff = _on_stiff_battery(vehicle)
-    ratio = thrust_to_weight(stiff)
+    without_sag = _remove_sag(vehicle)
+    ratio = thrust_to_weight(without_sag)
     if not 1.0 < ratio < math.inf:
         raise VehicleError(f"{vehicle.name}: lifts {ratio:.3g} times its weight; expected rotors that lift more than 1")
-    throttle = _throttle(stiff)
+    throttle = _throttle(without_sag)
     return HoverThrottle(1.0 / ratio, throttle, expo_through(1.0 / ratio, throttle))
 
 
 def sagged_hover(vehicle: Vehicle) -> float:
-    """t of the throttle at which it hovers on its own battery, full: what an autopilot finds its hover thrust to be"""
+    """t at the hover throttle on the vehicle's own full battery: the hover thrust that an autopilot learns"""
     return min(thrust_share(_throttle(vehicle), hover_throttle(vehicle).expo), 1.0)
 
 
-def _on_stiff_battery(vehicle: Vehicle) -> Vehicle:
+def _remove_sag(vehicle: Vehicle) -> Vehicle:
     if not vehicle.has("battery"):
         return vehicle
     return vehicle.with_effect(IDEAL_BATTERY, Ideal(float(full_voltage(vehicle))))
@@ -81,17 +81,17 @@ def _throttle(vehicle: Vehicle) -> float:
     state, command = hover(vehicle)
     if vehicle.structure.actuation.name == "speed":
         command = tuple(
-            own / rotor.motor.speed_max for own, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True)
+            speed / rotor.motor.speed_max for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True)
         )
-    return sum(float(own) for own in command) / len(command)
+    return sum(float(value) for value in command) / len(command)
 
 
 CELL = 4.2  # [V], full
-NEARLY = 0.05  # of a cell's voltage: further off, no whole number of cells fits
+NEARLY = 0.05  # of a cell's voltage: largest deviation from an integer cell count
 
 
 class Pack(NamedTuple):
-    """Full voltage [V], cells in series (0: no whole number), capacity [C] (0: it never empties), resistance [Ω]."""
+    """Full voltage [V], cells in series (0: not an integer), capacity [C] (0: unlimited), resistance [Ω]."""
 
     voltage: float
     cells: int
@@ -100,7 +100,7 @@ class Pack(NamedTuple):
 
 
 def pack_of(vehicle: Vehicle) -> Pack | None:
-    """All of a vehicle's batteries, in parallel"""
+    """Return all batteries of a vehicle, in parallel, as one pack."""
     if not vehicle.has("battery"):
         return None
     voltage = float(full_voltage(vehicle))
@@ -108,8 +108,10 @@ def pack_of(vehicle: Vehicle) -> Pack | None:
     cells = cells if cells and abs(voltage / cells - CELL) <= NEARLY * CELL else 0
     if isinstance(vehicle["battery"], Ideal):
         return Pack(voltage, cells, 0.0, 0.0)
-    capacity = sum(float(own.capacity) for own in vehicle["battery"])
-    conductance = sum(1.0 / float(own.resistance + own.polarisation_resistance) for own in vehicle["battery"])
+    capacity = sum(float(battery.capacity) for battery in vehicle["battery"])
+    conductance = sum(
+        1.0 / float(battery.resistance + battery.polarisation_resistance) for battery in vehicle["battery"]
+    )
     return Pack(voltage, cells, capacity, 1.0 / conductance)
 
 
@@ -118,7 +120,7 @@ HOVER_OUTPUT = 0.5
 
 @lru_cache(maxsize=64)
 def full_thrust(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> float:
-    """T_full = T_hover / u_hover, T_hover the mean over the rotors; less where the motors give less  [N]"""
+    """T_full = T_hover / u_hover, T_hover the mean over the rotors; limited by the motors  [N]"""
     if not vehicle.rotors:
         raise ValueError(f"vehicle {vehicle.name!r} has no rotors for an autopilot to drive; expected some")
     if not 0.0 < hover_output < 1.0:
@@ -129,7 +131,7 @@ def full_thrust(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> float:
 
 
 def hover_output(vehicle: Vehicle, wanted: float = HOVER_OUTPUT) -> float:
-    """u = T_hover / T_full: what was wanted, or more where the motors cannot lift twice the weight"""
+    """u = T_hover / T_full: the requested output, or more if the motors cannot lift that much"""
     return max(wanted, 1.0 / thrust_to_weight(vehicle))
 
 

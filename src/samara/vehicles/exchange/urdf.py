@@ -1,7 +1,7 @@
-"""URDF, with xacro: a tree of links, and rotors by a motor model, by a `<properties>` table, or by their joints alone.
+"""Read URDF, with xacro: a tree of links, and rotors from motor plugins, from a `<properties>` table, or from joints alone.
 
-Gazebo's motor models stand in `<gazebo><plugin>`. gym-pybullet-drones has `<properties kf= km= thrust2weight= …>` with speeds
-in rpm. Any other file says where its rotors are by joints that turn (continuous, or with a transmission) and no more.
+Gazebo's motor plugins are in `<gazebo><plugin>`. gym-pybullet-drones has `<properties kf= km= thrust2weight= …>` with speeds
+in rpm. Any other file has rotor positions only, from joints that turn (continuous, or with a transmission).
 """
 
 import math
@@ -31,13 +31,13 @@ from samara.vehicles.exchange.xacro import expanded, uses_xacro
 from samara.vehicles.parts.uncertain import Estimate, given
 
 FORMAT = "URDF"
-_PER_RPM = 60.0 / (2.0 * math.pi)
-_GRAVITY = 9.8  # [m/s²]: gym-pybullet-drones', for which its thrust2weight holds
+_RPM_PER_RAD_S = 60.0 / (2.0 * math.pi)
+_GRAVITY = 9.8  # [m/s²], of gym-pybullet-drones, for its thrust2weight
 _ROTOR = re.compile(r"rotor|prop", re.IGNORECASE)
 
 
 def read_urdf(path: Path) -> Imported:
-    """What a URDF file says of the aircraft in it; a xacro file is expanded first, without running any code"""
+    """Read the vehicle of a URDF file; a xacro file is expanded first, without executing code."""
     root = read_xml(path)
     if root.tag != "robot":
         raise root.error("is the root: expected <robot>")
@@ -47,65 +47,65 @@ def read_urdf(path: Path) -> Imported:
     total = whole(list(links.values()))
     if not total.mass > 0.0:
         raise root.error("has no link with a mass: expected one")
-    how = f"{root.origin}: robot {root.attribute('name', '')}".rstrip()
-    mass, inertia = said_mass(total, how)
-    plain = Imported(
+    source = f"{root.origin}: robot {root.attribute('name', '')}".rstrip()
+    mass, inertia = said_mass(total, source)
+    body = Imported(
         root.attribute("name", "") or path.stem, root.origin, FORMAT, mass=mass, inertia=inertia, actuation="normalized"
     )
-    plugins = [plugin for own in root.children("gazebo") for plugin in own.children("plugin")]
+    plugins = [plugin for element in root.children("gazebo") for plugin in element.children("plugin")]
     if any(is_motor(plugin) for plugin in plugins):
-        found, turning = _by_motors(plain, root, plugins, links, total)
+        imported, rotor_links = _plugin_rotors(body, root, plugins, links, total)
     elif root.child("properties") is not None:
-        found, turning = _by_properties(plain, root, root.need("properties"), links, total)
+        imported, rotor_links = _property_rotors(body, root, root.need("properties"), links, total)
     else:
-        found, turning = _by_joints(plain, root, links, total)
-    others = [own for own in links.values() if own.name not in turning]
-    feet = standing_points(others, total.centre, f"{how}: collision shapes")
-    return replace(found, feet=feet, description=f"{found.name}, from {FORMAT}")
+        imported, rotor_links = _joint_rotors(body, root, links, total)
+    fixed_links = [link for link in links.values() if link.name not in rotor_links]
+    feet = standing_points(fixed_links, total.centre, f"{source}: collision shapes")
+    return replace(imported, feet=feet, description=f"{imported.name}, from {FORMAT}")
 
 
 # The tree ------------------------------------------------------------------------------------------------------------
 
 
 def _links(root: Node) -> dict[str, Link]:
-    nodes = {own.name: own for own in root.children("link")}
+    nodes = {node.name: node for node in root.children("link")}
     if len(nodes) > MAX_LINKS:
         raise root.error(f"has {len(nodes)} links: expected at most {MAX_LINKS}")
-    above: dict[str, tuple[str, Pose]] = {}
+    parents: dict[str, tuple[str, Pose]] = {}
     for joint in root.children("joint"):
         if joint.child("child") is None:
             continue  # of a transmission or a plugin
         parent, child = joint.need("parent").attribute("link"), joint.need("child").attribute("link")
         for name in (parent, child):
             if name not in nodes:
-                raise joint.error(f"joins link {name!r:.60}: expected a link that is there")
-        if child in above:
-            raise joint.error(f"hangs {child!r:.60} under a second parent: expected a tree")
-        above[child] = (parent, _origin(joint))
-    roots = [name for name in nodes if name not in above]
+                raise joint.error(f"joins link {name!r:.60}: expected an existing link")
+        if child in parents:
+            raise joint.error(f"gives {child!r:.60} a second parent: expected a tree")
+        parents[child] = (parent, _origin(joint))
+    roots = [name for name in nodes if name not in parents]
     if len(roots) != 1:
-        raise root.error(f"has {len(roots)} links that hang under no other: expected one")
-    poses = _poses(above, nodes)
+        raise root.error(f"has {len(roots)} links without a parent: expected one")
+    poses = _poses(parents, nodes)
     return {
         name: Link(name, poses[name], _mass(node), collision_shapes(node, _origin, _numbers))
         for name, node in nodes.items()
     }
 
 
-def _poses(above: dict[str, tuple[str, Pose]], nodes: dict[str, Node]) -> dict[str, Pose]:
+def _poses(parents: dict[str, tuple[str, Pose]], nodes: dict[str, Node]) -> dict[str, Pose]:
     """The pose of every link in the root's frame, each computed once from its parent's."""
     poses: dict[str, Pose] = {}
     for name in nodes:
         chain: dict[str, None] = {}
-        at = name
-        while at in above and at not in poses:
-            if at in chain:
-                raise nodes[at].error("hangs under itself: expected a tree")
-            chain[at] = None
-            at = above[at][0]
-        pose = poses.setdefault(at, HERE)
+        ancestor = name
+        while ancestor in parents and ancestor not in poses:
+            if ancestor in chain:
+                raise nodes[ancestor].error("is its own ancestor: expected a tree")
+            chain[ancestor] = None
+            ancestor = parents[ancestor][0]
+        pose = poses.setdefault(ancestor, HERE)
         for link in reversed(chain):
-            pose = poses[link] = pose.of(above[link][1])
+            pose = poses[link] = pose.of(parents[link][1])
     return poses
 
 
@@ -113,8 +113,8 @@ def _origin(node: Node) -> Pose:
     origin = node.child("origin")
     if origin is None:
         return HERE
-    place, turn = (origin.numbers_of(origin.attribute(key, "0 0 0"), 3, key) for key in ("xyz", "rpy"))
-    return Pose(Vec3(*place), quat_from_euler(*turn))
+    position, angles = (origin.numbers_of(origin.attribute(key, "0 0 0"), 3, key) for key in ("xyz", "rpy"))
+    return Pose(Vec3(*position), quat_from_euler(*angles))
 
 
 def _numbers(node: Node, key: str, count: int) -> tuple[float, ...]:
@@ -122,84 +122,94 @@ def _numbers(node: Node, key: str, count: int) -> tuple[float, ...]:
 
 
 def _mass(link: Node) -> Mass:
-    """A link without <inertial> has none"""
+    """Read mass and inertia; a link without <inertial> has none."""
     inertial = link.child("inertial")
-    nothing = symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    zero = symmetric(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if inertial is None:
-        return Mass(0.0, ZERO, nothing)
+        return Mass(0.0, ZERO, zero)
     mass = inertial.need("mass").attribute_number("value")
     if mass < 0.0:
         raise inertial.error(f"has the mass {mass:g} kg: expected a number that is not negative")
     inertia = inertial.child("inertia")
     keys = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-    own = symmetric(*(inertia.attribute_number(key, 0.0) for key in keys)) if inertia is not None else nothing
-    return moved(Mass(mass, ZERO, own), _origin(inertial))
+    matrix = symmetric(*(inertia.attribute_number(key, 0.0) for key in keys)) if inertia is not None else zero
+    return moved(Mass(mass, ZERO, matrix), _origin(inertial))
 
 
 # The rotors ----------------------------------------------------------------------------------------------------------
 
 
-def _by_motors(
-    plain: Imported, root: Node, plugins: list[Node], links: dict[str, Link], total: Mass
+def _plugin_rotors(
+    body: Imported, root: Node, plugins: list[Node], links: dict[str, Link], total: Mass
 ) -> tuple[Imported, set[str]]:
-    """As in SDF: everything is said"""
+    """Read complete rotors from motor plugins, as in SDF."""
     motors = in_order([read_motor(plugin) for plugin in plugins if is_motor(plugin)], root.origin)
-    return replace(plain, **motor_fields(root, motors, links, total.centre)), {motor.link for motor in motors}
+    return replace(body, **motor_fields(root, motors, links, total.centre)), {motor.link for motor in motors}
 
 
-def _by_properties(
-    plain: Imported, root: Node, table: Node, links: dict[str, Link], total: Mass
+def _property_rotors(
+    body: Imported, root: Node, table: Node, links: dict[str, Link], total: Mass
 ) -> tuple[Imported, set[str]]:
-    """kf and km per rpm², places by the inertial origins of prop0_link …, thrust2weight; they turn in turn, the first ccw
+    """Read rotors from `<properties>`: kf and km per rpm², positions by the inertial origins of prop0_link …, thrust2weight.
 
-    gym-pybullet-drones' own drag, −c Σ Ω v, is that of rotors: in their plane, and along the axis.
+    Spins alternate; the first is ccw. gym-pybullet-drones' drag, −c Σ Ω v, is that of rotors, in plane and along the axis.
     """
 
-    def said(key: str, factor: float = 1.0) -> Estimate | None:
+    def property_value(key: str, factor: float = 1.0) -> Estimate | None:
         if not table.has(key):
             return None
         return given(factor * table.attribute_number(key), f"{root.origin}: properties {key}")
 
-    named = sorted(name for name in links if re.fullmatch(r"prop\d+_link", name))
-    if not named:
+    rotor_links = sorted(name for name in links if re.fullmatch(r"prop\d+_link", name))
+    if not rotor_links:
         raise root.error("has <properties> and no links prop0_link, prop1_link, ...: expected one for each rotor")
-    k_thrust, k_torque = said("kf", _PER_RPM**2), said("km", _PER_RPM**2)
-    ratio, radius = said("thrust2weight"), said("prop_radius")
+    k_thrust, k_torque = property_value("kf", _RPM_PER_RAD_S**2), property_value("km", _RPM_PER_RAD_S**2)
+    ratio, radius = property_value("thrust2weight"), property_value("prop_radius")
     motor: dict[str, Estimate] = {}
     if ratio and k_thrust and k_thrust.value > 0.0:
-        most = ratio.value * total.mass * _GRAVITY / (len(named) * k_thrust.value)
-        motor["speed_max"] = given(math.sqrt(most), f"{ratio.how}, with kf and the mass")
-        motor["speed_min"] = given(0.0, "gym-pybullet-drones' rotors turn as slowly as they are told")
+        speed_squared = ratio.value * total.mass * _GRAVITY / (len(rotor_links) * k_thrust.value)
+        motor["speed_max"] = given(math.sqrt(speed_squared), f"{ratio.how}, with kf and the mass")
+        motor["speed_min"] = given(0.0, "gym-pybullet-drones' rotors have no lowest speed")
     rotors = []
-    for i, name in enumerate(named):
-        own = rotor_at(links[name], total.centre, f"{root.origin}: link {name}")
+    for i, name in enumerate(rotor_links):
+        rotor = rotor_at(links[name], total.centre, f"{root.origin}: link {name}")
         rotors.append(
-            replace(own, spin=1 if i % 2 == 0 else -1, k_thrust=k_thrust, k_torque=k_torque, radius=radius, motor=motor)
+            replace(
+                rotor, spin=1 if i % 2 == 0 else -1, k_thrust=k_thrust, k_torque=k_torque, radius=radius, motor=motor
+            )
         )
-    across, along = said("drag_coeff_xy"), said("drag_coeff_z")
-    drag: Record = {key: own for key, own in (("coefficient", across), ("axial", along)) if own and across}
-    note = "rotors of gym-pybullet-drones turn in turn, the first counter-clockwise; its racer turns the other way"
+    lateral, axial = property_value("drag_coeff_xy"), property_value("drag_coeff_z")
+    drag: Record = {
+        key: coefficient for key, coefficient in (("coefficient", lateral), ("axial", axial)) if coefficient and lateral
+    }
+    note = (
+        "rotors of gym-pybullet-drones alternate in spin, the first counter-clockwise; those of its racer are reversed"
+    )
     effects = {"rotor_drag": drag} if drag else {}
-    return replace(plain, rotors=tuple(rotors), effects=effects, notes=(note,)), set(named)
+    return replace(body, rotors=tuple(rotors), effects=effects, notes=(note,)), set(rotor_links)
 
 
-def _by_joints(plain: Imported, root: Node, links: dict[str, Link], total: Mass) -> tuple[Imported, set[str]]:
-    """Joints of links called rotor or prop that turn, and those that a transmission drives: places and axes alone"""
-    driving = {own.name for transmission in root.children("transmission") for own in transmission.children("joint")}
-    found: list[tuple[str, ImportedRotor]] = []
+def _joint_rotors(body: Imported, root: Node, links: dict[str, Link], total: Mass) -> tuple[Imported, set[str]]:
+    """Read positions and axes from turning joints of links called rotor or prop, and from joints with a transmission."""
+    driven_joints = {
+        joint_node.name
+        for transmission in root.children("transmission")
+        for joint_node in transmission.children("joint")
+    }
+    rotors: list[tuple[str, ImportedRotor]] = []
     for joint in root.children("joint"):
         if joint.child("child") is None:
             continue
-        name, kind = joint.need("child").attribute("link"), joint.attribute("type", "")
-        if not (kind == "continuous" or joint.name in driving or kind == "revolute"):
+        name, joint_type = joint.need("child").attribute("link"), joint.attribute("type", "")
+        if not (joint_type == "continuous" or joint.name in driven_joints or joint_type == "revolute"):
             continue
-        if not (_ROTOR.search(name) or _ROTOR.search(joint.name) or joint.name in driving):
+        if not (_ROTOR.search(name) or _ROTOR.search(joint.name) or joint.name in driven_joints):
             continue
-        found.append((name, rotor_at(links[name], total.centre, f"{root.origin}: link {name}")))
-    if not found:
+        rotors.append((name, rotor_at(links[name], total.centre, f"{root.origin}: link {name}")))
+    if not rotors:
         raise VehicleError(
-            f"{root.origin}: has no motor model, no <properties> and no joint of a rotor that turns: expected rotors"
+            f"{root.origin}: has no motor model, no <properties> and no turning joint of a rotor: expected rotors"
         )
-    found.sort(key=lambda pair: [int(own) if own.isdigit() else own for own in re.split(r"(\d+)", pair[0])])
-    note = "rotors are known by their joints alone: thrust, torque, turning and motors are not in the file"
-    return replace(plain, rotors=tuple(own for _, own in found), notes=(note,)), {name for name, _ in found}
+    rotors.sort(key=lambda pair: [int(token) if token.isdigit() else token for token in re.split(r"(\d+)", pair[0])])
+    note = "only the joints of the rotors are known: thrust, torque, spin and motors are not in the file"
+    return replace(body, rotors=tuple(rotor for _, rotor in rotors), notes=(note,)), {name for name, _ in rotors}

@@ -1,4 +1,4 @@
-"""An aircraft from its parts list: every number with how it was made and how far it may be off."""
+"""Estimate a vehicle from its parts list: every parameter with its derivation and its uncertainty."""
 
 from samara.core.lazy_import import lazily as _lazily
 

@@ -1,10 +1,10 @@
-"""A lithium battery by cells and capacity: voltages, resistance, mass. Polymer unless LiIon follows.
+"""Estimate a lithium battery from cells and capacity: voltages, resistance, mass. Polymer unless LiIon follows.
 
-    R = 16.5 mΩ / Ah (C/30)^−0.875 a cell      [141 cells, half of them within 20 %, with tails 42 %]
-    m = 29.4 g · Ah^0.96 (C/30)^0.135 a cell   [130 cells, scatter 8 %]
+    R = 16.5 mΩ / Ah (C/30)^−0.875 per cell      [141 cells, half of them within 20 %, with tails 42 %]
+    m = 29.4 g · Ah^0.96 (C/30)^0.135 per cell   [130 cells, scatter 8 %]
 
-tests/vehicles/cell_data.csv has the cells and makes the fits anew. Connectors and leads come on top of the resistance. Round
-lithium-ion cells are alike: 70 mΩ/Ah and 16.5 g/Ah (Molicel's P42A and P45B; a pack weighs 7 % more than its cells).
+tests/vehicles/cell_data.csv has the cells, and a test repeats the fits. Connectors and leads add to the resistance. Round
+lithium-ion cells vary little: 70 mΩ/Ah and 16.5 g/Ah (Molicel's P42A and P45B; a pack weighs 7 % more than its cells).
 """
 
 import math
@@ -27,14 +27,17 @@ CELL_VOLTAGE = (
     4.20,
 )  # [V] open circuit, the usual table of LiPo chargers
 ION_VOLTAGE = (2.80, 3.20, 3.32, 3.45, 3.60, 3.75, 3.95, 4.06, 4.20)  # [V] of round lithium-ion cells
-FULL, NOMINAL, EMPTY = 4.2, 3.7, 3.3  # [V] a cell; empty is where pilots land
+FULL, NOMINAL, EMPTY = 4.2, 3.7, 3.3  # [V] per cell; pilots land at EMPTY
 ION_NOMINAL, ION_EMPTY = 3.6, 3.0
 RESISTANCE = (16.5e-3, -1.0, -0.875, 0.42)  # [Ω] at 1 Ah and 30 C, powers of Ah and C, scatter
 MASS = (29.4e-3, 0.96, 0.135, 0.10)  # [kg] at 1 Ah and 30 C, powers of Ah and C, scatter
 ION_RESISTANCE = (70e-3, 0.25)  # [Ω A h] a round lithium-ion cell, scatter
 ION_MASS = (16.5e-3, 0.10)  # [kg/(A h)] a round lithium-ion cell in its pack
-_COMMON_C, _C_UNKNOWN = 30.0, 0.5  # where no rating is given; its scatter, as a standard deviation of ln C
-_LEADS = (
+_DEFAULT_C_RATING, _C_RATING_SPREAD = (
+    30.0,
+    0.5,
+)  # rating if none is stated; its scatter, as a standard deviation of ln C
+_LEAD_RESISTANCE = (
     1.5e-3,
     0.5,
 )  # [Ω] plug, leads and solder of one pack of 5 Ah; a power of 1/Ah: thinner wires on smaller packs
@@ -62,59 +65,63 @@ class Battery(NamedTuple):
 
 
 def battery(text: str) -> Battery:
-    """A battery from "6S1300", "6S1300 100C", "1S250", "4S2P5000" (mAh of the whole pack), "6S22Ah", "6S8000 LiIon" """
+    """Parse and estimate "6S1300", "6S1300 100C", "1S250", "4S2P5000" (mAh of the whole pack), "6S22Ah", "6S8000 LiIon"."""
     match = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"battery = {shown(text)}: expected cells and mAh such as 6S1300 or 6S1300 100C")
     cells, parallel = int(match[1]), int(match[2] or 1)
-    hours = float(match[3]) * (1.0 if (match[4] or "").lower() == "ah" else 1e-3)
+    capacity_ah = float(match[3]) * (1.0 if (match[4] or "").lower() == "ah" else 1e-3)
     rating = float(match[5]) if match[5] else None
     if not 1 <= cells <= 28 or not 1 <= parallel <= 50:
         raise ValueError(
             f"battery = {shown(text)}: {cells} cells by {parallel}; expected 1 to 28 in series, 1 to 50 parallel"
         )
-    if not 0.02 <= hours <= 500.0:
+    if not 0.02 <= capacity_ah <= 500.0:
         raise ValueError(
-            f"battery = {shown(text)}: {hours:g} A h; expected 0.02 to 500 (capacity is in mAh unless Ah follows)"
+            f"battery = {shown(text)}: {capacity_ah:g} A h; expected 0.02 to 500 (capacity is in mAh unless Ah follows)"
         )
     if rating is not None and not 1.0 <= rating <= 300.0:
         raise ValueError(f"battery = {shown(text)}: a rating of {rating:g} C; expected 1 to 300")
-    ion = (match[6] or "").lower().replace("-", "") == "liion"
-    resistance, mass = _of_ion(cells, hours) if ion else _of_polymer(cells, hours, rating)
+    is_ion = (match[6] or "").lower().replace("-", "") == "liion"
+    resistance, mass = _ion_estimates(cells, capacity_ah) if is_ion else _polymer_estimates(cells, capacity_ah, rating)
     return Battery(
         cells,
         parallel,
-        given(3600.0 * hours, f"{text.strip()}: given"),
-        _with_leads(resistance, hours),
+        given(3600.0 * capacity_ah, f"{text.strip()}: given"),
+        _add_leads(resistance, capacity_ah),
         mass,
         FULL * cells,
-        (ION_NOMINAL if ion else NOMINAL) * cells,
-        (ION_EMPTY if ion else EMPTY) * cells,
+        (ION_NOMINAL if is_ion else NOMINAL) * cells,
+        (ION_EMPTY if is_ion else EMPTY) * cells,
         CELL_CHARGE,
-        tuple(volts * cells for volts in (ION_VOLTAGE if ion else CELL_VOLTAGE)),
+        tuple(voltage * cells for voltage in (ION_VOLTAGE if is_ion else CELL_VOLTAGE)),
     )
 
 
-def _of_polymer(cells: int, hours: float, rating: float | None) -> tuple[Estimate, Estimate]:
+def _polymer_estimates(cells: int, capacity_ah: float, rating: float | None) -> tuple[Estimate, Estimate]:
     """R = n r(Ah, C),  m = n m(Ah, C)"""
-    how = f"fit over lithium-polymer cells of {hours:g} A h" + (f" and {rating:g} C" if rating else ", rating unknown")
-    made = []
-    for at_one, capacity_power, rating_power, scatter in (RESISTANCE, MASS):
-        value = cells * at_one * hours**capacity_power * ((rating or _COMMON_C) / 30.0) ** rating_power
-        made.append(Estimate(value, scatter if rating else math.hypot(scatter, _C_UNKNOWN * rating_power), how))
-    return made[0], made[1]
+    source = f"fit over lithium-polymer cells of {capacity_ah:g} A h" + (
+        f" and {rating:g} C" if rating else ", rating unknown"
+    )
+    estimates = []
+    for reference, capacity_power, rating_power, scatter in (RESISTANCE, MASS):
+        value = cells * reference * capacity_ah**capacity_power * ((rating or _DEFAULT_C_RATING) / 30.0) ** rating_power
+        estimates.append(
+            Estimate(value, scatter if rating else math.hypot(scatter, _C_RATING_SPREAD * rating_power), source)
+        )
+    return estimates[0], estimates[1]
 
 
-def _of_ion(cells: int, hours: float) -> tuple[Estimate, Estimate]:
+def _ion_estimates(cells: int, capacity_ah: float) -> tuple[Estimate, Estimate]:
     """R = n 70 mΩ/Ah,  m = n 16.5 g · Ah"""
-    how = f"data sheets of round lithium-ion cells, for {hours:g} A h"
+    source = f"data sheets of round lithium-ion cells, for {capacity_ah:g} A h"
     return (
-        Estimate(cells * ION_RESISTANCE[0] / hours, ION_RESISTANCE[1], how),
-        Estimate(cells * ION_MASS[0] * hours, ION_MASS[1], how),
+        Estimate(cells * ION_RESISTANCE[0] / capacity_ah, ION_RESISTANCE[1], source),
+        Estimate(cells * ION_MASS[0] * capacity_ah, ION_MASS[1], source),
     )
 
 
-def _with_leads(own: Estimate, hours: float) -> Estimate:
-    """R + leads, which grow thinner with the pack"""
-    leads = _LEADS[0] * (5.0 / hours) ** _LEADS[1]
-    return Estimate(own.value + leads, own.spread, f"{own.how}, with leads and plug")
+def _add_leads(cells: Estimate, capacity_ah: float) -> Estimate:
+    """Add the resistance of the leads, which are thinner on smaller packs."""
+    leads = _LEAD_RESISTANCE[0] * (5.0 / capacity_ah) ** _LEAD_RESISTANCE[1]
+    return Estimate(cells.value + leads, cells.spread, f"{cells.how}, with leads and plug")

@@ -1,7 +1,8 @@
-"""Where the rotors of a frame are and which way they turn: by the name of the layout, or by coordinates.
+"""Rotor positions and spins of common frames, by the name of the layout or by coordinates.
 
-Places are seen from the middle of the rotors, x forward, y to the left, one half of the diagonal long. The order is that of
-ArduPilot, which is PX4's for quad X and +, hexa X and octo X; the numbers of others are in `samara.vehicles.rotor_numbering`.
+Positions are relative to the centre of the rotors, x forward, y to the left, in units of half the diagonal. The order is
+that of ArduPilot, which is PX4's for quad X and +, hexa X and octo X; for other systems see
+`samara.vehicles.rotor_numbering`.
 """
 
 import math
@@ -15,12 +16,12 @@ from samara.physics.types import Vehicle
 from samara.vehicles.rotor_numbering import CCW, CW, NUMBERINGS
 
 UPPER, SINGLE, LOWER = 1, 0, -1
-_SAME_ARM = 1e-6  # of the diagonal: hubs nearer than this, seen from above, share an arm
+_SAME_ARM_FRACTION = 1e-6  # of the diagonal: hubs closer than this in plan view share an arm
 
 
 class Mount(NamedTuple):
-    """A rotor's place in units of half the diagonal, its spin (+1 counter-clockwise seen from above), whether it is the upper
-    or the lower one of a coaxial pair, and whether a servo tilts it about the arm."""
+    """Position of a rotor in units of half the diagonal, its spin (+1 counter-clockwise seen from above), its level (upper or
+    lower rotor of a coaxial pair), and whether a servo tilts it about the arm."""
 
     name: str
     x: float
@@ -31,7 +32,7 @@ class Mount(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The rotors of a frame, and what it is called."""
+    """The rotors of a frame, its title and the source of its order."""
 
     title: str
     mounts: tuple[Mount, ...]
@@ -39,7 +40,7 @@ class Layout(NamedTuple):
 
 
 class Hub(NamedTuple):
-    """A rotor's hub on a frame of a known size: its place from the middle of the rotors [m], spin, level and tilt."""
+    """A rotor's hub on a frame of known size: position from the centre of the rotors [m], spin, level and tilt."""
 
     name: str
     place: Vec3
@@ -48,41 +49,47 @@ class Hub(NamedTuple):
     tilting: bool = False
 
 
-def _around(text: str, reach: Mapping[str, float] | None = None) -> tuple[Mount, ...]:
-    """FR-45+ is a rotor FR, 45° to the right of forward, that turns counter-clockwise; u and l are upper and lower ones."""
+def _around(text: str, arm_lengths: Mapping[str, float] | None = None) -> tuple[Mount, ...]:
+    """Parse mounts: FR@-45+ is a rotor FR, 45° to the right of forward, counter-clockwise; u and l are upper and lower."""
     mounts = []
-    for word in text.split():
-        name, _, rest = word.partition("@")
-        level = {"u": UPPER, "l": LOWER}.get(rest[-1], SINGLE)
-        rest = rest.rstrip("ul")
-        azimuth, far = math.radians(float(rest[:-1])), (reach or {}).get(name, 1.0)
-        spin = CCW if rest[-1] == "+" else CW
-        mounts.append(Mount(name, far * math.cos(azimuth), far * math.sin(azimuth), spin, level))
+    for mount_text in text.split():
+        name, _, code = mount_text.partition("@")
+        level = {"u": UPPER, "l": LOWER}.get(code[-1], SINGLE)
+        code = code.rstrip("ul")
+        azimuth, arm_length = math.radians(float(code[:-1])), (arm_lengths or {}).get(name, 1.0)
+        spin = CCW if code[-1] == "+" else CW
+        mounts.append(Mount(name, arm_length * math.cos(azimuth), arm_length * math.sin(azimuth), spin, level))
     return tuple(mounts)
 
 
 def _numbered(frame: str) -> tuple[Mount, ...]:
-    places = NUMBERINGS[frame]["px4"].places
-    angles = [math.radians(place.azimuth_deg) for place in places]
-    return tuple(Mount(own.name, math.cos(a), math.sin(a), own.spin) for own, a in zip(places, angles, strict=True))
+    numbered = NUMBERINGS[frame]["px4"].places
+    angles = [math.radians(rotor.azimuth_deg) for rotor in numbered]
+    return tuple(
+        Mount(rotor.name, math.cos(a), math.sin(a), rotor.spin) for rotor, a in zip(numbered, angles, strict=True)
+    )
 
 
 _ARDUPILOT = "ArduPilot AP_MotorsMatrix.cpp"
-_BOTH = "PX4 and ArduPilot"
-_BACK = 0.894  # of the front arms' length: a frame whose propellers stay out of the camera's view
+_PX4_AND_ARDUPILOT = "PX4 and ArduPilot"
+_BACK_ARM_FRACTION = 0.894  # of the front arms' length: a frame that keeps its propellers out of the camera's view
 LAYOUTS: Mapping[str, Layout] = {
-    "quad_x": Layout("quad X", _numbered("quad_x"), _BOTH),
-    "quad_plus": Layout("quad +", _around("R@-90+ L@90+ F@0- B@180-"), _BOTH),
-    "quad_h": Layout("quad H", _around("FR@-40+ BL@140+ FL@40- BR@-140-"), f"{_BOTH}, quad X; longer than wide"),
+    "quad_x": Layout("quad X", _numbered("quad_x"), _PX4_AND_ARDUPILOT),
+    "quad_plus": Layout("quad +", _around("R@-90+ L@90+ F@0- B@180-"), _PX4_AND_ARDUPILOT),
+    "quad_h": Layout(
+        "quad H", _around("FR@-40+ BL@140+ FL@40- BR@-140-"), f"{_PX4_AND_ARDUPILOT}, quad X; longer than wide"
+    ),
     "deadcat": Layout(
         "deadcat",
-        _around("FR@-58+ BL@129+ FL@58- BR@-129-", {"BL": _BACK, "BR": _BACK}),
-        f"{_BOTH}, quad X; wide in front, as the 3DR Iris is",
+        _around("FR@-58+ BL@129+ FL@58- BR@-129-", {"BL": _BACK_ARM_FRACTION, "BR": _BACK_ARM_FRACTION}),
+        f"{_PX4_AND_ARDUPILOT}, quad X; wide in front, as the 3DR Iris is",
     ),
-    "hexa_x": Layout("hexa X", _numbered("hexa_x"), _BOTH),
-    "hexa_plus": Layout("hexa +", _around("F@0- B@180+ BL@120- FR@-60+ FL@60+ BR@-120-"), _BOTH),
-    "octo_x": Layout("octo X", _numbered("octo_x"), _BOTH),
-    "octo_plus": Layout("octo +", _around("F@0- B@180- FR@-45+ BR@-135+ FL@45+ BL@135+ L@90- R@-90-"), _BOTH),
+    "hexa_x": Layout("hexa X", _numbered("hexa_x"), _PX4_AND_ARDUPILOT),
+    "hexa_plus": Layout("hexa +", _around("F@0- B@180+ BL@120- FR@-60+ FL@60+ BR@-120-"), _PX4_AND_ARDUPILOT),
+    "octo_x": Layout("octo X", _numbered("octo_x"), _PX4_AND_ARDUPILOT),
+    "octo_plus": Layout(
+        "octo +", _around("F@0- B@180- FR@-45+ BR@-135+ FL@45+ BL@135+ L@90- R@-90-"), _PX4_AND_ARDUPILOT
+    ),
     "x8": Layout(
         "X8, coaxial",
         _around("FR@-45+u FL@45-u BL@135+u BR@-135-u FL@45+l FR@-45-l BR@-135+l BL@135-l"),
@@ -95,7 +102,7 @@ LAYOUTS: Mapping[str, Layout] = {
         "ArduPilot AP_MotorsTri.cpp: motors 1, 2 and 4",
     ),
 }
-"""By name; `-` and spaces may stand for `_`."""
+"""By name; `-` and spaces are equivalent to `_`."""
 
 ALIASES = {
     "x": "quad_x",
@@ -112,60 +119,73 @@ ALIASES = {
 
 
 def layout_named(name: str) -> Layout:
-    """The layout of that name, or a ValueError that lists them"""
-    plain = name.strip().lower().replace("-", "_").replace(" ", "_").replace("_+", "_plus")
-    found = LAYOUTS.get(ALIASES.get(plain, plain))
-    if found is None:
+    """Return the layout of that name; raise a ValueError that lists all layouts if there is none."""
+    key = name.strip().lower().replace("-", "_").replace(" ", "_").replace("_+", "_plus")
+    layout = LAYOUTS.get(ALIASES.get(key, key))
+    if layout is None:
         raise ValueError(f"layout = {shown(name)}: expected one of {', '.join(LAYOUTS)}, or rotors by coordinates")
-    return found
+    return layout
 
 
 def hubs_of(layout: Layout, diagonal: float, gap: float) -> tuple[Hub, ...]:
-    """The mounts on a frame with this diagonal; the discs of a coaxial pair are `gap` apart, the frame between them  [m]"""
+    """Return the hubs of a frame with this diagonal; the discs of a coaxial pair are `gap` apart, centred on the frame  [m]."""
     half = 0.5 * diagonal
     return tuple(
-        Hub(_suffixed(own), Vec3(half * own.x, half * own.y, 0.5 * gap * own.level), own.spin, own.level, own.tilting)
-        for own in layout.mounts
+        Hub(
+            _hub_name(mount),
+            Vec3(half * mount.x, half * mount.y, 0.5 * gap * mount.level),
+            mount.spin,
+            mount.level,
+            mount.tilting,
+        )
+        for mount in layout.mounts
     )
 
 
-def _suffixed(own: Mount) -> str:
-    return own.name + {UPPER: " upper", LOWER: " lower"}.get(own.level, "")
+def _hub_name(mount: Mount) -> str:
+    return mount.name + {UPPER: " upper", LOWER: " lower"}.get(mount.level, "")
 
 
-def hubs_at(places: Sequence[tuple[Vec3, int]]) -> tuple[Hub, ...]:
-    """Rotors by their coordinates [m] and spins; two above each other are a coaxial pair"""
-    reach = max((math.hypot(place.x, place.y) for place, _ in places), default=0.0)
+def hubs_at(coordinates: Sequence[tuple[Vec3, int]]) -> tuple[Hub, ...]:
+    """Return hubs at these coordinates [m] and spins; two rotors above each other are a coaxial pair."""
+    frame_radius = max((math.hypot(position.x, position.y) for position, _ in coordinates), default=0.0)
     hubs = []
-    for i, (place, spin) in enumerate(places):
+    for i, (position, spin) in enumerate(coordinates):
         level = SINGLE
-        for other, _ in (*places[:i], *places[i + 1 :]):
-            if math.hypot(place.x - other.x, place.y - other.y) <= _SAME_ARM * max(reach, 1e-3):
-                level = UPPER if place.z > other.z else LOWER
-        hubs.append(Hub(f"rotor {i}", place, spin, level))
+        for other_position, _ in (*coordinates[:i], *coordinates[i + 1 :]):
+            if math.hypot(position.x - other_position.x, position.y - other_position.y) <= _SAME_ARM_FRACTION * max(
+                frame_radius, 1e-3
+            ):
+                level = UPPER if position.z > other_position.z else LOWER
+        hubs.append(Hub(f"rotor {i}", position, spin, level))
     return tuple(hubs)
 
 
 def match_rotors(
     vehicle: Vehicle, mounts: Sequence[Mount], is_near: Callable[[Rotor, Mount], bool]
 ) -> tuple[int, ...] | None:
-    """The vehicle's rotors in the order of the mounts, by place and spin; None where one does not fit
+    """Return the vehicle's rotors in the order of the mounts, matched by position and spin; None if one does not match.
 
     Of a coaxial pair a lower mount takes the lower rotor, any other the upper one.
     """
     order: list[int] = []
     for mount in mounts if len(mounts) == len(vehicle.rotors) else ():
-        free = [i for i in range(len(mounts)) if i not in order and vehicle.rotors[i].spin == mount.spin]
-        fits = [i for i in free if is_near(vehicle.rotors[i], mount)]
-        if not fits:
+        unmatched = [i for i in range(len(mounts)) if i not in order and vehicle.rotors[i].spin == mount.spin]
+        candidates = [i for i in unmatched if is_near(vehicle.rotors[i], mount)]
+        if not candidates:
             return None
         pick = min if mount.level == LOWER else max
-        order.append(pick(fits, key=lambda i: float(vehicle.rotors[i].r_B.z)))
+        order.append(pick(candidates, key=lambda i: float(vehicle.rotors[i].r_B.z)))
     return tuple(order) or None
 
 
 def nearest_beside(hubs: Sequence[Hub]) -> float:
-    """The least distance, seen from above, of two rotors that are not a coaxial pair  [m]; ∞ where there are none"""
-    flat = [math.hypot(a.place.x - b.place.x, a.place.y - b.place.y) for i, a in enumerate(hubs) for b in hubs[i + 1 :]]
-    reach = max((math.hypot(hub.place.x, hub.place.y) for hub in hubs), default=0.0)
-    return min((own for own in flat if own > _SAME_ARM * max(reach, 1e-3)), default=math.inf)
+    """Smallest distance in plan view of two rotors that are not a coaxial pair  [m]; ∞ if there are none."""
+    distances = [
+        math.hypot(a.place.x - b.place.x, a.place.y - b.place.y) for i, a in enumerate(hubs) for b in hubs[i + 1 :]
+    ]
+    frame_radius = max((math.hypot(hub.place.x, hub.place.y) for hub in hubs), default=0.0)
+    return min(
+        (distance for distance in distances if distance > _SAME_ARM_FRACTION * max(frame_radius, 1e-3)),
+        default=math.inf,
+    )

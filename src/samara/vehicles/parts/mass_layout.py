@@ -1,6 +1,6 @@
-"""Every part of an aircraft at its place: motors and propellers on the arms, battery, board and controllers in the middle.
+"""Position, mass and shape of every part of an aircraft: motors and propellers on the arms, electronics in the centre.
 
-The frame takes what is left of the mass: arms, plates and legs.
+The frame (arms, plates and legs) has the mass that the other parts leave.
 """
 
 import math
@@ -15,12 +15,12 @@ from samara.vehicles.parts.layouts import LOWER, Hub
 from samara.vehicles.parts.parts_list import PartsError, PartsList
 from samara.vehicles.parts.uncertain import Estimate, given
 
-SHAPES_OFF = 0.10  # of the inertia: what it costs to take parts for boxes, cylinders and rods
-_STEP = 1e-4  # of the whole mass, for the slopes of inertia over a part's mass
+SHAPES_OFF = 0.10  # of the inertia: error of representing parts by boxes, cylinders and rods
+_STEP = 1e-4  # of the total mass, for the derivative of inertia with respect to a part's mass
 
 
 class Body(NamedTuple):
-    """A part: its mass, the middle of it [m], inertia on each kilogram about that [m²], and its area along each axis [m²]"""
+    """A part: its mass, its centre [m], inertia per kilogram about that [m²], and its frontal area along each axis [m²]."""
 
     name: str
     mass: Estimate
@@ -39,28 +39,28 @@ def box(name: str, mass: Estimate, centre: Vec3, size: Vec3) -> Body:
 def cylinder(name: str, mass: Estimate, centre: Vec3, diameter: float, height: float) -> Body:
     """J/m = diag((3r² + h²)/12, (3r² + h²)/12, r²/2), upright"""
     r2 = 0.25 * diameter * diameter
-    across = (3.0 * r2 + height * height) / 12.0
+    transverse = (3.0 * r2 + height * height) / 12.0
     return Body(
         name,
         mass,
         centre,
-        np.diag([across, across, 0.5 * r2]),
+        np.diag([transverse, transverse, 0.5 * r2]),
         Vec3(diameter * height, diameter * height, math.pi * r2),
     )
 
 
 def rod(name: str, mass: Estimate, start: Vec3, end: Vec3, thickness: float) -> Body:
     """J/m = L²/12 (1 − u uᵀ): slender, from start to end"""
-    along = np.array(end) - np.array(start)
-    gyration = (float(along @ along) * np.eye(3) - np.outer(along, along)) / 12.0
-    area = Vec3(*(thickness * math.sqrt(max(float(along @ along) - own * own, 0.0)) for own in along))
+    axis = np.array(end) - np.array(start)
+    gyration = (float(axis @ axis) * np.eye(3) - np.outer(axis, axis)) / 12.0
+    area = Vec3(*(thickness * math.sqrt(max(float(axis @ axis) - component * component, 0.0)) for component in axis))
     return Body(name, mass, Vec3(*(0.5 * (np.array(start) + np.array(end))).tolist()), gyration, area)
 
 
 def spinning(name: str, mass: Estimate, centre: Vec3, inertia: float) -> Body:
-    """J/m = J_z/m diag(½, ½, 1): a propeller on average over a turn, of the inertia J_z about its axis"""
-    own = inertia / mass.value
-    return Body(name, mass, centre, np.diag([0.5 * own, 0.5 * own, own]), Vec3(0.0, 0.0, 0.0))
+    """J/m = J_z/m diag(½, ½, 1): a propeller averaged over a revolution, with the inertia J_z about its axis"""
+    axial = inertia / mass.value
+    return Body(name, mass, centre, np.diag([0.5 * axial, 0.5 * axial, axial]), Vec3(0.0, 0.0, 0.0))
 
 
 def centre_of_mass(bodies: Sequence[Body]) -> Vec3:
@@ -74,57 +74,61 @@ def inertia_about_centre(bodies: Sequence[Body]) -> Array:
 
 
 def inertia_spread(bodies: Sequence[Body], rest: str) -> float:
-    """One standard deviation over the largest moment: every part's mass may be off, and `rest` takes the difference"""
+    """Relative standard deviation of the largest moment, from every part's mass error; the part `rest` takes the difference."""
     masses = _masses(bodies)
     moments = np.diag(_inertia(masses, bodies))
-    takes = [own.name == rest for own in bodies]
+    is_remainder = [body.name == rest for body in bodies]
     variance = np.full(3, SHAPES_OFF**2)
-    for name in dict.fromkeys(own.name for own in bodies if own.name != rest and own.mass.spread > 0.0):
-        mine = np.array([own.name == name for own in bodies])
+    for name in dict.fromkeys(body.name for body in bodies if body.name != rest and body.mass.spread > 0.0):
+        is_part = np.array([body.name == name for body in bodies])
         step = _STEP * float(masses.sum())
-        moved = masses + step * (mine * masses / masses[mine].sum() - takes * masses / masses[takes].sum())
-        slope = (np.diag(_inertia(moved, bodies)) - moments) / step
-        variance += (slope * masses[mine].sum() * _spread(bodies, name) / moments) ** 2
+        shifted_masses = masses + step * (
+            is_part * masses / masses[is_part].sum() - is_remainder * masses / masses[is_remainder].sum()
+        )
+        slope = (np.diag(_inertia(shifted_masses, bodies)) - moments) / step
+        variance += (slope * masses[is_part].sum() * _spread(bodies, name) / moments) ** 2
     return float(math.sqrt(variance.max()))
 
 
 def drag_areas(bodies: Sequence[Body]) -> Vec3:
     """Σ of the parts' areas along each axis  [m²]"""
-    return Vec3(*(sum(own.area[axis] for own in bodies) for axis in range(3)))
+    return Vec3(*(sum(body.area[axis] for body in bodies) for axis in range(3)))
 
 
-def feet(hubs: Sequence[Hub], below: float, share: float) -> tuple[Vec3, ...]:
-    """Four feet in a square, as far out as a share of the arms, so far below the middle of the rotors  [m]"""
+def feet(hubs: Sequence[Hub], depth: float, arm_fraction: float) -> tuple[Vec3, ...]:
+    """Four feet in a square at a fraction of the arm length, `below` the centre of the rotors  [m]."""
     arm = sum(math.hypot(hub.place.x, hub.place.y) for hub in hubs) / len(hubs)
-    out = share * arm / math.sqrt(2.0)
-    return tuple(Vec3(x * out, y * out, -below) for x, y in ((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)))
+    half_width = arm_fraction * arm / math.sqrt(2.0)
+    return tuple(
+        Vec3(x * half_width, y * half_width, -depth) for x, y in ((1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0))
+    )
 
 
 def arm_ends(hubs: Sequence[Hub]) -> tuple[Vec3, ...]:
-    """Where arms end: one for each rotor, and one for a coaxial pair  [m]"""
+    """Ends of the arms: one for each rotor, and one for a coaxial pair  [m]."""
     return tuple(Vec3(hub.place.x, hub.place.y, 0.0) for hub in hubs if hub.level != LOWER)
 
 
 def _spread(bodies: Sequence[Body], name: str) -> float:
-    return next(own.mass.spread for own in bodies if own.name == name)
+    return next(body.mass.spread for body in bodies if body.name == name)
 
 
 def _masses(bodies: Sequence[Body]) -> Array:
-    return np.array([own.mass.value for own in bodies])
+    return np.array([body.mass.value for body in bodies])
 
 
 def _centre(masses: Array, bodies: Sequence[Body]) -> Array:
-    places = np.array([own.centre for own in bodies])
-    centre: Array = (masses[:, None] * places).sum(axis=0) / masses.sum()
+    centres = np.array([body.centre for body in bodies])
+    centre: Array = (masses[:, None] * centres).sum(axis=0) / masses.sum()
     return centre
 
 
 def _inertia(masses: Array, bodies: Sequence[Body]) -> Array:
-    away = np.array([own.centre for own in bodies]) - _centre(masses, bodies)
-    whole = np.zeros((3, 3))
-    for mass, d, own in zip(masses, away, bodies, strict=True):
-        whole += mass * (own.gyration + float((d * d).sum()) * np.eye(3) - d[:, None] * d[None, :])
-    return whole
+    offsets = np.array([body.centre for body in bodies]) - _centre(masses, bodies)
+    inertia = np.zeros((3, 3))
+    for mass, d, body in zip(masses, offsets, bodies, strict=True):
+        inertia += mass * (body.gyration + float((d * d).sum()) * np.eye(3) - d[:, None] * d[None, :])
+    return inertia
 
 
 MOTOR_DENSITY = (
@@ -134,23 +138,23 @@ MOTOR_SHAPE = 1.4  # its diameter over its height
 BATTERY_DENSITY = 2000.0  # [kg/m^3] of a lithium-polymer pack: 6S 1300 mAh, 76 x 38 x 38 mm and 215 g
 BATTERY_SHAPE = (2.0, 1.0, 0.9)  # length, width, height
 BOARD_AT_1_KG, BOARD_POWER = 0.06, 0.6  # [kg]: 5 g in 20 g, 45 g in 0.65 kg, 80 g in 1.6 kg, 240 g in 10 kg
-ON_THE_BODY = 1.2  # [kg]: lighter ones have one controller for all motors, in the middle, and the battery on top
+ON_THE_BODY = 1.2  # [kg]: lighter aircraft have one controller for all motors, in the centre, and the battery on top
 LEAST_FRAME = 0.06  # of the mass: frame, wires and board together weigh more than this
-MOST_FRAME = 0.75  # of the mass: with more, something is carried that nobody named
-ARMS, PLATES = 0.45, 0.45  # of the frame; the rest is legs, screws and wires out there
+MOST_FRAME = 0.75  # of the mass: with more, the parts list omits a payload
+ARMS, PLATES = 0.45, 0.45  # of the frame; the remainder is legs, screws and wires on the arms
 ARM_THICKNESS = 0.045  # of the diagonal
 FRAME = "frame"
 
 
 class Placed(NamedTuple):
-    """All parts, and how far below the middle of the rotors the lowest of them ends  [m]"""
+    """All parts, and the depth of the lowest point below the centre of the rotors  [m]."""
 
     bodies: tuple[Body, ...]
     lowest: float
 
 
 class Weights(NamedTuple):
-    """What the parts weigh [kg] that a parts list names, and the inertia of a propeller about its axis  [kg m^2]"""
+    """Masses of the parts that a parts list names [kg], and the inertia of a propeller about its axis  [kg m^2]."""
 
     motor: Estimate
     propeller: Estimate
@@ -160,129 +164,144 @@ class Weights(NamedTuple):
 
 
 def controllers_mass(parts: PartsList, motors: int, current: float, voltage: float, brushed: bool) -> Estimate:
-    """All speed controllers: one board for all in a light aircraft, one beside each motor in a heavy one  [kg]"""
-    if (known := parts.given("esc_mass")) is not None:
-        return given(known)
+    """Mass of all speed controllers: one central board in a light aircraft, one beside each motor in a heavy one  [kg]."""
+    if (specified := parts.given("esc_mass")) is not None:
+        return given(specified)
     if brushed:
         return Estimate(1e-6, 0.5, "brushed motors: transistors on the flight controller")
     if parts.mass < ON_THE_BODY:
-        return Estimate(
-            0.08e-3 * motors * current, 0.4, "0.08 g/A of the motors' largest current, as 4-in-1 controllers"
-        )
-    each = 3e-3 * (current / 10.0) * max(voltage / 12.0, 1.0) ** 0.8
-    return Estimate(motors * each, 0.4, "3 g for each 10 A at 12 V, more with (V/12)^0.8, as single controllers")
+        return Estimate(0.08e-3 * motors * current, 0.4, "0.08 g/A of the motors' current limit, as 4-in-1 controllers")
+    controller_mass = 3e-3 * (current / 10.0) * max(voltage / 12.0, 1.0) ** 0.8
+    return Estimate(
+        motors * controller_mass, 0.4, "3 g per 10 A at 12 V, scaled with (V/12)^0.8, as single controllers"
+    )
 
 
 def placed(parts: PartsList, hubs: tuple[Hub, ...], size: float, weights: Weights) -> Placed:
-    """All parts where builders put them, about a frame of that diagonal [m]; refused where no mass is left for the frame"""
+    """Place all parts in their usual positions on a frame of diagonal `size` [m]; PartsError if no mass is left for it."""
     payload = given(parts.given("payload") or 0.0)
     count = len(hubs)
-    named = {
+    part_masses = {
         "motors": count * weights.motor.value,
         "propellers": count * weights.propeller.value,
         "battery": weights.battery.value,
         "speed controllers": weights.controllers.value,
         "payload": payload.value,
     }
-    rest = parts.mass - sum(named.values())
-    _require_sensible(parts, named, rest)
-    board = _board(parts, rest)
-    frame = Estimate(rest - board.value, 0.3, f"what is left of {parts.mass:g} kg")
+    remainder = parts.mass - sum(part_masses.values())
+    _require_frame_mass(parts, part_masses, remainder)
+    board = _board(parts, remainder)
+    frame = Estimate(remainder - board.value, 0.3, f"remainder of {parts.mass:g} kg")
 
-    height = (weights.motor.value / (MOTOR_DENSITY * 0.25 * 3.141592653589793 * MOTOR_SHAPE**2)) ** (1.0 / 3.0)
+    motor_height = (weights.motor.value / (MOTOR_DENSITY * 0.25 * 3.141592653589793 * MOTOR_SHAPE**2)) ** (1.0 / 3.0)
     bodies: list[Body] = []
     for hub in hubs:
-        under = Vec3(hub.place.x, hub.place.y, hub.place.z + (0.5 * height if hub.level < 0 else -0.5 * height))
-        bodies.append(cylinder("motors", weights.motor, under, MOTOR_SHAPE * height, height))
+        motor_centre = Vec3(
+            hub.place.x, hub.place.y, hub.place.z + (0.5 * motor_height if hub.level < 0 else -0.5 * motor_height)
+        )
+        bodies.append(cylinder("motors", weights.motor, motor_centre, MOTOR_SHAPE * motor_height, motor_height))
         bodies.append(spinning("propellers", weights.propeller, hub.place, weights.propeller_inertia.value))
-    deck = -height if all(hub.level == 0 for hub in hubs) else 0.0  # the arms: under motors, or between a pair of them
-    middle = Vec3(0.0, 0.0, deck)
-    plates = Vec3(0.4 * size, 0.22 * size, 0.1 * size)
+    arm_height = (
+        -motor_height if all(hub.level == 0 for hub in hubs) else 0.0
+    )  # height of the arms: under motors, or between a pair
+    frame_centre = Vec3(0.0, 0.0, arm_height)
+    plate_size = Vec3(0.4 * size, 0.22 * size, 0.1 * size)
     thickness = ARM_THICKNESS * size
-    ends = [Vec3(end.x, end.y, deck) for end in arm_ends(hubs)]
-    each_arm = Estimate(ARMS * frame.value / len(ends), frame.spread, frame.how)
-    bodies += [rod(FRAME, each_arm, middle, end, thickness) for end in ends]
-    bodies.append(box(FRAME, frame._replace(value=PLATES * frame.value), middle, plates))
-    legs = frame._replace(value=(1.0 - ARMS - PLATES) * frame.value / len(ends))
+    tips = [Vec3(end.x, end.y, arm_height) for end in arm_ends(hubs)]
+    arm_mass = Estimate(ARMS * frame.value / len(tips), frame.spread, frame.how)
+    bodies += [rod(FRAME, arm_mass, frame_centre, end, thickness) for end in tips]
+    bodies.append(box(FRAME, frame._replace(value=PLATES * frame.value), frame_centre, plate_size))
+    leg_mass = frame._replace(value=(1.0 - ARMS - PLATES) * frame.value / len(tips))
     bodies += [
         rod(
             FRAME,
-            legs,
-            Vec3(0.6 * e.x, 0.6 * e.y, deck),
-            Vec3(0.6 * e.x, 0.6 * e.y, deck - 0.1 * size),
+            leg_mass,
+            Vec3(0.6 * tip.x, 0.6 * tip.y, arm_height),
+            Vec3(0.6 * tip.x, 0.6 * tip.y, arm_height - 0.1 * size),
             0.2 * thickness,
         )
-        for e in ends
+        for tip in tips
     ]
-    bodies.append(box("board", board, middle, Vec3(0.2 * size, 0.16 * size, 0.06 * size)))
+    bodies.append(box("board", board, frame_centre, Vec3(0.2 * size, 0.16 * size, 0.06 * size)))
     if parts.mass < ON_THE_BODY:
         bodies.append(
-            box("speed controllers", weights.controllers, middle, Vec3(0.16 * size, 0.16 * size, 0.02 * size))
+            box("speed controllers", weights.controllers, frame_centre, Vec3(0.16 * size, 0.16 * size, 0.02 * size))
         )
     else:
-        one = weights.controllers._replace(value=weights.controllers.value / len(ends))
+        controller_mass = weights.controllers._replace(value=weights.controllers.value / len(tips))
         bodies += [
-            box("speed controllers", one, Vec3(0.5 * e.x, 0.5 * e.y, deck), Vec3(0.1 * size, 0.05 * size, 0.02 * size))
-            for e in ends
+            box(
+                "speed controllers",
+                controller_mass,
+                Vec3(0.5 * tip.x, 0.5 * tip.y, arm_height),
+                Vec3(0.1 * size, 0.05 * size, 0.02 * size),
+            )
+            for tip in tips
         ]
-    pack = _pack(weights.battery.value)
-    bodies.append(box("battery", weights.battery, _battery_place(parts, deck, plates, pack), pack))
+    battery_size = _pack(weights.battery.value)
+    bodies.append(
+        box("battery", weights.battery, _battery_centre(parts, arm_height, plate_size, battery_size), battery_size)
+    )
     if payload.value > 0.0:
         side = (payload.value / 1000.0) ** (1.0 / 3.0)  # as dense as water
-        where = parts.given("payload_position") or Vec3(0.0, 0.0, deck - 0.5 * plates.z - 0.5 * side)
-        bodies.append(box("payload", payload, where, Vec3(side, side, side)))
-    lowest = max(plates.z / 2.0 - deck, *(-hub.place.z for hub in hubs), *_undersides(parts, bodies, pack))
+        payload_centre = parts.given("payload_position") or Vec3(0.0, 0.0, arm_height - 0.5 * plate_size.z - 0.5 * side)
+        bodies.append(box("payload", payload, payload_centre, Vec3(side, side, side)))
+    lowest = max(
+        plate_size.z / 2.0 - arm_height, *(-hub.place.z for hub in hubs), *_undersides(parts, bodies, battery_size)
+    )
     return Placed(tuple(bodies), lowest)
 
 
-def _undersides(parts: PartsList, bodies: list[Body], pack: Vec3) -> list[float]:
-    found = [0.5 * pack.z - own.centre.z for own in bodies if own.name == "battery"]
+def _undersides(parts: PartsList, bodies: list[Body], battery_size: Vec3) -> list[float]:
+    depths = [0.5 * battery_size.z - body.centre.z for body in bodies if body.name == "battery"]
     side = ((parts.given("payload") or 0.0) / 1000.0) ** (1.0 / 3.0)
-    return found + [0.5 * side - own.centre.z for own in bodies if own.name == "payload"]
+    return depths + [0.5 * side - body.centre.z for body in bodies if body.name == "payload"]
 
 
 def _pack(mass: float) -> Vec3:
-    """A battery of that mass  [m]"""
+    """Size of a battery of that mass  [m]."""
     length, width, height = BATTERY_SHAPE
-    unit = (mass / BATTERY_DENSITY / (length * width * height)) ** (1.0 / 3.0)
-    return Vec3(length * unit, width * unit, height * unit)
+    scale = (mass / BATTERY_DENSITY / (length * width * height)) ** (1.0 / 3.0)
+    return Vec3(length * scale, width * scale, height * scale)
 
 
-def _battery_place(parts: PartsList, deck: float, plates: Vec3, pack: Vec3) -> Vec3:
-    place: Vec3 | None = parts.given("battery_position")
-    if place is not None:
-        return place
-    above = 0.5 * (plates.z + pack.z)
-    return Vec3(0.0, 0.0, deck + (above if parts.mass < ON_THE_BODY else -above))
+def _battery_centre(parts: PartsList, arm_height: float, plate_size: Vec3, battery_size: Vec3) -> Vec3:
+    position: Vec3 | None = parts.given("battery_position")
+    if position is not None:
+        return position
+    offset = 0.5 * (plate_size.z + battery_size.z)
+    return Vec3(0.0, 0.0, arm_height + (offset if parts.mass < ON_THE_BODY else -offset))
 
 
-def _board(parts: PartsList, rest: float) -> Estimate:
-    """Flight controller, receiver, camera; at most half of what is left, for in small ones the board is the frame  [kg]"""
-    if (known := parts.given("board_mass")) is not None:
-        if not known < rest:
+def _board(parts: PartsList, remainder: float) -> Estimate:
+    """Mass of flight controller, receiver, camera; at most half of the remainder: in small aircraft the board is the frame."""
+    if (specified := parts.given("board_mass")) is not None:
+        if not specified < remainder:
             raise PartsError(
-                f"board_mass = {known:g} kg: expected less than the {rest:.3g} kg that the other parts leave of "
+                f"board_mass = {specified:g} kg: expected less than the {remainder:.3g} kg that the other parts leave of "
                 f"{parts.mass:g} kg"
             )
-        return given(known)
-    usual = BOARD_AT_1_KG * parts.mass**BOARD_POWER
-    return Estimate(min(usual, 0.5 * rest), 0.35, "0.06 kg (m/kg)^0.6, at most half of what the other parts leave")
+        return given(specified)
+    typical = BOARD_AT_1_KG * parts.mass**BOARD_POWER
+    return Estimate(
+        min(typical, 0.5 * remainder), 0.35, "0.06 kg (m/kg)^0.6, at most half of what the other parts leave"
+    )
 
 
-def _require_sensible(parts: PartsList, named: dict[str, float], rest: float) -> None:
-    if named["battery"] >= parts.mass:
+def _require_frame_mass(parts: PartsList, part_masses: dict[str, float], remainder: float) -> None:
+    if part_masses["battery"] >= parts.mass:
         raise PartsError(
-            f"battery = {parts.battery!r} weighs about {named['battery']:.3g} kg and mass = {parts.mass:g} kg: "
+            f"battery = {parts.battery!r} weighs about {part_masses['battery']:.3g} kg and mass = {parts.mass:g} kg: "
             "expected an aircraft heavier than its battery"
         )
-    listed = ", ".join(f"{name} {own:.3g} kg" for name, own in named.items() if own > 0.0)
-    if rest < LEAST_FRAME * parts.mass:
+    mass_list = ", ".join(f"{name} {mass:.3g} kg" for name, mass in part_masses.items() if mass > 0.0)
+    if remainder < LEAST_FRAME * parts.mass:
         raise PartsError(
-            f"mass = {parts.mass:g} kg and the parts weigh {sum(named.values()):.3g} kg ({listed}): expected at least "
-            f"{LEAST_FRAME * parts.mass:.2g} kg left for the frame; give what was weighed (battery_mass, motor_mass, ...)"
+            f"mass = {parts.mass:g} kg and the parts weigh {sum(part_masses.values()):.3g} kg ({mass_list}): expected at least "
+            f"{LEAST_FRAME * parts.mass:.2g} kg left for the frame; set measured masses (battery_mass, motor_mass, ...)"
         )
-    if rest > MOST_FRAME * parts.mass:
+    if remainder > MOST_FRAME * parts.mass:
         raise PartsError(
-            f"mass = {parts.mass:g} kg and the parts weigh {sum(named.values()):.3g} kg ({listed}): expected at most "
-            f"{100 * MOST_FRAME:.0f} % of the mass left for the frame; give what is carried as payload"
+            f"mass = {parts.mass:g} kg and the parts weigh {sum(part_masses.values()):.3g} kg ({mass_list}): expected at most "
+            f"{100 * MOST_FRAME:.0f} % of the mass left for the frame; set the mass that is carried as payload"
         )

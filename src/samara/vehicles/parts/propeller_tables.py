@@ -1,12 +1,12 @@
-"""Propeller tables: blades of a generic shape, the propellers measured at UIUC beside theory, and APC's performance files.
+"""Propeller tables: blades of a generic shape, propellers measured at UIUC beside theory, and APC's performance files.
 
-Every coefficient of `measured_propellers.csv` is there twice, as measured and as computed by blade element theory on a generic
-blade of that size (`_bem`), standing and at 20, 40, 60, 80 and 100 % of the advance ratio J₀ at which the thrust ends, each at
-its own J₀; `bench/studies/measured_propellers.py` makes the table.
+`measured_propellers.csv` has every coefficient twice, as measured and as computed by blade element theory on a generic blade of
+that size (`_bem`): static and at 20, 40, 60, 80 and 100 % of the advance ratio J₀ of zero thrust, each at its own J₀;
+`bench/studies/measured_propellers.py` writes the table.
 
 The chord of a generic blade is the median of the 77 blades whose shape was measured at UIUC from 20 % of the radius on; the
-twist is that of the pitch, tan β = P/(2πr), with the median of what those blades differ from it (flattened at the hub, washed
-out at the tip).
+twist follows the pitch, tan β = P/(2πr), plus the median deviation of those blades (flattened at the hub, washed out at the
+tip).
 """
 
 import csv
@@ -38,7 +38,7 @@ TWIST_BESIDE_PITCH = (
 
 
 class Size(NamedTuple):
-    """Diameter and pitch [m], number of blades."""
+    """Diameter and pitch [m], blade count."""
 
     diameter: float
     pitch: float
@@ -46,7 +46,7 @@ class Size(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As a shop would write it, in inches: 5.1x4.3x3"""
+        """The size as shops write it, in inches: 5.1x4.3x3."""
         return f"{self.diameter / INCH:.4g}x{self.pitch / INCH:.4g}x{self.blades}"
 
 
@@ -54,7 +54,7 @@ def generic_blade(size: Size) -> Blade:
     """β(r) = atan(P/(2πr)) + δ(r/R),  c(r) = R γ(r/R)"""
     slope = size.pitch / (math.pi * size.diameter)
     twist = tuple(
-        math.atan(slope / x) + math.radians(beside) for x, beside in zip(STATIONS, TWIST_BESIDE_PITCH, strict=True)
+        math.atan(slope / x) + math.radians(offset) for x, offset in zip(STATIONS, TWIST_BESIDE_PITCH, strict=True)
     )
     return Blade(
         size.name,
@@ -71,11 +71,11 @@ def generic_blade(size: Size) -> Blade:
 TABLE = "measured_propellers.csv"
 PARTS_OF_J0 = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 SPEED_OF_SOUND = 340.3  # [m/s] at 15 °C
-_MOST_J = 2.5
+_MAX_ADVANCE_RATIO = 2.5
 
 
 class MeasuredPropeller(NamedTuple):
-    """One propeller: what was measured and what the theory has on a generic blade; CT and CP over `PARTS_OF_J0`."""
+    """A propeller as measured, and theory on a generic blade of its size; CT and CP over `PARTS_OF_J0`."""
 
     name: str
     family: str
@@ -99,50 +99,54 @@ class Theory(NamedTuple):
 
 
 def in_fast_air(blade: Blade, rpm: float, airfoil: Airfoil = SMALL_PROPELLER) -> Airfoil:
-    """a = a₀/√(1 − M²) at 75 % of the radius (Prandtl and Glauert); from M = 0.7 on, where shocks begin, as there"""
+    """a = a₀/√(1 − M²) at 75 % of the radius (Prandtl and Glauert); constant above M = 0.7, where shocks begin"""
     mach = min(0.75 * rpm * (2.0 * math.pi / 60.0) * blade.radius / SPEED_OF_SOUND, 0.7)
     return airfoil._replace(lift_slope=airfoil.lift_slope / math.sqrt(1.0 - mach * mach))
 
 
 def theory(blade: Blade, rpm: float) -> Theory:
-    """J₀ where CT ends, by straight lines over 40 advance ratios; then CT and CP at parts of it"""
+    """Compute J₀ of zero thrust by linear interpolation over 40 advance ratios, then CT and CP at fractions of it."""
     airfoil = in_fast_air(blade, rpm)
-    reach = min(_MOST_J, max(0.5, 2.2 * math.pi * 0.7 * math.tan(float(blade.at(0.7)[1]))))
-    J = np.linspace(0.02, reach, 40)
+    max_advance = min(_MAX_ADVANCE_RATIO, max(0.5, 2.2 * math.pi * 0.7 * math.tan(float(blade.at(0.7)[1]))))
+    J = np.linspace(0.02, max_advance, 40)
     thrust = rotor_coefficients(blade, J, rpm, airfoil=airfoil).thrust
-    ended = np.flatnonzero(thrust <= 0.0)
-    if not ended.size or ended[0] == 0:
-        raise ValueError(f"{blade.name}: no thrust, or thrust beyond J = {reach:.2f}; expected a propeller that pulls")
-    k = int(ended[0])
+    non_positive = np.flatnonzero(thrust <= 0.0)
+    if not non_positive.size or non_positive[0] == 0:
+        raise ValueError(
+            f"{blade.name}: no thrust, or thrust beyond J = {max_advance:.2f}; expected a propeller with thrust"
+        )
+    k = int(non_positive[0])
     advance = float(np.interp(0.0, [thrust[k], thrust[k - 1]], [J[k], J[k - 1]]))
-    own = rotor_coefficients(blade, advance * np.array(PARTS_OF_J0), rpm, airfoil=airfoil)
-    return Theory(advance, own.thrust, own.power)
+    coefficients = rotor_coefficients(blade, advance * np.array(PARTS_OF_J0), rpm, airfoil=airfoil)
+    return Theory(advance, coefficients.thrust, coefficients.power)
 
 
 @cache
 def measured_propellers() -> tuple[MeasuredPropeller, ...]:
     """Every propeller of the shipped table."""
     text = files("samara.vehicles.parts").joinpath(TABLE).read_text(encoding="utf-8")
-    made = []
+    propellers = []
     for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
-        own = {key: float(value) for key, value in row.items() if key not in ("name", "family")}
-        columns = {kind: tuple(own[f"{kind}_{k}"] for k in range(len(PARTS_OF_J0))) for kind in KINDS}
-        made.append(
+        values = {key: float(value) for key, value in row.items() if key not in ("name", "family")}
+        columns = {
+            coefficient: tuple(values[f"{coefficient}_{k}"] for k in range(len(PARTS_OF_J0))) for coefficient in KINDS
+        }
+        propellers.append(
             MeasuredPropeller(
                 row["name"],
                 row["family"],
-                own["diameter"],
-                own["pitch"],
-                own["rpm"],
-                own["J0"],
-                own["J0_bem"],
+                values["diameter"],
+                values["pitch"],
+                values["rpm"],
+                values["J0"],
+                values["J0_bem"],
                 columns["ct"],
                 columns["ct_bem"],
                 columns["cp"],
                 columns["cp_bem"],
             )
         )
-    return tuple(made)
+    return tuple(propellers)
 
 
 KINDS = ("ct", "ct_bem", "cp", "cp_bem")
@@ -166,7 +170,7 @@ class ApcRun(NamedTuple):
 
 
 def read_apc(path: str | Path) -> tuple[ApcRun, ...]:
-    """Every block of the file, by rpm; rows that hold no number (-NaN) are left out"""
+    """Read every block of the file, by rpm; rows without a number (-NaN) are skipped."""
     try:
         text = text_inside(Path(path))
     except OSError as error:
@@ -177,11 +181,11 @@ def read_apc(path: str | Path) -> tuple[ApcRun, ...]:
     rpm, columns = 0.0, None
     rows: list[list[float]] = []
     for line in [*text.splitlines(), "PROP RPM = 0"]:
-        start = _RPM.fullmatch(line)
-        if start:
+        heading = _RPM.fullmatch(line)
+        if heading:
             if rows:
                 runs.append(_run(path, rpm, rows))
-            rpm, columns, rows = float(start[1]), None, []
+            rpm, columns, rows = float(heading[1]), None, []
             continue
         words = line.split()
         if all(name in words for name in _COLUMNS):
@@ -200,7 +204,7 @@ def read_apc(path: str | Path) -> tuple[ApcRun, ...]:
 def _run(path: str | Path, rpm: float, rows: list[list[float]]) -> ApcRun:
     advance, ct, cp = zip(*rows, strict=True)
     if any(b <= a for a, b in pairwise(advance)) or ct[0] <= 0.0 or cp[0] <= 0.0:
-        raise ValueError(f"{path}: PROP RPM = {rpm:g}: expected J that grows, and Ct and Cp above 0 at the first")
+        raise ValueError(f"{path}: PROP RPM = {rpm:g}: expected increasing J, and Ct and Cp above 0 at the first")
     if max(map(abs, (*advance, *ct, *cp))) > LARGEST:
         raise ValueError(f"{path}: PROP RPM = {rpm:g}: expected J, Ct and Cp below {LARGEST:g}")
     return ApcRun(rpm, advance, ct, cp)

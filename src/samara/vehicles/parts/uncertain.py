@@ -1,17 +1,17 @@
-"""A number that nobody measured: its value, how far it may be off, and how it was made."""
+"""Values with uncertainty: the value, its relative standard deviation and its derivation."""
 
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-_STEP = 1e-5  # of the value, for the slopes of a function: their error is of its square
+_STEP = 1e-5  # of the value, for central differences, whose error is of its square
 COVERED_95 = 1.959963984540054  # standard deviations
 
 
 class Estimate(NamedTuple):
-    """x (1 ± s): a positive number in SI units, one standard deviation over it, and a sentence on how it was made
+    """x (1 ± s): a positive value in SI units, its relative standard deviation, and a sentence on its derivation
 
-    The error is log-normal, so that no interval reaches below zero. A number that was given has the spread 0.
+    The error is log-normal, so that no interval extends below zero. An exact value has the spread 0.
     """
 
     value: float
@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
 
 
 def given(value: float, how: str = "given") -> Estimate:
-    """A number that the user knows"""
+    """Return a value that the user specified, without uncertainty."""
     return Estimate(float(value), 0.0, how)
 
 
@@ -39,15 +39,21 @@ def derived(
 ) -> Estimate:
     """y = f(x₁, …), s_y² = Σ gᵢ² + 2ϱ g₁ g₂ + model²,  gᵢ = ∂ln f/∂ln xᵢ · sᵢ
 
-    for inputs whose errors are independent but for ϱ = `together`, the correlation of the first two; `model` is the relative
-    error of the function itself.
+    Args:
+        how: the derivation, in one sentence.
+        function: f, of the values of `inputs`.
+        inputs: estimates with independent errors, except for the correlation of the first two.
+        model: relative error of the function itself.
+        together: ϱ, the correlation of the first two inputs.
     """
-    values = [own.value for own in inputs]
+    values = [estimate.value for estimate in inputs]
     y = function(*values)
-    parts = [0.0] * max(len(inputs), 2)
-    for i, own in enumerate(inputs):
-        if own.spread > 0.0:
-            ends = [function(*values[:i], own.value * math.exp(step), *values[i + 1 :]) for step in (_STEP, -_STEP)]
-            parts[i] = (ends[0] - ends[1]) / (2.0 * _STEP * y) * own.spread
-    variance = sum(g * g for g in parts) + 2.0 * together * parts[0] * parts[1] + model * model
+    contributions = [0.0] * max(len(inputs), 2)
+    for i, estimate in enumerate(inputs):
+        if estimate.spread > 0.0:
+            shifted = [
+                function(*values[:i], estimate.value * math.exp(step), *values[i + 1 :]) for step in (_STEP, -_STEP)
+            ]
+            contributions[i] = (shifted[0] - shifted[1]) / (2.0 * _STEP * y) * estimate.spread
+    variance = sum(g * g for g in contributions) + 2.0 * together * contributions[0] * contributions[1] + model * model
     return Estimate(y, math.sqrt(variance), how)
