@@ -14,8 +14,8 @@ from samara.core.tree import flatten
 from samara.physics.multirotor import derivative, environment_of
 
 
-def gradient_at(function, *numbers):
-    """The slopes of a function of scalars by each of them, through its program"""
+def evaluate_gradient(function, *numbers):
+    """Return the slopes of a function of scalars by each of them, through its program."""
     size = len(numbers)
     program = adjoint_of(program_of(lambda x: ((function(*x),),), numbers), [size], [0])
     return compile_program(program, [size, 1])([*numbers, 1.0])
@@ -24,8 +24,8 @@ def gradient_at(function, *numbers):
 def test_slopes_of_a_product_of_everything():
     """∂/∂x, ∂/∂y of x y + sin x / y + x²: y + cos x / y + 2 x,  x − sin x / y²"""
     x, y = 0.7, 1.3
-    found = gradient_at(lambda x, y: x * y + ops.sin(x) / y + x * x, x, y)
-    assert found == pytest.approx([y + np.cos(x) / y + 2 * x, x - np.sin(x) / y**2], rel=1e-14)
+    gradient = evaluate_gradient(lambda x, y: x * y + ops.sin(x) / y + x * x, x, y)
+    assert gradient == pytest.approx([y + np.cos(x) / y + 2 * x, x - np.sin(x) / y**2], rel=1e-14)
 
 
 def test_at_a_kink_the_slope_is_that_of_the_branch_taken():
@@ -37,10 +37,10 @@ def test_at_a_kink_the_slope_is_that_of_the_branch_taken():
         (lambda x: ops.safe_sqrt(x), 0.0, 0.0),
         (lambda x: ops.floor(x), 0.5, 0.0),
     ]:
-        assert gradient_at(function, x) == pytest.approx([slope])
+        assert evaluate_gradient(function, x) == pytest.approx([slope])
 
 
-def test_groups_that_are_not_wanted_have_no_cotangents():
+def test_groups_that_are_not_requested_have_no_cotangents():
     """x̄ = ȳ₁ y + ȳ₂ of (x y, x), without ȳ₁ x for y"""
     traced = program_of(lambda x, y: ((x[0] * y[0], x[0]),), (0.0,), (0.0,))
     program = adjoint_of(traced, [1, 1], [0])

@@ -1,7 +1,7 @@
 """The exported C is the same vehicle: compiled as strict C99, it gives Python's rates and steps, and CasADi's Jacobian.
 
-The struct is all doubles in the order of `samara.core.tree.leaf_names`, which is tested: a NumPy array can
-stand for it.
+The struct consists of doubles in the order of `samara.core.tree.leaf_names`, which is tested: a NumPy array can
+represent it.
 """
 
 import ctypes
@@ -84,24 +84,26 @@ def exported(vehicle: Vehicle, folder: Path, *options: str) -> Exported:
     return Exported(vehicle, header, source, compiled, ctypes.CDLL(str(library)))
 
 
-def one_of_each_kind() -> list[Any]:
-    """Shipped vehicles that differ in what acts on them, what drives them, or the number of rotors; two in every run."""
-    found: dict[Any, str] = {}
+def representative_vehicles() -> list[Any]:
+    """Shipped vehicles that differ in effects, actuation or rotor count; two of them in every run."""
+    representatives: dict[Any, str] = {}
     for name in samara.vehicle_names():
-        own = samara.vehicle(name)
-        structure = own.structure
-        found.setdefault((structure.actuation, structure.effects, structure.inflow, len(own.rotors)), name)
+        vehicle = samara.vehicle(name)
+        structure = vehicle.structure
+        representatives.setdefault(
+            (structure.actuation, structure.effects, structure.inflow, len(vehicle.rotors)), name
+        )
     often = ("crazyflie", "iris")
-    return [pytest.param(name, marks=() if name in often else pytest.mark.long) for name in found.values()]
+    return [pytest.param(name, marks=() if name in often else pytest.mark.long) for name in representatives.values()]
 
 
 @pytest.fixture(scope="module")
 def export(tmp_path_factory) -> Callable[[str], Exported]:
-    """A shipped vehicle compiled, once."""
+    """Compile a shipped vehicle, once."""
     return cache(lambda name: exported(samara.vehicle(name), tmp_path_factory.mktemp(name)))
 
 
-@pytest.fixture(params=one_of_each_kind())
+@pytest.fixture(params=representative_vehicles())
 def shipped(request, export) -> Exported:
     return export(request.param)
 
@@ -113,10 +115,10 @@ def iris(export) -> Exported:
 
 def places(vehicle: Vehicle) -> list[tuple[State, tuple, Any]]:
     """States, commands and environments: random ones near the ground, at rest, and at the ends of all ranges. Motors are
-    healthy, the wind is the same at all hubs and nothing pushes: the C code knows no others."""
+    healthy, the wind is the same at all hubs and there are no external wrenches: the C code supports no others."""
     points = case_of(derivative, vehicle.name).points
     plain = {"hub_wind_W": (), "pushes": (), "motor_power": ()}
-    return [(state, command, held._replace(**plain)) for state, command, _, held in points]
+    return [(state, command, environment._replace(**plain)) for state, command, _, environment in points]
 
 
 def arrays(*trees: Any) -> list[np.ndarray]:
@@ -124,12 +126,12 @@ def arrays(*trees: Any) -> list[np.ndarray]:
 
 
 def excess(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference, relative where the value is above one."""
+    """The largest difference, relative if the value is above one."""
     return float((np.abs(a - b) / np.maximum(1.0, np.abs(b))).max())
 
 
 def casadi_jacobian(vehicle: Vehicle) -> casadi.Function:
-    """CasADi's own Jacobian of the whole traced step, all four stages unrolled."""
+    """CasADi's Jacobian of the whole traced step, all four stages unrolled."""
     templates = (at_rest(vehicle), (0.0,) * vehicle.command_size, CALM, (0.0,))
     symbols = [casadi.SX.sym(name, len(flatten(tree))) for name, tree in zip("xueh", templates, strict=True)]
     state, command, environment, (dt,) = (
@@ -144,29 +146,29 @@ def casadi_jacobian(vehicle: Vehicle) -> casadi.Function:
 
 
 def test_rates_are_those_of_python(shipped):
-    """ẋ at any place, relative above one."""
+    """ẋ at any point, relative above one."""
     for state, command, environment in places(shipped.vehicle):
         expected = np.array(flatten(samara.derivative(state, command, shipped.vehicle, environment)))
         assert excess(shipped.derivative(*arrays(state, command, environment)), expected) <= 1e-13
 
 
 def test_a_step_is_that_of_python(shipped):
-    """x(t + dt) from any place, relative above one."""
+    """x(t + dt) from any point, relative above one."""
     for state, command, environment in places(shipped.vehicle):
         expected = np.array(flatten(samara.step(state, command, shipped.vehicle, DT, environment=environment)))
         assert excess(shipped.step(*arrays(state, command, environment), DT), expected) <= 1e-14
 
 
 def test_a_servo_tilts_its_rotor_in_c_too(tmp_path):
-    """Rates and a step of a tricopter, its tail on the way from one angle to another."""
-    own = exported(tricopter(), tmp_path)
-    state, command = samara.hover(own.vehicle)
-    state = with_angles(state, (0.2,), own.vehicle)._replace(omega_B=samara.Vec3(0.5, -0.3, 0.2))
-    told = (*command[:3], -0.7)
-    rates = np.array(flatten(samara.derivative(state, told, own.vehicle)))
-    assert excess(own.derivative(*arrays(state, told, CALM)), rates) <= 1e-13
-    after = np.array(flatten(samara.step(state, told, own.vehicle, DT)))
-    assert excess(own.step(*arrays(state, told, CALM), DT), after) <= 1e-14
+    """Rates and a step of a tricopter while its tail servo moves."""
+    tricopter_c = exported(tricopter(), tmp_path)
+    state, command = samara.hover(tricopter_c.vehicle)
+    state = with_angles(state, (0.2,), tricopter_c.vehicle)._replace(omega_B=samara.Vec3(0.5, -0.3, 0.2))
+    servo_command = (*command[:3], -0.7)
+    rates = np.array(flatten(samara.derivative(state, servo_command, tricopter_c.vehicle)))
+    assert excess(tricopter_c.derivative(*arrays(state, servo_command, CALM)), rates) <= 1e-13
+    after = np.array(flatten(samara.step(state, servo_command, tricopter_c.vehicle, DT)))
+    assert excess(tricopter_c.step(*arrays(state, servo_command, CALM), DT), after) <= 1e-14
 
 
 def test_the_linearization_is_casadis_jacobian_of_the_whole_step(shipped):
@@ -180,14 +182,14 @@ def test_the_linearization_is_casadis_jacobian_of_the_whole_step(shipped):
 
 
 def test_hover_is_the_trim(shipped):
-    """The numbers of `samara.hover`; the rates of all but the emptying battery are nothing beside 1 g and Ω / 1 s."""
+    """The values of `samara.hover`; all rates except the battery's are negligible beside 1 g and Ω / 1 s."""
     x, u = shipped.hover()
     state, command = samara.hover(shipped.vehicle)
     assert x.tolist() == flatten(state)
     assert u.tolist() == flatten(command)
     rates = shipped.derivative(x, u, *arrays(CALM))
-    kept = [i for i, name in enumerate(leaf_names(state)) if not name.endswith(("charge", "polarisation"))]
-    assert (np.abs(rates[kept]) <= 2e-13 * np.maximum(9.8, np.abs(x[kept]))).all()
+    steady = [i for i, name in enumerate(leaf_names(state)) if not name.endswith(("charge", "polarisation"))]
+    assert (np.abs(rates[steady]) <= 2e-13 * np.maximum(9.8, np.abs(x[steady]))).all()
 
 
 def differences(step: Any, x: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -219,7 +221,7 @@ def test_the_linearization_is_the_limit_of_differences(shipped):
 
 
 def test_the_linearization_keeps_the_quaternion_on_the_sphere(shipped):
-    """|q'| = 1 whatever came before, so q' · ∂q' = 0: the end of the step is in the Jacobian."""
+    """|q'| = 1 for every input, so q' · ∂q' = 0: the normalisation at the end of the step is in the Jacobian."""
     for state, command, environment in places(shipped.vehicle):
         x, u, e = arrays(state, command, environment)
         q = shipped.step(x, u, e, DT)[6:10]
@@ -227,8 +229,8 @@ def test_the_linearization_keeps_the_quaternion_on_the_sphere(shipped):
         assert np.abs(q @ slopes).max() <= 8 * 1.2e-16 * max(1.0, np.abs(slopes).max())  # four products, each rounded
 
 
-def test_where_one_flies_makes_no_difference(shipped):
-    """Far from the ground the equations do not know the place: ∂x'/∂p is the identity's columns."""
+def test_dynamics_are_independent_of_position(shipped):
+    """Far from the ground the equations are independent of position: ∂x'/∂p is the identity's columns."""
     x, u = shipped.hover()
     x[2] = 50.0
     assert (shipped.linearize(x, u, *arrays(CALM), DT)[:, :3] == np.eye(len(x))[:, :3]).all()
@@ -236,7 +238,7 @@ def test_where_one_flies_makes_no_difference(shipped):
 
 @pytest.mark.long
 def test_an_optimizing_compiler_changes_nothing(tmp_path):
-    """-O2 may use what the language leaves undefined; there is nothing of the kind."""
+    """-O2 may exploit undefined behaviour; the code has none."""
     vehicle = samara.vehicle("iris_documented")
     (tmp_path / "fast").mkdir()
     plain, fast = exported(vehicle, tmp_path, "-O0"), exported(vehicle, tmp_path / "fast", "-O2")
@@ -249,24 +251,34 @@ def test_an_optimizing_compiler_changes_nothing(tmp_path):
 # Any vehicle -------------------------------------------------------------------------------------------------------
 
 
-def every_operation(own, state, command, vehicle, environment):
-    """No physics: a force in which each function of `samara.core.ops` has a part."""
-    a, b = own[0] + 0.3 * ops.sin(state.p_W.x), ops.cos(state.v_W.y) * 0.5
+def every_operation(effect_state, state, command, vehicle, environment):
+    """No physics: a force in which every function of `samara.core.ops` occurs."""
+    a, b = effect_state[0] + 0.3 * ops.sin(state.p_W.x), ops.cos(state.v_W.y) * 0.5
     between = ops.logical_and(a < b, ops.logical_or(b <= 1.0, ops.equal(a, b)))
     x = ops.where(between, ops.asin(a * b) + ops.acos(0.5 * b), ops.atan(a) - ops.tan(b))
     y = ops.exp(-a * a) + ops.log(2.0 + b) + ops.power(1.5 + a * b, 2.5) + ops.power(2.0, b)
     z = ops.atan2(a, b) + ops.wrap_angle(7.0 * a) + ops.sign(b) + ops.floor(3.0 * a) + ops.minimum(a, b)
-    return Wrench(f_W=Vec3(x, y, z) + own[1] * own[2][1], tau_B=Vec3(0.0, own[3].position, 0.0))
+    return Wrench(
+        f_W=Vec3(x, y, z) + effect_state[1] * effect_state[2][1], tau_B=Vec3(0.0, effect_state[3].position, 0.0)
+    )
 
 
-def rates_of_own(own, state, command, vehicle, environment):
-    drift = Vec3(ops.clamp(state.v_W.x, -1.0, 1.0), -own[1].y, ops.safe_divide(own[0], own[1].z))
-    return (-own[0], drift, (own[2][1], -own[2][0]), ActuatorState(own[3].rate, -own[3].position), ())
+def effect_rates(effect_state, state, command, vehicle, environment):
+    drift = Vec3(
+        ops.clamp(state.v_W.x, -1.0, 1.0), -effect_state[1].y, ops.safe_divide(effect_state[0], effect_state[1].z)
+    )
+    return (
+        -effect_state[0],
+        drift,
+        (effect_state[2][1], -effect_state[2][0]),
+        ActuatorState(effect_state[3].rate, -effect_state[3].position),
+        (),
+    )
 
 
 def odd_vehicle() -> Vehicle:
-    """What no shipped vehicle has: every operation, an effect named like a word of C with a state of unlike parts,
-    second-order actuators, and texts that try to end the comment they stand in."""
+    """A vehicle unlike the shipped ones: every operation, an effect named like a word of C with a state of unlike parts,
+    second-order actuators, and texts that try to end their comment."""
     rotors = [make_rotor(spin=s)._replace(r_B=Vec3(*r)) for r, s in zip(CORNERS, (1, 1, -1, -1), strict=True)]
     vehicle = samara.build_vehicle(
         "9 Ünusual */ #error",
@@ -277,10 +289,13 @@ def odd_vehicle() -> Vehicle:
         effects={"actuator": SecondOrder(20.0, 0.7, 15.0), "gravity": {"model": "spherical"}},
         provenance=Provenance("ends here: */ #error\n\\ ???/ /*/ \u202e"),
     )
-    own = (0.2, Vec3(0.1, 0.2, 0.3), (0.4, 0.5), ActuatorState(0.6, 0.7), ())
-    return vehicle.with_effect(Effect("int", lambda vehicle: own, rates_of_own, every_operation)).with_effect(
+    initial = (0.2, Vec3(0.1, 0.2, 0.3), (0.4, 0.5), ActuatorState(0.6, 0.7), ())
+    return vehicle.with_effect(Effect("int", lambda vehicle: initial, effect_rates, every_operation)).with_effect(
         Effect(
-            "exp", lambda vehicle: 0.5, lambda own, *others: -own, lambda own, *others: Wrench(f_W=Vec3(own, own, own))
+            "exp",
+            lambda vehicle: 0.5,
+            lambda effect_state, *further: -effect_state,
+            lambda effect_state, *further: Wrench(f_W=Vec3(effect_state, effect_state, effect_state)),
         )
     )
 
@@ -289,15 +304,15 @@ CORNERS = ((0.2, -0.2, 0.0), (-0.2, 0.2, 0.0), (0.2, 0.2, 0.0), (-0.2, -0.2, 0.0
 
 
 def test_every_operation_and_any_names(tmp_path):
-    """Rates and Jacobian again, where each operation has a part and names and texts are as bad as can be."""
+    """Rates and Jacobian with every operation and with hostile names and texts."""
     odd = exported(odd_vehicle(), tmp_path)
     assert odd.header.name == "samara_9_nusual_error.h"
     assert all(f"{function}(" in odd.source.read_text() for function in ELEMENTARY)
     reference = casadi_jacobian(odd.vehicle)
     rng = np.random.default_rng(3)
-    (rest,) = arrays(at_rest(odd.vehicle))
+    (rest_state,) = arrays(at_rest(odd.vehicle))
     for _ in range(20):
-        state = unflatten(at_rest(odd.vehicle), iter((rest + rng.uniform(-0.5, 0.5, len(rest))).tolist()))
+        state = unflatten(at_rest(odd.vehicle), iter((rest_state + rng.uniform(-0.5, 0.5, len(rest_state))).tolist()))
         command = tuple(rng.uniform(0.0, 2.0, 4).tolist())
         x, u, e = arrays(state, command, CALM)
         expected = np.array(flatten(samara.derivative(state, command, odd.vehicle)))
@@ -305,8 +320,8 @@ def test_every_operation_and_any_names(tmp_path):
         assert excess(odd.linearize(x, u, e, DT), np.array(reference(x, u, e, DT))) <= 1e-13
 
 
-def test_what_is_squared_is_computed_once():
-    """(a + b)² as t t with t = a + b; a² of a plain number needs no other name"""
+def test_a_square_computes_its_operand_once():
+    """(a + b)² as t t with t = a + b; a² of a plain number needs no temporary."""
     steps = (
         Instruction("input", place=(0, 0)),
         Instruction("input", place=(0, 1)),
@@ -318,8 +333,8 @@ def test_what_is_squared_is_computed_once():
     assert lines[2:] == ["y[0] = a * a; /* p */", "const double t1 = a + b;", "y[1] = t1 * t1; /* q */"]
 
 
-def test_a_number_that_is_not_finite_spreads(iris):
-    """NaN is never swallowed: not by a clamp of the command, not by a selection."""
+def test_nan_propagates(iris):
+    """NaN propagates through a clamp of the command and through a selection."""
     x, u = iris.hover()
     u[2] = math.nan
     rates = iris.derivative(x, u, *arrays(CALM))
@@ -328,7 +343,7 @@ def test_a_number_that_is_not_finite_spreads(iris):
 
 
 def test_a_vehicle_that_cannot_hover_is_exported_without_it(tmp_path):
-    """Off balance, it still has rates."""
+    """An unbalanced vehicle still has rates."""
     iris = samara.vehicle("iris")
     ahead = tuple(rotor._replace(r_B=rotor.r_B + Vec3(0.5, 0.0, 0.0)) for rotor in iris.rotors)
     sources = c_sources(iris.replace(rotors=ahead).without_effect("contact"))
@@ -347,7 +362,7 @@ def named_members(vehicle: Vehicle) -> list[str]:
 
 
 def test_the_struct_is_laid_out_like_the_python_state(iris, tmp_path):
-    """Member k of `leaf_names` stands at k doubles from the start; the compiler is asked."""
+    """Member k of `leaf_names` is at an offset of k doubles, according to the compiler."""
     members = named_members(iris.vehicle)
     offsets = ", ".join(f"offsetof(samara_iris_state, {member})" for member in members)
     program = tmp_path / "offsets.c"
@@ -371,7 +386,7 @@ int main(void)
 
 
 def test_the_program_of_the_documentation_flies(iris, tmp_path, repository):
-    """Compiled and run as the page says; after its second it is where Python is, and prints what the page says."""
+    """Compiled and run as on the page; after one second the state is Python's, and the output is that of the page."""
     page = (repository / "docs" / "export.md").read_text(encoding="utf-8")
     (tmp_path / "main.c").write_text(re.search(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL).group(1))
     run(
@@ -386,7 +401,7 @@ def test_the_program_of_the_documentation_flies(iris, tmp_path, repository):
 
 
 def test_the_program_of_the_readme_flies(iris, tmp_path):
-    """It ends where a second of hover in Python ends; the functions it lists are those the header declares."""
+    """It ends where a second of hover in Python ends; the functions it lists are those that the header declares."""
     readme = (iris.header.parent / "samara_iris_README.md").read_text(encoding="utf-8")
     (tmp_path / "main.c").write_text(re.search(r"^```c\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL).group(1))
     run(
@@ -416,22 +431,22 @@ def test_the_stack_in_the_documentation_is_the_headers(iris, repository):
     assert f"{size} KB for the Iris" in (repository / "docs" / "export.md").read_text(encoding="utf-8")
 
 
-def test_nothing_is_allocated_kept_or_missing(shipped):
-    """The object file asks for elementary functions only, and has no data that could change."""
+def test_code_allocates_nothing_and_has_no_mutable_data(shipped):
+    """The object file imports elementary functions only, and has no mutable data."""
     nm = shutil.which("nm")
     if nm is None:
         do_without("there is no `nm` to list symbols with")
     symbols = [line.split()[-2:] for line in run(nm, shipped.object).splitlines()]
-    wanted = {name for kind, name in symbols if kind == "U"}
-    assert wanted <= ELEMENTARY | COMPILERS_OWN
-    assert "sqrt" in wanted  # of the quaternion's length: the list is not empty
+    imported = {name for kind, name in symbols if kind == "U"}
+    assert imported <= ELEMENTARY | COMPILERS_OWN
+    assert "sqrt" in imported  # of the quaternion's length: the list is not empty
     assert {kind for kind, _ in symbols} <= {"U", "T", "t", "R", "r"}
     public = {name for kind, name in symbols if kind == "T"}
     assert public == {f"{shipped.header.stem}_{name}" for name in ("hover", "derivative", "step", "linearize")}
 
 
 def test_the_header_serves_cpp_too(iris, tmp_path):
-    """Included twice, compiled as C++ and linked with the object that C made."""
+    """Included twice, compiled as C++ and linked with the C object."""
     (tmp_path / "main.cpp").write_text(
         """#include "samara_iris.h"
 #include "samara_iris.h"
@@ -453,7 +468,7 @@ int main()
 
 
 def test_the_header_explains_itself(iris):
-    """Name, description, effects and sources; what each member is, and its unit; and nobody's folders."""
+    """Name, description, effects and sources; meaning and unit of each member; and no local paths."""
     text = iris.header.read_text()
     one_line = re.sub(r"\s+\*?\s*", " ", text)
     structure = iris.vehicle.structure
@@ -472,7 +487,7 @@ def test_the_header_explains_itself(iris):
 
 
 def test_constants_are_read_back_as_they_were(iris):
-    """Every parameter of the vehicle that a digit too few would change is in the source, to the last bit."""
+    """Every parameter of the vehicle that one digit less would change is in the source, to the last bit."""
     printed = {float(number) for number in re.findall(r"\d+\.\d+(?:e[-+]\d+)?", iris.source.read_text())}
     vehicle = iris.vehicle
     for value in (vehicle.rotors[0].k_thrust, vehicle.rotors[0].k_torque, vehicle.rotors[0].motor.resistance, 1 / 3):
@@ -482,7 +497,7 @@ def test_constants_are_read_back_as_they_were(iris):
 # The command -------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_writes_its_files_and_says_where(monkeypatch, capsys, tmp_path):
+def test_the_command_writes_its_files_and_prints_their_paths(monkeypatch, capsys, tmp_path):
     """The same files as from Python, and the same each time."""
     folder = tmp_path / "new" / "out"
     status, out, err = call(monkeypatch, capsys, "export", "c", "--vehicle", "rigid_body_quadrotor", "-o", str(folder))
@@ -499,7 +514,7 @@ def test_the_command_writes_its_files_and_says_where(monkeypatch, capsys, tmp_pa
 
 @pytest.mark.parametrize("motor_lag", [None, pytest.param(0.05, marks=pytest.mark.long)])
 def test_samara_export_rigid_body(monkeypatch, capsys, tmp_path, motor_lag):
-    """The rigid-body document's body, with motors or without: a second of its C is a second of its Python."""
+    """The vehicle of the rigid-body document, with motors or without: a second of its C is a second of its Python."""
     lag = [] if motor_lag is None else ["--motor-lag", str(motor_lag)]
     status, out, err = call(monkeypatch, capsys, "export", "rigid-body", *lag, "-o", str(tmp_path))
     assert (status, err) == (0, "") and "samara_rigid_body_quadrotor.c" in out
@@ -524,7 +539,7 @@ def test_samara_export_rigid_body_as_javascript(monkeypatch, capsys, tmp_path):
     assert status == 2 and "motor.rise = 0.0 s: expected a positive number" in err
 
 
-def test_a_file_of_ones_own_is_exported_under_its_name(monkeypatch, capsys, tmp_path):
+def test_a_user_file_is_exported_under_its_name(monkeypatch, capsys, tmp_path):
     samara.save_vehicle(samara.vehicle("rigid_body_quadrotor", mass=0.9), tmp_path / "mine.toml")
     text = (tmp_path / "mine.toml").read_text().replace('name = "rigid_body_quadrotor"', 'name = "My Body"')
     (tmp_path / "mine.toml").write_text(text)

@@ -1,4 +1,4 @@
-"""Compiled equals written: every backend gives what Python floats give, for one drone, a few and thousands."""
+"""Compiled code equals Python: every backend gives the results of Python floats, for one drone, a few and thousands."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ FULL = samara.vehicle("iris_documented")
 
 
 def scattered(vehicle, n: int, seed: int = 0) -> State:
-    """n drones about hover: tumbling, moving, at other heights and rotor speeds."""
+    """Return n drones near hover: tumbling, moving, at other heights and rotor speeds."""
     rng = np.random.default_rng(seed)
     trim, _ = samara.hover(vehicle)
     rows = np.array(flatten(trim), dtype=float)[:, None] * np.ones(n)
@@ -50,20 +50,20 @@ def test_llvm_steps_every_vehicle_as_python_does(name):
     expected = state
     for _ in range(5):
         expected = samara.step(expected, command, vehicle, 1e-3)
-    found = samara.compile(vehicle, backend="llvm").step(state, command, 1e-3, steps=5)
-    assert relative(stacked(expected), stacked(found)) <= 1e-12
+    result = samara.compile(vehicle, backend="llvm").step(state, command, 1e-3, steps=5)
+    assert relative(stacked(expected), stacked(result)) <= 1e-12
 
 
 @pytest.mark.parametrize("n", [1, 7, 4096])
 def test_a_batch_is_its_drones_bit_for_bit(n):
-    """Strict IEEE: alone, in a full tile or in the remainder, a drone's numbers are the same bits."""
+    """Strict IEEE: alone, in a full tile or in the remainder, a drone's values have the same bits."""
     sim = samara.compile(BENCH, backend="llvm")
     batch = scattered(BENCH, n)
     command = tuple(np.random.default_rng(1).uniform(0.3, 0.8, size=(4, n)))
-    together = sim.step(batch, command, 1e-3, steps=3)
+    batch_result = sim.step(batch, command, 1e-3, steps=3)
     for k in {0, n // 2, n - 1}:
-        alone = sim.step(drone(batch, k), tuple(float(u[k]) for u in command), 1e-3, steps=3)
-        assert [float(leaf[k]) for leaf in flatten(together)] == flatten(alone)
+        single_result = sim.step(drone(batch, k), tuple(float(u[k]) for u in command), 1e-3, steps=3)
+        assert [float(leaf[k]) for leaf in flatten(batch_result)] == flatten(single_result)
 
 
 def test_the_order_of_the_drones_makes_no_difference():
@@ -82,8 +82,8 @@ def test_every_backend_agrees_to_a_trillionth(backend, n):
     expected = unflatten(batch, iter(np.asarray(leaf) for leaf in flatten(batch)))
     for _ in range(4):
         expected = rk4(lambda s: derivative(s, command, BENCH), expected, 1e-3)
-    found = samara.compile(BENCH, backend=backend).step(batch, command, 1e-3, steps=4)
-    assert relative(stacked(expected), stacked(found)) <= 1e-12
+    result = samara.compile(BENCH, backend=backend).step(batch, command, 1e-3, steps=4)
+    assert relative(stacked(expected), stacked(result)) <= 1e-12
 
 
 @pytest.mark.parametrize("n", [1, pytest.param(7, marks=pytest.mark.long), 4096])
@@ -111,15 +111,15 @@ def test_wind_ground_and_density_reach_the_compiled_step():
     environment = Environment(wind_W=samara.Vec3(4.0, -3.0, 1.0), air_density=1.0)
     state, command = samara.hover(FULL)
     expected = samara.step(state, command, FULL, 1e-3, environment=environment)
-    found = samara.compile(FULL, backend="llvm").step(state, command, 1e-3, environment=environment)
-    assert relative(stacked(expected), stacked(found)) <= 1e-12
+    result = samara.compile(FULL, backend="llvm").step(state, command, 1e-3, environment=environment)
+    assert relative(stacked(expected), stacked(result)) <= 1e-12
     calm = samara.compile(FULL, backend="llvm").step(state, command, 1e-3)
-    assert abs(found.v_W.x - calm.v_W.x) > 1e-5
+    assert abs(result.v_W.x - calm.v_W.x) > 1e-5
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "jax"])
 def test_parameters_vary_from_drone_to_drone_without_compiling_again(backend):
-    """Masses and thrust coefficients as arrays: each drone flies as a vehicle built with its own numbers."""
+    """Masses and thrust coefficients as arrays: each drone flies as a vehicle built with its parameters."""
     n = 9
     rng = np.random.default_rng(3)
     mass = rng.uniform(0.02, 0.04, n)
@@ -127,29 +127,29 @@ def test_parameters_vary_from_drone_to_drone_without_compiling_again(backend):
     sim = samara.compile(BENCH, backend=backend, vary=("mass", "rotors.k_thrust", "drag.linear"))
     batch, command = scattered(BENCH, n), samara.hover(BENCH)[1]
     fleet = BENCH.replace({"mass": mass, "rotors.k_thrust": k_thrust})
-    together = sim.step(batch, command, 1e-3, steps=3, vehicle=fleet)
+    batch_result = sim.step(batch, command, 1e-3, steps=3, vehicle=fleet)
     for k in range(n):
-        own = BENCH.replace({"mass": float(mass[k]), "rotors.k_thrust": float(k_thrust[k])})
-        alone = drone(batch, k)
+        vehicle = BENCH.replace({"mass": float(mass[k]), "rotors.k_thrust": float(k_thrust[k])})
+        single_state = drone(batch, k)
         for _ in range(3):
-            alone = samara.step(alone, command, own, 1e-3)
-        assert relative(stacked(alone)[:, 0], np.array([leaf[k] for leaf in flatten(together)])) <= 1e-12
+            single_state = samara.step(single_state, command, vehicle, 1e-3)
+        assert relative(stacked(single_state)[:, 0], np.array([leaf[k] for leaf in flatten(batch_result)])) <= 1e-12
 
 
 @pytest.mark.parametrize("backend", ["python", "llvm", "jax"])
 def test_a_rollout_is_its_steps(backend):
-    """Commands of its own for every step; every third state recorded; the last two steps not lost."""
+    """A different command at every step; every third state recorded; the last two steps are included."""
     rng = np.random.default_rng(4)
     state, trim = samara.hover(BENCH)
     commands = np.array(trim) + rng.uniform(-0.1, 0.1, size=(11, 4))
     run = samara.compile(BENCH, backend=backend).rollout(state, commands, 2e-3, record_every=3)
-    expected, kept = state, []
+    expected, recorded = state, []
     for k, command in enumerate(commands):
         expected = samara.step(expected, tuple(command.tolist()), BENCH, 2e-3)
         if (k + 1) % 3 == 0:
-            kept.append(stacked(expected)[:, 0])
+            recorded.append(stacked(expected)[:, 0])
     assert relative(stacked(expected), stacked(run.final)) <= 1e-12
-    assert relative(np.array(kept).T, np.array(flatten(run.states))) <= 1e-12
+    assert relative(np.array(recorded).T, np.array(flatten(run.states))) <= 1e-12
     assert run.time == pytest.approx([6e-3, 12e-3, 18e-3])
 
 
@@ -188,7 +188,7 @@ def test_step_into_works_in_place():
     "name", ["crazyflie_documented", pytest.param("iris_documented", marks=pytest.mark.long), "rigid_body_quadrotor"]
 )
 def test_the_jacobian_is_exact(name):
-    """∂x'/∂x and ∂x'/∂u of the real step, by JAX-free central differences in steps that balance rounding and curvature."""
+    """∂x'/∂x and ∂x'/∂u of the step against central differences whose steps balance rounding and curvature."""
     vehicle = samara.vehicle(name)
     state, command = samara.hover(vehicle)
     state = state._replace(omega_B=samara.Vec3(0.5, -0.3, 0.2), v_W=samara.Vec3(1.0, -2.0, 0.5))
@@ -213,7 +213,7 @@ def test_the_jacobian_is_exact(name):
 
 
 def test_in_the_tangent_space_attitude_has_three_dimensions():
-    """A small turn δθ of the attitude before the step moves the state after it as the reduced matrix says."""
+    """A small rotation δθ of the attitude before the step changes the state after it as the reduced matrix predicts."""
     from samara.core.algebra import conjugate, quat_exp, quat_log
 
     vehicle = samara.vehicle("hakoniwa").without_effect("contact")
@@ -238,12 +238,12 @@ def test_scan_runs_forwards_and_backwards():
         return carry * 0.5 + x, carry
 
     inputs = np.array([1.0, 2.0, 4.0])
-    total, seen = scan(body, 0.0, inputs)
+    total, outputs = scan(body, 0.0, inputs)
     assert total == 1 * 0.25 + 2 * 0.5 + 4
-    assert seen.tolist() == [0.0, 1.0, 2.5]
-    total, seen = scan(body, 0.0, inputs, reverse=True)
+    assert outputs.tolist() == [0.0, 1.0, 2.5]
+    total, outputs = scan(body, 0.0, inputs, reverse=True)
     assert total == 4 * 0.25 + 2 * 0.5 + 1
-    assert seen.tolist() == [4.0, 4.0, 0.0]
+    assert outputs.tolist() == [4.0, 4.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_scan_runs_forwards_and_backwards():
         (lambda: samara.compile(BENCH, vary=("rotors.colour",)), "no parameter 'rotors.colour'"),
     ],
 )
-def test_a_wrong_word_gets_one_sentence(call, sentence):
+def test_unknown_names_are_refused_in_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
 
@@ -282,18 +282,20 @@ def test_wrong_shapes_and_numbers_get_one_sentence():
         sim.step(broken, command, 1e-3)
 
 
-def test_the_root_of_a_square_is_a_size():
-    """√(x²) = |x|: CasADi makes an operation of its own of it"""
+def test_the_root_of_a_square_is_the_absolute_value():
+    """√(x²) = |x|: CasADi turns it into an operation for that."""
     from samara.compiler.compiled_step import CompiledStep
     from samara.core.ops import sqrt
 
-    machine = CompiledStep(lambda carry, held: (sqrt(held[0] * held[0]),), (0.0,), (1.0,)).machine(3)
+    machine = CompiledStep(lambda carry, held_inputs: (sqrt(held_inputs[0] * held_inputs[0]),), (0.0,), (1.0,)).machine(
+        3
+    )
     machine.held[0] = (-3.0, 0.0, 2.0)
     machine.run()
     assert machine.carry[0].tolist() == [3.0, 0.0, 2.0]
 
 
-def test_the_effects_that_are_off_are_not_in_the_code():
+def test_removed_effects_are_not_in_the_code():
     from samara.compiler.trace.program import program_of
 
     def size(vehicle):
@@ -327,27 +329,27 @@ def test_a_buffer_that_does_not_fit_is_refused():
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
 def test_memory_that_may_not_be_written_is_not_written(backend, tmp_path):
-    """A file mapped to be read, a `bytes`, an array made read-only after its first step: each is as it was, and it is said."""
+    """A file mapped read-only, a `bytes`, an array made read-only after its first step: each is refused and unchanged."""
     sim = samara.compile(BENCH, backend=backend)
     state, command = samara.hover(BENCH)
     x = state.to_numpy() + 0.1
     np.save(tmp_path / "x.npy", x)
-    kept = x.tobytes()
-    mapped, frozen, later = np.load(tmp_path / "x.npy", mmap_mode="r"), np.frombuffer(kept), x.copy()
-    sim.step_into(later, command, 1e-3)
-    after = later.tobytes()
-    later.flags.writeable = False
-    for shaped in (lambda own: own, lambda own: own.reshape(-1, 1)):
-        for own, before in ((mapped, kept), (frozen, kept), (later, after)):
+    original = x.tobytes()
+    mapped, frozen, frozen_later = np.load(tmp_path / "x.npy", mmap_mode="r"), np.frombuffer(original), x.copy()
+    sim.step_into(frozen_later, command, 1e-3)
+    after = frozen_later.tobytes()
+    frozen_later.flags.writeable = False
+    for reshape in (lambda array: array, lambda array: array.reshape(-1, 1)):
+        for array, before in ((mapped, original), (frozen, original), (frozen_later, after)):
             with pytest.raises(ValueError, match=r"not writable; expected .* writable"):
-                sim.step_into(shaped(own), command, 1e-3)
-            assert own.tobytes() == before
-    assert kept == x.tobytes()
+                sim.step_into(reshape(array), command, 1e-3)
+            assert array.tobytes() == before
+    assert original == x.tobytes()
 
 
 @pytest.mark.parametrize("backend", ["llvm", "numpy"])
-def test_numbers_of_another_byte_order_or_place_are_refused(backend):
-    """The same letter "d" in the other byte order, or eight bytes that begin anywhere, are not this machine's numbers."""
+def test_other_byte_orders_and_unaligned_buffers_are_refused(backend):
+    """The same letter "d" in the other byte order, or unaligned doubles, are not native numbers."""
     sim = samara.compile(BENCH, backend=backend)
     state, command = samara.hover(BENCH)
     x = state.to_numpy()
@@ -355,14 +357,14 @@ def test_numbers_of_another_byte_order_or_place_are_refused(backend):
     for wrong in (x.astype(x.dtype.newbyteorder()), shifted, x.reshape(1, 1, -1), list(x), memoryview(x)):
         with pytest.raises(ValueError, match=r"^buffer .*expected"):
             sim.step_into(wrong, command, 1e-3)
-    turned = x.copy()
-    sim.step_into(turned, command, 1e-3)
+    buffer = x.copy()
+    sim.step_into(buffer, command, 1e-3)
     with pytest.raises(ValueError, match="byte order"):
-        sim.step_into(turned.view(turned.dtype.newbyteorder()), command, 1e-3)
+        sim.step_into(buffer.view(buffer.dtype.newbyteorder()), command, 1e-3)
 
 
 @pytest.mark.parametrize("steps", [-1, 2**64, 10**400, 1.5, True, "3", None])
-def test_a_number_of_steps_is_a_whole_one(steps):
+def test_step_counts_are_integers(steps):
     sim = samara.compile(BENCH, backend="llvm")
     state, command = samara.hover(BENCH)
     for call in (

@@ -19,7 +19,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_bounds_hold_to_the_last_bit(name):
-    """Ends included: x = low and x = high are where a bound that was rounded the other way would fail."""
+    """Ends included: at x = low and x = high a bound rounded in the wrong direction would fail."""
     rng, function = np.random.default_rng(0), FUNCTIONS[name]
     for scale in (1e-8, 1.0, 1e6):
         ends = np.sort(rng.normal(size=(2, 2, 500)) * scale, axis=0)
@@ -32,7 +32,7 @@ def test_bounds_hold_to_the_last_bit(name):
 
 
 def test_bounds_are_reached():
-    """They are not only wide enough: of a sum, a product and a square some number reaches each."""
+    """The bounds are tight: for a sum, a product and a square some number reaches each."""
     a, b = Interval(-2.0, 3.0), Interval(-1.0, 4.0)
     assert ((a + b).low, (a + b).high) == (-3.0, 7.0)
     assert ((a - b).low, (a - b).high) == (-6.0, 4.0)

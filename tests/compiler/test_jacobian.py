@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(3)
 
 
 def casadi_jacobian(function, *point):
-    """∂f/∂x by CasADi alone, traced with its own scalars"""
+    """∂f/∂x by CasADi alone, traced with CasADi's scalars."""
     sizes = [len(flatten(tree)) for tree in point]
     symbols = [casadi.SX.sym(f"x{k}", size) for k, size in enumerate(sizes)]
     trees = [unflatten(tree, iter(casadi.vertsplit(x))) for tree, x in zip(point, symbols, strict=True)]
@@ -29,7 +29,7 @@ def casadi_jacobian(function, *point):
 
 
 def adjoint_jacobian(function, *point):
-    """∂f/∂x row by row through the adjoint program"""
+    """∂f/∂x row by row through the adjoint program."""
     leaves = [[float(x) for x in flatten(tree)] for tree in point]
     sizes = [len(group) for group in leaves]
     program = program_of(lambda *x: (function(*x),), *point)
@@ -41,7 +41,7 @@ def adjoint_jacobian(function, *point):
 
 
 def tumbling(vehicle):
-    """A state in which every term of the equations moves, near the ground"""
+    """A state near the ground in which every term of the equations changes."""
     state = at_rest(vehicle)
     numbers = np.array(flatten(state), dtype=float) + RANDOM.uniform(0.05, 0.4, len(flatten(state)))
     moved = unflatten(state, iter(numbers.tolist()))
@@ -59,9 +59,9 @@ def test_the_jacobian_of_every_vehicle_is_casadis(name):
         return derivative(x, u, vehicle, environment)
 
     state = tumbling(vehicle)
-    ours, theirs = jacobian_at(rate, state, command), casadi_jacobian(rate, state, command)
-    assert np.isfinite(theirs).all()
-    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max())
+    computed, reference = jacobian_at(rate, state, command), casadi_jacobian(rate, state, command)
+    assert np.isfinite(reference).all()
+    np.testing.assert_allclose(computed, reference, rtol=1e-12, atol=1e-12 * np.abs(reference).max())
 
 
 def test_forward_and_reverse_agree_on_a_vehicle_with_contact():
@@ -76,7 +76,7 @@ def test_forward_and_reverse_agree_on_a_vehicle_with_contact():
     np.testing.assert_allclose(adjoint_jacobian(rate, state, command), forward, rtol=1e-12, atol=1e-9)
 
 
-# What a trace keeps as one instruction ------------------------------------------------------------------------------------
+# Operations that a trace records as one instruction -----------------------------------------------------------------------
 
 WEIGHTS, BIAS = RANDOM.normal(size=(5, 3)), RANDOM.normal(size=5)
 
@@ -90,31 +90,31 @@ def test_layers_are_differentiated(activation):
 
     point = (0.3, -0.7, 1.1)
     reference = casadi_jacobian(lambda x: tuple(y * y + x[0] for y in layer.unrolled(x)), point)
-    for ours in (jacobian_at(network, point), adjoint_jacobian(network, point)):
-        np.testing.assert_allclose(ours, reference, rtol=1e-12, atol=1e-12)
+    for computed in (jacobian_at(network, point), adjoint_jacobian(network, point)):
+        np.testing.assert_allclose(computed, reference, rtol=1e-12, atol=1e-12)
 
 
 def newton(x):
-    """√x₀ + x₁ by Newton's steps while they are apart, and a sum over the turns"""
+    """√x₀ + x₁ by Newton iterations until convergence, and a sum over the iterations."""
 
     def body(k, carry, inputs):
         root, total = carry
         return 0.5 * (root + inputs[0] / root), total + ops.sin(k * inputs[1]) * root
 
-    def apart(carry, inputs):
+    def not_converged(carry, inputs):
         return ops.absolute(carry[0] * carry[0] - inputs[0]) > 1e-3
 
-    root, total = loop(body, (x[0], x[1]), (x[0], x[1]), count=8, active=apart)
+    root, total = loop(body, (x[0], x[1]), (x[0], x[1]), count=8, active=not_converged)
     summed = loop(lambda k, carry, inputs: carry + k * inputs[0] * carry, 1.0 * x[1], (0.01 * x[0],), count=3)
     return root, total, summed
 
 
-def test_loops_are_differentiated_turn_by_turn():
-    """Against CasADi, which unrolls them, and against differences"""
+def test_loops_are_differentiated_by_iteration():
+    """Against CasADi, which unrolls them, and against differences."""
     point = (7.3, 0.4)
     reference = casadi_jacobian(newton, point)
-    for ours in (jacobian_at(newton, point), adjoint_jacobian(newton, point)):
-        np.testing.assert_allclose(ours, reference, rtol=1e-12, atol=1e-12)
+    for computed in (jacobian_at(newton, point), adjoint_jacobian(newton, point)):
+        np.testing.assert_allclose(computed, reference, rtol=1e-12, atol=1e-12)
     step = 1e-6
     ends = [np.array(newton((7.3 + sign * step, 0.4))) for sign in (1.0, -1.0)]
     np.testing.assert_allclose(reference[:, 0], (ends[0] - ends[1]) / (2.0 * step), rtol=1e-6)
@@ -122,7 +122,7 @@ def test_loops_are_differentiated_turn_by_turn():
 
 def test_a_loop_with_tangents_is_one_instruction_and_compiles():
     slopes = jacobian_of(program_of(lambda x: (newton(x),), (0.0, 0.0)), [2], [0])
-    assert sum(own.loop is not None for own in slopes.program.instructions) == 2
+    assert sum(instruction.loop is not None for instruction in slopes.program.instructions) == 2
     values, entries = slopes.program.outputs
     call = compile_program(slopes.program._replace(outputs=((*values, *entries),)), [2])
     numbers = call([7.3, 0.4])
@@ -136,27 +136,29 @@ def test_a_table_is_flat_between_its_steps():
     np.testing.assert_array_equal(slopes, [[4.0, 0.0]])
 
 
-def test_entries_that_are_zero_for_good_are_left_out_and_constants_fold():
+def test_entries_that_are_identically_zero_are_left_out_and_constants_fold():
     slopes = jacobian_of(program_of(lambda x: ((2.0 * x[0] - x[1], ops.sin(x[2]), 5.0),), (0.0, 0.0, 0.0)), [3], [0])
     assert list(zip(slopes.rows, slopes.columns, strict=True)) == [(0, 0), (0, 1), (1, 2)]
     entries = [slopes.program.instructions[at] for at in slopes.program.outputs[1]]
-    assert [own.operation for own in entries] == ["constant", "constant", "cos"]
+    assert [instruction.operation for instruction in entries] == ["constant", "constant", "cos"]
 
 
 # Expressions of symbols -------------------------------------------------------------------------------------------------
 
 
 def test_the_jacobian_of_expressions_is_casadis():
-    """By some of the symbols, as expressions of all of them, and at a point"""
+    """By some of the symbols, as expressions of all of them, and at a point."""
     x, y = symbols("x", 3), symbols("y", 2)
     outputs = [x[0] * y[0] + ops.sin(x[1] * x[2]), 3.0 * x[2] + y[1], y[0] * y[1]]
     entries = jacobian(outputs, x)
     assert set(entries) == {(0, 0), (0, 1), (0, 2), (1, 2)}
     assert entries[1, 2] == 3.0 and isinstance(entries[1, 2], float)
     program = program_of_symbols([x, y], [[entries[place] for place in sorted(entries)]])
-    point, others = (0.3, -0.7, 1.9), (1.3, 0.2)
-    values = compile_program(program, [3, 2])([*point, *others])
-    reference = casadi_jacobian(lambda p, q: (p[0] * q[0] + ops.sin(p[1] * p[2]), 3.0 * p[2] + q[1]), point, others)
+    point, other_values = (0.3, -0.7, 1.9), (1.3, 0.2)
+    values = compile_program(program, [3, 2])([*point, *other_values])
+    reference = casadi_jacobian(
+        lambda p, q: (p[0] * q[0] + ops.sin(p[1] * p[2]), 3.0 * p[2] + q[1]), point, other_values
+    )
     np.testing.assert_allclose(values, [reference[place] for place in sorted(entries)], rtol=1e-14)
     at_zero = jacobian(outputs, x, at={0: 0.0, 1: 0.0, 2: 0.0})
     assert set(at_zero) == {(0, 0), (1, 2)}

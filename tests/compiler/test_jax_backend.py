@@ -1,4 +1,4 @@
-"""The scan in JAX: the numbers of the Python loop, gradients of a whole flight, a batch cut over devices, and literals that
+"""The scan in JAX: results of the Python loop, gradients of a whole flight, a batch over several devices, and literals that
 cost nothing."""
 
 import math
@@ -43,7 +43,7 @@ from samara.physics.types import CALM
 
 
 def equations(function: Any, *arguments: Any) -> Counter[str]:
-    """The operations left in the trace of a function of folded scalars."""
+    """Count the operations in the trace of a function of folded scalars."""
 
     def on_arrays(*values: Any) -> list[Any]:
         trace = new_trace(jnp.float32)
@@ -77,8 +77,8 @@ def test_an_upright_rotor_costs_five_products():
     assert sum(step.primitive.name == "mul" for step in unfolded_trace.jaxpr.eqns) > 15
 
 
-def test_what_is_common_is_computed_once():
-    """x y and y x are one number, and a quantity asked for twice is not computed twice."""
+def test_common_subexpressions_are_computed_once():
+    """x y and y x are one value, and a value that is used twice is computed once."""
     assert equations(lambda x, y: [(x * y) + (y * x), ops.sqrt(x * y), ops.sqrt(y * x)], 2.0, 3.0) == {
         "mul": 1,
         "add": 1,
@@ -87,7 +87,7 @@ def test_what_is_common_is_computed_once():
 
 
 def test_a_step_without_its_zeros_has_half_the_operations():
-    """The figure behind the GPU's speed, and that nothing slips back."""
+    """The figure behind the GPU's speed, as a regression test."""
     flight = open_loop(plain_crazyflie(), 1, 1)
     work, fast = (flat_body(flight.body, flight.templates, "float32", fast).work for fast in (False, True))
     leaves = [[jnp.zeros(1)] * len(flatten(part)) for part in flight.templates]
@@ -103,8 +103,8 @@ def test_a_step_without_its_zeros_has_half_the_operations():
     assert fast.instructions <= 420
 
 
-def test_a_zero_met_at_run_time_swallows_no_nan():
-    """0 · NaN = NaN: only zeros known beforehand fold, and drone 1 does not spoil its neighbours."""
+def test_a_zero_at_run_time_propagates_nan():
+    """0 · NaN = NaN: only literal zeros fold, and drone 1 does not affect its neighbours."""
     run = compile_scan_jax(spring, SPRING, dtype="float64")
     carry = np.array([[1.0, math.nan, 1.0], [0.0, 0.0, 0.0]])
     end, _ = run(carry, [0.0], np.zeros((1, 1)), 1)
@@ -113,8 +113,8 @@ def test_a_zero_met_at_run_time_swallows_no_nan():
 
 @pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented"])
 def test_folding_changes_no_bit(name):
-    """Operation by operation, the derivative in folded scalars is that of JAX's own arrays to the last bit: only the sign of
-    a zero may change. And both are NumPy's to rounding."""
+    """The derivative in folded scalars is that of JAX arrays to the last bit, operation by operation: only the sign of a zero
+    may change. And both are NumPy's to rounding."""
     vehicle = samara.vehicle(name)
     rng = np.random.default_rng(5)
     state, command = samara.hover(vehicle)
@@ -125,7 +125,7 @@ def test_folding_changes_no_bit(name):
     by_folding = derivative(folded(state, arrays, new_trace(jnp.float64)), command, vehicle)
     for a, b, c in zip(flatten(by_numpy), flatten(by_jax), unfolded(by_folding), strict=True):
         assert np.array_equal(np.broadcast_to(b, 16), np.broadcast_to(c, 16))
-        assert worst(c, a) <= 1e-12  # the battery's voltage magnifies what is rounded
+        assert worst(c, a) <= 1e-12  # the battery's voltage amplifies rounding errors
 
 
 def test_every_operation_takes_folded_scalars():
@@ -136,7 +136,7 @@ def test_every_operation_takes_folded_scalars():
 
     def everything(*arguments: Any) -> list[Any]:
         trace = new_trace(jnp.float64)
-        a, b = (Folded(each, trace) for each in arguments)
+        a, b = (Folded(array, trace) for array in arguments)
         results = [getattr(ops, name)(a) for name in UNARY]
         results += [getattr(ops, name)(*pair) for name in BINARY for pair in ((a, b), (a, y), (x, b))]
         both, either = ops.logical_and(a > y, b > x), ops.logical_or(a > y, b > x)
@@ -153,24 +153,24 @@ def test_every_operation_takes_folded_scalars():
 
 
 def test_fast_divides_once_per_divisor():
-    """x/m, y/m, z/m is one reciprocal and three products when allowed to be, and within 1.5 roundings of the quotient."""
+    """x/m, y/m, z/m is one reciprocal and three products if `fast`, and within 1.5 roundings of the quotient."""
 
     def thirds(x: Any, m: Any, fast: bool) -> list[Any]:
         trace = new_trace(jnp.float64, fast)
-        numbers = [Folded(each, trace) for each in (x, x + 1.0, x + 2.0)]
-        return unfolded(tuple([each / Folded(m, trace) for each in numbers] + [each / 3.0 for each in numbers]))
+        numbers = [Folded(number, trace) for number in (x, x + 1.0, x + 2.0)]
+        return unfolded(tuple([number / Folded(m, trace) for number in numbers] + [number / 3.0 for number in numbers]))
 
     x, m = np.random.default_rng(6).uniform(0.1, 10.0, (2, 1000))
     strict, fast = (jax.make_jaxpr(partial(thirds, fast=fast))(x, m).jaxpr.eqns for fast in (False, True))
     assert [sum(step.primitive.name == "div" for step in steps) for steps in (strict, fast)] == [6, 1]
     quotients, products = (np.array(thirds(jnp.asarray(x), jnp.asarray(m), fast)) for fast in (False, True))
     exact = np.array([(x + k) / d for d in (m, 3.0) for k in (0.0, 1.0, 2.0)])
-    assert np.array_equal(quotients[:3], exact[:3])  # XLA itself multiplies by the reciprocal of a literal
+    assert np.array_equal(quotients[:3], exact[:3])  # XLA multiplies by the reciprocal of a literal
     assert np.abs(products / exact - 1.0).max() <= 1.5 * np.finfo(float).eps
 
 
-def test_fast_makes_one_factor_of_literals_in_a_row():
-    """dt/2 · (f / m) is one product, 2 · (x / 2) none at all, and f / m itself is not needed any more."""
+def test_fast_combines_consecutive_literal_factors():
+    """dt/2 · (f / m) is one product, 2 · (x / 2) none at all, and f / m is no longer computed."""
 
     def on_arrays(x: Any) -> list[Any]:
         f = Folded(x, new_trace(jnp.float64, fast=True))
@@ -192,7 +192,9 @@ def test_a_spring_obeys_its_matrix(n, steps, every, own_k, own_u):
 
 def test_without_inputs_a_scan_runs_on_its_own():
     """No inputs, no outputs: a decay by 0.9 per step."""
-    run = compile_scan_jax(lambda x, held, inputs: ((x[0] * 0.9,), ()), Templates((1.0,), (), ()), dtype="float64")
+    run = compile_scan_jax(
+        lambda x, held_inputs, inputs: ((x[0] * 0.9,), ()), Templates((1.0,), (), ()), dtype="float64"
+    )
     end, outputs = run(np.array([[1.0, 2.0]]), [], None, 10, 5)
     assert np.asarray(end)[0] == pytest.approx([0.9**10, 2.0 * 0.9**10], rel=1e-15)
     assert outputs.shape == (2, 0, 2)
@@ -200,7 +202,7 @@ def test_without_inputs_a_scan_runs_on_its_own():
 
 @pytest.mark.parametrize(("dtype", "bound"), [("float64", 4e-15), ("float32", 4e-6)])
 def test_a_flight_is_that_of_the_python_loop(dtype, bound):
-    """Seven drones of different mass, commands of their own at every step."""
+    """Seven drones of different mass, a different command at every step."""
     check_flight(compile_scan_jax, open_loop(plain_crazyflie(), 7, 20), 5, dtype, bound)
 
 
@@ -213,33 +215,33 @@ def test_a_drone_on_the_ground_is_that_of_the_python_loop():
     check_flight(compile_scan_jax, flight, 10, "float64", 4e-15)
 
 
-def test_a_batch_goes_around_a_wall_while_nobody_touches_it():
-    """All of them, or none"""
+def test_a_batch_takes_the_idle_path_while_no_drone_touches_a_wall():
+    """All drones of the batch, or none."""
     check_wall(compile_scan_jax, 7)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("lowest", [1.0, 0.0685])
-def test_a_batch_goes_around_contact_while_all_are_in_the_air(lowest):
-    """The numbers of the scan without the branch, whether or not one of them comes to the ground on the way"""
+def test_a_batch_takes_the_idle_path_while_all_are_in_the_air(lowest):
+    """Results of the scan without the branch, whether or not one of them touches the ground."""
     vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     scan = Stepper(vehicle, "euler", "jax").rollout()
     state, command = samara.hover(vehicle)
     carry = np.repeat(np.array(flatten(state))[:, None], 5, axis=1)
     carry[2], carry[5] = [1.0, 1.0, 1.0, 1.0, lowest], -1.0
     inputs = np.tile(np.array(command), (60, 1))
-    ways = [
+    results = [
         compile_scan_jax(scan.body, scan.templates, quiet, dtype="float64")(carry, [1e-3], inputs, 60, 20)
         for quiet in (scan.quiet, None)
     ]
-    for guarded, plain in zip(*ways, strict=True):
+    for guarded, plain in zip(*results, strict=True):
         assert np.asarray(guarded) == pytest.approx(np.asarray(plain), rel=1e-13, abs=1e-13)
-    assert (np.asarray(ways[0][0])[5, 4] > -0.9) == (lowest < 0.1)  # the ground stopped it
+    assert (np.asarray(results[0][0])[5, 4] > -0.9) == (lowest < 0.1)  # the ground stopped it
 
 
 def test_doubles_need_no_switch_and_floats_stay_floats():
-    """With JAX's doubles off a float64 scan still is one, to 1e-12; and what is traced as float32 holds no double even
-    where JAX has them on."""
+    """With JAX's doubles off a float64 scan still is one, to 1e-12; and a float32 trace contains no double even if JAX has
+    them on."""
     flight = closed_loop(samara.vehicle("crazyflie_documented"), 1, 1)
     leaves = [[jnp.zeros(1, jnp.float32)] * len(flatten(part)) for part in flight.templates]
     step = flat_body(flight.body, flight.templates, "float32").step
@@ -262,8 +264,8 @@ def test_doubles_need_no_switch_and_floats_stay_floats():
 
 @pytest.mark.long
 def test_the_gradient_through_500_steps_is_the_slope():
-    """d/dθ of where a tumbling drone is after half a second, for its start, its mass and its commands: JAX backwards
-    through the scan, against central differences flown as one batch."""
+    """d/dθ of the position of a tumbling drone after half a second, by its start, its mass and its commands: JAX backwards
+    through the scan, against central differences computed as one batch."""
     vehicle = plain_crazyflie()
     flight = open_loop(vehicle, 1, 500)
     weights = np.random.default_rng(7).uniform(0.5, 1.5, 6)
@@ -292,7 +294,7 @@ def test_the_gradient_through_500_steps_is_the_slope():
 
 @pytest.mark.long
 def test_a_batch_over_eight_devices_is_the_batch_on_one():
-    """Drones do not talk to each other: cut over eight devices nothing is communicated, and each keeps its own."""
+    """Drones are independent: split over eight devices nothing is communicated, and results stay on their device."""
     python_with(
         {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_ENABLE_X64": "1"},
         """
@@ -337,14 +339,14 @@ def test_numpy_and_jax_are_all_it_needs():
 
 
 def test_a_large_body_is_compiled_without_fusion_on_a_processor_alone():
-    """It would take a minute instead of seconds; a small one, and one for a GPU, are fused."""
+    """Fusion would take a minute instead of seconds; a small body, and one for a GPU, are fused."""
     without = {"xla_disable_hlo_passes": "fusion"}
     assert [xla_options(count, "cpu") for count in (1500, 1501)] == [None, without]
     assert xla_options(10_000, "gpu") is None
 
 
-def test_doubles_are_switched_on_where_they_are_asked_for_and_off():
-    """Whatever JAX is set to; singles leave it as it is"""
+def test_doubles_are_enabled_for_float64_only():
+    """Independent of JAX's setting; singles leave it unchanged."""
     enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
     for already in (False, True):
         with enable(already):
@@ -354,9 +356,9 @@ def test_doubles_are_switched_on_where_they_are_asked_for_and_off():
                 assert jnp.result_type(float) == ("float64" if already else "float32")
 
 
-def test_a_product_rides_along_with_a_sum_where_nobody_else_wants_it():
-    """x y + 1 is one instruction; x y, x y + 1 and x y − 2, all asked for, are three"""
-    alone = count_operations(jax.make_jaxpr(lambda x, y: x * y + 1.0)(2.0, 3.0).jaxpr)
+def test_a_product_used_only_in_a_sum_is_fused_with_it():
+    """x y + 1 is one instruction; x y, x y + 1 and x y − 2 together are three."""
+    fused = count_operations(jax.make_jaxpr(lambda x, y: x * y + 1.0)(2.0, 3.0).jaxpr)
     shared = count_operations(jax.make_jaxpr(lambda x, y: (p := x * y, p + 1.0, p - 2.0))(2.0, 3.0).jaxpr)
-    assert (alone.operations, alone.instructions) == (2, 1)
+    assert (fused.operations, fused.instructions) == (2, 1)
     assert (shared.operations, shared.instructions) == (3, 3)

@@ -21,7 +21,7 @@ from samara.physics.types import Vehicle
 from samara.plan.reference import Reference
 from samara.vehicles.build import Provenance
 
-DT, HELD = 1e-3, 20  # [s], and for how many steps a command is held
+DT, HELD = 1e-3, 20  # [s]; steps per command
 FLY = """
 import { COMMANDS, calm, hover, step } from "./MODULE";
 const numbers = (own) => (typeof own === "number" ? [own] : Object.values(own).flatMap(numbers));
@@ -42,22 +42,26 @@ console.log(JSON.stringify(given.map(([state, command, environment]) => numbers(
 
 
 def plain(tree: Any) -> Any:
-    """A nested tuple as JSON has it: names where there are names"""
+    """Convert a nested tuple to JSON data, named tuples to objects."""
     if not isinstance(tree, tuple):
         return float(tree)
     if hasattr(tree, "_fields"):
-        return {name: plain(own) for name, own in zip(tree._fields, tree, strict=True) if own != ()}
-    return [plain(own) for own in tree]
+        return {name: plain(branch) for name, branch in zip(tree._fields, tree, strict=True) if branch != ()}
+    return [plain(branch) for branch in tree]
 
 
 def plain_state(state: Any, vehicle: Vehicle) -> Any:
-    """A state with its effects' states under their names"""
-    effects = {e.name: plain(own) for e, own in zip(vehicle.structure.effects, state.effects, strict=True) if own != ()}
+    """Convert a state to JSON data, with the states of effects under their names."""
+    effects = {
+        e.name: plain(effect_state)
+        for e, effect_state in zip(vehicle.structure.effects, state.effects, strict=True)
+        if effect_state != ()
+    }
     return plain(state._replace(effects=())) | effects
 
 
 def ten_seconds(vehicle: Vehicle) -> tuple[list[Any], list[Any], Any, np.ndarray]:
-    """Commands of a controller on a loop in a wind that turns, with one motor at 97 %; and where that leads in Python"""
+    """Commands of a controller on a loop in a turning wind, with one motor at 97 %; and the resulting states in Python."""
     simulator, control = samara.compile(vehicle), geometric(vehicle, integral=True, period=DT * HELD)
     state, memory = samara.hover(vehicle)[0], control.initial_memory
     power = (0.97, *(1.0 for _ in vehicle.rotors[1:]))
@@ -87,38 +91,40 @@ def test_ten_seconds_are_those_of_python(name, tmp_path):
     vehicle = samara.vehicle(name)
     module = write_js(vehicle, tmp_path)
     commands, winds, power, expected = ten_seconds(vehicle)
-    given = {"commands": commands, "winds": winds, "power": power, "held": HELD, "dt": DT}
-    flown = np.array(printed(tmp_path, FLY.replace("MODULE", module.name), given))
-    assert np.abs(expected[:, :3]).max() > 1.0  # it went somewhere
-    assert (np.abs(flown - expected).max(axis=1) <= 1e-12 * np.abs(expected).max(axis=1)).all()
+    arguments = {"commands": commands, "winds": winds, "power": power, "held": HELD, "dt": DT}
+    states = np.array(printed(tmp_path, FLY.replace("MODULE", module.name), arguments))
+    assert np.abs(expected[:, :3]).max() > 1.0  # it moved
+    assert (np.abs(states - expected).max(axis=1) <= 1e-12 * np.abs(expected).max(axis=1)).all()
 
 
 @pytest.mark.parametrize("name", ("hakoniwa", "hexarotor_tilted", "iris"))
 def test_rates_are_those_of_python(name, tmp_path):
-    """ẋ at any place, on the ground and off it, relative above one."""
+    """ẋ at any point, on the ground and off it, relative above one."""
     vehicle = samara.vehicle(name)
     module = write_js(vehicle, tmp_path)
-    own = js_environment(vehicle)
+    template = js_environment(vehicle)
     points = [
-        (state, command, held._replace(hub_wind_W=(), pushes=own.pushes, motor_power=own.motor_power))
-        for state, command, _, held in case_of(derivative, name).points
+        (state, command, environment._replace(hub_wind_W=(), pushes=template.pushes, motor_power=template.motor_power))
+        for state, command, _, environment in case_of(derivative, name).points
     ]
-    given = [[plain_state(state, vehicle), plain(command), plain(held)] for state, command, held in points]
-    said = printed(tmp_path, RATES.replace("MODULE", module.name), given)
-    for (state, command, held), rates in zip(points, said, strict=True):
-        expected = np.array(flatten(samara.derivative(state, command, vehicle, held)))
+    arguments = [
+        [plain_state(state, vehicle), plain(command), plain(environment)] for state, command, environment in points
+    ]
+    results = printed(tmp_path, RATES.replace("MODULE", module.name), arguments)
+    for (state, command, environment), rates in zip(points, results, strict=True):
+        expected = np.array(flatten(samara.derivative(state, command, vehicle, environment)))
         assert (np.abs(np.array(rates) - expected) <= 1e-13 * np.maximum(1.0, np.abs(expected))).all()
 
 
 def test_any_vehicle_with_its_effects(tmp_path):
-    """A tricopter whose tail tilts, and an Iris with more of the air: rates again, relative to x / 1 s where that is more."""
+    """A tricopter whose tail tilts, and an Iris with more aerodynamic effects: rates, relative to x / 1 s if that is more."""
     airy = samara.switch_on(samara.switch_on(samara.vehicle("iris"), "ground_effect"), "rotor_air")
     for vehicle in (tricopter(), airy):
         module = write_js(vehicle, tmp_path)
         state, command = samara.hover(vehicle)
         state = state._replace(v_W=Vec3(2.0, -1.0, 0.3), omega_B=Vec3(0.5, -0.3, 0.2))
-        given = [[plain_state(state, vehicle), plain(tuple(command)), plain(js_environment(vehicle))]]
-        rates = printed(tmp_path, RATES.replace("MODULE", module.name), given)[0]
+        arguments = [[plain_state(state, vehicle), plain(tuple(command)), plain(js_environment(vehicle))]]
+        rates = printed(tmp_path, RATES.replace("MODULE", module.name), arguments)[0]
         expected = np.array(flatten(samara.derivative(state, command, vehicle, js_environment(vehicle))))
         assert (
             np.abs(np.array(rates) - expected) <= 1e-13 * np.maximum(np.abs(flatten(state)), np.abs(expected) + 1.0)
@@ -127,17 +133,17 @@ def test_any_vehicle_with_its_effects(tmp_path):
 
 def test_a_command_of_another_size_is_refused(tmp_path):
     module = write_js(samara.vehicle("iris"), tmp_path)
-    said = printed(
+    message = printed(
         tmp_path,
         f'import {{ hover, calm, step }} from "./{module.name}";\n'
         "let said = ''; try { step(hover().state, [1, 1], calm(), 1e-3); } catch (error) { said = error.message; }\n"
         "console.log(JSON.stringify(said));",
     )
-    assert said == "command has 2 numbers; iris takes 4"
+    assert message == "command has 2 numbers; iris takes 4"
 
 
 def test_a_name_cannot_break_the_module(tmp_path):
-    """What a vehicle is called stands in a comment and in a string."""
+    """The name of a vehicle is in a comment and in a string."""
     vehicle = samara.build_vehicle(
         'a "b" */ throw 1 //\u2028',
         mass=1.0,

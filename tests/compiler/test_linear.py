@@ -29,7 +29,7 @@ def test_hover_in_closed_form():
 
 
 def moved(state, delta):
-    """x ⊕ δ: the attitude by a rotation in body axes, all else by adding"""
+    """x ⊕ δ: the attitude by a rotation in body axes, all other components by addition."""
     rows = np.array(flatten(state), dtype=float)
     rows[:6] += delta[:6]
     rows[10:] += delta[9:]
@@ -38,10 +38,10 @@ def moved(state, delta):
 
 
 def rate(state, command, vehicle):
-    """Every rate but the attitude's, which is ω"""
-    own = derivative(state, command, vehicle)
+    """All rates; that of the attitude is ω."""
+    rates = derivative(state, command, vehicle)
     return np.array(
-        [*flatten((own.p_W, own.v_W)), *state.omega_B, *flatten((own.omega_B, own.rotor_speed, own.effects))]
+        [*flatten((rates.p_W, rates.v_W)), *state.omega_B, *flatten((rates.omega_B, rates.rotor_speed, rates.effects))]
     )
 
 
@@ -49,7 +49,7 @@ def rate(state, command, vehicle):
 def test_a_tumbling_vehicle_by_differences(name):
     """Central differences of ẋ along every direction; of the attitude d(δθ)/dt = δω − ω × δθ, as its axes turn with the body.
 
-    Off hover, where a motor that rises otherwise than it falls has no slope, and with a battery that is not full.
+    Off hover, where a motor with different rise and fall times has no slope, and with a battery that is not full.
     """
     vehicle = samara.vehicle(name).without_effect("contact")
     state, command = samara.hover(vehicle)
@@ -61,23 +61,23 @@ def test_a_tumbling_vehicle_by_differences(name):
     linear = samara.linearize(vehicle, state, command, states="all")
     size = len(linear.states)
     assert linear.A.shape == (size, size) and linear.B.shape == (size, len(linear.inputs))
-    found, scale = np.zeros((size, size)), np.ones(size)
+    jacobian, scale = np.zeros((size, size)), np.ones(size)
     scale[12 : 12 + len(vehicle.rotors)] = 100.0  # rad/s
     for k in range(size):
         step = np.zeros(size)
         step[k] = 1e-6 * scale[k]
         ends = [rate(moved(state, sign * step), command, vehicle) for sign in (1.0, -1.0)]
-        found[:, k] = (ends[0] - ends[1]) / (2e-6 * scale[k])
+        jacobian[:, k] = (ends[0] - ends[1]) / (2e-6 * scale[k])
     for k, axis in enumerate(np.eye(3)):
-        found[6:9, 6 + k] -= np.array(cross(state.omega_B, Vec3(*axis)))
-    assert pytest.approx(found, rel=1e-5, abs=1e-5) == linear.A
+        jacobian[6:9, 6 + k] -= np.array(cross(state.omega_B, Vec3(*axis)))
+    assert pytest.approx(jacobian, rel=1e-5, abs=1e-5) == linear.A
     rigid = samara.linearize(vehicle, state, command)
     assert pytest.approx(linear.A[:12, :12], abs=1e-12) == rigid.A
 
 
 @pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented"])
 def test_the_command_reaches_the_body_through_the_rotors(name):
-    """B of the command is ∂Ω̇/∂u alone: it turns rotors and draws current, and pushes nothing at once."""
+    """B of the command is ∂Ω̇/∂u alone: it accelerates rotors and draws current, and exerts no force at once."""
     vehicle = samara.vehicle(name)
     linear = samara.linearize(vehicle, states="all")
     state, command = linear.state, linear.command

@@ -1,4 +1,4 @@
-"""Machine code from the disk is that of the compiler, bit for bit, and nothing else is ever executed."""
+"""Machine code from the disk is bit-identical to the compiler's, and no other file content is ever executed."""
 
 import errno
 import os
@@ -21,19 +21,19 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """How often LLVM was asked to compile"""
-    found, optimised = [], codegen._optimised
+    """Record the optimisation level of every compilation by LLVM."""
+    levels, optimised = [], codegen._optimised
 
-    def counting(source, machine, effort):
-        found.append(effort)
+    def record_level(source, machine, effort):
+        levels.append(effort)
         return optimised(source, machine, effort)
 
-    monkeypatch.setattr(codegen, "_optimised", counting)
-    return found
+    monkeypatch.setattr(codegen, "_optimised", record_level)
+    return levels
 
 
 def logistic(rate, effort=1):
-    """x ← r x (1 − x), seven times, by code that is new to this process"""
+    """x ← r x (1 − x), seven times, by code that is new to this process."""
     machine = CompiledStep(lambda x, r: (r[0] * x[0] * (1.0 - x[0]),), (0.3,), (rate,), effort=effort).machine()
     machine.run(7)
     return machine.carry[0, 0]
@@ -55,24 +55,24 @@ def whole(key=KEY, content=CODE):
 
 
 def test_code_is_compiled_once_and_gives_the_same_bits(folder, compiled):
-    """The second time it comes from the disk; for another effort of LLVM it is other code."""
+    """The second time it comes from the disk; another optimisation level is other code."""
     assert [logistic(3.7), logistic(3.7)] == [by_hand(3.7)] * 2
     assert compiled == [1]
     assert logistic(3.7, effort=3) == by_hand(3.7)
     assert compiled == [1, 3]
-    assert logistic(3.9) == by_hand(3.9)  # a held number is no part of the code
+    assert logistic(3.9) == by_hand(3.9)  # a held input is not part of the code
     assert compiled == [1, 3]
     assert len(list(folder.iterdir())) == 2
 
 
 def test_another_cpu_or_compiler_has_other_code(folder, compiled, monkeypatch):
     logistic(3.7)
-    own = codegen._compiler()
-    for place in range(len(own)):
-        changed = (*own[:place], own[place] + "x", *own[place + 1 :])
+    key_parts = codegen._compiler()
+    for k in range(len(key_parts)):
+        changed = (*key_parts[:k], key_parts[k] + "x", *key_parts[k + 1 :])
         monkeypatch.setattr(codegen, "_compiler", lambda changed=changed: changed)
         assert logistic(3.7) == by_hand(3.7)
-    assert len(compiled) == len(list(folder.iterdir())) == 1 + len(own) == 6
+    assert len(compiled) == len(list(folder.iterdir())) == 1 + len(key_parts) == 6
 
 
 def test_parts_of_a_key_do_not_run_together():
@@ -92,7 +92,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_file_that_is_not_what_was_written_is_written_again(folder, name):
+def test_a_damaged_file_is_written_again(folder, name):
     (folder / PATH).write_bytes(BROKEN[name])
     (folder / PATH).chmod(0o600)
     assert kept(KEY, lambda: CODE) == CODE
@@ -101,10 +101,10 @@ def test_a_file_that_is_not_what_was_written_is_written_again(folder, name):
 
 
 def test_every_byte_of_a_file_counts(folder):
-    """Each changed in turn: what is in the file is never taken."""
-    for place in range(len(whole(content=CODE[:16]))):
+    """Each byte changed in turn: the content is never used."""
+    for position in range(len(whole(content=CODE[:16]))):
         data = bytearray(whole(content=CODE[:16]))
-        data[place] ^= 1
+        data[position] ^= 1
         (folder / PATH).write_bytes(data)
         (folder / PATH).chmod(0o600)
         assert kept(KEY, lambda: b"made") == b"made"
@@ -112,13 +112,13 @@ def test_every_byte_of_a_file_counts(folder):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs a system with owners of files")
 def test_files_of_others_are_not_read(folder, tmp_path, monkeypatch):
-    """One that others may write to, one behind a link, a folder of somebody else, a folder that is open to all."""
+    """A file that others may write to, one behind a link, a folder of another user, a folder that is open to all."""
     path, elsewhere = folder / PATH, tmp_path / "elsewhere"
     path.write_bytes(whole(content=b"foreign"))
     for mode in (0o620, 0o602, 0o666):
         path.chmod(mode)
         assert llvm_cache._read(path, KEY) is None
-    path.chmod(0o644)  # others may look
+    path.chmod(0o644)  # others may read
     assert kept(KEY, lambda: CODE) == b"foreign"
     path.rename(elsewhere)
     path.symlink_to(elsewhere)
@@ -146,8 +146,8 @@ def test_the_folder_and_its_files_are_the_users_alone(folder):
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_where_nothing_can_be_kept_everything_works(tmp_path, monkeypatch, compiled):
-    """Switched off, a file in the place of the folder, no home, a full disk."""
+def test_without_a_usable_cache_everything_works(tmp_path, monkeypatch, compiled):
+    """Switched off, a file instead of the folder, no home, a full disk."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     for named in ("off", str(tmp_path / "file"), str(tmp_path / "file" / "below"), ""):
@@ -165,22 +165,22 @@ def test_where_nothing_can_be_kept_everything_works(tmp_path, monkeypatch, compi
     assert len(compiled) == 6
 
 
-def test_it_lies_where_caches_of_a_user_lie(tmp_path, monkeypatch):
+def test_the_folder_is_in_the_users_cache(tmp_path, monkeypatch):
     monkeypatch.delenv("SAMARA_CACHE", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_folder() == tmp_path / "xdg" / "samara"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the XDG specification says to ignore
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # to be ignored according to the XDG specification
     assert cache_folder() == tmp_path / "home" / ".cache" / "samara"
     monkeypatch.setenv("SAMARA_CACHE", str(tmp_path / "own"))
     assert cache_folder() == tmp_path / "own"
 
 
-def test_what_was_not_used_for_longest_is_dropped(folder, monkeypatch):
-    """Room for three of 1000 bytes: the first of them was used again, so the second goes."""
+def test_the_least_recently_used_file_is_deleted(folder, monkeypatch):
+    """Space for three files of 1000 bytes: the first of them was used again, so the second is deleted."""
     monkeypatch.setattr(llvm_cache, "LIMIT", 3 * len(whole()) + 500)
     names = ["one", "two", "three", "four"]
-    (folder / "notes.txt").write_bytes(bytes(5000))  # not ours to count or drop
+    (folder / "notes.txt").write_bytes(bytes(5000))  # not a cache file: neither counted nor deleted
     for age, name in enumerate(names[:3]):
         kept(digest(name), lambda: CODE)
         os.utime(folder / f"{digest(name).hex()}.code", (1000.0 + age, 1000.0 + age))
@@ -190,9 +190,9 @@ def test_what_was_not_used_for_longest_is_dropped(folder, monkeypatch):
     assert left == {f"{digest(name).hex()}.code" for name in ("one", "three", "four")} | {"notes.txt"}
 
 
-def test_many_at_once_keep_one_whole_file(folder):
+def test_concurrent_writers_leave_one_intact_file(folder):
     contents = [np.random.default_rng(k).bytes(50_000) for k in range(4)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda k: kept(digest(str(k % 4)), lambda: contents[k % 4]), range(80)))
-    assert all(own == contents[k % 4] for k, own in enumerate(found))
+        results = list(pool.map(lambda k: kept(digest(str(k % 4)), lambda: contents[k % 4]), range(80)))
+    assert all(code == contents[k % 4] for k, code in enumerate(results))
     assert sorted(path.name for path in folder.iterdir()) == sorted(f"{digest(str(k)).hex()}.code" for k in range(4))

@@ -1,4 +1,4 @@
-"""Dense layers with weights in memory, there and back: what NumPy makes of the same matrices."""
+"""Dense layers with weights in memory, forward and backward, against NumPy on the same matrices."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from samara.compiler.trace.program import program_of
 
 
 @pytest.mark.parametrize(("rows", "columns", "kind"), [(3, 5, "tanh"), (8, 4, "relu"), (13, 22, "tanh")])
-def test_a_layer_there_and_back_is_that_of_numpy(rows, columns, kind):
+def test_a_layer_forward_and_backward_is_that_of_numpy(rows, columns, activation):
     width, steps, rng = 4, 3, np.random.default_rng(0)
     W, b = rng.normal(size=(rows, columns)), rng.normal(size=rows)
     x, y_bar = rng.normal(size=(steps, columns, width)), rng.normal(size=(steps, rows, width))
@@ -34,28 +34,28 @@ def test_a_layer_there_and_back_is_that_of_numpy(rows, columns, kind):
 
     one = {name: ArraySpec(name, (0,)) for name in ("W", "b", "W_bar", "b_bar")}
     size = rows, columns, width
-    there = Dense(one["W"], one["b"], column("x"), column("y"), *size, kind)
-    back = DenseBack(one["W"], column("y"), column("y_bar"), column("p"), column("x_bar"), *size, kind)
+    forward = Dense(one["W"], one["b"], column("x"), column("y"), *size, activation)
+    back = DenseBack(one["W"], column("y"), column("y_bar"), column("p"), column("x_bar"), *size, activation)
     gradient = DenseGradient(column("x"), column("p"), one["W_bar"], one["b_bar"], *size)
-    loops = Loop((there,)), Loop((back,), reverse=True), Loop((gradient,), at="end")
+    loops = Loop((forward,)), Loop((back,), reverse=True), Loop((gradient,), at="end")
     code = compile_loops(loops, fast=False)
     table = np.array([arrays[name].ctypes.data for name in code.names])
     code.call(table.ctypes.data, steps)
-    given = np.einsum("ij,kjl->kil", W, x) + b[:, None]
-    expected = np.tanh(given) if kind == "tanh" else np.maximum(given, 0.0)
-    slope = y_bar * (1.0 - expected**2 if kind == "tanh" else given > 0.0)
+    preactivation = np.einsum("ij,kjl->kil", W, x) + b[:, None]
+    expected = np.tanh(preactivation) if activation == "tanh" else np.maximum(preactivation, 0.0)
+    slope = y_bar * (1.0 - expected**2 if activation == "tanh" else preactivation > 0.0)
     np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(x_bar, np.einsum("ij,kil->kjl", W, slope), rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(W_bar, np.einsum("kil,kjl->ij", slope, x), rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(b_bar, slope.sum(axis=(0, 2)), rtol=1e-11, atol=1e-13)
 
 
-def test_passes_apart_share_a_function():
-    """x → x² three times over, from one place to the next: one function, three calls"""
+def test_shared_passes_share_a_function():
+    """x → x² three times, from one location to the next: one function, three calls."""
     x = np.array([[1.5, -2.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     program = program_of(lambda x: ((x[0] * x[0],),), (0.0,))
-    places = [ArraySpec("x", (2 * k,), 0, 1) for k in range(4)]
-    passes = [Pass(program, (a,), (b,), 2, apart=True) for a, b in pairwise(places)]
+    arrays = [ArraySpec("x", (2 * k,), 0, 1) for k in range(4)]
+    passes = [Pass(program, (a,), (b,), 2, apart=True) for a, b in pairwise(arrays)]
     code = compile_loops((Loop(tuple(passes), at="start"),))
     code.call(np.array([x.ctypes.data]).ctypes.data, 1)
     assert x[:, 0].tolist() == [1.5, 1.5**2, 1.5**4, 1.5**8] and x[3, 1] == 256.0

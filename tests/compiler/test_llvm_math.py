@@ -1,6 +1,6 @@
-"""Elementary functions in vector code, against arithmetic with as many digits as it takes (mpmath).
+"""Elementary functions in vector code, against multiple-precision arithmetic (mpmath).
 
-An ulp is the distance of neighbouring numbers where the true value lies; half of one is the best any rounding can promise.
+An ulp is the distance of neighbouring numbers at the exact value; half of one is the best that rounding can achieve.
 """
 
 import math
@@ -23,22 +23,25 @@ from samara.core import ops
 
 Array = NDArray[Any]
 DTYPES = ("float64", "float32")
-OF_ONE = ("sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
-OF_TWO = ("atan2", "power")
-NAMES = OF_ONE + OF_TWO
+UNARY_NAMES = ("sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
+BINARY_NAMES = ("atan2", "power")
+NAMES = UNARY_NAMES + BINARY_NAMES
 IN_NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 PAIR = Templates((0.0, 0.0), (), ())
 
-# Measured on 30 million arguments each, half of them where it is worst; in single precision nowhere more than 0.507.
+# Measured on 30 million arguments each, half of them in the worst range; in single precision at most 0.507 everywhere.
 MEASURED = {"sin": 0.86, "cos": 0.89, "tan": 1.53, "asin": 1.17, "acos": 1.15, "atan": 1.45, "atan2": 1.59, "exp": 0.99}
 MEASURED |= {"log": 0.87, "power": 0.91}
 WORST = {"float64": {name: 1.05 * ulp for name, ulp in MEASURED.items()}, "float32": dict.fromkeys(NAMES, 0.51)}
 
 
-def all_functions(carry: tuple[Any, Any], held: Any, inputs: Any) -> tuple[Any, Any]:
-    """Every function of a, and of a and b; the carry stays."""
+def all_functions(carry: tuple[Any, Any], held_inputs: Any, inputs: Any) -> tuple[Any, Any]:
+    """Every function of a, and of a and b; the carry is unchanged."""
     a, b = carry
-    return carry, (*(getattr(ops, name)(a) for name in OF_ONE), *(getattr(ops, name)(a, b) for name in OF_TWO))
+    return carry, (
+        *(getattr(ops, name)(a) for name in UNARY_NAMES),
+        *(getattr(ops, name)(a, b) for name in BINARY_NAMES),
+    )
 
 
 @cache
@@ -47,14 +50,14 @@ def compiled(dtype: str, fast: bool = False) -> Any:
 
 
 def vector_code(dtype: str, a: Array, b: Array | None = None, fast: bool = False) -> dict[str, Array]:
-    """All functions at all a (and b), at full width and what is left over at width 1."""
+    """All functions at all a (and b): full vectors at full width, the remainder at width 1."""
     pair = np.array([a, a if b is None else b], dtype=dtype)
     _, outputs = compiled(dtype, fast)(pair, [], None, 1)
     return dict(zip(NAMES, outputs[0], strict=True))
 
 
-def at_width(width: int, dtype: str, a: Array, b: Array) -> dict[str, Array]:
-    """The same from a kernel of this width alone; the number of arguments must be a multiple of it."""
+def run_at_width(width: int, dtype: str, a: Array, b: Array) -> dict[str, Array]:
+    """The same from a kernel of this width alone; the argument count must be a multiple of it."""
     kernel = scan_kernel(program_of(all_functions, *PAIR), Shape(2, (), 0, True, len(NAMES)), dtype, width)
     pair, outputs, nothing = np.array([a, b], dtype=dtype), np.empty((len(NAMES), len(a)), dtype), np.zeros(1, dtype)
     pointers = [array.ctypes.data for array in (pair, nothing, nothing, nothing, outputs)]
@@ -63,26 +66,26 @@ def at_width(width: int, dtype: str, a: Array, b: Array) -> dict[str, Array]:
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Equal, zeros by sign too; any NaN is equal to any other."""
+    """Equal, including signs of zeros; all NaN are equal."""
     bits = f"i{a.itemsize}"
     return bool(np.all((a.view(bits) == b.view(bits)) | (np.isnan(a) & np.isnan(b))))
 
 
 def errors_in_ulp(values: Array, function: Callable[..., Any], *arguments: Array) -> Array:
-    """|value − truth| / ulp(truth), the truth with 40 digits more than the arguments need"""
+    """|value − exact| / ulp(exact), the exact value with 40 digits more than the arguments need."""
     form = np.finfo(values.dtype)
     precision, least = form.nmant + 1, int(form.minexp) - form.nmant
     errors = []
     with mpmath.workprec(200):
-        for value, *given in zip(values.tolist(), *(x.tolist() for x in arguments), strict=True):
-            truth = function(*(mpmath.mpf(x) for x in given))
+        for value, *operands in zip(values.tolist(), *(x.tolist() for x in arguments), strict=True):
+            truth = function(*(mpmath.mpf(x) for x in operands))
             exponent = max(int(mpmath.frexp(truth)[1]) - precision, least)
             errors.append(float(abs(mpmath.mpf(value) - truth) / mpmath.ldexp(1, exponent)))
     return np.array(errors)
 
 
 def magnitudes(rng: np.random.Generator, low: float, high: float, count: int) -> Array:
-    """Every order of magnitude alike."""
+    """Numbers uniform in order of magnitude."""
     return np.exp2(rng.uniform(np.log2(low), np.log2(high), count))
 
 
@@ -96,8 +99,8 @@ def closest_to_quarter_turns(dtype: str) -> Array:
     return nearest[np.argsort(left)[:100]]
 
 
-def arguments_for(name: str, dtype: str, rng: np.random.Generator, count: int = 1500) -> tuple[Array, ...]:
-    """Where the function is finite: its whole range, every order of magnitude, and the seams of the method."""
+def sample_arguments(name: str, dtype: str, rng: np.random.Generator, count: int = 1500) -> tuple[Array, ...]:
+    """Arguments with finite results: the whole range, every order of magnitude, and the seams of the method."""
     form = np.finfo(dtype)
     tiny, least, most = float(form.tiny), float(form.smallest_subnormal), float(form.max)
     signs = rng.choice([-1.0, 1.0], count)
@@ -143,8 +146,8 @@ def arguments_for(name: str, dtype: str, rng: np.random.Generator, count: int = 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_value_is_farther_than_two_ulp_from_the_truth(name: str, dtype: str) -> None:
-    """… and none farther than what was measured on many more: a lost digit in one coefficient shows at once."""
-    arguments = arguments_for(name, dtype, np.random.default_rng(7))
+    """… and none farther than measured on many more: a lost digit in one coefficient shows at once."""
+    arguments = sample_arguments(name, dtype, np.random.default_rng(7))
     values = vector_code(dtype, *arguments)[name]
     errors = errors_in_ulp(values, getattr(mpmath, name), *arguments)
     assert errors.max() <= WORST[dtype][name] <= 2.0, [x[errors.argmax()] for x in arguments]
@@ -152,7 +155,7 @@ def test_no_value_is_farther_than_two_ulp_from_the_truth(name: str, dtype: str) 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_width_gives_the_same_bits(dtype: str) -> None:
-    """A drone's numbers do not depend on who flies beside it: NaN, far angles and edges stand among the others."""
+    """A drone's values do not depend on the other lanes: NaN, large angles and edge cases are among them."""
     rng = np.random.default_rng(3)
     form = np.finfo(dtype)
     edges = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2e4, 1e30, form.tiny, form.smallest_subnormal]
@@ -160,26 +163,26 @@ def test_every_width_gives_the_same_bits(dtype: str) -> None:
     a = rng.permutation(a).astype(dtype)
     b = rng.permutation(a)
     assert len(a) % 16 == 0
-    alone = at_width(1, dtype, a, b)
-    assert sum(np.isfinite(alone[name]).sum() for name in NAMES) > 20_000
+    scalar_results = run_at_width(1, dtype, a, b)
+    assert sum(np.isfinite(scalar_results[name]).sum() for name in NAMES) > 20_000
     for width in (2, 4, 8, 16):
-        together = at_width(width, dtype, a, b)
-        assert [name for name in NAMES if not same_bits(alone[name], together[name])] == []
+        vector_results = run_at_width(width, dtype, a, b)
+        assert [name for name in NAMES if not same_bits(scalar_results[name], vector_results[name])] == []
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_plain_machine_gives_the_same_bits_as_this_one(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Strict IEEE, nothing fused: results do not depend on what the processor could do besides."""
+    """Strict IEEE, nothing fused: results do not depend on the features of the processor."""
     rng = np.random.default_rng(5)
     a, b = rng.normal(scale=3.0, size=(2, 1600)).astype(dtype)
-    here = at_width(4, dtype, a, b)
+    host_results = run_at_width(4, dtype, a, b)
 
     def plain() -> Any:
         return llvm.Target.from_default_triple().create_target_machine(opt=3, jit=True)
 
     monkeypatch.setattr(codegen, "host", plain)
-    there = at_width(4, dtype, a, b)
-    assert [name for name in NAMES if not same_bits(here[name], there[name])] == []
+    plain_results = run_at_width(4, dtype, a, b)
+    assert [name for name in NAMES if not same_bits(host_results[name], plain_results[name])] == []
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -192,23 +195,23 @@ def test_fast_code_does_not_touch_the_elementary_functions(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_edges_are_those_of_the_c_library(dtype: str) -> None:
-    """NaN, ±∞, ±0, overflow, underflow and every quadrant: the same number, sign and kind as NumPy takes from C."""
+    """NaN, ±∞, ±0, overflow, underflow and every quadrant: the same number, sign and type as NumPy takes from C."""
     form = np.finfo(dtype)
     least, tiny, most, eps = (float(x) for x in (form.smallest_subnormal, form.tiny, form.max, form.eps))
     sizes = [0.0, least, 3 * least, tiny, eps, 0.3, 0.5, 1 - eps / 2, 1.0, 1 + eps, 2.0, 2.5, 3.0, 5.0, 88.0, 89.0]
     sizes += [103.5, 104.5, 709.0, 710.0, 745.0, 746.0, 1e4, most, math.inf]
     values = np.array([*sizes, *(-x for x in sizes), math.nan], dtype)
     a, b = (grid.ravel() for grid in np.meshgrid(values, values))
-    ours = vector_code(dtype, a, b)
+    results = vector_code(dtype, a, b)
     for name in NAMES:
         with np.errstate(all="ignore"):
             function, doubles = getattr(np, IN_NUMPY.get(name, name)), (a.astype(float), b.astype(float))
-            truth = function(*doubles[: 2 if name in OF_TWO else 1]).astype(dtype)
-            off = np.abs(ours[name] - truth) / np.spacing(np.abs(truth))
+            truth = function(*doubles[: 2 if name in BINARY_NAMES else 1]).astype(dtype)
+            error_ulp = np.abs(results[name] - truth) / np.spacing(np.abs(truth))
         edge = ~np.isfinite(truth) | (truth == 0)
-        assert same_bits(ours[name][edge], truth[edge]), name
-        assert np.array_equal(np.signbit(ours[name][~edge]), np.signbit(truth[~edge])), name
-        assert off[~edge].max() <= 6.0, name  # NumPy's own vector code may be off by 4
+        assert same_bits(results[name][edge], truth[edge]), name
+        assert np.array_equal(np.signbit(results[name][~edge]), np.signbit(truth[~edge])), name
+        assert error_ulp[~edge].max() <= 6.0, name  # NumPy's vector code may be off by 4
 
 
 @pytest.mark.parametrize(
@@ -236,7 +239,7 @@ def test_edges_are_those_of_the_c_library(dtype: str) -> None:
     ],
 )
 def test_the_edges_a_flight_meets(name: str, arguments: tuple[float, float], value: float) -> None:
-    """A level heading, a vertical climb, an empty battery: the values everyone knows, to the bit."""
+    """A level heading, a vertical climb, an empty battery: well-known values, to the bit."""
     for dtype in DTYPES:
         a, b = (np.array([x], dtype) for x in arguments)
         assert same_bits(vector_code(dtype, a, b)[name], np.array([value], dtype))
@@ -244,19 +247,19 @@ def test_the_edges_a_flight_meets(name: str, arguments: tuple[float, float], val
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_far_angles_keep_their_digits_and_leave_their_neighbours_alone(dtype: str) -> None:
-    """Beyond 10⁴ rad the C library answers for those lanes only: within 1 ulp, to the largest number there is."""
+    """Beyond 10⁴ rad the C library computes only those lanes: within 1 ulp, up to the largest number."""
     rng = np.random.default_rng(11)
     far = (rng.choice([-1.0, 1.0], 400) * magnitudes(rng, 1.0001e4, float(np.finfo(dtype).max), 400)).astype(dtype)
     near = rng.uniform(-1e4, 1e4, 400).astype(dtype)
     mixed = np.stack([far, near], axis=1).ravel()
-    together, alone = vector_code(dtype, mixed), vector_code(dtype, near)
+    mixed_results, near_results = vector_code(dtype, mixed), vector_code(dtype, near)
     for name in ("sin", "cos", "tan"):
-        assert errors_in_ulp_far(together[name][::2], name, far).max() < 1.0
-        assert same_bits(np.ascontiguousarray(together[name][1::2]), alone[name])
+        assert errors_in_ulp_far(mixed_results[name][::2], name, far).max() < 1.0
+        assert same_bits(np.ascontiguousarray(mixed_results[name][1::2]), near_results[name])
 
 
 def errors_in_ulp_far(values: Array, name: str, far: Array) -> Array:
-    """A thousand more bits: as many as lie before the point of the largest number."""
+    """A thousand more bits: as many as the largest number has before the point."""
 
     def function(x: Any) -> Any:
         with mpmath.workprec(1400):
@@ -278,18 +281,18 @@ def test_symmetries_hold_to_the_bit(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_constant_exponents_are_as_good_as_any(dtype: str) -> None:
-    """x^−½ and x^3/2 by roots, others by logarithm (5.2559: air pressure with height): within 2 ulp, 0 and −0 as in C"""
+    """x^−½ and x^3/2 by roots, others by logarithm (5.2559: air pressure with height): within 2 ulp, 0 and −0 as in C."""
     exponents = (-0.5, 1.5, -1.5, 5.2559)
     run = compile_scan_llvm(
-        lambda carry, held, inputs: (carry, tuple(ops.power(carry[0], e) for e in exponents)),
+        lambda carry, held_inputs, inputs: (carry, tuple(ops.power(carry[0], e) for e in exponents)),
         Templates((0.0,), (), ()),
         dtype=dtype,
     )
     x = magnitudes(np.random.default_rng(15), 1e-6, 1e6, 2000).astype(dtype)
     _, outputs = run(np.array([x]), [], None, 1)
     for e, values in zip(exponents, outputs[0], strict=True):
-        given = float(np.dtype(dtype).type(e))
-        assert errors_in_ulp(values, lambda base, e=given: base**e, x).max() <= 2.0
+        exponent = float(np.dtype(dtype).type(e))
+        assert errors_in_ulp(values, lambda base, e=exponent: base**e, x).max() <= 2.0
     edges = np.array([[0.0, -0.0, math.inf]], dtype)
     _, outputs = run(edges, [], None, 1)
     for e, values in zip(exponents, outputs[0], strict=True):
@@ -299,7 +302,7 @@ def test_constant_exponents_are_as_good_as_any(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_loop_calls_no_library(dtype: str) -> None:
-    """LLVM by itself turns a vector sine into scalar calls. Only the branch for far angles may name the C library."""
+    """LLVM would turn a vector sine into scalar calls. Only the branch for large angles may call the C library."""
     kernel = scan_kernel(
         program_of(all_functions, *PAIR), Shape(2, (), 0, True, len(NAMES)), dtype, codegen.vector_width(dtype)
     )
@@ -311,9 +314,9 @@ def test_the_loop_calls_no_library(dtype: str) -> None:
 
 @pytest.mark.parametrize("drones", [1, 19])
 def test_a_body_of_many_functions_follows_python(drones: int) -> None:
-    """A point spirals in: polar form, a turn, a power, back. Forty steps leave vector code and Python's `math` together."""
+    """A point spirals in: polar form, a turn, a power, back. After forty steps vector code and Python's `math` agree."""
 
-    def body(carry: tuple[Any, Any], held: Any, inputs: Any) -> tuple[Any, Any]:
+    def body(carry: tuple[Any, Any], held_inputs: Any, inputs: Any) -> tuple[Any, Any]:
         x, y = carry
         angle = ops.atan2(y, x) + 0.3
         radius = ops.exp(0.5 * ops.log(x * x + y * y)) * ops.power(0.9, 0.3 + 0.1 * ops.cos(angle))
@@ -321,15 +324,15 @@ def test_a_body_of_many_functions_follows_python(drones: int) -> None:
         return (radius * ops.cos(angle), radius * ops.sin(angle)), outputs
 
     start = np.random.default_rng(17).normal(size=(2, drones))
-    ours, recorded = compile_scan_llvm(body, PAIR, dtype="float64")(start.copy(), [], None, 40)
+    final, recorded = compile_scan_llvm(body, PAIR, dtype="float64")(start.copy(), [], None, 40)
     python, expected = compile_scan_python(body, PAIR, dtype="float64")(start.copy(), [], None, 40)
-    assert ours == pytest.approx(python, rel=1e-13, abs=1e-15)
+    assert final == pytest.approx(python, rel=1e-13, abs=1e-15)
     assert recorded == pytest.approx(expected, rel=2e-13, abs=1e-13)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arrays_of_numpy_give_the_bits_of_vector_code(dtype):
-    """Of every size of number, near and far, whole and not, and of what is none; the libraries' own differ by processor."""
+    """Numbers of every magnitude, near and far, integers and not, and NaN; NumPy's functions differ by processor."""
     generator = np.random.default_rng(5)
     special = np.array(
         [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, np.inf, -np.inf, np.nan, 1e-310, 1e5, -3e4, 88.0, 800.0, -800.0]
@@ -339,14 +342,14 @@ def test_arrays_of_numpy_give_the_bits_of_vector_code(dtype):
     b = np.concatenate([generator.normal(size=1400) * 3.0, np.tile(special, len(special))]).astype(dtype)
     expected = vector_code(dtype, a, b)
     for name in NAMES:
-        found = getattr(ops, name)(a) if name in OF_ONE else getattr(ops, name)(a, b)
-        assert found.dtype == dtype
-        assert np.array_equal(found, expected[name], equal_nan=True), name
-        assert np.array_equal(np.signbit(found[found == 0.0]), np.signbit(expected[name][found == 0.0])), name
+        result = getattr(ops, name)(a) if name in UNARY_NAMES else getattr(ops, name)(a, b)
+        assert result.dtype == dtype
+        assert np.array_equal(result, expected[name], equal_nan=True), name
+        assert np.array_equal(np.signbit(result[result == 0.0]), np.signbit(expected[name][result == 0.0])), name
 
 
-def test_what_an_array_of_numpy_keeps():
-    """Its shape, its precision beside plain numbers; a number of NumPy stays one, and complex numbers are refused."""
+def test_numpy_arrays_keep_shape_and_precision():
+    """Its shape, its precision beside Python floats; a NumPy scalar stays one, and complex numbers are refused."""
     x = np.linspace(-1.0, 1.0, 10_000).reshape(2, 5, 1000)
     assert np.array_equal(ops.sin(x).ravel(), np.concatenate([ops.sin(row) for row in x.reshape(10, 1000)]))
     assert ops.atan2(x[0], 2.0).shape == (5, 1000) and ops.power(2.0, x[0, 0, :3]).shape == (3,)
@@ -359,4 +362,4 @@ def test_what_an_array_of_numpy_keeps():
 @pytest.mark.parametrize("exponent", [0.5, 1.5, -0.5])
 def test_half_powers_of_arrays_are_those_of_square_roots(exponent):
     x = np.array([0.25, 2.0, 3.7, 1e10])
-    assert ops.power(x, exponent) == pytest.approx([math.pow(own, exponent) for own in x], rel=1e-15)
+    assert ops.power(x, exponent) == pytest.approx([math.pow(base, exponent) for base in x], rel=1e-15)

@@ -21,7 +21,7 @@ QUICK = {"xla_disable_hlo_passes": "fusion"}  # compiles several times faster
 
 
 def states():
-    """Drones that hover above each other and beside, (components, drones, flights)"""
+    """Drones that hover above each other and side by side, (components, drones, flights)."""
     rng = np.random.default_rng(7)
     hover = at_rest(VEHICLE)
     rows = np.repeat(np.array(flatten(hover), dtype=float)[:, None], DRONES * FLIGHTS, axis=1)
@@ -34,8 +34,8 @@ def states():
     return rows
 
 
-def felt_by_all(leaves):
-    """Force and torque of all jets of a flight on every drone of it, as six arrays (drones, flights)"""
+def downwash_wrenches(leaves):
+    """Force and torque of all jets of a flight on every drone of it, as six arrays (drones, flights)."""
     state = folded(at_rest(VEHICLE), leaves, new_trace(jnp.dtype("float64")))
     jet = jet_of(state, VEHICLE, environment_of(VEHICLE))
 
@@ -48,11 +48,11 @@ def felt_by_all(leaves):
 
 
 def in_kernel(leaves):
-    """The same, with all drones of two flights in each block"""
+    """The same, with all drones of two flights in each block."""
 
     def kernel(*references):
-        felt = felt_by_all([own[:] for own in references[: len(leaves)]])
-        for into, row in zip(references[len(leaves) :], felt, strict=True):
+        wrenches = downwash_wrenches([reference[:] for reference in references[: len(leaves)]])
+        for into, row in zip(references[len(leaves) :], wrenches, strict=True):
             into[:] = row
 
     block = pl.BlockSpec((DRONES, 2), lambda i: (0, i))
@@ -66,7 +66,7 @@ def in_kernel(leaves):
     )(*leaves)
 
 
-@pytest.mark.parametrize("executor", [felt_by_all, pytest.param(in_kernel, marks=pytest.mark.long)])
+@pytest.mark.parametrize("executor", [downwash_wrenches, pytest.param(in_kernel, marks=pytest.mark.long)])
 def test_downwash_is_that_of_the_cpu(executor):
     rows = states()
     environment = np.array(flatten(environment_of(VEHICLE)), dtype=float)
@@ -79,20 +79,20 @@ def test_downwash_is_that_of_the_cpu(executor):
         felt = np.stack(
             [np.asarray(x) for x in jax.jit(executor, compiler_options=QUICK)([jnp.asarray(row) for row in rows])]
         )
-    assert np.abs(expected).max() > 0.01  # the lowest are pressed down by a good part of their weight
+    assert np.abs(expected).max() > 0.01  # the lowest are pushed down by a good part of their weight
     assert np.abs(felt - expected).max() < 1e-12
 
 
-def test_nobody_counts_himself_and_flights_do_not_mix():
-    """Σ over others of (x_j − 2 x_i), by hand"""
+def test_sums_exclude_the_drone_itself_and_other_flights():
+    """Σ over others of (x_j − 2 x_i), by hand."""
     x = np.random.default_rng(1).normal(size=(3, 5))
 
     def total(array):
-        (own,) = folded((0.0,), [array], new_trace(jnp.dtype("float64")))
-        return unfolded(sum_over_others(lambda a, b: b - 2.0 * a, own, own))[0]
+        (x_folded,) = folded((0.0,), [array], new_trace(jnp.dtype("float64")))
+        return unfolded(sum_over_others(lambda a, b: b - 2.0 * a, x_folded, x_folded))[0]
 
     with precision("float64"):
-        found = np.asarray(total(jnp.asarray(x)))
-    assert found == pytest.approx(x.sum(axis=0) - x - 2.0 * 2.0 * x, abs=1e-14)
+        result = np.asarray(total(jnp.asarray(x)))
+    assert result == pytest.approx(x.sum(axis=0) - x - 2.0 * 2.0 * x, abs=1e-14)
     with precision("float64"), pytest.raises(ValueError, match=r"shape \(3,\); expected \(drones, flights\)"):
         total(jnp.asarray(x[:, 0]))

@@ -1,5 +1,5 @@
-"""The scan as one GPU kernel: in interpret mode the numbers of the Python loop, and lowered for CUDA without a GPU, because
-interpret mode accepts what Triton refuses."""
+"""The scan as one GPU kernel: in interpret mode the results of the Python loop, and lowered for CUDA without a GPU, because
+interpret mode accepts programs that Triton refuses."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -41,7 +41,7 @@ ONE_KERNEL = "__gpu$xla.gpu.triton"
 
 
 def lowered_for_cuda(flight: Flight, every: int, dtype: str = "float32", fast: bool = False) -> str:
-    """What a GPU would be given to compile, with Triton's own program in it."""
+    """Return the module that a GPU would compile, with Triton's program in it."""
     kernel = kernel_function(flight.body, flight.templates, dtype=dtype, fast=fast)
     operands = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, dtype), (flight.carry, flight.held, flight.inputs))
     traced = jax.jit(kernel, static_argnums=(3, 4)).trace(*operands, len(flight.inputs), every)
@@ -58,9 +58,9 @@ def test_a_spring_obeys_its_matrix(n, steps, every, own_k, own_u):
 
 
 def test_4096_drones_are_sixteen_blocks():
-    """Every drone of a batch that fills its blocks, one number of its own each: x doubles with its own factor."""
+    """A batch that fills its blocks, one factor per drone: x is multiplied by its factor."""
     run = in_interpreter(
-        lambda x, held, inputs: ((x[0] * held[0],), ()), Templates((1.0,), (2.0,), ()), dtype="float32"
+        lambda x, held_inputs, inputs: ((x[0] * held_inputs[0],), ()), Templates((1.0,), (2.0,), ()), dtype="float32"
     )
     factors = np.linspace(0.5, 1.5, 4096, dtype=np.float32)
     end, outputs = run(np.ones((1, 4096)), [factors], None, 2, 2)
@@ -70,7 +70,7 @@ def test_4096_drones_are_sixteen_blocks():
 
 @pytest.mark.parametrize(("dtype", "bound"), [("float64", 4e-15), ("float32", 4e-6)])
 def test_a_flight_is_that_of_the_python_loop(dtype, bound):
-    """Seven drones of different mass in a block of eight, commands of their own at every step."""
+    """Seven drones of different mass in a block of eight, a different command at every step."""
     check_flight(in_interpreter, open_loop(plain_crazyflie(), 7, 6), 3, dtype, bound)
 
 
@@ -87,17 +87,17 @@ def test_a_servo_tilts_its_rotor_in_the_kernel_too():
 
 
 def orbit(advance: Any) -> Any:
-    """A planet around its sun, and a clock whose rate is a plain number"""
+    """A planet around its sun, and a clock whose rate is a plain number."""
 
     def rate(x: Any) -> Any:
         away = ops.sqrt(x[0] * x[0] + x[1] * x[1])
         return x[2], x[3], -x[0] / (away * away * away), -x[1] / (away * away * away), 1.0
 
-    return lambda x, held, inputs: (advance(rate, x, held[0]), ())
+    return lambda x, held_inputs, inputs: (advance(rate, x, held_inputs[0]), ())
 
 
-def test_a_rolled_step_is_the_written_out_one():
-    """Runge and Kutta's four stages, in a loop and in a row: the same to the last roundings, and the planet comes round."""
+def test_a_loop_over_stages_equals_the_unrolled_step():
+    """The four stages of RK4, in a loop and unrolled: equal to the last roundings, and the planet completes its orbit."""
     start = np.array([[1.0], [0.0], [0.0], [1.0], [0.0]])
     templates, steps = Templates((1.0, 0.0, 0.0, 1.0, 0.0), (0.1,), ()), 200
     dt = [np.array(2.0 * np.pi / steps)]
@@ -115,14 +115,14 @@ def airy_crazyflie() -> samara.Vehicle:
 
 
 def length(flight: Flight) -> tuple[int, int]:
-    """How many equations a kernel's step is written in, and how many operations it takes"""
+    """Return the equation count of a kernel's step, and its operation count."""
     flat = flat_body(flight.body, flight.templates, "float32")
     leaves = [[jnp.zeros(1, "float32")] * len(flatten(part)) for part in flight.templates]
-    return len(list(steps_inside(jax.make_jaxpr(flat.step)(*leaves).jaxpr))), flat.work.operations
+    return len(list(all_equations(jax.make_jaxpr(flat.step)(*leaves).jaxpr))), flat.work.operations
 
 
 def test_long_stages_become_a_loop_and_short_ones_do_not():
-    """With dynamic inflow the same work in a third of the equations; a plain step stays as it was, to the equation."""
+    """With dynamic inflow the same work in a third of the equations; a plain step is unchanged, to the equation."""
     (rolled, work), (written, same_work) = (
         length(open_loop(airy_crazyflie(), 1, 1, advance)) for advance in (rk4_in_kernel, rk4)
     )
@@ -142,7 +142,7 @@ def test_a_flight_in_a_loop_over_stages_is_that_of_the_python_loop():
     assert lowered_for_cuda(in_kernel, 2).count(ONE_KERNEL) == 1
 
 
-# What a GPU would get -------------------------------------------------------------------------------------------------
+# Lowering for a GPU ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -159,17 +159,17 @@ def test_a_closed_loop_lowers_to_one_kernel(fast):
 
 
 def test_every_operation_lowers():
-    """Whatever samara.core.ops offers may be used in a controller or an effect."""
+    """A controller or an effect may use everything in samara.core.ops."""
 
-    def body(x: Any, held: Any, inputs: Any) -> tuple[Any, Any]:
+    def body(x: Any, held_inputs: Any, inputs: Any) -> tuple[Any, Any]:
         total = x[0] * 0.0 + 1.0
         for name in UNARY:
             total = total + getattr(ops, name)(x[0])
         for name in BINARY:
-            total = total + getattr(ops, name)(x[0], held[0]) + getattr(ops, name)(x[0], 0.5)
-        inside = ops.logical_and(total > 0.0, ops.logical_or(x[0] < 1.0, ops.equal(x[0], held[0])))
+            total = total + getattr(ops, name)(x[0], held_inputs[0]) + getattr(ops, name)(x[0], 0.5)
+        inside = ops.logical_and(total > 0.0, ops.logical_or(x[0] < 1.0, ops.equal(x[0], held_inputs[0])))
         table = ops.piecewise_linear(total, (0.0, 1.0, 2.0), (3.0, 1.0, 2.0))
-        return (ops.where(inside, table, 1.0),), (ops.clamp(total, 0.0, held[0]),)
+        return (ops.where(inside, table, 1.0),), (ops.clamp(total, 0.0, held_inputs[0]),)
 
     flight = Flight(body, Templates((0.5,), (0.3,), (0.0,)), np.zeros((1, 256)), [np.zeros(())], np.zeros((4, 1)))
     assert lowered_for_cuda(flight, 2).count(ONE_KERNEL) == 1
@@ -177,7 +177,7 @@ def test_every_operation_lowers():
 
 @pytest.mark.long
 def test_it_lowers_with_doubles_off_too():
-    """On a GPU machine JAX is as it comes: float32 by default, and integers of 32 bits."""
+    """On a GPU machine JAX has its defaults: float32, and integers of 32 bits."""
     python_with(
         {"JAX_ENABLE_X64": "0"},
         """
@@ -188,36 +188,36 @@ def test_it_lowers_with_doubles_off_too():
     )
 
 
-def steps_inside(jaxpr: Any) -> Iterator[Any]:
+def all_equations(jaxpr: Any) -> Iterator[Any]:
     """All equations of a jaxpr and of those inside it."""
     for step in jaxpr.eqns:
         yield step
         for inner in jax.tree.leaves(list(step.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
             if hasattr(inner, "eqns"):
-                yield from steps_inside(inner)
+                yield from all_equations(inner)
 
 
 def test_memory_is_touched_before_and_after_the_loop_only():
-    """The carry lives in registers: a loop loads its rows, in the loop over the steps nothing is loaded but that step's inputs,
-    the records are stored in the loop over records, and a loop stores the rows at the end."""
-    carry, held, inputs = jnp.zeros((2, 256)), [jnp.zeros(256)], jnp.zeros((12, 1))
+    """The carry is in registers: a loop loads its rows, the loop over the steps loads only that step's inputs, the records are
+    stored in the loop over records, and a loop stores the rows at the end."""
+    carry, held_inputs, inputs = jnp.zeros((2, 256)), [jnp.zeros(256)], jnp.zeros((12, 1))
     kernel = kernel_function(spring, SPRING, dtype="float64")
-    traced = jax.make_jaxpr(kernel, static_argnums=(3, 4))(carry, held, inputs, 12, 4)
-    (call,) = (step for step in steps_inside(traced.jaxpr) if step.primitive.name == "pallas_call")
-    whole = call.params["jaxpr"]
-    first, records, last = (step for step in whole.eqns if step.primitive.name == "scan")
+    traced = jax.make_jaxpr(kernel, static_argnums=(3, 4))(carry, held_inputs, inputs, 12, 4)
+    (call,) = (step for step in all_equations(traced.jaxpr) if step.primitive.name == "pallas_call")
+    kernel_jaxpr = call.params["jaxpr"]
+    first, records, last = (step for step in kernel_jaxpr.eqns if step.primitive.name == "scan")
     (steps,) = (step for step in records.params["jaxpr"].jaxpr.eqns if step.primitive.name == "scan")
 
-    def touched(jaxpr: Any) -> dict[str, int]:
+    def count_accesses(jaxpr: Any) -> dict[str, int]:
         names = [step.primitive.name for step in jaxpr.eqns]
         return {"loads": names.count("get"), "stores": names.count("swap")}
 
-    assert touched(whole) == {"loads": len(held), "stores": 0}
+    assert count_accesses(kernel_jaxpr) == {"loads": len(held_inputs), "stores": 0}
     for loop, expected in ((first, {"loads": 1, "stores": 0}), (last, {"loads": 0, "stores": 1})):
         assert loop.params["length"] == len(carry)
-        assert touched(loop.params["jaxpr"].jaxpr) == expected
-    assert touched(records.params["jaxpr"].jaxpr) == {"loads": 0, "stores": 2}
-    assert touched(steps.params["jaxpr"].jaxpr) == {"loads": 1, "stores": 0}
+        assert count_accesses(loop.params["jaxpr"].jaxpr) == expected
+    assert count_accesses(records.params["jaxpr"].jaxpr) == {"loads": 0, "stores": 2}
+    assert count_accesses(steps.params["jaxpr"].jaxpr) == {"loads": 1, "stores": 0}
     assert len(flatten(SPRING.carry)) == len(carry)
 
 
@@ -226,16 +226,16 @@ def test_a_block_is_a_power_of_two():
         compile_scan_pallas(spring, SPRING, dtype="float32", launch=Launch(block=100))
 
 
-# Around what is idle ----------------------------------------------------------------------------------------------------
+# The idle path ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_kernel_goes_around_a_wall_while_nobody_touches_it():
-    """All drones of a block, or none of them"""
+def test_a_kernel_takes_the_idle_path_while_no_drone_touches_a_wall():
+    """All drones of a block, or none of them."""
     check_wall(partial(in_interpreter, launch=Launch(block=4)), 7)
 
 
 @pytest.mark.long
-def test_a_kernel_goes_around_contact_in_the_air_only():
+def test_a_kernel_takes_the_idle_path_in_the_air_only():
     """Two blocks of drones, one of which comes to the ground: the numbers of the kernel without the branch, in one kernel"""
     vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     scan = Stepper(vehicle, "euler", "pallas").rollout()
@@ -243,18 +243,18 @@ def test_a_kernel_goes_around_contact_in_the_air_only():
     carry = np.repeat(np.array(flatten(state))[:, None], 16, axis=1)
     carry[2], carry[5] = np.where(np.arange(16) < 15, 1.0, 0.0685), -1.0
     inputs = np.tile(np.array(command), (60, 1))
-    whole = scan._replace(quiet=None)
-    ways = [
-        in_interpreter(own.body, own.templates, own.quiet, dtype="float64", launch=Launch(block=8))(
+    full_scan = scan._replace(quiet=None)
+    results = [
+        in_interpreter(variant.body, variant.templates, variant.quiet, dtype="float64", launch=Launch(block=8))(
             carry, [1e-3], inputs, 60, 20
         )
-        for own in (scan, whole)
+        for variant in (scan, full_scan)
     ]
-    for guarded, plain in zip(*ways, strict=True):
-        assert np.asarray(guarded) == pytest.approx(np.asarray(plain), rel=1e-13, abs=1e-13)
-    heights = np.asarray(ways[0][1])[:, 2]
+    for branched, plain in zip(*results, strict=True):
+        assert np.asarray(branched) == pytest.approx(np.asarray(plain), rel=1e-13, abs=1e-13)
+    heights = np.asarray(results[0][1])[:, 2]
     assert heights[0, 15] < 0.06 and heights[0, 14] > 0.9
-    assert np.asarray(ways[0][0])[5, 15] > -0.9  # it was stopped
+    assert np.asarray(results[0][0])[5, 15] > -0.9  # it was stopped
     kernel = kernel_function(scan.body, scan.templates, scan.quiet, dtype="float32", fast=True)
     operands = jax.tree.map(lambda x: jax.ShapeDtypeStruct(np.shape(x), "float32"), (carry, [1e-3], inputs))
     text = jax.jit(kernel, static_argnums=(3, 4)).trace(*operands, 60, 20).lower(lowering_platforms=("cuda",)).as_text()

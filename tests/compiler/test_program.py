@@ -1,4 +1,4 @@
-"""What a traced program says is what its machine code and its C compute: every operation, of every other, NaN included."""
+"""Machine code, Python and C compute what a traced program specifies: every operation on every other, including NaN."""
 
 import ctypes
 import math
@@ -53,35 +53,37 @@ MEANING = {
     "if_else_zero": lambda c, a: a if c != 0.0 else 0.0,
 } | {name: getattr(np, name) for name in ("sqrt", "sin", "cos", "tan", "exp", "log", "floor")}
 MEANING |= {name: getattr(np, name.replace("a", "arc", 1)) for name in ("asin", "acos", "atan")}
-TAKES = {"power": 2, "atan2": 2, "select": 3} | dict.fromkeys(("sqrt", "sin", "cos", "tan", "exp", "log", "floor"), 1)
-TAKES |= dict.fromkeys(("asin", "acos", "atan"), 1)
-TAKES = {name: TAKES.get(name) or meaning.__code__.co_argcount for name, meaning in MEANING.items()}
+OPERAND_COUNTS = {"power": 2, "atan2": 2, "select": 3} | dict.fromkeys(
+    ("sqrt", "sin", "cos", "tan", "exp", "log", "floor"), 1
+)
+OPERAND_COUNTS |= dict.fromkeys(("asin", "acos", "atan"), 1)
+OPERAND_COUNTS = {name: OPERAND_COUNTS.get(name) or meaning.__code__.co_argcount for name, meaning in MEANING.items()}
 INPUTS = 3
 
 
 def every_operation_of_every_other(names):
-    """x₀ … x₂, each operation of them, and each operation with one of those at each of its places"""
+    """x₀ … x₂, each operation on them, and each operation with one of those at each operand."""
     instructions = [Instruction("input", place=(0, k)) for k in range(INPUTS)]
-    instructions += [Instruction(name, tuple(range(TAKES[name]))) for name in names]
+    instructions += [Instruction(name, tuple(range(OPERAND_COUNTS[name]))) for name in names]
     outputs = list(range(INPUTS, len(instructions)))
     for outer, inner in product(names, names):
-        for place in range(TAKES[outer]):
-            arguments = list(range(TAKES[outer]))
+        for place in range(OPERAND_COUNTS[outer]):
+            arguments = list(range(OPERAND_COUNTS[outer]))
             arguments[place] = len(instructions)
-            instructions.append(Instruction(inner, tuple((k + 1) % INPUTS for k in range(TAKES[inner]))))
+            instructions.append(Instruction(inner, tuple((k + 1) % INPUTS for k in range(OPERAND_COUNTS[inner]))))
             outputs.append(len(instructions))
             instructions.append(Instruction(outer, tuple(arguments)))
     return Program(tuple(instructions), (tuple(outputs),))
 
 
-def by_meaning(program, numbers):
+def evaluate_by_definition(program, numbers):
     values = []
     with np.errstate(all="ignore"):
-        for own in program.instructions:
-            if own.operation == "input":
-                values.append(np.float64(numbers[own.place[1]]))
+        for instruction in program.instructions:
+            if instruction.operation == "input":
+                values.append(np.float64(numbers[instruction.place[1]]))
             else:
-                values.append(np.float64(MEANING[own.operation](*(values[i] for i in own.arguments))))
+                values.append(np.float64(MEANING[instruction.operation](*(values[i] for i in instruction.arguments))))
     return np.array([values[i] for i in program.outputs[0]])
 
 
@@ -94,29 +96,33 @@ def test_the_list_of_operations_is_complete():
     assert {*CONDITIONS} <= set(MEANING)
 
 
-def test_machine_code_computes_what_the_program_says():
-    """NaN is different from every number, and true where a number is taken for a condition. (Sines: see test_llvm_math.)"""
+def test_machine_code_computes_the_program():
+    """NaN is different from every number, and true as a condition. (Sines: see test_llvm_math.)"""
     program = every_operation_of_every_other([name for name in MEANING if name not in ELEMENTARY])
     call = compile_program(program, [INPUTS])
     for numbers in NUMBERS:
-        found = np.array(call(numbers))
-        np.testing.assert_allclose(found, by_meaning(program, numbers), rtol=1e-13, atol=1e-300, equal_nan=True)
+        results = np.array(call(numbers))
+        np.testing.assert_allclose(
+            results, evaluate_by_definition(program, numbers), rtol=1e-13, atol=1e-300, equal_nan=True
+        )
 
 
-def test_python_replays_what_the_program_says():
-    """Each operation of the inputs, on arrays, as adjoints are evaluated without a compiler"""
+def test_python_computes_the_program():
+    """Each operation on the inputs, on arrays, as adjoints are evaluated without a compiler."""
     instructions = [Instruction("input", place=(0, k)) for k in range(INPUTS)]
-    instructions += [Instruction(name, tuple(range(TAKES[name]))) for name in MEANING]
+    instructions += [Instruction(name, tuple(range(OPERAND_COUNTS[name]))) for name in MEANING]
     program = Program(tuple(instructions), (tuple(range(INPUTS, len(instructions))),))
     for numbers in NUMBERS[:4]:
         with np.errstate(all="ignore"):
             (replayed,) = play(program, [[np.atleast_1d(x) for x in numbers]])
         values = np.array([float(np.ravel(value)[0]) for value in replayed])
-        np.testing.assert_allclose(values, by_meaning(program, numbers), rtol=1e-12, atol=1e-12, equal_nan=True)
+        np.testing.assert_allclose(
+            values, evaluate_by_definition(program, numbers), rtol=1e-12, atol=1e-12, equal_nan=True
+        )
 
 
-def test_c_computes_what_the_program_says(tmp_path):
-    """Parentheses stand where C's order of operations needs them."""
+def test_c_computes_the_program(tmp_path):
+    """Parentheses are set where C's operator precedence needs them."""
     program = every_operation_of_every_other(list(MEANING))
     count = len(program.outputs[0])
     lines = c_lines(
@@ -134,11 +140,11 @@ def test_c_computes_what_the_program_says(tmp_path):
     for numbers in NUMBERS:
         x, y = np.array(numbers), np.empty(count)
         call(*(a.ctypes.data_as(ctypes.c_void_p) for a in (x, y)))
-        np.testing.assert_allclose(y, by_meaning(program, numbers), rtol=1e-13, atol=1e-300, equal_nan=True)
+        np.testing.assert_allclose(y, evaluate_by_definition(program, numbers), rtol=1e-13, atol=1e-300, equal_nan=True)
 
 
-def by_operators(function, *templates):
-    """The program of what CasADi's own operators make of a function"""
+def program_by_operators(function, *templates):
+    """The program that CasADi's operators build from a function."""
     symbols = [casadi.SX.sym(f"x{k}", len(flatten(template))) for k, template in enumerate(templates)]
     arguments = [
         unflatten(template, iter(casadi.vertsplit(x) if x.numel() else []))
@@ -148,18 +154,18 @@ def by_operators(function, *templates):
 
 
 def everything(x, y):
-    """Every operation of `samara.core.ops`, of two symbols and with numbers of each kind on either side"""
+    """Every operation of `samara.core.ops`, on two symbols and with numbers of each type on either side."""
     one, other = x.x, y[0]
     numbers = [2, 0.5, np.float64(0.25), 0.0, -0.0, 1.0]
-    found = [operation(one, n) for n in numbers for operation in (add, sub, mul)]
-    found += [operation(n, one) for n in numbers for operation in (add, sub, mul, truediv)]
-    found += [one / n for n in numbers if n] + [one / other, one - other + other, -one, one**2, one**other, 2.0**one]
-    found += [getattr(ops, name)(one) for name in (*UNARY, "absolute", "sign", "safe_sqrt", "wrap_angle")]
-    found += [ops.atan2(one, other), ops.power(one, 1.5), ops.minimum(one, other), ops.clamp(one, 0.0, other)]
+    results = [operation(one, n) for n in numbers for operation in (add, sub, mul)]
+    results += [operation(n, one) for n in numbers for operation in (add, sub, mul, truediv)]
+    results += [one / n for n in numbers if n] + [one / other, one - other + other, -one, one**2, one**other, 2.0**one]
+    results += [getattr(ops, name)(one) for name in (*UNARY, "absolute", "sign", "safe_sqrt", "wrap_angle")]
+    results += [ops.atan2(one, other), ops.power(one, 1.5), ops.minimum(one, other), ops.clamp(one, 0.0, other)]
     conditions = [one < other, one <= 1.0, other < 2.0, one >= other, one == other, one != 1.0, ops.equal(one, 0.0)]
-    joined = [ops.logical_and(conditions[0], conditions[1]), ops.logical_or(conditions[2], conditions[5])]
-    found += [ops.where(own, one, 3.0) for own in (*conditions, *joined)]
-    return tuple(found), ops.where(one < 0.0, 0.0, other)
+    combined = [ops.logical_and(conditions[0], conditions[1]), ops.logical_or(conditions[2], conditions[5])]
+    results += [ops.where(condition, one, 3.0) for condition in (*conditions, *combined)]
+    return tuple(results), ops.where(one < 0.0, 0.0, other)
 
 
 def test_a_trace_is_that_of_casadis_own_operators():
@@ -178,4 +184,4 @@ def test_a_trace_is_that_of_casadis_own_operators():
         (step, state, command),
         (control, state, Reference(Vec3(0.0, 0.0, 1.0))),
     ):
-        assert program_of(function, *templates) == by_operators(function, *templates)
+        assert program_of(function, *templates) == program_by_operators(function, *templates)

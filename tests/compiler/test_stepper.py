@@ -1,4 +1,4 @@
-"""Every backend is compiled by its own compiler."""
+"""Every backend is compiled by the right compiler."""
 
 from importlib import import_module
 
@@ -16,7 +16,7 @@ COMPILERS = {
 
 @pytest.mark.parametrize("backend", COMPILERS)
 def test_a_backend_has_its_own_compiler(backend):
-    """Backends agree in their results: that the wrong one ran would show in speed alone."""
+    """Backends agree in their results: a wrong compiler would only show in speed."""
     if backend in ("jax", "pallas"):
         pytest.importorskip("jax")
     module, name = COMPILERS[backend]

@@ -52,7 +52,7 @@ def test_every_operation_has_a_slope_or_none():
 
 @pytest.mark.parametrize("operation", SLOPES)
 def test_slopes_are_those_of_differences(operation):
-    """f_a ≈ (f(a + ε) − f(a − ε)) / 2ε by each operand"""
+    """f_a ≈ (f(a + ε) − f(a − ε)) / 2ε by each operand."""
     f, at = MEANING[operation], (0.43, 0.71)[: SLOPES[operation].__code__.co_argcount - 1]
     slopes = SLOPES[operation](*at, f(*at))
     assert len(slopes) == len(at)
@@ -64,8 +64,8 @@ def test_slopes_are_those_of_differences(operation):
 # Kinks ---------------------------------------------------------------------------------------------------------------
 
 
-def tangent_at(function, *numbers):
-    """The derivatives of a function of scalars along each of them, through its program"""
+def evaluate_tangents(function, *numbers):
+    """Return the derivatives of a function of scalars along each of them, through its program."""
     size = len(numbers)
     program = tangent_of(program_of(lambda x: (function(*x),), numbers), [Group(size, tuple(range(size)))], size)
     assert isinstance(program, Program)
@@ -74,7 +74,7 @@ def tangent_at(function, *numbers):
 
 
 def test_at_a_kink_the_derivative_is_that_of_the_branch_taken():
-    """|x|, min, max, clamp and sign on either side, and where the branches meet: as `samara.core.ops` selects"""
+    """|x|, min, max, clamp and sign on either side, and at the kink itself: as `samara.core.ops` selects."""
     cases = [
         (ops.absolute, -2.0, -1.0),
         (ops.absolute, 0.0, 1.0),
@@ -88,18 +88,18 @@ def test_at_a_kink_the_derivative_is_that_of_the_branch_taken():
         (ops.wrap_angle, 4.0, 1.0),
     ]
     for function, x, slope in cases:
-        assert tangent_at(lambda x, f=function: (f(x),), x).item() == slope
+        assert evaluate_tangents(lambda x, f=function: (f(x),), x).item() == slope
 
 
 def test_safe_operations_have_finite_slopes_at_zero():
-    """√x, |v| and a/b at 0: no 0 · ∞, and away from it the slopes of the plain ones"""
-    assert tangent_at(lambda x: (ops.safe_sqrt(x),), 0.0).item() == 0.0
-    assert tangent_at(lambda x: (ops.safe_sqrt(x),), -1.0).item() == 0.0
-    assert tangent_at(lambda x: (ops.safe_sqrt(x),), 4.0).item() == 0.25
-    assert not tangent_at(lambda *v: (ops.safe_norm(*v),), 0.0, 0.0, 0.0).any()
-    assert tangent_at(lambda *v: (ops.safe_norm(*v),), 3.0, 0.0, 4.0).ravel() == pytest.approx([0.6, 0.0, 0.8])
-    assert not tangent_at(lambda a, b: (ops.safe_divide(a, b),), 2.0, 0.0).any()
-    assert tangent_at(lambda a, b: (ops.safe_divide(a, b),), 2.0, 4.0).ravel() == pytest.approx([0.25, -0.125])
+    """√x, |v| and a/b at 0: no 0 · ∞, and elsewhere the slopes of the plain operations."""
+    assert evaluate_tangents(lambda x: (ops.safe_sqrt(x),), 0.0).item() == 0.0
+    assert evaluate_tangents(lambda x: (ops.safe_sqrt(x),), -1.0).item() == 0.0
+    assert evaluate_tangents(lambda x: (ops.safe_sqrt(x),), 4.0).item() == 0.25
+    assert not evaluate_tangents(lambda *v: (ops.safe_norm(*v),), 0.0, 0.0, 0.0).any()
+    assert evaluate_tangents(lambda *v: (ops.safe_norm(*v),), 3.0, 0.0, 4.0).ravel() == pytest.approx([0.6, 0.0, 0.8])
+    assert not evaluate_tangents(lambda a, b: (ops.safe_divide(a, b),), 2.0, 0.0).any()
+    assert evaluate_tangents(lambda a, b: (ops.safe_divide(a, b),), 2.0, 4.0).ravel() == pytest.approx([0.25, -0.125])
 
 
 # Flights with every effect -------------------------------------------------------------------------------------------
@@ -143,19 +143,22 @@ VARY = {
     "coaxial": ("coaxial.solidity", "rotors.k_thrust"),
 }
 _grouped = {name for group in GROUPS.values() for name in group}
-for _name in OPTIONS.keys() - _grouped:  # one that is in no group yet flies alone, beside what it needs
-    GROUPS[_name], VARY[_name] = {**{own: {} for own in BESIDE.get(_name, {})}, _name: effect_numbers(_name)}, ("mass",)
-LOWER = tuple(own._replace(r_B=own.r_B - Vec3(0.0, 0.0, 0.08), spin=-own.spin) for own in BARE.rotors)
+for _name in OPTIONS.keys() - _grouped:  # an effect without a group flies alone, with the effects it needs
+    GROUPS[_name], VARY[_name] = (
+        {**{name: {} for name in BESIDE.get(_name, {})}, _name: effect_numbers(_name)},
+        ("mass",),
+    )
+LOWER = tuple(rotor._replace(r_B=rotor.r_B - Vec3(0.0, 0.0, 0.08), spin=-rotor.spin) for rotor in BARE.rotors)
 VEHICLES = {"coaxial": replace(BARE, rotors=(*BARE.rotors, *LOWER))}
 
 
 def wide(rows):
-    """Each number for three drones"""
+    """Repeat each number for three drones."""
     return [jnp.array(np.broadcast_to(x, 3)) for x in rows]
 
 
 class Flight:
-    """Three drones that tumble in wind, off every kink, and a direction along everything there is"""
+    """Three drones that tumble in wind, off every kink, and a direction along all inputs."""
 
     def __init__(self, group):
         vehicle = VEHICLES.get(group, BARE)
@@ -167,11 +170,11 @@ class Flight:
         environment = environment_of(vehicle)._replace(wind_W=Vec3(1.0, -2.0, 0.5))
         self.shapes = state, environment, self.sim.stepper.varied()
         charged = [0.8 if name.endswith("charge") else 1.0 for name in leaf_names(state)]
-        rest = np.array(flatten(state))[:, None] * np.array(charged)[:, None]
-        size = np.maximum(np.abs(rest), 0.1)
+        rest_state = np.array(flatten(state))[:, None] * np.array(charged)[:, None]
+        size = np.maximum(np.abs(rest_state), 0.1)
         self.state, self.d_state = (
-            rest + 0.05 * size * rng.normal(size=(len(rest), 3)),
-            size * rng.normal(size=(len(rest), 3)),
+            rest_state + 0.05 * size * rng.normal(size=(len(rest_state), 3)),
+            size * rng.normal(size=(len(rest_state), 3)),
         )
         self.held = np.array(flatten(self.shapes[1:]))
         self.d_held = np.abs(self.held) * rng.normal(size=len(self.held))
@@ -179,7 +182,7 @@ class Flight:
         self.d_commands = 0.1 * self.commands * rng.normal(size=self.commands.shape)
 
     def rollout(self, step=0.0):
-        """The states after every step, from `step` along the direction"""
+        """The states after every step, from `step` along the direction."""
         environment, varied = unflatten(self.shapes[1:], iter((self.held + step * self.d_held).tolist()))
         vehicle = with_parameters(self.sim.vehicle, self.sim.vary, varied)
         start = unflatten(self.shapes[0], iter(self.state + step * self.d_state))
@@ -202,18 +205,20 @@ class Flight:
         )
 
     def first_step(self):
-        """The body of the first step as a function of JAX, and what it is given"""
+        """The body of the first step as a function of JAX, and its arguments."""
         scan = self.sim.stepper.rollout(self.shapes[1])
 
         def step(*groups):
             trace = new_trace(jnp.float64)
-            given = (folded(template, own, trace) for template, own in zip(scan.templates, groups, strict=True))
-            return unfolded(scan.body(*given)[0])
+            arguments = (
+                folded(template, leaves, trace) for template, leaves in zip(scan.templates, groups, strict=True)
+            )
+            return unfolded(scan.body(*arguments)[0])
 
         return step, (wide(self.state), wide([DT, *self.held]), wide(self.commands[0]))
 
     def by_jax(self):
-        """The tangents after the first step, by `jax.jvp` of its body"""
+        """The tangents after the first step, by `jax.jvp` of its body."""
         step, numbers = self.first_step()
         directions = wide(self.d_state), wide([0.0, *self.d_held]), wide(self.d_commands[0])
         return np.array(jax.jvp(step, numbers, directions)[1])
@@ -221,11 +226,11 @@ class Flight:
 
 @pytest.mark.parametrize("group", ["rotors", *(pytest.param(name, marks=pytest.mark.long) for name in (*GROUPS,)[1:])])
 def test_a_direction_through_every_effect(group):
-    """The rollout bit for bit; its tangents are those of JAX to rounding, and of central differences"""
+    """The rollout bit for bit; its tangents are those of JAX to rounding, and of central differences."""
     flight = Flight(group)
-    found = flight.tangent()
-    assert np.array(flatten(found.states)).tobytes() == flight.rollout().tobytes()
-    (tangents,) = np.array(flatten(found.d_states)).transpose(1, 0, 2, 3)
+    result = flight.tangent()
+    assert np.array(flatten(result.states)).tobytes() == flight.rollout().tobytes()
+    (tangents,) = np.array(flatten(result.d_states)).transpose(1, 0, 2, 3)
     scale = np.abs(tangents).max(axis=(1, 2), keepdims=True) + 1e-30
     assert np.abs((tangents[:, 0] - flight.by_jax()) / scale[:, 0]).max() < 1e-12
     near = (flight.rollout(1e-5) - flight.rollout(-1e-5)) / 2e-5
@@ -251,53 +256,58 @@ def unit(template, size):
 
 
 def test_tangents_are_products_of_the_steps_jacobians():
-    """dxₖ₊₁ = Aₖ dxₖ + Bₖ duₖ, by every component of the state at once and by every motor of every step"""
+    """dxₖ₊₁ = Aₖ dxₖ + Bₖ duₖ, by every component of the state at once and by every motor of every step."""
     state, commands = tumbling(CRAZYFLIE)
     commands, size, motors = commands[:6], len(flatten(state)), commands.shape[1]
     d_commands = np.random.default_rng(4).normal(size=(size, 6, motors))
-    found = VARIED.rollout_tangent(
+    result = VARIED.rollout_tangent(
         state, commands, DT, d_state=unit(state, size), d_commands=d_commands, record_every=1
     )
     plain = compile(CRAZYFLIE, integrator="euler")
-    product, here = np.eye(size), state
+    product, current = np.eye(size), state
     for k, command in enumerate(commands):
-        A, B = plain.linearize(here, tuple(command), DT)
+        A, B = plain.linearize(current, tuple(command), DT)
         product = A @ product + B @ d_commands[:, k].T
-        here = plain.step(here, tuple(command), DT)
-        tangents = np.array(flatten(found.d_states))[:, :, k]
+        current = plain.step(current, tuple(command), DT)
+        tangents = np.array(flatten(result.d_states))[:, :, k]
         np.testing.assert_allclose(tangents, product, rtol=1e-11, atol=1e-11 * np.abs(product).max())
-    np.testing.assert_array_equal(np.array(flatten(found.d_final)), tangents)
+    np.testing.assert_array_equal(np.array(flatten(result.d_final)), tangents)
 
 
-def test_directions_are_independent_of_each_other_and_of_their_number():
-    """Three directions of nine drones, each of them alone, and drone 4 by itself: the same bits; and the rollout's own"""
+def test_directions_are_independent_of_each_other_and_of_their_count():
+    """Three directions of nine drones, each of them alone, and drone 4 alone: the same bits; and those of the rollout."""
     state, commands = tumbling(CRAZYFLIE, 9)
     d_mass, d_thrust = np.array([[1.0], [0.0], [0.5]]), np.linspace(0.5, 1.5, 27).reshape(3, 9) * 1e-8
     shifted = np.gradient(commands, axis=0)
 
-    def flown(drones, directions):
-        own = unflatten(state, iter(leaf[drones] for leaf in flatten(state)))
+    def roll_out(drones, directions):
+        initial_state = unflatten(state, iter(leaf[drones] for leaf in flatten(state)))
         d_vehicle = {"mass": d_mass[directions], "rotors.k_thrust": d_thrust[directions][:, drones]}
         return VARIED.rollout_tangent(
-            own, commands[:, :, drones], DT, d_vehicle=d_vehicle, d_commands=shifted[:, :, drones], record_every=5
+            initial_state,
+            commands[:, :, drones],
+            DT,
+            d_vehicle=d_vehicle,
+            d_commands=shifted[:, :, drones],
+            record_every=5,
         )
 
-    together = flown(slice(None), slice(None))
+    all_directions = roll_out(slice(None), slice(None))
     plain = VARIED.rollout(state, commands, DT, record_every=5)
-    assert np.array(flatten(together.states)).tobytes() == np.array(flatten(plain.states)).tobytes()
-    assert np.array(flatten(together.final)).tobytes() == np.array(flatten(plain.final)).tobytes()
-    tangents = np.array(flatten(together.d_states))
+    assert np.array(flatten(all_directions.states)).tobytes() == np.array(flatten(plain.states)).tobytes()
+    assert np.array(flatten(all_directions.final)).tobytes() == np.array(flatten(plain.final)).tobytes()
+    tangents = np.array(flatten(all_directions.d_states))
     assert tangents.shape == (len(flatten(state)), 3, 4, 9)
     assert np.abs(tangents).max(axis=(0, 2, 3)).min() > 0.0
     for direction in range(3):
-        alone = flown(slice(None), slice(direction, direction + 1))
-        assert np.array(flatten(alone.d_states)).tobytes() == tangents[:, direction : direction + 1].tobytes()
-    one = flown(slice(4, 5), slice(None))
+        one_direction = roll_out(slice(None), slice(direction, direction + 1))
+        assert np.array(flatten(one_direction.d_states)).tobytes() == tangents[:, direction : direction + 1].tobytes()
+    one = roll_out(slice(4, 5), slice(None))
     assert np.array(flatten(one.d_states)).tobytes() == tangents[..., 4:5].tobytes()
 
 
-def test_what_does_not_move_has_no_tangent():
-    """Without any direction, one that is 0; and a mass that the command does not depend on moves no rotor"""
+def test_inputs_without_tangent_have_none():
+    """No direction is one direction of 0; and a mass on which the command does not depend changes no rotor."""
     state, commands = tumbling(CRAZYFLIE)
     assert not np.array(flatten(VARIED.rollout_tangent(state, commands, DT).d_states)).any()
     along = VARIED.rollout_tangent(state, commands, DT, d_vehicle={"mass": 1.0})
@@ -310,8 +320,8 @@ def test_what_does_not_move_has_no_tangent():
 
 
 def test_on_the_ground_and_off_it():
-    """Standing, sliding, in the air, in the air with a grip that fades, and bouncing: with the quiet way and without it the
-    same numbers, along the state and along every grip, and those of differences"""
+    """Standing, sliding, in the air, in the air with a fading grip, and bouncing: with the idle path and without it the same
+    results, along the state and along every grip, and those of differences."""
     vehicle = samara.vehicle("crazyflie")
     state, command = samara.hover(vehicle)
     stand = clearance(vehicle)
@@ -330,19 +340,20 @@ def test_on_the_ground_and_off_it():
     commands = np.tile(np.array(command)[:, None] * [0.3, 0.3, 1.0, 1.0, 0.3], (30, 1, 1))
     scan = Stepper(vehicle, "euler").rollout()
     both = np.concatenate([carry, d_carry])
-    ways = [
-        compile_tangent(own, (), ())(both.copy(), [5e-4], commands, 30)[1] for own in (scan, scan._replace(quiet=None))
+    results = [
+        compile_tangent(variant, (), ())(both.copy(), [5e-4], commands, 30)[1]
+        for variant in (scan, scan._replace(quiet=None))
     ]
-    np.testing.assert_array_equal(*ways)
+    np.testing.assert_array_equal(*results)
     run = compile_scan_llvm(*scan, dtype="float64")
     ends = [run(carry + step * d_carry, [5e-4], commands, 30)[0] for step in (1e-7, -1e-7)]
-    near, tangents = (ends[0] - ends[1]) / 2e-7, ways[0][-1, len(carry) :]
+    differences, tangents = (ends[0] - ends[1]) / 2e-7, results[0][-1, len(carry) :]
     assert np.isfinite(tangents).all()
-    assert tangents == pytest.approx(near, rel=1e-5, abs=1e-6 * np.abs(near).max())
+    assert tangents == pytest.approx(differences, rel=1e-5, abs=1e-6 * np.abs(differences).max())
 
 
-def test_an_idle_state_that_is_disturbed_goes_the_whole_way():
-    """In the air a grip of 0 is idle, one beside it fades: ds' = −(k/c) ds, which the quiet way does not know"""
+def test_a_disturbed_idle_state_takes_the_full_body():
+    """In the air a grip of 0 is idle, one next to it fades: ds' = −(k/c) ds, which the idle path does not compute."""
     vehicle = samara.vehicle("crazyflie")
     state, command = samara.hover(vehicle, (0.0, 0.0, 2.0))
     sim = compile(vehicle, integrator="euler")
@@ -351,14 +362,16 @@ def test_an_idle_state_that_is_disturbed_goes_the_whole_way():
     d_state = unflatten(state, iter(np.eye(len(flatten(state)))[grip].tolist()))
     surface, dt = vehicle["contact"].surface, 1e-5
     end = sim.rollout_tangent(state, np.tile(command, (4, 1)), dt, d_state=d_state, record_every=1)
-    kept = np.array(flatten(end.d_states))[grip, 0]
-    assert kept == pytest.approx((1.0 - dt * surface.stiffness / surface.damping) ** np.arange(1, 5), rel=1e-12)
+    grip_tangents = np.array(flatten(end.d_states))[grip, 0]
+    assert grip_tangents == pytest.approx(
+        (1.0 - dt * surface.stiffness / surface.damping) ** np.arange(1, 5), rel=1e-12
+    )
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
+# Refused arguments ---------------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_has_one_sentence():
+def test_invalid_arguments_are_refused_in_one_sentence():
     state, commands = tumbling(CRAZYFLIE)
     wrong = {
         "d_vehicle names 'drag.linear'; expected names of `vary`: mass, rotors.k_thrust": {
@@ -371,9 +384,9 @@ def test_what_cannot_be_has_one_sentence():
         "tangents with 2 and 3 directions": {"d_vehicle": {"mass": np.ones(2), "rotors.k_thrust": np.ones(3)}},
         r"d_vehicle\['mass'\]\[0\] has shape \(2, 3\)": {"d_vehicle": {"mass": np.ones((2, 3))}},
     }
-    for sentence, given in wrong.items():
+    for sentence, arguments in wrong.items():
         with pytest.raises(ValueError, match=f"^{sentence}"):
-            VARIED.rollout_tangent(state, commands, DT, **given)
+            VARIED.rollout_tangent(state, commands, DT, **arguments)
     with pytest.raises(
         ValueError, match=r"^rollout_tangent with backend 'numpy': expected backend 'llvm' and commands$"
     ):

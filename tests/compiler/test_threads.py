@@ -1,4 +1,4 @@
-"""Tasks side by side: all are done, what fails is told, and the helpers outlive neither the process nor a fork."""
+"""Parallel tasks: all run, errors are raised, and the worker threads outlive neither the process nor a fork."""
 
 import os
 import subprocess
@@ -14,14 +14,14 @@ from samara.compiler.thread_pool import CORES, WORTH_A_THREAD, shares_of, side_b
 
 
 def test_all_tasks_run_and_at_the_same_time():
-    """Three tasks that wait for each other: one after another they would wait for ever."""
+    """Three tasks that wait for each other: in sequence they would wait for ever."""
     met, done = threading.Barrier(3, timeout=30.0), []
     side_by_side([lambda k=k: (met.wait(), done.append(k)) for k in range(3)])
     assert sorted(done) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_what_a_task_raises_is_raised_when_all_are_done(failing):
+def test_an_error_of_a_task_is_raised_when_all_are_done(failing):
     done = []
 
     def fail():
@@ -32,7 +32,7 @@ def test_what_a_task_raises_is_raised_when_all_are_done(failing):
     with pytest.raises(ArithmeticError, match="lost"):
         side_by_side(tasks)
     assert done == [True]
-    side_by_side([lambda: done.append(True)] * 2)  # and the helpers go on
+    side_by_side([lambda: done.append(True)] * 2)  # the workers still run
     assert len(done) == 3
 
 
@@ -62,16 +62,18 @@ def test_a_forked_process_has_helpers_of_its_own():
 
 @pytest.mark.parametrize("shares", [2, 3, 7])
 @pytest.mark.parametrize("n", [2, 9, 100])
-def test_a_machine_gives_the_same_bits_in_any_number_of_threads(monkeypatch, n, shares):
-    """A logistic map, where a bit more or less is another orbit after fifty steps; and drones that fill no tile."""
-    code = CompiledStep(lambda own, held: (held[0] * own[0] * (1.0 - own[0]),), (0.5,), (3.9,))
+def test_a_machine_gives_the_same_bits_for_any_thread_count(monkeypatch, n, shares):
+    """A logistic map, in which one bit changes the orbit after fifty steps; also drone counts that leave partial tiles."""
+    code = CompiledStep(
+        lambda machine, held_inputs: (held_inputs[0] * machine[0] * (1.0 - machine[0]),), (0.5,), (3.9,)
+    )
     start, orbits = np.random.default_rng(8).uniform(0.1, 0.9, n), []
     for count in (1, shares):
         monkeypatch.setattr(compiled_step, "shares_of", lambda work, count=count: count)
-        own = code.machine(n)
-        own.carry[0] = start
-        own.run(100)
-        orbits.append(own.carry[0].tolist())
+        machine = code.machine(n)
+        machine.carry[0] = start
+        machine.run(100)
+        orbits.append(machine.carry[0].tolist())
     assert orbits[0] == orbits[1]
     by_hand = start
     for _ in range(100):

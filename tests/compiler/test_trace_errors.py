@@ -1,4 +1,4 @@
-"""What a component may not do with a traced scalar: each is one sentence with the expression, the line and the remedy."""
+"""Operations that a component may not apply to a traced scalar: one sentence with the expression, the line and the remedy."""
 
 import math
 import re
@@ -60,9 +60,9 @@ def test_the_sentence_has_expression_function_line_and_remedy(scalar, operation)
     function, quoted, remedy = REFUSED[operation]
     with pytest.raises(TraceError) as caught:
         function(TYPES[scalar]())
-    said, line = str(caught.value), function.__code__.co_firstlineno
-    assert re.search(rf"test_trace_errors\.py:{line}, in <lambda>: ", said), said
-    assert quoted in said and remedy in said and "\n" not in said
+    message, line = str(caught.value), function.__code__.co_firstlineno
+    assert re.search(rf"test_trace_errors\.py:{line}, in <lambda>: ", message), message
+    assert quoted in message and remedy in message and "\n" not in message
 
 
 def wrong_attribute(state):
@@ -84,7 +84,7 @@ def test_any_other_type_error_of_a_component_gets_its_line_too(component):
         program_of(component, (0.0,))
 
 
-def test_an_error_that_has_nothing_to_do_with_tracing_stays_what_it_is():
+def test_an_unrelated_error_is_unchanged():
     def absent(state):
         return (np.no_such_function(state[0]),)
 
@@ -109,7 +109,7 @@ def bits(values):
 
 def test_abs_traces_with_the_bits_of_python():
     expected = bits(abs(x) for x in POINTS)
-    machine = CompiledStep(lambda own, held: (abs(+held[0]),), (0.0,), (0.0,)).machine(len(POINTS))
+    machine = CompiledStep(lambda state, held_inputs: (abs(+held_inputs[0]),), (0.0,), (0.0,)).machine(len(POINTS))
     machine.held[0] = POINTS
     machine.run()
     assert bits(machine.carry[0]) == expected
@@ -129,8 +129,8 @@ def test_a_numpy_number_on_the_left_reaches_the_operators(scalar):
 
 
 def test_numpy_numbers_beside_operators_keep_their_order():
-    def component(own, held):
-        x, two = held[0], np.float64(2.0)
+    def component(state, held_inputs):
+        x, two = held_inputs[0], np.float64(2.0)
         return two - x, two / x, ops.where(two < x, 1.0, 0.0), ops.where(two >= x, 1.0, 0.0)
 
     machine = CompiledStep(component, (0.0,) * 4, (0.0,)).machine(2)
@@ -140,7 +140,7 @@ def test_numpy_numbers_beside_operators_keep_their_order():
 
 
 def test_a_tape_compares_for_equality_and_takes_powers():
-    """`==` was an identity of objects, always false, and `samara.core.ops.power` an AttributeError"""
+    """`==` was object identity, always false, and `samara.core.ops.power` an AttributeError."""
     program, numbers = taped(
         lambda x: (ops.where(x == 2.0, 7.0, 8.0), ops.where(x != 2.0, 7.0, 8.0), ops.power(x, 1.5))
     )

@@ -1,4 +1,4 @@
-"""`samara.compile(...).vjp`: the slopes of one number by all that led to it, by differences, by JAX and by tangents."""
+"""`samara.compile(...).vjp`: the gradient of one number by all inputs, by differences, by JAX and by tangents."""
 
 import jax
 import numpy as np
@@ -16,16 +16,16 @@ def rows(tree):
     return np.array(flatten(tree))
 
 
-def alike(found, again):
-    """The same bits, of all that came back"""
-    return rows(found[:2]).tobytes() == rows(again[:2]).tobytes() and all(
+def alike(first, second):
+    """Whether two pullbacks have the same bits."""
+    return rows(first[:2]).tobytes() == rows(second[:2]).tobytes() and all(
         rows(tuple(a)).tobytes() == rows(tuple(b)).tobytes()
-        for a, b in ((found.commands, again.commands), (found.vehicle.values(), again.vehicle.values()))
+        for a, b in ((first.commands, second.commands), (first.vehicle.values(), second.vehicle.values()))
     )
 
 
 class There(Flight):
-    """Three drones that tumble, and cotangents of where they are after every step"""
+    """Three drones that tumble, and cotangents of their states after every step."""
 
     def __init__(self, group):
         super().__init__(group)
@@ -48,7 +48,7 @@ class There(Flight):
         )
 
     def slope(self):
-        """dL along the direction, by L(e) of central differences, each with an error of e⁶: (4 D(e) − D(2e)) / 3 twice"""
+        """dL along the direction, by L(e) of central differences, each with an error of e⁶: (4 D(e) − D(2e)) / 3 twice."""
 
         def difference(e):
             return np.einsum("kcn,ckn->", self.bars, (self.rollout(e) - self.rollout(-e))) / (2 * e)
@@ -59,7 +59,7 @@ class There(Flight):
         return (16 * first[0] - first[1]) / 15
 
     def by_jax(self):
-        """The cotangents of the first step by `jax.vjp`"""
+        """The cotangents of the first step by `jax.vjp`."""
         step, numbers = self.first_step()
         back = jax.vjp(step, *numbers)[1]
         return [np.array(group) for group in back(wide(self.bars[0]))]
@@ -67,47 +67,55 @@ class There(Flight):
 
 @pytest.mark.parametrize("group", ["rotors", *(pytest.param(name, marks=pytest.mark.long) for name in (*GROUPS,)[1:])])
 def test_cotangents_through_every_effect(group):
-    """dL = x̄·dx + ū·du + h̄·dh is that of differences and of the tangent; one step is JAX's; and drone 1 alone has its bits"""
-    there = There(group)
-    found = there.back()
-    assert rows(found.final).tobytes() == there.rollout()[:, -1].tobytes()
-    of_held = rows((found.environment, *found.vehicle.values()))
-    terms = rows(found.state) * there.d_state, found.commands * there.d_commands, of_held * there.d_held[:, None]
-    slope, size = (sum(float(f(own).sum()) for own in terms) for f in (np.asarray, np.abs))
-    assert abs(slope - there.slope()) <= 1e-9 * size
-    tangents = rows(there.tangent().d_states)[:, 0]
-    assert abs(slope - np.einsum("kcn,ckn->", there.bars, tangents)) <= 1e-12 * size
-
-    one = there.sim.vjp(
-        unflatten(there.shapes[0], iter(there.state)),
-        there.commands[:1],
-        unflatten(there.shapes[0], iter(there.bars[0])),
-        DT,
-        there.shapes[1],
+    """dL = x̄·dx + ū·du + h̄·dh is that of differences and of the tangent; one step is JAX's; and drone 1 alone has its bits."""
+    flight = There(group)
+    pullback = flight.back()
+    assert rows(pullback.final).tobytes() == flight.rollout()[:, -1].tobytes()
+    held_bars = rows((pullback.environment, *pullback.vehicle.values()))
+    terms = (
+        rows(pullback.state) * flight.d_state,
+        pullback.commands * flight.d_commands,
+        held_bars * flight.d_held[:, None],
     )
-    by_state, by_held, by_command = there.by_jax()
-    of_held = rows((one.environment, *one.vehicle.values()))
-    for own, expected in ((rows(one.state), by_state), (of_held, by_held[1:]), (one.commands[0], by_command)):
-        assert np.abs(own - expected).max() <= 1e-9 * np.abs(expected).max()
+    slope, size = (sum(float(f(term).sum()) for term in terms) for f in (np.asarray, np.abs))
+    assert abs(slope - flight.slope()) <= 1e-9 * size
+    tangents = rows(flight.tangent().d_states)[:, 0]
+    assert abs(slope - np.einsum("kcn,ckn->", flight.bars, tangents)) <= 1e-12 * size
 
-    alone = there.back(drones=slice(1, 2))
-    assert rows(alone.state).tobytes() == rows(found.state)[:, 1:2].tobytes()
-    assert alone.commands.tobytes() == found.commands[..., 1:2].tobytes()
+    one_step = flight.sim.vjp(
+        unflatten(flight.shapes[0], iter(flight.state)),
+        flight.commands[:1],
+        unflatten(flight.shapes[0], iter(flight.bars[0])),
+        DT,
+        flight.shapes[1],
+    )
+    jax_state, jax_held, jax_command = flight.by_jax()
+    held_bars = rows((one_step.environment, *one_step.vehicle.values()))
+    for term, expected in (
+        (rows(one_step.state), jax_state),
+        (held_bars, jax_held[1:]),
+        (one_step.commands[0], jax_command),
+    ):
+        assert np.abs(term - expected).max() <= 1e-9 * np.abs(expected).max()
+
+    single = flight.back(drones=slice(1, 2))
+    assert rows(single.state).tobytes() == rows(pullback.state)[:, 1:2].tobytes()
+    assert single.commands.tobytes() == pullback.commands[..., 1:2].tobytes()
 
 
-def test_numpy_plays_the_same_program():
-    """To rounding: on the way there NumPy computes what is written, and machine code what CasADi has made of it"""
-    there = There("rotors")
-    by_numpy = compile(there.sim.vehicle, "numpy", integrator="euler", vary=there.sim.vary)
-    found, expected = there.back(by_numpy), there.back()
-    for own, other in zip(found[:3], expected[:3], strict=True):
-        size = np.abs(rows(tuple(other))).max()
-        assert np.abs(rows(tuple(own)) - rows(tuple(other))).max() <= 1e-12 * size
-    assert np.abs(rows((*found.vehicle.values(),)) / rows((*expected.vehicle.values(),)) - 1.0).max() <= 1e-9
+def test_numpy_evaluates_the_same_program():
+    """To rounding: forward, NumPy computes the source as written, and machine code the expressions simplified by CasADi."""
+    flight = There("rotors")
+    by_numpy = compile(flight.sim.vehicle, "numpy", integrator="euler", vary=flight.sim.vary)
+    result, expected = flight.back(by_numpy), flight.back()
+    for bars, expected_bars in zip(result[:3], expected[:3], strict=True):
+        size = np.abs(rows(tuple(expected_bars))).max()
+        assert np.abs(rows(tuple(bars)) - rows(tuple(expected_bars))).max() <= 1e-12 * size
+    assert np.abs(rows((*result.vehicle.values(),)) / rows((*expected.vehicle.values(),)) - 1.0).max() <= 1e-9
 
 
 def test_on_the_ground_and_above_it():
-    """The quiet way through a step is taken there, and the whole one back: with the tangent's slope, on the ground and above"""
+    """Forward takes the idle path, backward the full body: with the tangent's slope, on the ground and above."""
     vehicle = samara.vehicle("crazyflie")
     sim, (state, command) = compile(vehicle, integrator="euler"), samara.hover(vehicle, (0.0, 0.0, 0.1))
     n, rng = 17, np.random.default_rng(5)
@@ -124,18 +132,18 @@ def test_on_the_ground_and_above_it():
     assert back.commands.shape == (20, 4, n) and back.environment is None and back.vehicle == {}
 
 
-def test_in_stretches_that_are_flown_twice_nothing_changes(monkeypatch):
+def test_recomputed_segments_change_nothing(monkeypatch):
     state, commands = tumbling(CRAZYFLIE, 9)
     bar = unflatten(state, iter(np.random.default_rng(2).normal(size=(len(flatten(state)), 9))))
     sim = compile(CRAZYFLIE, integrator="euler", vary=("mass",))
-    whole = sim.vjp(state, commands, bar, DT)
-    for kept in (1, 60_000):  # a step at a time, and several
-        monkeypatch.setattr(reverse, "RETAINED", kept)
-        assert alike(whole, sim.vjp(state, commands, bar, DT))
+    expected = sim.vjp(state, commands, bar, DT)
+    for retained_bytes in (1, 60_000):  # a step at a time, and several
+        monkeypatch.setattr(reverse, "RETAINED", retained_bytes)
+        assert alike(expected, sim.vjp(state, commands, bar, DT))
 
 
 def test_one_drone_in_plain_numbers():
-    """The height after a tenth of a second, by the mass: −½ t² g / m of what hovers, as its thrust is held"""
+    """The height after a tenth of a second, by the mass: −½ t² g / m at hover under constant thrust."""
     sim = compile(CRAZYFLIE.without_effect("drag") if CRAZYFLIE.has("drag") else CRAZYFLIE, vary=("mass",))
     state, command = samara.hover(sim.vehicle)
     nothing = unflatten(state, iter([0.0] * len(flatten(state))))
@@ -159,15 +167,15 @@ def test_one_drone_in_plain_numbers():
         ({"record_every": 0}, "record_every is 0"),
     ],
 )
-def test_what_does_not_fit_is_named(changes, said):
+def test_invalid_arguments_are_named(changes, message):
     state, command = samara.hover(CRAZYFLIE)
-    made = {
+    values = {
         "long": unflatten(state, iter([np.ones(5)] * len(flatten(state)))),
         "bad": unflatten(state, iter([np.nan] * len(flatten(state)))),
     }
-    given = {"cotangent": state, **{k: made.get(v, v) if isinstance(v, str) else v for k, v in changes.items()}}
-    with pytest.raises(ValueError, match=said):
-        compile(CRAZYFLIE).vjp(state, np.tile(command, (20, 1)), dt=DT, **given)
+    arguments = {"cotangent": state, **{k: values.get(v, v) if isinstance(v, str) else v for k, v in changes.items()}}
+    with pytest.raises(ValueError, match=message):
+        compile(CRAZYFLIE).vjp(state, np.tile(command, (20, 1)), dt=DT, **arguments)
 
 
 def test_controllers_and_other_backends_are_refused():

@@ -1,24 +1,24 @@
-"""From the equations to fast code: the only package that imports a backend (LLVM, JAX, CasADi).
+"""Compilation of the equations: the only package that imports a backend (LLVM, JAX, CasADi).
 
     compile(vehicle)                        a step, a rollout or a closed loop, and its derivatives, on a backend
     Stepper(vehicle).rollout()              the body of a loop; compile_scan(backend, scan) compiles it for batches
-    CompiledStep(body, carry, held)         a traced function as compiled code on memory of its own
+    CompiledStep(body, carry, held)         a traced function as compiled code with its memory
     program_of(function, *templates)        a function of scalars as a list of instructions
     symbols, jacobian, program_of_symbols   the same from expressions, for solvers that build their programs
     tangent_of, adjoint_of                  forward and reverse derivatives of a program
     compile_loops(loops)                    programs in loops over arrays in memory, forwards and backwards
     linearize(vehicle)                      the linear model about hover or a state
-    has_gpu, side_by_side, vector_width     the machine
+    has_gpu, side_by_side, vector_width     GPU, threads and SIMD width of the machine
 
 Array programs of the JAX executors are in `samara.compiler.jax.arrays`: `compile_arrays`, `repeat`, `branch`, `call_kernel`.
-Names are imported when they are used.
+Names are imported on first access.
 """
 
 from typing import TYPE_CHECKING
 
 from samara.core.lazy_import import lazily as _lazily
 
-_HOMES = {
+_MODULES = {
     "compiled_step": ("CompiledStep", "Machine", "Precision", "STRICT"),
     "derivatives.forward": ("tangent_of", "compile_tangent"),
     "derivatives.linearize": ("linearize",),
@@ -35,7 +35,7 @@ _HOMES = {
     "trace.symbolic": ("jacobian", "program_of_symbols", "symbols"),
 }
 __getattr__, __dir__ = _lazily(
-    __name__, __path__, {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+    __name__, __path__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 )
 
 if TYPE_CHECKING:

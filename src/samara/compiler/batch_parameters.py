@@ -1,13 +1,13 @@
-"""Parameters that differ between the drones of a batch are inputs of its programs.
+"""Parameters that differ between the drones of a batch become inputs of its programs.
 
     code = batch_code(step, [(first_vehicle,), (second_vehicle,)])
     code.machine(2)
 
 `step(*records)` returns a `StepFunction`: a function and the templates of its arguments, built from records of numbers such as
-vehicles, controllers and stages. The numbers of the records are numbered leaves. Some of them become inputs of the trace; the
-others stay constants. Which ones depends on `references` alone, records of the same step: every leaf in which they differ from
+vehicles, controllers and stages. The floats of the records are numbered leaves. Some of them become inputs of the trace; the
+others stay constants. The choice depends on `references` alone, records of the same step: every leaf in which they differ from
 the first one is an input. A drone that differs from the first reference elsewhere, by more than rounding, gets a program with
-those leaves as further inputs. So a drone's program never depends on the rest of its batch.
+those leaves as further inputs. So a drone's program never depends on the other drones of its batch.
 
 Instructions that depend on parameters alone are computed once for each drone, before the flight (`hoist`).
 """
@@ -33,27 +33,27 @@ from samara.physics.types import Structure, Vehicle
 MAX_CODES = 512
 MAX_SPLIT_RECORDS = 4096
 LEAVES = (float, BatchScalar)
-RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-13, 1e-15  # differences of a leaf that are rounding of the same number
-HELD = 1  # the group of inputs that parameters belong to
+RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-13, 1e-15  # differences of a leaf up to these are rounding errors
+HELD = 1  # the input group of the parameters
 NOT_HOISTED = frozenset({"layer", "loop", "lookup", "row"})
 
 
 class DifferentProgramsError(ValueError):
     """Drones of a batch need different programs; `classes` has the columns of each."""
 
-    def __init__(self, kinds: Sequence[Hashable]) -> None:
-        columns_of: dict[Hashable, list[int]] = {}
-        for column, kind in enumerate(kinds):
-            columns_of.setdefault(kind, []).append(column)
-        self.classes = tuple(map(tuple, columns_of.values()))
-        super().__init__(f"{len(self.classes)} programs for {len(kinds)} drones; expected one")
+    def __init__(self, program_keys: Sequence[Hashable]) -> None:
+        columns: dict[Hashable, list[int]] = {}
+        for column, program_key in enumerate(program_keys):
+            columns.setdefault(program_key, []).append(column)
+        self.classes = tuple(map(tuple, columns.values()))
+        super().__init__(f"{len(self.classes)} programs for {len(program_keys)} drones; expected one")
 
 
 def require_equal(records: Sequence[Hashable]) -> None:
-    """Check that all drones of a batch have equal records
+    """Check that all drones of a batch have equal records.
 
     Raises:
-        DifferentProgramsError: they have not.
+        DifferentProgramsError: the records differ.
     """
     if any(record != records[0] for record in records[1:]):
         raise DifferentProgramsError(records)
@@ -70,21 +70,21 @@ class StepFunction(NamedTuple):
     as_written: bool = False
 
     def compile(self) -> CompiledStep:
-        """Trace the function with its parameters as constants"""
-        body, carry, held, quiet, skip_when, as_written = self
-        return CompiledStep(body, carry, held, quiet, as_written=as_written, skip_when=skip_when)
+        """Trace the function with its parameters as constants."""
+        body, carry, held_inputs, idle_path, skip_when, as_written = self
+        return CompiledStep(body, carry, held_inputs, idle_path, as_written=as_written, skip_when=skip_when)
 
 
 Step = Callable[..., StepFunction]
 
 
-# Which leaves are inputs -------------------------------------------------------------------------------------------------
+# Selection of the input leaves -------------------------------------------------------------------------------------------
 
 
 def batch_code(
     step: Step, lanes: Sequence[tuple[Any, ...]], references: Sequence[tuple[Any, ...]] | None = None
 ) -> CompiledStep:
-    """Compile one program for all drones of a batch; `lanes` has the records of each drone, or one entry if all are equal
+    """Compile one program for all drones of a batch; `lanes` has the records of each drone, or one entry if all are equal.
 
     Without `references`, the leaves in which the drones differ are the inputs. Leaves that the first reference does not have,
     because its structure differs, are inputs.
@@ -106,10 +106,10 @@ def batch_code(
     rounding = np.where(np.isfinite(base), RELATIVE_ROUNDING * np.abs(base) + ABSOLUTE_ROUNDING, 0.0)[:, None]
     with np.errstate(invalid="ignore"):
         differs = (values != base[:, None]) & ~(np.abs(values - base[:, None]) <= rounding)
-    further = differs & ~varies[:, None]
-    if (further != further[:, :1]).any():
-        raise DifferentProgramsError([column.tobytes() for column in further.T])
-    varies = varies | further[:, 0]
+    further_inputs = differs & ~varies[:, None]
+    if (further_inputs != further_inputs[:, :1]).any():
+        raise DifferentProgramsError([column.tobytes() for column in further_inputs.T])
+    varies = varies | further_inputs[:, 0]
     template = with_leaves(lanes[0], dict(enumerate(np.where(varies, values[:, 0], base).tolist())))
     if not varies.any():
         return _constant_code(step, template)
@@ -124,43 +124,43 @@ def batch_code(
 
 
 def _base_leaves(records: Any, structure: Any, references: Sequence[Any]) -> tuple[Array, Array]:
-    """Return the values of a record's leaves in the first reference, and which of them the references show to vary
+    """Return the values of a record's leaves in the first reference, and a mask of the leaves that vary in the references.
 
     A leaf that the first reference does not have is NaN, and varies.
     """
     if not references:
         count = len(split_record(records).leaves)
         return np.full(count, np.nan), np.ones(count, dtype=bool)
-    first, *others = [split_record(reference) for reference in references]
-    base, *leaves = _columns([first, *(other for other in others if other.structure == first.structure)]).T
+    first, *other_records = [split_record(reference) for reference in references]
+    base, *leaves = _columns([first, *(record for record in other_records if record.structure == first.structure)]).T
     varies = np.zeros(len(base), dtype=bool)
     for example in leaves:
         varies |= example != base
     if first.structure == structure:
         return base, varies
-    numbers: list[int] = []
-    _align(records, with_leaves(references[0], {k: _Number(k) for k in range(len(base))}), numbers)
-    index = np.array(numbers, dtype=int)
-    is_known = index >= 0
-    return np.where(is_known, base[index], np.nan), np.where(is_known, varies[index], True)
+    leaf_indices: list[int] = []
+    _match_leaves(records, with_leaves(references[0], {k: _LeafIndex(k) for k in range(len(base))}), leaf_indices)
+    index = np.array(leaf_indices, dtype=int)
+    is_present = index >= 0
+    return np.where(is_present, base[index], np.nan), np.where(is_present, varies[index], True)
 
 
-class _Number(int):
-    """The number of a leaf, in its place."""
+class _LeafIndex(int):
+    """The index of a leaf, stored at its position in a record."""
 
 
-def _align(record: Any, numbered: Any, numbers: list[int]) -> None:
-    """Append the number of the leaf at the same place of another record for each leaf of a record, -1 if there is none"""
+def _match_leaves(record: Any, numbered: Any, leaf_indices: list[int]) -> None:
+    """Append for each leaf of a record the index of the leaf at the same position of another record, or -1 if it has none."""
     if isinstance(record, LEAVES):
-        numbers.append(int(numbered) if type(numbered) is _Number else -1)
+        leaf_indices.append(int(numbered) if type(numbered) is _LeafIndex else -1)
     elif isinstance(record, tuple):
         is_same = type(numbered) is type(record) and len(numbered) == len(record)
         for k, part in enumerate(record):
-            _align(part, numbered[k] if is_same else None, numbers)
+            _match_leaves(part, numbered[k] if is_same else None, leaf_indices)
     elif is_dataclass(record) and not isinstance(record, (type, Structure)):
         is_same = type(numbered) is type(record)
         for name in _field_names(type(record)):
-            _align(getattr(record, name), getattr(numbered, name) if is_same else None, numbers)
+            _match_leaves(getattr(record, name), getattr(numbered, name) if is_same else None, leaf_indices)
 
 
 class _Key:
@@ -190,28 +190,28 @@ def _parametric_code(step: Step, key: _Key, inputs: tuple[int, ...]) -> "Paramet
 
 
 class ParametricStep(CompiledStep):
-    """A step whose records have inputs in the place of some leaves; `BatchStep` adds the values of the drones."""
+    """A step whose records have inputs instead of some leaves; `BatchStep` adds the values of the drones."""
 
     def __init__(self, step: Step, records: tuple[Any, ...], inputs: tuple[int, ...]) -> None:
-        plain = step(*records)
+        template = step(*records)
 
-        def at(held: Any) -> StepFunction:
-            return step(*with_leaves(records, dict(zip(inputs, held[1], strict=True))))
+        def step_function(held_inputs: Any) -> StepFunction:
+            return step(*with_leaves(records, dict(zip(inputs, held_inputs[1], strict=True))))
 
-        quiet = None
-        if plain.quiet is not None:
-            quiet = Quiet(
-                lambda carry, held, given: at(held).quiet.idle(carry, held[0], given),  # type: ignore[union-attr]
-                lambda carry, held, given: at(held).quiet.body(carry, held[0], given),  # type: ignore[union-attr]
+        idle_path = None
+        if template.quiet is not None:
+            idle_path = Quiet(
+                lambda carry, values, step_inputs: step_function(values).quiet.idle(carry, values[0], step_inputs),  # type: ignore[union-attr]
+                lambda carry, values, step_inputs: step_function(values).quiet.body(carry, values[0], step_inputs),  # type: ignore[union-attr]
             )
-        skip = plain.skip_when
+        skip = template.skip_when
         super().__init__(
-            lambda carry, held: at(held).body(carry, held[0]),
-            plain.carry,
-            (plain.held, (0.0,) * len(inputs)),
-            quiet,
-            as_written=plain.as_written,
-            skip_when=None if skip is None else lambda held: skip(held[0]),
+            lambda carry, held_inputs: step_function(held_inputs).body(carry, held_inputs[0]),
+            template.carry,
+            (template.held, (0.0,) * len(inputs)),
+            idle_path,
+            as_written=template.as_written,
+            skip_when=None if skip is None else lambda held_inputs: skip(held_inputs[0]),
         )
         self.given -= len(inputs)
         self._program, prologue = hoist(self._program, self.given)
@@ -220,7 +220,7 @@ class ParametricStep(CompiledStep):
         self._prologue = CompiledStep.of_program(prologue, np.zeros(outputs), np.zeros(len(inputs)))
 
     def parameter_rows(self, values: Array) -> Array:
-        """Compute the rows that the program reads from the parameters (inputs, n) of n drones"""
+        """Compute the rows that the program reads from the parameters (inputs, n) of n drones."""
         n = values.shape[1]
         rows, values = np.zeros((len(self._prologue._start[0]), n)), np.ascontiguousarray(values)
         if len(rows):
@@ -237,37 +237,37 @@ class BatchStep(CompiledStep):
         self._rows = code.parameter_rows(values)
 
     def memory(self, n: int) -> tuple[Array, Array]:
-        """Return carry and held of n drones, and below the held values the rows of their parameters"""
-        carry, held = super().memory(n)
-        held[self.given :] = self._rows[:, np.arange(n) % self._rows.shape[1]]
-        return carry, held
+        """Return carry and held inputs of n drones, the latter followed by the rows of their parameters."""
+        carry, held_inputs = super().memory(n)
+        held_inputs[self.given :] = self._rows[:, np.arange(n) % self._rows.shape[1]]
+        return carry, held_inputs
 
 
 def hoist(program: Program | Guarded, first: int) -> tuple[Program | Guarded, Program]:
-    """Move the instructions that depend on parameters alone out of a program
+    """Move the instructions that depend on parameters alone out of a program.
 
-    The parameters are the held inputs from number `first` on. Return the program, which reads results of the second program in
-    their place, and that program, which computes them from the parameters. The operations and their order do not change.
+    The parameters are the held inputs from index `first` on. Returns the program, which reads results of the second program
+    instead, and that program, which computes them from the parameters. The operations and their order do not change.
     """
     prologue: list[Instruction] = []
-    index_of: dict[Hashable, int] = {}  # of equal instructions in the prologue, also of several programs
-    rows: dict[int, int] = {}  # by instruction of the prologue: the held input that has its result
+    prologue_index: dict[Hashable, int] = {}  # equal instructions share an index, also across programs
+    rows: dict[int, int] = {}  # index in the prologue: index of the held input with its result
 
     def add(instruction: Instruction) -> int:
         key = instruction, math.copysign(1.0, instruction.constant)  # -0.0 == 0.0
-        if key not in index_of:
-            index_of[key] = len(prologue)
+        if key not in prologue_index:
+            prologue_index[key] = len(prologue)
             prologue.append(instruction)
-        return index_of[key]
+        return prologue_index[key]
 
     def split(part: Program) -> Program:
-        hoisted: dict[int, int] = {}  # instructions that are in the prologue
+        hoisted: dict[int, int] = {}  # index in the program: index in the prologue
         constants: dict[int, Instruction] = {}
         body: list[Instruction] = []
         index: dict[int, int] = {}
 
         def read(k: int) -> int:
-            """Index in the body of the result of instruction k"""
+            """Return the index in the body of the result of instruction k."""
             if k not in index:
                 row = rows.setdefault(hoisted[k], first + len(rows))
                 index[k] = len(body)
@@ -303,24 +303,24 @@ def hoist(program: Program | Guarded, first: int) -> tuple[Program | Guarded, Pr
 
 
 class SplitRecord(NamedTuple):
-    """A record of tuples and frozen dataclasses: the rest of it, and its floats and BatchScalars in order."""
+    """A record of tuples and frozen dataclasses: its structure, and its floats and BatchScalars in order."""
 
     structure: tuple[Any, ...]
     leaves: tuple[Any, ...]
 
 
 def _columns(records: Sequence[SplitRecord]) -> Array:
-    """The leaves of all drones (leaves, drones): of one record of BatchScalars, or of one record for each"""
+    """Return the leaves of all drones (leaves, drones): from one record of BatchScalars, or from one record per drone."""
     if len(records) == 1:
         return batch_columns(records[0].leaves, batch_size(records[0].leaves) or 1)
     return np.array([record.leaves for record in records], dtype=float).reshape(len(records), -1).T
 
 
-_known: dict[int, tuple[Any, SplitRecord]] = {}  # by identity of a vehicle, which several stages have
+_known: dict[int, tuple[Any, SplitRecord]] = {}  # by id of a vehicle, which several stages share
 
 
 def split_record(record: Any) -> SplitRecord:
-    """Split a record into its structure and its floats"""
+    """Split a record into its structure and its floats."""
     structure: list[Any] = []
     leaves: list[Any] = []
     _split(record, structure, leaves)
@@ -355,21 +355,21 @@ def _split(record: Any, structure: list[Any], leaves: list[Any]) -> None:
 
 
 def with_leaves(record: Any, values: Mapping[int, Any]) -> Any:
-    """Return a record with other values in the place of its floats number k"""
-    return _with_leaves(record, values, count())
+    """Return a record in which leaf k is replaced by `values[k]`."""
+    return _replace_leaves(record, values, count())
 
 
-def _with_leaves(record: Any, values: Mapping[int, Any], numbers: Iterator[int]) -> Any:
+def _replace_leaves(record: Any, values: Mapping[int, Any], indices: Iterator[int]) -> Any:
     if isinstance(record, LEAVES):
-        return values.get(next(numbers), record)
+        return values.get(next(indices), record)
     if isinstance(record, tuple):
-        parts = [_with_leaves(part, values, numbers) for part in record]
+        parts = [_replace_leaves(part, values, indices) for part in record]
         return type(record)(*parts) if hasattr(record, "_fields") else tuple(parts)
     if is_dataclass(record) and not isinstance(record, (type, Structure)):
-        changed = copy(record)
+        replaced = copy(record)
         for name in _field_names(type(record)):
-            object.__setattr__(changed, name, _with_leaves(getattr(record, name), values, numbers))
-        return changed
+            object.__setattr__(replaced, name, _replace_leaves(getattr(record, name), values, indices))
+        return replaced
     return record
 
 
@@ -379,7 +379,7 @@ def _field_names(record_type: type) -> tuple[str, ...]:
 
 
 def drone_record(record: Any, column: int) -> Any:
-    """Return the record of one drone: its floats in place of BatchScalars"""
+    """Return the record of one drone, with floats instead of BatchScalars."""
     leaves = split_record(record).leaves
     if not batch_size(leaves):
         return record

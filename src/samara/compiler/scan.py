@@ -1,17 +1,17 @@
-"""The one loop: `scan(body, carry, inputs)`, and the contract every backend compiles it under.
+"""The scan `scan(body, carry, inputs)`, the only loop over time, and the contract under which every backend compiles it.
 
 A backend is a function
 
     compile_scan(body, carry, held, inputs, *, dtype, fast) -> run
 
-where `body(carry, held, inputs) -> (carry, outputs)` is a pure function of nested tuples, straight-line and without scans of
-its own, and `carry`, `held`, `inputs` are templates of its arguments. The result works on flat, component-first arrays of n
+where `body(carry, held, inputs) -> (carry, outputs)` is a pure function of nested tuples, straight-line and without nested
+scans, and `carry`, `held`, `inputs` are templates of its arguments. The result works on flat, component-first arrays of n
 drones:
 
     run(carry, held, inputs, steps, every) -> (carry, outputs)
 
-with carry (nc, n); held a list of nh scalars or (n,) arrays, constant through the loop; inputs (steps, ni) for all drones
-alike or (steps, ni, n); outputs (steps // every, no, n), those of every `every`-th step.
+with carry (nc, n); held a list of nh scalars or (n,) arrays, constant through the loop; inputs (steps, ni), shared by all
+drones, or (steps, ni, n); outputs (steps // every, no, n), those of every `every`-th step.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,15 +27,15 @@ class Run(Protocol):
     """A compiled scan over flat arrays."""
 
     def __call__(
-        self, carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1
+        self, carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1
     ) -> tuple[Tree, Tree]: ...
 
 
 class Quiet(NamedTuple):
-    """A shorter way through a body, for when nothing happens.
+    """The idle path of a body: a cheaper version for steps in which effects are idle.
 
-    `idle(carry, held, inputs)` is a condition: whether it is worth a try. `body(carry, held, inputs) → (carry, outputs, idle)`
-    goes it, and where its own condition is true it has found what the body itself finds.
+    `idle(carry, held, inputs)` is the condition for trying it. `body(carry, held, inputs) → (carry, outputs, idle)` computes
+    it; its results equal those of the full body if the returned condition is true.
     """
 
     idle: Callable[[Tree, Tree, Tree], Tree]
@@ -43,7 +43,7 @@ class Quiet(NamedTuple):
 
 
 class Templates(NamedTuple):
-    """Arguments of the shapes a body takes; their numbers do not matter."""
+    """Arguments with the shapes that a body takes; their values do not matter."""
 
     carry: Tree
     held: Tree
@@ -53,7 +53,7 @@ class Templates(NamedTuple):
 def scan(
     body: Callable[[Tree, Tree], tuple[Tree, Tree]], carry: Tree, inputs: Tree, reverse: bool = False
 ) -> tuple[Tree, Tree]:
-    """carry, out[k] = body(carry, inputs[k]) for every k, or from the last to the first; → carry, outputs
+    """carry, out[k] = body(carry, inputs[k]) for every k, or from the last to the first; returns carry, outputs.
 
     `inputs` is a nested tuple of arrays whose first axis is k; `outputs` has the shape of body's, stacked along k. With JAX
     arrays it is `jax.lax.scan`.
@@ -76,21 +76,21 @@ def scan(
 def compile_scan_python(
     body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]], templates: Templates, *, dtype: str, fast: bool = False
 ) -> Run:
-    """The scan as Python runs it: on floats for one drone, on NumPy arrays for many"""
+    """Return the scan executed by Python: on floats for one drone, on NumPy arrays for several."""
 
-    def run(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
+    def run(carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
         n = carry.shape[1]
-        alone = n == 1
+        is_single = n == 1
 
         def scalars(rows: Tree) -> Scalar:
-            return iter([float(np.asarray(row).reshape(-1)[0]) if alone else _scalar(row) for row in rows])
+            return iter([float(np.asarray(row).reshape(-1)[0]) if is_single else _scalar(row) for row in rows])
 
         state = unflatten(templates.carry, scalars(carry))
-        constants = unflatten(templates.held, scalars(held))
+        constants = unflatten(templates.held, scalars(held_inputs))
         recorded = []
         for k in range(steps):
-            given = unflatten(templates.inputs, scalars(inputs[k] if inputs is not None else ()))
-            state, outputs = body(state, constants, given)
+            step_inputs = unflatten(templates.inputs, scalars(inputs[k] if inputs is not None else ()))
+            state, outputs = body(state, constants, step_inputs)
             if (k + 1) % every == 0:
                 recorded.append(_stack(flatten(outputs), n, dtype))
         rows = len(recorded[0]) if recorded else 0

@@ -1,10 +1,10 @@
-"""The step of a vehicle, written once for flights, rollouts and closed loops, and the one door to every backend.
+"""The step of a vehicle, written once for flights, rollouts and closed loops, and its compilation on every backend.
 
     x(t + dt) = advance(x, u, Held(dt, environment, varied))
 
-Each purpose has its own body around that step (`scan.py` says what a body is), and a backend compiles a body: into a scan over
-arrays that are handed in (`compile_scan`), or into code on memory of its own (`code_of`). A vehicle with effects that say when
-they are idle has a quiet step beside the whole one, which leaves them out (`samara.physics.idle_effects`).
+Each purpose has a body around that step (see `scan.py`), and a backend compiles a body: into a scan over the caller's arrays
+(`compile_scan`), or into code with its own memory (`code_of`). A vehicle with effects that can be idle has an idle path beside
+the full step, which leaves them out (`samara.physics.idle_effects`).
 """
 
 from collections.abc import Callable
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 BACKENDS = ("python", "numpy", "llvm", "jax", "pallas")
 IN_FLIGHT = ("llvm", "python", "numpy", "jax")
-"""What a flight's physics can run on: a kernel on a GPU is for many drones and many steps at once, and a flight has neither"""
+"""Backends for the physics of a flight: a GPU kernel needs many drones and many steps at once, a flight has neither."""
 GUARDED = ("llvm", "jax", "pallas")
-"""Those that branch: a step goes the quiet way where it may"""
+"""Backends that support branches: a step takes the idle path if its guard holds."""
 REFERENCE = Reference(ZERO)
 
 
 class Held(NamedTuple):
-    """What a step holds beside its command: its length, the environment or () for calm air, and the parameters that vary."""
+    """The constant inputs of a step besides its command: dt, the environment or () for calm air, and the varied parameters."""
 
     dt: Scalar
     environment: Scalar
@@ -45,7 +45,7 @@ class Held(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """A body, the shapes of its arguments, and a shorter way through it, if there is one: what a backend compiles."""
+    """A body, the templates of its arguments, and its idle path, if it has one: the input of a backend."""
 
     body: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
     templates: Templates
@@ -56,7 +56,7 @@ class Scan(NamedTuple):
 class Stepper:
     """A vehicle and its integrator as bodies for a backend; `vary` names the parameters that are inputs of the step.
 
-    `environment`, where one is taken, is a template; () folds calm air in.
+    An `environment` argument is a template; () folds calm air into the code.
     """
 
     vehicle: Vehicle
@@ -64,90 +64,100 @@ class Stepper:
     backend: str = "llvm"
     vary: tuple[str, ...] = ()
 
-    def advance(self, state: State, command: Command, held: Held) -> State:
-        """x(t + dt), command and environment held through the stages"""
-        vehicle, environment = self._vehicle(held), held.environment or CALM
-        advanced: State = self._integrate(lambda x: derivative(x, command, vehicle, environment), state, held.dt)
-        return advanced
+    def advance(self, state: State, command: Command, held_inputs: Held) -> State:
+        """x(t + dt), with command and environment constant through the stages."""
+        vehicle, environment = self._vehicle(held_inputs), held_inputs.environment or CALM
+        next_state: State = self._integrate(
+            lambda x: derivative(x, command, vehicle, environment), state, held_inputs.dt
+        )
+        return next_state
 
-    def advance_quietly(self, state: State, command: Command, held: Held) -> tuple[State, Scalar]:
-        """x(t + dt) without the effects that may be idle, and whether they were, as a condition"""
-        vehicle, environment = self._vehicle(held), held.environment or CALM
-        without = quiet(vehicle)
-        rate = lambda x: derivative(x, command, without, environment)  # noqa: E731
-        return woken(self._integrate(rate, quieted(state, vehicle), held.dt))
+    def advance_quietly(self, state: State, command: Command, held_inputs: Held) -> tuple[State, Scalar]:
+        """x(t + dt) without the effects that can be idle, and the condition that they were idle."""
+        vehicle, environment = self._vehicle(held_inputs), held_inputs.environment or CALM
+        active_vehicle = quiet(vehicle)
+        rate = lambda x: derivative(x, command, active_vehicle, environment)  # noqa: E731
+        return woken(self._integrate(rate, quieted(state, vehicle), held_inputs.dt))
 
-    def idle(self, state: State, held: Held) -> Scalar:
-        """Whether all effects that may be idle are, in this state, as a condition"""
-        return all_idle(state, self._vehicle(held), held.environment or CALM)
+    def idle(self, state: State, held_inputs: Held) -> Scalar:
+        """The condition that all effects that can be idle are idle in this state."""
+        return all_idle(state, self._vehicle(held_inputs), held_inputs.environment or CALM)
 
     def step(self, environment: Environment | tuple[()] = ()) -> Scan:
-        """A command held as well: carry x, held (u, Held)"""
+        """Build the scan under a constant command: carry x, held (u, Held)."""
 
-        def body(state: State, held: Tree, inputs: Tree) -> tuple[State, Scalar]:
-            command, rest = held
-            return self.advance(state, command, rest), ()
+        def body(state: State, held_inputs: Tree, inputs: Tree) -> tuple[State, Scalar]:
+            command, step_inputs = held_inputs
+            return self.advance(state, command, step_inputs), ()
 
-        def brief(state: State, held: Tree, inputs: Tree) -> tuple[State, Scalar, Scalar]:
-            after, idle = self.advance_quietly(state, *held)
-            return after, (), idle
+        def idle_body(state: State, held_inputs: Tree, inputs: Tree) -> tuple[State, Scalar, Scalar]:
+            next_state, idle = self.advance_quietly(state, *held_inputs)
+            return next_state, (), idle
 
         templates = Templates(self._state, (self._command, self._held(environment)), ())
-        return Scan(body, templates, self._quiet(lambda state, held, inputs: self.idle(state, held[1]), brief))
+        return Scan(
+            body, templates, self._quiet(lambda state, held_inputs, inputs: self.idle(state, held_inputs[1]), idle_body)
+        )
 
     def trial(self, environment: Environment | tuple[()], rtol: float, atol: float) -> Scan:
-        """A step of a length still to be found: carry (x after it, its error), held (x, u, Held)"""
+        """Build the scan of a trial step of an adaptive integrator: carry (x after it, its error), held (x, u, Held)."""
         tableau = integrator_named(self.integrator).tableau
         assert tableau is not None, self.integrator
 
-        def body(carry: Tree, held: Tree, inputs: Tree) -> tuple[Tree, Tree]:
-            state, command, rest = held
-            vehicle, around = self._vehicle(rest), rest.environment or CALM
-            rate = lambda x: derivative(x, command, vehicle, around)  # noqa: E731
-            return embedded_step(tableau, rate, state, rest.dt, rtol, atol), ()
+        def body(carry: Tree, held_inputs: Tree, inputs: Tree) -> tuple[Tree, Tree]:
+            state, command, step_inputs = held_inputs
+            vehicle, air = self._vehicle(step_inputs), step_inputs.environment or CALM
+            rate = lambda x: derivative(x, command, vehicle, air)  # noqa: E731
+            return embedded_step(tableau, rate, state, step_inputs.dt, rtol, atol), ()
 
         return Scan(body, Templates((self._state, 0.0), (self._state, self._command, self._held(environment)), ()))
 
     def rollout(self, environment: Environment | tuple[()] = ()) -> Scan:
-        """A command for each step: carry x, held Held, inputs u, outputs x"""
+        """Build the scan with a command for each step: carry x, held Held, inputs u, outputs x."""
 
-        def body(state: State, held: Held, command: Command) -> tuple[State, State]:
-            after = self.advance(state, command, held)
-            return after, after
+        def body(state: State, held_inputs: Held, command: Command) -> tuple[State, State]:
+            next_state = self.advance(state, command, held_inputs)
+            return next_state, next_state
 
-        def brief(state: State, held: Held, command: Command) -> tuple[State, State, Scalar]:
-            after, idle = self.advance_quietly(state, command, held)
-            return after, after, idle
+        def idle_body(state: State, held_inputs: Held, command: Command) -> tuple[State, State, Scalar]:
+            next_state, idle = self.advance_quietly(state, command, held_inputs)
+            return next_state, next_state, idle
 
         templates = Templates(self._state, self._held(environment), self._command)
-        return Scan(body, templates, self._quiet(lambda state, held, command: self.idle(state, held), brief))
+        return Scan(
+            body, templates, self._quiet(lambda state, held_inputs, command: self.idle(state, held_inputs), idle_body)
+        )
 
     def closed_loop(
-        self, controller: Callable[..., Tree], memory: Tree, environment: Environment | tuple[()] = ()
+        self, controller: Callable[..., Tree], initial_controller_state: Tree, environment: Environment | tuple[()] = ()
     ) -> Scan:
-        """A reference for each step: carry (x, memory), held Held, inputs a reference, outputs (x, u)"""
+        """Build the scan with a reference for each step: carry (x, controller state), held Held, outputs (x, u)."""
 
-        def body(carry: Tree, held: Held, reference: Reference) -> tuple[Tree, Tree]:
-            state, own = carry
-            command, own = controller(state, reference, self._vehicle(held), own)
-            after = self.advance(state, command, held)
-            return (after, own), (after, command)
+        def body(carry: Tree, held_inputs: Held, reference: Reference) -> tuple[Tree, Tree]:
+            state, controller_state = carry
+            command, controller_state = controller(state, reference, self._vehicle(held_inputs), controller_state)
+            next_state = self.advance(state, command, held_inputs)
+            return (next_state, controller_state), (next_state, command)
 
-        def brief(carry: Tree, held: Held, reference: Reference) -> tuple[Tree, Tree, Tree]:
-            state, own = carry
-            command, own = controller(state, reference, self._vehicle(held), own)
-            after, idle = self.advance_quietly(state, command, held)
-            return (after, own), (after, command), idle
+        def idle_body(carry: Tree, held_inputs: Held, reference: Reference) -> tuple[Tree, Tree, Tree]:
+            state, controller_state = carry
+            command, controller_state = controller(state, reference, self._vehicle(held_inputs), controller_state)
+            next_state, idle = self.advance_quietly(state, command, held_inputs)
+            return (next_state, controller_state), (next_state, command), idle
 
-        templates = Templates((self._state, memory), self._held(environment), REFERENCE)
-        return Scan(body, templates, self._quiet(lambda carry, held, reference: self.idle(carry[0], held), brief))
+        templates = Templates((self._state, initial_controller_state), self._held(environment), REFERENCE)
+        return Scan(
+            body,
+            templates,
+            self._quiet(lambda carry, held_inputs, reference: self.idle(carry[0], held_inputs), idle_body),
+        )
 
     def varied(self, vehicle: Vehicle | None = None) -> tuple[Scalar, ...]:
-        """The parameters that vary, of this vehicle or another"""
+        """Return the varied parameters of this vehicle or another."""
         return tuple(parameter(vehicle or self.vehicle, path) for path in self.vary)
 
-    def _vehicle(self, held: Held) -> Vehicle:
-        return with_parameters(self.vehicle, self.vary, held.varied)
+    def _vehicle(self, held_inputs: Held) -> Vehicle:
+        return with_parameters(self.vehicle, self.vary, held_inputs.varied)
 
     def _quiet(self, *bodies: Scalar) -> Quiet | None:
         return Quiet(*bodies) if has_idle(self.vehicle) else None
@@ -173,16 +183,16 @@ class Stepper:
 
 
 def require_backend(backend: str, kinds: tuple[str, ...] = BACKENDS) -> None:
-    """A ValueError about a backend that is none of those"""
+    """Raise ValueError if the backend is not among `kinds`."""
     if backend not in kinds:
         raise ValueError(f"backend {shown(backend)}: expected one of {', '.join(kinds)}")
 
 
 def compile_scan(backend: str, scan: Scan, *, dtype: str = "float64", fast: bool = False) -> Run:
-    """The scan on arrays that are handed in, compiled by a backend"""
-    body, templates, quiet = scan
-    guarded = {"quiet": quiet} if backend in GUARDED else {}
-    return _compiler(backend)(body, templates, dtype=dtype, fast=fast, **guarded)
+    """Compile a scan over the caller's arrays."""
+    body, templates, idle_path = scan
+    options = {"idle_path": idle_path} if backend in GUARDED else {}
+    return _compiler(backend)(body, templates, dtype=dtype, fast=fast, **options)
 
 
 def _compiler(backend: str) -> Callable[..., Run]:
@@ -204,9 +214,11 @@ def _compiler(backend: str) -> Callable[..., Run]:
 
 
 def code_of(backend: str, scan: Scan) -> "CompiledStep | ScanCode":
-    """A scan without inputs on memory of its own: `code_of(backend, scan).machine(n)`"""
+    """Compile a scan without inputs, with its own memory: `code_of(backend, scan).machine(n)`."""
     from samara.compiler.compiled_step import CompiledStep, ScanCode
 
     if backend == "llvm":
-        return CompiledStep(lambda carry, held: scan.body(carry, held, ())[0], *scan.templates[:2], scan.quiet)
+        return CompiledStep(
+            lambda carry, held_inputs: scan.body(carry, held_inputs, ())[0], *scan.templates[:2], scan.quiet
+        )
     return ScanCode(compile_scan(backend, scan), scan.templates, one_by_one=backend == "python")

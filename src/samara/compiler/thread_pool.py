@@ -1,7 +1,7 @@
-"""Tasks side by side, on all cores: calls of machine code that release the interpreter lock.
+"""Parallel tasks on all cores: calls of compiled code that release the interpreter lock.
 
-Helper threads are started when first needed and then wait for the next tasks: handing one over takes some 20 µs, starting a
-thread 80. They end with the process and never keep it alive.
+Worker threads start when first needed and then wait for further tasks: submitting a task takes about 20 µs, starting a thread
+80 µs. They are daemon threads and end with the process.
 """
 
 import os
@@ -11,51 +11,51 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
-CORES = os.cpu_count() or 1  # asked once: the answer takes 15 µs
-WORTH_A_THREAD = 400_000  # vector instructions, some 100 µs: below it a thread costs more than it brings
+CORES = os.cpu_count() or 1  # a constant because the call takes 15 µs
+WORTH_A_THREAD = 400_000  # vector instructions, about 100 µs; below it a thread costs more than it saves
 
 Task = Callable[[], Any]
 
 
-class _Helpers:
-    """Threads that wait for tasks."""
+class _WorkerThreads:
+    """Worker threads that wait for tasks."""
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[tuple[Task, Lock, list[BaseException]]] = SimpleQueue()
         self._count = 0
 
-    def hand_over(self, task: Task, failed: list[BaseException]) -> Lock:
-        """A lock that is free once the task is done"""
+    def hand_over(self, task: Task, errors: list[BaseException]) -> Lock:
+        """Queue a task; returns a lock that is released once the task is done."""
         done = Lock()
         done.acquire()
-        self._waiting.put((task, done, failed))
+        self._waiting.put((task, done, errors))
         return done
 
     def start(self, count: int) -> None:
-        """So many of them at least"""
+        """Start threads until at least `count` are running."""
         while self._count < count:
             self._count += 1
             Thread(target=self._help, name="samara helper", daemon=True).start()
 
     def _help(self) -> None:
         while True:
-            task, done, failed = self._waiting.get()
+            task, done, errors = self._waiting.get()
             try:
                 task()
             except BaseException as error:
-                failed.append(error)
+                errors.append(error)
             finally:
-                del task  # what it works on is not kept
+                del task  # release its data
                 done.release()
 
 
-_helpers = _Helpers()
+_workers = _WorkerThreads()
 
 
 def _forget() -> None:
-    """In a forked process no thread is left but the one that forked."""
-    global _helpers
-    _helpers = _Helpers()
+    """Discard the pool in a forked child process, which has only the forking thread."""
+    global _workers
+    _workers = _WorkerThreads()
 
 
 if hasattr(os, "register_at_fork"):
@@ -66,35 +66,35 @@ _most = CORES
 
 
 def threads_at_most() -> int:
-    """How many threads work side by side: as many as there are cores, or as `limited_to` says"""
+    """Return the maximum of parallel threads: the core count, or the limit set by `limited_to`."""
     return _most
 
 
 @contextmanager
 def limited_to(count: int) -> Iterator[None]:
-    """At most so many threads meanwhile, in the whole process; for one that shares its machine with others of its kind"""
+    """Limit the parallel threads of this process inside the block, for processes that share a machine."""
     global _most
-    before, _most = _most, max(1, count)
+    previous, _most = _most, max(1, count)
     try:
         yield
     finally:
-        _most = before
+        _most = previous
 
 
 def shares_of(work: int, threads: int | None = None) -> int:
-    """Into how many parts some work is split  [vector instructions]: at most one for each core, or each of so many threads"""
+    """Return the count of parallel tasks for `work` vector instructions: at most one per core, or per thread."""
     return max(1, min(threads or _most, work // WORTH_A_THREAD))
 
 
 def side_by_side(tasks: Sequence[Task]) -> None:
-    """Runs all tasks at once, the first in this thread; returns when all are done, and raises what one of them raised"""
-    failed: list[BaseException] = []
-    _helpers.start(len(tasks) - 1)
-    running = [_helpers.hand_over(task, failed) for task in tasks[1:]]
+    """Run all tasks in parallel, the first in this thread; return when all are done, and re-raise the first error."""
+    errors: list[BaseException] = []
+    _workers.start(len(tasks) - 1)
+    locks = [_workers.hand_over(task, errors) for task in tasks[1:]]
     try:
         tasks[0]()
     finally:
-        for done in running:
+        for done in locks:
             done.acquire()
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]

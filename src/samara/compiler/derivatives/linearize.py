@@ -1,15 +1,15 @@
 """The linear model of a vehicle about a state, δẋ = A δx + B δu, and of one step, x' = A x + B u: exact, by forward mode.
 
     linear = samara.linearize(samara.vehicle("iris"))
-    linear["v_W.x", "theta_B.y"]     # 9.81: leaning forward, it accelerates forward
+    linear["v_W.x", "theta_B.y"]     # 9.81: tilted forward, it accelerates forward
 
 For a step the derivative and its Jacobian are traced and compiled once, and the sensitivities of the integrator's stages are
-computed along with them:
+computed with them:
 
     Xᵢ = x + dt Σ aᵢⱼ kⱼ,  Sᵢ = 1 + dt Σ aᵢⱼ Kⱼ,  Kᵢ = f'(Xᵢ) Sᵢ,  ∂x'/∂x = N (1 + dt Σ bᵢ Kᵢ)
 
-where N is the Jacobian of normalising the quaternion. Unrolled into one trace the products would fill in: 117,000 instructions
-for a vehicle on the ground, against 2,000 for its derivative with Jacobian.
+where N is the Jacobian of normalising the quaternion. Unrolled into one trace the Jacobians would become dense: 117,000
+instructions for a vehicle on the ground, against 2,000 for its derivative with Jacobian.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.trim import hover
 
 ATTITUDE = slice(6, 10)  # the components of q_WB in a state
-TURNS = slice(6, 9)  # those of its rotation vector in the tangent space
+TURNS = slice(6, 9)  # the components of the rotation vector in the tangent space
 STATES = ("rigid", "all")
 RIGID = 12  # δp, δv, δθ, δω
 PUSH = ("f_B.z", "tau_B.x", "tau_B.y", "tau_B.z")
@@ -43,7 +43,7 @@ class Linear:
     """δẋ = A δx + B δu about `state` and `command`, in SI units.
 
     `states` are the names of the rows and of A's columns, `inputs` those of B's. δθ (`theta_B`) is a rotation vector in body
-    axes, q = q₀ ⊗ exp(δθ); all else is a difference of components.
+    axes, q = q₀ ⊗ exp(δθ); all other entries are differences of components.
     """
 
     A: Array
@@ -54,11 +54,11 @@ class Linear:
     command: Command
 
     def __getitem__(self, names: tuple[str, str]) -> float:
-        """∂(rate of one)/∂(another): `linear["v_W.x", "theta_B.y"]`"""
+        """∂(rate of one state)/∂(another state or input): `linear["v_W.x", "theta_B.y"]`."""
         row, column = names
-        for known, name in ((self.states, row), ((*self.states, *self.inputs), column)):
-            if name not in known:
-                raise KeyError(f"no {name!r} here; there are {', '.join(known)}")
+        for accepted, name in ((self.states, row), ((*self.states, *self.inputs), column)):
+            if name not in accepted:
+                raise KeyError(f"no {name!r} here; there are {', '.join(accepted)}")
         if column in self.states:
             return float(self.A[self.states.index(row), self.states.index(column)])
         return float(self.B[self.states.index(row), self.inputs.index(column)])
@@ -75,44 +75,54 @@ def linearize(
     *,
     states: str = "rigid",
 ) -> Linear:
-    """A = ∂f/∂x, B = ∂f/∂u of ẋ = f(x, u), in the tangent space: about hover in the air unless a state and command are given
+    """A = ∂f/∂x, B = ∂f/∂u of ẋ = f(x, u), exact, in the tangent space of the attitude.
 
-    With `states` "rigid" x is (δp, δv, δθ, δω) and u a force along body z and a torque about the body's axes more than at that
-    state, the rotors turning as there: the textbook's twelve states. With "all" the rotor speeds and the effects' own states
-    follow, and u is the vehicle's command. Without a state the ground (`contact`) is left out.
+    Args:
+        vehicle: the model.
+        state: the state to linearise about; by default hover in the air, without the effect `contact`.
+        command: the command at that state; required with `state`.
+        environment: wind and air; calm air by default.
+        states: "rigid" for x = (δp, δv, δθ, δω), the textbook's twelve states, and u an additional force along body z and
+            torque about the body axes, at constant rotor speeds; "all" for x with rotor speeds and the states of the effects,
+            and u the vehicle's command.
+
+    Raises:
+        ValueError: unknown `states`, or only one of state and command is given.
     """
     if states not in STATES:
         raise ValueError(f"states = {states!r}: expected one of {', '.join(STATES)}")
     if (state is None) != (command is None):
         raise ValueError("a state without a command, or the other way round: expected both, or neither for hover")
-    own = vehicle.without_effect("contact") if state is None and vehicle.has("contact") else vehicle
-    about, given = hover(own, environment=environment) if state is None or command is None else (state, tuple(command))
-    a, b = _slopes(own, about, given, environment, rigid=states == "rigid")
-    names = _tangent_names(about)
+    model = vehicle.without_effect("contact") if state is None and vehicle.has("contact") else vehicle
+    trim_state, trim_command = (
+        hover(model, environment=environment) if state is None or command is None else (state, tuple(command))
+    )
+    a, b = _slopes(model, trim_state, trim_command, environment, rigid=states == "rigid")
+    names = _tangent_names(trim_state)
     if states == "rigid":
-        return Linear(a[:RIGID, :RIGID], b[:RIGID], names[:RIGID], PUSH, about, given)
-    inputs = tuple(f"motor[{i}]" for i in range(len(own.rotors))) or ("thrust", *PUSH[1:])
-    inputs += tuple(f"servo[{k}]" for k in range(len(own.servos)))
-    return Linear(a, b, names, inputs, about, given)
+        return Linear(a[:RIGID, :RIGID], b[:RIGID], names[:RIGID], PUSH, trim_state, trim_command)
+    inputs = tuple(f"motor[{i}]" for i in range(len(model.rotors))) or ("thrust", *PUSH[1:])
+    inputs += tuple(f"servo[{k}]" for k in range(len(model.servos)))
+    return Linear(a, b, names, inputs, trim_state, trim_command)
 
 
 def _tangent_names(state: State) -> tuple[str, ...]:
-    """With `theta_B` in the place of the quaternion"""
-    first, _, rest = leaf_names(state)[:6], leaf_names(state)[6:10], leaf_names(state)[10:]
-    return (*first, *(f"theta_B.{axis}" for axis in "xyz"), *rest)
+    """Return the names of the tangent components: `theta_B` instead of the quaternion."""
+    motion_names, _, further_names = leaf_names(state)[:6], leaf_names(state)[6:10], leaf_names(state)[10:]
+    return (*motion_names, *(f"theta_B.{axis}" for axis in "xyz"), *further_names)
 
 
 def _slopes(
     vehicle: Vehicle, state: State, command: Command, environment: Environment, rigid: bool
 ) -> tuple[Array, Array]:
-    """∂f/∂x and ∂f/∂u in the tangent space; where it is to be rigid, u is a push on the body"""
+    """∂f/∂x and ∂f/∂u in the tangent space; if `rigid`, u is an additional wrench on the body."""
 
     def rate(x: State, u: tuple[Scalar, ...]) -> State:
         if not rigid:
             return derivative(x, u, vehicle, environment)
         push = Wrench(f_B=Vec3(0.0, 0.0, u[0]), tau_B=Vec3(*u[1:]))
-        pushed = vehicle.with_effect(Effect("push of the linear model", wrench=lambda *_: push))
-        rates = derivative(x._replace(effects=(*x.effects, ())), command, pushed, environment)
+        pushed_vehicle = vehicle.with_effect(Effect("push of the linear model", wrench=lambda *_: push))
+        rates = derivative(x._replace(effects=(*x.effects, ())), command, pushed_vehicle, environment)
         return rates._replace(effects=rates.effects[:-1])
 
     x = np.array([float(leaf) for leaf in flatten(state)])
@@ -121,7 +131,7 @@ def _slopes(
     wx, wy, wz = (float(w) for w in state.omega_B)
     a[TURNS, TURNS] -= 0.5 * np.array(
         [[0.0, -wz, wy], [wz, 0.0, -wx], [-wy, wx, 0.0]]
-    )  # the axes of δθ turn with the body
+    )  # the axes of δθ rotate with the body
     return a, b
 
 
@@ -129,29 +139,33 @@ def _slopes(
 
 
 def linearizer(
-    vehicle: Vehicle, integrator: str, tangent: bool = False, dtype: str = "float64", held: Environment = CALM
+    vehicle: Vehicle,
+    integrator: str,
+    tangent: bool = False,
+    dtype: str = "float64",
+    environment_template: Environment = CALM,
 ) -> Callable[[State, Command, float, Environment], tuple[Array, Array]]:
-    """linearize(state, command, dt, environment) → A, B, dense; compiled once, for environments shaped like `held`"""
+    """Return linearize(state, command, dt, environment) → A, B, dense; compiled once, for environments shaped like `held`."""
     tableau = integrator_named(integrator, RUNGE_KUTTA, "linearize: integrator").tableau
     assert tableau is not None
     template = at_rest(vehicle)
-    slope, unit = (
-        _compiled_slope(vehicle, template, dtype, held),
-        _compiled_jacobian(unit_quaternions, [template], (0,), dtype),
+    slope, normalise = (
+        _compile_slope(vehicle, template, dtype, environment_template),
+        _compile_jacobian(unit_quaternions, [template], (0,), dtype),
     )
 
     def linearize(state: State, command: Command, dt: float, environment: Environment) -> tuple[Array, Array]:
-        x, given = np.array(flatten(state), dtype=dtype), [*command, *flatten(environment)]
+        x, further_inputs = np.array(flatten(state), dtype=dtype), [*command, *flatten(environment)]
         start = (x, np.eye(len(x), dtype=dtype), np.zeros((len(x), len(command)), dtype=dtype))
         rates: list[tuple[Array, Array, Array]] = []
         for row in tableau.stages:
-            at, by_x, by_u = _advance(start, dt, row, rates)
-            f, f_x, f_u = slope([*at, *given])
+            stage_state, by_x, by_u = _advance(start, dt, row, rates)
+            f, f_x, f_u = slope([*stage_state, *further_inputs])
             rates.append((f, product(f_x, by_x), product(f_x, by_u) + f_u))
-        before, a, b = _advance(start, dt, tableau.weights, rates)
-        after, n = unit(before.tolist())
+        unnormalised, a, b = _advance(start, dt, tableau.weights, rates)
+        x_after, n = normalise(unnormalised.tolist())
         a, b = product(n, a), product(n, b)
-        return in_tangent_space(a, b, x, after) if tangent else (a, b)
+        return in_tangent_space(a, b, x, x_after) if tangent else (a, b)
 
     return linearize
 
@@ -159,51 +173,51 @@ def linearizer(
 def _advance(
     start: Sequence[Array], dt: float, weights: tuple[float, ...], rates: Sequence[Sequence[Array]]
 ) -> list[Array]:
-    used = [(dt * weight, rate) for weight, rate in zip(weights, rates, strict=False) if weight]
-    return [own + sum(factor * rate[i] for factor, rate in used) for i, own in enumerate(start)]
+    terms = [(dt * weight, rate) for weight, rate in zip(weights, rates, strict=False) if weight]
+    return [value + sum(factor * rate[i] for factor, rate in terms) for i, value in enumerate(start)]
 
 
-def _compiled_slope(
-    vehicle: Vehicle, template: State, dtype: str, held: Environment
+def _compile_slope(
+    vehicle: Vehicle, template: State, dtype: str, environment_template: Environment
 ) -> Callable[[Sequence[float]], tuple[Array, Array, Array]]:
-    """(x, u, environment) → f, ∂f/∂x, ∂f/∂u"""
-    templates = template, empty_command(vehicle), held
-    f = _compiled_jacobian(lambda *x: derivative(x[0], x[1], vehicle, x[2]), templates, (0, 1), dtype)
+    """(x, u, environment) → f, ∂f/∂x, ∂f/∂u."""
+    templates = template, empty_command(vehicle), environment_template
+    f = _compile_jacobian(lambda *x: derivative(x[0], x[1], vehicle, x[2]), templates, (0, 1), dtype)
     n = len(flatten(template))
 
     def slope(numbers: Sequence[float]) -> tuple[Array, Array, Array]:
-        rate, by = f(numbers)
-        return rate, by[:, :n], by[:, n:]
+        rate, jacobian = f(numbers)
+        return rate, jacobian[:, :n], jacobian[:, n:]
 
     return slope
 
 
-def _compiled_jacobian(
+def _compile_jacobian(
     function: Callable[..., Scalar], templates: Sequence[Scalar], by: Sequence[int], dtype: str
 ) -> Callable[[Sequence[float]], tuple[Array, Array]]:
-    """The leaves of all arguments → the leaves of a function, and its Jacobian by some of the arguments"""
+    """Compile a function of the leaves of all arguments that returns the leaves of the result, and its Jacobian by `by`."""
     sizes = [len(flatten(template)) for template in templates]
     jacobian = jacobian_of(program_of(lambda *x: (function(*x),), *templates), sizes, by)
     values, entries = jacobian.program.outputs
     run = compile_program(jacobian.program._replace(outputs=((*values, *entries),)), sizes, dtype=dtype)
 
     def call(numbers: Sequence[float]) -> tuple[Array, Array]:
-        found = run(numbers)
-        return found[: len(values)], jacobian.dense(found[len(values) :])
+        results = run(numbers)
+        return results[: len(values)], jacobian.dense(results[len(values) :])
 
     return call
 
 
 def in_tangent_space(a: Array, b: Array, x: Array, x_after: Array) -> tuple[Array, Array]:
-    """δx' = P(q') A E(q) δx with E: δθ → ½ q ⊗ (0, δθ) and P: dq → 2 vec(q* ⊗ dq)"""
+    """δx' = P(q') A E(q) δx with E: δθ → ½ q ⊗ (0, δθ) and P: dq → 2 vec(q* ⊗ dq)."""
     n = len(x)
     q, q_after = Quat(*x[ATTITUDE]), Quat(*x_after[ATTITUDE])
-    into, out_of = np.zeros((n, n - 1), dtype=a.dtype), np.zeros((n - 1, n), dtype=a.dtype)
-    kept = [i for i in range(n) if not ATTITUDE.start <= i < ATTITUDE.stop]
-    among = [i for i in range(n - 1) if not TURNS.start <= i < TURNS.stop]
-    into[kept, among], out_of[among, kept] = 1.0, 1.0
+    expand, project = np.zeros((n, n - 1), dtype=a.dtype), np.zeros((n - 1, n), dtype=a.dtype)
+    state_rows = [i for i in range(n) if not ATTITUDE.start <= i < ATTITUDE.stop]
+    tangent_rows = [i for i in range(n - 1) if not TURNS.start <= i < TURNS.stop]
+    expand[state_rows, tangent_rows], project[tangent_rows, state_rows] = 1.0, 1.0
     for i, axis in enumerate(np.eye(3)):
-        into[ATTITUDE, TURNS.start + i] = q * Quat(0.0, *axis) * 0.5
-    for i, unit in enumerate(np.eye(4)):
-        out_of[TURNS, ATTITUDE.start + i] = (conjugate(q_after) * Quat(*unit) * 2.0).vector
-    return product(out_of, a, into), product(out_of, b)
+        expand[ATTITUDE, TURNS.start + i] = q * Quat(0.0, *axis) * 0.5
+    for i, basis in enumerate(np.eye(4)):
+        project[TURNS, ATTITUDE.start + i] = (conjugate(q_after) * Quat(*basis) * 2.0).vector
+    return product(project, a, expand), product(project, b)

@@ -1,10 +1,10 @@
-"""The slope of every operation of a program by each of its operands, in one table: what derivatives of programs are made of.
+"""The partial derivatives of every operation by each operand, in one table used by forward and reverse differentiation.
 
     y = f(a, b):   forward  ẏ = f_a ȧ + f_b ḃ,     backward  ā += f_a ȳ,  b̄ += f_b ȳ
 
-What is not in `SLOPES` has none: a condition, a floor and a lookup are constant between their jumps (`FLAT`), and a selection
-(`SELECTIONS`) passes on the derivative of what it selected, whatever that of the other is: multiplying by 0 and 1 would make
-NaN of an infinite slope that was not taken.
+Operations without an entry in `SLOPES` have zero or selected derivatives: a condition, a floor and a lookup are constant
+between their jumps (`FLAT`), and a selection (`SELECTIONS`) passes on the derivative of the selected operand: multiplying by 0
+and 1 would turn an infinite slope of the other operand into NaN.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,11 +37,11 @@ SLOPES: Mapping[str, Callable[..., tuple[Scalar, ...]]] = {
     "log": lambda a, y: (1.0 / a,),
     "power": lambda a, b, y: (b * safe_divide(y, a), y * log(a)),
 }
-"""By the name of the operation: its operands and its result → the slope by each operand, a number or a scalar"""
+"""By operation name: (operands, result) → the slope by each operand, a number or a scalar."""
 
 
 def activation_slope(activation: str, y: Scalar) -> Scalar:
-    """f'(x) of a layer's activation y = f(x), by what it gives"""
+    """f'(x) of a layer's activation y = f(x), as a function of y."""
     if activation == "linear":
         return 1.0
     if activation == "relu":

@@ -1,4 +1,4 @@
-"""Run programs with JAX and in one GPU kernel."""
+"""Run programs with JAX, also as one GPU kernel."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -8,12 +8,12 @@ from samara.core.lazy_import import lazily
 
 __getattr__, __dir__ = lazily(__name__, __path__)
 
-DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of them exists where JAX may find a GPU
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # at least one exists on systems with a GPU that JAX supports
 
 
 @cache
 def has_gpu() -> bool:
-    """Whether JAX has a GPU; where there is no driver, JAX is not imported to find out"""
+    """Whether JAX has a GPU; without a driver JAX is not imported."""
     if not any(Path(driver).exists() for driver in DRIVERS) or not find_spec("jax"):
         return False
     import jax

@@ -27,28 +27,30 @@ def where(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
 
 def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
     """Return the entry of a grid at indices that are rounded down and clamped to its borders."""
-    at = tuple(
+    indices = tuple(
         jnp.minimum(jnp.where(jnp.greater(x, 0.0), x, 0.0), count - 1.0).astype(jnp.int32)
         for x, count in zip((i, j), grid.values.shape, strict=True)
     )
-    return jnp.asarray(grid.values, dtype=float)[at]
+    return jnp.asarray(grid.values, dtype=float)[indices]
 
 
 def loop(
     body: Callable[..., Tree], carry: Tree, inputs: Tree, count: int, active: Callable[..., Tree] | None
 ) -> Scalar:
-    """`samara.core.block_ops.loop` as one loop of `lax`; a single turn is not a loop"""
+    """`samara.core.block_ops.loop` as one `lax` loop; a single iteration is computed without a loop."""
     if count == 1 and active is None:
         return body(0.0, carry, inputs)
     leaves = jnp.broadcast_arrays(*(jnp.asarray(x, dtype=float) for x in (*flatten(carry), *flatten(inputs))))
     start = list(leaves[: len(flatten(carry))])
 
     def step(k: Scalar, arrays: Sequence[Scalar]) -> list[Scalar]:
-        after = flatten(body(k * 1.0, unflatten(carry, iter(arrays)), inputs))
-        return [jnp.broadcast_to(jnp.asarray(x, old.dtype), old.shape) for x, old in zip(after, arrays, strict=True)]
+        next_leaves = flatten(body(k * 1.0, unflatten(carry, iter(arrays)), inputs))
+        return [
+            jnp.broadcast_to(jnp.asarray(x, old.dtype), old.shape) for x, old in zip(next_leaves, arrays, strict=True)
+        ]
 
-    going = None if active is None else lambda arrays: active(unflatten(carry, iter(arrays)), inputs)
-    return unflatten(carry, iter(lax_loop(step, going, start, count)))
+    is_active = None if active is None else lambda arrays: active(unflatten(carry, iter(arrays)), inputs)
+    return unflatten(carry, iter(lax_loop(step, is_active, start, count)))
 
 
 def lax_loop(
@@ -57,20 +59,20 @@ def lax_loop(
     start: list[Scalar],
     count: int,
 ) -> list[Scalar]:
-    """step(k, arrays) → arrays, `count` times, or while `going(arrays)` is true of any lane; the others keep theirs"""
+    """step(k, arrays) → arrays, `count` times, or while `going(arrays)` is true in any batch element; others are unchanged."""
     if going is None:
         return lax.fori_loop(np.int32(0), np.int32(count), step, start)
 
-    def any_going(turn: Scalar) -> Scalar:
-        k, _, on = turn
-        return (k < count) & (jnp.max(on) > 0)  # a kernel reduces numbers only
+    def is_any_active(loop_state: Scalar) -> Scalar:
+        k, _, active_mask = loop_state
+        return (k < count) & (jnp.max(active_mask) > 0)  # kernels can reduce numbers only
 
-    def once(turn: Scalar) -> Scalar:
-        k, arrays, on = turn
-        after = [lax.select(on > 0, new, old) for new, old in zip(step(k, arrays), arrays, strict=True)]
-        return k + np.int32(1), after, lanes(after)
+    def iterate(loop_state: Scalar) -> Scalar:
+        k, arrays, active_mask = loop_state
+        next_arrays = [lax.select(active_mask > 0, new, old) for new, old in zip(step(k, arrays), arrays, strict=True)]
+        return k + np.int32(1), next_arrays, active_elements(next_arrays)
 
-    def lanes(arrays: list[Scalar]) -> Scalar:
+    def active_elements(arrays: list[Scalar]) -> Scalar:
         return jnp.broadcast_to(going(arrays), start[0].shape).astype(jnp.int32)
 
-    return lax.while_loop(any_going, once, (jnp.int32(0), start, lanes(start)))[1]
+    return lax.while_loop(is_any_active, iterate, (jnp.int32(0), start, active_elements(start)))[1]

@@ -1,6 +1,6 @@
-"""Array programs in JAX: what executors compute with, so that none of them imports JAX.
+"""Array programs in JAX for executors, so that no executor imports JAX.
 
-    run = compile_arrays(function, dtype="float32")      # `jit`, with doubles where they are asked for
+    run = compile_arrays(function, dtype="float32")      # `jit`, with doubles enabled for "float64"
     repeat(times, body, carry)                           # carry ← body(i, carry)
     branch(condition, yes, no)                           # one of two computations
     call_kernel(kernel, operands, shapes, …)             # one GPU kernel over blocks of lanes (Pallas and Triton)
@@ -64,7 +64,7 @@ def fill(x: Scalar, shape: tuple[int, ...], dtype: Any) -> JaxArray:
 
 
 def select(condition: Scalar, a: Scalar, b: Scalar) -> JaxArray:
-    """a where the condition holds, else b"""
+    """Select a where the condition holds, else b."""
     return bare_select(condition, a, b)
 
 
@@ -74,12 +74,12 @@ def table_row(table: JaxArray, k: Scalar) -> list[JaxArray]:
 
 
 def any_lane(condition: Scalar) -> JaxArray:
-    """Whether a condition holds in at least one lane; a kernel reduces numbers only"""
+    """Whether a condition holds in at least one lane; kernels can reduce numbers only."""
     return jnp.max(jnp.where(condition, np.int32(1), np.int32(0))) > 0
 
 
 def every_lane(condition: Scalar) -> JaxArray:
-    """Whether a condition holds in all lanes"""
+    """Whether a condition holds in all lanes."""
     return jnp.min(jnp.where(condition, np.int32(1), np.int32(0))) > 0
 
 
@@ -91,13 +91,13 @@ def pad_lanes(x: JaxArray, missing: int) -> JaxArray:
 # Control flow -----------------------------------------------------------------------------------------------------------
 
 
-def branch(condition: Scalar, yes: Callable[[], Tree], no: Callable[[], Tree]) -> Tree:
-    """yes() where a scalar condition holds, else no(); only one of them is computed"""
-    return lax.cond(condition, yes, no)
+def branch(condition: Scalar, if_true: Callable[[], Tree], if_false: Callable[[], Tree]) -> Tree:
+    """yes() if a scalar condition holds, else no(); only one of them is computed."""
+    return lax.cond(condition, if_true, if_false)
 
 
 def repeat(times: int, body: Callable[[Scalar, Tree], Tree], carry: Tree) -> Tree:
-    """carry ← body(i, carry) for i = 0 … times − 1; a single turn is not a loop"""
+    """carry ← body(i, carry) for i = 0 … times − 1; a single iteration is computed without a loop."""
     if times <= 1:
         return body(0, carry) if times else carry
     return lax.fori_loop(np.int32(0), np.int32(times), body, carry)
@@ -110,7 +110,7 @@ Options: TypeAlias = Mapping[str, str] | None
 
 @contextmanager
 def precision(dtype: str) -> Iterator[None]:
-    """JAX with doubles for as long as they are asked for; what is compiled meanwhile is kept apart from the rest."""
+    """Enable doubles in JAX inside the block if `dtype` needs them; JAX caches code for each setting separately."""
     if dtype != "float64" or jnp.result_type(float) == "float64":
         yield
         return
@@ -120,18 +120,18 @@ def precision(dtype: str) -> Iterator[None]:
 
 
 def platform() -> str:
-    """The name of JAX's default platform: "cpu", "gpu" or "tpu" """
+    """Return the name of JAX's default platform: "cpu", "gpu" or "tpu"."""
     return jax.default_backend()
 
 
 def devices() -> list[Scalar]:
-    """The devices of this process"""
+    """Return the devices of this process."""
     return jax.local_devices()
 
 
 @contextmanager
 def default_device(device: Any) -> Iterator[None]:
-    """Within, arrays are created and computations run on this device."""
+    """Create arrays and run computations inside the block on this device."""
     with jax.default_device(device):
         yield
 
@@ -139,7 +139,7 @@ def default_device(device: Any) -> Iterator[None]:
 def compile_arrays(
     function: Callable[..., Tree], *, dtype: str, static: tuple[int, ...] = (), options: Options = None
 ) -> Callable[..., Tree]:
-    """Compile a function of arrays with XLA; `static` numbers the arguments that are constants of the program."""
+    """Compile a function of arrays with XLA; `static` has the indices of arguments that are constants of the program."""
     compiled = jax.jit(function, static_argnums=static, compiler_options=None if options is None else dict(options))
 
     def run(*arguments: Tree) -> Tree:
@@ -152,10 +152,10 @@ def compile_arrays(
 def compile_with_constants(
     function: Callable[..., Tree], *, dtype: str, options: Callable[[str], Options]
 ) -> Callable[..., Tree]:
-    """Compile `function(values, *arguments)`, once for every set of Python floats among the leaves of `values`
+    """Compile `function(values, *arguments)`, once for every set of Python floats among the leaves of `values`.
 
     `values` has a list of leaves for each name. Leaves that are Python floats are folded into the program; all others are
-    arrays of the type `dtype`. `options(platform)` are those of XLA.
+    arrays of the type `dtype`. `options(platform)` returns compiler options for XLA.
     """
     compiled: dict[str, Callable[..., Tree]] = {}
 
@@ -165,11 +165,13 @@ def compile_with_constants(
             pattern = repr(constants)
             if pattern not in compiled:
 
-                def filled(arrays: Tree, *others: Tree) -> Tree:
-                    return function(_merge(arrays, constants), *others)
+                def fill_constants(arrays: Tree, *further_arguments: Tree) -> Tree:
+                    return function(_merge(arrays, constants), *further_arguments)
 
-                chosen = options(platform())
-                compiled[pattern] = jax.jit(filled, compiler_options=None if chosen is None else dict(chosen))
+                compiler_options = options(platform())
+                compiled[pattern] = jax.jit(
+                    fill_constants, compiler_options=None if compiler_options is None else dict(compiler_options)
+                )
             arrays = {
                 name: [jnp.asarray(leaf, dtype) for leaf in row if type(leaf) is not float]
                 for name, row in values.items()
@@ -182,16 +184,16 @@ def compile_with_constants(
 def _merge(
     arrays: Mapping[str, Sequence[JaxArray]], constants: Mapping[str, Sequence[float | None]]
 ) -> dict[str, list[Leaf]]:
-    """The leaves of all names, constants and arrays, in their order"""
+    """Merge constants and arrays into the leaves of all names, in order."""
     values: dict[str, list[Leaf]] = {}
     for name, row in constants.items():
-        left = iter(arrays[name])
-        values[name] = [next(left) if leaf is None else leaf for leaf in row]
+        remaining = iter(arrays[name])
+        values[name] = [next(remaining) if leaf is None else leaf for leaf in row]
     return values
 
 
 def array_shape(shape: tuple[int, ...], dtype: Any) -> Scalar:
-    """An array without numbers, to trace functions with"""
+    """Return an array shape without values, to trace functions with."""
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
@@ -209,7 +211,7 @@ def operations_of(function: Callable[..., Tree], *arguments: Tree) -> OperationC
 
 
 class Launch(NamedTuple):
-    """How a kernel is cut up: lanes per program (a power of two), warps of 32 threads per program, pipeline stages."""
+    """The launch configuration of a kernel: lanes per program (a power of two), warps of 32 threads, pipeline stages."""
 
     block: int = 256
     warps: int = 8
@@ -217,7 +219,7 @@ class Launch(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """An argument of a kernel: every program reads its lanes of the last axis, or all of the array."""
+    """An argument of a kernel: every program reads its lanes of the last axis, or the whole array."""
 
     array: JaxArray
     by_lane: bool = True
@@ -233,18 +235,18 @@ def call_kernel(
     interpret: bool,
     name: str,
 ) -> list[JaxArray]:
-    """Run `kernel(*references)` for every block of lanes; the last references are the results, lanes along their last axis
+    """Run `kernel(*references)` for every block of lanes; the last references are the results, lanes along their last axis.
 
-    The number of lanes is a multiple of `launch.block`.
+    The lane count must be a multiple of `launch.block`.
     """
     from jax.experimental import pallas as pl
 
     def block(shape: tuple[int, ...], by_lane: bool) -> pl.BlockSpec:
-        """All of an array, or the lanes of one program"""
-        ahead = (0,) * (len(shape) - 1)
+        """Return the block spec of a whole array, or of the lanes of one program."""
+        leading = (0,) * (len(shape) - 1)
         if not by_lane:
-            return pl.BlockSpec(shape, lambda i: (*ahead, 0))
-        return pl.BlockSpec((*shape[:-1], launch.block), lambda i: (*ahead, i))
+            return pl.BlockSpec(shape, lambda i: (*leading, 0))
+        return pl.BlockSpec((*shape[:-1], launch.block), lambda i: (*leading, i))
 
     results: list[JaxArray] = pl.pallas_call(
         kernel,
@@ -260,29 +262,29 @@ def call_kernel(
 
 
 def triton_options(launch: Launch) -> dict[str, Scalar]:
-    """Triton's parameters under the name this version of JAX has for them"""
+    """Return Triton's parameters under the name of this JAX version."""
     from jax.experimental.pallas import triton
 
     parameters = getattr(triton, "CompilerParams", None) or getattr(triton, "TritonCompilerParams", None)
     return {"compiler_params": parameters(num_warps=launch.warps, num_stages=launch.stages)} if parameters else {}
 
 
-# Triton's pass "coalesce" walks through a whole kernel for every load and store that is written in it: a step with contact,
-# with a load and a store for each of its components, took a minute to compile. So all rows go through one of each, in a loop.
+# Triton's pass "coalesce" traverses a whole kernel for every load and store in it: a step with contact, with a load and a store
+# for each of its components, took a minute to compile. So all rows go through one load and one store, in a loop.
 
 
 def load_rows(reference: Scalar) -> list[JaxArray]:
-    """Load all rows of a kernel's operand: each turn of the loop appends one."""
+    """Load all rows of a kernel's operand: each iteration of the loop appends one."""
     rows = reference.shape[0]
-    nothing = [jnp.zeros(reference.shape[1:], reference.dtype)] * rows
-    return list(repeat(rows, lambda i, loaded: [*loaded[1:], reference[i, :]], nothing))
+    empty_rows = [jnp.zeros(reference.shape[1:], reference.dtype)] * rows
+    return list(repeat(rows, lambda i, loaded_rows: [*loaded_rows[1:], reference[i, :]], empty_rows))
 
 
 def store_rows(rows: Sequence[JaxArray], reference: Scalar, index: Callable[[Scalar], Scalar]) -> None:
-    """Store rows at `index(i)` of a kernel's result: each turn of the loop stores one."""
+    """Store rows at `index(i)` of a kernel's result: each iteration of the loop stores one."""
 
-    def turn(i: Scalar, left: Sequence[JaxArray]) -> list[JaxArray]:
-        reference[index(i)] = left[0]
-        return [*left[1:], left[0]]
+    def store_next(i: Scalar, remaining: Sequence[JaxArray]) -> list[JaxArray]:
+        reference[index(i)] = remaining[0]
+        return [*remaining[1:], remaining[0]]
 
-    repeat(len(rows), turn, list(rows))
+    repeat(len(rows), store_next, list(rows))

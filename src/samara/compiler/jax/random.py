@@ -1,9 +1,9 @@
-"""Random numbers with an address in JAX: those of `samara.core.random`, for many seeds at once, inside kernels too.
+"""Counter-based random numbers in JAX: those of `samara.core.random`, for many seeds at once, inside kernels too.
 
     keys = keys_of(seeds, "wind")                      # two words of 32 bits for each seed
-    drawn = draws(keys, drone, tick, 5, "float32")     # five normals for each
+    normals = draws(keys, drone, tick, 5, "float32")   # five normals for each
 
-The words are the same bit for bit; the normals agree to the rounding of the type. Words of 32 bits are all that a kernel has.
+The words are bit-identical; the normals agree to the rounding of the type. Kernels have only words of 32 bits.
 """
 
 from collections.abc import Sequence
@@ -24,45 +24,47 @@ Words = tuple[Tree, Tree]
 
 
 def draws(keys: Words, drone: Scalar, tick: Scalar, count: int, dtype: Any) -> list[Scalar]:
-    """`count` standard normals for each key: what `samara.core.random.normals` gives for its seed and source
+    """Draw `count` standard normals for each key: those of `samara.core.random.normals` for its seed and source.
 
     `drone` and `tick` are words of 32 bits: a tick beyond 2³² would take 50 days at 1 kHz.
     """
 
-    def four(block: Tree) -> list[Scalar]:
+    def draw_block(block: Tree) -> list[Scalar]:
         words = philox(tuple(_word(x, keys[0]) for x in (block, drone, tick, 0)), keys)
         return [normal(word, dtype) for word in words]
 
     blocks = -(-count // 4)
     if blocks <= 1:
-        return four(0)[:count] if count else []
-    nothing = [jnp.zeros(jnp.shape(keys[0]), dtype)] * (4 * blocks)
-    drawn = lax.fori_loop(np.int32(0), np.int32(blocks), lambda i, drawn: [*drawn[4:], *four(i)], nothing)
-    return list(drawn[:count])
+        return draw_block(0)[:count] if count else []
+    empty_rows = [jnp.zeros(jnp.shape(keys[0]), dtype)] * (4 * blocks)
+    normals = lax.fori_loop(
+        np.int32(0), np.int32(blocks), lambda i, normals: [*normals[4:], *draw_block(i)], empty_rows
+    )
+    return list(normals[:count])
 
 
 def words(keys: Words, drone: Scalar, tick: Scalar, high: Scalar, count: int) -> Scalar:
-    """`samara.core.random.words` at the tick `tick` + 2³² `high`: (count, ...), of 32 bits"""
+    """`samara.core.random.words` at the tick `tick` + 2³² `high`: (count, ...), of 32 bits."""
     shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in (*keys, drone, tick, high)))
     block = jnp.arange(-(-count // 4), dtype=jnp.uint32).reshape(-1, *(1 for _ in shape))
-    like = jnp.broadcast_to(block, (len(block), *shape))
-    low, upper = (jnp.broadcast_to(jnp.asarray(key), like.shape) for key in keys)
-    found = philox(tuple(_word(x, like) for x in (block, drone, tick, high)), (low, upper))
-    return jnp.stack(found, axis=1).reshape(-1, *shape)[:count]
+    template = jnp.broadcast_to(block, (len(block), *shape))
+    low, upper = (jnp.broadcast_to(jnp.asarray(key), template.shape) for key in keys)
+    word_columns = philox(tuple(_word(x, template) for x in (block, drone, tick, high)), (low, upper))
+    return jnp.stack(word_columns, axis=1).reshape(-1, *shape)[:count]
 
 
 def uniform(word: Scalar, dtype: Any) -> Scalar:
-    """(word + ½) / 2³²"""
+    """(word + ½) / 2³²."""
     return (word.astype(dtype) + 0.5) * 2.0**-32
 
 
-def _word(x: Scalar, like: Scalar) -> Scalar:
-    return jnp.broadcast_to(jnp.asarray(x).astype(jnp.uint32), jnp.shape(like))
+def _word(x: Scalar, template: Scalar) -> Scalar:
+    return jnp.broadcast_to(jnp.asarray(x).astype(jnp.uint32), jnp.shape(template))
 
 
 @partial(jax.jit, static_argnums=(2, 3))
 def first_draws(keys: Words, drone: Scalar, count: int, dtype: Any) -> Scalar:
-    """The same at tick 0, outside a kernel: (count, keys)"""
+    """Draw at tick 0, outside a kernel: (count, keys)."""
     block = jnp.arange(-(-count // 4), dtype=jnp.uint32)[:, None]
     low, high = (jnp.broadcast_to(key, (len(block), len(key))) for key in keys)
     words = jnp.stack(philox(tuple(_word(x, low) for x in (block, drone, 0, 0)), (low, high)), axis=1)
@@ -70,41 +72,41 @@ def first_draws(keys: Words, drone: Scalar, count: int, dtype: Any) -> Scalar:
 
 
 def philox(counter: Sequence[Scalar], keys: Words) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """`samara.core.random.philox` in words of 32 bits: the upper half of a product from products of 16 bits"""
+    """`samara.core.random.philox` in words of 32 bits: the upper half of a product from products of 16 bits."""
 
-    def once(_: Scalar, now: Scalar) -> Scalar:
-        c0, c1, c2, c3, k0, k1 = now
+    def round_step(_: Scalar, round_state: Scalar) -> Scalar:
+        c0, c1, c2, c3, k0, k1 = round_state
         (high_a, low_a), (high_b, low_b) = _product(c0, _MULTIPLIERS[0]), _product(c2, _MULTIPLIERS[1])
         step0, step1 = (np.uint32(step) for step in _KEY_STEPS)
         return high_b ^ c1 ^ k0, low_b, high_a ^ c3 ^ k1, low_a, k0 + step0, k1 + step1
 
-    # a loop: written out, each word is used twice in every round, and XLA would copy what leads to it as often
-    c0, c1, c2, c3, *_ = lax.fori_loop(np.int32(0), np.int32(_ROUNDS), once, (*counter, *keys))
+    # a loop: unrolled, each word is used twice in every round, and XLA would duplicate its computation each time
+    c0, c1, c2, c3, *_ = lax.fori_loop(np.int32(0), np.int32(_ROUNDS), round_step, (*counter, *keys))
     return c0, c1, c2, c3
 
 
 def _product(x: Scalar, factor: int) -> tuple[Tree, Tree]:
-    """The upper and the lower word of x · factor"""
+    """Return the upper and the lower word of x · factor."""
     half, low = np.uint32(16), np.uint32(0xFFFF)
     a, b = np.uint32(factor & 0xFFFF), np.uint32(factor >> 16)
     x0, x1 = x & low, x >> half
     middle = x1 * a + ((x0 * a) >> half)  # below 2³²: (2¹⁶ − 1)² + 2¹⁶ − 1
-    other = x0 * b + (middle & low)
-    return x1 * b + (middle >> half) + (other >> half), x * np.uint32(factor)
+    cross_term = x0 * b + (middle & low)
+    return x1 * b + (middle >> half) + (cross_term >> half), x * np.uint32(factor)
 
 
 def normal(word: Scalar, dtype: Any) -> Scalar:
-    """Φ⁻¹((word + ½) / 2³²), by the formulas of `samara.core.random`
+    """Φ⁻¹((word + ½) / 2³²), by the formulas of `samara.core.random`.
 
-    The smaller tail is counted from its own end, so that float32 has all its digits there.
+    The smaller tail is measured from its end, so that float32 has full precision there.
     """
-    turned = lax.bitcast_convert_type(word ^ np.uint32(1 << 31), jnp.int32)  # word − 2³¹
-    upper = turned >= 0
-    q = (turned.astype(dtype) + 0.5) * 2.0**-32
-    tail = lax.bitcast_convert_type(jnp.where(upper, ~word, word), jnp.int32)  # below 2³¹
+    centred = lax.bitcast_convert_type(word ^ np.uint32(1 << 31), jnp.int32)  # word − 2³¹
+    is_upper = centred >= 0
+    q = (centred.astype(dtype) + 0.5) * 2.0**-32
+    tail = lax.bitcast_convert_type(jnp.where(is_upper, ~word, word), jnp.int32)  # below 2³¹
     p = (tail.astype(dtype) + 0.5) * 2.0**-32
-    far = _far(jnp.sqrt(-jnp.log(p)))
-    return jnp.where(jnp.abs(q) <= _SPLIT, _central(q), jnp.where(upper, far, -far))
+    tail_value = _far(jnp.sqrt(-jnp.log(p)))
+    return jnp.where(jnp.abs(q) <= _SPLIT, _central(q), jnp.where(is_upper, tail_value, -tail_value))
 
 
 # Keys: BLAKE2b (M.-J. Saarinen, J.-P. Aumasson, RFC 7693) of a name, keyed by each seed ---------------------------------------
@@ -119,7 +121,7 @@ _START = (
     0x1F83D9ABFB41BD6B,
     0x5BE0CD19137E2179,
 )
-_ORDER = (
+_MESSAGE_ORDER = (
     (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
     (14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3),
     (11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4),
@@ -137,21 +139,23 @@ _BLOCK = 128  # bytes
 
 
 def keys_of(seeds: Scalar, source: str) -> Words:
-    """The key that `samara.core.random` has for each seed and this source, as two arrays of 32 bits
+    """Return the key of `samara.core.random` for each seed and this source, as two arrays of 32 bits.
 
-    A million seeds take a second of `hashlib`, as long as a GPU flies them; here they are hashed where they will be used.
+    A million seeds take a second with `hashlib`, as long as a GPU flies them; here they are hashed on the device.
     """
     name = source.encode()
     if len(name) > _BLOCK:
         raise ValueError(f"source {source!r} has {len(name)} bytes; expected at most {_BLOCK}")
     message = np.frombuffer(name.ljust(_BLOCK, b"\0"), dtype="<u8")
     with precision("float64"):
-        words = _hashed(jnp.asarray(np.asarray(seeds).astype(np.uint64)), jnp.asarray(message), np.uint64(len(name)))
+        words = _hash_seeds(
+            jnp.asarray(np.asarray(seeds).astype(np.uint64)), jnp.asarray(message), np.uint64(len(name))
+        )
         return words.astype(jnp.uint32), (words >> np.uint64(32)).astype(jnp.uint32)
 
 
 @jax.jit
-def _hashed(seeds: Scalar, message: Scalar, length: Scalar) -> Scalar:
+def _hash_seeds(seeds: Scalar, message: Scalar, length: Scalar) -> Scalar:
     h = [jnp.full_like(seeds, start) for start in np.array(_START, dtype=np.uint64)]
     h[0] = h[0] ^ np.uint64(0x01010000 ^ 8 << 8 ^ 8)  # eight bytes, keyed by eight
     h = _compressed(h, jnp.zeros(16, jnp.uint64), seeds, np.uint64(_BLOCK), last=False)
@@ -159,14 +163,14 @@ def _hashed(seeds: Scalar, message: Scalar, length: Scalar) -> Scalar:
 
 
 def _compressed(h: list[Scalar], message: Scalar, first: Scalar, count: Scalar, *, last: bool) -> list[Scalar]:
-    """F of the standard; `first` is added to the first word of the block, all others are the same for all seeds"""
-    order = jnp.asarray(np.array([*_ORDER, *_ORDER[:2]], dtype=np.int32))
+    """F of the standard; `first` is added to the first word of the block, all other words are the same for all seeds."""
+    order = jnp.asarray(np.array([*_MESSAGE_ORDER, *_MESSAGE_ORDER[:2]], dtype=np.int32))
     v = [*h, *(jnp.full_like(first, start) for start in np.array(_START, dtype=np.uint64))]
     v[12] = v[12] ^ count
     if last:
         v[14] = ~v[14]
 
-    def twelfth(r: Scalar, v: Scalar) -> Scalar:
+    def mix_round(r: Scalar, v: Scalar) -> Scalar:
         v = list(v)
         for i, (a, b, c, d) in enumerate((*_COLUMNS, *_DIAGONALS)):
             x, y = (message[k] + jnp.where(k == 0, first, np.uint64(0)) for k in (order[r, 2 * i], order[r, 2 * i + 1]))
@@ -180,7 +184,7 @@ def _compressed(h: list[Scalar], message: Scalar, first: Scalar, count: Scalar, 
             v[b] = _turned(v[b] ^ v[c], 63)
         return tuple(v)
 
-    v = lax.fori_loop(0, len(_ORDER) + 2, twelfth, tuple(v))
+    v = lax.fori_loop(0, len(_MESSAGE_ORDER) + 2, mix_round, tuple(v))
     return [x ^ v[k] ^ v[k + 8] for k, x in enumerate(h)]
 
 

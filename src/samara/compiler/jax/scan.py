@@ -1,7 +1,7 @@
-"""The scan in JAX: `jit` over `lax.scan`, on whatever devices JAX has. `samara.scan` is the same to differentiate.
+"""The scan in JAX: `jit` over `lax.scan`, on the devices of JAX. `samara.scan` is its differentiable counterpart.
 
-Every component is an array of its own from the first step to the last, so that XLA sees one elementwise computation. Numbers
-are what JAX makes them: multiply-adds are fused, and results agree with the other backends to a few rounding errors.
+Every component is a separate array from the first step to the last, so that XLA sees one elementwise computation. XLA fuses
+multiply-adds, so results agree with the other backends to a few rounding errors.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,12 +31,12 @@ from samara.core.tree import Tree, flatten
 Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
 MANY_OPERATIONS = 1500
-"""Above so many operations in a body XLA's fusion pass is left out on the CPU.
+"""Operation count of a body above which XLA's fusion pass is disabled on the CPU.
 
-The pass copies every scalar that several outputs share into each of them, and theirs into them again. A step with ground
-contact (2 600 operations) then takes ten times longer to compile, a minute instead of seconds, and runs three times slower.
-Bodies without contact do not grow so: on 1024 to 16384 drones a plain step (680) is two to eight times faster with the pass,
-one with a controller (880) twice as fast, and both compile in seconds.
+The pass copies every scalar that several outputs share into each of them, recursively. A step with ground contact (2 600
+operations) then takes ten times longer to compile, a minute instead of seconds, and runs three times slower. Bodies without
+contact do not grow like this: on 1024 to 16384 drones a plain step (680) is two to eight times faster with the pass, one with a
+controller (880) twice as fast, and both compile in seconds.
 """
 
 
@@ -44,7 +44,7 @@ class Flat(NamedTuple):
     """A body on flat lists of arrays.
 
     `step(carry, held, inputs) → carry, extra`; output k is `(*carry, *extra)[places[k]]`: an output that is a component of
-    the new carry, as a recorded state is, costs nothing until it is recorded.
+    the new carry, such as a recorded state, costs nothing until it is recorded.
     """
 
     step: Callable[[Sequence[Scalar], Sequence[Scalar], Sequence[Scalar]], tuple[list[Scalar], list[Scalar]]]
@@ -54,67 +54,72 @@ class Flat(NamedTuple):
 
 
 def flat_body(body: Body, templates: Templates, dtype: Any, fast: bool = False) -> Flat:
-    """The body in folded scalars, traced once to count its operations and to see which of its outputs are the carry"""
-    seen: dict[str, Scalar] = {}
+    """Convert a body to folded scalars; trace it once to count its operations and to find the outputs that are the carry."""
+    trace_results: dict[str, Scalar] = {}
 
     def step(
-        carry: Sequence[Scalar], held: Sequence[Scalar], inputs: Sequence[Scalar]
+        carry: Sequence[Scalar], held_inputs: Sequence[Scalar], inputs: Sequence[Scalar]
     ) -> tuple[list[Scalar], list[Scalar]]:
         trace = new_trace(carry[0].dtype, fast)
-        groups = zip(templates, (carry, held, inputs), strict=True)
-        advanced, outputs = body(*(folded(template, leaves, trace) for template, leaves in groups))
-        after, wanted = unfolded(advanced), unfolded(outputs)
-        at = {id(x): k for k, x in enumerate(after)}
-        extra = [x for x in wanted if id(x) not in at]
-        extra_places = iter(range(len(after), len(after) + len(extra)))
-        seen["places"] = tuple(at[id(x)] if id(x) in at else next(extra_places) for x in wanted)
-        shape, kind = jnp.shape(carry[0]), carry[0].dtype
-        return [fill(x, shape, kind) for x in after], [fill(x, shape, kind) for x in extra]
+        groups = zip(templates, (carry, held_inputs, inputs), strict=True)
+        next_carry_tree, outputs = body(*(folded(template, leaves, trace) for template, leaves in groups))
+        next_carry, output_leaves = unfolded(next_carry_tree), unfolded(outputs)
+        carry_index = {id(x): k for k, x in enumerate(next_carry)}
+        extra = [x for x in output_leaves if id(x) not in carry_index]
+        extra_indices = iter(range(len(next_carry), len(next_carry) + len(extra)))
+        trace_results["places"] = tuple(
+            carry_index[id(x)] if id(x) in carry_index else next(extra_indices) for x in output_leaves
+        )
+        shape, element_type = jnp.shape(carry[0]), carry[0].dtype
+        return [fill(x, shape, element_type) for x in next_carry], [fill(x, shape, element_type) for x in extra]
 
-    any_drone: Scalar = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
-    traced = jax.make_jaxpr(step)(*([any_drone] * len(flatten(template)) for template in templates))
+    one_drone: Scalar = jax.ShapeDtypeStruct((1,), dtype)  # type: ignore[no-untyped-call]
+    traced = jax.make_jaxpr(step)(*([one_drone] * len(flatten(template)) for template in templates))
     outputs = len(traced.jaxpr.outvars) - len(flatten(templates.carry))
-    return Flat(step, seen["places"], outputs, count_operations(traced.jaxpr))
+    return Flat(step, trace_results["places"], outputs, count_operations(traced.jaxpr))
 
 
-def guarded(flat: Flat, quiet: Quiet | None, templates: Templates, fast: bool = False) -> Flat:
-    """The flat body with a branch: the quiet way where all drones are idle, the whole one where any is not, or was not
+def guarded(flat: Flat, idle_path: Quiet | None, templates: Templates, fast: bool = False) -> Flat:
+    """Add a branch to the flat body: the idle path if all drones are idle, the full body if any is not, or the path is invalid.
 
-    All drones that are computed together go the same way. Without a quiet way it is as it was.
+    All drones of a computation take the same branch. Without an idle path the body is returned unchanged.
     """
-    if quiet is None:
+    if idle_path is None:
         return flat
     size = len(flatten(templates.carry))
     extras = [flat.places.index(size + k) for k in range(flat.extras)]
 
-    def traced(body: Callable[..., Tree], given: Sequence[Sequence[Scalar]]) -> Scalar:
-        trace = new_trace(given[0][0].dtype, fast)
-        return body(*(folded(template, leaves, trace) for template, leaves in zip(templates, given, strict=True)))
+    def trace_body(body: Callable[..., Tree], arguments: Sequence[Sequence[Scalar]]) -> Scalar:
+        trace = new_trace(arguments[0][0].dtype, fast)
+        return body(*(folded(template, leaves, trace) for template, leaves in zip(templates, arguments, strict=True)))
 
-    def step(*given: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
-        carry = given[0]
-        shape, kind = jnp.shape(carry[0]), carry[0].dtype
+    def step(*arguments: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
+        carry = arguments[0]
+        shape, dtype = jnp.shape(carry[0]), carry[0].dtype
 
         def all_true(condition: Scalar) -> Scalar:
-            return jnp.min(fill(condition, shape, jnp.int32)) > 0  # a kernel reduces numbers only
+            return jnp.min(fill(condition, shape, jnp.int32)) > 0  # kernels can reduce numbers only
 
-        def brief() -> Scalar:
-            advanced, outputs, idle = traced(quiet.body, given)
-            wanted = unfolded(outputs)
-            found = [fill(x, shape, kind) for x in (*unfolded(advanced), *(wanted[k] for k in extras))]
-            return found, all_true(unfolded(idle)[0])
+        def run_idle_path() -> Scalar:
+            next_carry, outputs, is_valid = trace_body(idle_path.body, arguments)
+            output_leaves = unfolded(outputs)
+            results = [fill(x, shape, dtype) for x in (*unfolded(next_carry), *(output_leaves[k] for k in extras))]
+            return results, all_true(unfolded(is_valid)[0])
 
-        def not_tried() -> Scalar:
-            return [*carry, *(jnp.zeros(shape, kind) for _ in extras)], worth_it  # false; a kernel yields no literals
+        def skip_idle_path() -> Scalar:
+            return [
+                *carry,
+                *(jnp.zeros(shape, dtype) for _ in extras),
+            ], is_worth_trying  # false; kernels cannot yield literals
 
-        def whole() -> Scalar:
-            after, extra = flat.step(*given)
-            return [*after, *extra]
+        def run_full() -> Scalar:
+            full_carry, extra = flat.step(*arguments)
+            return [*full_carry, *extra]
 
-        worth_it = all_true(unfolded(traced(quiet.idle, given))[0])
-        found, idle = lax.cond(worth_it, brief, not_tried)
-        found = lax.cond(idle, lambda: found, whole)
-        return found[:size], found[size:]
+        is_worth_trying = all_true(unfolded(trace_body(idle_path.idle, arguments))[0])
+        results, is_valid = lax.cond(is_worth_trying, run_idle_path, skip_idle_path)
+        results = lax.cond(is_valid, lambda: results, run_full)
+        return results[:size], results[size:]
 
     return flat._replace(step=step)
 
@@ -122,27 +127,27 @@ def guarded(flat: Flat, quiet: Quiet | None, templates: Templates, fast: bool = 
 def _scan(
     flat: Flat,
     carry: list[Scalar],
-    held: list[Scalar],
+    held_inputs: list[Scalar],
     rows: Tree,
     pick: Callable[[Scalar], list[Scalar]],
     steps: int,
     every: int,
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """Records of `every` steps each, then the steps left over. `rows` has one row per step, `pick` makes inputs of it."""
-    records, left_over = divmod(steps, every)
+    """Scan records of `every` steps each, then the remaining steps. `rows` has one row per step; `pick` extracts inputs."""
+    records, remaining = divmod(steps, every)
 
-    def last(carry: list[Scalar], row: Tree) -> tuple[list[Scalar], None]:
-        return flat.step(carry, held, pick(row))[0], None
+    def final_step(carry: list[Scalar], row: Tree) -> tuple[list[Scalar], None]:
+        return flat.step(carry, held_inputs, pick(row))[0], None
 
-    def one(both: Tree, row: Tree) -> tuple[Scalar, None]:
-        return flat.step(both[0], held, pick(row)), None
+    def unrecorded_step(carry_and_extra: Tree, row: Tree) -> tuple[Scalar, None]:
+        return flat.step(carry_and_extra[0], held_inputs, pick(row)), None
 
     def record(carry: list[Scalar], block: Tree) -> tuple[list[Scalar], list[Scalar]]:
         if every == 1:
-            carry, extra = flat.step(carry, held, pick(block))
+            carry, extra = flat.step(carry, held_inputs, pick(block))
         else:
-            nothing_yet = [jnp.zeros_like(carry[0])] * flat.extras
-            (carry, extra), _ = lax.scan(one, (carry, nothing_yet), block, length=every)
+            empty_extra = [jnp.zeros_like(carry[0])] * flat.extras
+            (carry, extra), _ = lax.scan(unrecorded_step, (carry, empty_extra), block, length=every)
         return carry, [(*carry, *extra)[k] for k in flat.places]
 
     def blocks(row: Tree) -> Scalar:
@@ -150,42 +155,43 @@ def _scan(
         return row if every == 1 else row.reshape(records, every, *row.shape[1:])
 
     carry, outputs = lax.scan(record, carry, jax.tree.map(blocks, rows), length=records)
-    if left_over:
-        carry, _ = lax.scan(last, carry, jax.tree.map(lambda row: row[records * every :], rows), length=left_over)
+    if remaining:
+        carry, _ = lax.scan(final_step, carry, jax.tree.map(lambda row: row[records * every :], rows), length=remaining)
     return carry, outputs
 
 
 def compile_scan_jax(
-    body: Body, templates: Templates, quiet: Quiet | None = None, *, dtype: str, fast: bool = False
+    body: Body, templates: Templates, idle_path: Quiet | None = None, *, dtype: str, fast: bool = False
 ) -> Run:
-    """The scan compiled by XLA, for the devices the carry is on; a batch sharded over several stays so
+    """Compile the scan with XLA, for the devices of the carry; a batch sharded over several devices stays sharded.
 
-    On one CPU all drones of a batch go the quiet way, or none: in the air a step with contact is ten times faster. Several
-    devices would have to ask each other. Results are JAX arrays of the type asked for. Doubles work whether or not JAX has
-    them switched on.
+    On one CPU all drones of a batch take the idle path, or none: in the air a step with contact is ten times faster. Several
+    devices would have to synchronise for it. Results are JAX arrays of `dtype`. Doubles work even if JAX has them disabled.
     """
     with precision(dtype):
-        plain = flat_body(body, templates, dtype, fast)
+        full_body = flat_body(body, templates, dtype, fast)
 
-    def whole(
-        flat: Flat, carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int
+    def scan_arrays(
+        flat: Flat, carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int
     ) -> tuple[Tree, Tree]:
-        end, outputs = _scan(flat, list(carry), list(held), inputs, _components, steps, every)
+        end, outputs = _scan(flat, list(carry), list(held_inputs), inputs, _components, steps, every)
         n = carry.shape[1]
         return jnp.stack(end), jnp.stack(outputs, 1) if outputs else jnp.zeros((steps // every, 0, n), dtype)
 
     compiled: dict[tuple[str, int], Scalar] = {}
 
-    def run(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
+    def run(carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
         with precision(dtype):
             start = jnp.asarray(carry, dtype)
-            where = next(iter(start.devices())).platform, len(start.devices())
-            if where not in compiled:
-                options = xla_options(plain.work.operations, where[0])
-                way = partial(whole, guarded(plain, quiet if where == ("cpu", 1) else None, templates, fast))
-                compiled[where] = jax.jit(way, static_argnums=(3, 4), compiler_options=options)
-            given = jnp.asarray(inputs, dtype) if inputs is not None else None
-            return compiled[where](start, [jnp.asarray(x, dtype) for x in held], given, steps, every)
+            device_key = next(iter(start.devices())).platform, len(start.devices())
+            if device_key not in compiled:
+                options = xla_options(full_body.work.operations, device_key[0])
+                scan_function = partial(
+                    scan_arrays, guarded(full_body, idle_path if device_key == ("cpu", 1) else None, templates, fast)
+                )
+                compiled[device_key] = jax.jit(scan_function, static_argnums=(3, 4), compiler_options=options)
+            input_array = jnp.asarray(inputs, dtype) if inputs is not None else None
+            return compiled[device_key](start, [jnp.asarray(x, dtype) for x in held_inputs], input_array, steps, every)
 
     return run
 
@@ -195,7 +201,7 @@ def _components(row: Tree) -> list[Scalar]:
 
 
 def xla_options(operations: int, platform: str) -> dict[str, str] | None:
-    """XLA's for a body of so many operations"""
+    """Return XLA's compiler options for a body with this operation count."""
     return {"xla_disable_hlo_passes": "fusion"} if platform == "cpu" and operations > MANY_OPERATIONS else None
 
 
@@ -205,31 +211,33 @@ DEFAULT_LAUNCH = Launch()
 def compile_scan_pallas(
     body: Body,
     templates: Templates,
-    quiet: Quiet | None = None,
+    idle_path: Quiet | None = None,
     *,
     dtype: str,
     fast: bool = False,
     launch: Launch = DEFAULT_LAUNCH,
     interpret: bool | None = None,
 ) -> Run:
-    """The scan as one kernel, for any number of drones: the last block is filled up with copies of the last drone
+    """Compile the scan as one GPU kernel for any drone count: the last block is padded with copies of the last drone.
 
-    `interpret` runs it in JAX operation by operation, to be tested without a GPU; by default where JAX has none. A kernel is
-    built for each number of steps, record interval and pattern of held values, when first met.
+    `interpret` runs it in JAX operation by operation, for tests without a GPU; by default if JAX has none. A kernel is built
+    for each step count, record interval and combination of uniform and per-drone held inputs, on first use.
     """
     if launch.block < 1 or launch.block & (launch.block - 1):
         raise ValueError(f"a block of {launch.block} drones: expected a power of two")
     simulated = jax.default_backend() == "cpu" if interpret is None else interpret
-    kernel = kernel_function(body, templates, quiet, dtype=dtype, fast=fast, launch=launch, interpret=simulated)
+    kernel = kernel_function(body, templates, idle_path, dtype=dtype, fast=fast, launch=launch, interpret=simulated)
     options = (
         {"xla_disable_hlo_passes": "fusion"} if simulated else None
-    )  # see MANY_OPERATIONS; here nobody counts speed
+    )  # see MANY_OPERATIONS; speed does not matter here
     compiled = jax.jit(kernel, static_argnums=(3, 4), compiler_options=options)
 
-    def run(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
+    def run(carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int = 1) -> tuple[Tree, Tree]:
         with precision(dtype):
-            given = jnp.asarray(inputs, dtype) if inputs is not None else None
-            return compiled(jnp.asarray(carry, dtype), [jnp.asarray(x, dtype) for x in held], given, steps, every)
+            input_array = jnp.asarray(inputs, dtype) if inputs is not None else None
+            return compiled(
+                jnp.asarray(carry, dtype), [jnp.asarray(x, dtype) for x in held_inputs], input_array, steps, every
+            )
 
     return run
 
@@ -237,30 +245,32 @@ def compile_scan_pallas(
 def kernel_function(
     body: Body,
     templates: Templates,
-    quiet: Quiet | None = None,
+    idle_path: Quiet | None = None,
     *,
     dtype: str,
     fast: bool = False,
     launch: Launch = DEFAULT_LAUNCH,
     interpret: bool = False,
 ) -> Scalar:
-    """`f(carry, held, inputs, steps, every) → carry, outputs` on flat arrays, not yet compiled: to lower or to inspect"""
+    """Return `f(carry, held, inputs, steps, every) → carry, outputs` on flat arrays, uncompiled: to lower or to inspect."""
     with precision(dtype):
-        flat = guarded(flat_body(body, templates, dtype, fast), quiet, templates, fast)
+        flat = guarded(flat_body(body, templates, dtype, fast), idle_path, templates, fast)
 
-    def whole(carry: Tree, held: Sequence[Scalar], inputs: Tree, steps: int, every: int) -> tuple[Tree, Tree]:
+    def scan_arrays(
+        carry: Tree, held_inputs: Sequence[Scalar], inputs: Tree, steps: int, every: int
+    ) -> tuple[Tree, Tree]:
         n = carry.shape[1]
         block = min(launch.block, 1 << (n - 1).bit_length())
         missing = -n % block
-        each = [x for x in held if x.ndim]
-        same = [x for x in held if not x.ndim]
+        per_drone = [x for x in held_inputs if x.ndim]
+        uniform = [x for x in held_inputs if not x.ndim]
         operands = {
             "carry": pad_lanes(carry, missing),
-            "same": jnp.stack(same) if same else None,
-            "each": pad_lanes(jnp.stack(each), missing) if each else None,
+            "same": jnp.stack(uniform) if uniform else None,
+            "each": pad_lanes(jnp.stack(per_drone), missing) if per_drone else None,
             "inputs": inputs if inputs is None or inputs.ndim == 2 else pad_lanes(inputs, missing),
         }
-        present = {name: x for name, x in operands.items() if x is not None and x.size}
+        present_operands = {name: x for name, x in operands.items() if x is not None and x.size}
         results = {"carry": carry.shape[0], "outputs": len(flat.places) if steps >= every else 0}
         shapes = {
             "carry": (results["carry"], n + missing),
@@ -268,20 +278,22 @@ def kernel_function(
         }
         stored = {name: shape for name, shape in shapes.items() if results[name]}
         by_drone = {"carry", "each"} | ({"inputs"} if inputs is not None and inputs.ndim == 3 else set())
-        kernel = _Kernel(flat, tuple(present), tuple(stored), tuple(bool(x.ndim) for x in held), steps, every)
+        kernel = _Kernel(
+            flat, tuple(present_operands), tuple(stored), tuple(bool(x.ndim) for x in held_inputs), steps, every
+        )
         values = call_kernel(
             kernel,
-            [Operand(x, name in by_drone) for name, x in present.items()],
+            [Operand(x, name in by_drone) for name, x in present_operands.items()],
             list(stored.values()),
             dtype=dtype,
             launch=launch._replace(block=block),
             interpret=interpret,
             name="scan",
         )
-        found = {name: x[..., :n] for name, x in zip(stored, values, strict=True)}
-        return found["carry"], found.get("outputs", jnp.zeros((steps // every, len(flat.places), n), dtype))
+        by_name = {name: x[..., :n] for name, x in zip(stored, values, strict=True)}
+        return by_name["carry"], by_name.get("outputs", jnp.zeros((steps // every, len(flat.places), n), dtype))
 
-    return whole
+    return scan_arrays
 
 
 class _Kernel:
@@ -302,26 +314,34 @@ class _Kernel:
         self.__name__ = "scan"
 
     def __call__(self, *references: Scalar) -> None:
-        given = dict(zip(self.operands, references, strict=False))
+        operands = dict(zip(self.operands, references, strict=False))
         stored = dict(zip(self.results, references[len(self.operands) :], strict=True))
-        carry = load_rows(given["carry"])
-        each, same = iter(load_rows(given["each"]) if "each" in given else ()), iter(range(len(self.held_by_drone)))
-        held = [next(each) if own else given["same"][next(same)] for own in self.held_by_drone]
+        carry = load_rows(operands["carry"])
+        per_drone, uniform_index = (
+            iter(load_rows(operands["each"]) if "each" in operands else ()),
+            iter(range(len(self.held_by_drone))),
+        )
+        held_inputs = [
+            next(per_drone) if is_per_drone else operands["same"][next(uniform_index)]
+            for is_per_drone in self.held_by_drone
+        ]
 
         def step(k: Scalar, carry: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
-            row = given.get("inputs")
+            row = operands.get("inputs")
             inputs = [] if row is None else [row[k, i] if row.ndim == 2 else row[k, i, :] for i in range(row.shape[1])]
-            return self.flat.step(carry, held, inputs)
+            return self.flat.step(carry, held_inputs, inputs)
 
         def record(r: Scalar, carry: list[Scalar]) -> list[Scalar]:
-            nothing_yet = [jnp.zeros_like(carry[0])] * self.flat.extras
+            empty_extra = [jnp.zeros_like(carry[0])] * self.flat.extras
             first = r * self.every
-            carry, extra = repeat(self.every, lambda i, both: step(first + i, both[0]), (carry, nothing_yet))
+            carry, extra = repeat(
+                self.every, lambda i, carry_and_extra: step(first + i, carry_and_extra[0]), (carry, empty_extra)
+            )
             for i, k in enumerate(self.flat.places):
                 stored["outputs"][r, i, :] = (*carry, *extra)[k]
             return carry
 
         carry = repeat(self.records, record, carry)
-        done = self.records * self.every
-        carry = repeat(self.left_over, lambda i, carry: step(done + i, carry)[0], carry)
+        recorded_steps = self.records * self.every
+        carry = repeat(self.left_over, lambda i, carry: step(recorded_steps + i, carry)[0], carry)
         store_rows(carry, stored["carry"], lambda i: (i, slice(None)))

@@ -1,13 +1,12 @@
-"""Machine code for traced programs that run one after another on arrays in memory, step after step, forwards or backwards.
+"""Machine code for traced programs that run in sequence on arrays in memory, step after step, forwards or backwards.
 
-A scan (`scan.py`) keeps its carry in registers and runs over drones. Here every number has a place in memory, so that one
-solver may lay its lanes along drones, along the steps of one drone's horizon, or along the columns of a matrix, with the same
-programs:
+A scan (`scan.py`) has its carry in registers and runs over drones. Here every number is in memory, so that a solver may assign
+its SIMD lanes to drones, to the steps of one drone's horizon, or to the columns of a matrix, with the same programs:
 
     number c, step k, lane l  is element  places[c] + k · step + l · lane  of its array
 
-Lane 0 is one number for all lanes, lane 1 numbers side by side. Arrays are named; `Loops.call(table, steps)` takes the address
-of a table of their addresses.
+Lane stride 0 is one number for all lanes, 1 is consecutive numbers. Arrays are named; `Loops.call(table, steps)` takes the
+address of a table of their addresses.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -31,11 +30,11 @@ from samara.compiler.llvm.codegen import (
 from samara.compiler.trace.program import Program
 
 Bases = Mapping[str, ir.Value]
-"""The address of each array by its name"""
+"""The address of each array by its name."""
 
 
 class ArraySpec(NamedTuple):
-    """Where numbers are: which array, the place of each, and how far apart steps and lanes are (in numbers)."""
+    """The location of numbers: the array, the offset of each number, and the strides of steps and lanes (in numbers)."""
 
     name: str
     places: tuple[int, ...]
@@ -44,10 +43,10 @@ class ArraySpec(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """A program on so many lanes: one array for each group of its inputs and of its outputs.
+    """A program on `width` lanes, with one array for each group of its inputs and of its outputs.
 
-    With `when`, the place of one number, it runs only where that is not 0. A pass that is `apart` is a function of its own,
-    which all passes of the same program on arrays of the same kind call.
+    With `when`, the location of one number, it runs only if that number is not 0. A pass with `apart` is emitted as a function
+    that is shared by all passes of the same program on arrays of the same layout.
     """
 
     program: Program
@@ -58,12 +57,12 @@ class Pass(NamedTuple):
     apart: bool = False
 
     def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: "Code") -> None:
-        """The code of it at step k, where the builder stands"""
-        (_emit_apart if self.apart else _emit_pass)(self, builder, bases, k, code)
+        """Emit the code of step k at the builder's position."""
+        (_emit_shared_call if self.apart else _emit_pass)(self, builder, bases, k, code)
 
 
 class Step(Protocol):
-    """What a loop has in turn: a pass, or whatever else has arrays and emits its code"""
+    """An element of a loop: a pass, or another object that has arrays and emits code."""
 
     @property
     def inputs(self) -> tuple[ArraySpec, ...]: ...
@@ -75,7 +74,7 @@ class Step(Protocol):
 
 
 class Loop(NamedTuple):
-    """Passes in turn for k = 0 … ⌈steps/tile⌉ − 1, or from the last to the first; or only once, at k = 0 or k = steps."""
+    """Passes in sequence for k = 0 … ⌈steps/tile⌉ − 1, or in reverse; or only once, at k = 0 or k = steps."""
 
     passes: tuple[Step, ...]
     at: str = "each"  # or "start", "end"
@@ -84,7 +83,7 @@ class Loop(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What code is emitted into: a module, of numbers of one type, and the functions in it that stand apart"""
+    """The target of emission: a module, the number type, and the shared functions of the module."""
 
     module: ir.Module
     dtype: str
@@ -92,13 +91,13 @@ class Code(NamedTuple):
     functions: dict[Hashable, ir.Function]
 
     def emitter(self, builder: ir.IRBuilder, width: int) -> Emitter:
-        """For programs on so many lanes"""
+        """Create an emitter for programs on `width` lanes."""
         return Emitter(self.module, builder, self.dtype, width, self.fast)
 
 
 @dataclass(frozen=True, eq=False)
 class Loops:
-    """Machine code: `call(table, steps)`, holding the interpreter lock; the names of the arrays; and what keeps it alive."""
+    """Machine code: `call(table, steps)`, which holds the interpreter lock; the array names; and the engine that owns it."""
 
     call: Callable[[int, int], int]
     address: int
@@ -106,13 +105,19 @@ class Loops:
     engine: object
 
 
-def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = True, effort: int = 1) -> Loops:
-    """One function that runs the loops one after another"""
+def compile_loops(
+    loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = True, optimisation_level: int = 1
+) -> Loops:
+    """Compile one function that runs the loops in sequence."""
     module = new_module()
     builder, (table, steps) = new_function(module, "run", [element_type(dtype).as_pointer().as_pointer(), INDEX])
     names = tuple(
         dict.fromkeys(
-            array.name for loop in loops for own in loop.passes for array in (*own.inputs, *own.outputs) if array.places
+            array.name
+            for loop in loops
+            for loop_pass in loop.passes
+            for array in (*loop_pass.inputs, *loop_pass.outputs)
+            if array.places
         )
     )
     bases = {name: builder.load(builder.gep(table, [index(i)])) for i, name in enumerate(names)}
@@ -120,20 +125,22 @@ def compile_loops(loops: tuple[Loop, ...], dtype: str = "float64", fast: bool = 
     for loop in loops:
         builder = _emit(loop, builder, bases, steps, code)
     builder.ret_void()
-    call, address, engine = machine_code(module, "run", effort, keeps_lock=True)
+    call, address, engine = machine_code(module, "run", optimisation_level, keeps_lock=True)
     return Loops(call, address, names, engine)
 
 
 Call = tuple[Loops, int, int]
-"""loops.call(table, steps)"""
+"""loops.call(table, steps)."""
 
 
 class Chain:
-    """Calls one after another as one: a third of a microsecond for all of them."""
+    """Several calls as one: a third of a microsecond for all of them."""
 
     def __init__(self, *calls: Call) -> None:
-        self._loops = [loops for loops, _, _ in calls]  # whose code is kept
-        self._list = np.array([*((own.address, table, steps) for own, table, steps in calls), (0, 0, 0)], np.int64)
+        self._loops = [loops for loops, _, _ in calls]  # which own the code
+        self._list = np.array(
+            [*((compiled.address, table, steps) for compiled, table, steps in calls), (0, 0, 0)], np.int64
+        )
         self._at, self._call = int(self._list.ctypes.data), _chain_code().call
 
     def __call__(self) -> None:
@@ -142,23 +149,23 @@ class Chain:
 
 @cache
 def _chain_code() -> MachineCode:
-    """`call(list)` of triples (address of a function, table, steps), as far as the address 0"""
+    """Compile call(list) of triples (address of a function, table, steps), up to the address 0."""
     module = new_module()
     builder, (first,) = new_function(module, "run", [INDEX.as_pointer()])
-    one = ir.FunctionType(ir.VoidType(), [INDEX, INDEX]).as_pointer()
-    turn, body, done = (builder.append_basic_block(name) for name in ("turn", "body", "done"))
+    function_type = ir.FunctionType(ir.VoidType(), [INDEX, INDEX]).as_pointer()
+    header, body, done = (builder.append_basic_block(name) for name in ("turn", "body", "done"))
     entry = builder.block
-    builder.branch(turn)
-    builder.position_at_end(turn)
-    at = builder.phi(INDEX.as_pointer())
-    address, table, steps = (builder.gep(at, [index(i)]) for i in range(3))
+    builder.branch(header)
+    builder.position_at_end(header)
+    triple = builder.phi(INDEX.as_pointer())
+    address, table, steps = (builder.gep(triple, [index(i)]) for i in range(3))
     address = builder.load(address)
     builder.cbranch(builder.icmp_signed("==", address, index(0)), done, body)
     builder.position_at_end(body)
-    builder.call(builder.inttoptr(address, one), [builder.load(table), builder.load(steps)])
-    at.add_incoming(first, entry)
-    at.add_incoming(builder.gep(at, [index(3)]), body)
-    builder.branch(turn)
+    builder.call(builder.inttoptr(address, function_type), [builder.load(table), builder.load(steps)])
+    triple.add_incoming(first, entry)
+    triple.add_incoming(builder.gep(triple, [index(3)]), body)
+    builder.branch(header)
     builder.position_at_end(done)
     builder.ret_void()
     return machine_code(module, "run", effort=1, keeps_lock=True)
@@ -166,76 +173,84 @@ def _chain_code() -> MachineCode:
 
 def _emit(loop: Loop, builder: ir.IRBuilder, bases: Bases, steps: ir.Value, code: Code) -> ir.IRBuilder:
     if loop.at != "each":
-        once = steps if loop.at == "end" else index(0)
-        for own in loop.passes:
-            own.emit(builder, bases, once, code)
+        k_once = steps if loop.at == "end" else index(0)
+        for loop_pass in loop.passes:
+            loop_pass.emit(builder, bases, k_once, code)
         return builder
     one, zero, tile = index(1), index(0), index(loop.tile)
-    turns = builder.sdiv(builder.add(steps, index(loop.tile - 1)), tile)
-    before, body = builder.block, builder.function.append_basic_block("turn")
+    count = builder.sdiv(builder.add(steps, index(loop.tile - 1)), tile)
+    entry, body = builder.block, builder.function.append_basic_block("turn")
     after = builder.function.append_basic_block("done")
-    builder.cbranch(builder.icmp_signed(">", turns, zero), body, after)
+    builder.cbranch(builder.icmp_signed(">", count, zero), body, after)
     builder = ir.IRBuilder(body)
-    turn = builder.phi(INDEX)
-    turn.add_incoming(zero, before)
-    k = builder.sub(builder.sub(turns, one), turn) if loop.reverse else turn
-    for own in loop.passes:
-        own.emit(builder, bases, k, code)
-    following = builder.add(turn, one)
-    turn.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, turns), body, after)
+    iteration = builder.phi(INDEX)
+    iteration.add_incoming(zero, entry)
+    k = builder.sub(builder.sub(count, one), iteration) if loop.reverse else iteration
+    for loop_pass in loop.passes:
+        loop_pass.emit(builder, bases, k, code)
+    next_iteration = builder.add(iteration, one)
+    iteration.add_incoming(next_iteration, builder.block)
+    builder.cbranch(builder.icmp_signed("<", next_iteration, count), body, after)
     return ir.IRBuilder(after)
 
 
-def _emit_pass(own: Pass, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
+def _emit_pass(loop_pass: Pass, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
     after = None
-    if own.when is not None:
+    if loop_pass.when is not None:
         run, after = (builder.function.append_basic_block(name) for name in ("when", "otherwise"))
-        asked = _Places(own.when, code.emitter(builder, 1), bases, k).number()
-        builder.cbranch(builder.fcmp_unordered("!=", asked, ir.Constant(asked.type, 0.0)), run, after)
+        flag = _ArrayAccess(loop_pass.when, code.emitter(builder, 1), bases, k).number()
+        builder.cbranch(builder.fcmp_unordered("!=", flag, ir.Constant(flag.type, 0.0)), run, after)
         builder.position_at_end(run)
-    emitter = code.emitter(builder, own.width)
-    places = [_Places(array, emitter, bases, k) for array in (*own.inputs, *own.outputs)]
-    results = emitter.run(own.program, tuple(places[: len(own.inputs)]))
-    for array, values in zip(places[len(own.inputs) :], results, strict=True):
+    emitter = code.emitter(builder, loop_pass.width)
+    accesses = [_ArrayAccess(access, emitter, bases, k) for access in (*loop_pass.inputs, *loop_pass.outputs)]
+    results = emitter.run(loop_pass.program, tuple(accesses[: len(loop_pass.inputs)]))
+    for access, values in zip(accesses[len(loop_pass.inputs) :], results, strict=True):
         for c, value in enumerate(values):
-            array.put(c, value)
+            access.put(c, value)
     if after is not None:
         builder.branch(after)
         builder.position_at_end(after)
 
 
-def _emit_apart(own: Pass, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
-    """A call with the first place of every array at this step"""
-    arrays = (*own.inputs, *own.outputs)
-    alike = tuple(_from_first(array, i) for i, array in enumerate(arrays))
-    inner = own._replace(inputs=alike[: len(own.inputs)], outputs=alike[len(own.inputs) :], apart=False)
-    function = code.functions.get(inner) or _function(inner, alike, code)
-    code.functions[inner] = function
-    used = [array for array in arrays if array.places]
-    offsets = (builder.mul(k, index(array.step)) for array in used)
-    firsts = (builder.add(at, index(min(own.places))) for at, own in zip(offsets, used, strict=True))
-    builder.call(function, [builder.gep(bases[array.name], [at]) for array, at in zip(used, firsts, strict=True)])
+def _emit_shared_call(loop_pass: Pass, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
+    """Emit a call with the first element of every array at this step."""
+    arrays = (*loop_pass.inputs, *loop_pass.outputs)
+    parameters = tuple(_relative_array(array, i) for i, array in enumerate(arrays))
+    shared_pass = loop_pass._replace(
+        inputs=parameters[: len(loop_pass.inputs)], outputs=parameters[len(loop_pass.inputs) :], apart=False
+    )
+    function = code.functions.get(shared_pass) or _function(shared_pass, parameters, code)
+    code.functions[shared_pass] = function
+    used_arrays = [array for array in arrays if array.places]
+    offsets = (builder.mul(k, index(array.step)) for array in used_arrays)
+    first_offsets = (
+        builder.add(offset, index(min(loop_pass.places)))
+        for offset, loop_pass in zip(offsets, used_arrays, strict=True)
+    )
+    builder.call(
+        function,
+        [builder.gep(bases[array.name], [offset]) for array, offset in zip(used_arrays, first_offsets, strict=True)],
+    )
 
 
-def _from_first(array: ArraySpec, number: int) -> ArraySpec:
-    return ArraySpec(f"argument{number}", tuple(place - min(array.places) for place in array.places), 0, array.lane)
+def _relative_array(array: ArraySpec, argument: int) -> ArraySpec:
+    return ArraySpec(f"argument{argument}", tuple(offset - min(array.places) for offset in array.places), 0, array.lane)
 
 
-def _function(own: Pass, arrays: tuple[ArraySpec, ...], code: Code) -> ir.Function:
-    used = [array for array in arrays if array.places]
-    pointers = [element_type(code.dtype).as_pointer()] * len(used)
+def _function(loop_pass: Pass, arrays: tuple[ArraySpec, ...], code: Code) -> ir.Function:
+    used_arrays = [array for array in arrays if array.places]
+    pointers = [element_type(code.dtype).as_pointer()] * len(used_arrays)
     builder, arguments = new_function(code.module, f"apart{len(code.functions)}", pointers)
     builder.function.linkage = "internal"
     builder.function.attributes.add("noinline")
-    bases = {array.name: argument for array, argument in zip(used, arguments, strict=True)}
-    own.emit(builder, bases, index(0), code)
+    bases = {array.name: argument for array, argument in zip(used_arrays, arguments, strict=True)}
+    loop_pass.emit(builder, bases, index(0), code)
     builder.ret_void()
     return builder.function
 
 
-class _Places:
-    """An array at one step: loads where a number is first used, as LLVM keeps it in a register from there on."""
+class _ArrayAccess:
+    """An array at one step: numbers are loaded on first use and then stay in registers."""
 
     def __init__(self, array: ArraySpec, emitter: Emitter, bases: Bases, k: ir.Value) -> None:
         self.array, self.emitter, self.builder, self.bytes = array, emitter, emitter.builder, emitter.bytes
@@ -247,7 +262,7 @@ class _Places:
         return self.builder.gep(self.base, [index(self.array.places[c] + lane * self.array.lane)])
 
     def number(self) -> ir.Value:
-        """The first, alone"""
+        """Load the first number as a scalar."""
         return self.builder.load(self._at(0))
 
     def __getitem__(self, c: int) -> ir.Value:

@@ -1,4 +1,4 @@
-"""Programs to LLVM's instructions, and those to machine code for the host CPU, through llvmlite.
+"""Emission of programs as LLVM instructions, and their compilation to machine code for the host CPU, through llvmlite.
 
 module = new_module()
 builder, (x, count) = new_function(module, "sum", [pointer_to(DOUBLE), INDEX])
@@ -26,7 +26,7 @@ from samara.core.block_ops import ACTIVATIONS, Grid, Layer
 INDEX, INT32, BYTE, VOID = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.VoidType()
 DOUBLE, FLOAT = ir.DoubleType(), ir.FloatType()
 FAST = ("contract", "arcp", "nsz", "afn")  # never nnan or ninf: they would delete the NaN checks
-ROWS = 8  # of a layer at a time: sums that do not wait for each other
+ROWS = 8  # of a layer, as independent sums
 ALIGNED = 64  # bytes
 
 # Functions and loops ------------------------------------------------------------------------------------------------------
@@ -49,61 +49,63 @@ def new_function(
 
 
 def element_type(dtype: str) -> ir.Type:
-    """LLVM's type of "float64" or "float32" """
+    """Return LLVM's type of "float64" or "float32"."""
     return DOUBLE if dtype == "float64" else FLOAT
 
 
-def pointer_to(kind: ir.Type) -> ir.Type:
-    """The type of addresses of such values"""
-    return kind.as_pointer()
+def pointer_to(element: ir.Type) -> ir.Type:
+    """Return the type of pointers to values of a type."""
+    return element.as_pointer()
 
 
-def constant(kind: ir.Type, value: float | Sequence[float]) -> ir.Constant:
-    """A constant of a type"""
-    return ir.Constant(kind, value)
+def constant(value_type: ir.Type, value: float | Sequence[float]) -> ir.Constant:
+    """Return a constant of a type."""
+    return ir.Constant(value_type, value)
 
 
 def index(value: int) -> ir.Constant:
-    """A 64-bit integer constant"""
+    """Return a 64-bit integer constant."""
     return ir.Constant(INDEX, value)
 
 
 def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
     """Return a vector with a scalar in all its lanes."""
-    nothing = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)
-    lone = builder.insert_element(nothing, scalar, ir.Constant(INT32, 0))
-    return builder.shuffle_vector(lone, nothing, ir.Constant(ir.VectorType(INT32, width), [0] * width))
+    undefined = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)
+    first_lane = builder.insert_element(undefined, scalar, ir.Constant(INT32, 0))
+    return builder.shuffle_vector(first_lane, undefined, ir.Constant(ir.VectorType(INT32, width), [0] * width))
 
 
-def load_vector(builder: ir.IRBuilder, base: ir.Value, at: ir.Value, vector: ir.Type) -> ir.Value:
+def load_vector(builder: ir.IRBuilder, base: ir.Value, offset: ir.Value, vector: ir.Type) -> ir.Value:
     """Load the vector that begins at element `at`, aligned as its elements are."""
-    return builder.load(builder.bitcast(builder.gep(base, [at]), vector.as_pointer()), align=bytes_of(vector.element))
+    return builder.load(
+        builder.bitcast(builder.gep(base, [offset]), vector.as_pointer()), align=bytes_of(vector.element)
+    )
 
 
-def store_vector(builder: ir.IRBuilder, value: ir.Value, base: ir.Value, at: ir.Value) -> None:
+def store_vector(builder: ir.IRBuilder, value: ir.Value, base: ir.Value, offset: ir.Value) -> None:
     """Store a vector from element `at` on, aligned as its elements are."""
-    place = builder.bitcast(builder.gep(base, [at]), value.type.as_pointer())
-    builder.store(value, place, align=bytes_of(value.type.element))
+    pointer = builder.bitcast(builder.gep(base, [offset]), value.type.as_pointer())
+    builder.store(value, pointer, align=bytes_of(value.type.element))
 
 
 def bytes_of(element: ir.Type) -> int:
-    """The size of a number"""
+    """Return the size of a scalar type in bytes."""
     return 4 if element in (FLOAT, INT32) else 8
 
 
 @contextmanager
-def loop(builder: ir.IRBuilder, turns: ir.Value) -> Iterator[ir.Value]:
-    """for i < turns, at least once"""
-    before = builder.block
+def loop(builder: ir.IRBuilder, count: ir.Value) -> Iterator[ir.Value]:
+    """Emit a loop over i < turns that runs at least once."""
+    entry = builder.block
     body, after = (builder.function.append_basic_block(name) for name in ("turn", "after"))
     builder.branch(body)
     builder.position_at_end(body)
     i = builder.phi(INDEX)
-    i.add_incoming(index(0), before)
+    i.add_incoming(index(0), entry)
     yield i
-    following = builder.add(i, index(1))
-    i.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, turns), body, after)
+    next_i = builder.add(i, index(1))
+    i.add_incoming(next_i, builder.block)
+    builder.cbranch(builder.icmp_signed("<", next_i, count), body, after)
     builder.position_at_end(after)
 
 
@@ -111,7 +113,7 @@ def loop(builder: ir.IRBuilder, turns: ir.Value) -> Iterator[ir.Value]:
 
 
 class MachineCode(NamedTuple):
-    """A compiled function: `call(…)`, its address, and the engine that keeps it alive."""
+    """A compiled function: `call(…)`, its address, and the engine that owns it."""
 
     call: Callable[..., int]
     address: int
@@ -119,20 +121,20 @@ class MachineCode(NamedTuple):
 
 
 def machine_code(module: ir.Module, name: str, effort: int, *, keeps_lock: bool = False) -> MachineCode:
-    """Compile a module and return its function `name`, whose arguments are integers, addresses among them
+    """Compile a module and return its function `name`, whose arguments are integers or addresses.
 
-    A call that `keeps_lock` does not release the interpreter lock: it is faster, and for brief calls only.
+    With `keeps_lock` a call does not release the interpreter lock: it is faster, but only for brief calls.
     """
     engine = engine_of(str(module), effort)
-    kind = module.globals[name].ftype
+    function_type = module.globals[name].ftype
     prototype = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
-    result = None if kind.return_type == VOID else ctypes.c_int64
+    result = None if function_type.return_type == VOID else ctypes.c_int64
     address = engine.get_function_address(name)
-    return MachineCode(prototype(result, *[ctypes.c_int64] * len(kind.args))(address), address, engine)
+    return MachineCode(prototype(result, *[ctypes.c_int64] * len(function_type.args))(address), address, engine)
 
 
 def host() -> llvm.TargetMachine:
-    """The machine this runs on, as LLVM sees it. The engine that compiles for it takes it over: a new one each time."""
+    """Return LLVM's target machine of the host; a new one each time, as the compiling engine takes ownership."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
@@ -142,20 +144,20 @@ def host() -> llvm.TargetMachine:
 
 @cache
 def vector_width(dtype: str) -> int:
-    """Drones per instruction: as many as the widest registers hold."""
+    """Return the lane count of the widest vector registers."""
     features = llvm.get_host_cpu_features()
     bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
     return bits // (64 if dtype == "float64" else 32)
 
 
 def align_stack(function: ir.Function) -> None:
-    """Vectors that are kept on the stack lie within cache lines; else each would straddle two, at a third of the speed"""
+    """Align vectors on the stack to cache lines; vectors that straddle two lines run at a third of the speed."""
     function.attributes.alignstack = 64
-    function.attributes.add("nounwind")  # llvmlite leaves the line above out when there is nothing else to say
+    function.attributes.add("nounwind")  # llvmlite omits alignstack if the function has no other attribute
 
 
 def engine_of(source: str, effort: int) -> llvm.ExecutionEngine:
-    """The source as machine code, ready to be called; it lives as long as what is returned, and is kept on disk"""
+    """Compile the source to machine code, cached on disk; the code lives as long as the returned engine."""
     machine = host()
     code = kept(
         digest(*_compiler(), str(effort), source), lambda: machine.emit_object(_optimised(source, machine, effort))
@@ -168,13 +170,13 @@ def engine_of(source: str, effort: int) -> llvm.ExecutionEngine:
 
 @cache
 def _compiler() -> tuple[str, ...]:
-    """All that machine code depends on beside its source: the compiler, and the CPU it compiles for"""
+    """Return the cache key besides the source: the compiler version, and the CPU it compiles for."""
     versions = llvmlite.__version__, repr(llvm.llvm_version_info)
     return *versions, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def assembly_of(source: str, effort: int) -> str:
-    """The machine code as text"""
+    """Return the machine code as assembly text."""
     machine = host()
     return str(machine.emit_assembly(_optimised(source, machine, effort)))
 
@@ -185,7 +187,7 @@ def _optimised(source: str, machine: llvm.TargetMachine, effort: int) -> llvm.Mo
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=effort))
     passes = builder.getModulePassManager()
     passes.run(module, builder)
-    if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # which hides the one that frees: 0.7 MB for every module
+    if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # shadows the method that frees: 0.7 MB leak per module
         llvm.newpassmanagers.NewPassManager._dispose(passes)
         passes.detach()
     return module
@@ -195,7 +197,7 @@ def _optimised(source: str, machine: llvm.TargetMachine, effort: int) -> llvm.Mo
 
 
 class Indexed(Protocol):
-    """Vectors by index: a list, a mapping, or an array in memory that loads what is asked for"""
+    """Vectors by index: a list, a mapping, or an array in memory that loads on access."""
 
     def __getitem__(self, k: int, /) -> ir.Value: ...
 
@@ -217,28 +219,28 @@ class Emitter:
         return ir.Constant(self.vector, [float(value)] * self.width)
 
     def splat(self, scalar: ir.Value) -> ir.Value:
-        """A number in all lanes"""
+        """Broadcast a scalar to all lanes."""
         return splat(self.builder, scalar, self.width)
 
     def intrinsic(self, name: str, *arguments: ir.Value) -> ir.Value:
-        full = f"llvm.{name}.{self.suffix}"
-        function = self.module.globals.get(full) or ir.Function(
-            self.module, ir.FunctionType(self.vector, [self.vector] * len(arguments)), full
+        full_name = f"llvm.{name}.{self.suffix}"
+        function = self.module.globals.get(full_name) or ir.Function(
+            self.module, ir.FunctionType(self.vector, [self.vector] * len(arguments)), full_name
         )
         return self.builder.call(function, arguments, fastmath=self.flags)
 
     def number(self, value: ir.Value) -> ir.Value:
-        """A condition used as a number is 0 or 1."""
+        """Convert a condition to the number 0 or 1."""
         return value if value.type == self.vector else self.builder.uitofp(value, self.vector)
 
     def condition(self, value: ir.Value) -> ir.Value:
-        """A number used as a condition is true unless it is 0."""
+        """Convert a number to a condition: true unless it is 0."""
         if value.type != self.vector:
             return value
         return self.builder.fcmp_unordered("!=", value, self.constant(0.0))
 
     def run(self, program: Program | Guarded, inputs: Groups) -> list[list[ir.Value]]:
-        """Emits the program where the builder stands, and leaves it where the results are known."""
+        """Emit the program at the builder's position; the builder ends where the results are available."""
         if isinstance(program, Guarded):
             return self._run_guarded(program, inputs)
         values: list[ir.Value] = []
@@ -261,53 +263,55 @@ class Emitter:
         return [[self.number(values[i]) for i in group] for group in program.outputs]
 
     def activated(self, name: str, value: ir.Value) -> ir.Value:
-        """A layer's activation of a vector, which may be wider or narrower than the emitter's own"""
-        own = Emitter(self.module, self.builder, self.dtype, value.type.count, self.fast)
-        return own.run(_activation(name), ([value],))[0][0]
+        """Apply a layer's activation to a vector, whose width may differ from that of the emitter."""
+        emitter = Emitter(self.module, self.builder, self.dtype, value.type.count, self.fast)
+        return emitter.run(_activation(name), ([value],))[0][0]
 
     def _run_guarded(self, program: Guarded, inputs: Groups) -> list[list[ir.Value]]:
-        """The short way where all lanes are idle, and the whole program where one is not, or turns out not to have been."""
+        """Emit the idle path for vectors whose lanes are all idle, else the full program; also if the idle path is invalid."""
         builder = self.builder
-        quiet, whole, joined = (builder.append_basic_block(name) for name in ("quiet", "whole", "joined"))
-        ((worth_it,),) = self.run(program.idle, inputs)
-        builder.cbranch(self.all_lanes(worth_it), quiet, whole)
-        builder.position_at_end(quiet)
-        *brief, (idle,) = self.run(program.quiet, inputs)
-        builder.cbranch(self.all_lanes(idle), joined, whole)
-        builder.position_at_end(whole)
-        full = self.run(program.whole, inputs)
-        builder.branch(joined)
-        builder.position_at_end(joined)
+        idle_block, full_block, merge_block = (
+            builder.append_basic_block(name) for name in ("quiet", "whole", "joined")
+        )
+        ((guard,),) = self.run(program.idle, inputs)
+        builder.cbranch(self.all_lanes(guard), idle_block, full_block)
+        builder.position_at_end(idle_block)
+        *idle_results, (is_valid,) = self.run(program.quiet, inputs)
+        builder.cbranch(self.all_lanes(is_valid), merge_block, full_block)
+        builder.position_at_end(full_block)
+        full_results = self.run(program.whole, inputs)
+        builder.branch(merge_block)
+        builder.position_at_end(merge_block)
         return [
-            [self._either(a, quiet, b, whole) for a, b in zip(*groups, strict=True)]
-            for groups in zip(brief, full, strict=True)
+            [self._either(a, idle_block, b, full_block) for a, b in zip(*groups, strict=True)]
+            for groups in zip(idle_results, full_results, strict=True)
         ]
 
     def _run_loop(self, loop: Loop, arguments: list[ir.Value]) -> "Stored":
-        """The turns of a loop; lanes that are no longer active keep what they carry"""
-        builder, before = self.builder, self.builder.block
+        """Emit a loop; lanes that are no longer active retain their carry."""
+        builder, entry = self.builder, self.builder.block
         carry, inputs = Stored(builder, self.vector, loop.carried), arguments[loop.carried :]
         for k, value in enumerate(arguments[: loop.carried]):
             builder.store(value, carry.at(builder, k))
-        turn, body, after = (builder.append_basic_block(name) for name in ("turn", "body", "after"))
-        builder.branch(turn)
-        builder.position_at_end(turn)
+        header, body, after = (builder.append_basic_block(name) for name in ("turn", "body", "after"))
+        builder.branch(header)
+        builder.position_at_end(header)
         k = builder.phi(INDEX)
-        k.add_incoming(index(0), before)
+        k.add_incoming(index(0), entry)
         values = [carry.load(builder, c) for c in range(loop.carried)]
-        more, active = builder.icmp_signed("<", k, index(loop.turns)), None
+        is_continued, active = builder.icmp_signed("<", k, index(loop.turns)), None
         if loop.active is not None:
             active = self.condition(self.run(loop.active, (values, inputs))[0][0])
             lanes = builder.bitcast(active, ir.IntType(self.width))
-            more = builder.and_(more, builder.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 0)))
-        builder.cbranch(more, body, after)
+            is_continued = builder.and_(is_continued, builder.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 0)))
+        builder.cbranch(is_continued, body, after)
         builder.position_at_end(body)
-        number = self.splat(builder.sitofp(k, self.element))
-        (advanced,) = self.run(loop.body, ([number], values, inputs))
-        for c, (new, old) in enumerate(zip(advanced, values, strict=True)):
+        iteration = self.splat(builder.sitofp(k, self.element))
+        (next_carry,) = self.run(loop.body, ([iteration], values, inputs))
+        for c, (new, old) in enumerate(zip(next_carry, values, strict=True)):
             builder.store(new if active is None else builder.select(active, new, old), carry.at(builder, c))
         k.add_incoming(builder.add(k, index(1)), builder.block)
-        builder.branch(turn)
+        builder.branch(header)
         builder.position_at_end(after)
         return carry
 
@@ -317,13 +321,13 @@ class Emitter:
         return self.builder.icmp_unsigned("==", lanes, ir.Constant(lanes.type, 2**self.width - 1))
 
     def _either(self, a: ir.Value, first: ir.Value, b: ir.Value, second: ir.Value) -> ir.Value:
-        chosen = self.builder.phi(self.vector)
-        chosen.add_incoming(a, first)
-        chosen.add_incoming(b, second)
-        return chosen
+        merged = self.builder.phi(self.vector)
+        merged.add_incoming(a, first)
+        merged.add_incoming(b, second)
+        return merged
 
     def operation(self, name: str, arguments: list[ir.Value]) -> ir.Value:
-        """One operation on vectors"""
+        """Emit one operation on vectors."""
         if name in CONDITIONS or name in ("select", "if_else_zero"):
             return self._choice(name, arguments)
         if name in ELEMENTARY:
@@ -358,7 +362,7 @@ class Emitter:
 
 _ARITHMETIC = {
     **{"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"},
-    **{"square": "fmul", "twice": "fadd"},  # of one operand, which is both the first and the last
+    **{"square": "fmul", "twice": "fadd"},  # the only operand is both the first and the last
 }
 
 
@@ -371,14 +375,14 @@ def _activation(name: str) -> Program:
 
 
 class Stored:
-    """The rows of a layer, or what it is given: vectors in memory, of `count` numbers."""
+    """An array of `count` vectors on the stack, such as the rows or the inputs of a layer."""
 
     def __init__(self, builder: ir.IRBuilder, vector: ir.Type, count: int) -> None:
         self.vector, self.count = vector, count
-        with builder.goto_entry_block():  # once for the function, not once for each turn of a loop
-            whole = builder.alloca(vector, ROWS * -(-count // ROWS))
-            whole.align = ALIGNED
-        self.base = whole
+        with builder.goto_entry_block():  # one allocation per call, not one per iteration
+            storage = builder.alloca(vector, ROWS * -(-count // ROWS))
+            storage.align = ALIGNED
+        self.base = storage
 
     def at(self, builder: ir.IRBuilder, row: ir.Value | int) -> ir.Value:
         return builder.gep(self.base, [index(row) if isinstance(row, int) else row])
@@ -387,43 +391,43 @@ class Stored:
         return builder.load(self.at(builder, row))
 
 
-def layer_code(emitter: Emitter, layer: Layer, given: list[ir.Value]) -> Stored:
-    """y = f(W x + b), where the emitter's builder stands"""
+def layer_code(emitter: Emitter, layer: Layer, inputs: list[ir.Value]) -> Stored:
+    """Emit y = f(W x + b) at the builder's position."""
     builder, flags = emitter.builder, emitter.flags
     x, y = (Stored(builder, emitter.vector, count) for count in (layer.columns, layer.rows))
-    for k, value in enumerate(given):
+    for k, value in enumerate(inputs):
         builder.store(value, x.at(builder, k))
-    alone = emitter.width == 1
-    vector = ir.VectorType(emitter.element, ROWS if alone else emitter.width)
-    weights, bias = (_constants(emitter.module, vector.element, numbers) for numbers in _in_blocks(layer))
+    is_scalar = emitter.width == 1
+    vector = ir.VectorType(emitter.element, ROWS if is_scalar else emitter.width)
+    weights, bias = (_constants(emitter.module, vector.element, numbers) for numbers in _block_layout(layer))
 
-    def eight(base: ir.Value, first: ir.Value) -> list[ir.Value]:
-        """Eight numbers: in one vector, or each in all lanes of one"""
-        if alone:
+    def load_rows(base: ir.Value, first: ir.Value) -> list[ir.Value]:
+        """Load ROWS numbers: as one vector, or each as the splat of a vector."""
+        if is_scalar:
             return [load_vector(builder, base, first, vector)]
-        places = [builder.gep(base, [builder.add(first, index(k))]) for k in range(ROWS)]
-        return [splat(builder, builder.load(at), emitter.width) for at in places]
+        pointers = [builder.gep(base, [builder.add(first, index(k))]) for k in range(ROWS)]
+        return [splat(builder, builder.load(pointer), emitter.width) for pointer in pointers]
 
     with builder.goto_entry_block():
-        sums = [builder.alloca(vector) for _ in range(1 if alone else ROWS)]
+        sums = [builder.alloca(vector) for _ in range(1 if is_scalar else ROWS)]
     with loop(builder, index(_blocks(layer))) as block:
         first = builder.mul(block, index(ROWS))
-        for total, start in zip(sums, eight(bias, first), strict=True):
+        for total, start in zip(sums, load_rows(bias, first), strict=True):
             builder.store(start, total)
-        before = builder.mul(first, index(layer.columns))
+        block_start = builder.mul(first, index(layer.columns))
         with loop(builder, index(layer.columns)) as column:
-            own = x.load(builder, column)
-            if alone:
-                own = splat(builder, builder.extract_element(own, index(0)), ROWS)
-            at = builder.add(before, builder.mul(column, index(ROWS)))
-            for total, weight in zip(sums, eight(weights, at), strict=True):
-                product = builder.fmul(weight, own, flags=flags)
+            input_value = x.load(builder, column)
+            if is_scalar:
+                input_value = splat(builder, builder.extract_element(input_value, index(0)), ROWS)
+            weight_offset = builder.add(block_start, builder.mul(column, index(ROWS)))
+            for total, weight in zip(sums, load_rows(weights, weight_offset), strict=True):
+                product = builder.fmul(weight, input_value, flags=flags)
                 builder.store(builder.fadd(builder.load(total), product, flags=flags), total)
-        found = [emitter.activated(layer.activation, builder.load(total)) for total in sums]
-        if alone:
-            store_vector(builder, found[0], builder.bitcast(y.base, vector.element.as_pointer()), first)
+        activations = [emitter.activated(layer.activation, builder.load(total)) for total in sums]
+        if is_scalar:
+            store_vector(builder, activations[0], builder.bitcast(y.base, vector.element.as_pointer()), first)
         else:
-            for k, value in enumerate(found):
+            for k, value in enumerate(activations):
                 builder.store(value, y.at(builder, builder.add(first, index(k))))
     return y
 
@@ -432,8 +436,8 @@ def _blocks(layer: Layer) -> int:
     return -(-layer.rows // ROWS)
 
 
-def _in_blocks(layer: Layer) -> tuple[list[float], list[float]]:
-    """Weights and bias in the order they are read: by eight rows, of these by columns; what is missing of the last is 0"""
+def _block_layout(layer: Layer) -> tuple[list[float], list[float]]:
+    """Return weights and bias in reading order: blocks of ROWS rows, each by columns; the last block is padded with 0."""
     blocks = _blocks(layer)
     missing = blocks * ROWS - layer.rows
     rows = [*layer.weights, *[(0.0,) * layer.columns] * missing]
@@ -442,30 +446,33 @@ def _in_blocks(layer: Layer) -> tuple[list[float], list[float]]:
 
 
 def _constants(module: ir.Module, element: ir.Type, numbers: list[float]) -> ir.Value:
-    """Where numbers lie that never change"""
-    kind = ir.ArrayType(element, len(numbers))
-    held = ir.GlobalVariable(module, kind, module.get_unique_name("layer"))
-    held.linkage, held.global_constant, held.align = "internal", True, ALIGNED
-    held.initializer = ir.Constant(kind, [ir.Constant(element, x) for x in numbers])
-    return held.bitcast(element.as_pointer())
+    """Add a constant array to the module and return its address."""
+    array_type = ir.ArrayType(element, len(numbers))
+    variable = ir.GlobalVariable(module, array_type, module.get_unique_name("layer"))
+    variable.linkage, variable.global_constant, variable.align = "internal", True, ALIGNED
+    variable.initializer = ir.Constant(array_type, [ir.Constant(element, x) for x in numbers])
+    return variable.bitcast(element.as_pointer())
 
 
 def lookup_code(emitter: Emitter, grid: Grid, indices: list[ir.Value]) -> ir.Value:
-    """The entries of the grid at two vectors of indices, clamped to its borders, where the emitter's builder stands"""
+    """Emit the lookup of a grid's entries at two vectors of indices, clamped to its borders."""
     builder, (rows, columns) = emitter.builder, grid.values.shape
-    i, j = (_clamped(emitter, x, count) for x, count in zip(indices, (rows, columns), strict=True))
-    wide = ir.Constant(i.type, [columns] * emitter.width)
-    at, table = builder.add(builder.mul(i, wide), j), _table(emitter.module, emitter.element, emitter.dtype, grid)
+    i, j = (_clamp_index(emitter, x, count) for x, count in zip(indices, (rows, columns), strict=True))
+    row_length = ir.Constant(i.type, [columns] * emitter.width)
+    entry_index, table = (
+        builder.add(builder.mul(i, row_length), j),
+        _table(emitter.module, emitter.element, emitter.dtype, grid),
+    )
     value = ir.Constant(emitter.vector, ir.Undefined)
     for lane in range(emitter.width):
-        place = ir.Constant(ir.IntType(32), lane)
-        entry = builder.load(builder.gep(table, [builder.extract_element(at, place)]))
-        value = builder.insert_element(value, entry, place)
+        lane_index = ir.Constant(ir.IntType(32), lane)
+        entry = builder.load(builder.gep(table, [builder.extract_element(entry_index, lane_index)]))
+        value = builder.insert_element(value, entry, lane_index)
     return value
 
 
-def _clamped(emitter: Emitter, x: ir.Value, count: int) -> ir.Value:
-    """⌊x⌋ between 0 and count − 1; 0 for NaN, which has no integer"""
+def _clamp_index(emitter: Emitter, x: ir.Value, count: int) -> ir.Value:
+    """Emit ⌊x⌋ clamped to [0, count − 1]; 0 for NaN."""
     builder, low, high = emitter.builder, emitter.constant(0.0), emitter.constant(count - 1.0)
     x = builder.select(builder.fcmp_ordered(">", x, low), x, low)
     x = builder.select(builder.fcmp_ordered("<", x, high), x, high)
@@ -473,12 +480,12 @@ def _clamped(emitter: Emitter, x: ir.Value, count: int) -> ir.Value:
 
 
 def _table(module: ir.Module, element: ir.Type, dtype: str, grid: Grid) -> ir.Value:
-    """Where the entries lie, row by row: bytes, which LLVM reads a hundred times quicker than decimal numbers"""
+    """Return the address of the entries, row by row: as bytes, which LLVM parses a hundred times faster than decimals."""
     data = np.ascontiguousarray(grid.values, dtype=dtype).tobytes()
     name = f"grid_{sha256(data).hexdigest()[:24]}"
-    kind = ir.ArrayType(ir.IntType(8), len(data))
+    array_type = ir.ArrayType(ir.IntType(8), len(data))
     if name not in module.globals:
-        table = ir.GlobalVariable(module, kind, name)
+        table = ir.GlobalVariable(module, array_type, name)
         table.linkage, table.global_constant, table.align = "internal", True, ALIGNED
-        table.initializer = ir.Constant(kind, bytearray(data))
+        table.initializer = ir.Constant(array_type, bytearray(data))
     return module.globals[name].bitcast(element.as_pointer())

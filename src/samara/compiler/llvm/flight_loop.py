@@ -1,16 +1,16 @@
-"""The loop of a flight in machine code: a schedule of instants, and at each the operations that are due, in their order.
+"""The loop of a flight in machine code: a schedule of instants, and at each the operations that are due, in order.
 
-    for row in rows:                 # time, how many physics steps lead to it and how long they are, what is due
+    for row in rows:                 # time, count and length of the physics steps that lead to it, due bits
         for operation in operations:
             if operation.due & row.due:
                 operation(lane, n, row)
 
-An operation moves the physics, calls a compiled stage on the rows of its slots, draws random numbers, takes a row from a table
-or puts one into it, or stops the loop where Python is needed. None of them knows what it computes: machine code that was
-compiled for a vehicle, a controller or a filter is called by its address, with the addresses of the rows it reads and writes.
-So nothing is compiled anew for another schedule or another layout of slots.
+An operation advances the physics, calls a compiled stage on the rows of its slots, draws random numbers, copies a row from or
+to a table, or stops the loop if Python is needed. Operations are generic: machine code compiled for a vehicle, a controller or
+a filter is called by its address, with the addresses of the rows it reads and writes. So another schedule or another layout of
+slots needs no compilation.
 
-Arrays are component-first, (components, n); a call works on the `width` lanes that begin at `lane`.
+Arrays are component-first, (components, n); a call processes the `width` lanes that begin at `lane`.
 """
 
 import ctypes
@@ -40,17 +40,16 @@ from samara.core.random import normal_in_lanes, philox
 from samara.core.types import Array
 
 ROW = ("time_us", "steps", "due", "dt", "time")
-"""A row of the schedule, eight bytes each: integers, but for the length of a physics step and the time, doubles in seconds."""
+"""A row of the schedule, eight bytes each: integers, except that the physics step and the time are doubles in seconds."""
 EFFORT = 3
 DONE = -1
 
 
 class Operation(NamedTuple):
-    """A kind of `KINDS`, the bits of what it is due with, and its arguments in the kind's order: whole numbers and arrays
+    """A type of `KINDS`, the bits of the instants at which it is due, and its arguments in the order of the type.
 
-    A `samara.compiler.compiled_step.Machine` stands for the first four of what runs one. Arrays stay where they are
-    as long as the
-    operation is walked through: they are its memory.
+    Arguments are integers and arrays; a `samara.compiler.compiled_step.Machine` supplies the first four arguments of "step".
+    Arrays are the memory of the operation and must not move while the loop runs.
     """
 
     kind: str
@@ -59,52 +58,52 @@ class Operation(NamedTuple):
 
 
 Block = tuple[Array, int, int]
-"""Some rows of an array (rows, n): the array, the first of them, and how many."""
+"""Consecutive rows of an array (rows, n): the array, the first row, and the row count."""
 
 
 class Kind(NamedTuple):
-    """What an operation takes, by name, and what emits its body: (emitter) → 1 where the loop is to stop, else 0."""
+    """The argument names of an operation, and the function that emits its body: (emitter) → 1 to stop the loop, else 0."""
 
     arguments: tuple[str, ...]
     emit: "Callable[[_Body], ir.Value | None]"
 
 
 class Memory:
-    """Where arrays of doubles are for a walk of some precision: in their place, or copies of them in single precision."""
+    """The addresses of arrays of doubles for a loop at some precision: the arrays themselves, or single-precision copies."""
 
     def __init__(self, precision: Precision = STRICT) -> None:
         self.precision = precision
-        self._copies: dict[int, tuple[Array, Array]] = {}  # by address of the whole array: it, and its copy
+        self._copies: dict[int, tuple[Array, Array]] = {}  # by address of the base array: it, and its copy
 
     def address(self, array: Array) -> int:
-        """Of an array that is a block; integers stay where they are"""
+        """Return the address of a contiguous array; integer arrays are never copied."""
         if not array.flags.c_contiguous:
             raise ValueError(
                 f"an array of shape {array.shape} whose rows are not side by side; expected one that is a block"
             )
         if self.precision.dtype == "float64" or array.dtype != np.float64:
             return int(array.ctypes.data)
-        whole = array
-        while isinstance(whole.base, np.ndarray):
-            whole = whole.base
-        at = int(whole.ctypes.data)
-        if at not in self._copies:
-            self._copies[at] = whole, whole.astype(np.float32)
-        return int(self._copies[at][1].ctypes.data) + (int(array.ctypes.data) - at) // 2
+        base_array = array
+        while isinstance(base_array.base, np.ndarray):
+            base_array = base_array.base
+        base_address = int(base_array.ctypes.data)
+        if base_address not in self._copies:
+            self._copies[base_address] = base_array, base_array.astype(np.float32)
+        return int(self._copies[base_address][1].ctypes.data) + (int(array.ctypes.data) - base_address) // 2
 
     def fill(self) -> None:
-        """The copies from what they are of"""
-        for whole, copy in self._copies.values():
-            copy[...] = whole
+        """Copy the arrays into their single-precision copies."""
+        for array, copy in self._copies.values():
+            copy[...] = array
 
     def give_back(self) -> None:
-        """What has become of the copies"""
-        for whole, copy in self._copies.values():
-            whole[...] = copy
+        """Copy the single-precision copies back into the arrays."""
+        for array, copy in self._copies.values():
+            array[...] = copy
 
 
 class RowCode(Protocol):
-    """A compiled stage: its code for so many lanes, and the constants of its lanes (`samara.compiler.compiled_step`)"""
+    """A compiled stage: its code for `width` lanes, and its per-drone constants (`samara.compiler.compiled_step`)."""
 
     def lane_constants(self, n: int) -> Array: ...
 
@@ -117,12 +116,12 @@ class RowCall:
     def __init__(self, code: RowCode, inputs: Sequence[Block], outputs: Sequence[Block]) -> None:
         self.code, self.inputs, self.outputs = code, tuple(inputs), tuple(outputs)
         self.constants = code.lane_constants(inputs[0][0].shape[-1] if inputs else outputs[0][0].shape[-1])
-        self._tables: list[Array] = []  # of addresses; they live as long as the call
+        self._tables: list[Array] = []  # address tables, which must live as long as the call
 
     def words(self, width: int, memory: Memory) -> tuple[int, int]:
-        """The address of the code for so many lanes, and of its table of rows"""
+        """Return the address of the code for `width` lanes, and of its table of rows."""
         blocks = [*self.inputs, (self.constants, 0, len(self.constants)), *self.outputs]
-        table = np.array([at for block in blocks for at in _row_addresses(block, memory)], dtype=np.int64)
+        table = np.array([address for block in blocks for address in _row_addresses(block, memory)], dtype=np.int64)
         self._tables.append(table)
         return self.code.row_kernel(width, memory.precision), int(table.ctypes.data)
 
@@ -136,25 +135,27 @@ def _row_addresses(block: Block, memory: Memory) -> range:
 
 
 Argument: TypeAlias = int | Array | Machine | RowCall
-"""Of an operation: a number, memory, or code with its memory"""
+"""An argument of an operation: a number, memory, or code with its memory."""
 
 
 class Walk:
-    """Operations with their arguments in memory, ready to be walked through at one width."""
+    """Operations with their arguments in memory, ready to run at one vector width."""
 
     def __init__(self, operations: tuple[Operation, ...], width: int, memory: Memory) -> None:
         self.code = _code(memory.precision.dtype, width)
         self.arguments = [
-            np.array([word for value in own.arguments for word in _words(value, width, memory)], dtype=np.int64)
-            for own in operations
+            np.array([word for value in operation.arguments for word in _words(value, width, memory)], dtype=np.int64)
+            for operation in operations
         ]
-        self._kept = [value for own in operations for value in own.arguments if not isinstance(value, int)]
-        for own, words in zip(operations, self.arguments, strict=True):
-            if len(words) != len(KINDS[own.kind].arguments):
-                raise ValueError(f"{own.kind}: {len(words)} arguments; expected {', '.join(KINDS[own.kind].arguments)}")
+        self._kept = [value for operation in operations for value in operation.arguments if not isinstance(value, int)]
+        for operation, words in zip(operations, self.arguments, strict=True):
+            if len(words) != len(KINDS[operation.kind].arguments):
+                raise ValueError(
+                    f"{operation.kind}: {len(words)} arguments; expected {', '.join(KINDS[operation.kind].arguments)}"
+                )
         table = [
-            (self.code.address[own.kind], words.ctypes.data, own.due)
-            for own, words in zip(operations, self.arguments, strict=True)
+            (self.code.address[operation.kind], words.ctypes.data, operation.due)
+            for operation, words in zip(operations, self.arguments, strict=True)
         ]
         self.table = np.array(table, dtype=np.int64).reshape(-1, 3)
         self._at = self.table.ctypes.data
@@ -170,11 +171,18 @@ class Walk:
         briefly: bool,
         shared: int = 0,
     ) -> int:
-        """From one (row, operation) to before another; where an operation stopped it, row × operations + operation
+        """Run from one (row, operation) to before another.
 
-        `rows` is the address of the schedule, `lanes` the first of n and the one after the last: tile after tile, and none
-        after one that was stopped. Else `DONE`. Several threads that are given the address of a `shared` number, which begins
-        as the first lane, share the tiles among them.
+        Returns `DONE`, or row × operations + operation of the operation that stopped the loop.
+
+        Args:
+            rows: address of the schedule.
+            start: first (row, operation).
+            end: (row, operation) after the last.
+            lanes: first of the n drones and the one after the last, processed tile by tile; a stop ends the loop.
+            n: drone count of the arrays.
+            briefly: hold the interpreter lock.
+            shared: address of a counter that starts at the first lane, from which several threads take tiles; 0 for none.
         """
         call = self.code.briefly if briefly else self.code.call
         return int(call(self._at, len(self.table), rows, *start, *end, *lanes, n, shared))
@@ -184,8 +192,8 @@ def _words(value: Argument, width: int, memory: Memory) -> tuple[int, ...]:
     if isinstance(value, RowCall):
         return value.words(width, memory)
     if isinstance(value, Machine):
-        carry, held = memory.address(value.carry), memory.address(value.held)
-        return value.scan(width, memory.precision), carry, held * (value.n == 1), held * (value.n > 1)
+        carry, held_inputs = memory.address(value.carry), memory.address(value.held)
+        return value.scan(width, memory.precision), carry, held_inputs * (value.n == 1), held_inputs * (value.n > 1)
     return (memory.address(value) if isinstance(value, np.ndarray) else int(value),)
 
 
@@ -199,8 +207,8 @@ class _Code(NamedTuple):
 @cache
 def _code(dtype: str, width: int) -> _Code:
     module = new_module()
-    for name, kind in KINDS.items():
-        _emit_operation(module, name, kind, dtype, width)
+    for name, operation_type in KINDS.items():
+        _emit_operation(module, name, operation_type, dtype, width)
     _emit_tiles(module, _emit_walk(module), width)
     engine = engine_of(str(module), EFFORT)
     types = [ctypes.c_int64] * 12
@@ -209,42 +217,42 @@ def _code(dtype: str, width: int) -> _Code:
     return _Code(ctypes.CFUNCTYPE(*types)(address), ctypes.PYFUNCTYPE(*types)(address), addresses, engine)
 
 
-# The walk -----------------------------------------------------------------------------------------------------------
+# The loop over rows and operations ----------------------------------------------------------------------------------
 
 _POINTER = INDEX.as_pointer()
 _OPERATION = ir.FunctionType(INDEX, [_POINTER, INDEX, INDEX, _POINTER])
-"""operation(arguments, lane, n, row) → 0, or 1 to stop"""
+"""operation(arguments, lane, n, row) → 0, or 1 to stop."""
 
 
 def _emit_tiles(module: ir.Module, walk: ir.Function, width: int) -> None:
-    """tiles(…, first lane, last lane, n, counter): the walk of every tile, until one is stopped
+    """Emit tiles(…, first lane, last lane, n, counter): the loop for every tile, until one stops.
 
-    Where there is a counter, threads take the next tile from it, one after the other, and nobody waits for a slow one.
+    If there is a shared counter, threads take the next tile from it, so that no thread waits for a slow one.
     """
     function = ir.Function(module, ir.FunctionType(INDEX, [_POINTER, INDEX, _POINTER] + [INDEX] * 8), "tiles")
-    *given, first, last, n, shared = function.args
-    entry, following, tile, done = map(function.append_basic_block, ("entry", "next", "tile", "done"))
+    *arguments, first, last, n, shared = function.args
+    entry, next_tile, tile, done = map(function.append_basic_block, ("entry", "next", "tile", "done"))
     builder = ir.IRBuilder(entry)
-    own = builder.alloca(INDEX)
-    builder.store(first, own)
+    local_counter = builder.alloca(INDEX)
+    builder.store(first, local_counter)
     is_shared = builder.icmp_signed("!=", shared, _number(0))
-    counter = builder.select(is_shared, builder.inttoptr(shared, _POINTER), own)
-    builder.branch(following)
-    builder = ir.IRBuilder(following)
+    counter = builder.select(is_shared, builder.inttoptr(shared, _POINTER), local_counter)
+    builder.branch(next_tile)
+    builder = ir.IRBuilder(next_tile)
     lane = builder.atomic_rmw("add", counter, _number(width), "monotonic")
     builder.cbranch(builder.icmp_signed("<", lane, last), tile, done)
     builder = ir.IRBuilder(tile)
-    answer = builder.call(walk, [*given, lane, n])
-    builder.cbranch(builder.icmp_signed("==", answer, _number(DONE)), following, done)
+    status = builder.call(walk, [*arguments, lane, n])
+    builder.cbranch(builder.icmp_signed("==", status, _number(DONE)), next_tile, done)
     builder = ir.IRBuilder(done)
-    told = builder.phi(INDEX)
-    for value, block in ((_number(DONE), following), (answer, tile)):
-        told.add_incoming(value, block)
-    builder.ret(told)
+    result = builder.phi(INDEX)
+    for value, block in ((_number(DONE), next_tile), (status, tile)):
+        result.add_incoming(value, block)
+    builder.ret(result)
 
 
 def _emit_walk(module: ir.Module) -> ir.Function:
-    """walk(table, operations, rows, first row, first operation, last row, last operation, lane, n) → where it stopped, or −1"""
+    """Emit walk(table, operations, rows, first row, first operation, last row, last operation, lane, n) → its stop, or −1."""
     function = ir.Function(module, ir.FunctionType(INDEX, [_POINTER, INDEX, _POINTER] + [INDEX] * 6), "walk")
     align_stack(function)
     table, count, rows, first_row, first, last_row, last, lane, n = function.args
@@ -259,31 +267,31 @@ def _emit_walk(module: ir.Module) -> ir.Function:
     row, begin = builder.phi(INDEX), builder.phi(INDEX)
     row.add_incoming(first_row, blocks["entry"])
     begin.add_incoming(first, blocks["entry"])
-    here = builder.gep(rows, [builder.mul(row, _number(len(ROW)))])
-    due = builder.load(builder.gep(here, [_number(ROW.index("due"))]))
+    row_pointer = builder.gep(rows, [builder.mul(row, _number(len(ROW)))])
+    due = builder.load(builder.gep(row_pointer, [_number(ROW.index("due"))]))
     is_last = builder.icmp_signed("==", row, last_row)
     end = builder.select(is_last, last, count)
     builder.cbranch(builder.icmp_signed(">", row, last_row), done, blocks["each"])
 
     builder = ir.IRBuilder(blocks["each"])
-    at = builder.phi(INDEX)
-    at.add_incoming(begin, blocks["row"])
-    builder.cbranch(builder.icmp_signed("<", at, end), blocks["look"], blocks["on"])
+    operation_index = builder.phi(INDEX)
+    operation_index.add_incoming(begin, blocks["row"])
+    builder.cbranch(builder.icmp_signed("<", operation_index, end), blocks["look"], blocks["on"])
 
     builder = ir.IRBuilder(blocks["look"])
-    own = builder.gep(table, [builder.mul(at, _number(3))])
-    wanted = builder.and_(builder.load(builder.gep(own, [_number(2)])), due)
-    builder.cbranch(builder.icmp_signed("==", wanted, _number(0)), blocks["next"], blocks["call"])
+    entry = builder.gep(table, [builder.mul(operation_index, _number(3))])
+    is_due = builder.and_(builder.load(builder.gep(entry, [_number(2)])), due)
+    builder.cbranch(builder.icmp_signed("==", is_due, _number(0)), blocks["next"], blocks["call"])
 
     builder = ir.IRBuilder(blocks["call"])
-    operation = builder.inttoptr(builder.load(own), _OPERATION.as_pointer())
-    arguments = builder.inttoptr(builder.load(builder.gep(own, [_number(1)])), _POINTER)
-    answer = builder.call(operation, [arguments, lane, n, here])
-    builder.cbranch(builder.icmp_signed("==", answer, _number(0)), blocks["next"], stopped)
+    operation = builder.inttoptr(builder.load(entry), _OPERATION.as_pointer())
+    arguments = builder.inttoptr(builder.load(builder.gep(entry, [_number(1)])), _POINTER)
+    status = builder.call(operation, [arguments, lane, n, row_pointer])
+    builder.cbranch(builder.icmp_signed("==", status, _number(0)), blocks["next"], stopped)
 
     builder = ir.IRBuilder(blocks["next"])
-    following = builder.add(at, _number(1))
-    at.add_incoming(following, blocks["next"])
+    next_operation = builder.add(operation_index, _number(1))
+    operation_index.add_incoming(next_operation, blocks["next"])
     builder.branch(blocks["each"])
 
     builder = ir.IRBuilder(blocks["on"])
@@ -293,7 +301,7 @@ def _emit_walk(module: ir.Module) -> ir.Function:
     builder.branch(blocks["row"])
 
     builder = ir.IRBuilder(stopped)
-    builder.ret(builder.add(builder.mul(row, count), at))
+    builder.ret(builder.add(builder.mul(row, count), operation_index))
     ir.IRBuilder(done).ret(_number(DONE))
     return function
 
@@ -301,16 +309,16 @@ def _emit_walk(module: ir.Module) -> ir.Function:
 # Operations ---------------------------------------------------------------------------------------------------------
 
 
-def _emit_operation(module: ir.Module, name: str, kind: Kind, dtype: str, width: int) -> None:
+def _emit_operation(module: ir.Module, name: str, operation_type: Kind, dtype: str, width: int) -> None:
     function = ir.Function(module, _OPERATION, name)
     align_stack(function)
-    body = _Body(function, kind.arguments, dtype, width)
-    answer = kind.emit(body)
-    body.builder.ret(answer if answer is not None else _number(0))
+    body = _Body(function, operation_type.arguments, dtype, width)
+    status = operation_type.emit(body)
+    body.builder.ret(status if status is not None else _number(0))
 
 
 class _Body:
-    """Where an operation is emitted: its arguments by name, the lane, n, and what it needs to load, store and loop."""
+    """The function of an operation while it is emitted: arguments by name, lane, n, and helpers to load, store and loop."""
 
     def __init__(self, function: ir.Function, names: tuple[str, ...], dtype: str, width: int) -> None:
         self.function, self.names, self.width = function, names, width
@@ -320,49 +328,49 @@ class _Body:
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
 
     def __getitem__(self, name: str) -> ir.Value:
-        """An argument, as an integer"""
+        """Load an argument as an integer."""
         return self.builder.load(self.builder.gep(self.arguments, [_number(self.names.index(name))]))
 
     def now(self, name: str) -> ir.Value:
-        """What the row says of this instant"""
+        """Load a field of the current row of the schedule."""
         word = self.builder.load(self.builder.gep(self.row, [_number(ROW.index(name))]))
         return self.builder.bitcast(word, DOUBLE) if name in ("dt", "time") else word
 
     def array(self, name: str) -> ir.Value:
         return self.builder.inttoptr(self[name], self.element.as_pointer())
 
-    def load(self, base: ir.Value, at: ir.Value) -> ir.Value:
-        return load_vector(self.builder, base, at, self.vector)
+    def load(self, base: ir.Value, offset: ir.Value) -> ir.Value:
+        return load_vector(self.builder, base, offset, self.vector)
 
-    def store(self, value: ir.Value, base: ir.Value, at: ir.Value) -> None:
-        store_vector(self.builder, value, base, at)
+    def store(self, value: ir.Value, base: ir.Value, offset: ir.Value) -> None:
+        store_vector(self.builder, value, base, offset)
 
     def splat(self, scalar: ir.Value) -> ir.Value:
         return splat(self.builder, scalar, self.width)
 
     def any(self, condition: ir.Value) -> ir.Value:
-        """Whether a condition holds in one of the lanes, 1 or 0"""
-        builder, found = self.builder, None
+        """Emit 1 if a condition holds in any of the lanes, else 0."""
+        builder, is_any = self.builder, None
         for lane in range(self.width):
-            own = builder.extract_element(condition, ir.Constant(INT32, lane))
-            found = own if found is None else builder.or_(found, own)
-        return builder.zext(found, INDEX)
+            in_lane = builder.extract_element(condition, ir.Constant(INT32, lane))
+            is_any = in_lane if is_any is None else builder.or_(is_any, in_lane)
+        return builder.zext(is_any, INDEX)
 
     def each(self, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
-        """body(k) for k = 0 … count − 1"""
-        before, turn, after = (self.builder.block, *map(self.function.append_basic_block, ("turn", "after")))
-        self.builder.cbranch(self.builder.icmp_signed(">", count, _number(0)), turn, after)
-        self.builder = ir.IRBuilder(turn)
+        """Emit body(k) for k = 0 … count − 1."""
+        entry, loop_block, after = (self.builder.block, *map(self.function.append_basic_block, ("turn", "after")))
+        self.builder.cbranch(self.builder.icmp_signed(">", count, _number(0)), loop_block, after)
+        self.builder = ir.IRBuilder(loop_block)
         k = self.builder.phi(INDEX)
-        k.add_incoming(_number(0), before)
+        k.add_incoming(_number(0), entry)
         body(k)
-        following = self.builder.add(k, _number(1))
-        k.add_incoming(following, self.builder.block)
-        self.builder.cbranch(self.builder.icmp_signed("<", following, count), turn, after)
+        next_k = self.builder.add(k, _number(1))
+        k.add_incoming(next_k, self.builder.block)
+        self.builder.cbranch(self.builder.icmp_signed("<", next_k, count), loop_block, after)
         self.builder = ir.IRBuilder(after)
 
     def only(self, condition: ir.Value, body: Callable[[], None]) -> None:
-        """body() where a condition holds"""
+        """Emit body() under a condition."""
         then, after = map(self.function.append_basic_block, ("then", "else"))
         self.builder.cbranch(condition, then, after)
         self.builder = ir.IRBuilder(then)
@@ -371,11 +379,11 @@ class _Body:
         self.builder = ir.IRBuilder(after)
 
     def element_of(self, k: ir.Value) -> ir.Value:
-        """The place of row k of an array at this lane"""
+        """Return the offset of row k of an array at this lane."""
         return self.builder.add(self.builder.mul(k, self.n), self.lane)
 
     def tick(self) -> ir.Value:
-        """⌊(t − offset) / period⌋ − first"""
+        """⌊(t − offset) / period⌋ − first."""
         builder = self.builder
         count = builder.sdiv(builder.sub(self.now("time_us"), self["offset"]), self["period"])
         return builder.sub(count, builder.load(builder.inttoptr(self["first"], _POINTER)))
@@ -383,15 +391,15 @@ class _Body:
 
 def _scan(body: _Body, steps: ir.Value) -> None:
     builder, pointer = body.builder, body.element.as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [pointer] * 5 + [INDEX] * 5).as_pointer()
-    nowhere, end = ir.Constant(pointer, None), builder.add(body.lane, _number(body.width))
-    arrays = [body.array("carry"), body.array("uniform"), body.array("varying"), nowhere, nowhere]
-    past = builder.add(steps, _number(1))
-    builder.call(builder.inttoptr(body["scan"], kind), [*arrays, body.lane, end, body.n, steps, past])
+    scan_type = ir.FunctionType(ir.VoidType(), [pointer] * 5 + [INDEX] * 5).as_pointer()
+    null, end = ir.Constant(pointer, None), builder.add(body.lane, _number(body.width))
+    arrays = [body.array("carry"), body.array("uniform"), body.array("varying"), null, null]
+    never_record = builder.add(steps, _number(1))
+    builder.call(builder.inttoptr(body["scan"], scan_type), [*arrays, body.lane, end, body.n, steps, never_record])
 
 
 def _step(body: _Body) -> None:
-    """So many physics steps as the row says, of its length"""
+    """Run the physics steps of the row, with its step length."""
     builder, dt = body.builder, body.now("dt")
     if body.element != DOUBLE:
         dt = builder.fptrunc(dt, body.element)
@@ -400,34 +408,34 @@ def _step(body: _Body) -> None:
 
 
 def _call(body: _Body) -> None:
-    """outputs ← stage(inputs), on the rows of its table"""
-    kind = ir.FunctionType(ir.VoidType(), [_POINTER, INDEX]).as_pointer()
+    """outputs ← stage(inputs), on the rows of its table."""
+    stage_type = ir.FunctionType(ir.VoidType(), [_POINTER, INDEX]).as_pointer()
     rows = body.builder.inttoptr(body["rows"], _POINTER)
-    body.builder.call(body.builder.inttoptr(body["function"], kind), [rows, body.lane])
+    body.builder.call(body.builder.inttoptr(body["function"], stage_type), [rows, body.lane])
 
 
-def _copied(body: _Body, source: ir.Value, into: ir.Value) -> None:
-    body.each(body["fields"], lambda k: body.store(body.load(source, body.element_of(k)), into, body.element_of(k)))
+def _emit_copy(body: _Body, source: ir.Value, target: ir.Value) -> None:
+    body.each(body["fields"], lambda k: body.store(body.load(source, body.element_of(k)), target, body.element_of(k)))
 
 
 def _copy(body: _Body) -> None:
-    """target ← source"""
-    _copied(body, body.array("source"), body.array("target"))
+    """target ← source."""
+    _emit_copy(body, body.array("source"), body.array("target"))
 
 
 def _add(body: _Body) -> None:
-    """target ← target + source"""
+    """target ← target + source."""
     source, target = body.array("source"), body.array("target")
 
-    def one(k: ir.Value) -> None:
-        at = body.element_of(k)
-        body.store(body.builder.fadd(body.load(target, at), body.load(source, at)), target, at)
+    def add_row(k: ir.Value) -> None:
+        offset = body.element_of(k)
+        body.store(body.builder.fadd(body.load(target, offset), body.load(source, offset)), target, offset)
 
-    body.each(body["fields"], one)
+    body.each(body["fields"], add_row)
 
 
 def _clock(body: _Body) -> None:
-    """target ← the time  [s]"""
+    """target ← time  [s]."""
     time = body.now("time")
     if body.element != DOUBLE:
         time = body.builder.fptrunc(time, body.element)
@@ -435,65 +443,65 @@ def _clock(body: _Body) -> None:
 
 
 def _take(body: _Body) -> None:
-    """target ← table[tick], (ticks, fields, n)"""
+    """target ← table[tick], (ticks, fields, n)."""
     row = body.builder.mul(body.builder.mul(body.tick(), body["fields"]), body.n)
-    _copied(body, body.builder.gep(body.array("table"), [row]), body.array("target"))
+    _emit_copy(body, body.builder.gep(body.array("table"), [row]), body.array("target"))
 
 
 def _take_shared(body: _Body) -> None:
-    """target ← table[tick], (ticks, fields): one number for all lanes"""
+    """target ← table[tick], (ticks, fields): one value for all lanes."""
     row = body.builder.gep(body.array("table"), [body.builder.mul(body.tick(), body["fields"])])
 
-    def one(k: ir.Value) -> None:
-        alone = body.builder.load(body.builder.gep(row, [k]))
-        body.store(body.splat(alone), body.array("target"), body.element_of(k))
+    def copy_row(k: ir.Value) -> None:
+        scalar = body.builder.load(body.builder.gep(row, [k]))
+        body.store(body.splat(scalar), body.array("target"), body.element_of(k))
 
-    body.each(body["fields"], one)
+    body.each(body["fields"], copy_row)
 
 
 def _put(body: _Body) -> None:
-    """table[tick, skipped:] ← source, the table being where `place` says"""
+    """table[tick, skipped:] ← source; `place` is the address of the table's address."""
     builder = body.builder
     row = builder.add(builder.mul(body.tick(), body["row_fields"]), body["skipped"])
-    place = builder.load(builder.inttoptr(body["place"], _POINTER))
-    into = builder.gep(builder.inttoptr(place, body.element.as_pointer()), [builder.mul(row, body.n)])
-    _copied(body, body.array("source"), into)
+    table_address = builder.load(builder.inttoptr(body["place"], _POINTER))
+    target = builder.gep(builder.inttoptr(table_address, body.element.as_pointer()), [builder.mul(row, body.n)])
+    _emit_copy(body, body.array("source"), target)
 
 
 def _draw(body: _Body) -> None:
-    """target ← standard normals of this tick: those of `samara.core.random.normals`, bit for bit"""
+    """target ← standard normals of this tick, bit-identical to `samara.core.random.normals`."""
     tick = body.builder.sdiv(body.now("time_us"), body["period"])
     integers = ir.VectorType(INDEX, body.width)
 
-    def whole(name: str, row: int) -> Vector:
+    def load_integers(name: str, row: int) -> Vector:
         index = body.builder.add(body.builder.mul(_number(row), body.n), body.lane)
-        at = body.builder.gep(body.builder.inttoptr(body[name], _POINTER), [index])
-        return Vector(body.builder, body.builder.load(body.builder.bitcast(at, integers.as_pointer()), align=8))
+        pointer = body.builder.gep(body.builder.inttoptr(body[name], _POINTER), [index])
+        return Vector(body.builder, body.builder.load(body.builder.bitcast(pointer, integers.as_pointer()), align=8))
 
     def block(k: ir.Value) -> None:
-        key, drone = (whole("keys", 0), whole("keys", 1)), whole("numbers", 0)
+        key, drone = (load_integers("keys", 0), load_integers("keys", 1)), load_integers("numbers", 0)
         builder = body.builder
         low, high = builder.and_(tick, _number(0xFFFFFFFF)), builder.lshr(tick, _number(32))
-        own, below, above = (Vector(builder, body.splat(word)) for word in (k, low, high))
-        words = philox((own, drone, below, above), key)
-        for place, word in enumerate(words):
-            row = body.builder.add(body.builder.mul(k, _number(4)), _number(place))
+        block_word, low_word, high_word = (Vector(builder, body.splat(word)) for word in (k, low, high))
+        words = philox((block_word, drone, low_word, high_word), key)
+        for word_index, word in enumerate(words):
+            row = body.builder.add(body.builder.mul(k, _number(4)), _number(word_index))
 
-            def keep(word: Vector = word, row: ir.Value = row) -> None:
+            def store_normal(word: Vector = word, row: ir.Value = row) -> None:
                 word.builder = body.builder
                 normal = normal_in_lanes(word).value
                 if body.element != DOUBLE:
                     normal = body.builder.fptrunc(normal, body.vector)
                 body.store(normal, body.array("target"), body.element_of(row))
 
-            body.only(body.builder.icmp_signed("<", row, body["count"]), keep)
+            body.only(body.builder.icmp_signed("<", row, body["count"]), store_normal)
 
     blocks = body.builder.sdiv(body.builder.add(body["count"], _number(3)), _number(4))
     body.each(blocks, block)
 
 
 def _watch(body: _Body) -> ir.Value:
-    """Stops where a number is not 0"""
+    """Stop if a number is not 0."""
     value, zero = body.load(body.array("array"), body.lane), ir.Constant(body.vector, [0.0] * body.width)
     return body.any(body.builder.fcmp_unordered("!=", value, zero))
 
@@ -512,8 +520,8 @@ KINDS = {
     "draw": Kind(("keys", "numbers", "target", "count", "period"), _draw),
     "watch": Kind(("array",), _watch),
 }
-"""What a schedule can do. Arrays are (fields, n) of the walk's type, `keys` (2, n) and `numbers` (n) of 64-bit integers.
+"""The operations of a schedule. Arrays are (fields, n) of the loop's type, `keys` (2, n) and `numbers` (n) of 64-bit integers.
 
-`place` is the address of a table, as the number in an array of one. A table's row is that of ⌊(t − offset)/period⌋ − `first`,
-the number in an array of one.
+`place` is an array of one element with the address of a table. The row of a table is ⌊(t − offset)/period⌋ − `first`, where
+`first` is an array of one element.
 """

@@ -1,7 +1,7 @@
-"""The elementary functions of `samara.core.portable_math` as straight-line vector code, with the same bits.
+"""The elementary functions of `samara.core.portable_math` as straight-line vector code, bit-identical to them.
 
-LLVM by itself turns a vector sine into scalar calls. The one branch is that of sin, cos and tan: when any |x| > 10⁴, those
-lanes, and only those, take the C library's value.
+LLVM would turn a vector sine into scalar calls. The only branch is in sin, cos and tan: lanes with |x| > 10⁴ take the value of
+the C library.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ DOUBLE, INTEGER = ir.DoubleType(), ir.IntType(64)
 
 
 def elementary(builder: ir.IRBuilder, name: str, arguments: list[ir.Value]) -> ir.Value:
-    """f(arguments), on vectors of floats or doubles of any width; `builder` stays in its block"""
+    """Emit f(arguments) on vectors of floats or doubles of any width; `builder` stays in its block."""
     if name == "power":
         value = _half_power(builder, *arguments)
         if value is not None:
@@ -34,11 +34,11 @@ class Vector(Lanes):
         self.builder = builder
 
     def like(self, x: Lanes | float) -> Lanes:
-        kind = self.value.type
-        return x if isinstance(x, Lanes) else Vector(self.builder, ir.Constant(kind, [x] * kind.count))
+        vector_type = self.value.type
+        return x if isinstance(x, Lanes) else Vector(self.builder, ir.Constant(vector_type, [x] * vector_type.count))
 
-    def apply(self, operation: str, *others: Lanes) -> Lanes:
-        values = [self.value, *(other.value for other in others)]
+    def apply(self, operation: str, *operands: Lanes) -> Lanes:
+        values = [self.value, *(operand.value for operand in operands)]
         if operation in _ON_DOUBLES and values[0].type.element == DOUBLE:
             return Vector(self.builder, _ON_DOUBLES[operation](self.builder, *values))
         return Vector(self.builder, _OPERATIONS[operation](self.builder, *values))
@@ -46,9 +46,9 @@ class Vector(Lanes):
 
 def _intrinsic(name: str) -> Callable[[ir.IRBuilder, ir.Value], ir.Value]:
     def call(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-        full = f"llvm.{name}.v{x.type.count}f64"
-        known = builder.module.globals.get(full)
-        return builder.call(known or ir.Function(builder.module, ir.FunctionType(x.type, [x.type]), full), [x])
+        full_name = f"llvm.{name}.v{x.type.count}f64"
+        existing = builder.module.globals.get(full_name)
+        return builder.call(existing or ir.Function(builder.module, ir.FunctionType(x.type, [x.type]), full_name), [x])
 
     return call
 
@@ -93,69 +93,73 @@ _OPERATIONS: dict[str, Callable[..., ir.Value]] = {
 
 
 def _function(module: ir.Module, name: str, vector: ir.Value) -> ir.Value:
-    """The function in the module, on these vectors; inlined wherever it is called."""
-    single = vector.element == ir.FloatType()
-    full = f"samara.{name}.v{vector.count}f{32 if single else 64}"
-    if full in module.globals:
-        return module.globals[full]
-    function = ir.Function(module, ir.FunctionType(vector, [vector] * ARGUMENTS.get(name, 1)), full)
+    """Return the function on these vectors, added to the module if missing; it is inlined at each call."""
+    is_single = vector.element == ir.FloatType()
+    full_name = f"samara.{name}.v{vector.count}f{32 if is_single else 64}"
+    if full_name in module.globals:
+        return module.globals[full_name]
+    function = ir.Function(module, ir.FunctionType(vector, [vector] * ARGUMENTS.get(name, 1)), full_name)
     function.linkage = "internal"
     function.attributes.add("alwaysinline")
     builder = ir.IRBuilder(function.append_basic_block())
     doubles = ir.VectorType(DOUBLE, vector.count)
-    arguments = [Vector(builder, builder.fpext(x, doubles) if single else x) for x in function.args]
-    value = FUNCTIONS[name](*arguments, FOR_SINGLE if single else FOR_DOUBLE).value
+    arguments = [Vector(builder, builder.fpext(x, doubles) if is_single else x) for x in function.args]
+    value = FUNCTIONS[name](*arguments, FOR_SINGLE if is_single else FOR_DOUBLE).value
     if name in TURNING:
-        value = _with_far(builder, name, arguments[0], value)
-    builder.ret(builder.fptrunc(value, vector) if single else value)
+        value = _correct_large_angles(builder, name, arguments[0], value)
+    builder.ret(builder.fptrunc(value, vector) if is_single else value)
     return function
 
 
-def _with_far(builder: ir.IRBuilder, name: str, x: Vector, value: ir.Value) -> ir.Value:
-    """The value, and in lanes beyond 10⁴ the C library's: one test and a branch rarely taken."""
-    far = (abs(x) > FAR).value
+def _correct_large_angles(builder: ir.IRBuilder, name: str, x: Vector, value: ir.Value) -> ir.Value:
+    """Replace lanes beyond 10⁴ by the C library's value: one test and a branch that is rarely taken."""
+    is_far = (abs(x) > FAR).value
     lanes = ir.IntType(x.value.type.count)
-    here = builder.block
-    with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(far, lanes), ir.Constant(lanes, 0)), likely=False):
-        corrected = builder.call(_lane_by_lane(builder.module, name, x.value.type), [x.value, value])
-        there = builder.block
+    near_block = builder.block
+    with builder.if_then(
+        builder.icmp_unsigned("!=", builder.bitcast(is_far, lanes), ir.Constant(lanes, 0)), likely=False
+    ):
+        corrected = builder.call(_library_function(builder.module, name, x.value.type), [x.value, value])
+        far_block = builder.block
     result = builder.phi(x.value.type)
-    result.add_incoming(value, here)
-    result.add_incoming(corrected, there)
+    result.add_incoming(value, near_block)
+    result.add_incoming(corrected, far_block)
     return result
 
 
-def _lane_by_lane(module: ir.Module, name: str, vector: ir.Value) -> ir.Value:
-    full = f"samara.far.{name}.v{vector.count}f64"
-    if full in module.globals:
-        return module.globals[full]
+def _library_function(module: ir.Module, name: str, vector: ir.Value) -> ir.Value:
+    full_name = f"samara.far.{name}.v{vector.count}f64"
+    if full_name in module.globals:
+        return module.globals[full_name]
     library = module.globals.get(name) or ir.Function(module, ir.FunctionType(DOUBLE, [DOUBLE]), name)
-    function = ir.Function(module, ir.FunctionType(vector, [vector, vector]), full)
+    function = ir.Function(module, ir.FunctionType(vector, [vector, vector]), full_name)
     function.linkage = "internal"
     for attribute in ("noinline", "cold"):
         function.attributes.add(attribute)
-    for each in (function, library):
+    for declared in (function, library):
         for attribute in ("nounwind", "readnone"):
-            each.attributes.add(attribute)
+            declared.attributes.add(attribute)
     builder = ir.IRBuilder(function.append_basic_block())
-    x, near = function.args
-    result = near
+    x, near_value = function.args
+    result = near_value
     for k in range(vector.count):
-        place = ir.Constant(ir.IntType(32), k)
-        result = builder.insert_element(result, builder.call(library, [builder.extract_element(x, place)]), place)
-    builder.ret((abs(Vector(builder, x)) > FAR).where(Vector(builder, result), Vector(builder, near)).value)
+        lane_index = ir.Constant(ir.IntType(32), k)
+        result = builder.insert_element(
+            result, builder.call(library, [builder.extract_element(x, lane_index)]), lane_index
+        )
+    builder.ret((abs(Vector(builder, x)) > FAR).where(Vector(builder, result), Vector(builder, near_value)).value)
     return function
 
 
 def _half_power(builder: ir.IRBuilder, x: ir.Value, exponent: ir.Value) -> ir.Value:
-    """√x, x√x and 1/√x for constant exponents ½, 3/2 and −½: two roundings, so within 2 ulp; None for any other"""
+    """√x, x√x and 1/√x for constant exponents ½, 3/2 and −½: two roundings, so within 2 ulp; None for other exponents."""
     e = exponent.constant[0].constant if isinstance(exponent, ir.Constant) else 0.0
     if e not in (-0.5, 0.5, 1.5):
         return None
     one, zero = (ir.Constant(x.type, [number] * x.type.count) for number in (1.0, 0.0))
-    full = f"llvm.sqrt.v{x.type.count}f{32 if x.type.element == ir.FloatType() else 64}"
+    full_name = f"llvm.sqrt.v{x.type.count}f{32 if x.type.element == ir.FloatType() else 64}"
     module = builder.module
-    sqrt = module.globals.get(full) or ir.Function(module, ir.FunctionType(x.type, [x.type]), full)
-    x = builder.fadd(x, zero)  # −0 becomes 0, as its powers are
+    sqrt = module.globals.get(full_name) or ir.Function(module, ir.FunctionType(x.type, [x.type]), full_name)
+    x = builder.fadd(x, zero)  # −0 becomes 0, as in C
     root = builder.call(sqrt, [x])
     return root if e == 0.5 else builder.fmul(x, root) if e == 1.5 else builder.fdiv(one, root)

@@ -1,11 +1,11 @@
-"""Dense layers whose weights are in memory, there and back, as passes of a loop (`array_loop.py`): lanes are drones.
+"""Dense layers with weights in memory, forward and backward, as passes of a loop (`array_loop.py`): lanes are drones.
 
-    there    y = f(W x + b)
-    back     p̄ = ȳ f',   x̄ = Wᵀ p̄          f' = 1 − y² of tanh, and 1 where y > 0, else 0, of a ReLU
-    at last  W̄ = Σₖ p̄ₖ xₖᵀ,   b̄ = Σₖ p̄ₖ        over all steps, and over the lanes in their order
+    forward   y = f(W x + b)
+    backward  p̄ = ȳ f',   x̄ = Wᵀ p̄          f' = 1 − y² of tanh, and 1 where y > 0, else 0, of a ReLU
+    gradient  W̄ = Σₖ p̄ₖ xₖᵀ,   b̄ = Σₖ p̄ₖ        over all steps, and over the lanes in their order
 
-Columns of numbers lie one after the other, `width` lanes each; W has its rows one after the other. Sums are in an order of
-their own, whatever runs beside them.
+Vectors are stored component by component, `width` lanes each; W is stored by rows. The order of summation is fixed, independent
+of the thread count.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,12 +16,12 @@ import llvmlite.ir as ir
 from samara.compiler.llvm.array_loop import ArraySpec, Bases, Code
 from samara.compiler.llvm.codegen import Emitter, index, loop
 
-ROWS = 8  # of a product at a time: sums that do not wait for each other
-BLOCK = 4  # rows and columns of W̄ at a time: sixteen sums for eight loads
+ROWS = 8  # of a product, as independent sums
+BLOCK = 4  # rows and columns of W̄: sixteen sums for eight loads
 
 
 class Dense(NamedTuple):
-    """y = f(W x + b)"""
+    """y = f(W x + b)."""
 
     weights: ArraySpec
     bias: ArraySpec
@@ -42,7 +42,7 @@ class Dense(NamedTuple):
 
     def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
         emitter = code.emitter(builder, self.width)
-        weights, bias, x, y = (_at(builder, bases, k, own) for own in (self.weights, self.bias, self.x, self.y))
+        weights, bias, x, y = (_at(builder, bases, k, array) for array in (self.weights, self.bias, self.x, self.y))
 
         def finish(row: ir.Value, total: ir.Value) -> None:
             biased = builder.fadd(total, _splat(emitter, bias, row), flags=emitter.flags)
@@ -52,7 +52,7 @@ class Dense(NamedTuple):
 
 
 class DenseBack(NamedTuple):
-    """p̄ = ȳ f', x̄ = Wᵀ p̄"""
+    """p̄ = ȳ f', x̄ = Wᵀ p̄."""
 
     weights: ArraySpec
     y: ArraySpec
@@ -75,7 +75,7 @@ class DenseBack(NamedTuple):
     def emit(self, builder: ir.IRBuilder, bases: Bases, k: ir.Value, code: Code) -> None:
         emitter = code.emitter(builder, self.width)
         arrays = (self.weights, self.y, self.y_bar, self.p_bar, self.x_bar)
-        weights, y, y_bar, p_bar, x_bar = (_at(builder, bases, k, own) for own in arrays)
+        weights, y, y_bar, p_bar, x_bar = (_at(builder, bases, k, array) for array in arrays)
         with loop(builder, index(self.rows)) as row:
             slope = _slope(emitter, self.activation, _load(emitter, y, row))
             _store(emitter, builder.fmul(_load(emitter, y_bar, row), slope, flags=emitter.flags), p_bar, row)
@@ -87,7 +87,7 @@ class DenseBack(NamedTuple):
 
 
 class DenseGradient(NamedTuple):
-    """W̄ and b̄ of all steps, where a loop has ended: `steps` is the number of that end"""
+    """W̄ and b̄ summed over all steps, at the end of a loop of `steps` steps."""
 
     x: ArraySpec
     p_bar: ArraySpec
@@ -107,18 +107,18 @@ class DenseGradient(NamedTuple):
 
     def emit(self, builder: ir.IRBuilder, bases: Bases, steps: ir.Value, code: Code) -> None:
         emitter, start = code.emitter(builder, self.width), index(0)
-        x, p_bar, weights, bias = (_at(builder, bases, start, own) for own in (*self.inputs, *self.outputs))
-        sums = _sums(emitter, BLOCK * BLOCK)
+        x, p_bar, weights, bias = (_at(builder, bases, start, array) for array in (*self.inputs, *self.outputs))
+        sums = _allocate_sums(emitter, BLOCK * BLOCK)
         for first, rows in _blocks(builder, self.rows, BLOCK):
             for column, columns in _blocks(builder, self.columns, BLOCK):
                 self._block(emitter, (x, p_bar, weights), (first, rows), (column, columns), steps, sums)
-            own = sums[:rows]
-            _clear(emitter, own)
+            row_sums = sums[:rows]
+            _clear(emitter, row_sums)
             with loop(builder, steps) as k:
-                at = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step))])
-                for i, total in enumerate(own):
-                    _add(emitter, total, _load(emitter, at, builder.add(first, index(i))))
-            for i, total in enumerate(own):
+                step_bars = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step))])
+                for i, total in enumerate(row_sums):
+                    _add(emitter, total, _load(emitter, step_bars, builder.add(first, index(i))))
+            for i, total in enumerate(row_sums):
                 builder.store(_across(emitter, builder.load(total)), builder.gep(bias, [builder.add(first, index(i))]))
 
     def _block(
@@ -131,25 +131,25 @@ class DenseGradient(NamedTuple):
         sums: list[ir.Value],
     ) -> None:
         builder, (x, p_bar, weights) = emitter.builder, bases
-        own = sums[: rows[1] * columns[1]]
-        _clear(emitter, own)
+        block_sums = sums[: rows[1] * columns[1]]
+        _clear(emitter, block_sums)
         with loop(builder, steps) as k:
-            here = builder.gep(x, [builder.mul(k, index(self.x.step))])
-            bars = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step))])
-            left = [_load(emitter, bars, builder.add(rows[0], index(i))) for i in range(rows[1])]
-            right = [_load(emitter, here, builder.add(columns[0], index(j))) for j in range(columns[1])]
-            for n, total in enumerate(own):
+            step_x = builder.gep(x, [builder.mul(k, index(self.x.step))])
+            step_bars = builder.gep(p_bar, [builder.mul(k, index(self.p_bar.step))])
+            left = [_load(emitter, step_bars, builder.add(rows[0], index(i))) for i in range(rows[1])]
+            right = [_load(emitter, step_x, builder.add(columns[0], index(j))) for j in range(columns[1])]
+            for n, total in enumerate(block_sums):
                 i, j = divmod(n, columns[1])
                 _add(emitter, total, builder.fmul(left[i], right[j], flags=emitter.flags))
-        for n, total in enumerate(own):
+        for n, total in enumerate(block_sums):
             i, j = divmod(n, columns[1])
             row = builder.mul(builder.add(rows[0], index(i)), index(self.columns))
-            place = builder.add(row, builder.add(columns[0], index(j)))
-            builder.store(_across(emitter, builder.load(total)), builder.gep(weights, [place]))
+            offset = builder.add(row, builder.add(columns[0], index(j)))
+            builder.store(_across(emitter, builder.load(total)), builder.gep(weights, [offset]))
 
 
 def _slope(emitter: Emitter, activation: str, y: ir.Value) -> ir.Value:
-    """f' of what f has given"""
+    """f' as a function of y = f(x)."""
     builder, one, zero = emitter.builder, emitter.constant(1.0), emitter.constant(0.0)
     if activation == "relu":
         return builder.select(builder.fcmp_ordered(">", y, zero), one, zero)
@@ -164,23 +164,23 @@ def _product(
     x: ir.Value,
     finish: Callable[..., None],
 ) -> None:
-    """finish(i, Σⱼ M[i, j] x[j]) for every row, ROWS of them at a time"""
-    builder, sums = emitter.builder, _sums(emitter, ROWS)
+    """finish(i, Σⱼ M[i, j] x[j]) for every row, ROWS of them at a time."""
+    builder, sums = emitter.builder, _allocate_sums(emitter, ROWS)
     for first, count in _blocks(builder, shape[0], ROWS):
-        own = sums[:count]
-        _clear(emitter, own)
+        row_sums = sums[:count]
+        _clear(emitter, row_sums)
         with loop(builder, index(shape[1])) as j:
             value, column = _load(emitter, x, j), builder.mul(j, index(strides[1]))
-            for i, total in enumerate(own):
+            for i, total in enumerate(row_sums):
                 row = builder.mul(builder.add(first, index(i)), index(strides[0]))
                 weight = _splat(emitter, matrix, builder.add(row, column))
                 _add(emitter, total, builder.fmul(weight, value, flags=emitter.flags))
-        for i, total in enumerate(own):
+        for i, total in enumerate(row_sums):
             finish(builder.add(first, index(i)), builder.load(total))
 
 
 def _blocks(builder: ir.IRBuilder, count: int, size: int) -> Iterator[tuple[ir.Value, int]]:
-    """The first of every block of so many, in a loop, and what is left over as one more"""
+    """Emit a loop over full blocks; yields the first index and the size of a block, and finally those of the remainder."""
     if count >= size:
         with loop(builder, index(count // size)) as block:
             yield builder.mul(block, index(size)), size
@@ -189,14 +189,14 @@ def _blocks(builder: ir.IRBuilder, count: int, size: int) -> Iterator[tuple[ir.V
 
 
 def _at(builder: ir.IRBuilder, bases: Bases, k: ir.Value, array: ArraySpec) -> ir.Value:
-    """The first of an array's numbers at a step"""
+    """Return the address of an array's first number at a step."""
     offset = builder.add(builder.mul(k, index(array.step)), index(array.places[0]))
     return builder.gep(bases[array.name], [offset])
 
 
 def _place(emitter: Emitter, base: ir.Value, row: ir.Value) -> ir.Value:
-    at = emitter.builder.gep(base, [emitter.builder.mul(row, index(emitter.width))])
-    return emitter.builder.bitcast(at, emitter.vector.as_pointer())
+    pointer = emitter.builder.gep(base, [emitter.builder.mul(row, index(emitter.width))])
+    return emitter.builder.bitcast(pointer, emitter.vector.as_pointer())
 
 
 def _load(emitter: Emitter, base: ir.Value, row: ir.Value) -> ir.Value:
@@ -207,11 +207,11 @@ def _store(emitter: Emitter, value: ir.Value, base: ir.Value, row: ir.Value) -> 
     emitter.builder.store(value, _place(emitter, base, row), align=emitter.bytes)
 
 
-def _splat(emitter: Emitter, base: ir.Value, at: ir.Value) -> ir.Value:
-    return emitter.splat(emitter.builder.load(emitter.builder.gep(base, [at])))
+def _splat(emitter: Emitter, base: ir.Value, offset: ir.Value) -> ir.Value:
+    return emitter.splat(emitter.builder.load(emitter.builder.gep(base, [offset])))
 
 
-def _sums(emitter: Emitter, count: int) -> list[ir.Value]:
+def _allocate_sums(emitter: Emitter, count: int) -> list[ir.Value]:
     with emitter.builder.goto_entry_block():
         return [emitter.builder.alloca(emitter.vector) for _ in range(count)]
 
@@ -227,7 +227,7 @@ def _add(emitter: Emitter, total: ir.Value, value: ir.Value) -> None:
 
 
 def _across(emitter: Emitter, value: ir.Value) -> ir.Value:
-    """The sum over all lanes, from the first to the last"""
+    """Sum over all lanes, from the first to the last."""
     builder = emitter.builder
     total = builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
     for lane in range(1, emitter.width):

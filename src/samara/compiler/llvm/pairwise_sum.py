@@ -1,12 +1,12 @@
-"""The sum over near others as machine code: `sum_over_others` of those pairs alone that matter.
+"""Sums over neighbours as machine code: `sum_over_others` restricted to the pairs that interact.
 
-    mine, theirs = Columns(3, numbers), Columns(8, all_numbers)
-    mine.values[:], theirs.values[:] = …
-    felt = NearSum(f, margins, *templates).over(mine, theirs)     # feltᵢ = Σ f(mineᵢ, theirsⱼ) over near j, first to last
+    targets, sources = Columns(3, numbers), Columns(8, all_numbers)
+    targets.values[:], sources.values[:] = …
+    sums = NearSum(f, margins, *templates).over(targets, sources)     # sumᵢ = Σ f(targetᵢ, sourceⱼ) over near j, in order
 
-j is near i where all `margins(mineᵢ, theirsⱼ)` are positive and their numbers differ. Both sides are looked at in blocks of
-consecutive drones: bounds of the margins over two blocks (`Interval`) rule most of them out at once. Neither the blocks nor
-the number of threads changes a bit: pairs, and the order in which they are added, are those of a plain double loop.
+j is near i if all `margins(targetᵢ, sourceⱼ)` are positive and their drone numbers differ. Both sides are searched in blocks of
+consecutive drones: bounds of the margins over two blocks (`Interval`) exclude most pairs of blocks. Neither blocks nor threads
+change a bit: the pairs, and the order of summation, are those of a plain double loop.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,19 +41,19 @@ from samara.core.types import Array
 DTYPE = "float64"
 WIDTH = vector_width(DTYPE)  # drones in a block
 EFFORT = 1  # of LLVM
-LOOKED_AT, COMPUTED = 4, 100  # pairs per vector instruction while searching, vector instructions per near pair
+LOOKED_AT, COMPUTED = 4, 100  # pairs per vector instruction of the search, vector instructions per near pair
 
 NUMBERS, INDICES = DOUBLE.as_pointer(), INDEX.as_pointer()
 SIDE = [NUMBERS, NUMBERS, NUMBERS, INDICES]  # columns, low, high, numbers
 
 
 class Columns:
-    """Drones side by side under their numbers: `values` (size, n) is to be written before every sum."""
+    """The components of drones, with the drone numbers; write `values` (size, n) before every sum."""
 
     def __init__(self, size: int, numbers: Array) -> None:
         n = len(numbers)
         self.blocks = -(-n // WIDTH)
-        self._whole = np.full((size, self.blocks * WIDTH), np.nan)  # NaN is near nobody
+        self._whole = np.full((size, self.blocks * WIDTH), np.nan)  # padding; NaN is near no drone
         self._low, self._high = np.empty((2, size, self.blocks + -self.blocks % WIDTH))
         self._numbers = np.full(self.blocks * WIDTH, -1)
         self._numbers[:n] = numbers
@@ -64,45 +64,47 @@ class Columns:
         return self.values.shape[1]
 
     def bounded(self) -> list[int]:
-        """Addresses of the columns, of the bounds of each component in each block as they are now, and of the numbers"""
+        """Compute the bounds of each component in each block; return the addresses of columns, bounds and drone numbers."""
         _bounds_code().call(*self._at[:3], len(self._whole), self.blocks)
         return self._at
 
 
 class NearSum:
-    """`f(mine, theirs)` → nested tuple; `margins(mine, theirs)` → tuple of scalars, by + − × alone; and templates of both."""
+    """f(target, source) → nested tuple; margins(target, source) → tuple of scalars, by + − × alone; and templates of both."""
 
     def __init__(
         self,
         f: Callable[[Tree, Tree], Tree],
         margins: Callable[[Tree, Tree], tuple[Scalar, ...]],
-        mine: Tree,
-        theirs: Tree,
+        target: Tree,
+        source: Tree,
     ) -> None:
-        def most(*bounds: Tree) -> Tree:
-            return (tuple(each.high for each in margins(intervals(*bounds[:2]), intervals(*bounds[2:]))),)
+        def upper_margins(*bounds: Tree) -> Tree:
+            return (tuple(margin.high for margin in margins(intervals(*bounds[:2]), intervals(*bounds[2:]))),)
 
-        self._most = program_as_written(most, mine, mine, theirs, theirs)
-        self._margins = program_as_written(lambda own, other: (margins(own, other),), mine, theirs)
-        self._pair = program_of(lambda own, other: (f(own, other),), mine, theirs)
-        self._sizes = len(flatten(mine)), len(flatten(theirs))
-        self._near = 0  # pairs of the last sum: what tells how much work the next one will be
+        self._most = program_as_written(upper_margins, target, target, source, source)
+        self._margins = program_as_written(
+            lambda one_target, one_source: (margins(one_target, one_source),), target, source
+        )
+        self._pair = program_of(lambda one_target, one_source: (f(one_target, one_source),), target, source)
+        self._sizes = len(flatten(target)), len(flatten(source))
+        self._near = 0  # pairs of the last sum, as an estimate of the work of the next
 
-    def over(self, mine: Columns, theirs: Columns) -> Array:
-        """The sums, (components, n)"""
-        n = len(mine)
-        shares = shares_of(n * len(theirs) // LOOKED_AT + self._near * COMPUTED)
-        felt, near = np.zeros((len(self._pair.outputs[0]), n + -n % WIDTH)), np.zeros(shares, dtype=np.int64)
-        arrays = (*mine.bounded(), *theirs.bounded(), felt.ctypes.data, near.ctypes.data)
-        call = partial(self._code.call, *arrays, mine.blocks, theirs.blocks, shares)
+    def over(self, targets: Columns, sources: Columns) -> Array:
+        """Return the sums, (components, n)."""
+        n = len(targets)
+        shares = shares_of(n * len(sources) // LOOKED_AT + self._near * COMPUTED)
+        sums, near_counts = np.zeros((len(self._pair.outputs[0]), n + -n % WIDTH)), np.zeros(shares, dtype=np.int64)
+        arrays = (*targets.bounded(), *sources.bounded(), sums.ctypes.data, near_counts.ctypes.data)
+        call = partial(self._code.call, *arrays, targets.blocks, sources.blocks, shares)
         side_by_side([partial(call, share) for share in range(shares)])
-        self._near = int(near.sum())
-        return felt[:, :n]
+        self._near = int(near_counts.sum())
+        return sums[:, :n]
 
     @cached_property
     def _code(self) -> MachineCode:
         module = new_module()
-        add_up = _adding_up(module, self._pair, self._sizes)
+        add_up = _add_pair_sum(module, self._pair, self._sizes)
         _add_near_sum(module, self._most, self._margins, add_up, self._sizes)
         return machine_code(module, "near_sum", EFFORT)
 
@@ -114,120 +116,148 @@ def _bounds_code() -> MachineCode:
     return machine_code(module, "bounds", EFFORT, keeps_lock=True)
 
 
-# As machine code ---------------------------------------------------------------------------------------------------------
+# Emission -----------------------------------------------------------------------------------------------------------------
 
 
 def _add_bounds(module: ir.Module) -> None:
-    """bounds(columns, low, high, size, blocks): of what is a number; what is not is near nobody, wherever it is"""
+    """Emit bounds(columns, low, high, size, blocks): bounds ignore NaN, which is near no drone."""
     builder, (columns, low, high, size, blocks) = new_function(module, "bounds", [NUMBERS] * 3 + [INDEX] * 2)
     emitter = Emitter(module, builder, DTYPE, WIDTH, fast=False)
-    zero, one, wide = (index(k) for k in (0, 1, WIDTH))
-    stride = _in_whole_vectors(builder, blocks)
-    kind = ir.FunctionType(emitter.element, [emitter.vector])
-    least, greatest = (
-        ir.Function(module, kind, f"llvm.vector.reduce.{name}.{emitter.suffix}") for name in ("fmin", "fmax")
+    zero, one, width = (index(k) for k in (0, 1, WIDTH))
+    stride = _round_up_to_vectors(builder, blocks)
+    reduction_type = ir.FunctionType(emitter.element, [emitter.vector])
+    minimum, maximum = (
+        ir.Function(module, reduction_type, f"llvm.vector.reduce.{name}.{emitter.suffix}") for name in ("fmin", "fmax")
     )
     with _counting(builder, zero, size, one) as c, _counting(builder, zero, blocks, one) as k:
-        start = builder.mul(builder.add(builder.mul(c, blocks), k), wide)
-        values, at = _vector(builder, emitter, columns, start), builder.add(builder.mul(c, stride), k)
-        builder.store(builder.call(least, [values]), builder.gep(low, [at]))
-        builder.store(builder.call(greatest, [values]), builder.gep(high, [at]))
+        start = builder.mul(builder.add(builder.mul(c, blocks), k), width)
+        values, offset = _vector(builder, emitter, columns, start), builder.add(builder.mul(c, stride), k)
+        builder.store(builder.call(minimum, [values]), builder.gep(low, [offset]))
+        builder.store(builder.call(maximum, [values]), builder.gep(high, [offset]))
     builder.ret_void()
 
 
 def _add_near_sum(
-    module: ir.Module, most: Program, margins: Program, add_up: ir.Function, sizes: tuple[int, int]
+    module: ir.Module, upper_margins: Program, margins: Program, add_up: ir.Function, sizes: tuple[int, int]
 ) -> None:
-    """near_sum(mine, theirs, felt, near, blocks of mine, of theirs, shares, share): of every so many blocks of mine one"""
+    """Emit near_sum(targets, sources, sums, near, target blocks, source blocks, shares, share): every `shares`-th block."""
     builder, arguments = new_function(module, "near_sum", [*SIDE, *SIDE, NUMBERS, INDICES, *[INDEX] * 4])
-    mine, my_low, my_high, me, theirs, low, high, them, felt, near_pairs, my_blocks, blocks, shares, share = arguments
+    (
+        targets,
+        target_low,
+        target_high,
+        target_numbers,
+        sources,
+        source_low,
+        source_high,
+        source_numbers,
+        sums,
+        near_pairs,
+        target_blocks,
+        source_blocks,
+        shares,
+        share,
+    ) = arguments
     emitter = Emitter(module, builder, DTYPE, WIDTH, fast=False)
     lanes, bits = ir.VectorType(INDEX, WIDTH), ir.IntType(WIDTH)
-    zero, one, wide = (index(k) for k in (0, 1, WIDTH))
-    n, m = builder.mul(my_blocks, wide), builder.mul(blocks, wide)
-    my_stride, their_stride = _in_whole_vectors(builder, my_blocks), _in_whole_vectors(builder, blocks)
-    pairs, found = builder.alloca(INDEX, 2 * WIDTH), builder.alloca(INDEX)  # not yet added: i of each, then j; how many
-    for place in range(2 * WIDTH):
-        builder.store(zero, builder.gep(pairs, [index(place)]))
-    added = builder.alloca(INDEX)
-    builder.store(zero, found)
-    builder.store(zero, added)
+    zero, one, width = (index(k) for k in (0, 1, WIDTH))
+    n, m = builder.mul(target_blocks, width), builder.mul(source_blocks, width)
+    target_stride, source_stride = (
+        _round_up_to_vectors(builder, target_blocks),
+        _round_up_to_vectors(builder, source_blocks),
+    )
+    pairs, pair_count = (
+        builder.alloca(INDEX, 2 * WIDTH),
+        builder.alloca(INDEX),
+    )  # pending pairs, all i then all j; their count
+    for bit in range(2 * WIDTH):
+        builder.store(zero, builder.gep(pairs, [index(bit)]))
+    total_count = builder.alloca(INDEX)
+    builder.store(zero, pair_count)
+    builder.store(zero, total_count)
 
     def splat(scalar: ir.Value) -> ir.Value:
         return codegen.splat(builder, scalar, WIDTH)
 
-    def one_of_mine(base: ir.Value, row: ir.Value, at: ir.Value) -> list[ir.Value]:
-        return [splat(builder.load(builder.gep(base, [_at(builder, row, c, at)]))) for c in range(sizes[0])]
+    def load_target(base: ir.Value, row: ir.Value, column: ir.Value) -> list[ir.Value]:
+        return [splat(builder.load(builder.gep(base, [_at(builder, row, c, column)]))) for c in range(sizes[0])]
 
-    def some_of_theirs(base: ir.Value, row: ir.Value, at: ir.Value) -> list[ir.Value]:
-        return [_vector(builder, emitter, base, _at(builder, row, c, at)) for c in range(sizes[1])]
+    def load_sources(base: ir.Value, row: ir.Value, column: ir.Value) -> list[ir.Value]:
+        return [_vector(builder, emitter, base, _at(builder, row, c, column)) for c in range(sizes[1])]
 
-    def where_all(*conditions: ir.Value) -> ir.Value:
-        held = conditions[0]
+    def mask_all(*conditions: ir.Value) -> ir.Value:
+        is_all = conditions[0]
         for condition in conditions[1:]:
-            held = builder.and_(held, condition)
-        return builder.zext(builder.bitcast(held, bits), INDEX)
+            is_all = builder.and_(is_all, condition)
+        return builder.zext(builder.bitcast(is_all, bits), INDEX)
 
-    with _counting(builder, share, my_blocks, shares) as own_block:
-        mine_between = [one_of_mine(bound, my_stride, own_block) for bound in (my_low, my_high)]
-        start = builder.mul(own_block, wide)
-        with _counting(builder, zero, blocks, wide) as block:
-            theirs_between = [some_of_theirs(bound, their_stride, block) for bound in (low, high)]
-            (upper,) = emitter.run(most, (*mine_between, *theirs_between))
-            places = builder.add(splat(block), ir.Constant(lanes, list(range(WIDTH))))
-            possible = [builder.fcmp_unordered(">", each, emitter.constant(0.0)) for each in upper]
-            with _each_bit(builder, where_all(builder.icmp_signed("<", places, splat(blocks)), *possible)) as place:
-                j = builder.mul(builder.add(block, place), wide)
-                others, numbers = some_of_theirs(theirs, m, j), _vector(builder, emitter, them, j, lanes)
-                with _counting(builder, start, builder.add(start, wide), one) as i:
-                    (left,) = emitter.run(margins, (one_of_mine(mine, n, i), others))
-                    another = builder.icmp_signed("!=", numbers, splat(builder.load(builder.gep(me, [i]))))
-                    near = [builder.fcmp_ordered(">", each, emitter.constant(0.0)) for each in left]
-                    with _each_bit(builder, where_all(another, *near)) as lane:
-                        count = builder.load(found)
+    with _counting(builder, share, target_blocks, shares) as target_block:
+        target_bounds = [load_target(bound, target_stride, target_block) for bound in (target_low, target_high)]
+        start = builder.mul(target_block, width)
+        with _counting(builder, zero, source_blocks, width) as source_block:
+            source_bounds = [load_sources(bound, source_stride, source_block) for bound in (source_low, source_high)]
+            (upper,) = emitter.run(upper_margins, (*target_bounds, *source_bounds))
+            block_indices = builder.add(splat(source_block), ir.Constant(lanes, list(range(WIDTH))))
+            is_possible = [builder.fcmp_unordered(">", margin, emitter.constant(0.0)) for margin in upper]
+            with _for_each_bit(
+                builder, mask_all(builder.icmp_signed("<", block_indices, splat(source_blocks)), *is_possible)
+            ) as bit:
+                j = builder.mul(builder.add(source_block, bit), width)
+                source_values, numbers_j = (
+                    load_sources(sources, m, j),
+                    _vector(builder, emitter, source_numbers, j, lanes),
+                )
+                with _counting(builder, start, builder.add(start, width), one) as i:
+                    (margin_values,) = emitter.run(margins, (load_target(targets, n, i), source_values))
+                    is_another = builder.icmp_signed(
+                        "!=", numbers_j, splat(builder.load(builder.gep(target_numbers, [i])))
+                    )
+                    is_near = [builder.fcmp_ordered(">", margin, emitter.constant(0.0)) for margin in margin_values]
+                    with _for_each_bit(builder, mask_all(is_another, *is_near)) as lane:
+                        count = builder.load(pair_count)
                         builder.store(i, builder.gep(pairs, [count]))
-                        builder.store(builder.add(j, lane), builder.gep(pairs, [builder.add(count, wide)]))
-                        builder.store(builder.add(count, one), found)
-                        with builder.if_then(builder.icmp_signed("==", builder.load(found), wide), likely=False):
-                            builder.call(add_up, [mine, theirs, felt, pairs, wide, n, m])
-                            builder.store(builder.add(builder.load(added), wide), added)
-                            builder.store(zero, found)
-    rest = builder.load(found)
-    with builder.if_then(builder.icmp_signed(">", rest, zero)):
-        builder.call(add_up, [mine, theirs, felt, pairs, rest, n, m])
-    builder.store(builder.add(builder.load(added), rest), builder.gep(near_pairs, [share]))
+                        builder.store(builder.add(j, lane), builder.gep(pairs, [builder.add(count, width)]))
+                        builder.store(builder.add(count, one), pair_count)
+                        with builder.if_then(builder.icmp_signed("==", builder.load(pair_count), width), likely=False):
+                            builder.call(add_up, [targets, sources, sums, pairs, width, n, m])
+                            builder.store(builder.add(builder.load(total_count), width), total_count)
+                            builder.store(zero, pair_count)
+    remaining = builder.load(pair_count)
+    with builder.if_then(builder.icmp_signed(">", remaining, zero)):
+        builder.call(add_up, [targets, sources, sums, pairs, remaining, n, m])
+    builder.store(builder.add(builder.load(total_count), remaining), builder.gep(near_pairs, [share]))
     builder.ret_void()
 
 
-def _adding_up(module: ir.Module, pair: Program, sizes: tuple[int, int]) -> ir.Function:
-    """add_up(mine, theirs, felt, pairs, count, n, m): a vector of pairs at once, added to the sums one after the other"""
+def _add_pair_sum(module: ir.Module, pair: Program, sizes: tuple[int, int]) -> ir.Function:
+    """Emit add_up(targets, sources, sums, pairs, count, n, m): evaluate a vector of pairs, then add them one by one."""
     builder, arguments = new_function(module, "add_up", [NUMBERS] * 3 + [INDICES] + [INDEX] * 3)
-    mine, theirs, felt, pairs, count, n, m = arguments
+    targets, sources, sums, pairs, count, n, m = arguments
     builder.function.linkage = "internal"
     builder.function.attributes.add("noinline")
     emitter = Emitter(module, builder, DTYPE, WIDTH, fast=False)
-    at = [builder.load(builder.gep(pairs, [index(lane)])) for lane in range(2 * WIDTH)]
+    pair_indices = [builder.load(builder.gep(pairs, [index(lane)])) for lane in range(2 * WIDTH)]
 
-    def gathered(base: ir.Value, row: ir.Value, places: list[ir.Value], component: int) -> ir.Value:
+    def gather(base: ir.Value, row: ir.Value, columns: list[ir.Value], component: int) -> ir.Value:
         value = ir.Constant(emitter.vector, ir.Undefined)
-        for lane, place in enumerate(places):
-            scalar = builder.load(builder.gep(base, [_at(builder, row, component, place)]))
+        for lane, column in enumerate(columns):
+            scalar = builder.load(builder.gep(base, [_at(builder, row, component, column)]))
             value = builder.insert_element(value, scalar, ir.Constant(INT32, lane))
         return value
 
-    own = [gathered(mine, n, at[:WIDTH], component) for component in range(sizes[0])]
-    other = [gathered(theirs, m, at[WIDTH:], component) for component in range(sizes[1])]
-    (parts,) = emitter.run(pair, (own, other))
-    kept = builder.alloca(emitter.vector, len(parts))
-    for component, part in enumerate(parts):
-        builder.store(part, builder.gep(kept, [index(component)]))
-    flat = builder.bitcast(kept, NUMBERS)
+    target_values = [gather(targets, n, pair_indices[:WIDTH], component) for component in range(sizes[0])]
+    source_values = [gather(sources, m, pair_indices[WIDTH:], component) for component in range(sizes[1])]
+    (terms,) = emitter.run(pair, (target_values, source_values))
+    storage = builder.alloca(emitter.vector, len(terms))
+    for component, term in enumerate(terms):
+        builder.store(term, builder.gep(storage, [index(component)]))
+    scalars = builder.bitcast(storage, NUMBERS)
     with _counting(builder, index(0), count, index(1)) as lane:
-        who = builder.load(builder.gep(pairs, [lane]))
-        for component in range(len(parts)):
-            total = builder.gep(felt, [_at(builder, n, component, who)])
-            part = builder.load(builder.gep(flat, [builder.add(index(component * WIDTH), lane)]))
-            builder.store(builder.fadd(builder.load(total), part), total)
+        target_index = builder.load(builder.gep(pairs, [lane]))
+        for component in range(len(terms)):
+            total = builder.gep(sums, [_at(builder, n, component, target_index)])
+            term = builder.load(builder.gep(scalars, [builder.add(index(component * WIDTH), lane)]))
+            builder.store(builder.fadd(builder.load(total), term), total)
     builder.ret_void()
     return builder.function
 
@@ -236,20 +266,22 @@ def _at(builder: ir.IRBuilder, row: ir.Value, component: int, column: ir.Value) 
     return builder.add(builder.mul(row, index(component)), column)
 
 
-def _vector(builder: ir.IRBuilder, emitter: Emitter, base: ir.Value, at: ir.Value, kind: ir.Type = None) -> ir.Value:
-    place = builder.bitcast(builder.gep(base, [at]), (kind or emitter.vector).as_pointer())
-    return builder.load(place, align=8)
+def _vector(
+    builder: ir.IRBuilder, emitter: Emitter, base: ir.Value, offset: ir.Value, vector_type: ir.Type = None
+) -> ir.Value:
+    pointer = builder.bitcast(builder.gep(base, [offset]), (vector_type or emitter.vector).as_pointer())
+    return builder.load(pointer, align=8)
 
 
-def _in_whole_vectors(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
-    wide, rest = (index(k) for k in (WIDTH, WIDTH - 1))
-    return builder.mul(builder.sdiv(builder.add(count, rest), wide), wide)
+def _round_up_to_vectors(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
+    width, width_minus_one = (index(k) for k in (WIDTH, WIDTH - 1))
+    return builder.mul(builder.sdiv(builder.add(count, width_minus_one), width), width)
 
 
 @contextmanager
 def _counting(builder: ir.IRBuilder, first: ir.Value, last: ir.Value, step: ir.Value) -> Iterator[ir.Value]:
-    """for k in range(first, last, step)"""
-    with _while(builder, first) as (k, body, done):
+    """Emit for k in range(first, last, step)."""
+    with _loop(builder, first) as (k, body, done):
         builder.cbranch(builder.icmp_signed("<", k, last), body, done)
         builder.position_at_end(body)
         yield k
@@ -257,31 +289,31 @@ def _counting(builder: ir.IRBuilder, first: ir.Value, last: ir.Value, step: ir.V
 
 
 @contextmanager
-def _each_bit(builder: ir.IRBuilder, bits: ir.Value) -> Iterator[ir.Value]:
-    """The places of all bits that are set, from the lowest"""
-    with _while(builder, bits) as (left, body, done):
-        builder.cbranch(builder.icmp_signed("!=", left, index(0)), body, done)
+def _for_each_bit(builder: ir.IRBuilder, bits: ir.Value) -> Iterator[ir.Value]:
+    """Emit a loop over the indices of all set bits, from the lowest."""
+    with _loop(builder, bits) as (remaining, body, done):
+        builder.cbranch(builder.icmp_signed("!=", remaining, index(0)), body, done)
         builder.position_at_end(body)
-        yield builder.cttz(left, ir.Constant(ir.IntType(1), 1))
-        left.add_incoming(builder.and_(left, builder.sub(left, index(1))), builder.block)
+        yield builder.cttz(remaining, ir.Constant(ir.IntType(1), 1))
+        remaining.add_incoming(builder.and_(remaining, builder.sub(remaining, index(1))), builder.block)
 
 
 @contextmanager
-def _while(builder: ir.IRBuilder, first: ir.Value) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
-    """A number that changes from turn to turn, and the blocks of a turn and of what comes after the last"""
-    before, again, body, done = builder.block, *(builder.append_basic_block(name) for name in ("again", "body", "done"))
-    builder.branch(again)
-    builder.position_at_end(again)
-    changing = builder.phi(INDEX)
-    changing.add_incoming(first, before)
-    yield changing, body, done
-    builder.branch(again)
+def _loop(builder: ir.IRBuilder, first: ir.Value) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
+    """Emit a loop; yields its variable, and the blocks of the body and after the loop."""
+    entry, header, body, done = builder.block, *(builder.append_basic_block(name) for name in ("again", "body", "done"))
+    builder.branch(header)
+    builder.position_at_end(header)
+    variable = builder.phi(INDEX)
+    variable.add_incoming(first, entry)
+    yield variable, body, done
+    builder.branch(header)
     builder.position_at_end(done)
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """All numbers from `low` to `high`, scalars of any kind."""
+    """All numbers from `low` to `high`, scalars of any type."""
 
     low: Scalar
     high: Scalar
@@ -307,22 +339,22 @@ class Interval:
         if other is self:
             return self._square()
         if isinstance(other, (int, float)):
-            ends = self.low * other, self.high * other
-            return Interval(*ends) if other >= 0 else Interval(*reversed(ends))
+            products = self.low * other, self.high * other
+            return Interval(*products) if other >= 0 else Interval(*reversed(products))
         other = _interval(other)
         a, b, c, d = (x * y for x in (self.low, self.high) for y in (other.low, other.high))
-        return Interval(_smaller(_smaller(a, b), _smaller(c, d)), _larger(_larger(a, b), _larger(c, d)))
+        return Interval(_minimum(_minimum(a, b), _minimum(c, d)), _maximum(_maximum(a, b), _maximum(c, d)))
 
     def __rmul__(self, other: Scalar) -> "Interval":
         return self * other
 
     def _square(self) -> "Interval":
         nearest = where(self.low > 0.0, self.low, where(self.high < 0.0, self.high, 0.0))
-        return Interval(nearest * nearest, _larger(self.low * self.low, self.high * self.high))
+        return Interval(nearest * nearest, _maximum(self.low * self.low, self.high * self.high))
 
 
 def intervals(low: Scalar, high: Scalar) -> Scalar:
-    """A nested tuple of intervals, between the leaves of two"""
+    """Return a nested tuple of intervals between the leaves of two."""
     return unflatten(low, iter([Interval(a, b) for a, b in zip(flatten(low), flatten(high), strict=True)]))
 
 
@@ -330,9 +362,9 @@ def _interval(x: Scalar) -> Interval:
     return x if isinstance(x, Interval) else Interval(x, x)
 
 
-def _smaller(a: Scalar, b: Scalar) -> Scalar:
+def _minimum(a: Scalar, b: Scalar) -> Scalar:
     return where(a < b, a, b)
 
 
-def _larger(a: Scalar, b: Scalar) -> Scalar:
+def _maximum(a: Scalar, b: Scalar) -> Scalar:
     return where(a > b, a, b)

@@ -1,4 +1,4 @@
-"""Random numbers with an address as vector code, for many keys at once: bit for bit those of `samara.core.random.words`.
+"""Counter-based random numbers as vector code, for many keys at once: bit-identical to `samara.core.random.words`.
 
 draw = drawing(("uniform", "normal", "normal"))
 draw(keys, ticks)                                # (2, n) and (n,) of uint64 → (3, n)
@@ -31,40 +31,40 @@ EFFORT = 1
 
 
 @cache
-def drawing(kinds: tuple[str, ...]) -> Callable[[Array, Array], Array]:
-    """draw(keys, ticks): a number of each kind, "uniform" or "normal", for each pair of keys and its tick; the drone is 0"""
+def drawing(distributions: tuple[str, ...]) -> Callable[[Array, Array], Array]:
+    """Return draw(keys, ticks): one number of each distribution, "uniform" or "normal", per pair of keys and tick; drone 0."""
     width = vector_width("float64")
 
     def draw(keys: Array, ticks: Array) -> Array:
         n = len(ticks)
-        own = np.ascontiguousarray(keys, dtype=np.uint64), np.ascontiguousarray(ticks, dtype=np.uint64)
-        if own[0].shape != (2, n):
-            raise ValueError(f"keys have shape {own[0].shape}; expected (2, {n}), as there are {n} ticks")
-        target = np.empty((len(kinds), n))
-        given = own[0].ctypes.data, own[1].ctypes.data, target.ctypes.data
-        tiles, whole = n // width, width * (n // width)
-        shares = shares_of(tiles * -(-len(kinds) // 4) * WORK)
+        arrays = np.ascontiguousarray(keys, dtype=np.uint64), np.ascontiguousarray(ticks, dtype=np.uint64)
+        if arrays[0].shape != (2, n):
+            raise ValueError(f"keys have shape {arrays[0].shape}; expected (2, {n}), as there are {n} ticks")
+        target = np.empty((len(distributions), n))
+        addresses = arrays[0].ctypes.data, arrays[1].ctypes.data, target.ctypes.data
+        tiles, tiled_count = n // width, width * (n // width)
+        shares = shares_of(tiles * -(-len(distributions) // 4) * WORK)
         cuts = [width * (tiles * i // shares) for i in range(shares + 1)]
-        if whole:
-            call = _code(kinds, width).call
-            side_by_side([partial(call, *given, first, last, n) for first, last in pairwise(cuts)])
-        if n > whole:
-            _code(kinds, 1).call(*given, whole, n, n)
+        if tiled_count:
+            call = _code(distributions, width).call
+            side_by_side([partial(call, *addresses, first, last, n) for first, last in pairwise(cuts)])
+        if n > tiled_count:
+            _code(distributions, 1).call(*addresses, tiled_count, n, n)
         return target
 
     return draw
 
 
 @cache
-def _code(kinds: tuple[str, ...], width: int) -> MachineCode:
+def _code(distributions: tuple[str, ...], width: int) -> MachineCode:
     module = new_module()
     builder, arguments = new_function(module, "draw", [INDEX] * 6)
-    _emit(builder, arguments, kinds, width)
+    _emit(builder, arguments, distributions, width)
     return machine_code(module, "draw", EFFORT)
 
 
-def _emit(builder: ir.IRBuilder, arguments: Sequence[ir.Value], kinds: tuple[str, ...], width: int) -> None:
-    """draw(keys, ticks, target, first, last, n): of drones from the first to before the last, so many at a time"""
+def _emit(builder: ir.IRBuilder, arguments: Sequence[ir.Value], distributions: tuple[str, ...], width: int) -> None:
+    """Emit draw(keys, ticks, target, first, last, n): for the drones from `first` to before `last`, `width` at a time."""
     keys, ticks, target, first, last, n = arguments
     integers, doubles = (ir.VectorType(element, width) for element in (INDEX, DOUBLE))
     entry, body, after = (builder.block, *(builder.append_basic_block(name) for name in ("drones", "after")))
@@ -73,22 +73,22 @@ def _emit(builder: ir.IRBuilder, arguments: Sequence[ir.Value], kinds: tuple[str
     drone = builder.phi(INDEX)
     drone.add_incoming(first, entry)
 
-    def place(base: ir.Value, row: int, kind: ir.Type) -> ir.Value:
-        at = builder.add(builder.mul(n, index(row)), drone)
-        return builder.inttoptr(builder.add(base, builder.shl(at, index(3))), kind.as_pointer())
+    def row_pointer(base: ir.Value, row: int, vector_type: ir.Type) -> ir.Value:
+        offset = builder.add(builder.mul(n, index(row)), drone)
+        return builder.inttoptr(builder.add(base, builder.shl(offset, index(3))), vector_type.as_pointer())
 
-    def lanes(base: ir.Value, row: int) -> Vector:
-        return Vector(builder, builder.load(place(base, row, integers), align=8))
+    def load_row(base: ir.Value, row: int) -> Vector:
+        return Vector(builder, builder.load(row_pointer(base, row, integers), align=8))
 
-    key, tick = (lanes(keys, 0), lanes(keys, 1)), lanes(ticks, 0)
-    for block in range(-(-len(kinds) // 4)):
+    key, tick = (load_row(keys, 0), load_row(keys, 1)), load_row(ticks, 0)
+    for block in range(-(-len(distributions) // 4)):
         counter = tick.like(block), tick.like(0), tick & 0xFFFFFFFF, tick >> 32
         for row, word in enumerate(philox(counter, key), 4 * block):
-            if row < len(kinds):
-                number = normal_in_lanes(word) if kinds[row] == "normal" else uniform_in_lanes(word)
-                builder.store(number.value, place(target, row, doubles), align=8)
-    following = builder.add(drone, index(width))
-    drone.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, last), body, after)
+            if row < len(distributions):
+                number = normal_in_lanes(word) if distributions[row] == "normal" else uniform_in_lanes(word)
+                builder.store(number.value, row_pointer(target, row, doubles), align=8)
+    next_drone = builder.add(drone, index(width))
+    drone.add_incoming(next_drone, builder.block)
+    builder.cbranch(builder.icmp_signed("<", next_drone, last), body, after)
     builder.position_at_end(after)
     builder.ret_void()

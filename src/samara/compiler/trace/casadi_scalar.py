@@ -1,6 +1,6 @@
-"""A scalar of CasADi's that traces quickly: the same expressions as its own operators make, at a tenth of the time.
+"""A fast wrapper of CasADi's scalar expressions: the same expressions as CasADi's operators build, in a tenth of the time.
 
-CasADi's operators try each type that an operand might be converted to; `SX.binary` is told what it is given.
+CasADi's operators try every type that an operand might be converted to; `SX.binary` gets operands of known type.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ _CODES = {
 
 
 def expression(x: Scalar) -> Scalar:
-    """CasADi's expression of a symbol or a number"""
+    """Return the CasADi expression of a symbol or a number."""
     if type(x) is Symbol:
         return x.sx
     if isinstance(x, SX):
@@ -64,7 +64,7 @@ def _binary(operation: int, a: Scalar, b: Scalar) -> Symbol:
     return Symbol(SX.binary(operation, expression(a), expression(b)))
 
 
-# Layers of networks, lookups and loops, as single operations ------------------------------------------------------------------
+# Network layers, lookups and loops as single operations -----------------------------------------------------------------------
 
 
 class TracedLoop(NamedTuple):
@@ -78,7 +78,7 @@ class TracedLoop(NamedTuple):
 
 
 class Opaque(NamedTuple):
-    """An operation that CasADi does not look into: its arguments, and the symbols that stand for its results."""
+    """An operation that CasADi treats as a black box: its arguments, and the symbols that represent its results."""
 
     operation: Layer | Grid | TracedLoop
     arguments: tuple[Scalar, ...]
@@ -90,13 +90,13 @@ _collected: ContextVar[list[Opaque] | None] = ContextVar("collected", default=No
 
 @contextmanager
 def opaque_operations() -> Iterator[list[Opaque]]:
-    """Collect the layers, lookups and loops that are called within, each after those it may depend on."""
+    """Collect the layers, lookups and loops that are called inside, in the order of their dependencies."""
     collected: list[Opaque] = []
-    before = _collected.set(collected)
+    token = _collected.set(collected)
     try:
         yield collected
     finally:
-        _collected.reset(before)
+        _collected.reset(token)
 
 
 def _rows(
@@ -107,14 +107,14 @@ def _rows(
     return tuple(Symbol(row) for row in casadi.vertsplit(rows))
 
 
-def layer(own: Layer, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
-    """What a layer gives, as symbols where somebody gathers layers; else product by product"""
+def layer(network_layer: Layer, x: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """Evaluate a layer: as symbols while opaque operations are collected, else as individual multiplications."""
     collected = _collected.get()
-    return own.unrolled(x) if collected is None else _rows(collected, own, x, own.rows)
+    return network_layer.unrolled(x) if collected is None else _rows(collected, network_layer, x, network_layer.rows)
 
 
 def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
-    """An entry of a grid, as a symbol where opaque operations are collected; else by comparisons"""
+    """Look up an entry of a grid: as a symbol while opaque operations are collected, else by comparisons."""
     collected = _collected.get()
     return selected(grid, i, j) if collected is None else _rows(collected, grid, (i, j), 1)[0]
 
@@ -122,17 +122,17 @@ def lookup(grid: Grid, i: Scalar, j: Scalar) -> Scalar:
 def loop(
     body: Callable[..., Tree], carry: Tree, inputs: Tree, count: int, active: Callable[..., Tree] | None
 ) -> Scalar:
-    """The final carry of a loop, as symbols where opaque operations are collected; else turn by turn"""
+    """Return the final carry of a loop: as symbols while opaque operations are collected, else unrolled."""
     collected = _collected.get()
     if collected is None:
         return unrolled(body, carry, inputs, count, active)
     leaves = flatten(carry)
-    traced = TracedLoop(body, carry, inputs, count, active)
-    rows = _rows(collected, traced, [*leaves, *flatten(inputs)], len(leaves))
+    traced_loop = TracedLoop(body, carry, inputs, count, active)
+    rows = _rows(collected, traced_loop, [*leaves, *flatten(inputs)], len(leaves))
     return unflatten(carry, iter(rows))
 
 
-# The operations of samara.core.ops, under the names it asks for ----------------------------------------------------------
+# The operations of samara.core.ops, under the names it dispatches to -----------------------------------------------------
 
 
 def _unary(name: str) -> Scalar:
@@ -160,7 +160,7 @@ def logical_or(a: Scalar, b: Scalar) -> Symbol:
 
 
 def where(condition: Scalar, a: Scalar, b: Scalar) -> Symbol:
-    """(c ? a : 0) + (!c ? b : 0), as CasADi's own"""
+    """(c ? a : 0) + (!c ? b : 0), as CasADi's if_else."""
     c = expression(condition)
     if_true = SX.binary(casadi.OP_IF_ELSE_ZERO, c, expression(a))
     if_false = SX.binary(casadi.OP_IF_ELSE_ZERO, SX.unary(casadi.OP_NOT, c), expression(b))

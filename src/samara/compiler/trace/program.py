@@ -1,7 +1,7 @@
-"""A traced function as a flat list of instructions: what CPU code and C are emitted from.
+"""A traced function as a flat list of instructions, from which CPU code and C are emitted.
 
-CasADi traces the function, shares what is common and drops what is not used; this turns its register code into single
-assignment and its `(c ? a : 0) + (!c ? b : 0)` back into one selection.
+CasADi traces the function, shares common subexpressions and drops unused ones. This module turns its register code into static
+single assignment and its `(c ? a : 0) + (!c ? b : 0)` back into one selection.
 """
 
 from collections.abc import Callable, Iterable
@@ -51,9 +51,9 @@ CONDITIONS = frozenset({"less", "less_equal", "equal", "not_equal", "not", "and"
 
 
 class Instruction(NamedTuple):
-    """One operation on the results of earlier ones; `constant` for "constant", `place` (group, index) for "input".
+    """One operation on earlier results; `constant` for "constant", `place` (group, index) for "input".
 
-    A "layer" computes all rows of a layer at once, a "loop" all that it carries, and a "row" is number `place[1]` of either.
+    A "layer" computes all rows of a layer at once, a "loop" its whole carry, and a "row" is element `place[1]` of either.
     A "lookup" reads the entry of a grid at two indices.
     """
 
@@ -67,14 +67,14 @@ class Instruction(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Instructions in order, and for each group of outputs the instructions that hold them."""
+    """Instructions in order, and for each group of outputs the instructions that compute them."""
 
     instructions: tuple[Instruction, ...]
     outputs: tuple[tuple[int, ...], ...]
 
 
 class Loop(NamedTuple):
-    """carry ← body(k, carry, inputs), `turns` times or while `active(carry, inputs)`; arguments are carry, then inputs."""
+    """carry ← body(k, carry, inputs), `turns` times or while `active(carry, inputs)`; operands are the carry, then inputs."""
 
     turns: int
     carried: int
@@ -83,12 +83,13 @@ class Loop(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Instructions in all turns"""
+        """Instruction count over all iterations."""
         return self.turns * (work(self.body) + (work(self.active) if self.active else 0))
 
 
 class Guarded(NamedTuple):
-    """A program, a shorter one whose last output is a condition under which it gives the same, and when to try that one."""
+    """A full program (`whole`), a shorter one (`quiet`) whose last output is the condition that its results are valid, and a
+    condition (`idle`) for trying the shorter one."""
 
     idle: Program
     quiet: Program
@@ -96,20 +97,20 @@ class Guarded(NamedTuple):
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
-        """Those of the whole"""
+        """The instructions of the full program."""
         return self.whole.instructions
 
     @property
     def outputs(self) -> tuple[tuple[int, ...], ...]:
-        """Those of the whole"""
+        """The outputs of the full program."""
         return self.whole.outputs
 
 
 def program_of(function: Callable[..., Tree], *templates: Tree) -> Program:
-    """Traces `function(*arguments)`, arguments shaped like the templates; one output group per element of its result"""
+    """Trace `function(*arguments)`, arguments shaped like the templates; one output group per element of its result."""
     symbols = [casadi.SX.sym(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
     arguments = [
-        unflatten(template, iter([Symbol(own) for own in casadi.vertsplit(x)] if x.numel() else []))
+        unflatten(template, iter([Symbol(component) for component in casadi.vertsplit(x)] if x.numel() else []))
         for template, x in zip(templates, symbols, strict=True)
     ]
     with tracing(), opaque_operations() as opaque:
@@ -119,7 +120,7 @@ def program_of(function: Callable[..., Tree], *templates: Tree) -> Program:
     symbols_and_rows = [*symbols, *(call.rows for call in opaque)]
     expressions = [*results, *(casadi.vertcat(*call.arguments) for call in opaque)]
     calls = [_instruction(call.operation) for call in opaque]
-    return _with_calls(program_of_expressions(symbols_and_rows, expressions), len(symbols), calls)
+    return _insert_calls(program_of_expressions(symbols_and_rows, expressions), len(symbols), calls)
 
 
 def _instruction(operation: Layer | Grid | TracedLoop) -> Instruction:
@@ -130,25 +131,29 @@ def _instruction(operation: Layer | Grid | TracedLoop) -> Instruction:
     return Instruction("loop", loop=loop_of(operation, program_of))
 
 
-def loop_of(traced: TracedLoop, program: Callable[..., Program]) -> Loop:
-    """A loop whose body and condition are traced by `program_of`, or by `program_as_written`"""
-    body, carry, inputs, turns, active = traced
-    condition = None if active is None else program(lambda *arguments: (active(*arguments),), carry, inputs)
-    turn = program(lambda *arguments: (body(*arguments),), 0.0, carry, inputs)
-    return Loop(turns, len(flatten(carry)), turn, condition)
+def loop_of(traced_loop: TracedLoop, trace: Callable[..., Program]) -> Loop:
+    """Trace the body and the condition of a loop with `program_of` or `program_as_written`."""
+    body, carry, inputs, turns, active = traced_loop
+    condition = None if active is None else trace(lambda *arguments: (active(*arguments),), carry, inputs)
+    iteration = trace(lambda *arguments: (body(*arguments),), 0.0, carry, inputs)
+    return Loop(turns, len(flatten(carry)), iteration, condition)
 
 
-def program_of_body(body: Callable[..., Tree], templates: tuple[Scalar, ...], quiet: Quiet | None) -> Program | Guarded:
-    """The body of a scan, traced; with the shorter way through it where there is one"""
-    whole = program_of(body, *templates)
-    if quiet is None:
-        return whole
-    idle, brief = quiet
-    return Guarded(program_of(lambda *given: (idle(*given),), *templates), program_of(brief, *templates), whole)
+def program_of_body(
+    body: Callable[..., Tree], templates: tuple[Scalar, ...], idle_path: Quiet | None
+) -> Program | Guarded:
+    """Trace the body of a scan, and its idle path if it has one."""
+    full = program_of(body, *templates)
+    if idle_path is None:
+        return full
+    idle, idle_body = idle_path
+    return Guarded(
+        program_of(lambda *arguments: (idle(*arguments),), *templates), program_of(idle_body, *templates), full
+    )
 
 
 def program_of_expressions(symbols: list[casadi.SX], results: list[casadi.SX]) -> Program:
-    """The program that computes CasADi expressions; one input group per symbol, one output group per result"""
+    """Return the program that computes CasADi expressions; one input group per symbol, one output group per result."""
     sizes = [int(casadi.SX(result).numel()) for result in results]
     shared = casadi.cse(casadi.vertcat(*results))
     traced = casadi.Function("traced", symbols, [shared])
@@ -157,19 +162,23 @@ def program_of_expressions(symbols: list[casadi.SX], results: list[casadi.SX]) -
 
 def _single_assignment(traced: casadi.Function) -> Program:
     instructions: list[Instruction] = []
-    held: dict[int, int] = {}
+    registers: dict[int, int] = {}
     outputs: dict[int, int] = {}
     for k in range(traced.n_instructions()):
-        operation, into, of = traced.instruction_id(k), traced.instruction_output(k), traced.instruction_input(k)
+        operation, targets, sources = (
+            traced.instruction_id(k),
+            traced.instruction_output(k),
+            traced.instruction_input(k),
+        )
         if operation == casadi.OP_OUTPUT:
-            outputs[into[1]] = held[of[0]]
+            outputs[targets[1]] = registers[sources[0]]
             continue
         if operation == casadi.OP_CONST:
             instruction = Instruction("constant", constant=float(traced.instruction_constant(k)))
         elif operation == casadi.OP_INPUT:
-            instruction = Instruction("input", place=(of[0], of[1]))
-        elif operation == casadi.OP_FABS:  # CasADi's own: it makes √(x²) of nothing else
-            x, zero = held[of[0]], len(instructions)
+            instruction = Instruction("input", place=(sources[0], sources[1]))
+        elif operation == casadi.OP_FABS:  # CasADi simplifies only √(x²) to it
+            x, zero = registers[sources[0]], len(instructions)
             instructions += [
                 Instruction("constant"),
                 Instruction("less", (x, zero)),
@@ -177,23 +186,25 @@ def _single_assignment(traced: casadi.Function) -> Program:
             ]
             instruction = Instruction("select", (zero + 1, zero + 2, x))
         elif operation in OPERATIONS:
-            instruction = _selection(Instruction(OPERATIONS[operation], tuple(held[i] for i in of)), instructions)
+            instruction = _merge_selection(
+                Instruction(OPERATIONS[operation], tuple(registers[i] for i in sources)), instructions
+            )
         else:
             raise NotImplementedError(f"CasADi operation {operation} has no translation")
-        held[into[0]] = len(instructions)
+        registers[targets[0]] = len(instructions)
         instructions.append(instruction)
     order = tuple(outputs[i] for i in range(len(outputs)))
     return without_unused(Program(tuple(instructions), (order,)))
 
 
-def _selection(instruction: Instruction, earlier: list[Instruction]) -> Instruction:
+def _merge_selection(instruction: Instruction, earlier: list[Instruction]) -> Instruction:
     """(c ? a : 0) + (!c ? b : 0) is c ? a : b."""
     if instruction.operation != "add":
         return instruction
     first, second = (earlier[i] for i in instruction.arguments)
     if first.operation == second.operation == "if_else_zero":
-        condition, other = earlier[first.arguments[0]], earlier[second.arguments[0]]
-        if other.operation == "not" and other.arguments[0] == first.arguments[0]:
+        condition, other_condition = earlier[first.arguments[0]], earlier[second.arguments[0]]
+        if other_condition.operation == "not" and other_condition.arguments[0] == first.arguments[0]:
             return Instruction("select", (first.arguments[0], first.arguments[1], second.arguments[1]))
         if condition.operation == "not" and condition.arguments[0] == second.arguments[0]:
             return Instruction("select", (second.arguments[0], second.arguments[1], first.arguments[1]))
@@ -201,67 +212,78 @@ def _selection(instruction: Instruction, earlier: list[Instruction]) -> Instruct
 
 
 def without_unused(program: Program) -> Program:
-    """The instructions on which an output depends"""
+    """Remove the instructions on which no output depends."""
     used = {i for group in program.outputs for i in group}
     for i in range(len(program.instructions) - 1, -1, -1):
         if i in used:
             used.update(program.instructions[i].arguments)
-    kept = sorted(used)
-    at = {old: new for new, old in enumerate(kept)}
+    used_order = sorted(used)
+    new_index = {old: new for new, old in enumerate(used_order)}
     instructions = tuple(
-        program.instructions[i]._replace(arguments=tuple(at[j] for j in program.instructions[i].arguments))
-        for i in kept
+        program.instructions[i]._replace(arguments=tuple(new_index[j] for j in program.instructions[i].arguments))
+        for i in used_order
     )
-    return Program(instructions, tuple(tuple(at[i] for i in group) for group in program.outputs))
+    return Program(instructions, tuple(tuple(new_index[i] for i in group) for group in program.outputs))
 
 
-def _with_calls(program: Program, groups: int, calls: list[Instruction]) -> Program:
-    """The program with its layers, lookups and loops: their results came as inputs, after the first `groups`, and what they are
-    computed from went out"""
-    own, into = program.instructions, len(program.outputs) - len(calls)
+def _insert_calls(program: Program, groups: int, calls: list[Instruction]) -> Program:
+    """Replace opaque inputs by their layers, lookups and loops.
+
+    The input groups from `groups` on are the results of the calls; the last groups of outputs are the arguments of the calls.
+    """
+    source, output_count = program.instructions, len(program.outputs) - len(calls)
     rows: list[list[int]] = [[] for _ in calls]
-    for i, each in enumerate(own):
-        if each.operation == "input" and each.place[0] >= groups:
-            rows[each.place[0] - groups].append(i)
-    found: list[Instruction] = []
-    at: dict[int, int] = {}
+    for i, instruction in enumerate(source):
+        if instruction.operation == "input" and instruction.place[0] >= groups:
+            rows[instruction.place[0] - groups].append(i)
+    instructions: list[Instruction] = []
+    new_index: dict[int, int] = {}
 
-    def add(wanted: Iterable[int]) -> None:
-        """These, and before them what they need"""
-        needed: set[int] = set()
-        waiting = list(wanted)
-        while waiting:
-            if (i := waiting.pop()) not in at and i not in needed:
-                needed.add(i)
-                waiting += own[i].arguments
-        for i in sorted(needed):
-            at[i] = len(found)
-            found.append(own[i]._replace(arguments=tuple(at[j] for j in own[i].arguments)))
+    def add(indices: Iterable[int]) -> None:
+        """Append these instructions, preceded by their operands."""
+        required: set[int] = set()
+        pending = list(indices)
+        while pending:
+            if (i := pending.pop()) not in new_index and i not in required:
+                required.add(i)
+                pending += source[i].arguments
+        for i in sorted(required):
+            new_index[i] = len(instructions)
+            instructions.append(source[i]._replace(arguments=tuple(new_index[j] for j in source[i].arguments)))
 
-    for call, used, arguments in zip(
-        calls, rows, program.outputs[into:], strict=True
-    ):  # each after those it depends on
+    for call, row_inputs, arguments in zip(
+        calls, rows, program.outputs[output_count:], strict=True
+    ):  # each call comes after those it depends on
         add(arguments)
-        result = len(found)
-        found.append(call._replace(arguments=tuple(at[i] for i in arguments)))
-        for i in used:
+        result = len(instructions)
+        instructions.append(call._replace(arguments=tuple(new_index[i] for i in arguments)))
+        for i in row_inputs:
             if call.operation == "lookup":
-                at[i] = result
+                new_index[i] = result
                 continue
-            at[i] = len(found)
-            found.append(Instruction("row", (result,), place=(0, own[i].place[1])))
-    add(i for group in program.outputs[:into] for i in group)
-    return without_unused(Program(tuple(found), tuple(tuple(at[i] for i in group) for group in program.outputs[:into])))
+            new_index[i] = len(instructions)
+            instructions.append(Instruction("row", (result,), place=(0, source[i].place[1])))
+    add(i for group in program.outputs[:output_count] for i in group)
+    return without_unused(
+        Program(
+            tuple(instructions), tuple(tuple(new_index[i] for i in group) for group in program.outputs[:output_count])
+        )
+    )
 
 
 def work(program: Program) -> int:
-    """Instructions, with every product of a layer and every turn of a loop"""
-    sizes = [part.size for step in program.instructions for part in (step.layer, step.loop) if part is not None]
+    """Count the instructions, including every multiplication of a layer and every iteration of a loop."""
+    sizes = [
+        block.size
+        for instruction in program.instructions
+        for block in (instruction.layer, instruction.loop)
+        if block is not None
+    ]
     return len(program.instructions) + sum(sizes)
 
 
 def _grouped(program: Program, sizes: list[int]) -> Program:
-    flat, groups = iter(program.outputs[0]), []
+    indices, groups = iter(program.outputs[0]), []
     for size in sizes:
-        groups.append(tuple(next(flat) for _ in range(size)))
+        groups.append(tuple(next(indices) for _ in range(size)))
     return Program(program.instructions, tuple(groups))

@@ -1,12 +1,12 @@
-"""Expressions of symbols: vectors of unknowns, what is computed of them, its Jacobian, and the program that computes it.
+"""Symbolic expressions: vectors of unknowns, functions of them, Jacobians, and the programs that compute these.
 
     x = symbols("x", 3)                                     # scalars with the arithmetic of `samara.core.ops`
     y = (x[0] * x[1], sin(x[2]))
     jacobian(y, x)                                          # {(0, 0): x₁, (0, 1): x₀, (1, 2): cos x₂}
     program = program_of_symbols([x], [y])                  # for `compile_loops`, `compile_program` and C
 
-Vectors are lists, matrices NumPy arrays of objects: `np.array(x).reshape(…)`, `A @ B` and `A.T` compute with symbols as they
-do with numbers. Entries of a matrix that are the number 0 cost nothing: products with them are dropped.
+Vectors are lists, matrices NumPy arrays of objects: `np.array(x).reshape(…)`, `A @ B` and `A.T` accept symbols as well as
+numbers. Matrix entries that are the number 0 cost nothing: products with them are dropped.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import Tree, flatten, unflatten
 
 Entries: TypeAlias = dict[tuple[int, int], Scalar]
-"""The entries of a sparse matrix by (row, column); those that are left out are 0"""
+"""The entries of a sparse matrix by (row, column); entries that are left out are 0."""
 
 
 def symbols(name: str, count: int) -> list[Symbol]:
@@ -31,31 +31,31 @@ def symbols(name: str, count: int) -> list[Symbol]:
 
 
 def program_of_symbols(inputs: Sequence[Sequence[Symbol]], outputs: Sequence[Scalar]) -> Program:
-    """Return the program of expressions: a group of inputs for each vector of symbols, one of outputs for each result
+    """Return the program of expressions: a group of inputs for each vector of symbols, one of outputs for each result.
 
     A result is a scalar, or a nested tuple, list or array of scalars, in the order of its leaves.
     """
     return program_of_expressions([_column(x) for x in inputs], [_column(_leaves(result)) for result in outputs])
 
 
-def jacobian(outputs: Iterable[Scalar], by: Sequence[Symbol], at: Mapping[int, float] | None = None) -> Entries:
-    """∂yᵢ/∂xⱼ, exact; entries that are 0 whatever the symbols are left out, constants are numbers
+def jacobian(outputs: Iterable[Scalar], unknowns: Sequence[Symbol], at: Mapping[int, float] | None = None) -> Entries:
+    """∂yᵢ/∂xⱼ, exact; entries that are identically 0 are left out, constants are numbers.
 
-    With `at` some of the symbols are numbers: {index in `by`: number}, as for the derivative at a point.
+    `at` replaces some of the symbols by numbers, {index in `by`: number}, for the derivative at a point.
     """
     from samara.compiler.derivatives.forward import jacobian_of
 
-    column, variables = _column(_leaves(outputs)), _column(by)
-    others = [x for x in casadi.symvar(column) if not casadi.depends_on(x, variables)]
-    program = program_of_expressions([variables, casadi.vertcat(*others)], [column])
-    slopes = jacobian_of(program, [len(by), len(others)], [0])
-    point = [x if at is None else at.get(index, x) for index, x in enumerate(by)]
-    entries = play(slopes.program, [point, [Symbol(x) for x in others]])[-1]
-    found = {
-        place: _folded(entry)
-        for place, entry in zip(zip(slopes.rows, slopes.columns, strict=True), entries, strict=True)
+    column, variables = _column(_leaves(outputs)), _column(unknowns)
+    other_symbols = [x for x in casadi.symvar(column) if not casadi.depends_on(x, variables)]
+    program = program_of_expressions([variables, casadi.vertcat(*other_symbols)], [column])
+    derivative = jacobian_of(program, [len(unknowns), len(other_symbols)], [0])
+    point = [x if at is None else at.get(index, x) for index, x in enumerate(unknowns)]
+    entries = play(derivative.program, [point, [Symbol(x) for x in other_symbols]])[-1]
+    all_entries = {
+        index: _folded(entry)
+        for index, entry in zip(zip(derivative.rows, derivative.columns, strict=True), entries, strict=True)
     }
-    return {place: entry for place, entry in found.items() if not (type(entry) is float and entry == 0.0)}
+    return {index: entry for index, entry in all_entries.items() if not (type(entry) is float and entry == 0.0)}
 
 
 def _folded(entry: Scalar) -> Scalar:
@@ -63,13 +63,13 @@ def _folded(entry: Scalar) -> Scalar:
 
 
 def substitute(expressions: Iterable[Scalar], unknowns: Sequence[Symbol], values: Sequence[Scalar]) -> list[Scalar]:
-    """Return the expressions with other scalars in the place of some symbols."""
+    """Replace symbols by other scalars in expressions."""
     column = casadi.substitute(_column(_leaves(expressions)), _column(unknowns), _column(values))
     return [_scalar(entry) for entry in casadi.vertsplit(column)]
 
 
 def depends_on(x: Scalar, unknowns: Iterable[Symbol]) -> bool:
-    """Whether an expression has one of these symbols in it"""
+    """Whether an expression contains one of these symbols."""
     return isinstance(x, Symbol) and bool(casadi.depends_on(x.sx, _column(list(unknowns))))
 
 
@@ -82,7 +82,7 @@ def _scalar(entry: SX) -> Scalar:
 
 
 def _leaves(result: Scalar) -> list[Scalar]:
-    """The scalars of a nested tuple, list or array"""
+    """Return the scalars of a nested tuple, list or array."""
     if isinstance(result, tuple):
         return flatten(result)
     if hasattr(result, "tolist"):
@@ -91,9 +91,9 @@ def _leaves(result: Scalar) -> list[Scalar]:
 
 
 def trace(function: Callable[..., Tree], *templates: Tree) -> Callable[..., Tree]:
-    """The same function of nested tuples of floats, evaluated by CasADi's virtual machine instead of Python
+    """Return the function of nested tuples of floats, evaluated by CasADi's virtual machine instead of Python.
 
-    `templates` are arguments of the shapes to come; their numbers do not matter. Results are nested tuples of floats.
+    `templates` have the shapes of the arguments; their values do not matter. Results are nested tuples of floats.
     """
     symbols = [casadi.SX.sym(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
     arguments = [

@@ -1,12 +1,12 @@
-"""The scalar that writes down what is done with it, operation by operation, and simplifies nothing.
+"""A scalar that records every operation on a tape and simplifies nothing.
 
-CasADi, which traces the physics, makes b of (b − a) + a and 0 of 0·x. That is as true, but rounds differently from what NumPy
-computes from the same source. A tape keeps every operation, in its order, so that compiled code has NumPy's bits, signs of
-zeros included.
+CasADi, which traces the physics, simplifies (b − a) + a to b and 0·x to 0. That is mathematically equal, but rounds differently
+from NumPy on the same source. A tape contains every operation in order, so that compiled code is bit-identical to NumPy,
+including signs of zeros.
 
-Numbers in the source are kept apart from what is done with them: `taped(function)` is a program whose constants are inputs,
-and their values. Two functions that differ in their numbers alone, such as two ways from one place to another, have equal
-programs, and so share code. `program_as_written(function, *templates)` keeps them where they are, as `program_of` does.
+`taped(function)` returns a program whose constants are inputs, and their values. Two functions that differ only in constants,
+such as two paths between waypoints, have equal programs and share compiled code. `program_as_written(function, *templates)`
+leaves constants in the program, as `program_of` does.
 """
 
 import operator
@@ -24,11 +24,11 @@ from samara.core.traced import TracedScalar, trace_error, tracing
 from samara.core.tree import Tree, flatten, unflatten
 
 UNARY = ("sqrt", "floor", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log")
-LONGEST = 8000  # instructions; such a tape is read no quicker than NumPy runs
+LONGEST = 8000  # instructions; a longer tape takes as long to process as NumPy takes to run the function
 
 
 class Taped(TracedScalar):
-    """The result of one instruction of a tape: a number, or from a comparison a condition."""
+    """The result of one instruction of a tape: a number, or the condition of a comparison."""
 
     __slots__ = ("at", "tape")
 
@@ -48,9 +48,9 @@ class Taped(TracedScalar):
 
 
 class Tape:
-    """Instructions in order, of one scalar and of numbers, each use of a number its own.
+    """Instructions in order, on one scalar and on numbers; each use of a number is a separate input.
 
-    What is done twice with the same results is done once.
+    Repeated operations on the same results are recorded once.
     """
 
     def __init__(self, longest: float = LONGEST) -> None:
@@ -60,28 +60,28 @@ class Tape:
         self._done: dict[Scalar, int] = {}
 
     def scalar(self, group: int = 0, index: int = 0) -> Taped:
-        """What the function is of"""
+        """Append an input and return it."""
         return Taped(self._append(Instruction("input", place=(group, index))), self)
 
     def note(self, operation: str, *operands: Scalar) -> Taped:
-        """One operation more"""
-        arguments = tuple([self.place(each) for each in operands])
+        """Record an operation and return its result."""
+        arguments = tuple([self.place(operand) for operand in operands])
         key = (operation, arguments)
         if key not in self._done:
             self._done[key] = self._append(Instruction(operation, arguments))
         return Taped(self._done[key], self)
 
     def repeat(self, instruction: Instruction, *operands: Scalar) -> Taped:
-        """The same instruction on these operands"""
+        """Record a copy of an instruction with these operands."""
         if instruction == Instruction(instruction.operation, instruction.arguments):
             return self.note(instruction.operation, *operands)
-        repeated = instruction._replace(arguments=tuple([self.place(operand) for operand in operands]))
-        if repeated not in self._done:
-            self._done[repeated] = self._append(repeated)
-        return Taped(self._done[repeated], self)
+        copied = instruction._replace(arguments=tuple([self.place(operand) for operand in operands]))
+        if copied not in self._done:
+            self._done[copied] = self._append(copied)
+        return Taped(self._done[copied], self)
 
     def place(self, x: Scalar) -> int:
-        """The instruction that holds a number or an earlier result"""
+        """Return the index of the instruction that computes a number or an earlier result."""
         if type(x) is Taped:
             if x.tape is not self:
                 raise ValueError(
@@ -104,7 +104,7 @@ class Tape:
 
 
 class TapeWithConstants(Tape):
-    """A tape on which numbers are written as they are."""
+    """A tape that records numbers as constants."""
 
     def _number(self, x: float) -> int:
         key = ("constant", x.hex())
@@ -114,7 +114,7 @@ class TapeWithConstants(Tape):
 
 
 def program_as_written(function: Callable[..., Tree], *templates: Tree) -> Program:
-    """Traces `function(*arguments)` as `program_of` does, one input group per template, one output group per result"""
+    """Trace `function(*arguments)` without simplification; one input group per template, one output group per result."""
     tape = TapeWithConstants()
     arguments = [
         unflatten(template, iter([tape.scalar(group, index) for index in range(len(flatten(template)))]))
@@ -126,9 +126,11 @@ def program_as_written(function: Callable[..., Tree], *templates: Tree) -> Progr
 
 
 def taped(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[float, ...]]:
-    """The program of a function of one scalar, and its numbers: input groups (scalar,) and numbers, one group of outputs
+    """Return the program of a function of one scalar, and its constants: input groups (scalar,) and constants, one of outputs.
 
-    TypeError where the function asks for more than + - * / and `samara.core.ops` have, OverflowError where it is too long.
+    Raises:
+        TypeError: the function uses operations other than + - * / and `samara.core.ops`.
+        OverflowError: the tape is too long.
     """
     tape = Tape()
     with tracing():
@@ -136,50 +138,52 @@ def taped(function: Callable[[Scalar], Scalar]) -> tuple[Program, tuple[float, .
     return Program(tuple(tape.instructions), (outputs,)), tuple(tape.numbers)
 
 
-def played(program: Program, scalar: Scalar, numbers: Sequence[Scalar]) -> list[Scalar]:
-    """What a taped program computes of a scalar of any backend and of numbers, which may be such scalars too"""
-    return play(program, ((scalar,), numbers))[0]
+def played(program: Program, scalar: Scalar, constants: Sequence[Scalar]) -> list[Scalar]:
+    """Evaluate a taped program on a scalar of any backend and on constants, which may be such scalars too."""
+    return play(program, ((scalar,), constants))[0]
 
 
 def play(program: Program, groups: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
-    """What a program computes of groups of scalars of any backend, operation by operation, for each group of its outputs"""
+    """Evaluate a program on groups of scalars of any backend, operation by operation; returns its groups of outputs."""
     results: list[Scalar] = []
-    for own in program.instructions:
-        if own.operation == "input":
-            results.append(groups[own.place[0]][own.place[1]])
-        elif own.operation == "constant":
-            results.append(own.constant)
+    for instruction in program.instructions:
+        if instruction.operation == "input":
+            results.append(groups[instruction.place[0]][instruction.place[1]])
+        elif instruction.operation == "constant":
+            results.append(instruction.constant)
         else:
-            results.append(_perform(own, [results[at] for at in own.arguments]))
-    return [[results[at] for at in group] for group in program.outputs]
+            results.append(_execute(instruction, [results[index] for index in instruction.arguments]))
+    return [[results[index] for index in group] for group in program.outputs]
 
 
-def _perform(own: Instruction, operands: list[Scalar]) -> Scalar:
-    """What an instruction gives: a scalar, or of a layer or a loop a tuple of them"""
-    if own.grid is not None:
-        return ops.lookup(own.grid, *operands)
-    if own.layer is not None:
-        return own.layer.unrolled(operands)
-    if own.operation == "row":
-        return operands[0][own.place[1]]
-    if own.loop is None:
+def _execute(instruction: Instruction, operands: list[Scalar]) -> Scalar:
+    """Execute an instruction: the result is a scalar, or a tuple of scalars for a layer or a loop."""
+    if instruction.grid is not None:
+        return ops.lookup(instruction.grid, *operands)
+    if instruction.layer is not None:
+        return instruction.layer.unrolled(operands)
+    if instruction.operation == "row":
+        return operands[0][instruction.place[1]]
+    if instruction.loop is None:
         try:
-            return _PLAYED[own.operation](*operands)
-        except (ArithmeticError, ValueError):  # of Python floats: infinity or NaN, as compiled code has it
+            return _PYTHON_OPERATIONS[instruction.operation](*operands)
+        except (ArithmeticError, ValueError):  # Python floats raise; compiled code gives infinity or NaN
             with np.errstate(all="ignore"):
-                return float(_PLAYED[own.operation](*map(np.float64, operands)))
-    body, active, cut = own.loop.body, own.loop.active, own.loop.carried
+                return float(_PYTHON_OPERATIONS[instruction.operation](*map(np.float64, operands)))
+    body, active, carry_size = instruction.loop.body, instruction.loop.active, instruction.loop.carried
     condition = None if active is None else lambda carry, inputs: play(active, (carry, inputs))[0][0]
-    turn = lambda k, carry, inputs: tuple(play(body, ((k,), carry, inputs))[0])  # noqa: E731
-    return unrolled(turn, tuple(operands[:cut]), tuple(operands[cut:]), own.loop.turns, condition)
+    iteration = lambda k, carry, inputs: tuple(play(body, ((k,), carry, inputs))[0])  # noqa: E731
+    return unrolled(
+        iteration, tuple(operands[:carry_size]), tuple(operands[carry_size:]), instruction.loop.turns, condition
+    )
 
 
 def _condition(x: Scalar) -> Scalar:
-    """A condition: CasADi makes c of (c ? 1 : 0), or leaves it a number"""
+    """Convert to a condition: CasADi simplifies (c ? 1 : 0) to c, or leaves it a number."""
     return x != 0.0 if type(x) is float else x
 
 
-_PLAYED: dict[str, Callable[..., Tree]] = {
+_PYTHON_OPERATIONS: dict[str, Callable[..., Tree]] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
@@ -201,15 +205,15 @@ _PLAYED: dict[str, Callable[..., Tree]] = {
 }
 
 
-# The operations of samara.core.ops, under the names it asks for ----------------------------------------------------------
+# The operations of samara.core.ops, under the names it dispatches to -----------------------------------------------------
 
 
 def _operation(name: str) -> Callable[..., Taped]:
-    def noted(*operands: Scalar) -> Taped:
-        tape = next(each.tape for each in operands if isinstance(each, Taped))
+    def record(*operands: Scalar) -> Taped:
+        tape = next(operand.tape for operand in operands if isinstance(operand, Taped))
         return tape.note(name, *operands)
 
-    return noted
+    return record
 
 
 sqrt, floor, sin, cos, tan, asin, acos, atan, exp, log = map(_operation, UNARY)
@@ -218,7 +222,7 @@ logical_and, logical_or, where = (_operation(name) for name in ("and", "or", "se
 
 
 def lookup(grid: Grid, i: Scalar, j: Scalar) -> Taped:
-    """The entry of a grid, as one instruction"""
+    """Record the lookup of a grid's entry as one instruction."""
     tape = next(index.tape for index in (i, j) if isinstance(index, Taped))
     return tape.repeat(Instruction("lookup", grid=grid), i, j)
 
@@ -226,10 +230,10 @@ def lookup(grid: Grid, i: Scalar, j: Scalar) -> Taped:
 def loop(
     body: Callable[..., Tree], carry: Tree, inputs: Tree, count: int, active: Callable[..., Tree] | None
 ) -> Scalar:
-    """The final carry of a loop, whose body is not simplified either"""
+    """Record a loop as one instruction, its body without simplification, and return its final carry."""
     leaves = [*flatten(carry), *flatten(inputs)]
     tape = next(leaf.tape for leaf in leaves if isinstance(leaf, Taped))
-    traced = loop_of(TracedLoop(body, carry, inputs, count, active), program_as_written)
-    result = tape.repeat(Instruction("loop", loop=traced), *leaves)
-    rows = (tape.repeat(Instruction("row", place=(0, k)), result) for k in range(traced.carried))
+    traced_loop = loop_of(TracedLoop(body, carry, inputs, count, active), program_as_written)
+    result = tape.repeat(Instruction("loop", loop=traced_loop), *leaves)
+    rows = (tape.repeat(Instruction("row", place=(0, k)), result) for k in range(traced_loop.carried))
     return unflatten(carry, rows)
