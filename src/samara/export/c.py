@@ -1,7 +1,7 @@
-"""A vehicle as C99 for programs without Python: one header, one source, no library but the elementary functions.
+"""A vehicle as C99 for programs without Python: one header, one source, no library except the elementary functions.
 
-The equations are emitted from programs traced from the one source. Around them stand the structs, the four stages of
-RK4 and the product of sparse Jacobians with sensitivities: what is the same for every vehicle.
+The equations are emitted from traced programs of the Python source. The rest is the same for every vehicle: the structs, the
+four stages of RK4 and the product of sparse Jacobians with sensitivities.
 """
 
 import math
@@ -72,7 +72,7 @@ def write_c(vehicle: Vehicle, folder: str | Path) -> tuple[Path, Path]:
 
 
 def c_sources(vehicle: Vehicle) -> Sources:
-    """The text of the files; the same vehicle gives the same text."""
+    """Generate the text of the files; the same vehicle gives the same text."""
     layout = layout_of(vehicle, RESERVED)
     code = _code(vehicle, layout)
     header, source = _header(vehicle, layout, code), _source(vehicle, layout, code)
@@ -88,41 +88,41 @@ class _Structs:
         self.definitions: dict[str, str] = {}
 
     def kind(self, tree: Any) -> tuple[str, str]:
-        """A C type, and what follows the member's name: ('double', '[4]')"""
+        """Return a C type and the array suffix of a member: ('double', '[4]')."""
         if not isinstance(tree, tuple):
             return "double", ""
         if not hasattr(tree, "_fields"):
-            inner, length = self.kind(tree[0])
-            return inner, f"[{len(tree)}]{length}"
+            element_type, length = self.kind(tree[0])
+            return element_type, f"[{len(tree)}]{length}"
         record = type(tree)
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", record.__name__).lower()
-        group = [(field, own) for field, own in zip(tree._fields, tree, strict=True) if flatten(own)]
+        group = [(field, value) for field, value in zip(tree._fields, tree, strict=True) if flatten(value)]
         words = record.__doc__ or ""
         if record in (Vec3, Quat) or words.startswith(
             f"{record.__name__}("
-        ):  # they explain themselves; nobody wrote it
+        ):  # self-explanatory, or the docstring that Python generates for a named tuple
             words = ""
         return self.define(name, group, record, words), ""
 
     def define(self, name: str, group: Sequence[tuple[str, Any]], record: Any, words: str = "") -> str:
-        """The struct of these members; one of the same name but other members gets a number."""
+        """Define the struct of these members; one of the same name but other members gets a number."""
         if record in (Vec3, Quat):
             lines = [f"    double {', '.join(field for field, _ in group)};"]
         else:
             lines = self._lines(group, record)
-        for number in range(1, 100):
-            own = f"{self.prefix}_{name}{number if number > 1 else ''}"
-            text = "\n".join([*([comment(words)] if words else []), "typedef struct {", *lines, f"}} {own};"])
-            if self.definitions.setdefault(own, text) == text:
+        for suffix in range(1, 100):
+            type_name = f"{self.prefix}_{name}{suffix if suffix > 1 else ''}"
+            text = "\n".join([*([comment(words)] if words else []), "typedef struct {", *lines, f"}} {type_name};"])
+            if self.definitions.setdefault(type_name, text) == text:
                 break
-        return own
+        return type_name
 
     def _lines(self, group: Sequence[tuple[str, Any]], record: Any) -> list[str]:
         hints = get_type_hints(record, include_extras=True) if record else {}
         declarations, comments = [], []
         for field, tree in group:
-            kind, length = self.kind(tree)
-            declarations.append(f"    {kind} {field}{length};")
+            c_type, length = self.kind(tree)
+            declarations.append(f"    {c_type} {field}{length};")
             unit = _unit(hints.get(field))
             comments.append(" ".join(part for part in (self.words.get(field, ""), f"[{unit}]" if unit else "") if part))
         column = max(len(declaration) for declaration in declarations)
@@ -133,7 +133,7 @@ class _Structs:
 
 
 def _unit(hint: Any) -> str:
-    """The unit an annotation declares, of a number or of all numbers of a tuple."""
+    """Return the unit that an annotation declares, of a number or of all elements of a tuple."""
     if get_origin(hint) is tuple:
         return _unit(get_args(hint)[0])
     declared = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
@@ -145,22 +145,22 @@ def _unit(hint: Any) -> str:
 
 
 class _Sparse(NamedTuple):
-    """A traced function with its Jacobian: the program gives the values, then the nonzeros, row by row."""
+    """A traced function with its Jacobian: the program outputs the values, then the nonzeros, row by row."""
 
     program: Program
     rows: tuple[int, ...]
     columns: tuple[int, ...]
 
 
-def _with_jacobian(function: Any, by: int, *templates: Any) -> _Sparse:
-    """The values of a function and its exact Jacobian by the first `by` of its arguments"""
+def _trace_jacobian(function: Any, by: int, *templates: Any) -> _Sparse:
+    """Trace a function and its exact Jacobian by the first `by` of its arguments."""
     sizes = [len(flatten(template)) for template in templates]
-    found = jacobian_of(program_of(lambda *own: (function(*own),), *templates), sizes, range(by))
-    return _Sparse(found.program, found.rows, found.columns)
+    jacobian = jacobian_of(program_of(lambda *arguments: (function(*arguments),), *templates), sizes, range(by))
+    return _Sparse(jacobian.program, jacobian.rows, jacobian.columns)
 
 
 class _Code(NamedTuple):
-    """The traced functions as C: rates of the state, the same with their Jacobian, and unit quaternions likewise."""
+    """The traced functions as C: rates of the state, the rates with their Jacobian, and unit quaternions with theirs."""
 
     rate: list[str]
     rate_jacobian: list[str]
@@ -178,11 +178,11 @@ def _code(vehicle: Vehicle, layout: Layout) -> _Code:
 
     x, u, e = (array(name, members(group)) for name, group in zip("xue", layout[1:], strict=True))
     rates, at_unit = array("rates", [f"d/dt {path}" for path in x.holds]), array("at_unit", x.holds)
-    slopes, unit_slopes = _with_jacobian(rate, 2, state, command, CALM), _with_jacobian(unit_quaternions, 1, state)
+    slopes, unit_slopes = _trace_jacobian(rate, 2, state, command, CALM), _trace_jacobian(unit_quaternions, 1, state)
     return _Code(
-        c_lines(program_of(lambda *own: (rate(*own),), state, command, CALM), [x, u, e], [rates]),
+        c_lines(program_of(lambda *arguments: (rate(*arguments),), state, command, CALM), [x, u, e], [rates]),
         c_lines(slopes.program, [x, u, e], [rates, _slopes(slopes, rates.holds, [*x.holds, *u.holds])]),
-        c_lines(program_of(lambda own: (unit_quaternions(own),), state), [x], [at_unit]),
+        c_lines(program_of(lambda arguments: (unit_quaternions(arguments),), state), [x], [at_unit]),
         c_lines(unit_slopes.program, [x], [at_unit, _slopes(unit_slopes, x.holds, x.holds)]),
         slopes,
         unit_slopes,
@@ -203,7 +203,7 @@ def _header(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
     structs.define("state", layout.state, State, order)
     structs.define("command", layout.command, None, f"Command: {about_command(vehicle)}.")
     structs.define("environment", layout.environment, Environment, "Environment: what one step holds constant.")
-    held = f"    const {p}_command *command,\n    const {p}_environment *environment,\n"
+    input_arguments = f"    const {p}_command *command,\n    const {p}_environment *environment,\n"
     parts = [
         comment(*_about(vehicle, p)),
         f"#ifndef {capitals}_H\n#define {capitals}_H",
@@ -214,21 +214,21 @@ def _header(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
         "/* Still air of sea-level density, level ground at height 0, battery connected:\n"
         f" *     {p}_environment calm = {capitals}_CALM; */\n"
         f"#define {capitals}_CALM \\\n    {braces(tuple(tree for _, tree in layout.environment))}",
-        *_declared_hover(vehicle, p),
+        *_hover_declaration(vehicle, p),
         "/* The rate of change of every number of the state, per second. */\n"
-        f"void {p}_derivative(\n    const {p}_state *state,\n{held}    {p}_state *out);",
+        f"void {p}_derivative(\n    const {p}_state *state,\n{input_arguments}    {p}_state *out);",
         comment(
             "One step of the classical Runge-Kutta method through dt [s]; command and environment are held. The "
             "quaternion is brought back to length 1. A number that is not finite is not caught: it spreads."
         )
         + "\n"
-        f"void {p}_step(\n    {p}_state *state,\n{held}    double dt);",
+        f"void {p}_step(\n    {p}_state *state,\n{input_arguments}    double dt);",
         comment(
             "The exact Jacobian of that step, row by row: A by the state before it, B by the command. Takes up to "
             f"{_stack(layout, code)} KB of stack."
         )
         + "\n"
-        f"void {p}_linearize(\n    const {p}_state *state,\n{held}    double dt,\n"
+        f"void {p}_linearize(\n    const {p}_state *state,\n{input_arguments}    double dt,\n"
         f"    double A[{capitals}_STATES * {capitals}_STATES],\n"
         f"    double B[{capitals}_STATES * {capitals}_COMMANDS]);",
         "#ifdef __cplusplus\n}\n#endif",
@@ -238,7 +238,7 @@ def _header(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
 
 
 def _about(vehicle: Vehicle, prefix: str) -> list[str]:
-    """What the header says at its top, a paragraph each."""
+    """Return the text at the top of the header, by paragraphs."""
     return [
         *about_vehicle(vehicle, prefix),
         "Nothing is allocated and nothing is kept between calls: every function may run in any number of threads. "
@@ -247,7 +247,7 @@ def _about(vehicle: Vehicle, prefix: str) -> list[str]:
     ]
 
 
-def _declared_hover(vehicle: Vehicle, p: str) -> list[str]:
+def _hover_declaration(vehicle: Vehicle, p: str) -> list[str]:
     if trim_of(vehicle) is None:
         return ["/* No hover here: this vehicle cannot hold still and level in calm air. */"]
     return [
@@ -257,7 +257,7 @@ def _declared_hover(vehicle: Vehicle, p: str) -> list[str]:
 
 
 def _stack(layout: Layout, code: _Code) -> int:
-    """What `linearize` takes of the stack, in units of 1024 bytes, if the compiler gives every local its own place"""
+    """Return the stack use of `linearize` in units of 1024 bytes, if every local variable has its own memory."""
     n, m = len(members(layout.state)), len(members(layout.command))
     arrays = (n + m) ** 2 + 2 * n * (n + m) + len(code.pattern.rows) + len(code.unit_pattern.rows)
     return math.ceil((arrays + len(code.rate_jacobian)) * 8 / 1024)
@@ -294,7 +294,7 @@ def _source(vehicle: Vehicle, layout: Layout, code: _Code) -> str:
             "unit_jacobian(const double x[STATES], double at_unit[STATES],\n    double jacobian[UNIT_NONZEROS])",
             code.unit_jacobian,
         ),
-        *_defined_hover(vehicle, layout),
+        *_hover_definition(vehicle, layout),
         _FUNCTIONS.replace("PREFIX", p).replace("CAPITALS", capitals),
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
@@ -310,9 +310,9 @@ def _function(signature: str, lines: Sequence[str]) -> str:
 
 
 def _copies(p: str, layout: Layout) -> str:
-    """Between structs and the arrays that loops run over."""
+    """Emit the copies between structs and the arrays that loops run over."""
 
-    def loaded(name: str, array: str, length: str, group: Sequence[tuple[str, Any]]) -> str:
+    def load_function(name: str, array: str, length: str, group: Sequence[tuple[str, Any]]) -> str:
         lines = [f"    {array}[{k}] = {name}->{path};" for k, path in enumerate(members(group))]
         head = f"static void load_{name}(const {p}_{name} *{name}, double {array}[{length}])"
         return "\n".join([head, "{", *lines, "}"])
@@ -320,15 +320,15 @@ def _copies(p: str, layout: Layout) -> str:
     stored = [f"    state->{path} = x[{k}];" for k, path in enumerate(members(layout.state))]
     return "\n\n".join(
         [
-            loaded("state", "x", "STATES", layout.state),
-            loaded("command", "u", "COMMANDS", layout.command),
-            loaded("environment", "e", "ENVIRONMENT", layout.environment),
+            load_function("state", "x", "STATES", layout.state),
+            load_function("command", "u", "COMMANDS", layout.command),
+            load_function("environment", "e", "ENVIRONMENT", layout.environment),
             "\n".join([f"static void store_state(const double x[STATES], {p}_state *state)", "{", *stored, "}"]),
         ]
     )
 
 
-def _defined_hover(vehicle: Vehicle, layout: Layout) -> list[str]:
+def _hover_definition(vehicle: Vehicle, layout: Layout) -> list[str]:
     trim = trim_of(vehicle)
     if trim is None:
         return []

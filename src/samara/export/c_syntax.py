@@ -1,4 +1,4 @@
-"""A traced program as lines of a language with the operators of C: what every generated file of C and JavaScript is made of."""
+"""A traced program as lines of a language with C's operators: the basis of all generated C and JavaScript files."""
 
 import math
 import re
@@ -16,8 +16,8 @@ FUNCTIONS = {"power": "pow"} | {
 
 
 class Dialect(NamedTuple):
-    """What a language says its own way: functions, numbers that are not finite, declarations of numbers and of conditions, and
-    what it needs to hear about an argument that is not used."""
+    """The spellings of a language: functions, non-finite numbers, declarations of numbers and of conditions, and the statement
+    that marks an argument as unused."""
 
     functions: Mapping[str, str]
     nan: str
@@ -27,7 +27,7 @@ class Dialect(NamedTuple):
     unused: str = ""
 
 
-_CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)  # how tightly an expression binds
+_CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)  # operator precedence
 _INFIX = {
     "add": ("+", _SUM, _SUM, _PRODUCT),
     "subtract": ("-", _SUM, _SUM, _PRODUCT),
@@ -43,14 +43,14 @@ _INFIX = {
 
 
 class Term(NamedTuple):
-    """An expression: its text, how tightly it binds, and whether it is a number or a condition."""
+    """An expression: its text, its precedence, and whether it is a number or a condition."""
 
     text: str
     binds: int = _ATOM
     number: bool = True
 
-    def within(self, least: int) -> str:
-        return self.text if self.binds >= least else f"({self.text})"
+    def within(self, precedence: int) -> str:
+        return self.text if self.binds >= precedence else f"({self.text})"
 
     def as_number(self) -> "Term":
         return self if self.number else Term(f"{self.within(_OR)} ? 1.0 : 0.0", _CHOICE)
@@ -60,7 +60,7 @@ class Term(NamedTuple):
 
 
 def literal(value: float, dialect: Dialect) -> Term:
-    """The shortest decimals that read back as the same number."""
+    """Return the shortest decimals that read back as the same number."""
     if math.isnan(value):
         return Term(dialect.nan)
     text = dialect.infinity if math.isinf(value) else repr(abs(float(value)))
@@ -80,37 +80,37 @@ def _expression(operation: str, arguments: list[Term], dialect: Dialect) -> Term
     else:
         arguments = [argument.as_number() for argument in arguments]
     if operation in _INFIX:
-        sign, binds, left, right = _INFIX[operation]
+        sign, precedence, left, right = _INFIX[operation]
         text = f"{arguments[0].within(left)} {sign} {arguments[1].within(right)}"
-        return Term(text, binds, operation not in CONDITIONS)
+        return Term(text, precedence, operation not in CONDITIONS)
     if operation in dialect.functions:
         return Term(f"{dialect.functions[operation]}({', '.join(argument.text for argument in arguments)})")
-    (own,) = arguments
+    (operand,) = arguments
     if operation == "negate":
-        return Term(f"-{own.within(_ATOM)}", _PRODUCT)
+        return Term(f"-{operand.within(_ATOM)}", _PRODUCT)
     if operation == "square":
-        return Term(f"{own.within(_ATOM)} * {own.within(_ATOM)}", _PRODUCT)
+        return Term(f"{operand.within(_ATOM)} * {operand.within(_ATOM)}", _PRODUCT)
     if operation == "twice":
-        return Term(f"2.0 * {own.within(_SIGN)}", _PRODUCT)
+        return Term(f"2.0 * {operand.within(_SIGN)}", _PRODUCT)
     if operation == "invert":
-        return Term(f"1.0 / {own.within(_SIGN)}", _PRODUCT)
+        return Term(f"1.0 / {operand.within(_SIGN)}", _PRODUCT)
     raise NotImplementedError(f"{operation} has no code yet")
 
 
 class Places(NamedTuple):
-    """Numbers a function reads or writes: what each of them is, and how the language spells its place."""
+    """Numbers that a function reads or writes: the description and the expression of each."""
 
     holds: Sequence[str]
     at: Sequence[str]
 
 
 def array(name: str, holds: Sequence[str]) -> Places:
-    """The places of an array: name[0], name[1], ..."""
+    """Return the elements of an array: name[0], name[1], ..."""
     return Places(holds, [f"{name}[{k}]" for k in range(len(holds))])
 
 
 class Body:
-    """A program's lines. What is used once stands where it is used, as long as the line stays short."""
+    """The lines of a program. A result with one use is inlined, as long as the line stays short."""
 
     def __init__(self, program: Program, inputs: Sequence[Places], outputs: Sequence[Places], dialect: Dialect) -> None:
         self.dialect = dialect
@@ -123,15 +123,17 @@ class Body:
         self.terms: list[Term] = []
         self.lines: list[str] = []
         self.names: Counter[str] = Counter()
-        read = sorted({i.place for i in program.instructions if i.operation == "input"})
-        for group_, index in read:
-            places = inputs[group_]
+        read_inputs = sorted({i.place for i in program.instructions if i.operation == "input"})
+        for input_group, index in read_inputs:
+            places = inputs[input_group]
             name, place = _flat(places.holds[index]), places.at[index]
             if name != place:
                 self.lines.append(f"{dialect.number} {name} = {place};")
-        unread = [places for k, places in enumerate(inputs) if k not in {group for group, _ in read}]
+        unused_inputs = [places for k, places in enumerate(inputs) if k not in {group for group, _ in read_inputs}]
         if dialect.unused:
-            self.lines += [dialect.unused.format(re.split(r"[^A-Za-z0-9_]", places.at[0])[0]) for places in unread]
+            self.lines += [
+                dialect.unused.format(re.split(r"[^A-Za-z0-9_]", places.at[0])[0]) for places in unused_inputs
+            ]
         for i, instruction in enumerate(program.instructions):
             self.terms.append(self._term(instruction, inputs))
             if self.uses[i] > 1 and instruction.operation not in ("input", "constant"):
@@ -150,37 +152,37 @@ class Body:
         if instruction.operation == "input":
             group, index = instruction.place
             return Term(_flat(inputs[group].holds[index]))
-        own = instruction.arguments
-        if instruction.operation == "square" and self.terms[own[0]].binds != _ATOM:
-            self._give_name(own[0])
+        operands = instruction.arguments
+        if instruction.operation == "square" and self.terms[operands[0]].binds != _ATOM:
+            self._give_name(operands[0])
         while True:
-            term = _expression(instruction.operation, [self.terms[i] for i in own], self.dialect)
-            longest = max(own, key=lambda i: len(self.terms[i].text))
+            term = _expression(instruction.operation, [self.terms[i] for i in operands], self.dialect)
+            longest = max(operands, key=lambda i: len(self.terms[i].text))
             if len(term.text) <= WIDTH - 26 or re.fullmatch(r"\w+", self.terms[longest].text):
                 return term
             self._give_name(longest)
 
     def _give_name(self, i: int) -> None:
         term = self.terms[i]
-        letter, declared = ("t", self.dialect.number) if term.number else ("c", self.dialect.condition)
+        letter, declaration = ("t", self.dialect.number) if term.number else ("c", self.dialect.condition)
         self.names[letter] += 1
         name = f"{letter}{self.names[letter]}"
-        self.lines.append(f"{declared} {name} = {term.text};")
+        self.lines.append(f"{declaration} {name} = {term.text};")
         self.terms[i] = Term(name, number=term.number)
 
 
 def _flat(path: str) -> str:
-    """'rotor_speed[2]' as the name of a local: rotor_speed_2"""
+    """Turn 'rotor_speed[2]' into the name of a local variable: rotor_speed_2."""
     return re.sub(r"[.\[]", "_", path.replace("]", ""))
 
 
 def comment(*paragraphs: str) -> str:
-    """A comment of whole lines; nothing in the text can end it, or hide in it."""
+    """Format a comment of whole lines; the text cannot end it or open another."""
     blocks = []
     for paragraph in paragraphs:
-        plain = "".join(letter if letter.isprintable() else " " for letter in paragraph)
-        plain = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain.replace("\\", "/"))
-        blocks.append("\n * ".join(wrap(plain, WIDTH - 6)))
+        safe_text = "".join(letter if letter.isprintable() else " " for letter in paragraph)
+        safe_text = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", safe_text.replace("\\", "/"))
+        blocks.append("\n * ".join(wrap(safe_text, WIDTH - 6)))
     return "/* " + "\n *\n * ".join(blocks) + " */"
 
 
@@ -188,17 +190,17 @@ C = Dialect(FUNCTIONS, "NAN", "INFINITY", "const double", "const int", "(void){}
 
 
 def c_lines(program: Program, inputs: Sequence[Places], outputs: Sequence[Places]) -> list[str]:
-    """A traced program as lines of C"""
+    """Return the lines of C of a traced program."""
     return Body(program, inputs, outputs, C).lines
 
 
 def decimal(value: float) -> str:
-    """The shortest decimals that read back as the same number"""
+    """Return the shortest decimals that read back as the same number."""
     return literal(value, C).text
 
 
 def braces(tree: Any) -> str:
-    """A nested tuple as an initialiser"""
+    """Format a nested tuple as an initialiser."""
     if isinstance(tree, tuple):
         return "{" + ", ".join(braces(branch) for branch in tree) + "}"
     return decimal(tree)

@@ -1,4 +1,4 @@
-"""What a vehicle's state, command and environment hold, by names that a language without nested tuples can use."""
+"""The components of a vehicle's state, command and environment, under names for languages without nested tuples."""
 
 import re
 from collections import namedtuple
@@ -32,7 +32,7 @@ Group = tuple[tuple[str, Any], ...]
 
 
 class Layout(NamedTuple):
-    """The vehicle's name in code, and the members of its three records: (name, numbers of the shape it has)."""
+    """The vehicle's name in code, and the members of its three records: (name, template tree)."""
 
     prefix: str
     state: Group
@@ -41,13 +41,13 @@ class Layout(NamedTuple):
 
 
 def layout_of(vehicle: Vehicle, reserved: Collection[str], environment: Environment = CALM) -> Layout:
-    """The layout of a vehicle in a language with these words of its own"""
-    own = at_rest(vehicle)
-    body = [(name, getattr(own, name)) for name in ("p_W", "v_W", "q_WB", "omega_B", "rotor_speed")]
+    """Return the layout of a vehicle in a language with these reserved words."""
+    state = at_rest(vehicle)
+    body = [(name, getattr(state, name)) for name in ("p_W", "v_W", "q_WB", "omega_B", "rotor_speed")]
     effects: dict[str, Any] = {}
-    for effect, each in zip(vehicle.structure.effects, own.effects, strict=True):
+    for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
         name = identifier(effect.name, reserved)
-        effects[f"{name}_" if name in effects else name] = _with_names(each)
+        effects[f"{name}_" if name in effects else name] = _name_parts(effect_state)
     command: Group = (("rotor", tuple(0.0 for _ in vehicle.rotors)),)
     if vehicle.servos:
         command += (("servo", tuple(0.0 for _ in vehicle.servos)),)
@@ -62,21 +62,21 @@ def layout_of(vehicle: Vehicle, reserved: Collection[str], environment: Environm
 
 
 def plain_name(name: str) -> str:
-    """A name of letters, digits and underscores alone"""
+    """Replace all characters but letters, digits and underscores."""
     return re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "unnamed"
 
 
 def identifier(name: str, reserved: Collection[str]) -> str:
-    """A name as the language takes it for a member, and as the code around it does not use it"""
+    """Turn a name into a member name that is valid in the language and does not clash with generated names."""
     plain = re.sub(r"^(?=\d)", "n", plain_name(name))
     return f"{plain}_" if plain in reserved or re.fullmatch(r"[ct]\d+", plain) else plain
 
 
-def _with_names(tree: Any) -> Any:
-    """A tuple of unlike parts is no array: its parts are called item0, item1, ..."""
+def _name_parts(tree: Any) -> Any:
+    """Name the parts of a tuple of unlike parts, which cannot be an array: item0, item1, ..."""
     if not isinstance(tree, tuple):
         return tree
-    parts = [_with_names(branch) for branch in tree]
+    parts = [_name_parts(branch) for branch in tree]
     if hasattr(tree, "_fields"):
         return type(tree)(*parts)
     if len({(type(part), tuple(leaf_names(part))) for part in parts}) <= 1:
@@ -86,36 +86,36 @@ def _with_names(tree: Any) -> Any:
 
 
 def members(group: Sequence[tuple[str, Any]]) -> list[str]:
-    """The path of every number: 'p_W.x', 'rotor_speed[2]'"""
+    """Return the path of every leaf: 'p_W.x', 'rotor_speed[2]'."""
     return [path for name, tree in group for path in leaf_names(tree, name)]
 
 
 def about_command(vehicle: Vehicle) -> str:
-    """What the numbers of a command are, in words"""
-    kind = vehicle.structure.actuation.name
-    angles = "the angle [rad]" if kind == "speed" else "one number from -1 to 1, of the limits,"
-    return COMMANDS.get(kind, kind) + (f"; and {angles} of each servo" if vehicle.servos else "")
+    """Describe the components of a command."""
+    actuation = vehicle.structure.actuation.name
+    angles = "the angle [rad]" if actuation == "speed" else "one number from -1 to 1, of the limits,"
+    return COMMANDS.get(actuation, actuation) + (f"; and {angles} of each servo" if vehicle.servos else "")
 
 
 def about_vehicle(vehicle: Vehicle, prefix: str) -> list[str]:
-    """What a generated file says of its vehicle, a paragraph each"""
+    """Return the description of the vehicle in a generated file, by paragraphs."""
     structure = vehicle.structure
     sources = dict.fromkeys(source for _, source in structure.sources)
-    numbers = "; ".join(sources) if sources else "built in Python"
-    changed = [f"Changed since: {', '.join(dict.fromkeys(structure.replaced))}."] if structure.replaced else []
+    source_text = "; ".join(sources) if sources else "built in Python"
+    changes = [f"Changed since: {', '.join(dict.fromkeys(structure.replaced))}."] if structure.replaced else []
     return [
         f"{prefix}: the multirotor {vehicle.name!r}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors. "
         f"{structure.description}",
         f"Effects: {', '.join(effect.name for effect in structure.effects)}.",
-        f"Sources of its numbers: {numbers}.",
-        *changed,
+        f"Sources of its numbers: {source_text}.",
+        *changes,
         "SI units, radians. World axes (_W) point east, north, up; body axes (_B) forward, left, up. A quaternion q_WB "
         "turns body axes into world axes.",
     ]
 
 
 def trim_of(vehicle: Vehicle) -> tuple[State, Command] | None:
-    """Hover 1 m above the origin, for a vehicle that can"""
+    """Return hover 1 m above the origin, or None if the vehicle cannot hover."""
     try:
         return hover(vehicle)
     except ValueError:

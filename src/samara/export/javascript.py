@@ -1,6 +1,6 @@
-"""A vehicle as an ES module for browsers and Node: no dependency, plain objects, the equations of everything else.
+"""A vehicle as an ES module for browsers and Node: no dependency, plain objects, the same traced equations as C.
 
-Emitted from the same traced programs as C. Around them stand the objects and the four stages of RK4.
+The rest is the same for every vehicle: the objects and the four stages of RK4.
 """
 
 import json
@@ -37,7 +37,7 @@ RESERVED = frozenset(  # words of JavaScript, and the names of locals
 
 
 class Argument(NamedTuple):
-    """An array that a traced function takes or fills: its name, what each number is, and a template of the numbers"""
+    """An array that a traced function reads or fills: its name, the description of each element, and a template."""
 
     name: str
     holds: Sequence[str]
@@ -49,52 +49,54 @@ class Argument(NamedTuple):
 
 
 def traced(name: str, function: Callable[..., Any], takes: Sequence[Argument], fills: Sequence[Argument]) -> str:
-    """`function(*takes) → fills`, a nested tuple each, as a function of JavaScript that reads arrays and fills arrays"""
-    program = program_of(function, *(own.template for own in takes))
-    lines = Body(program, [own.places for own in takes], [own.places for own in fills], JS).lines
-    return braced(f"function {name}({', '.join(own.name for own in (*takes, *fills))})", lines)
+    """Trace `function(*takes) → fills`, a nested tuple each, as a JavaScript function that reads and fills arrays."""
+    program = program_of(function, *(argument.template for argument in takes))
+    lines = Body(program, [argument.places for argument in takes], [argument.places for argument in fills], JS).lines
+    return braced(f"function {name}({', '.join(argument.name for argument in (*takes, *fills))})", lines)
 
 
 def traced_scalar(name: str, function: Callable[..., Any], *names: str) -> str:
-    """A function of scalars that gives a scalar"""
-    program = program_of(lambda *given: (function(*given),), *(0.0 for _ in names))
-    *lines, last = Body(program, [Places([own], [own]) for own in names], [Places([name], ["return"])], JS).lines
+    """Trace a function of scalars that returns a scalar as an exported JavaScript function."""
+    program = program_of(lambda *scalars: (function(*scalars),), *(0.0 for _ in names))
+    *lines, last = Body(
+        program, [Places([parameter], [parameter]) for parameter in names], [Places([name], ["return"])], JS
+    ).lines
     return braced(f"export function {name}({', '.join(names)})", [*lines, last.replace("return =", "return", 1)])
 
 
 def braced(head: str, lines: Sequence[str]) -> str:
-    """A function's head and its lines"""
+    """Format a function's head and its lines."""
     return "\n".join([f"{head} {{", *(f"  {line}" for line in lines), "}"])
 
 
 def decimal(value: float) -> str:
-    """The shortest decimals that read back as the same number"""
+    """Return the shortest decimals that read back as the same number."""
     return literal(value, JS).text
 
 
 def record(tree: Any) -> str:
-    """A nested tuple as an object of its named fields, or as an array"""
+    """Format a nested tuple as an object of its named fields, or as an array."""
     if not isinstance(tree, tuple):
         return decimal(float(tree))
     if hasattr(tree, "_fields"):
-        named = zip(tree._fields, tree, strict=True)
-        return "{ " + ", ".join(f"{name}: {record(own)}" for name, own in named if own != ()) + " }"
+        named_values = zip(tree._fields, tree, strict=True)
+        return "{ " + ", ".join(f"{name}: {record(value)}" for name, value in named_values if value != ()) + " }"
     return f"[{', '.join(record(branch) for branch in tree)}]"
 
 
 def fields(pairs: Iterable[tuple[str, Any]]) -> str:
-    """An object of named parts, a line each"""
+    """Format an object of named parts, a line each."""
     return "{\n" + "".join(f"  {name}: {record(tree)},\n" for name, tree in pairs) + "}"
 
 
-def copies(name: str, own: str, group: Sequence[tuple[str, Any]], *, back: bool = False) -> str:
-    """Between an object and the array that loops run over; objects keep their identity, whatever class they are of"""
+def copies(name: str, array_name: str, group: Sequence[tuple[str, Any]], *, back: bool = False) -> str:
+    """Emit copies between an object and the array that loops run over; objects keep their identity and class."""
     paths = members(group)
-    loads = [f"{own}[{k}] = {name}.{path};" for k, path in enumerate(paths)]
-    text = braced(f"function load_{name}({name}, {own})", loads)
+    loads = [f"{array_name}[{k}] = {name}.{path};" for k, path in enumerate(paths)]
+    text = braced(f"function load_{name}({name}, {array_name})", loads)
     if back:
-        stores = [f"{name}.{path} = {own}[{k}];" for k, path in enumerate(paths)]
-        text += "\n\n" + braced(f"function store_{name}({own}, {name})", stores)
+        stores = [f"{name}.{path} = {array_name}[{k}];" for k, path in enumerate(paths)]
+        text += "\n\n" + braced(f"function store_{name}({array_name}, {name})", stores)
     return text
 
 
@@ -103,18 +105,18 @@ PATIENCE = 20.0  # [s]
 
 
 def microseconds_a_step(module: Path) -> float | None:
-    """The best of ten runs [µs]; None without Node, or with one that does not take ES modules for what they are"""
+    """Return the best time of ten runs [µs per step]; None without Node, or if Node does not support ES modules."""
     node = shutil.which("node")
     if node is None:
         return None
     try:
-        done = subprocess.run([node, SCRIPT, module.absolute()], capture_output=True, text=True, timeout=PATIENCE)
-        return float(done.stdout)
+        process = subprocess.run([node, SCRIPT, module.absolute()], capture_output=True, text=True, timeout=PATIENCE)
+        return float(process.stdout)
     except (ValueError, OSError, subprocess.TimeoutExpired):
         return None
 
 
-OWN = Path(__file__).parent / "js"  # what is the same for every vehicle
+OWN = Path(__file__).parent / "js"  # source files that are the same for every vehicle
 PACKAGE = json.dumps({"private": True, "type": "module"}, indent=2) + "\n"
 
 
@@ -127,8 +129,8 @@ def write_js(vehicle: Vehicle, folder: str | Path) -> Path:
 def write_modules(texts: Mapping[str, str], folder: str | Path) -> list[Path]:
     """Write ES modules by their file names, each atomically, and return their paths.
 
-    A package.json with "type": "module" is added, so that every version of Node takes them as such; one that is there already
-    is left alone.
+    A package.json with "type": "module" is added, so that every version of Node loads them as ES modules; an existing one is
+    left unchanged.
     """
     package = {} if (Path(folder) / "package.json").exists() else {"package.json": PACKAGE}
     try:
@@ -140,30 +142,30 @@ def write_modules(texts: Mapping[str, str], folder: str | Path) -> list[Path]:
 
 
 def js_layout(vehicle: Vehicle) -> Layout:
-    """The names of its numbers in JavaScript; the environment has a power for each motor"""
+    """Return the names of the components in JavaScript; the environment has a power for each motor."""
     return layout_of(vehicle, RESERVED, js_environment(vehicle))
 
 
 def js_environment(vehicle: Vehicle) -> Environment:
-    """One wind for all hubs, a power for each motor"""
+    """Return the environment template: one wind for all hubs, a power for each motor."""
     return environment_of(vehicle)._replace(hub_wind_W=())
 
 
 def js_source(vehicle: Vehicle) -> str:
-    """The text of the module; the same vehicle gives the same text."""
+    """Generate the text of the module; the same vehicle gives the same text."""
     layout, environment = js_layout(vehicle), js_environment(vehicle)
     state, command = state_argument(vehicle), Argument("u", members(layout.command), empty_command(vehicle))
-    held = Argument("e", members(layout.environment), environment)
+    environment_argument = Argument("e", members(layout.environment), environment)
     rates = Argument("rates", [f"d/dt {path}" for path in state.holds])
     parts = [
         comment(*_about(vehicle, layout.prefix)),
         f"const NAME = {json.dumps(vehicle.name)};\n"
         f"export const STATES = {len(state.holds)}; /* numbers in a state */\n"
         f"export const COMMANDS = {len(command.holds)}; /* numbers in a command */\n"
-        f"const ENVIRONMENT = {len(held.holds)};\n{runge_kutta()}",
-        "/** A state at rest in the origin. */\n" + _made("atRest", fields(layout.state)),
+        f"const ENVIRONMENT = {len(environment_argument.holds)};\n{runge_kutta()}",
+        "/** A state at rest in the origin. */\n" + _exported_function("atRest", fields(layout.state)),
         "/** Still air of sea-level density, level ground at height 0, all motors and the battery well. */\n"
-        + _made("calm", fields(layout.environment)),
+        + _exported_function("calm", fields(layout.environment)),
         "const CALM = calm();",
         *_hover(vehicle, layout),
         (OWN / "vehicle.js").read_text(encoding="utf-8").strip(),
@@ -171,26 +173,28 @@ def js_source(vehicle: Vehicle) -> str:
         copies("state", "x", layout.state, back=True),
         copies("environment", "e", layout.environment),
         "/* Traced from the equations. */",
-        traced("rate", lambda s, c, env: (derivative(s, c, vehicle, env),), [state, command, held], [rates]),
-        traced("unit", lambda own: (unit_quaternions(own),), [state], [Argument("at_unit", state.holds)]),
+        traced(
+            "rate", lambda s, c, env: (derivative(s, c, vehicle, env),), [state, command, environment_argument], [rates]
+        ),
+        traced("unit", lambda s: (unit_quaternions(s),), [state], [Argument("at_unit", state.holds)]),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def state_argument(vehicle: Vehicle) -> Argument:
-    """The array x of a state's numbers, as traced functions take it"""
+    """Return the array x of a state's components, as traced functions take it."""
     return Argument("x", members(js_layout(vehicle).state), at_rest(vehicle))
 
 
 def runge_kutta() -> str:
-    """The coefficients of the classical method"""
+    """Return the coefficients of the classical method."""
     nodes = ", ".join(decimal(row[-1] if row else 0.0) for row in RK4.stages)
     weights = ", ".join(map(decimal, RK4.weights))
     return f"const NODE = [{nodes}], WEIGHT = [{weights}]; /* Runge-Kutta */"
 
 
 def shaped(group: Any, values: Any) -> str:
-    """An object of a group's names with the numbers of a nested tuple"""
+    """Format an object with a group's names and the leaves of a nested tuple."""
     numbers = iter(flatten(values))
     return fields((name, unflatten(tree, numbers)) for name, tree in group)
 
@@ -204,7 +208,7 @@ def _about(vehicle: Vehicle, prefix: str) -> list[str]:
     ]
 
 
-def _made(name: str, text: str) -> str:
+def _exported_function(name: str, text: str) -> str:
     return braced(f"export function {name}()", f"return {text};".split("\n"))
 
 
@@ -215,10 +219,12 @@ def _hover(vehicle: Vehicle, layout: Layout) -> list[str]:
     state, command = trim
     return [
         "/** Level and at rest 1 m above the origin in calm air, and the command that keeps it there. */\n"
-        + _made("hover", f"{{ state: {shaped(layout.state, _plain(state))}, command: {record(tuple(command))} }}")
+        + _exported_function(
+            "hover", f"{{ state: {shaped(layout.state, _plain(state))}, command: {record(tuple(command))} }}"
+        )
     ]
 
 
 def _plain(state: State) -> Any:
-    """Floats: a trim may hold NumPy's"""
+    """Convert to floats: a trim may contain NumPy scalars."""
     return tuple(float(x) for x in flatten(state))
