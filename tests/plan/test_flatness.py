@@ -253,7 +253,7 @@ def test_what_cannot_be_flown_is_refused():
     dive = lissajous(
         (0, 0, 9), amplitude=(0.1, 0, 4), frequency=(1, 1, 1), speed=15.0, laps=math.inf, acceleration=50.0
     )
-    with pytest.raises(ValueError, match="would have to pull"):
+    with pytest.raises(ValueError, match="would need a thrust of −"):
         flat_to_state(flat_output(dive, np.linspace(3.0, 5.0, 100)), CRAFT["crazyflie"])
     with pytest.raises(ValueError, match="time is not finite"):
         flat_output(EIGHT, math.nan)

@@ -191,7 +191,7 @@ def test_files_with_and_without_names(tmp_path):
         ("0,0,1\n1,2\n", "line 2 has 2 values; expected 3"),
         ("x,y,z\n0,0,1\n\n1,two,3\n", "line 4 has y = 'two'; expected a finite number"),
         ("0,0,1\n1,nan,3\n", "line 2 has y = 'nan'"),
-        ("0,0,1\n0,0,1\n", "line 2 is the place of the line before"),
+        ("0,0,1\n0,0,1\n", "line 2 repeats the previous position"),
         ("x,y,z,time\n0,0,1,0\n1,0,1,0\n", "line 3 has time 0; expected it after 0"),
         ("x,y,height\n0,0,1\n", "line 1 names the columns x, y, height"),
         ("x,y,\x1bz\n0,0,1\n", "line 1 names the columns x, y, \\x1bz"),

@@ -555,10 +555,10 @@ def test_a_sequence_is_its_parts():
         ),
         (
             lambda: waypoints([*CORNERS, CORNERS[-1]], speed=1.0),
-            "waypoints: points 3 and the next are one place; expected two",
+            "waypoints: points 3 and the next coincide; expected distinct points",
         ),
         (lambda: legs((0.0, 0.0, 0.0), []), "legs: got none; expected at least one"),
-        (lambda: line((0.0, 0.0, 0.0), (0.0, 0.0, 5.0), speed=1.0, yaw="along"), "line: it goes straight up or down"),
+        (lambda: line((0.0, 0.0, 0.0), (0.0, 0.0, 5.0), speed=1.0, yaw="along"), "line: it is vertical"),
         (
             lambda: line((0.0, 0.0, 0.0), (1.0, 0.0, 5.0), speed=1.0, yaw="up"),
             "line: yaw is 'up'; expected a finite number or",
@@ -582,15 +582,15 @@ def test_a_sequence_is_its_parts():
         ),
         (
             lambda: lissajous((0.0, 0.0, 1.0), amplitude=(1, 0, 0), frequency=(0, 1, 1), speed=1.0),
-            "lissajous: it stays where it is",
+            "lissajous: the curve is a point",
         ),
         (lambda: race(GATES[:2], speed=1.0, closed=True), "race: got 2 points; expected at least 3"),
         (lambda: race(GATES, speed=1.0, laps=2), "race: laps is 2; expected 1, or closed=True"),
         (lambda: race(GATES, speed=1.0, order=5), r"race: order is 5; expected 3 \(jerk\) or 4 \(snap\)"),
-        (lambda: race([*GATES, GATES[0]], speed=1.0, closed=True), "race: points 5 and the next are one place"),
+        (lambda: race([*GATES, GATES[0]], speed=1.0, closed=True), "race: points 5 and the next coincide"),
         (
             lambda: race([(0.0, 0.0, 1.0), (0.0, 0.0, 2.0), (0.0, 0.0, 4.0)], speed=1.0, yaw="along"),
-            "race: it goes straight up and down",
+            "race: it is vertical",
         ),
         (
             lambda: sequence(hover((0.0, 0.0, 1.0)), land((0.0, 0.0, 1.0))),
@@ -598,7 +598,7 @@ def test_a_sequence_is_its_parts():
         ),
         (
             lambda: sequence(take_off((0.0, 0.0, 0.0), height=1.0), land((0.0, 0.0, 2.0))),
-            r"sequence: take_off ends at \(0.0, 0.0, 1.0\); expected land there, not at \(0.0, 0.0, 2.0\)",
+            r"sequence: take_off ends at \(0.0, 0.0, 1.0\); expected land to start there, not at \(0.0, 0.0, 2.0\)",
         ),
         (lambda: sequence(), "sequence: got no trajectory; expected at least one"),
         (lambda: CURVES["line"].at(math.nan), "line: time is nan; expected a finite number of seconds"),

@@ -1,4 +1,4 @@
-"""Plans: trajectories as functions of time, differential flatness, and the fastest flight through points."""
+"""Plans: trajectories as functions of time, differential flatness, and time-optimal flight through points."""
 
 from samara.core.lazy_import import lazily as _lazily
 from samara.physics.types import Reference

@@ -1,8 +1,8 @@
-"""Differential flatness: position and yaw over time say all else, through drag, inflow and motor lag.
+"""Differential flatness: position and yaw over time determine state and command, including drag, inflow and motor lag.
 
-The thrust carries what acceleration, weight and drag leave over, and so gives the tilt; the tilt's rate gives ω, its next rate
-the torques, these the rotor speeds, and the rates of those the command. Every rate is that of a Taylor series in time
-(`samara.plan.taylor`), so drag and inflow are differentiated as the vehicle has them.
+The thrust balances acceleration, weight and drag, which gives the tilt; the rate of the tilt gives ω, its next rate the
+torques, these the rotor speeds, and the rates of those the command. Every rate is that of a Taylor series in time
+(`samara.plan.taylor`), so the vehicle's drag and inflow are differentiated exactly.
 
 D. Mellinger, V. Kumar, "Minimum snap trajectory generation and control for quadrotors", ICRA 2011; with drag, M. Faessler,
 A. Franchi, D. Scaramuzza, "Differential flatness of quadrotor dynamics subject to rotor drag", RA-L 3, 2018.
@@ -28,23 +28,23 @@ from samara.vehicles.trim import effective, effectiveness
 
 JERK_ORDER, LAG_ORDER = 3, 5
 ORDER = 12
-"""Derivatives of the position that are used. 5 give the command of a motor with a lag; every further one takes the reaction to
-spinning up the rotors one order further, where it is slow: 0.09 s in `hakoniwa`."""
-SWEEPS = 16  # of the attitude in its own drag: each brings it as much closer as the drag is smaller than the thrust
-INFLOW_SWEEPS = 8  # of a rotor's speed in its own inflow, which is a weak function of it
+"""Order of the position derivatives in use. 5 give the command of a motor with a lag; every further one extends the series of
+the reaction to spinning up the rotors by one order, if that reaction is slow: 0.09 s in `hakoniwa`."""
+SWEEPS = 16  # fixed-point iterations of attitude and drag: the error shrinks by the ratio of drag to thrust in each
+INFLOW_SWEEPS = 8  # fixed-point iterations of rotor speed and inflow, which depends on it weakly
 
-_OF_ROTORS = (Role.THRUST, Role.MOMENTUM)
+_ROTOR_ROLES = (Role.THRUST, Role.MOMENTUM)
 
 
 class FlatOutput(NamedTuple):
-    """Position and yaw as Taylor series in time, which say all the rest."""
+    """Position and yaw as Taylor series in time, which determine the motion."""
 
     p_W: Vec3
     yaw: Scalar
 
 
 class FlatMotion(NamedTuple):
-    """What a flat output asks of a vehicle: its state and command, and the forces and rates between them. SI units."""
+    """State and command of a vehicle that flies a flat output, and the forces and rates between them. SI units."""
 
     state: State
     command: Command
@@ -56,18 +56,18 @@ class FlatMotion(NamedTuple):
 
 
 def flat_output(trajectory: Trajectory, time: Scalar, order: int = ORDER) -> FlatOutput:
-    """p(t + h), ψ(t + h) as series in h, at a time or an array of times [s]; at a joint, those of the piece that begins"""
-    moments = np.asarray(time, dtype=float)
-    if not np.isfinite(moments).all():
+    """p(t + h), ψ(t + h) as series in h, at a time or an array of times [s]; at a joint, those of the following piece"""
+    times = np.asarray(time, dtype=float)
+    if not np.isfinite(times).all():
         raise ValueError(f"{trajectory.name}: a time is not finite; expected finite numbers of seconds")
-    reference = trajectory.placed(of_time(moments if moments.ndim else float(moments), order))
+    reference = trajectory.placed(of_time(times if times.ndim else float(times), order))
     return FlatOutput(Vec3(*(_series(x, order) for x in reference.p_W)), _series(reference.yaw, order))
 
 
 def output_of(reference: Reference, order: int = ORDER) -> FlatOutput:
-    """The same from a reference, whose derivatives end at the snap: what needs more takes it for zero
+    """The same from a reference, whose derivatives end at the snap; higher derivatives are taken as zero
 
-    That is the command of a motor with a lag, and so it is short of τ Ω̇ by the crackle's part.
+    They affect the command of a motor with a lag, which lacks the part of the crackle in τ Ω̇.
     """
 
     def series(*derivatives: Scalar) -> Series:
@@ -81,12 +81,15 @@ def output_of(reference: Reference, order: int = ORDER) -> FlatOutput:
 def flat_to_state(
     flat: Reference | FlatOutput, vehicle: Vehicle, environment: Environment = CALM
 ) -> tuple[State, Command]:
-    """The state and the command with which a vehicle is where it should be and goes on as it should
+    """Return the state and command with which a vehicle tracks a flat output.
 
-    Simulated from this state under this command, open loop, it flies the trajectory. From a `flat_output` all is exact; a
-    `Reference` ends at the snap, so from it the command leaves out what motor lag makes of the crackle. Effects with a state
-    of their own start as the vehicle has them. Left out are what the air does to moving rotors, surfaces near by, other
-    drones and loads: every effect that is not `planned`. What asks a rotor to pull, or is not finite, is refused.
+    Simulated from this state under this command, open loop, it flies the trajectory. The result is exact for a `flat_output`;
+    a `Reference` ends at the snap, so the command lacks the crackle's effect on motor lag. Effects with states start as the
+    vehicle has them. Effects that are not `planned` are left out: the air's effect on moving rotors, nearby surfaces, other
+    drones and loads.
+
+    Raises:
+        ValueError: if a rotor would need negative thrust, or a value is not finite.
     """
     motion = flat_motion(flat, vehicle, environment)
     _require_flyable(motion, vehicle)
@@ -96,32 +99,32 @@ def flat_to_state(
 def flat_motion(
     flat: Reference | FlatOutput, vehicle: Vehicle, environment: Environment = CALM, *, sweeps: int = SWEEPS
 ) -> FlatMotion:
-    """All that a flat output asks, whether or not the vehicle can: a rotor that would have to pull stands still here"""
+    """Compute state, command, forces and rates of a flat output, feasible or not; a rotor with negative thrust stands still."""
     _require_flat(vehicle)
     output = output_of(flat) if isinstance(flat, Reference) else flat
-    if not vehicle.has("rotor_momentum"):  # nothing asks for more
+    if not vehicle.has("rotor_momentum"):  # higher orders have no effect
         output = unflatten(output, iter([Series(x.coefficients[: LAG_ORDER + 1]) for x in flatten(output)]))
     state, force_W = _tilted(output, vehicle, environment, sweeps)
     alpha_B = _rate(state.omega_B)
-    others = _push(state, vehicle, environment)
-    tau_B = required_torque(state.omega_B, alpha_B, inertia_B=vehicle.inertia_B) - others.tau_B
+    other_wrench = _push(state, vehicle, environment)
+    tau_B = required_torque(state.omega_B, alpha_B, inertia_B=vehicle.inertia_B) - other_wrench.tau_B
     thrust = _along(force_W, state.q_WB)
     if not vehicle.rotors:
-        rest = _values((state, (), thrust, tau_B, alpha_B, (), ()))
-        return FlatMotion(*rest)._replace(command=(rest[2], *rest[3]))
-    speeds, thrusts, tau_B = _spun(thrust, tau_B, state, vehicle, environment)
+        motion_values = _values((state, (), thrust, tau_B, alpha_B, (), ()))
+        return FlatMotion(*motion_values)._replace(command=(motion_values[2], *motion_values[3]))
+    speeds, thrusts, tau_B = _solve_rotors(thrust, tau_B, state, vehicle, environment)
     accelerations = tuple(speed.rate for speed in speeds)
-    now: State = _values(state._replace(rotor_speed=speeds))
-    turning = _values(accelerations)
-    command = vehicle.structure.actuation.command_for(now, turning, vehicle, environment)
+    current_state: State = _values(state._replace(rotor_speed=speeds))
+    rotor_accelerations = _values(accelerations)
+    command = vehicle.structure.actuation.command_for(current_state, rotor_accelerations, vehicle, environment)
     return FlatMotion(
-        now,
+        current_state,
         _values(command),
         _value(thrust),
         _values(tau_B),
         _values(alpha_B),
         _values(thrusts),
-        turning,
+        rotor_accelerations,
     )
 
 
@@ -132,9 +135,9 @@ def flat_attitude(reference: Reference, vehicle: Vehicle, environment: Environme
     return Quat(*_values(state.q_WB))
 
 
-def attitude_along(pull_W: Vec3, yaw: Scalar) -> Mat3:
-    """R = [b₂ × b₃, b₂, b₃] with b₃ = f/|f| and b₂ = b₃ × (cos ψ, sin ψ, 0), normalised: b₁ as near to the yaw as b₃ allows"""
-    b3 = direction(pull_W)
+def attitude_along(thrust_W: Vec3, yaw: Scalar) -> Mat3:
+    """R = [b₂ × b₃, b₂, b₃] with b₃ = f/|f| and b₂ = b₃ × (cos ψ, sin ψ, 0), normalised: b₁ as close to the yaw as possible"""
+    b3 = direction(thrust_W)
     b2 = direction(cross(b3, Vec3(cos(yaw), sin(yaw), 0.0)))
     b1 = cross(b2, b3)
     return Mat3(b1.x, b2.x, b3.x, b1.y, b2.y, b3.y, b1.z, b2.z, b3.z)
@@ -144,80 +147,81 @@ def attitude_along(pull_W: Vec3, yaw: Scalar) -> Mat3:
 
 
 def _tilted(output: FlatOutput, vehicle: Vehicle, environment: Environment, sweeps: int) -> tuple[State, Vec3]:
-    """f = m v̇ − (all other forces), b₃ = f/|f|, where drag in body axes depends on b₃ itself: fixed sweeps of the two"""
-    v_W, level = _rate(output.p_W), Quat(1.0, 0.0, 0.0, 0.0)
+    """f = m v̇ − (all other forces), b₃ = f/|f|; drag in body axes depends on b₃: a fixed count of iterations"""
+    v_W, upright = _rate(output.p_W), Quat(1.0, 0.0, 0.0, 0.0)
     a_W, yaw = _rate(v_W), output.yaw
-    state = State(output.p_W, v_W, level, ZERO, _none(vehicle), initial_effects(vehicle))
-    for _ in range(sweeps if _leans(vehicle) else 1):
-        others = _push(state, vehicle, environment)
-        force_W = a_W * vehicle.mass - others.f_W - rotate(state.q_WB, others.f_B)
+    state = State(output.p_W, v_W, upright, ZERO, _none(vehicle), initial_effects(vehicle))
+    for _ in range(sweeps if _has_attitude_dependent_force(vehicle) else 1):
+        other_wrench = _push(state, vehicle, environment)
+        force_W = a_W * vehicle.mass - other_wrench.f_W - rotate(state.q_WB, other_wrench.f_B)
         q_WB = quat_from_matrix(attitude_along(force_W, yaw))
         omega_B = angular_velocity_from_attitude_rate(q_WB, Quat(*(x.rate for x in q_WB)))
         state = state._replace(q_WB=q_WB, omega_B=omega_B)
-    others = _push(state, vehicle, environment)
-    return state, a_W * vehicle.mass - others.f_W - rotate(state.q_WB, others.f_B)
+    other_wrench = _push(state, vehicle, environment)
+    return state, a_W * vehicle.mass - other_wrench.f_W - rotate(state.q_WB, other_wrench.f_B)
 
 
-def _leans(vehicle: Vehicle) -> bool:
-    """Whether a force of the body's, other than its rotors', may depend on the attitude."""
-    return any(own.turns and _pushes(own) for own in vehicle.structure.effects)
+def _has_attitude_dependent_force(vehicle: Vehicle) -> bool:
+    """Whether a force on the body, other than its rotors', depends on the attitude."""
+    return any(effect.turns and _is_balanced(effect) for effect in vehicle.structure.effects)
 
 
-def _pushes(effect: Effect) -> bool:
-    """Whether a plan has to carry what an effect does to the body; what the rotors do is what it looks for."""
-    return effect.role not in _OF_ROTORS and not _silent(effect)
+def _is_balanced(effect: Effect) -> bool:
+    """Whether the rotors have to balance the wrench of an effect."""
+    return effect.role not in _ROTOR_ROLES and not _silent(effect)
 
 
 def _silent(effect: Effect) -> bool:
-    """Whether it pushes nothing, or is what no plan knows."""
+    """Whether an effect has no wrench, or is not part of plans."""
     return not effect.planned or effect.role in (Role.SUPPLY, Role.SHAPE)
 
 
 def _push(state: State, vehicle: Vehicle, environment: Environment) -> Wrench:
-    """What acts on the body besides its rotors."""
+    """Sum the wrenches on the body other than those of its rotors."""
     total = Wrench()
     command = _none(vehicle) or (0.0,) * 4
-    for effect, own in zip(vehicle.structure.effects, state.effects, strict=True):
-        if _pushes(effect):
-            total = add_wrenches(total, effect.wrench(own, state, command, vehicle, environment))
+    for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
+        if _is_balanced(effect):
+            total = add_wrenches(total, effect.wrench(effect_state, state, command, vehicle, environment))
     return total
 
 
-def _spun(
+def _solve_rotors(
     thrust: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle, environment: Environment
 ) -> tuple[tuple[Series, ...], tuple[Series, ...], Vec3]:
-    """B T = (0, 0, T, τ),  Ω = √(T / kF f): speeds and thrusts of the rotors, the torque that they push with
+    """B T = (0, 0, T, τ),  Ω = √(T / kF f): speeds and thrusts of the rotors, and their torque
 
-    Spinning up and turning the rotors pushes too, −ω × h − ḣ, by speeds that are not known before; every sweep spends one
-    derivative of the series on it.
+    Accelerating and rotating the rotors causes a torque, too, −ω × h − ḣ, which depends on their speeds; every iteration
+    uses up one derivative of the series.
     """
-    known = effective(vehicle)
-    allocation = pseudoinverse(effectiveness(known))[:, 2:].tolist()
+    effective_vehicle = effective(vehicle)
+    allocation = pseudoinverse(effectiveness(effective_vehicle))[:, 2:].tolist()
     has_momentum = vehicle.has("rotor_momentum")
-    pushed = tau_B
+    rotor_tau_B = tau_B
     speeds: tuple[Series, ...] = ()
     while True:
-        wanted = (thrust, *pushed)
+        demand = (thrust, *rotor_tau_B)
         thrusts: tuple[Series, ...] = tuple(
-            _sum(w * share for w, share in zip(wanted, row, strict=True)) for row in allocation
+            _sum(component * coefficient for component, coefficient in zip(demand, row, strict=True))
+            for row in allocation
         )
-        speeds = _speeds(thrusts, speeds, state, known, environment)
+        speeds = _speeds(thrusts, speeds, state, effective_vehicle, environment)
         if not has_momentum or len(speeds[0]) <= 2:
-            return speeds, thrusts, pushed
+            return speeds, thrusts, rotor_tau_B
         reaction = ZERO
         for speed, rotor in zip(speeds, vehicle.rotors, strict=True):
             reaction = reaction + rotor_momentum_torque(state.omega_B, speed, speed.rate, rotor)
-        pushed = tau_B - reaction
+        rotor_tau_B = tau_B - reaction
 
 
 def _speeds(
     thrusts: tuple[Series, ...],
-    before: tuple[Series, ...],
+    initial_guess: tuple[Series, ...],
     state: State,
     vehicle: Vehicle,
     environment: Environment,
 ) -> tuple[Series, ...]:
-    """T = kF (ρ/ρ₀) f(V_ax, Ω) Ω², solved for Ω in fixed sweeps where the inflow f depends on it"""
+    """T = kF (ρ/ρ₀) f(V_ax, Ω) Ω², solved for Ω by fixed-point iterations if the inflow f depends on it"""
     ratio = density_ratio(environment.air_density)
     inflow: Callable[..., Scalar] | None = vehicle.structure.inflow
     length = len(thrusts[0])
@@ -227,21 +231,21 @@ def _speeds(
         )
         return tuple(_series(speed, length - 1) for speed in speeds)
     v_air_B = air_velocity(state.q_WB, state.v_W, environment.wind_W)
-    found = []
+    speeds_found = []
     for i, (thrust, rotor) in enumerate(zip(thrusts, vehicle.rotors, strict=True)):
-        without = safe_sqrt(thrust / (rotor.k_thrust * ratio))
-        speed = before[i] if before else without
+        speed_without_inflow = safe_sqrt(thrust / (rotor.k_thrust * ratio))
+        speed = initial_guess[i] if initial_guess else speed_without_inflow
         v_axial = Series(axial_speed(v_air_B, rotor).coefficients[:length])
         for _ in range(INFLOW_SWEEPS):
-            speed = without / sqrt(inflow(v_axial, speed, rotor.radius))
-        found.append(_series(speed, length - 1))
-    return tuple(found)
+            speed = speed_without_inflow / sqrt(inflow(v_axial, speed, rotor.radius))
+        speeds_found.append(_series(speed, length - 1))
+    return tuple(speeds_found)
 
 
-def _sum(parts: Iterable[Series]) -> Series:
-    total, *rest = parts
-    for part in rest:
-        total = total + part
+def _sum(terms: Iterable[Series]) -> Series:
+    total, *other_terms = terms
+    for term in other_terms:
+        total = total + term
     return total
 
 
@@ -267,47 +271,47 @@ def _value(x: Scalar) -> Scalar:
 
 
 def _values(tree: Tree) -> Tree:
-    """The leading coefficients: floats, or arrays of one shape"""
+    """Return the leading coefficients: floats, or arrays of one shape."""
     leaves = [_value(leaf) for leaf in flatten(tree)]
     shape = np.broadcast_shapes(*(np.shape(leaf) for leaf in leaves))
-    whole = [np.array(np.broadcast_to(x, shape), dtype=float) if shape else float(x) for x in leaves]
-    return unflatten(tree, iter(whole))
+    values = [np.array(np.broadcast_to(x, shape), dtype=float) if shape else float(x) for x in leaves]
+    return unflatten(tree, iter(values))
 
 
 def _none(vehicle: Vehicle) -> tuple[float, ...]:
     return tuple(0.0 for _ in vehicle.rotors)
 
 
-# What is refused -------------------------------------------------------------------------------------------------------
+# Checks ----------------------------------------------------------------------------------------------------------------
 
 
 def _require_flat(vehicle: Vehicle) -> None:
-    """A thrust along z and three torques, each without the other; and no state that position and yaw do not tell."""
-    for effect, own in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
-        if own != () and not _silent(effect):
+    """Require independent thrust and torques, and effects without states that position and yaw do not determine."""
+    for effect, initial_state in zip(vehicle.structure.effects, initial_effects(vehicle), strict=True):
+        if initial_state != () and not _silent(effect):
             raise ValueError(
-                f"vehicle {vehicle.name!r} is not flat: effect {effect.name!r} has a state of its own, "
-                "which position and yaw do not tell"
+                f"vehicle {vehicle.name!r} is not flat: effect {effect.name!r} has a state, "
+                "which position and yaw do not determine"
             )
     if not vehicle.rotors:
         return
     allocation = effectiveness(vehicle)
-    wanted = np.eye(6)[:, 2:]
-    missed = np.abs(product(allocation, pseudoinverse(allocation), wanted) - wanted).max()
-    if missed > 1e-9:
+    required = np.eye(6)[:, 2:]
+    residual = np.abs(product(allocation, pseudoinverse(allocation), required) - required).max()
+    if residual > 1e-9:
         raise ValueError(
-            f"vehicle {vehicle.name!r} is not flat: its rotors cannot give a thrust and three torques alone"
+            f"vehicle {vehicle.name!r} is not flat: its rotors cannot give a thrust and three torques independently"
         )
 
 
 def _require_flyable(motion: FlatMotion, vehicle: Vehicle) -> None:
-    asked = (motion.state, motion.command)
-    for name, leaf in zip(leaf_names(asked), flatten(asked), strict=True):
+    checked = (motion.state, motion.command)
+    for name, leaf in zip(leaf_names(checked), flatten(checked), strict=True):
         if not np.isfinite(leaf).all():
             raise ValueError(f"flat_to_state: {name} is not finite; expected finite derivatives, and a thrust not zero")
     for i, thrust in enumerate(motion.rotor_thrust):
         if np.min(thrust) < 0.0:
             raise ValueError(
-                f"flat_to_state: rotor {i} of {vehicle.name!r} would have to pull with {-np.min(thrust):.3g} N; "
+                f"flat_to_state: rotor {i} of {vehicle.name!r} would need a thrust of −{-np.min(thrust):.3g} N; "
                 "expected a gentler trajectory"
             )

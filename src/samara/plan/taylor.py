@@ -1,8 +1,7 @@
-"""Truncated Taylor series in time: a scalar that carries its own derivatives through any equation.
+"""Truncated Taylor series in time: scalars that carry their derivatives through any equation.
 
-x(t + h) = x₀ + x₁ h + … + xₙ hⁿ + O(hⁿ⁺¹). `samara.core.ops` knows this scalar, so what the physics computes from a
-series is the
-series of what it computes: exact derivatives, of drag as of anything else, with no second version of the equation. A. Griewank,
+x(t + h) = x₀ + x₁ h + … + xₙ hⁿ + O(hⁿ⁺¹). `samara.core.ops` supports this scalar, so the physics evaluated on series gives the
+series of its result: exact derivatives, of drag as of anything else, without a second version of the equation. A. Griewank,
 A. Walther, "Evaluating Derivatives", SIAM 2008, chapter 13. Coefficients are floats or NumPy arrays.
 """
 
@@ -14,7 +13,7 @@ from samara.core.quantity import Scalar
 
 
 class Series:
-    """Taylor coefficients x₀, x₁, …; a result has as many as the shortest series it came from."""
+    """Taylor coefficients x₀, x₁, …; the result of an operation is as long as its shortest operand."""
 
     __slots__ = ("coefficients",)
     __array_ufunc__ = None  # `array * series` must reach __rmul__
@@ -147,7 +146,7 @@ def _constant(value: Scalar, length: int) -> Series:
     return Series((value, *[0.0] * (length - 1)))
 
 
-# What `samara.core.ops` asks for ------------------------------------------------------------------------------------------
+# Operations required by `samara.core.ops` -------------------------------------------------------------------------------
 
 
 def sqrt(x: Series) -> Series:
@@ -160,7 +159,7 @@ def sqrt(x: Series) -> Series:
 
 def _sine_and_cosine(x: Series) -> tuple[Series, Series]:
     """k sₖ = Σ j xⱼ cₖ₋ⱼ,  k cₖ = −Σ j xⱼ sₖ₋ⱼ"""
-    slope = [0.0, *(j * own for j, own in enumerate(x.coefficients[1:], start=1))]
+    slope = [0.0, *(j * coefficient for j, coefficient in enumerate(x.coefficients[1:], start=1))]
     s, c = [ops.sin(x.value)], [ops.cos(x.value)]
     for k in range(1, len(x)):
         next_s, next_c = _product(slope, c, k, first=1) / k, -_product(slope, s, k, first=1) / k
@@ -181,7 +180,7 @@ def cos(x: Series) -> Series:
 
 def exp(x: Series) -> Series:
     """k eₖ = Σ j xⱼ eₖ₋ⱼ"""
-    slope = [0.0, *(j * own for j, own in enumerate(x.coefficients[1:], start=1))]
+    slope = [0.0, *(j * coefficient for j, coefficient in enumerate(x.coefficients[1:], start=1))]
     e = [ops.exp(x.value)]
     for k in range(1, len(x)):
         e.append(_product(slope, e, k, first=1) / k)
@@ -190,11 +189,11 @@ def exp(x: Series) -> Series:
 
 def atan2(y: Scalar, x: Scalar) -> Series:
     """∠(x, y), its rate (x ẏ − y ẋ) / (x² + y²)"""
-    length = min(len(own) for own in (y, x) if isinstance(own, Series))
-    y, x = (own if isinstance(own, Series) else _constant(own, length) for own in (y, x))
+    length = min(len(operand) for operand in (y, x) if isinstance(operand, Series))
+    y, x = (operand if isinstance(operand, Series) else _constant(operand, length) for operand in (y, x))
     rate = (x * y.rate - y * x.rate) / (x * x + y * y)
     return Series(
-        (ops.atan2(y.value, x.value), *(own / (k + 1) for k, own in enumerate(rate.coefficients[: length - 1])))
+        (ops.atan2(y.value, x.value), *(operand / (k + 1) for k, operand in enumerate(rate.coefficients[: length - 1])))
     )
 
 
@@ -210,7 +209,7 @@ def equal(a: Scalar, b: Scalar) -> Scalar:
 
 def where(condition: Scalar, a: Scalar, b: Scalar) -> Series:
     """a if condition else b, coefficient by coefficient"""
-    length = min(len(own) for own in (a, b) if isinstance(own, Series))
-    a, b = (own if isinstance(own, Series) else _constant(own, length) for own in (a, b))
-    chosen = (ops.where(condition, p, q) for p, q in zip(a.coefficients, b.coefficients, strict=False))
-    return Series(list(chosen))
+    length = min(len(operand) for operand in (a, b) if isinstance(operand, Series))
+    a, b = (operand if isinstance(operand, Series) else _constant(operand, length) for operand in (a, b))
+    coefficients = (ops.where(condition, p, q) for p, q in zip(a.coefficients, b.coefficients, strict=False))
+    return Series(list(coefficients))

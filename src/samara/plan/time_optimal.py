@@ -1,7 +1,7 @@
-"""The fastest way through points that a vehicle can fly: its own thrust, tilt, rates, rotors and commands, none exceeded.
+"""Time-optimal trajectories through points within a vehicle's limits of thrust, tilt, rates, rotors and commands.
 
-A plan is a polynomial of least snap (or jerk) through the points. How long each piece lasts is searched for; the flat map of
-the vehicle (`samara.plan.flatness`) says what every moment of it asks.
+A plan is a polynomial of minimum snap (or jerk) through the points. The durations of its pieces are optimised; the flat map of
+the vehicle (`samara.plan.flatness`) gives the limit usage at every instant.
 """
 
 import math
@@ -24,21 +24,21 @@ from samara.plan.trajectory import Trajectory, Yaw, hover, through
 from samara.vehicles.limits import thrust_limits
 from samara.world.track import Track
 
-GRID = 1e-3  # [s]: where the limits are kept in the end
+GRID = 1e-3  # [s]: period of the grid on which the final plan satisfies the limits
 SEARCH_ORDER = 6
-_PER_PIECE = 16  # samples of a piece while searching
-_SEARCH_SWEEPS = 4  # of the attitude in its own drag, while searching
-_ANY = np.array([2.0**k for k in range(-12, 13)])  # paces tried at once
-_NEARBY = np.array([0.75 * 1.8 ** (k / 11.0) for k in range(12)])
-_STEPS = (0.4, 0.15, 0.05)  # by which the share of a piece is changed, coarse to fine
-_WORTH_IT = 1e-3  # of the time
-MAX_SEARCH_WORK = 30_000  # pieces times evaluations; the best plan so far is returned
+_SAMPLES_PER_PIECE = 16  # samples per piece during the search
+_SEARCH_SWEEPS = 4  # iterations of attitude and drag during the search
+_COARSE_PACES = np.array([2.0**k for k in range(-12, 13)])  # paces evaluated at once
+_FINE_PACES = np.array([0.75 * 1.8 ** (k / 11.0) for k in range(12)])
+_STEPS = (0.4, 0.15, 0.05)  # relative changes of the duration of a piece, coarse to fine
+_MIN_IMPROVEMENT = 1e-3  # fraction of the total time
+MAX_SEARCH_WORK = 30_000  # pieces times evaluations; then the best plan is returned
 _GRID_BLOCK = 50_000  # samples evaluated at once
-_CLOSE = 0.01  # how near to its limit a plan is brought
+_PACE_TOLERANCE = 0.01  # distance of a finished plan from its tightest limit
 
 
 class Limits(NamedTuple):
-    """What a plan may ask: a part of all the thrust, a lean [rad], a turn [rad/s]; rotors and commands have their own limits"""
+    """Limits of a plan: fraction of the maximum thrust, tilt [rad], rate [rad/s]; rotors and commands have the vehicle's."""
 
     thrust: float = 0.9
     tilt: float = math.radians(60.0)
@@ -49,58 +49,60 @@ DEFAULT_LIMITS = Limits()
 
 
 class Plan(NamedTuple):
-    """A trajectory, and how much of each limit it uses at most (1 is all of it)"""
+    """A trajectory, and the maximum usage of each limit (1 is the limit)."""
 
     trajectory: Trajectory
     used: dict[str, float]
 
     @property
     def tightest(self) -> str:
-        """The limit that holds it back"""
+        """The limit with the highest usage."""
         return max(self.used, key=lambda name: self.used[name])
 
 
 def usage(motion: FlatMotion, vehicle: Vehicle, limits: Limits = DEFAULT_LIMITS) -> dict[str, Array]:
-    """By limit, how much of it every moment asks: tilt, rate, thrust, and of rotors and commands the most and the least"""
-    up = matrix_from_quat(motion.state.q_WB).columns[2]
-    used = {
-        "tilt": atan2(safe_norm(up.x, up.y), up.z) / limits.tilt,
+    """Usage of each limit at every instant: tilt, rate, thrust, and maximum and minimum of rotors and commands"""
+    thrust_axis = matrix_from_quat(motion.state.q_WB).columns[2]
+    fractions = {
+        "tilt": atan2(safe_norm(thrust_axis.x, thrust_axis.y), thrust_axis.z) / limits.tilt,
         "rate": norm(motion.state.omega_B) / limits.rate,
     }
     if not vehicle.rotors:
-        return used
+        return fractions
     bounds = thrust_limits(vehicle)
-    lifts = np.stack(np.broadcast_arrays(*motion.rotor_thrust))
-    floors = lifts.shape[1:]
-    low, high = (np.array(own).reshape(-1, *(1,) * len(floors)) for own in zip(*bounds, strict=True))
-    used["thrust"] = motion.thrust / (limits.thrust * float(high.sum()))
-    used["rotor, most"] = (lifts / high).max(axis=0)
-    used["rotor, least"] = ((high - lifts) / (high - low)).max(axis=0)
-    used |= _of_command(motion, vehicle)
-    return used
+    rotor_thrusts = np.stack(np.broadcast_arrays(*motion.rotor_thrust))
+    batch_shape = rotor_thrusts.shape[1:]
+    low, high = (np.array(bound).reshape(-1, *(1,) * len(batch_shape)) for bound in zip(*bounds, strict=True))
+    fractions["thrust"] = motion.thrust / (limits.thrust * float(high.sum()))
+    fractions["rotor, most"] = (rotor_thrusts / high).max(axis=0)
+    fractions["rotor, least"] = ((high - rotor_thrusts) / (high - low)).max(axis=0)
+    fractions |= _command_usage(motion, vehicle)
+    return fractions
 
 
-def _of_command(motion: FlatMotion, vehicle: Vehicle) -> dict[str, Array]:
-    """A command is between 0 and 1, or a speed between those its motor holds."""
-    told = np.stack(np.broadcast_arrays(*motion.command))
+def _command_usage(motion: FlatMotion, vehicle: Vehicle) -> dict[str, Array]:
+    """Usage of the command range: between 0 and 1, or between the minimum and maximum speed of the motor"""
+    commands = np.stack(np.broadcast_arrays(*motion.command))
     if vehicle.structure.actuation.name == "speed":
-        ends = np.array([(rotor.motor.speed_min, rotor.motor.speed_max) for rotor in vehicle.rotors])
-        low, high = (ends[:, k].reshape(-1, *(1,) * (told.ndim - 1)) for k in (0, 1))
-        told = (told - low) / (high - low)
-    return {"command, most": told.max(axis=0), "command, least": 1.0 - told.min(axis=0)}
+        speed_ranges = np.array([(rotor.motor.speed_min, rotor.motor.speed_max) for rotor in vehicle.rotors])
+        low, high = (speed_ranges[:, k].reshape(-1, *(1,) * (commands.ndim - 1)) for k in (0, 1))
+        commands = (commands - low) / (high - low)
+    return {"command, most": commands.max(axis=0), "command, least": 1.0 - commands.min(axis=0)}
 
 
 def asked(
     trajectory: Trajectory, vehicle: Vehicle, limits: Limits = DEFAULT_LIMITS, environment: Environment = CALM
 ) -> dict[str, float]:
-    """The most that a trajectory uses of each limit, on a grid of a millisecond"""
+    """Maximum usage of each limit by a trajectory, on a grid of a millisecond"""
     time = np.linspace(0.0, trajectory.duration, math.ceil(trajectory.duration / GRID) + 1)
-    most: dict[str, float] = {}
-    for at in range(0, len(time), _GRID_BLOCK):  # a sample takes kilobytes
-        motion = flat_motion(flat_output(trajectory, time[at : at + _GRID_BLOCK], SEARCH_ORDER), vehicle, environment)
+    max_usage: dict[str, float] = {}
+    for first in range(0, len(time), _GRID_BLOCK):  # a sample needs kilobytes
+        motion = flat_motion(
+            flat_output(trajectory, time[first : first + _GRID_BLOCK], SEARCH_ORDER), vehicle, environment
+        )
         for name, fraction in usage(motion, vehicle, limits).items():
-            most[name] = float(np.maximum(most.get(name, -math.inf), np.max(fraction)))  # NaN stays NaN
-    return most
+            max_usage[name] = float(np.maximum(max_usage.get(name, -math.inf), np.max(fraction)))  # NaN stays NaN
+    return max_usage
 
 
 def fastest(
@@ -113,46 +115,62 @@ def fastest(
     environment: Environment = CALM,
     progress: Callable[[float], None] | None = None,
 ) -> Plan:
-    """From rest to rest through all points in the least time found: polynomials of least snap (3: jerk, 5: crackle)
+    """Minimise the time from rest to rest through all points, with polynomials of minimum snap (3: jerk, 5: crackle).
 
-    Each piece's share of the time is made longer and shorter while that helps, from shares of equal speed; the pace is always
-    the one at which the tightest limit is met. The search ends after `MAX_SEARCH_WORK` with the best plan so far. At both ends
-    the snap jumps (of order 3 the jerk), and the rotors must follow as fast as they can; with order 5 it does not.
+    The search lengthens and shortens the pieces, from durations of equal speed, while that reduces the total time; each
+    candidate is scaled to the pace at which the tightest limit is met. The search ends after `MAX_SEARCH_WORK` with the best
+    plan. At both ends the snap jumps (of order 3 the jerk), and the rotors must respond as fast as they can; not so with
+    order 5.
+
+    Args:
+        points: positions [m].
+        vehicle: vehicle whose limits apply.
+        limits: limits of thrust, tilt and rate.
+        order: derivative to minimise, 3 to 5.
+        yaw: heading [rad], or "along", or one heading per point.
+        environment: wind and air density.
+        progress: called with the completed fraction of the search.
     """
     _require_hover(vehicle, limits, environment)
-    shares = equal_speed(points)
-    shares *= _pace(through(points, shares.tolist(), order=order, yaw=yaw), vehicle, limits, environment)
+    durations = equal_speed(points)
+    durations *= _pace(through(points, durations.tolist(), order=order, yaw=yaw), vehicle, limits, environment)
 
-    def lasting(own: Array) -> float:
-        pace = _pace(through(points, own.tolist(), order=order, yaw=yaw), vehicle, limits, environment, guess=1.0)
-        return float(own.sum()) * pace
+    def total_duration(piece_durations: Array) -> float:
+        pace = _pace(
+            through(points, piece_durations.tolist(), order=order, yaw=yaw), vehicle, limits, environment, guess=1.0
+        )
+        return float(piece_durations.sum()) * pace
 
-    best = lasting(shares)
-    evaluations = MAX_SEARCH_WORK // len(shares)
-    for k, step in enumerate(_STEPS if len(shares) > 1 else ()):
+    best_duration = total_duration(durations)
+    evaluations = MAX_SEARCH_WORK // len(durations)
+    for k, step in enumerate(_STEPS if len(durations) > 1 else ()):
         if progress:
             progress(k / len(_STEPS))
-        improving = True
-        while improving:
-            improving = False
-            for piece in range(len(shares)):
+        is_improving = True
+        while is_improving:
+            is_improving = False
+            for piece in range(len(durations)):
                 for factor in (1.0 + step, 1.0 / (1.0 + step)):
                     if evaluations <= 0:
                         break
                     evaluations -= 1
-                    tried = shares.copy()
-                    tried[piece] *= factor
-                    own = lasting(tried)
-                    if own < best * (1.0 - _WORTH_IT):
-                        shares, best, improving = tried * (own / tried.sum()), own, True
+                    candidate = durations.copy()
+                    candidate[piece] *= factor
+                    candidate_duration = total_duration(candidate)
+                    if candidate_duration < best_duration * (1.0 - _MIN_IMPROVEMENT):
+                        durations, best_duration, is_improving = (
+                            candidate * (candidate_duration / candidate.sum()),
+                            candidate_duration,
+                            True,
+                        )
                         break
-    return at_pace(points, shares.tolist(), vehicle, limits=limits, order=order, yaw=yaw, environment=environment)
+    return at_pace(points, durations.tolist(), vehicle, limits=limits, order=order, yaw=yaw, environment=environment)
 
 
 def equal_speed(points: Sequence[Sequence[float]]) -> Array:
     """Durations in proportion to the distances: a mean speed of 1 m/s on every piece"""
-    places = np.array([tuple(point) for point in points], dtype=float)
-    return np.array([max(math.dist(a, b), 1e-6) for a, b in pairwise(places)])
+    positions = np.array([tuple(point) for point in points], dtype=float)
+    return np.array([max(math.dist(a, b), 1e-6) for a, b in pairwise(positions)])
 
 
 def at_pace(
@@ -165,57 +183,69 @@ def at_pace(
     yaw: Yaw | Sequence[float] = 0.0,
     environment: Environment = CALM,
 ) -> Plan:
-    """The same durations, all stretched or shortened alike until on a grid of a millisecond the tightest limit is just met"""
+    """Scale the durations by one factor so that the tightest limit is just met on a grid of a millisecond.
+
+    Args:
+        points: positions [m].
+        durations: times from each point to the next, up to the factor.
+        vehicle: vehicle whose limits apply.
+        limits: limits of thrust, tilt and rate.
+        order: derivative to minimise, 3 to 5.
+        yaw: heading [rad], or "along", or one heading per point.
+        environment: wind and air density.
+    """
     _require_hover(vehicle, limits, environment)
     factor = _pace(through(points, durations, order=order, yaw=yaw), vehicle, limits, environment)
     too_fast, slow_enough, plan = 0.0, math.inf, None
     for _ in range(30):
-        trajectory = through(points, [factor * own for own in durations], order=order, yaw=yaw)
-        used = asked(trajectory, vehicle, limits, environment)
-        most = max(used.values())
-        if most > 1.0:
+        trajectory = through(points, [factor * duration for duration in durations], order=order, yaw=yaw)
+        max_usage = asked(trajectory, vehicle, limits, environment)
+        tightest_usage = max(max_usage.values())
+        if tightest_usage > 1.0:
             too_fast = factor
         else:
-            slow_enough, plan = factor, Plan(trajectory, used)
-            if most > 1.0 - _CLOSE:
+            slow_enough, plan = factor, Plan(trajectory, max_usage)
+            if tightest_usage > 1.0 - _PACE_TOLERANCE:
                 break
-        factor = factor * (1.02 if most > 1.0 else 0.98)
+        factor = factor * (1.02 if tightest_usage > 1.0 else 0.98)
         if too_fast and math.isfinite(slow_enough):
             factor = math.sqrt(too_fast * slow_enough)
     if plan is None:
-        raise ValueError(f"vehicle {vehicle.name!r}: found no pace within the limits; expected a gentler way")
+        raise ValueError(f"vehicle {vehicle.name!r}: found no pace within the limits; expected a gentler path")
     return plan
 
 
 def _pace(
     trajectory: Trajectory, vehicle: Vehicle, limits: Limits, environment: Environment, guess: float | None = None
 ) -> float:
-    """The factor on its time at which a trajectory meets its tightest limit, from samples of every piece
+    """Factor on its time at which a trajectory meets its tightest limit, from samples of every piece
 
-    Stretched by s, the k-th derivative is 1/sᵏ of what it was: many paces are one call.
+    Stretching by s scales the k-th derivative by 1/sᵏ: one call evaluates many paces.
     """
-    knots = np.array([mark.time for mark in trajectory.waypoints])
-    inside = np.arange(_PER_PIECE) / _PER_PIECE
-    time = np.concatenate([(knots[:-1, None] + np.diff(knots)[:, None] * inside).reshape(-1), knots[-1:]])
+    knots = np.array([waypoint.time for waypoint in trajectory.waypoints])
+    fractions = np.arange(_SAMPLES_PER_PIECE) / _SAMPLES_PER_PIECE
+    time = np.concatenate([(knots[:-1, None] + np.diff(knots)[:, None] * fractions).reshape(-1), knots[-1:]])
     output = flat_output(trajectory, time, SEARCH_ORDER)
     if guess is None:
-        guess = _met(output, _ANY, vehicle, limits, environment)
-        guess = _met(output, guess * _NEARBY, vehicle, limits, environment)
-    return _met(output, guess * _NEARBY, vehicle, limits, environment)
+        guess = _crossing_pace(output, _COARSE_PACES, vehicle, limits, environment)
+        guess = _crossing_pace(output, guess * _FINE_PACES, vehicle, limits, environment)
+    return _crossing_pace(output, guess * _FINE_PACES, vehicle, limits, environment)
 
 
-def _met(output: FlatOutput, paces: Array, vehicle: Vehicle, limits: Limits, environment: Environment) -> float:
-    """Where the largest use of any limit falls through 1, on a straight line between the last pace above and the next"""
-    most = _most(output, paces, vehicle, limits, environment)
-    over = np.flatnonzero(most > 1.0)
-    k = min(int(over[-1]) if len(over) else 0, len(paces) - 2)
-    crosses = np.isfinite(most[k]) and most[k] > 1.0 > most[k + 1]
-    part = (most[k] - 1.0) / (most[k] - most[k + 1]) if crosses else 1.0
-    return float(paces[k] * (paces[k + 1] / paces[k]) ** part)
+def _crossing_pace(
+    output: FlatOutput, paces: Array, vehicle: Vehicle, limits: Limits, environment: Environment
+) -> float:
+    """Interpolate the pace at which the maximum usage falls below 1, between the last pace above it and the next."""
+    max_usage = _most(output, paces, vehicle, limits, environment)
+    exceeding = np.flatnonzero(max_usage > 1.0)
+    k = min(int(exceeding[-1]) if len(exceeding) else 0, len(paces) - 2)
+    crosses = np.isfinite(max_usage[k]) and max_usage[k] > 1.0 > max_usage[k + 1]
+    fraction = (max_usage[k] - 1.0) / (max_usage[k] - max_usage[k + 1]) if crosses else 1.0
+    return float(paces[k] * (paces[k + 1] / paces[k]) ** fraction)
 
 
 def _most(output: FlatOutput, paces: Array, vehicle: Vehicle, limits: Limits, environment: Environment) -> Array:
-    """The largest use of any limit at each pace"""
+    """Maximum usage of any limit at each pace"""
     factors = list(powers(1.0 / paces, SEARCH_ORDER + 1).T[:, :, None])
     leaves = [
         Series([np.asarray(c) * f for c, f in zip(x.coefficients, factors, strict=False)])
@@ -224,9 +254,9 @@ def _most(output: FlatOutput, paces: Array, vehicle: Vehicle, limits: Limits, en
     scaled: FlatOutput = unflatten(FlatOutput(output.p_W, 0.0), iter(leaves))
     shape = np.broadcast_shapes(*(np.shape(x.value) for x in leaves))
     with np.errstate(all="ignore"):
-        used = usage(flat_motion(scaled, vehicle, environment, sweeps=_SEARCH_SWEEPS), vehicle, limits)
-    every = np.stack([np.broadcast_to(own, shape) for own in used.values()])
-    return np.where(np.isfinite(every), every, np.inf).max(axis=(0, 2))
+        fractions = usage(flat_motion(scaled, vehicle, environment, sweeps=_SEARCH_SWEEPS), vehicle, limits)
+    all_usage = np.stack([np.broadcast_to(fraction, shape) for fraction in fractions.values()])
+    return np.where(np.isfinite(all_usage), all_usage, np.inf).max(axis=(0, 2))
 
 
 def _require_hover(vehicle: Vehicle, limits: Limits, environment: Environment) -> None:
@@ -234,19 +264,19 @@ def _require_hover(vehicle: Vehicle, limits: Limits, environment: Environment) -
         if not 0.0 < value < math.inf:
             raise ValueError(f"limits.{name} is {value!r}; expected a positive number")
     motion = flat_motion(flat_output(hover((0.0, 0.0, 1.0)), 0.0, SEARCH_ORDER), vehicle, environment)
-    for name, own in usage(motion, vehicle, limits).items():
-        if float(own) >= 1.0:
+    for name, fraction in usage(motion, vehicle, limits).items():
+        if float(fraction) >= 1.0:
             raise ValueError(
-                f"vehicle {vehicle.name!r} already uses {float(own):.3g} of the limit on {name} when it hovers; "
+                f"vehicle {vehicle.name!r} already uses {float(fraction):.3g} of the limit on {name} when it hovers; "
                 "expected less than 1"
             )
 
 
-BEYOND = 2.5  # widths of the opening: where a plan comes to rest, behind the last gate
+BEYOND = 2.5  # in widths of the opening: distance behind the last gate at which a plan comes to rest
 
 
 class Line(NamedTuple):
-    """Points, how long from each to the next [s], and which of the points are the gates"""
+    """Points, durations from each to the next [s], and the indices of the points that are gates."""
 
     points: tuple[Vec3, ...]
     durations: tuple[float, ...]
@@ -254,36 +284,36 @@ class Line(NamedTuple):
 
     @property
     def trajectory(self) -> Trajectory:
-        """From rest at the start to rest behind the last gate, with the least snap"""
+        """The trajectory from rest at the start to rest behind the last gate, with minimum snap."""
         return through(self.points, self.durations)
 
     @property
     def finish(self) -> float:
-        """When the last gate is passed [s]"""
+        """Time of the passage through the last gate [s]"""
         return math.fsum(self.durations[: self.gates[-1]])
 
 
 def points_of(track: Track) -> tuple[tuple[Vec3, ...], tuple[int, ...]]:
-    """The start, the gates with their `via` before them, and a place behind the last; and which of them are gates"""
-    points, at = [track.start_W], []
+    """Return the start, the gates with their `via` points before them, and a point behind the last; and the gate indices."""
+    points, gate_indices = [track.start_W], []
     for via, gate in zip(track.via or ((),) * len(track.gates), track.gates, strict=True):
         points += [*via, gate.p_W]
-        at.append(len(points) - 1)
+        gate_indices.append(len(points) - 1)
     last = track.gates[-1]
-    ahead = Vec3(math.cos(last.yaw), math.sin(last.yaw), 0.0)
-    return (*points, last.p_W + ahead * (BEYOND * track.sizes.opening[0])), tuple(at)
+    direction_W = Vec3(math.cos(last.yaw), math.sin(last.yaw), 0.0)
+    return (*points, last.p_W + direction_W * (BEYOND * track.sizes.opening[0])), tuple(gate_indices)
 
 
 def line_of(track: Track, vehicle: Vehicle, pace: float = 1.0) -> Line:
-    """The fastest plan; with a `pace` below 1 all of it is flown so much slower"""
+    """Return the fastest racing line; a `pace` below 1 scales its speed down."""
     if not 0.0 < pace <= 2.0:
         raise ValueError(f"pace is {pace!r}; expected a number above 0 and up to 2")
     points, gates = points_of(track)
-    return Line(points, tuple(own / pace for own in _fastest(points, vehicle)), gates)
+    return Line(points, tuple(duration / pace for duration in _fastest(points, vehicle)), gates)
 
 
 @lru_cache(maxsize=16)
 def _fastest(points: tuple[Vec3, ...], vehicle: Vehicle) -> tuple[float, ...]:
-    """How long from each point to the next"""
-    marks = fastest(points, vehicle).trajectory.waypoints
-    return tuple(after.time - before.time for before, after in pairwise(marks))
+    """Durations from each point to the next of the fastest plan  [s]"""
+    waypoints_passed = fastest(points, vehicle).trajectory.waypoints
+    return tuple(end.time - start.time for start, end in pairwise(waypoints_passed))

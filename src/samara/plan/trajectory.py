@@ -1,12 +1,12 @@
-"""Where to be at every time: hover, legs, line, circle, figure of eight, Lissajous, helix, take-off, landing, race.
+"""Trajectories: hover, legs, line, circle, figure of eight, Lissajous, helix, take-off, landing, race.
 
 A trajectory is a name, a duration and a pure function from time to `Reference`, exact to the snap. Time is a float, a NumPy
 array (a thousand references are one call), or a symbol of any backend, as flights compile it. Before its start a trajectory
-rests at its first place, after its end at its last.
-Places are in the world (ENU) [m], speeds in m/s, accelerations in m/s², angles in rad, times in s.
+rests at its first position, after its end at its last.
+Positions are in the world (ENU) [m], speeds in m/s, accelerations in m/s², angles in rad, times in s.
 
-A `yaw` is one angle for all the way, or "along": the nose along the path, seen from above. Where a curve is flown at a
-`speed`, that is its largest, and `acceleration` the largest along the path while it gathers that speed and loses it.
+A `yaw` is one angle for the whole trajectory, or "along": the nose along the path, as viewed from above. `speed` is the maximum
+speed on a curve, and `acceleration` the maximum along the path while the speed changes at both ends.
 """
 
 import math
@@ -48,11 +48,11 @@ Heading = Annotated[float, Limits("rad", -1e3, 1e3)]
 Yaw = Heading | str
 Cycles = Annotated[Tree, Three("", -100.0, 100.0)]
 Angles = Annotated[Tree, Three("rad", -1e3, 1e3)]
-SMALLEST = 1e-9  # what is shorter or slower is none: its square is lost beside any other
+SMALLEST = 1e-9  # lengths and speeds below it count as zero: their squares are lost to rounding
 
 
 class Waypoint(NamedTuple):
-    """A place to be at, and when  [s, m]"""
+    """A time and a position to pass  [s, m]."""
 
     time: float
     p_W: Vec3
@@ -60,9 +60,9 @@ class Waypoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Trajectory:
-    """`at(time)` is where to be. The duration may be infinite; `waypoints` are the places it was asked to pass.
+    """`at(time)` returns the reference. The duration may be infinite; `waypoints` are the positions it has to pass.
 
-    All of it stands `shift_W` away from where `reference` says: trajectories of one shape share that function.
+    `shift_W` offsets all positions from those of `reference`, so that trajectories of one shape share that function.
     """
 
     name: str
@@ -82,53 +82,67 @@ class Trajectory:
         times = np.asarray(time, dtype=float)
         if not np.isfinite(times).all():
             raise ValueError(f"{self.name}: a time is not finite; expected finite numbers of seconds")
-        given = self.placed(times)
-        every = (np.array(np.broadcast_to(leaf, times.shape), dtype=float) for leaf in flatten(given))
-        whole: Reference = unflatten(given, every)
-        return whole
+        reference = self.placed(times)
+        leaves = (np.array(np.broadcast_to(leaf, times.shape), dtype=float) for leaf in flatten(reference))
+        reference_arrays: Reference = unflatten(reference, leaves)
+        return reference_arrays
 
     def placed(self, time: Scalar) -> Reference:
-        """`reference` at its place, without a look at the time"""
-        own = self.reference(time)
-        return own if self.shift_W == ZERO else own._replace(p_W=own.p_W + self.shift_W)
+        """Evaluate `reference` with the offset, without checking the time."""
+        unshifted = self.reference(time)
+        return unshifted if self.shift_W == ZERO else unshifted._replace(p_W=unshifted.p_W + self.shift_W)
 
     def path(self, until: float, points: int) -> Array:
-        """Where it goes until its end or a time [s], evenly in time: (points, 3)  [m]"""
+        """Sample positions evenly in time until the end or `until` [s]: (points, 3)  [m]."""
         return np.stack(self.at(np.linspace(0.0, min(self.duration, until), points)).p_W, axis=1)
 
     def moved(self, shift_W: Vec3) -> "Trajectory":
-        """The same trajectory so far away"""
-        marks = tuple(mark._replace(p_W=mark.p_W + shift_W) for mark in self.waypoints)
-        return replace(self, shift_W=self.shift_W + shift_W, waypoints=marks)
+        """Return the same trajectory, offset by `shift_W`."""
+        shifted_waypoints = tuple(waypoint._replace(p_W=waypoint.p_W + shift_W) for waypoint in self.waypoints)
+        return replace(self, shift_W=self.shift_W + shift_W, waypoints=shifted_waypoints)
 
     def _repr_html_(self) -> str:
         return str(present("Trajectory.html", self))
 
 
-# From place to place ------------------------------------------------------------------------------------------------
+# From point to point ------------------------------------------------------------------------------------------------
 
 
 @remade
 def hover(p_W: Place, *, duration: Seconds = math.inf, yaw: Heading = 0.0) -> Trajectory:
-    """p(t) = p"""
-    place, facing = _place("hover: p_W", p_W), _number("hover: yaw", yaw)
+    """p(t) = p
+
+    Args:
+        p_W: position [m].
+        duration: duration [s], or infinite.
+        yaw: heading [rad].
+    """
+    position, yaw_value = _place("hover: p_W", p_W), _number("hover: yaw", yaw)
     return Trajectory(
-        "hover", _positive("hover: duration", duration, endless=True), lambda time: Reference(place, yaw=facing)
+        "hover", _positive("hover: duration", duration, endless=True), lambda time: Reference(position, yaw=yaw_value)
     )
 
 
 @remade
 def legs(start_W: Sequence[float], way: Sequence[Leg], *, yaw: float = 0.0) -> Trajectory:
-    """Leg after leg with the least jerk, rest between: see `samara.plan.reference.along_legs`"""
-    here, facing = _place("legs: start_W", start_W), _number("legs: yaw", yaw)
+    """Fly leg after leg with minimum jerk and rest in between: see `samara.plan.reference.along_legs`.
+
+    Args:
+        start_W: start position [m].
+        way: legs in order.
+        yaw: heading [rad].
+    """
+    start, yaw_value = _place("legs: start_W", start_W), _number("legs: yaw", yaw)
     if not way:
         raise ValueError("legs: got none; expected at least one")
-    marks, time = [Waypoint(0.0, here)], 0.0
+    waypoints_passed, time = [Waypoint(0.0, start)], 0.0
     for i, leg in enumerate(way):
-        marks.append(Waypoint(time + _positive(f"legs[{i}].travel", leg.travel), _place(f"legs[{i}].p_W", leg.p_W)))
-        time += leg.travel + _not_negative(f"legs[{i}].rest", leg.rest)
-    checked = tuple(leg._replace(p_W=Vec3(*leg.p_W)) for leg in way)
-    return Trajectory("legs", time, lambda t: along_legs(t, here, checked, facing), tuple(marks))
+        waypoints_passed.append(
+            Waypoint(time + _positive(f"legs[{i}].travel", leg.travel), _place(f"legs[{i}].p_W", leg.p_W))
+        )
+        time += leg.travel + _require_not_negative(f"legs[{i}].rest", leg.rest)
+    checked_legs = tuple(leg._replace(p_W=Vec3(*leg.p_W)) for leg in way)
+    return Trajectory("legs", time, lambda t: along_legs(t, start, checked_legs, yaw_value), tuple(waypoints_passed))
 
 
 def waypoints(
@@ -139,12 +153,19 @@ def waypoints(
     rest: Seconds = 0.0,
     yaw: Heading = 0.0,
 ) -> Trajectory:
-    """From point to point with the least jerk, each a stop: peak `speed` on every leg, or so much `travel` time for it
+    """Fly from point to point with minimum jerk, with a stop at each.
 
     The peak speed of a leg of length L in time T is 15L/8T.
+
+    Args:
+        points: positions [m], at least two.
+        speed: peak speed on every leg [m/s]; alternative to `travel`.
+        travel: duration of every leg, or one for each [s].
+        rest: time at rest at each point [s].
+        yaw: heading [rad].
     """
-    places = _places("waypoints", points, least=2)
-    lengths = _lengths("waypoints", places)
+    positions = _places("waypoints", points, least=2)
+    lengths = _segment_lengths("waypoints", positions)
     if (speed is None) == (travel is None):
         raise ValueError("waypoints: expected either speed or travel")
     if speed is not None:
@@ -152,20 +173,20 @@ def waypoints(
     elif isinstance(travel, (int, float)):
         times = [_positive("waypoints: travel", travel)] * len(lengths)
     else:
-        times = [_positive(f"waypoints: travel[{i}]", each) for i, each in enumerate(travel or ())]
+        times = [_positive(f"waypoints: travel[{i}]", duration) for i, duration in enumerate(travel or ())]
         if len(times) != len(lengths):
             raise ValueError(f"waypoints: travel has {len(times)} times; expected {len(lengths)}, one for each leg")
-    way = [
+    leg_list = [
         Leg(f"to waypoint {i + 1}", p_W, time, rest)
-        for i, (p_W, time) in enumerate(zip(places[1:], times, strict=True))
+        for i, (p_W, time) in enumerate(zip(positions[1:], times, strict=True))
     ]
-    through = legs(places[0], way, yaw=yaw)
-    return Trajectory("waypoints", through.duration, through.reference, through.waypoints)
+    leg_trajectory = legs(positions[0], leg_list, yaw=yaw)
+    return Trajectory("waypoints", leg_trajectory.duration, leg_trajectory.reference, leg_trajectory.waypoints)
 
 
 @remade
 def line(start_W: Place, end_W: Place, *, speed: Speed, acceleration: Acceleration = 2.0, yaw: Yaw = 0.0) -> Trajectory:
-    """Straight at a constant speed, with smooth ends: no faster than `speed`, no harder than `acceleration`"""
+    """Fly straight at a constant speed, with smooth ends: at most `speed` [m/s] and `acceleration` [m/s²]."""
     return _straight("line", _place("line: start_W", start_W), _place("line: end_W", end_W), speed, acceleration, yaw)
 
 
@@ -173,41 +194,41 @@ def line(start_W: Place, end_W: Place, *, speed: Speed, acceleration: Accelerati
 def take_off(
     start_W: Place, *, height: Length, speed: Speed = 1.0, acceleration: Acceleration = 2.0, yaw: Heading = 0.0
 ) -> Trajectory:
-    """Straight up from a place to a height z"""
-    return _vertical("take_off", start_W, height, speed, acceleration, yaw, up=True)
+    """Climb vertically from `start_W` to the height z = `height`."""
+    return _vertical_trajectory("take_off", start_W, height, speed, acceleration, yaw, up=True)
 
 
 @remade
 def land(
     start_W: Place, *, height: Length = 0.0, speed: Speed = 0.5, acceleration: Acceleration = 2.0, yaw: Heading = 0.0
 ) -> Trajectory:
-    """Straight down from a place to a height z, at constant speed between smooth ends"""
-    return _vertical("land", start_W, height, speed, acceleration, yaw, up=False)
+    """Descend vertically from `start_W` to the height z = `height`, at constant speed between smooth ends."""
+    return _vertical_trajectory("land", start_W, height, speed, acceleration, yaw, up=False)
 
 
-def _vertical(
+def _vertical_trajectory(
     name: str, start_W: Sequence[float], height: float, speed: float, acceleration: float, yaw: float, *, up: bool
 ) -> Trajectory:
-    start, level = _place(f"{name}: start_W", start_W), _number(f"{name}: height", height)
-    if (level > start.z) is not up or level == start.z:
+    start, end_height = _place(f"{name}: start_W", start_W), _number(f"{name}: height", height)
+    if (end_height > start.z) is not up or end_height == start.z:
         side = "above" if up else "below"
-        raise ValueError(f"{name}: height is {level:g} m; expected one {side} the start at {start.z:g} m")
-    return _straight(name, start, start._replace(z=level), speed, acceleration, _number(f"{name}: yaw", yaw))
+        raise ValueError(f"{name}: height is {end_height:g} m; expected one {side} the start at {start.z:g} m")
+    return _straight(name, start, start._replace(z=end_height), speed, acceleration, _number(f"{name}: yaw", yaw))
 
 
 def _straight(name: str, start: Vec3, end: Vec3, speed: float, acceleration: float, yaw: Yaw) -> Trajectory:
-    length = _lengths(name, (start, end))[0]
-    along_W = (end - start) / length
-    if yaw == ALONG and along_W.x == 0.0 and along_W.y == 0.0:
-        raise ValueError(f"{name}: it goes straight up or down and so has no heading; expected a number for yaw")
+    length = _segment_lengths(name, (start, end))[0]
+    direction_W = (end - start) / length
+    if yaw == ALONG and direction_W.x == 0.0 and direction_W.y == 0.0:
+        raise ValueError(f"{name}: it is vertical and so has no heading; expected a number for yaw")
 
     def path(s: Scalar) -> Path:
-        return Path(start + along_W * s, along_W, ZERO, ZERO, ZERO)
+        return Path(start + direction_W * s, direction_W, ZERO, ZERO, ZERO)
 
     return _flown(name, path, length, 1.0, speed, acceleration, yaw, (start, end))
 
 
-# Round and round ----------------------------------------------------------------------------------------------------
+# Closed curves ------------------------------------------------------------------------------------------------------
 
 
 class Harmonic(NamedTuple):
@@ -226,7 +247,7 @@ def harmonic_path(angle: Scalar, curve: Harmonic) -> Path:
     for centre, amplitude, k, phase, slope in zip(*curve, strict=True):
         s, c = amplitude * sin(k * angle + phase), amplitude * cos(k * angle + phase)
         rows.append((centre + s + slope * angle, k * c + slope, -(k * k) * s, -(k * k * k) * c, k * k * k * k * s))
-    return Path(*(Vec3(*three) for three in zip(*rows, strict=True)))
+    return Path(*(Vec3(*components) for components in zip(*rows, strict=True)))
 
 
 @remade
@@ -241,9 +262,20 @@ def circle(
     acceleration: Acceleration = 2.0,
     yaw: Yaw = 0.0,
 ) -> Trajectory:
-    """p = c + R (cos α, sin α, 0), α = start ± φ(t): from rest up to `speed`, round, and to rest again"""
-    curve = _round("circle", centre_W, radius, start, clockwise, 0.0)
-    return _laps("circle", curve, speed, laps, acceleration, yaw)
+    """p = c + R (cos α, sin α, 0), α = start ± φ(t): from rest up to `speed`, round the circle, and to rest again
+
+    Args:
+        centre_W: centre c [m].
+        radius: radius R [m].
+        speed: maximum speed [m/s].
+        laps: count of laps, may be fractional or infinite.
+        start: initial angle [rad], counter-clockwise from x.
+        clockwise: direction, as viewed from above.
+        acceleration: maximum acceleration along the path at both ends [m/s²].
+        yaw: heading [rad], or "along".
+    """
+    curve = _circular_harmonic("circle", centre_W, radius, start, clockwise, 0.0)
+    return _lap_trajectory("circle", curve, speed, laps, acceleration, yaw)
 
 
 @remade
@@ -259,10 +291,10 @@ def helix(
     acceleration: Acceleration = 2.0,
     yaw: Yaw = 0.0,
 ) -> Trajectory:
-    """p = c + (R cos α, R sin α, hφ/2π), α = start ± φ(t): a circle that rises by h each turn, or sinks"""
-    rising = _number("helix: rise", rise)
-    curve = _round("helix", centre_W, radius, start, clockwise, rising)
-    return _laps("helix", curve, speed, turns, acceleration, yaw, laps_are="turns")
+    """p = c + (R cos α, R sin α, hφ/2π), α = start ± φ(t): a circle that rises by h = `rise` in each turn, or sinks"""
+    rise_value = _number("helix: rise", rise)
+    curve = _circular_harmonic("helix", centre_W, radius, start, clockwise, rise_value)
+    return _lap_trajectory("helix", curve, speed, turns, acceleration, yaw, laps_are="turns")
 
 
 @remade
@@ -283,7 +315,7 @@ def figure8(
     a = _positive("figure8: reach", reach)
     b = a / 2.0 if width is None else _positive("figure8: width", width)
     curve = Harmonic(_place("figure8: centre_W", centre_W), Vec3(a, b, 0.0), Vec3(1.0, 2.0, 1.0), ZERO)
-    return _laps("figure8", curve, speed, laps, acceleration, yaw)
+    return _lap_trajectory("figure8", curve, speed, laps, acceleration, yaw)
 
 
 @remade
@@ -309,42 +341,54 @@ def lissajous(
         if k != round(k):
             raise ValueError(f"lissajous: frequency.{axis} is {k:g}; expected a whole number")
     if all(a * k == 0.0 for a, k in zip(curve.amplitude, curve.frequency, strict=True)):
-        raise ValueError("lissajous: it stays where it is; expected an axis with an amplitude and a frequency")
-    return _laps("lissajous", curve, speed, laps, acceleration, yaw)
+        raise ValueError("lissajous: the curve is a point; expected an axis with an amplitude and a frequency")
+    return _lap_trajectory("lissajous", curve, speed, laps, acceleration, yaw)
 
 
-def _round(name: str, centre_W: Sequence[float], radius: float, start: float, clockwise: bool, rise: float) -> Harmonic:
-    r, angle, turn = _positive(f"{name}: radius", radius), _number(f"{name}: start", start), -1.0 if clockwise else 1.0
+def _circular_harmonic(
+    name: str, centre_W: Sequence[float], radius: float, start: float, clockwise: bool, rise: float
+) -> Harmonic:
+    r, angle, direction = (
+        _positive(f"{name}: radius", radius),
+        _number(f"{name}: start", start),
+        -1.0 if clockwise else 1.0,
+    )
     return Harmonic(
         _place(f"{name}: centre_W", centre_W),
         Vec3(r, r, 0.0),
-        Vec3(turn, turn, 1.0),
+        Vec3(direction, direction, 1.0),
         Vec3(angle + math.pi / 2.0, angle, 0.0),
         UP * (rise / (2.0 * math.pi)),
     )
 
 
-def _laps(
+def _lap_trajectory(
     name: str, curve: Harmonic, speed: float, laps: float, acceleration: float, yaw: Yaw, laps_are: str = "laps"
 ) -> Trajectory:
     turns = _positive(f"{name}: {laps_are}", laps, endless=True)
-    steepest = _steepest(curve)
+    max_slope = _max_slope(curve)
 
     def path(angle: Scalar) -> Path:
         return harmonic_path(angle, curve)
 
-    return _flown(name, path, 2.0 * math.pi * turns, steepest, speed, acceleration, yaw)
+    return _flown(name, path, 2.0 * math.pi * turns, max_slope, speed, acceleration, yaw)
 
 
-def _steepest(curve: Harmonic) -> float:
-    """max |p'(φ)|: the best of a grid over a lap, then Newton's step for d|p'|²/dφ = 2 p'·p'' = 0"""
-    fastest = max(1.0, *(abs(k) for k in curve.frequency))
-    angle: Array = np.linspace(0.0, 2.0 * math.pi, int(256 * fastest) + 1)
+def _max_slope(curve: Harmonic) -> float:
+    """max |p'(φ)|: the maximum on a grid over a lap, then Newton's step for d|p'|²/dφ = 2 p'·p'' = 0"""
+    max_frequency = max(1.0, *(abs(k) for k in curve.frequency))
+    angle: Array = np.linspace(0.0, 2.0 * math.pi, int(256 * max_frequency) + 1)
     for _ in range(4):
         _, d, dd, ddd, _ = (np.stack(np.broadcast_arrays(*v)) for v in harmonic_path(angle, curve))
-        best = (d * d).sum(axis=0).argmax()
-        at, slope, bend = angle[best], (d * dd).sum(axis=0)[best], (dd * dd + d * ddd).sum(axis=0)[best]
-        angle = np.array([at, at - slope / bend if bend < 0.0 else at])
+        best_index = (d * d).sum(axis=0).argmax()
+        best_angle, slope, second_derivative = (
+            angle[best_index],
+            (d * dd).sum(axis=0)[best_index],
+            (dd * dd + d * ddd).sum(axis=0)[best_index],
+        )
+        angle = np.array(
+            [best_angle, best_angle - slope / second_derivative if second_derivative < 0.0 else best_angle]
+        )
     return float(np.sqrt((d * d).sum(axis=0).max()))
 
 
@@ -352,25 +396,25 @@ def _flown(
     name: str,
     path: Callable[[Scalar], Path],
     length: float,
-    steepest: float,
+    max_slope: float,
     speed: float,
     acceleration: float,
     yaw: Yaw,
     ends: tuple[Vec3, ...] = (),
 ) -> Trajectory:
-    """A curve over `length` of its parameter, from rest to rest: |p'| ≤ steepest, so ṡ ≤ speed/steepest"""
-    fast, hard = _positive(f"{name}: speed", speed), _positive(f"{name}: acceleration", acceleration)
-    facing = yaw if yaw == ALONG else _number(f"{name}: yaw", yaw, f'a finite number or "{ALONG}"')
-    way = cruise_along(length, fast / steepest, hard / steepest)
+    """Traverse `length` of a curve's parameter from rest to rest: |p'| ≤ steepest, so ṡ ≤ speed/steepest."""
+    max_speed, max_acceleration = _positive(f"{name}: speed", speed), _positive(f"{name}: acceleration", acceleration)
+    heading = yaw if yaw == ALONG else _number(f"{name}: yaw", yaw, f'a finite number or "{ALONG}"')
+    profile = cruise_along(length, max_speed / max_slope, max_acceleration / max_slope)
 
     def reference(time: Scalar) -> Reference:
-        motion = cruise(time, way)
-        here = path(motion.s)
-        asked = along_path(here, motion)
-        return facing_along(asked, here, motion) if facing == ALONG else asked._replace(yaw=facing)
+        motion = cruise(time, profile)
+        point = path(motion.s)
+        result = along_path(point, motion)
+        return facing_along(result, point, motion) if heading == ALONG else result._replace(yaw=heading)
 
-    marks = (Waypoint(t, p_W) for t, p_W in zip((0.0, way.duration), ends, strict=False))
-    return Trajectory(name, way.duration, reference, tuple(marks))
+    end_waypoints = (Waypoint(t, p_W) for t, p_W in zip((0.0, profile.duration), ends, strict=False))
+    return Trajectory(name, profile.duration, reference, tuple(end_waypoints))
 
 
 # Through gates ------------------------------------------------------------------------------------------------------
@@ -387,30 +431,44 @@ def race(
     order: int = 4,
     yaw: Yaw = 0.0,
 ) -> Trajectory:
-    """Through all gates with the least snap (order 3: jerk): open, from rest at the first to rest at the last; or closed
+    """Fly through all gates with minimum snap (order 3: jerk): open, from rest at the first to rest at the last; or closed.
 
-    Each piece is given time in proportion to L/v + v/a, then all are stretched alike until neither limit is passed and one
-    is met. A closed race is flown for some laps, or without end; it gathers speed along the path over as long as a/2 needs.
+    Each piece gets a time in proportion to L/v + v/a; then all are stretched by one factor until no limit is exceeded and one
+    is met. A closed race lasts some laps, or is endless; it speeds up along the path with a/2.
     With yaw "along" the nose points along the path at every gate and at seven moments between two, smoothly in between.
-    """
-    fast, hard = _positive("race: speed", speed), _positive("race: acceleration", acceleration)
-    rounds = _positive("race: laps", laps, endless=True)
-    _require_order("race", order)
-    if not closed and rounds != 1.0:
-        raise ValueError(f"race: laps is {rounds:g}; expected 1, or closed=True")
-    places = _places("race", gates, least=3 if closed else 2)
-    if closed:
-        places = (*places, places[0])
-    durations = [length / fast + fast / hard for length in _lengths("race", places)]
-    curve = minimum_derivative(places, durations, order=order, closed=closed)
-    curve = curve.stretched(max(curve.largest(1) / fast, math.sqrt(curve.largest(2) / hard)))
-    facing = _number("race: yaw", yaw, f'a finite number or "{ALONG}"') if yaw != ALONG else 0.0
-    nose = _headings(curve, closed) if yaw == ALONG else None
-    way = cruise_along(rounds * curve.duration, 1.0, 0.5 * hard / curve.largest(1)) if closed else None
 
-    reference = _along_polynomial(curve, nose, facing, way)
+    Args:
+        gates: positions [m], in order.
+        speed: maximum speed [m/s].
+        acceleration: maximum acceleration [m/s²].
+        closed: whether the last gate is followed by the first.
+        laps: count of laps of a closed race, may be infinite.
+        order: derivative to minimise, 3 or 4.
+        yaw: heading [rad], or "along".
+    """
+    max_speed, max_acceleration = _positive("race: speed", speed), _positive("race: acceleration", acceleration)
+    lap_count = _positive("race: laps", laps, endless=True)
+    _require_order("race", order)
+    if not closed and lap_count != 1.0:
+        raise ValueError(f"race: laps is {lap_count:g}; expected 1, or closed=True")
+    positions = _places("race", gates, least=3 if closed else 2)
+    if closed:
+        positions = (*positions, positions[0])
+    durations = [length / max_speed + max_speed / max_acceleration for length in _segment_lengths("race", positions)]
+    curve = minimum_derivative(positions, durations, order=order, closed=closed)
+    curve = curve.stretched(max(curve.largest(1) / max_speed, math.sqrt(curve.largest(2) / max_acceleration)))
+    yaw_value = _number("race: yaw", yaw, f'a finite number or "{ALONG}"') if yaw != ALONG else 0.0
+    yaw_curve = _headings(curve, closed) if yaw == ALONG else None
+    profile = (
+        cruise_along(lap_count * curve.duration, 1.0, 0.5 * max_acceleration / curve.largest(1)) if closed else None
+    )
+
+    reference = _polynomial_reference(curve, yaw_curve, yaw_value, profile)
     return Trajectory(
-        "race", way.duration if way else curve.duration, reference, _passed(curve.knots, places, rounds, way)
+        "race",
+        profile.duration if profile else curve.duration,
+        reference,
+        _passed(curve.knots, positions, lap_count, profile),
     )
 
 
@@ -418,146 +476,167 @@ def race(
 def through(
     points: Sequence[Sequence[float]], durations: Sequence[float], *, order: int = 4, yaw: Yaw | Sequence[float] = 0.0
 ) -> Trajectory:
-    """Through all points, so long from each to the next [s], with the least snap (order 3: jerk), from rest to rest
+    """Fly through all points in the given times with minimum snap (order 3: jerk), from rest to rest.
 
-    A yaw for each point is passed with the points, the shorter way round, with the least of that same derivative.
+    Args:
+        points: positions [m].
+        durations: times from each point to the next [s].
+        order: derivative to minimise, 3 to 5.
+        yaw: heading [rad], or "along", or one heading per point; the yaw then takes the shorter turn between points, with
+            the same derivative minimised.
     """
-    places = _places("through", points, least=2)
-    times = [_positive(f"through: durations[{i}]", each) for i, each in enumerate(durations)]
-    if len(times) != len(places) - 1:
+    positions = _places("through", points, least=2)
+    times = [_positive(f"through: durations[{i}]", value) for i, value in enumerate(durations)]
+    if len(times) != len(positions) - 1:
         raise ValueError(
-            f"through: got {len(times)} durations; expected {len(places) - 1}, one from each point to the next"
+            f"through: got {len(times)} durations; expected {len(positions) - 1}, one from each point to the next"
         )
     _require_order("through", order, "3 (jerk), 4 (snap) or 5 (crackle)")
-    curve = minimum_derivative(places, times, order=order)
-    facing, nose = 0.0, None
+    curve = minimum_derivative(positions, times, order=order)
+    yaw_value, yaw_curve = 0.0, None
     if isinstance(yaw, str):
         if yaw != ALONG:
             raise ValueError(f'through: yaw is {yaw!r}; expected a number, one for each point, or "{ALONG}"')
-        nose = _headings(curve, False)
+        yaw_curve = _headings(curve, False)
     elif not isinstance(yaw, Sequence):
-        facing = _number("through: yaw", yaw)
+        yaw_value = _number("through: yaw", yaw)
     else:
-        angles = [_number(f"through: yaw[{i}]", each) for i, each in enumerate(yaw)]
-        if len(angles) != len(places):
-            raise ValueError(f"through: got {len(angles)} yaws; expected {len(places)}, one for each point")
-        nose = minimum_derivative(np.unwrap(angles)[:, None], times, order=order)
-    reference = _along_polynomial(curve, nose, facing, None)
-    marks = (Waypoint(time, p_W) for time, p_W in zip(curve.knots.tolist(), places, strict=True))
-    return Trajectory("through", curve.duration, reference, tuple(marks))
+        angles = [_number(f"through: yaw[{i}]", value) for i, value in enumerate(yaw)]
+        if len(angles) != len(positions):
+            raise ValueError(f"through: got {len(angles)} yaws; expected {len(positions)}, one for each point")
+        yaw_curve = minimum_derivative(np.unwrap(angles)[:, None], times, order=order)
+    reference = _polynomial_reference(curve, yaw_curve, yaw_value, None)
+    waypoints_passed = (Waypoint(time, p_W) for time, p_W in zip(curve.knots.tolist(), positions, strict=True))
+    return Trajectory("through", curve.duration, reference, tuple(waypoints_passed))
 
 
-def _along_polynomial(
-    curve: Piecewise, nose: Piecewise | None, facing: float, way: Cruise | None
+def _polynomial_reference(
+    curve: Piecewise, yaw_curve: Piecewise | None, yaw: float, profile: Cruise | None
 ) -> Callable[[Scalar], Reference]:
-    """A curve at its own pace, or at that of a cruise along it, lap after lap; the nose after a curve of its own, or still"""
+    """Return the reference on a curve, in its time or in that of a cruise, lap after lap; the yaw is a curve or constant."""
 
     def reference(time: Scalar) -> Reference:
-        motion = cruise(time, way) if way else _in_real_time(time, curve.duration)
-        moment = motion.s - floor(motion.s / curve.duration) * curve.duration if way else motion.s
-        if isinstance(moment, Series):
-            return Reference(Vec3(*curve.series(moment)), yaw=facing if nose is None else nose.series(moment)[0])
-        asked = along_path(Path(*(Vec3(*row) for row in curve.components(moment, 5))), motion)
-        if nose is None:
-            return asked._replace(yaw=facing)
-        (angle,), (turn,), (turning,) = nose.components(moment, 3)
-        return asked._replace(
+        motion = cruise(time, profile) if profile else _real_time_motion(time, curve.duration)
+        curve_time = motion.s - floor(motion.s / curve.duration) * curve.duration if profile else motion.s
+        if isinstance(curve_time, Series):
+            return Reference(
+                Vec3(*curve.series(curve_time)), yaw=yaw if yaw_curve is None else yaw_curve.series(curve_time)[0]
+            )
+        result = along_path(Path(*(Vec3(*row) for row in curve.components(curve_time, 5))), motion)
+        if yaw_curve is None:
+            return result._replace(yaw=yaw)
+        (angle,), (yaw_slope,), (yaw_curvature,) = yaw_curve.components(curve_time, 3)
+        return result._replace(
             yaw=wrap_angle(angle),
-            yaw_rate=turn * motion.ds,
-            yaw_acceleration=turning * motion.ds * motion.ds + turn * motion.dds,
+            yaw_rate=yaw_slope * motion.ds,
+            yaw_acceleration=yaw_curvature * motion.ds * motion.ds + yaw_slope * motion.dds,
         )
 
     return reference
 
 
-def _passed(knots: Array, places: Sequence[Vec3], rounds: float, way: Cruise | None) -> tuple[Waypoint, ...]:
-    """When each gate is passed: in every lap, of an endless race in the first"""
-    laps = np.arange(math.ceil(rounds) if math.isfinite(rounds) else 1)
+def _passed(knots: Array, positions: Sequence[Vec3], lap_count: float, profile: Cruise | None) -> tuple[Waypoint, ...]:
+    """Return the passage times of the gates: in every lap, of an endless race in the first."""
+    laps = np.arange(math.ceil(lap_count) if math.isfinite(lap_count) else 1)
     s = np.concatenate([knots[:1], (laps[:, None] * knots[-1] + knots[1:]).reshape(-1)])
-    times = (s if way is None else _moments_of(s, way)).tolist()
-    gates = [places[0], *(list(places[1:]) * len(laps))]
-    whole = rounds * float(knots[-1]) * (1.0 + 1e-12)
-    return tuple(Waypoint(t, p_W) for t, p_W, far in zip(times, gates, s, strict=True) if far <= whole)
+    times = (s if profile is None else _passage_times(s, profile)).tolist()
+    gates = [positions[0], *(list(positions[1:]) * len(laps))]
+    total_s = lap_count * float(knots[-1]) * (1.0 + 1e-12)
+    return tuple(Waypoint(t, p_W) for t, p_W, distance in zip(times, gates, s, strict=True) if distance <= total_s)
 
 
-def _in_real_time(time: Scalar, duration: float) -> Motion:
-    """s = t from 0 to the end, where all rests"""
-    going = where(logical_and(time > 0.0, time < duration), 1.0, 0.0)
-    return Motion(clamp(time, 0.0, duration), going, 0.0, 0.0, 0.0)
+def _real_time_motion(time: Scalar, duration: float) -> Motion:
+    """s = t from 0 to the end, at rest outside"""
+    is_moving = where(logical_and(time > 0.0, time < duration), 1.0, 0.0)
+    return Motion(clamp(time, 0.0, duration), is_moving, 0.0, 0.0, 0.0)
 
 
-def _moments_of(s: Array, way: Cruise) -> Array:
-    """The t with s(t) = s, by halving: s never falls"""
-    low, high = np.zeros_like(s), np.minimum(way.duration, 2.0 * way.ramp + s / way.speed)
+def _passage_times(s: Array, profile: Cruise) -> Array:
+    """t with s(t) = s, by bisection: s is monotonic"""
+    low, high = np.zeros_like(s), np.minimum(profile.duration, 2.0 * profile.ramp + s / profile.speed)
     for _ in range(80):
         middle = 0.5 * (low + high)
-        early = cruise(middle, way).s < s
-        low, high = np.where(early, middle, low), np.where(early, high, middle)
-    return np.where(s <= 0.0, 0.0, np.where(s < way.speed * (way.ramp + way.hold), high, way.duration))
+        is_early = cruise(middle, profile).s < s
+        low, high = np.where(is_early, middle, low), np.where(is_early, high, middle)
+    return np.where(s <= 0.0, 0.0, np.where(s < profile.speed * (profile.ramp + profile.hold), high, profile.duration))
 
 
 def _headings(curve: Piecewise, closed: bool) -> Piecewise:
-    """The yaw of the path at every gate and some moments between, unwrapped, and the smoothest turning through them"""
-    fine, each = 64, 8
-    at = np.concatenate(
-        [np.linspace(a, b, fine, endpoint=False) for a, b in pairwise(curve.knots)] + [curve.knots[-1:]]
+    """Smoothest yaw through the heading of the path at every gate and some moments between, unwrapped."""
+    samples_per_piece, knots_per_piece = 64, 8
+    times = np.concatenate(
+        [np.linspace(a, b, samples_per_piece, endpoint=False) for a, b in pairwise(curve.knots)] + [curve.knots[-1:]]
     )
-    v = curve.derivatives(at, 2)[:, 1]
-    level = np.hypot(v[:, 0], v[:, 1]) > 1e-6 * curve.largest(1)  # at rest and straight up: the heading nearest in time
-    if not level.any():
-        raise ValueError("race: it goes straight up and down and so has no heading; expected a number for yaw")
-    yaw = np.interp(at, at[level], np.unwrap(atan2(v[level, 1], v[level, 0])))
-    turning = slice(None, None, fine // each)
-    return minimum_derivative(yaw[turning, None], np.diff(at[turning]), order=3, closed=closed)
+    v = curve.derivatives(times, 2)[:, 1]
+    is_horizontal = np.hypot(v[:, 0], v[:, 1]) > 1e-6 * curve.largest(
+        1
+    )  # if at rest or vertical, take the heading nearest in time
+    if not is_horizontal.any():
+        raise ValueError("race: it is vertical and so has no heading; expected a number for yaw")
+    yaw = np.interp(times, times[is_horizontal], np.unwrap(atan2(v[is_horizontal, 1], v[is_horizontal, 0])))
+    knot_slice = slice(None, None, samples_per_piece // knots_per_piece)
+    return minimum_derivative(yaw[knot_slice, None], np.diff(times[knot_slice]), order=3, closed=closed)
 
 
-# One after the other ------------------------------------------------------------------------------------------------
+# Sequences ----------------------------------------------------------------------------------------------------------
 
 
 @remade
 def sequence(*parts: Trajectory) -> Trajectory:
-    """Each trajectory when the one before has ended; it must begin where that ended, to 1 µm. The yaw may step there."""
+    """Fly trajectories one after the other; each must begin at the previous end, within 1 µm. The yaw may jump at a joint."""
     if not parts:
         raise ValueError("sequence: got no trajectory; expected at least one")
     starts = [0.0]
-    for before, after in pairwise(parts):
-        if not math.isfinite(before.duration):
-            raise ValueError(f"sequence: {before.name} never ends; expected it last")
-        gap = after.at(0.0).p_W - before.at(before.duration).p_W
+    for previous, following in pairwise(parts):
+        if not math.isfinite(previous.duration):
+            raise ValueError(f"sequence: {previous.name} never ends; expected it last")
+        gap = following.at(0.0).p_W - previous.at(previous.duration).p_W
         if math.hypot(*gap) > 1e-6:
-            ends, begins = (tuple(round(x, 6) for x in r.p_W) for r in (before.at(before.duration), after.at(0.0)))
-            raise ValueError(f"sequence: {before.name} ends at {ends}; expected {after.name} there, not at {begins}")
-        starts.append(starts[-1] + before.duration)
+            ends, start_position = (
+                tuple(round(x, 6) for x in r.p_W) for r in (previous.at(previous.duration), following.at(0.0))
+            )
+            raise ValueError(
+                f"sequence: {previous.name} ends at {ends}; expected {following.name} to start there, not at {start_position}"
+            )
+        starts.append(starts[-1] + previous.duration)
 
     def reference(time: Scalar) -> Reference:
-        row = list(zip(starts, parts, strict=True))
-        if isinstance(time, np.ndarray) and time.size:  # of a long sequence only what these times fall into
+        active = list(zip(starts, parts, strict=True))
+        if (
+            isinstance(time, np.ndarray) and time.size
+        ):  # evaluate only the parts of a long sequence that contain these times
             ends = (*starts[1:], math.inf)
-            early, late = float(time.min()), float(time.max())
-            row = [own for own, end in zip(row, ends, strict=True) if end > early and own[0] <= late] or row[:1]
-        first, part = row[0]
-        now = part.placed(time - first) if first else part.placed(time)
-        for start, part in row[1:]:
-            later = flatten(part.placed(time - start))
-            chosen = (where(time < start, a, b) for a, b in zip(flatten(now), later, strict=True))
-            now = unflatten(now, chosen)
-        return now
+            earliest, latest = float(time.min()), float(time.max())
+            active = [
+                timed_part
+                for timed_part, end in zip(active, ends, strict=True)
+                if end > earliest and timed_part[0] <= latest
+            ] or active[:1]
+        first_start, part = active[0]
+        result = part.placed(time - first_start) if first_start else part.placed(time)
+        for start, part in active[1:]:
+            next_leaves = flatten(part.placed(time - start))
+            leaves = (where(time < start, a, b) for a, b in zip(flatten(result), next_leaves, strict=True))
+            result = unflatten(result, leaves)
+        return result
 
-    marks = (
-        Waypoint(start + mark.time, mark.p_W)
+    waypoints_passed = (
+        Waypoint(start + waypoint.time, waypoint.p_W)
         for start, part in zip(starts, parts, strict=True)
-        for mark in part.waypoints
+        for waypoint in part.waypoints
     )
-    return Trajectory(", ".join(part.name for part in parts), starts[-1] + parts[-1].duration, reference, tuple(marks))
+    return Trajectory(
+        ", ".join(part.name for part in parts), starts[-1] + parts[-1].duration, reference, tuple(waypoints_passed)
+    )
 
 
-# What can be flown --------------------------------------------------------------------------------------------------
+# Checks of arguments ------------------------------------------------------------------------------------------------
 
 
-def _number(name: str, value: Scalar, wanted: str = "a finite number") -> float:
-    size: Scalar = abs(value) if isinstance(value, Real) else math.inf
-    if isinstance(value, bool) or not size <= LARGEST:
-        raise ValueError(f"{name} is {shown(value)}; expected {wanted}")
+def _number(name: str, value: Scalar, expected: str = "a finite number") -> float:
+    magnitude: Scalar = abs(value) if isinstance(value, Real) else math.inf
+    if isinstance(value, bool) or not magnitude <= LARGEST:
+        raise ValueError(f"{name} is {shown(value)}; expected {expected}")
     return float(value)
 
 
@@ -576,17 +655,17 @@ def _require_order(name: str, order: object, allowed: str = "3 (jerk) or 4 (snap
         raise ValueError(f"{name}: order is {shown(order)}; expected {allowed}")
 
 
-def _not_negative(name: str, value: Scalar) -> float:
+def _require_not_negative(name: str, value: Scalar) -> float:
     if _number(name, value) < 0.0:
         raise ValueError(f"{name} is {value!r}; expected a number that is not negative")
     return float(value)
 
 
 def _place(name: str, value: Scalar) -> Vec3:
-    three = tuple(np.asarray(value, dtype=float).tolist()) if isinstance(value, np.ndarray) else value
-    if not isinstance(three, (tuple, list)) or len(three) != 3:
+    components = tuple(np.asarray(value, dtype=float).tolist()) if isinstance(value, np.ndarray) else value
+    if not isinstance(components, (tuple, list)) or len(components) != 3:
         raise ValueError(f"{name} is {value!r}; expected three numbers")
-    return Vec3(*(_number(f"{name}.{axis}", x) for axis, x in zip("xyz", three, strict=True)))
+    return Vec3(*(_number(f"{name}.{axis}", x) for axis, x in zip("xyz", components, strict=True)))
 
 
 def _places(name: str, points: Sequence[Sequence[float]], *, least: int) -> tuple[Vec3, ...]:
@@ -595,45 +674,53 @@ def _places(name: str, points: Sequence[Sequence[float]], *, least: int) -> tupl
     return tuple(_place(f"{name}: point {i}", point) for i, point in enumerate(points))
 
 
-def _lengths(name: str, places: Sequence[Vec3]) -> list[float]:
-    lengths = [math.hypot(*(b - a)) for a, b in pairwise(places)]
+def _segment_lengths(name: str, positions: Sequence[Vec3]) -> list[float]:
+    lengths = [math.hypot(*(b - a)) for a, b in pairwise(positions)]
     if lengths and min(lengths) < SMALLEST:
-        raise ValueError(f"{name}: points {lengths.index(min(lengths))} and the next are one place; expected two")
+        raise ValueError(
+            f"{name}: points {lengths.index(min(lengths))} and the next coincide; expected distinct points"
+        )
     return lengths
 
 
-PEAK = 1.875  # of a minimum-jerk motion from rest to rest, in units of its mean speed
-BRAKING = 2.0  # [m/s²]: how hard a motion is brought to rest
+PEAK = 1.875  # peak over mean speed of a minimum-jerk motion from rest to rest
+BRAKING = 2.0  # [m/s²]: deceleration of a motion that is brought to rest
 SHORTEST = 0.5  # [s]
 
 
 @remade
 def transfer(start: Reference, end_W: Vec3, *, speed: float) -> Trajectory:
-    """p = p₀ + v₀t + ½a₀t² + c₃t³ + c₄t⁴ + c₅t⁵ to rest at the end: the least ∫ j² dt from p₀, v₀, a₀ in its time T
+    """p = p₀ + v₀t + ½a₀t² + c₃t³ + c₄t⁴ + c₅t⁵ to rest at the end: minimum ∫ j² dt from p₀, v₀, a₀ in its time T
 
-    T is what a motion from rest takes at that peak speed, and no less than what braking from v₀ takes.
+    T is the duration of a motion from rest at that peak speed, and at least the time that braking from v₀ takes.
     """
     if not speed > 0.0:
         raise ValueError(f"transfer: speed is {speed!r}; expected a positive number")
-    way = end_W - start.p_W
-    T = max(PEAK * norm(way) / speed, PEAK * norm(start.v_W) / BRAKING, SHORTEST)
+    displacement_W = end_W - start.p_W
+    T = max(PEAK * norm(displacement_W) / speed, PEAK * norm(start.v_W) / BRAKING, SHORTEST)
     return Trajectory(
-        "transfer", T, lambda time: _along(time, start, way, T), (Waypoint(0.0, start.p_W), Waypoint(T, end_W))
+        "transfer",
+        T,
+        lambda time: _along(time, start, displacement_W, T),
+        (Waypoint(0.0, start.p_W), Waypoint(T, end_W)),
     )
 
 
-def _along(time: Scalar, start: Reference, way: Vec3, T: float) -> Reference:
+def _along(time: Scalar, start: Reference, displacement_W: Vec3, T: float) -> Reference:
     t = clamp(time, 0.0, T)
-    moving = where(time < T, 1.0, 0.0)
-    rows = [_axis(t, *numbers, T) for numbers in zip(start.p_W, start.v_W, start.a_W, way, strict=True)]
+    is_moving = where(time < T, 1.0, 0.0)
+    rows = [
+        _transfer_axis(t, *axis_values, T)
+        for axis_values in zip(start.p_W, start.v_W, start.a_W, displacement_W, strict=True)
+    ]
     p, v, a, j, snap = (Vec3(*(row[k] for row in rows)) for k in range(5))
-    return Reference(p, v * moving, a * moving, j * moving, yaw=start.yaw, s_W=snap * moving)
+    return Reference(p, v * is_moving, a * is_moving, j * is_moving, yaw=start.yaw, s_W=snap * is_moving)
 
 
-def _axis(t: Scalar, p0: Scalar, v0: Scalar, a0: Scalar, way: Scalar, T: float) -> tuple[Scalar, ...]:
-    c3 = (20.0 * way - 12.0 * v0 * T - 3.0 * a0 * T**2) / (2.0 * T**3)
-    c4 = (-30.0 * way + 16.0 * v0 * T + 3.0 * a0 * T**2) / (2.0 * T**4)
-    c5 = (12.0 * way - 6.0 * v0 * T - a0 * T**2) / (2.0 * T**5)
+def _transfer_axis(t: Scalar, p0: Scalar, v0: Scalar, a0: Scalar, distance: Scalar, T: float) -> tuple[Scalar, ...]:
+    c3 = (20.0 * distance - 12.0 * v0 * T - 3.0 * a0 * T**2) / (2.0 * T**3)
+    c4 = (-30.0 * distance + 16.0 * v0 * T + 3.0 * a0 * T**2) / (2.0 * T**4)
+    c5 = (12.0 * distance - 6.0 * v0 * T - a0 * T**2) / (2.0 * T**5)
     return (
         p0 + t * (v0 + t * (0.5 * a0 + t * (c3 + t * (c4 + t * c5)))),
         v0 + t * (a0 + t * (3.0 * c3 + t * (4.0 * c4 + t * 5.0 * c5))),
@@ -644,7 +731,7 @@ def _axis(t: Scalar, p0: Scalar, v0: Scalar, a0: Scalar, way: Scalar, T: float) 
 
 
 def stop(start: Reference) -> Trajectory:
-    """To rest ½ v₀ T ahead, T = 1.875 |v₀| / braking: the velocity falls to zero and never turns back"""
+    """Come to rest ½ v₀ T ahead, T = 1.875 |v₀| / braking: the velocity falls to zero and never reverses"""
     speed = norm(start.v_W)
-    ahead = start.v_W * (0.5 * max(PEAK * speed / BRAKING, SHORTEST))
-    return transfer(start, start.p_W + ahead, speed=max(speed, 1.0))
+    stopping_W = start.v_W * (0.5 * max(PEAK * speed / BRAKING, SHORTEST))
+    return transfer(start, start.p_W + stopping_W, speed=max(speed, 1.0))

@@ -1,4 +1,4 @@
-"""Waypoints in a CSV file: x, y, z in metres, and perhaps a yaw in degrees and a time in seconds.
+"""Waypoints in a CSV file: x, y, z in metres, and optionally a yaw in degrees and a time in seconds.
 
 The first line may name the columns, in any order: x,y,z[,yaw][,time]. Without names they are x, y, z, then yaw, then time.
 """
@@ -21,7 +21,7 @@ COLUMNS = ("x", "y", "z", "yaw", "time")
 
 
 class WaypointFile(NamedTuple):
-    """Places [m], and where the file has them a yaw [rad] and a time [s] for each"""
+    """Positions [m], and if the file has them a yaw [rad] and a time [s] for each."""
 
     points: tuple[Vec3, ...]
     yaws: tuple[float, ...] = ()
@@ -29,7 +29,7 @@ class WaypointFile(NamedTuple):
 
 
 def read_waypoints(path: str | Path) -> WaypointFile:
-    """The waypoints of a file; what is wrong with it is said with the number of its line"""
+    """Read the waypoints of a file; messages of ValueError contain the line number."""
     budget = Budget(path, max_bytes=MAX_FILE_BYTES, max_nodes=MAX_WAYPOINTS)
     try:
         data = read_bytes(Path(path))
@@ -48,9 +48,9 @@ def read_waypoints(path: str | Path) -> WaypointFile:
     if any(name.isidentifier() and name not in ("nan", "inf", "infinity") for name in names):
         unknown = [name for name in names if name not in COLUMNS]
         if unknown or len(set(names)) < len(names) or not {"x", "y", "z"} <= set(names):
-            told = printable(", ".join(names))[:120]
+            given_names = printable(", ".join(names))[:120]
             raise ValueError(
-                f"{path}: line {lines[0][0]} names the columns {told}; expected x, y, z and perhaps yaw, time"
+                f"{path}: line {lines[0][0]} names the columns {given_names}; expected x, y, z and optionally yaw, time"
             )
         lines = lines[1:]
     else:
@@ -62,11 +62,13 @@ def read_waypoints(path: str | Path) -> WaypointFile:
     path_length = sum(math.dist([a[axis] for axis in "xyz"], [b[axis] for axis in "xyz"]) for a, b in pairwise(rows))
     if not path_length <= MAX_PATH_M:
         raise ValueError(f"{path}: has a path of {path_length:g} m; expected at most {MAX_PATH_M:g} m")
-    for (number, _), before, after in zip(lines[1:], rows, rows[1:], strict=False):
-        if "time" not in names and all(before[axis] == after[axis] for axis in "xyz"):
-            raise ValueError(f"{path}: line {number} is the place of the line before; expected another, or times")
-        if "time" in names and not after["time"] > before["time"]:
-            raise ValueError(f"{path}: line {number} has time {after['time']:g}; expected it after {before['time']:g}")
+    for (number, _), previous, current in zip(lines[1:], rows, rows[1:], strict=False):
+        if "time" not in names and all(previous[axis] == current[axis] for axis in "xyz"):
+            raise ValueError(f"{path}: line {number} repeats the previous position; expected another one, or times")
+        if "time" in names and not current["time"] > previous["time"]:
+            raise ValueError(
+                f"{path}: line {number} has time {current['time']:g}; expected it after {previous['time']:g}"
+            )
     if "time" in names and rows[-1]["time"] - rows[0]["time"] > MAX_DURATION_S:
         raise ValueError(
             f"{path}: lasts {rows[-1]['time'] - rows[0]['time']:g} s; expected at most {MAX_DURATION_S:g} s"
@@ -79,8 +81,8 @@ def read_waypoints(path: str | Path) -> WaypointFile:
 
 
 def durations(file: WaypointFile) -> list[float]:
-    """From each waypoint's time to the next  [s]"""
-    return [after - before for before, after in pairwise(file.times)]
+    """Durations from each waypoint to the next  [s]"""
+    return [end - start for start, end in pairwise(file.times)]
 
 
 def _row(path: str | Path, number: int, cells: list[str], names: list[str]) -> dict[str, float]:
