@@ -1,4 +1,4 @@
-"""Allocation: what is asked for is what the rotors give, and where they cannot, yaw goes first, then lift, then the tilt."""
+"""Allocation: within limits the rotors give the desired wrench; else yaw is reduced first, then thrust, then roll and pitch."""
 
 import itertools
 import math
@@ -25,8 +25,8 @@ def weight(vehicle):
     return vehicle.mass * vehicle["gravity"].acceleration
 
 
-def effect_of(vehicle):
-    """Rows lift, τx, τy, τz of one newton from each rotor: r × F and the drag torque, in NumPy."""
+def wrench_matrix(vehicle):
+    """Rows thrust, τx, τy, τz of one newton from each rotor: r × F and the drag torque, in NumPy."""
     columns = []
     for rotor in vehicle.rotors:
         axis = np.array(rotor.axis_B)
@@ -36,45 +36,45 @@ def effect_of(vehicle):
 
 
 def scales(vehicle):
-    """A weight, and the torques of a weight at the tip of an arm and of its drag: what is large for this vehicle."""
-    reach = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors)
-    drag = np.abs(effect_of(vehicle)[3]).max()
-    return weight(vehicle) * np.array([1.0, reach, reach, drag])
+    """Characteristic thrust and torques: the weight, the weight at the tip of an arm, and the drag torque of the weight."""
+    arm_length = max(math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors)
+    drag = np.abs(wrench_matrix(vehicle)[3]).max()
+    return weight(vehicle) * np.array([1.0, arm_length, arm_length, drag])
 
 
-def asked_at_random(vehicle, count, size, seed=0):
-    """(4, count): a lift about the weight and torques about zero, both `size` times as wild as the vehicle's scales."""
+def random_wrenches(vehicle, count, size, seed=0):
+    """(4, count): thrusts about the weight and torques about zero, uniform within `size` times the vehicle's scales."""
     rng = np.random.default_rng(seed)
-    wanted = size * scales(vehicle)[:, None] * rng.uniform(-1.0, 1.0, (4, count))
-    wanted[0] += weight(vehicle)
-    return wanted
+    wrenches = size * scales(vehicle)[:, None] * rng.uniform(-1.0, 1.0, (4, count))
+    wrenches[0] += weight(vehicle)
+    return wrenches
 
 
-def given(wanted, allocation):
-    """The thrusts (rotors, count) for wrenches (4, count)."""
-    return np.array(rotor_thrusts(wanted[0], Vec3(*wanted[1:]), allocation))
+def given(wrenches, allocation):
+    """Thrusts (rotors, count) for wrenches (4, count)"""
+    return np.array(rotor_thrusts(wrenches[0], Vec3(*wrenches[1:]), allocation))
 
 
 def failures(vehicle):
-    """All healthy, and each rotor dead in turn."""
+    """All healthy, and each rotor failed in turn."""
     count = len(vehicle.rotors)
-    return [(True,) * count, *(tuple(i != dead for i in range(count)) for dead in range(count))]
+    return [(True,) * count, *(tuple(i != failed for i in range(count)) for failed in range(count))]
 
 
 # Within the limits -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ROTORCRAFT)
-def test_inside_the_limits_the_rotors_give_what_is_asked(name):
-    """B T = (f, τ), with the smallest Σ T²: NumPy's pseudo-inverse of B, whose rows are r × F by another road."""
+def test_within_the_limits_the_rotors_give_the_desired_wrench(name):
+    """B T = (f, τ), with the smallest Σ T²: NumPy's pseudo-inverse of B, whose rows are computed independently."""
     vehicle = samara.vehicle(name)
-    wanted = asked_at_random(vehicle, 500, 0.1)
-    B = effect_of(vehicle)
+    wrenches = random_wrenches(vehicle, 500, 0.1)
+    B = wrench_matrix(vehicle)
     assert pytest.approx(effectiveness(vehicle)[2:], abs=1e-15) == B
-    thrusts = given(wanted, allocation_for(vehicle))
-    assert np.abs((B @ thrusts - wanted) / scales(vehicle)[:, None]).max() <= 1e-12
-    assert np.abs(thrusts - np.linalg.pinv(B) @ wanted).max() <= 1e-12 * weight(vehicle)
-    assert np.abs(thrusts - given(wanted, least_squares_allocation(vehicle))).max() <= 1e-12 * weight(vehicle)
+    thrusts = given(wrenches, allocation_for(vehicle))
+    assert np.abs((B @ thrusts - wrenches) / scales(vehicle)[:, None]).max() <= 1e-12
+    assert np.abs(thrusts - np.linalg.pinv(B) @ wrenches).max() <= 1e-12 * weight(vehicle)
+    assert np.abs(thrusts - given(wrenches, least_squares_allocation(vehicle))).max() <= 1e-12 * weight(vehicle)
 
 
 @pytest.mark.parametrize("name", ROTORCRAFT)
@@ -82,22 +82,24 @@ def test_inside_the_limits_the_rotors_give_what_is_asked(name):
 def test_no_limit_is_ever_violated(name, size):
     vehicle = samara.vehicle(name)
     low, high = np.array(thrust_limits(vehicle)).T[:, :, None]
-    wanted = asked_at_random(vehicle, 2000, size)
+    wrenches = random_wrenches(vehicle, 2000, size)
     for healthy in failures(vehicle):
-        thrusts = given(wanted, allocation_for(vehicle, healthy))
+        thrusts = given(wrenches, allocation_for(vehicle, healthy))
         assert (low <= thrusts).all() and (thrusts <= high).all()
-        assert (thrusts[~np.array(healthy)] == low[~np.array(healthy)]).all()  # nothing is asked of a dead rotor
+        assert (thrusts[~np.array(healthy)] == low[~np.array(healthy)]).all()  # a failed rotor gets no demand
 
 
 @pytest.mark.parametrize("name", ROTORCRAFT)
-def test_commands_stay_within_what_a_command_can_be(name):
+def test_commands_stay_within_their_range(name):
     vehicle = samara.vehicle(name)
     state, _ = samara.hover(vehicle)
-    wanted = asked_at_random(vehicle, 500, 5.0)
-    commands = np.array(command_for_wrench(wanted[0], Vec3(*wanted[1:]), state, vehicle, allocation_for(vehicle)))
+    wrenches = random_wrenches(vehicle, 500, 5.0)
+    commands = np.array(command_for_wrench(wrenches[0], Vec3(*wrenches[1:]), state, vehicle, allocation_for(vehicle)))
     assert commands.min() >= -1e-12 and commands.max() <= 1.0 + 1e-9
-    flat_out = command_for_wrench(1e3 * weight(vehicle), Vec3(0.0, 0.0, 0.0), state, vehicle, allocation_for(vehicle))
-    assert flat_out == pytest.approx((1.0,) * len(vehicle.rotors), rel=1e-9)
+    full_thrust_command = command_for_wrench(
+        1e3 * weight(vehicle), Vec3(0.0, 0.0, 0.0), state, vehicle, allocation_for(vehicle)
+    )
+    assert full_thrust_command == pytest.approx((1.0,) * len(vehicle.rotors), rel=1e-9)
 
 
 def test_a_lag_is_limited_by_its_speeds():
@@ -108,7 +110,7 @@ def test_a_lag_is_limited_by_its_speeds():
 
 
 def test_a_dc_motor_is_limited_by_its_battery():
-    """K (V − K Ω)/R = kQ Ω²: the root of a quadratic where nothing but the air brakes it and the battery is stiff."""
+    """K (V − K Ω)/R = kQ Ω²: the root of a quadratic without friction and with a stiff battery."""
     vehicle = samara.vehicle("hakoniwa")
     rotor, volts = vehicle.rotors[0], vehicle["battery"].voltage
     K, R, kQ = rotor.motor.constant, rotor.motor.resistance, rotor.k_torque
@@ -117,13 +119,13 @@ def test_a_dc_motor_is_limited_by_its_battery():
 
 
 def test_the_iris_at_full_duty_ends_at_its_limit():
-    """Sag, friction, no-load current and all: the motors run up from rest under full duty, and stay where the limit says."""
+    """With sag, friction and no-load current: the motors, run up under full duty, settle at the limit."""
     vehicle = samara.vehicle("iris_documented")
     state, _ = samara.hover(vehicle)
     speeds = np.array(state.rotor_speed)
     for _ in range(1000):
-        still = state._replace(rotor_speed=tuple(float(x) for x in speeds))
-        rate = vehicle.structure.actuation.rotor_acceleration(still, (1.0,) * 4, vehicle, samara.CALM)
+        rotor_state = state._replace(rotor_speed=tuple(float(x) for x in speeds))
+        rate = vehicle.structure.actuation.rotor_acceleration(rotor_state, (1.0,) * 4, vehicle, samara.CALM)
         speeds = speeds + 1e-3 * np.array(rate)
     highs = [high for _, high in thrust_limits(vehicle)]
     assert highs == pytest.approx(vehicle.rotors[0].k_thrust * speeds**2, rel=1e-9)
@@ -135,128 +137,140 @@ def test_the_iris_at_full_duty_ends_at_its_limit():
 # Priority ----------------------------------------------------------------------------------------------------------
 
 
-def best_by_linear_programs(wanted, effect, limits):
-    """The largest share of roll and pitch, then the nearest lift, then the nearest yaw, each by a linear program
+def solve_linear_programs(wrench, effect, limits):
+    """The largest fraction of roll and pitch, then the nearest thrust, then the nearest yaw, each by a linear program
 
-    Unknowns: the thrusts, the share σ, and the distance to what is asked.
+    Unknowns: the thrusts, the fraction σ, and the distance to the desired value.
     """
     n = effect.shape[1]
     bounds = [*limits, (0.0, 1.0), (0.0, None)]
-    tilt = np.column_stack([effect[1:3], -wanted[1:3], np.zeros(2)])
-    found = linprog([*np.zeros(n), -1.0, 0.0], A_eq=tilt, b_eq=np.zeros(2), bounds=bounds)
-    share = -found.fun
-    equal, right, reached = effect[1:3], share * wanted[1:3], [share]
-    for row, target in ((effect[0], wanted[0]), (effect[3], wanted[3])):
-        near = np.array([[*row, 0.0, -1.0], [*-row, 0.0, -1.0]])
-        both = np.column_stack([equal, np.zeros((len(equal), 2))])
-        found = linprog(
-            [*np.zeros(n + 1), 1.0], A_ub=near, b_ub=[target, -target], A_eq=both, b_eq=right, bounds=bounds
+    tilt = np.column_stack([effect[1:3], -wrench[1:3], np.zeros(2)])
+    solution = linprog([*np.zeros(n), -1.0, 0.0], A_eq=tilt, b_eq=np.zeros(2), bounds=bounds)
+    fraction = -solution.fun
+    equal, right, optimum = effect[1:3], fraction * wrench[1:3], [fraction]
+    for row, target in ((effect[0], wrench[0]), (effect[3], wrench[3])):
+        inequality = np.array([[*row, 0.0, -1.0], [*-row, 0.0, -1.0]])
+        equality = np.column_stack([equal, np.zeros((len(equal), 2))])
+        solution = linprog(
+            [*np.zeros(n + 1), 1.0], A_ub=inequality, b_ub=[target, -target], A_eq=equality, b_eq=right, bounds=bounds
         )
-        assert found.status == 0, found.message
-        reached.append(float(row @ found.x[:n]))
-        equal, right = np.vstack([equal, row]), np.append(right, reached[-1])
-    return np.array(reached)
+        assert solution.status == 0, solution.message
+        optimum.append(float(row @ solution.x[:n]))
+        equal, right = np.vstack([equal, row]), np.append(right, optimum[-1])
+    return np.array(optimum)
 
 
 @pytest.mark.parametrize("name", QUADS)
-def test_a_quad_gives_the_best_there_is_in_order_of_priority(name):
-    """Against linear programs over all thrusts: a quad's four are free, and so no better answer exists than theirs."""
+def test_a_quadrotor_gives_the_optimum_in_order_of_priority(name):
+    """Against linear programs over all thrusts: the four of a quadrotor are free, so the programs give the optimum."""
     vehicle = samara.vehicle(name)
-    effect, limits, size = effect_of(vehicle), thrust_limits(vehicle), scales(vehicle)
+    effect, limits, size = wrench_matrix(vehicle), thrust_limits(vehicle), scales(vehicle)
     allocation = allocation_for(vehicle)
     kinds = set()
-    for seed, wild in enumerate((0.3, 0.8, 3.0)):
-        wanted = asked_at_random(vehicle, 12, wild, seed)
-        lift, roll, pitch, yaw = effect @ given(wanted, allocation)
-        for k, asked in enumerate(wanted.T):
-            share, best_lift, best_yaw = best_by_linear_programs(asked, effect, limits)
-            assert roll[k] == pytest.approx(share * asked[1], abs=1e-7 * size[1])
-            assert pitch[k] == pytest.approx(share * asked[2], abs=1e-7 * size[2])
-            assert lift[k] == pytest.approx(best_lift, abs=1e-6 * size[0])
+    for seed, magnitude in enumerate((0.3, 0.8, 3.0)):
+        wrenches = random_wrenches(vehicle, 12, magnitude, seed)
+        thrust, roll, pitch, yaw = effect @ given(wrenches, allocation)
+        for k, wrench in enumerate(wrenches.T):
+            fraction, best_thrust, best_yaw = solve_linear_programs(wrench, effect, limits)
+            assert roll[k] == pytest.approx(fraction * wrench[1], abs=1e-7 * size[1])
+            assert pitch[k] == pytest.approx(fraction * wrench[2], abs=1e-7 * size[2])
+            assert thrust[k] == pytest.approx(best_thrust, abs=1e-6 * size[0])
             assert yaw[k] == pytest.approx(best_yaw, abs=1e-5 * size[3])
             kinds.add(
-                (share < 0.999, abs(best_lift - asked[0]) > 1e-3 * size[0], abs(best_yaw - asked[3]) > 1e-3 * size[3])
+                (
+                    fraction < 0.999,
+                    abs(best_thrust - wrench[0]) > 1e-3 * size[0],
+                    abs(best_yaw - wrench[3]) > 1e-3 * size[3],
+                )
             )
     assert {
         (False, False, True),
         (False, True, True),
         (True, True, True),
-    } <= kinds  # all three ways to give way were met
+    } <= kinds  # all three reductions occurred
 
 
 @pytest.mark.parametrize("name", ROTORCRAFT)
 def test_more_rotors_give_the_best_of_their_family(name):
-    """T = base (f, σ τx, σ τy) + yaw t, healthy or with a dead rotor: linear programs over f, t and σ know no better."""
+    """T = base (f, σ τx, σ τy) + yaw t, healthy or with a failed rotor: linear programs over f, t and σ find nothing better."""
     vehicle = samara.vehicle(name)
     size = scales(vehicle)
-    for number, healthy in enumerate(failures(vehicle)[:3]):
+    for seed, healthy in enumerate(failures(vehicle)[:3]):
         allocation = allocation_for(vehicle, healthy)
         if len(allocation.groups) < 2:
-            continue  # a quad with a dead rotor has no turn to choose
-        works = np.array(healthy)
-        limits = np.array(thrust_limits(vehicle))[works]
-        base, yaw = np.array(allocation.base)[works], np.array(allocation.yaw)[works]
-        wanted = asked_at_random(vehicle, 4, 2.0, number)
-        lift, roll, pitch, _ = effect_of(vehicle)[:, works] @ given(wanted, allocation)[works]
-        for k, asked in enumerate(wanted.T):
-            columns = np.column_stack([base[:, 0], yaw, base[:, 1:] @ asked[1:3]])
-            inside = {"A_ub": np.vstack([columns, -columns]), "b_ub": np.concatenate([limits[:, 1], -limits[:, 0]])}
+            continue  # a quadrotor with a failed rotor has no yaw to choose
+        is_healthy = np.array(healthy)
+        limits = np.array(thrust_limits(vehicle))[is_healthy]
+        base, yaw = np.array(allocation.base)[is_healthy], np.array(allocation.yaw)[is_healthy]
+        wrenches = random_wrenches(vehicle, 4, 2.0, seed)
+        thrust, roll, pitch, _ = wrench_matrix(vehicle)[:, is_healthy] @ given(wrenches, allocation)[is_healthy]
+        for k, wrench in enumerate(wrenches.T):
+            columns = np.column_stack([base[:, 0], yaw, base[:, 1:] @ wrench[1:3]])
+            constraints = {
+                "A_ub": np.vstack([columns, -columns]),
+                "b_ub": np.concatenate([limits[:, 1], -limits[:, 0]]),
+            }
             free = [(None, None), (None, None)]
-            share = -linprog([0.0, 0.0, -1.0], bounds=[*free, (0.0, 1.0)], **inside).fun
-            ends = [
-                sign * linprog([sign, 0.0, 0.0], bounds=[*free, (share,) * 2], **inside).fun for sign in (1.0, -1.0)
+            fraction = -linprog([0.0, 0.0, -1.0], bounds=[*free, (0.0, 1.0)], **constraints).fun
+            thrust_bounds = [
+                sign * linprog([sign, 0.0, 0.0], bounds=[*free, (fraction,) * 2], **constraints).fun
+                for sign in (1.0, -1.0)
             ]
-            assert (roll[k], pitch[k]) == pytest.approx(tuple(share * asked[1:3]), abs=1e-7 * size[1])
-            assert lift[k] == pytest.approx(min(max(asked[0], ends[0]), ends[1]), abs=1e-6 * size[0])
+            assert (roll[k], pitch[k]) == pytest.approx(tuple(fraction * wrench[1:3]), abs=1e-7 * size[1])
+            assert thrust[k] == pytest.approx(
+                min(max(wrench[0], thrust_bounds[0]), thrust_bounds[1]), abs=1e-6 * size[0]
+            )
 
 
 @pytest.mark.parametrize("name", ROTORCRAFT)
 def test_yaw_is_dropped_first(name):
-    """Where lift, roll and pitch fit without it, they are exact whatever yaw is asked, and yaw lies between none and all.
+    """If thrust, roll and pitch are feasible without yaw, they are exact for any desired yaw, and yaw lies between 0 and it.
 
-    Bounded least squares with the yaw row a millionth as heavy as the others finds the same for a quad.
+    Bounded least squares with the yaw row a millionth as heavy as the others finds the same for a quadrotor.
     """
     vehicle = samara.vehicle(name)
-    effect, size, limits = effect_of(vehicle), scales(vehicle), np.array(thrust_limits(vehicle)).T
+    effect, size, limits = wrench_matrix(vehicle), scales(vehicle), np.array(thrust_limits(vehicle)).T
     allocation = allocation_for(vehicle)
-    wanted = asked_at_random(vehicle, 400, 0.1, seed=3)
-    wanted[3] *= 100.0
-    got = effect @ given(wanted, allocation)
-    assert np.abs((got - wanted)[:3] / size[:3, None]).max() <= 1e-12
-    part = got[3] / wanted[3]
-    assert part.min() >= 0.0 and part.max() <= 1.0 + 1e-12 and part.min() < 0.5
+    wrenches = random_wrenches(vehicle, 400, 0.1, seed=3)
+    wrenches[3] *= 100.0
+    result = effect @ given(wrenches, allocation)
+    assert np.abs((result - wrenches)[:3] / size[:3, None]).max() <= 1e-12
+    fraction = result[3] / wrenches[3]
+    assert fraction.min() >= 0.0 and fraction.max() <= 1.0 + 1e-12 and fraction.min() < 0.5
     if len(vehicle.rotors) == 4:
-        heavy = np.array([1.0, 1.0, 1.0, 1e-6])[:, None] / size[:, None]
+        row_weights = np.array([1.0, 1.0, 1.0, 1e-6])[:, None] / size[:, None]
         for k in range(20):
-            best = lsq_linear(heavy * effect, heavy[:, 0] * wanted[:, k], tuple(limits), method="bvls", tol=1e-15)
-            assert got[3, k] == pytest.approx(effect[3] @ best.x, abs=1e-4 * size[3])
+            best = lsq_linear(
+                row_weights * effect, row_weights[:, 0] * wrenches[:, k], tuple(limits), method="bvls", tol=1e-15
+            )
+            assert result[3, k] == pytest.approx(effect[3] @ best.x, abs=1e-4 * size[3])
 
 
 @pytest.mark.parametrize("name", ROTORCRAFT)
 def test_more_yaw_never_changes_lift_roll_or_pitch(name):
     """Nor does it ever give less yaw."""
     vehicle = samara.vehicle(name)
-    effect, size = effect_of(vehicle), scales(vehicle)
-    wanted = np.repeat(asked_at_random(vehicle, 50, 1.0, seed=5), 9, axis=1)
-    wanted[3] = np.tile(np.linspace(-20.0, 20.0, 9) * size[3], 50)
-    got = (effect @ given(wanted, allocation_for(vehicle))).reshape(4, 50, 9)
-    assert np.ptp(got[:3] / size[:3, None, None], axis=2).max() <= 1e-9
-    assert np.diff(got[3], axis=1).min() >= -1e-9 * size[3]
+    effect, size = wrench_matrix(vehicle), scales(vehicle)
+    wrenches = np.repeat(random_wrenches(vehicle, 50, 1.0, seed=5), 9, axis=1)
+    wrenches[3] = np.tile(np.linspace(-20.0, 20.0, 9) * size[3], 50)
+    result = (effect @ given(wrenches, allocation_for(vehicle))).reshape(4, 50, 9)
+    assert np.ptp(result[:3] / size[:3, None, None], axis=2).max() <= 1e-9
+    assert np.diff(result[3], axis=1).min() >= -1e-9 * size[3]
 
 
 # Failed rotors -----------------------------------------------------------------------------------------------------
 
 
-def test_who_keeps_its_yaw():
-    """Healthy vehicles do. Of those with a dead rotor only the octorotor: six cannot without the opposite one, nor three."""
+def test_which_vehicles_control_yaw():
+    """Healthy vehicles control yaw. With a failed rotor only the octorotor does: six rotors cannot without the opposite one."""
     for name in ROTORCRAFT:
         vehicle = samara.vehicle(name)
         healthy, *failed = (allocation_for(vehicle, rotors).keeps_yaw for rotors in failures(vehicle))
         assert healthy and failed == [name == "octorotor_x"] * len(vehicle.rotors)
 
 
-def test_a_rotor_that_may_stand_still_gives_six_less_one_no_yaw_to_steer_with():
-    """The opposite rotor at rest balances the torque exactly, and has nothing to give in one direction: that is no hold."""
+def test_a_hexarotor_with_a_failed_rotor_does_not_control_yaw_even_if_rotors_may_stop():
+    """The opposite rotor at rest balances the torque exactly, but has no margin in one direction: yaw is not controlled."""
     vehicle = samara.vehicle("hexarotor_x").replace({"rotors.motor.speed_min": 0.0})
     assert not any(allocation_for(vehicle, healthy).keeps_yaw for healthy in failures(vehicle)[1:])
 
@@ -266,55 +280,55 @@ def test_rotors_without_drag_cannot_yaw():
     assert not allocation_for(vehicle).keeps_yaw
 
 
-def test_yaw_is_kept_only_where_hover_leaves_every_rotor_room():
-    """Hovering with all rotors at their most, or at their least, nothing is left to turn with; 1 % off, something is."""
+def test_yaw_is_controlled_only_if_hover_leaves_every_rotor_a_margin():
+    """In hover with all rotors at a limit the yaw authority is zero; 1 % off, it is not."""
     vehicle = samara.vehicle("crazyflie_documented")
     low, high = thrust_limits(vehicle)[0]
     g = vehicle["gravity"].acceleration
-    for end, off in ((high, 0.99), (low, 1.01)):
-        assert not allocation_for(vehicle.replace(mass=4.0 * end / g)).keeps_yaw
-        assert allocation_for(vehicle.replace(mass=4.0 * end / g * off)).keeps_yaw
+    for limit, factor in ((high, 0.99), (low, 1.01)):
+        assert not allocation_for(vehicle.replace(mass=4.0 * limit / g)).keeps_yaw
+        assert allocation_for(vehicle.replace(mass=4.0 * limit / g * factor)).keeps_yaw
 
 
-@pytest.mark.parametrize("dead", range(6))
-def test_a_hexarotor_with_a_dead_rotor_hovers_on_five_with_the_opposite_one_idle(dead):
-    """Level on five rotors of a regular hexagon, x: ½(T₁ + T₅) − ½(T₂ + T₄) − T₃ = 0, so that the torque left over is 3 κ T₃
+@pytest.mark.parametrize("failed", range(6))
+def test_a_hexarotor_with_a_dead_rotor_hovers_on_five_with_the_opposite_one_idle(failed):
+    """Level on five rotors of a regular hexagon, x: ½(T₁ + T₅) − ½(T₂ + T₄) − T₃ = 0, so that the remaining torque is 3 κ T₃
 
-    and the least of it is had with the rotor opposite the dead one at its slowest, whose spin is the dead one's opposite.
+    and is smallest with the rotor opposite the failed one at its minimum, whose spin is opposite to the failed one's.
     """
     vehicle = samara.vehicle("hexarotor_x")
-    healthy = [i != dead for i in range(6)]
+    healthy = [i != failed for i in range(6)]
     allocation = allocation_for(vehicle, healthy)
     thrusts = given(np.array([[weight(vehicle)], [0.0], [0.0], [0.0]]), allocation)[:, 0]
-    lift, roll, pitch, yaw = effect_of(vehicle)[:, healthy] @ thrusts[healthy]
-    opposite = vehicle.rotors[(dead + 3) % 6]
-    idle = opposite.k_thrust * opposite.motor.speed_min**2
-    assert thrusts[(dead + 3) % 6] == pytest.approx(idle, rel=1e-12)
-    assert (lift, roll, pitch) == pytest.approx((weight(vehicle), 0.0, 0.0), abs=1e-12 * weight(vehicle))
-    assert yaw == pytest.approx(-3.0 * opposite.spin * opposite.k_torque / opposite.k_thrust * idle, rel=1e-9)
+    thrust, roll, pitch, yaw = wrench_matrix(vehicle)[:, healthy] @ thrusts[healthy]
+    opposite = vehicle.rotors[(failed + 3) % 6]
+    min_thrust = opposite.k_thrust * opposite.motor.speed_min**2
+    assert thrusts[(failed + 3) % 6] == pytest.approx(min_thrust, rel=1e-12)
+    assert (thrust, roll, pitch) == pytest.approx((weight(vehicle), 0.0, 0.0), abs=1e-12 * weight(vehicle))
+    assert yaw == pytest.approx(-3.0 * opposite.spin * opposite.k_torque / opposite.k_thrust * min_thrust, rel=1e-9)
 
 
 def test_an_octorotor_with_a_dead_rotor_still_gives_any_small_wrench_exactly():
     vehicle = samara.vehicle("octorotor_x")
-    wanted = asked_at_random(vehicle, 200, 0.05)
+    wrenches = random_wrenches(vehicle, 200, 0.05)
     for healthy in failures(vehicle)[1:]:
-        got = effect_of(vehicle)[:, healthy] @ given(wanted, allocation_for(vehicle, healthy))[list(healthy)]
-        assert np.abs((got - wanted) / scales(vehicle)[:, None]).max() <= 1e-12
+        result = wrench_matrix(vehicle)[:, healthy] @ given(wrenches, allocation_for(vehicle, healthy))[list(healthy)]
+        assert np.abs((result - wrenches) / scales(vehicle)[:, None]).max() <= 1e-12
 
 
 @pytest.mark.parametrize("name", ["iris_documented", "hexarotor_tilted"])
-def test_whatever_is_left_is_used_within_its_limits(name):
-    """Any set of rotors, down to one alone: finite thrusts, within the limits."""
+def test_any_set_of_working_rotors_stays_within_its_limits(name):
+    """Any set of rotors, down to a single one: finite thrusts, within the limits."""
     vehicle = samara.vehicle(name)
     low, high = np.array(thrust_limits(vehicle)).T[:, :, None]
-    wanted = asked_at_random(vehicle, 50, 2.0)
+    wrenches = random_wrenches(vehicle, 50, 2.0)
     for healthy in itertools.product((False, True), repeat=len(vehicle.rotors)):
         if any(healthy):
-            thrusts = given(wanted, allocation_for(vehicle, healthy))
+            thrusts = given(wrenches, allocation_for(vehicle, healthy))
             assert (low <= thrusts).all() and (thrusts <= high).all()
 
 
-# What it is not ----------------------------------------------------------------------------------------------------
+# Interfaces --------------------------------------------------------------------------------------------------------
 
 
 def test_a_body_driven_by_a_wrench_gets_the_wrench():
@@ -325,40 +339,40 @@ def test_a_body_driven_by_a_wrench_gets_the_wrench():
 
 
 @pytest.mark.parametrize("healthy", [(True,) * 3, (False,) * 4, True])
-def test_health_is_told_rotor_by_rotor(healthy):
+def test_healthy_has_one_entry_per_rotor(healthy):
     with pytest.raises(
         ValueError, match=r"healthy = .*: expected True or False for each of the 4 rotors of vehicle 'iris_documented'"
     ):
         allocation_for(samara.vehicle("iris_documented"), healthy)
 
 
-@pytest.mark.parametrize("at", range(4))
-def test_what_is_no_number_is_not_made_one(at):
-    wanted = np.full((4, 1), 0.1)
-    wanted[at] = math.nan
+@pytest.mark.parametrize("component", range(4))
+def test_nan_is_not_hidden(component):
+    wrench = np.full((4, 1), 0.1)
+    wrench[component] = math.nan
     for name in ROTORCRAFT:
-        assert np.isnan(given(wanted, allocation_for(samara.vehicle(name)))).any()
+        assert np.isnan(given(wrench, allocation_for(samara.vehicle(name)))).any()
 
 
 @pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented", "hexarotor_x"])
 def test_it_traces_with_finite_gradients(name):
-    """The same thrusts by floats, CasADi and JAX and the same slopes, which are finite also where limits meet."""
+    """Floats, CasADi and JAX give the same thrusts and the same derivatives, which are finite also at limits."""
     vehicle = samara.vehicle(name)
     healthy = failures(vehicle)[1] if name == "hexarotor_x" else None
     allocation = allocation_for(vehicle, healthy)
     low, high = allocation.lift
-    points = np.array([*asked_at_random(vehicle, 6, 3.0).T, [low, 0, 0, 0], [high, 0, 0, 0], [0, 0, 0, 0]])
+    points = np.array([*random_wrenches(vehicle, 6, 3.0).T, [low, 0, 0, 0], [high, 0, 0, 0], [0, 0, 0, 0]])
     x = casadi.SX.sym("x", 4)
     y = casadi.vertcat(*rotor_thrusts(x[0], Vec3(x[1], x[2], x[3]), allocation))
     traced = casadi.Function("thrusts", [x], [y, casadi.jacobian(y, x)])
 
-    def by_jax(p):
+    def thrusts_by_jax(p):
         return jax.numpy.stack(rotor_thrusts(p[0], Vec3(p[1], p[2], p[3]), allocation))
 
-    slopes = jax.jit(jax.vmap(jax.jacfwd(by_jax)))(points)
-    for point, slope in zip(points, slopes, strict=True):
-        by_casadi, slope_casadi = (np.array(own) for own in traced(point))
-        assert by_casadi[:, 0] == pytest.approx(given(point[:, None], allocation)[:, 0], rel=1e-12, abs=1e-13)
-        assert np.isfinite(slope).all() and np.isfinite(slope_casadi).all()
-        if point[1:].any():  # off the kinks, where a slope is one of two
-            assert np.array(slope) == pytest.approx(slope_casadi, rel=1e-9, abs=1e-9)
+    jacobians = jax.jit(jax.vmap(jax.jacfwd(thrusts_by_jax)))(points)
+    for point, jacobian in zip(points, jacobians, strict=True):
+        thrusts_by_casadi, jacobian_by_casadi = (np.array(output) for output in traced(point))
+        assert thrusts_by_casadi[:, 0] == pytest.approx(given(point[:, None], allocation)[:, 0], rel=1e-12, abs=1e-13)
+        assert np.isfinite(jacobian).all() and np.isfinite(jacobian_by_casadi).all()
+        if point[1:].any():  # off the kinks, where the derivative is not unique
+            assert np.array(jacobian) == pytest.approx(jacobian_by_casadi, rel=1e-9, abs=1e-9)

@@ -1,4 +1,4 @@
-"""Five controllers, one interface: each against its own equations, and all against the same flights."""
+"""Five controllers with one interface: each against its equations, and all in the same flights."""
 
 import math
 from dataclasses import replace
@@ -68,16 +68,16 @@ def at(vehicle, p_W=(0.0, 0.0, 0.0)):
     return samara.hover(vehicle, p_W=p_W)[0]
 
 
-def flown(vehicle, controller, reference, seconds=None, state=None, dt=PERIOD, every=1, **options):
-    """The closed loop, compiled. A reference is one for all the time, or an array of them."""
+def flown(vehicle, controller, reference, seconds=None, state=None, dt=PERIOD, record_every=1, **options):
+    """Simulate the compiled closed loop; the reference is constant, or an array of references."""
     steps = len(reference) if isinstance(reference, np.ndarray) else round(seconds / dt)
     rows = reference if isinstance(reference, np.ndarray) else np.tile(flatten(reference), (steps, 1))
     sim = compiled(vehicle, controller)
-    return sim.rollout(state or at(vehicle), reference=rows, dt=dt, record_every=every, **options)
+    return sim.rollout(state or at(vehicle), reference=rows, dt=dt, record_every=record_every, **options)
 
 
-def distance(p_W, place=(0.0, 0.0, 0.0)):
-    return np.sqrt(sum((np.asarray(p) - own) ** 2 for p, own in zip(p_W, place, strict=True)))
+def distance(p_W, position=(0.0, 0.0, 0.0)):
+    return np.sqrt(sum((np.asarray(p) - target) ** 2 for p, target in zip(p_W, position, strict=True)))
 
 
 # One interface -----------------------------------------------------------------------------------------------------
@@ -86,19 +86,19 @@ def distance(p_W, place=(0.0, 0.0, 0.0)):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_it_should_be_it_asks_for_the_trim(name, kind):
-    """No error: the command is the one that holds the vehicle, and goes on to be."""
+    """Without error the command is the trim, call after call."""
     vehicle, controller = in_air(kind), built(name, kind)
     state, trim = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
-    memory = controller.initial_memory
+    controller_state = controller.initial_memory
     for _ in range(3):
-        command, memory = controller(state, ORIGIN, vehicle, memory)
+        command, controller_state = controller(state, ORIGIN, vehicle, controller_state)
         assert np.array(command) == pytest.approx(np.array(trim), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_traced_it_gives_the_same_command(name, kind):
-    """One source: what CasADi makes of it is what Python floats give, command and memory, off its place and turning."""
+    """Traced by CasADi it gives the command and controller state of Python floats, away from its reference and rotating."""
     vehicle, controller = in_air(kind), built(name, kind)
     state = at(vehicle)._replace(
         p_W=Vec3(0.3, -0.2, 0.1),
@@ -116,55 +116,55 @@ def test_traced_it_gives_the_same_command(name, kind):
         Vec3(0.2, 0.4, 0.1),
         0.1,
     )
-    memory = controller(at(vehicle), ORIGIN, vehicle, controller.initial_memory)[1]
-    traced = trace(lambda s, r, m: controller(s, r, vehicle, m), state, reference, memory)
-    wanted = controller(state, reference, vehicle, memory)
-    assert flatten(traced(state, reference, memory)) == pytest.approx(flatten(wanted), rel=1e-12, abs=1e-12)
+    controller_state = controller(at(vehicle), ORIGIN, vehicle, controller.initial_memory)[1]
+    traced = trace(lambda s, r, m: controller(s, r, vehicle, m), state, reference, controller_state)
+    expected = controller(state, reference, vehicle, controller_state)
+    assert flatten(traced(state, reference, controller_state)) == pytest.approx(flatten(expected), rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["pid", "lqr"])
 def test_jax_gives_the_same_command(name):
-    """And what JAX makes of it; the others are made of the same functions."""
+    """The same with JAX; the other controllers use the same functions."""
     jax = pytest.importorskip("jax")
     vehicle, controller = in_air("crazyflie_documented"), built(name, "crazyflie_documented")
     state = at(vehicle)._replace(
         p_W=Vec3(0.3, -0.2, 0.1), q_WB=quat_from_euler(0.2, -0.1, 0.4), omega_B=Vec3(0.4, -0.5, 0.6)
     )
-    reference, memory = Reference(Vec3(0.1, 0.0, 0.2), a_W=Vec3(0.5, -0.4, 0.3)), controller.initial_memory
-    given = jax.jit(lambda s, r, m: controller(s, r, vehicle, m))(state, reference, memory)
-    wanted = controller(state, reference, vehicle, memory)
-    assert [float(x) for x in flatten(given)] == pytest.approx(flatten(wanted), rel=1e-10, abs=1e-10)
+    reference, controller_state = Reference(Vec3(0.1, 0.0, 0.2), a_W=Vec3(0.5, -0.4, 0.3)), controller.initial_memory
+    result = jax.jit(lambda s, r, m: controller(s, r, vehicle, m))(state, reference, controller_state)
+    expected = controller(state, reference, vehicle, controller_state)
+    assert [float(x) for x in flatten(result)] == pytest.approx(flatten(expected), rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scenario_flies_it_by_name(name):
-    """`controller = "…"`: up, five seconds of hover, and down on its feet."""
+    """`controller = "…"`: take-off, five seconds of hover, and a landing."""
     run = samara.fly("hover", controller=name)
     assert run.crashed == () and run.position[:, 2].max() > 1.4
     assert run.position[-1, 2] < 0.05 and np.linalg.norm(run.velocity[-1]) < 0.05
 
 
-def test_a_scenario_tells_a_controller_how_often_it_is_called():
-    """By name at 125 Hz it flies as the one built for 8 ms, called as a function; as the one built for 4 ms it would not."""
+def test_a_scenario_sets_the_period_of_a_controller():
+    """By name at 125 Hz it flies like the controller built for 8 ms, and unlike the one built for 4 ms."""
     vehicle, settings = samara.vehicle("crazyflie"), {"duration": 1.5, "rates.autopilot": 125}
     by_name = samara.fly("hover", controller="pid", settings=settings)
-    told, untold = (
+    matching, mismatched = (
         samara.fly("hover", controller=pid(vehicle, period=period), settings=settings) for period in (8e-3, 4e-3)
     )
-    heights = [run.position[:, 2] for run in (by_name, told, untold)]
+    heights = [run.position[:, 2] for run in (by_name, matching, mismatched)]
     assert heights[0] == pytest.approx(heights[1], rel=1e-12, abs=1e-12)
     assert np.abs(heights[0] - heights[2]).max() > 1e-6
 
 
 def test_a_batch_flies_as_each_alone():
-    """Bitwise, with memory."""
+    """The results are equal bit for bit, with controller state."""
     vehicle, controller = in_air("crazyflie_documented"), built("pid", "crazyflie_documented")
     starts = [at(vehicle, (x, 0.0, 0.5 * x)) for x in (0.0, 0.5, 1.0)]
-    together = unflatten(starts[0], iter([np.array(row) for row in zip(*map(flatten, starts), strict=True)]))
-    many = flown(vehicle, controller, ORIGIN, 1.0, together).final
+    batch = unflatten(starts[0], iter([np.array(row) for row in zip(*map(flatten, starts), strict=True)]))
+    batch_final = flown(vehicle, controller, ORIGIN, 1.0, batch).final
     for i, start in enumerate(starts):
-        alone = flown(vehicle, controller, ORIGIN, 1.0, start).final
-        assert [leaf[i] for leaf in flatten(many)] == flatten(alone)
+        single_final = flown(vehicle, controller, ORIGIN, 1.0, start).final
+        assert [leaf[i] for leaf in flatten(batch_final)] == flatten(single_final)
 
 
 def test_what_makes_no_sense_is_told():
@@ -177,36 +177,40 @@ def test_what_makes_no_sense_is_told():
         with pytest.raises(ValueError, match=r"healthy = \[True\]: expected True or False for each of the 4 rotors"):
             make(vehicle, healthy=[True])
     for controller in (pid(vehicle), indi(vehicle), mellinger(vehicle, integral=True)):
-        with pytest.raises(ValueError, match=r"memory = \(\): a controller with .* starts with its `initial_memory`"):
+        with pytest.raises(ValueError, match=r"controller_state = \(\): .* starts with its `initial_state`"):
             controller(at(vehicle), ORIGIN, vehicle, ())
 
 
 # Gains from the vehicle --------------------------------------------------------------------------------------------
 
 
-def test_authority_is_what_the_rotors_can_turn_the_body_with():
-    """Four rotors, each with T₀ − T_min or T_max − T₀ to give: α = 4 room y/J about x, 4 room kM/kF / J about z"""
+def test_authority_follows_from_the_thrust_margins():
+    """Four rotors with the margin T₀ − T_min or T_max − T₀: α = 4 margin y/J about x, 4 margin kM/kF / J about z"""
     vehicle = samara.vehicle("crazyflie_documented")
     rotor, weight = vehicle.rotors[0], vehicle.mass * vehicle["gravity"].acceleration
     low, high = (rotor.k_thrust * speed**2 for speed in (rotor.motor.speed_min, rotor.motor.speed_max))
-    room = min(weight / 4 - low, high - weight / 4)
+    margin = min(weight / 4 - low, high - weight / 4)
     J = vehicle.inertia_B
     lever = abs(rotor.r_B.y)
-    expected = [4 * room * lever / J.xx, 4 * room * lever / J.yy, 4 * room * rotor.k_torque / rotor.k_thrust / J.zz]
+    expected = [
+        4 * margin * lever / J.xx,
+        4 * margin * lever / J.yy,
+        4 * margin * rotor.k_torque / rotor.k_thrust / J.zz,
+    ]
     assert np.array(authority(vehicle)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_rotor_at_its_limit_is_taken_to_have_a_twentieth_of_its_thrust_left():
-    """Three times as heavy it cannot hover: α = 4 (0.05 m g / 4) y / J about x"""
+def test_a_rotor_at_its_limit_has_a_minimum_margin_of_a_twentieth():
+    """At three times the mass it cannot hover: α = 4 (0.05 m g / 4) y / J about x"""
     light = samara.vehicle("crazyflie_documented")
-    hopeless = light.replace(mass=3.0 * light.mass)
-    room = 0.05 * hopeless.mass * light["gravity"].acceleration / 4
-    expected = 4 * room * abs(light.rotors[0].r_B.y) / light.inertia_B.xx
-    assert authority(hopeless).x == pytest.approx(expected, rel=1e-12)
+    overloaded = light.replace(mass=3.0 * light.mass)
+    margin = 0.05 * overloaded.mass * light["gravity"].acceleration / 4
+    expected = 4 * margin * abs(light.rotors[0].r_B.y) / light.inertia_B.xx
+    assert authority(overloaded).x == pytest.approx(expected, rel=1e-12)
 
 
-def test_gains_are_those_of_the_lag_or_of_the_strength():
-    """The crazyflie's motors are the limit, the iris' thrust: 1.63 times its weight leaves little to turn with."""
+def test_gains_follow_from_lag_or_authority():
+    """The crazyflie is limited by its motors, the iris by its thrust: 1.63 weights leave little authority."""
     quick, weak = samara.vehicle("crazyflie_documented"), samara.vehicle("iris_documented")
     assert gains_for(quick).attitude.x == pytest.approx(0.35 / 0.025, rel=1e-12)
     strength = min(authority(weak)[:2])
@@ -215,8 +219,8 @@ def test_gains_are_those_of_the_lag_or_of_the_strength():
     assert gains_for(weak).position == pytest.approx(gains_for(weak).attitude.x / 4.0, rel=1e-12)
 
 
-def test_gains_do_not_know_how_heavy_a_vehicle_is_but_how_strong():
-    """Mass, inertia, thrust and torque times ten: the same motion, the same gains. With no thrust to spare they stay finite."""
+def test_gains_depend_on_authority_and_not_on_mass():
+    """With mass, inertia, thrust and torque times ten, the gains are the same. Without thrust margin they stay finite."""
     light = samara.vehicle("crazyflie_documented")
     heavy = light.replace(
         {
@@ -227,8 +231,8 @@ def test_gains_do_not_know_how_heavy_a_vehicle_is_but_how_strong():
         }
     )
     assert flatten(gains_for(heavy)) == pytest.approx(flatten(gains_for(light)), rel=1e-9)
-    hopeless = light.replace(mass=light.mass * 3.0, inertia_B=light.inertia_B * 30.0)
-    assert 0.5 < gains_for(hopeless).position < 0.5 * gains_for(light).position
+    overloaded = light.replace(mass=light.mass * 3.0, inertia_B=light.inertia_B * 30.0)
+    assert 0.5 < gains_for(overloaded).position < 0.5 * gains_for(light).position
 
 
 # Step responses in closed form -------------------------------------------------------------------------------------
@@ -245,66 +249,66 @@ def test_a_small_step_up_is_the_closed_form():
     assert np.asarray(flight.states.p_W.z) / step == pytest.approx(exact, abs=3e-3)
     k = pid_gains(vehicle)
     flight = flown(vehicle, pid(vehicle, period=dt), reference, 1.5, dt=dt)
-    below = [1.0, k.velocity, k.velocity * k.position + k.velocity_integral, k.velocity_integral * k.position]
-    loop = signal.TransferFunction(k.position * np.array([k.velocity, k.velocity_integral]), below)
+    denominator = [1.0, k.velocity, k.velocity * k.position + k.velocity_integral, k.velocity_integral * k.position]
+    loop = signal.TransferFunction(k.position * np.array([k.velocity, k.velocity_integral]), denominator)
     _, exact = signal.step(loop, T=np.concatenate([[0.0], flight.time]))
     assert np.asarray(flight.states.p_W.z) / step == pytest.approx(exact[1:], abs=3e-3)
-    assert np.sort(np.roots(below).real) / w == pytest.approx([-0.927, -0.927, -0.146], abs=1e-3)
+    assert np.sort(np.roots(denominator).real) / w == pytest.approx([-0.927, -0.927, -0.146], abs=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pid_turns_with_the_poles_it_moves_with(kind):
-    """(1 + k_d) s³ + k_ω s² + (k_ω k_θ + k_i) s + k_i k_θ: −0.146 ω and (−0.927 ± 0.413i) ω, as of the position"""
+def test_pid_has_the_same_poles_in_attitude_and_position(kind):
+    """(1 + k_d) s³ + k_ω s² + (k_ω k_θ + k_i) s + k_i k_θ: −0.146 ω and (−0.927 ± 0.413i) ω, as for the position"""
     vehicle = in_air(kind)
     k, loops = pid_gains(vehicle), gains_for(vehicle)
     expected = [-0.927 - 0.4126j, -0.927 + 0.4126j, -0.146]
     for w, angle, rate, integral in zip(loops.attitude, k.attitude, k.rate, k.rate_integral, strict=True):
         poles = np.roots([1.0 + k.rate_derivative, rate, rate * angle + integral, integral * angle]) / w
         assert np.sort_complex(poles) == pytest.approx(expected, abs=1e-3)
-    below = [1.0, k.velocity, k.velocity * k.position + k.velocity_integral, k.velocity_integral * k.position]
-    assert np.sort_complex(np.roots(below) / loops.position) == pytest.approx(expected, abs=1e-3)
+    denominator = [1.0, k.velocity, k.velocity * k.position + k.velocity_integral, k.velocity_integral * k.position]
+    assert np.sort_complex(np.roots(denominator) / loops.position) == pytest.approx(expected, abs=1e-3)
 
 
-def test_what_the_reference_turns_with_is_what_its_attitude_turns_with():
-    """ω_d and ω̇_d from jerk, snap and the yaw's rates, against differences of R_d along a knot with the nose along it."""
+def test_the_desired_angular_motion_is_the_derivative_of_the_desired_attitude():
+    """ω_d and ω̇_d from jerk, snap and the yaw's rates, against differences of R_d along a knot with yaw along the path."""
     knot = lissajous(
         (0, 0, 2), amplitude=(3, 2, 0.8), frequency=(3, 2, 1), phase=(0, 0, math.pi / 2), speed=4.0, yaw="along"
     )
 
-    def wanted(time):
+    def desired(time):
         reference = knot.at(time)
-        pull_W = reference.a_W + Vec3(0.0, 0.0, 9.81)
-        R_WD = attitude_along(pull_W, reference.yaw)
-        return turning_along(pull_W, reference, R_WD), Rotation.from_matrix(np.array(R_WD).reshape(3, 3))
+        acceleration_W = reference.a_W + Vec3(0.0, 0.0, 9.81)
+        R_WD = attitude_along(acceleration_W, reference.yaw)
+        return turning_along(acceleration_W, reference, R_WD), Rotation.from_matrix(np.array(R_WD).reshape(3, 3))
 
     h = 1e-5
     for time in (2.0, 4.3, 6.1):
-        (here, _), (before, R_0), (after, R_1) = (wanted(time + shift) for shift in (0.0, -h, h))
-        assert np.array(here.omega) == pytest.approx((R_0.inv() * R_1).as_rotvec() / (2 * h), abs=1e-8)
-        assert np.array(here.alpha) == pytest.approx(
+        (motion, _), (before, R_0), (after, R_1) = (desired(time + shift) for shift in (0.0, -h, h))
+        assert np.array(motion.omega) == pytest.approx((R_0.inv() * R_1).as_rotvec() / (2 * h), abs=1e-8)
+        assert np.array(motion.alpha) == pytest.approx(
             (np.array(after.omega) - np.array(before.omega)) / (2 * h), abs=1e-7
         )
 
 
-def test_lees_law_with_all_that_is_fed_forward():
-    """τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω in matrices, leaning and turning away from a knot"""
+def test_lees_law_with_all_feedforward_terms():
+    """τ = J (−k_R e_R − k_Ω e_Ω − ω × RᵀR_d ω_d + RᵀR_d ω̇_d) + ω × Jω in matrices, tilted and rotating away from a knot"""
     vehicle, gains = in_air("hakoniwa"), Gains(2.0, Vec3(9.0, 8.0, 3.0))
     reference = lissajous(
         (0, 0, 2), amplitude=(3, 2, 0.8), frequency=(3, 2, 1), phase=(0, 0, math.pi / 2), speed=4.0, yaw="along"
     ).at(4.3)
-    pull_W = reference.a_W + Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
-    R_WD = attitude_along(pull_W, reference.yaw)
-    turning = turning_along(pull_W, reference, R_WD)
-    leaned = Rotation.from_matrix(np.array(R_WD).reshape(3, 3)) * Rotation.from_rotvec([0.2, -0.1, 0.0])
-    x, y, z, w = leaned.as_quat()
+    acceleration_W = reference.a_W + Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
+    R_WD = attitude_along(acceleration_W, reference.yaw)
+    motion = turning_along(acceleration_W, reference, R_WD)
+    tilted = Rotation.from_matrix(np.array(R_WD).reshape(3, 3)) * Rotation.from_rotvec([0.2, -0.1, 0.0])
+    x, y, z, w = tilted.as_quat()
     omega = np.array([0.9, -1.2, 0.7])
     state = at(vehicle)._replace(q_WB=Quat(w, x, y, z), omega_B=Vec3(*omega))
-    R, R_d, k = leaned.as_matrix(), np.array(R_WD).reshape(3, 3), np.array(gains.attitude)
+    R, R_d, k = tilted.as_matrix(), np.array(R_WD).reshape(3, 3), np.array(gains.attitude)
     skew, J = 0.5 * (R_d.T @ R - R.T @ R_d), np.array(vehicle.inertia_B).reshape(3, 3)
-    e_R, omega_d = np.array([skew[2, 1], skew[0, 2], skew[1, 0]]), R.T @ R_d @ np.array(turning.omega)
-    fed = R.T @ R_d @ np.array(turning.alpha) - np.cross(omega, omega_d)
-    expected = J @ (fed - k**2 * e_R - 2.0 * k * (omega - omega_d)) + np.cross(omega, J @ omega)
-    _, tau_B = geometric_wrench(pull_W, state, reference, vehicle, gains)
+    e_R, omega_d = np.array([skew[2, 1], skew[0, 2], skew[1, 0]]), R.T @ R_d @ np.array(motion.omega)
+    feedforward = R.T @ R_d @ np.array(motion.alpha) - np.cross(omega, omega_d)
+    expected = J @ (feedforward - k**2 * e_R - 2.0 * k * (omega - omega_d)) + np.cross(omega, J @ omega)
+    _, tau_B = geometric_wrench(acceleration_W, state, reference, vehicle, gains)
     assert np.array(tau_B) == pytest.approx(expected, rel=1e-12)
 
 
@@ -315,8 +319,8 @@ def test_mellingers_torque_is_his_law_in_matrices():
         v_W=Vec3(0.5, 0.1, -0.2), q_WB=quat_from_euler(0.3, -0.2, 0.9), omega_B=Vec3(0.4, -0.5, 0.6)
     )
     reference = Reference(Vec3(0.1, 0.2, 0.3), a_W=Vec3(0.7, -0.4, 0.3), yaw=0.5)
-    pull_W = wanted_pull(state.p_W - reference.p_W, state, reference, vehicle, gains)
-    b3 = np.array(pull_W) / np.linalg.norm(pull_W)
+    acceleration_W = wanted_pull(state.p_W - reference.p_W, state, reference, vehicle, gains)
+    b3 = np.array(acceleration_W) / np.linalg.norm(acceleration_W)
     b2 = np.cross(b3, [math.cos(0.5), math.sin(0.5), 0.0])
     b2 /= np.linalg.norm(b2)
     R, R_d = rotation(state.q_WB).as_matrix(), np.column_stack([np.cross(b2, b3), b2, b3])
@@ -324,15 +328,17 @@ def test_mellingers_torque_is_his_law_in_matrices():
     e_R, k = np.array([skew[2, 1], skew[0, 2], skew[1, 0]]), np.array(gains.attitude)
     J = np.array(vehicle.inertia_B).reshape(3, 3)
     expected = -J @ (k**2 * e_R + 2.0 * k * np.array(state.omega_B))
-    assert np.array(mellinger_torque(pull_W, state, reference, vehicle, gains)) == pytest.approx(expected, rel=1e-12)
+    assert np.array(mellinger_torque(acceleration_W, state, reference, vehicle, gains)) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 # The regulator -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["crazyflie_documented", "hakoniwa", "rigid_body_quadrotor"])
-def test_the_cost_to_go_is_the_cost_that_comes(kind):
-    """x₀ᵀPx₀ = Σ xᵀQx + wᵀRw over the flight of the whole nonlinear vehicle, from small errors in everything"""
+def test_the_cost_to_go_is_the_cost_of_the_flight(kind):
+    """x₀ᵀPx₀ = Σ xᵀQx + wᵀRw over the flight of the nonlinear vehicle, from small errors in all states"""
     vehicle = in_air(kind)
     design = hover_design(vehicle, PERIOD)
     assert np.abs(np.linalg.eigvals(design.a - design.b @ design.gain)).max() < 1.0
@@ -343,17 +349,17 @@ def test_the_cost_to_go_is_the_cost_that_comes(kind):
         omega_B=Vec3(1e-3, 2e-3, -1e-3),
     )
     flight = flown(vehicle, lqr(vehicle, design), ORIGIN, 12.0, start)
-    pull_W = Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
-    R_WD = attitude_along(pull_W, 0.0)
+    acceleration_W = Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
+    R_WD = attitude_along(acceleration_W, 0.0)
 
     def errors(state):
-        return np.array(flat_error(state.p_W, state, ORIGIN, vehicle, pull_W, R_WD)[1], dtype=float)
+        return np.array(flat_error(state.p_W, state, ORIGIN, vehicle, acceleration_W, R_WD)[1], dtype=float)
 
     series = list(zip(*(np.asarray(leaf) for leaf in flatten(flight.states)), strict=True))
     x = np.array([errors(start), *(errors(unflatten(start, iter(map(float, row)))) for row in series)])
     w = -x @ design.gain.T
-    spent = np.einsum("ki,ij,kj", x, design.state_weight, x) + np.einsum("ki,ij,kj", w, design.input_weight, w)
-    assert spent == pytest.approx(x[0] @ design.cost @ x[0], rel=0.01)
+    total_cost = np.einsum("ki,ij,kj", x, design.state_weight, x) + np.einsum("ki,ij,kj", w, design.input_weight, w)
+    assert total_cost == pytest.approx(x[0] @ design.cost @ x[0], rel=0.01)
 
 
 def test_no_other_gain_is_cheaper():
@@ -369,69 +375,73 @@ def test_no_other_gain_is_cheaper():
         P = solve_discrete_lyapunov(closed.T, design.state_weight + gain.T @ design.input_weight @ gain)
         return float(np.trace(scale[:, None] * P * scale))
 
-    least = cost(design.gain)
-    assert least == pytest.approx(16.0, rel=1e-6)  # P_K is P
+    optimal_cost = cost(design.gain)
+    assert optimal_cost == pytest.approx(16.0, rel=1e-6)  # P_K is P
     for _ in range(10):
         change = 1e-3 * rng.normal(size=design.gain.shape) * w[:, None] / x
-        assert cost(design.gain + change) > least and cost(design.gain - change) > least
+        assert cost(design.gain + change) > optimal_cost and cost(design.gain - change) > optimal_cost
 
 
 def test_in_the_frame_of_the_reference_it_is_better_than_in_hover():
-    """A figure of eight at 2.4 m/s: hover's regulator learns of every turn by its error, 0.70 m; the other is 1.0 cm off."""
+    """A figure of eight at 2.4 m/s: the hover regulator reacts to errors only, 0.70 m; in the reference's frame 1.0 cm."""
     vehicle = in_air("hakoniwa")
-    eight = eight_for(vehicle, gentle=False)
+    eight = figure_eight(vehicle, gentle=False)
     design = hover_design(vehicle, PERIOD)
-    off = [error_along(vehicle, lqr(vehicle, design, along=along), eight) for along in (False, True)]
-    assert off[0] > 0.5 and off[1] < 0.02
-    turned = flown(vehicle, lqr(vehicle, design, along=False), Reference(Vec3(1.0, -0.5, 0.2), yaw=2.0), 10.0)
-    assert distance(turned.final.p_W, (1.0, -0.5, 0.2)) < 1e-3  # about the reference's yaw, wherever that is
+    max_errors = [max_position_error(vehicle, lqr(vehicle, design, along=along), eight) for along in (False, True)]
+    assert max_errors[0] > 0.5 and max_errors[1] < 0.02
+    yawed_flight = flown(vehicle, lqr(vehicle, design, along=False), Reference(Vec3(1.0, -0.5, 0.2), yaw=2.0), 10.0)
+    assert distance(yawed_flight.final.p_W, (1.0, -0.5, 0.2)) < 1e-3  # at any yaw of the reference
 
 
 # Steady disturbances -----------------------------------------------------------------------------------------------
 
 
 def test_in_constant_wind_pid_has_no_offset():
-    """And its memory is the acceleration that the wind's drag would give."""
+    """Its velocity integral is the acceleration of the wind's drag."""
     vehicle = in_air("crazyflie_documented")
     wind = samara.Environment(wind_W=Vec3(1.0, -0.5, 0.3))
     flight = flown(vehicle, built("pid", "crazyflie_documented"), ORIGIN, 30.0, environment=wind)
-    push = np.array([0.1, 0.1, 0.2]) * [1.0, -0.5, 0.3] / vehicle.mass
+    drag_acceleration = np.array([0.1, 0.1, 0.2]) * [1.0, -0.5, 0.3] / vehicle.mass
     assert np.array(flight.final.p_W) == pytest.approx(np.zeros(3), abs=1e-5)
-    assert np.array(flight.memory.balance_W) == pytest.approx(-push, rel=1e-4)
+    assert np.array(flight.memory.balance_W) == pytest.approx(-drag_acceleration, rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["crazyflie_documented", "rigid_body_quadrotor"])
-def test_in_constant_wind_indi_has_no_offset_and_knows_the_push(kind):
-    """What is measured is D u / m, as the drag's own equation has it; without integral `geometric` hangs 1/ω² of that away."""
+def test_in_constant_wind_indi_has_no_offset_and_estimates_the_disturbance(kind):
+    """The measured disturbance is D u / m, by the equation of the drag; `geometric` without integral has the error of 1/ω²."""
     vehicle = in_air(kind)
     wind_W = Vec3(0.6, -0.4, 0.2)
-    around = samara.Environment(wind_W=wind_W)
-    still = at(vehicle)
-    flight, other = (
-        flown(vehicle, built(name, kind), ORIGIN, 14.0, environment=around) for name in ("indi", "geometric")
+    windy = samara.Environment(wind_W=wind_W)
+    hover_state = at(vehicle)
+    flight, geometric_flight = (
+        flown(vehicle, built(name, kind), ORIGIN, 14.0, environment=windy) for name in ("indi", "geometric")
     )
     q_WB = flight.final.q_WB
-    dragged = samara.wrench_breakdown(still._replace(q_WB=q_WB), samara.hover(vehicle)[1], vehicle, around)["drag"]
-    force_W = rotate(q_WB, dragged.f_B) + dragged.f_W
+    drag_wrench = samara.wrench_breakdown(hover_state._replace(q_WB=q_WB), samara.hover(vehicle)[1], vehicle, windy)[
+        "drag"
+    ]
+    force_W = rotate(q_WB, drag_wrench.f_B) + drag_wrench.f_W
     assert np.array(flight.memory.push_W) == pytest.approx(np.array(force_W) / vehicle.mass, rel=1e-3, abs=1e-6)
-    off = float(distance(other.final.p_W))
-    assert off == pytest.approx(float(norm(force_W)) / vehicle.mass / gains_for(vehicle).position ** 2, rel=0.05)
-    assert float(distance(flight.final.p_W)) < 1e-3 * off
+    geometric_error = float(distance(geometric_flight.final.p_W))
+    assert geometric_error == pytest.approx(
+        float(norm(force_W)) / vehicle.mass / gains_for(vehicle).position ** 2, rel=0.05
+    )
+    assert float(distance(flight.final.p_W)) < 1e-3 * geometric_error
 
 
 def test_a_figure_of_eight_in_wind_is_flown_as_without():
-    """After the first half, when the wind is known: the error of indi is that of still air, geometric's is the wind's."""
+    """In the second half, when indi has estimated the wind, its error is that of still air; geometric has the wind's."""
     kind = "crazyflie_documented"
     vehicle, windy = in_air(kind), samara.Environment(wind_W=Vec3(0.6, 0.0, 0.0))
-    eight = eight_for(vehicle)
-    blown = {name: late_error(vehicle, built(name, kind), eight, windy) for name in ("geometric", "indi")}
+    eight = figure_eight(vehicle)
+    errors_in_wind = {name: late_error(vehicle, built(name, kind), eight, windy) for name in ("geometric", "indi")}
     calm = late_error(vehicle, built("indi", kind), eight, samara.CALM)
-    assert blown["indi"] < 0.1 * blown["geometric"]
-    assert blown["indi"] == pytest.approx(calm, rel=0.1)
+    assert errors_in_wind["indi"] < 0.1 * errors_in_wind["geometric"]
+    assert errors_in_wind["indi"] == pytest.approx(calm, rel=0.1)
 
 
-def test_the_ground_is_no_push():
-    """On its feet a body is carried, which is nothing to fly against: indi lifts off as geometric does."""
+def test_the_ground_is_not_a_disturbance():
+    """The ground's force on a standing body is not compensated: indi takes off like geometric."""
     task = trajectory.take_off(ZERO, height=1.0)
     drone = Drone("it", samara.vehicle("crazyflie_documented"), task)
     heights = [
@@ -440,62 +450,62 @@ def test_the_ground_is_no_push():
     assert heights[1] == pytest.approx(heights[0], abs=2e-3) and heights[1][-1] > 0.9
 
 
-def with_another_centre(vehicle, shift):
-    """Its rotors so far forward of where the controller believes them: a steady torque m g · shift, nose up."""
+def shift_rotors(vehicle, shift):
+    """Shift the rotors relative to the controller's model: a steady torque m g · shift, nose up."""
     return vehicle.replace(rotors=tuple(r._replace(r_B=r.r_B + Vec3(shift, 0.0, 0.0)) for r in vehicle.rotors))
 
 
-def believing(controller, vehicle):
-    """The controller, told of another vehicle than it flies."""
+def override_model(controller, vehicle):
+    """Return the controller with `vehicle` as its model, whatever vehicle it flies."""
 
-    def control(state, reference, _, memory):
-        return controller(state, reference, vehicle, memory)
+    def control(state, reference, _, controller_state):
+        return controller(state, reference, vehicle, controller_state)
 
     control.initial_memory = controller.initial_memory
     return control
 
 
 def test_a_steady_torque_is_measured_by_indi_and_integrated_by_pid():
-    """A centre of mass 3 mm off: geometric hangs g θ/ω² away, θ = m g d (1 + 2 ω_n T) / (J ω_n²); indi and pid do not.
+    """A centre of mass 3 mm off: geometric has the error g θ/ω², θ = m g d (1 + 2 ω_n T) / (J ω_n²); indi and pid have none.
 
-    T is the lead: the model takes the torque that holds the centre of mass for a turn, and leads against that.
+    T is the lead: the model takes the torque that holds the centre of mass for a rotation, and leads against it.
     """
     vehicle = in_air("hexarotor_x")
-    wrong, d = with_another_centre(vehicle, 3e-3), 3e-3
+    shifted, d = shift_rotors(vehicle, 3e-3), 3e-3
     w, attitude, lead = gains_for(vehicle)
     g = vehicle["gravity"].acceleration
     tilt = vehicle.mass * g * d * (1.0 + 2.0 * attitude.y * lead) / (vehicle.inertia_B.yy * attitude.y**2)
-    off = {}
+    errors = {}
     for name, seconds in (("geometric", 12.0), ("indi", 12.0), ("pid", 40.0)):
-        flight = flown(wrong, believing(built(name, "hexarotor_x"), vehicle), ORIGIN, seconds, at(vehicle))
-        off[name] = float(distance(flight.final.p_W))
-    assert off["geometric"] == pytest.approx(g * tilt / w**2, rel=0.02)
-    assert off["indi"] < 1e-4
-    assert off["pid"] < 1e-4
+        flight = flown(shifted, override_model(built(name, "hexarotor_x"), vehicle), ORIGIN, seconds, at(vehicle))
+        errors[name] = float(distance(flight.final.p_W))
+    assert errors["geometric"] == pytest.approx(g * tilt / w**2, rel=0.02)
+    assert errors["indi"] < 1e-4
+    assert errors["pid"] < 1e-4
 
 
 def test_a_wrong_inertia_does_not_change_how_indi_turns():
-    """A body 30 % more inert than believed, leaning 20°: how far it leans differs by 2.5° under geometric, 0.6° under indi."""
+    """With 30 % more inertia than modelled, from a tilt of 20°: the tilt differs by 2.5° with geometric, 0.6° with indi."""
     vehicle = in_air("hexarotor_x")
     heavier = vehicle.replace(inertia_B=vehicle.inertia_B * 1.3)
     start = at(vehicle)._replace(q_WB=quat_from_euler(math.radians(20.0), 0.0, 0.0))
     worst = {}
     for name in ("geometric", "indi"):
-        controller = believing(built(name, "hexarotor_x"), vehicle)
-        as_known, as_is = (
-            np.degrees(rotation(flown(own, controller, ORIGIN, 3.0, start).states.q_WB).as_euler("xyz")[:, 0])
-            for own in (vehicle, heavier)
+        controller = override_model(built(name, "hexarotor_x"), vehicle)
+        modelled_roll, heavier_roll = (
+            np.degrees(rotation(flown(flown_vehicle, controller, ORIGIN, 3.0, start).states.q_WB).as_euler("xyz")[:, 0])
+            for flown_vehicle in (vehicle, heavier)
         )
-        worst[name] = np.abs(as_known - as_is).max()
+        worst[name] = np.abs(modelled_roll - heavier_roll).max()
     assert worst["indi"] < 0.35 * worst["geometric"]
     assert worst["geometric"] > 1.0
 
 
 @pytest.mark.parametrize("kind", ["crazyflie_documented", "hexarotor_tilted", "octorotor_x"])
-def test_what_indi_measures_is_what_happened_between_two_calls(kind):
-    """Between, a mean of both ends: ½ (τ₋ + τ) + τ_Ω̇ and (ω − ω₋)/dt; and (v − v₋)/dt + g − ½ (f₋ + f)/m, each with its lag
+def test_indi_filters_the_means_between_two_calls(kind):
+    """Means of two calls: ½ (τ₋ + τ) + τ_Ω̇ and (ω − ω₋)/dt; and (v − v₋)/dt + g − ½ (f₋ + f)/m, each with its filter
 
-    Torque and force by the rotors' own sums: r × a T − s a Q, a T, with T = k Ω² and Q = c Ω²; spinning up costs s J Ω̇ a.
+    Torque and force by sums over the rotors: r × a T − s a Q, a T, with T = k Ω² and Q = c Ω²; spinning up costs s J Ω̇ a.
     """
     vehicle, dt = in_air(kind), PERIOD
     vehicle = vehicle.without_effect("drag")
@@ -506,12 +516,12 @@ def test_what_indi_measures_is_what_happened_between_two_calls(kind):
             v_W=Vec3(*rng.normal(size=3) * 0.01),
             omega_B=Vec3(*rng.normal(size=3) * 0.1),
             q_WB=q,
-            rotor_speed=tuple(own * rng.uniform(1.0, 1.1) for own in at(vehicle).rotor_speed),
+            rotor_speed=tuple(value * rng.uniform(1.0, 1.1) for value in at(vehicle).rotor_speed),
         )
         for _ in range(2)
     ]
 
-    def given(state):
+    def force_and_torque(state):
         f, tau = np.zeros(3), np.zeros(3)
         for speed, rotor in zip(state.rotor_speed, vehicle.rotors, strict=True):
             axis = np.array(rotor.axis_B)
@@ -524,41 +534,49 @@ def test_what_indi_measures_is_what_happened_between_two_calls(kind):
         filtered_alpha_B=ZERO, filtered_tau_B=ZERO, push_W=ZERO, aloft=1.0
     )
     after = measured(states[1], vehicle, before, dt, gains)
-    (f0, tau0), (f1, tau1) = map(given, states)
-    turned = 0.5 * (tau0 + tau1)
+    (f0, tau0), (f1, tau1) = map(force_and_torque, states)
+    mean_tau = 0.5 * (tau0 + tau1)
     if vehicle.has("rotor_momentum"):
-        for speed, then, rotor in zip(states[1].rotor_speed, states[0].rotor_speed, vehicle.rotors, strict=True):
-            h, change = (np.array(rotor.axis_B) * rotor.spin * rotor.inertia * own for own in (speed, speed - then))
-            turned -= np.cross(states[1].omega_B, h) + change / dt
+        for speed, speed_before, rotor in zip(
+            states[1].rotor_speed, states[0].rotor_speed, vehicle.rotors, strict=True
+        ):
+            h, change = (
+                np.array(rotor.axis_B) * rotor.spin * rotor.inertia * value for value in (speed, speed - speed_before)
+            )
+            mean_tau -= np.cross(states[1].omega_B, h) + change / dt
     alpha = (np.array(states[1].omega_B) - np.array(states[0].omega_B)) / dt
-    push = (np.array(states[1].v_W) - np.array(states[0].v_W)) / dt + [0.0, 0.0, g] - 0.5 * (f0 + f1) / vehicle.mass
-    k, k_push = dt / (0.010 + dt), dt / (1.0 / gains.attitude.x + dt)
-    assert np.abs(push).max() * k_push < g
+    disturbance = (
+        (np.array(states[1].v_W) - np.array(states[0].v_W)) / dt + [0.0, 0.0, g] - 0.5 * (f0 + f1) / vehicle.mass
+    )
+    k, k_disturbance = dt / (0.010 + dt), dt / (1.0 / gains.attitude.x + dt)
+    assert np.abs(disturbance).max() * k_disturbance < g
     assert np.array(after.filtered_alpha_B) == pytest.approx(k * alpha, rel=1e-9)
-    assert np.array(after.filtered_tau_B) == pytest.approx(k * turned, rel=1e-9, abs=1e-15)
-    assert np.array(after.push_W) == pytest.approx(k_push * push, rel=1e-9)
-    again = measured(states[1], vehicle, after, dt, gains)
-    still = np.array(after.filtered_alpha_B) * (1.0 - k)
-    assert np.array(again.filtered_alpha_B) == pytest.approx(still, rel=1e-9)
+    assert np.array(after.filtered_tau_B) == pytest.approx(k * mean_tau, rel=1e-9, abs=1e-15)
+    assert np.array(after.push_W) == pytest.approx(k_disturbance * disturbance, rel=1e-9)
+    repeated = measured(states[1], vehicle, after, dt, gains)
+    expected_alpha = np.array(after.filtered_alpha_B) * (1.0 - k)
+    assert np.array(repeated.filtered_alpha_B) == pytest.approx(expected_alpha, rel=1e-9)
 
 
-def test_the_balance_learns_only_where_an_offset_lasts():
-    """b − (4/27) ω³ e dt, within ±g; held while the pull is cut by more than g/1000, or an offset closes faster than 0.4 ω"""
+def test_the_integral_changes_only_for_a_lasting_error():
+    """b − (4/27) ω³ e dt, within ±g; held while the acceleration is cut by over g/1000, or an error shrinks at over 0.4 ω"""
     vehicle = in_air("crazyflie_documented")
     g, gains, e_p, b = 9.81, gains_for(vehicle), Vec3(0.3, -0.4, 0.0), Vec3(0.1, 0.2, -0.3)
-    closing = 0.4 * gains.position * 0.5
-    learnt = np.array(b) - 4.0 / 27.0 * gains.position**3 * np.array(e_p) * PERIOD
+    approach_speed = 0.4 * gains.position * 0.5
+    expected = np.array(b) - 4.0 / 27.0 * gains.position**3 * np.array(e_p) * PERIOD
 
-    def after(speed=0.0, cut=0.0, start=b, period=PERIOD):
+    def next_integral(speed=0.0, cut=0.0, start=b, period=PERIOD):
         return np.array(next_balance(start, e_p, Vec3(0.0, 0.0, speed), cut, vehicle, gains, period))
 
-    assert after() == pytest.approx(learnt, rel=1e-12)
-    assert after(0.99 * closing, 0.99e-3 * g) == pytest.approx(learnt, rel=1e-12)
-    assert np.array_equal(after(1.01 * closing), b) and np.array_equal(after(0.0, 1.01e-3 * g), b)
-    assert after(period=1e3) == pytest.approx([-g, g, -0.3], rel=1e-12)
+    assert next_integral() == pytest.approx(expected, rel=1e-12)
+    assert next_integral(0.99 * approach_speed, 0.99e-3 * g) == pytest.approx(expected, rel=1e-12)
+    assert np.array_equal(next_integral(1.01 * approach_speed), b) and np.array_equal(
+        next_integral(0.0, 1.01e-3 * g), b
+    )
+    assert next_integral(period=1e3) == pytest.approx([-g, g, -0.3], rel=1e-12)
 
 
-def test_what_the_predictive_controller_has_left_over_is_what_no_force_explains():
+def test_the_observer_of_the_predictive_controller_estimates_unmodelled_acceleration():
     """d + s ((v − v₋)/dt − ½ (a₋ + a) − d), each component within ±g"""
     vehicle = in_air("crazyflie_documented")
     (state, command), g = samara.hover(vehicle), vehicle["gravity"].acceleration
@@ -566,18 +584,18 @@ def test_what_the_predictive_controller_has_left_over_is_what_no_force_explains(
     a = np.array(derivative(state, command, vehicle).v_W)
     before = Observed(Vec3(0.5, -0.4, 0.3), Vec3(0.31, -0.22, 0.12), Vec3(0.1, 0.2, 0.3))
     d, v0, a0 = map(np.array, before)
-    left_over = (np.array(state.v_W) - v0) / 0.01 - 0.5 * (a0 + a)
+    residual = (np.array(state.v_W) - v0) / 0.01 - 0.5 * (a0 + a)
     after = observed(before, state, command, vehicle, 0.2, 0.01)
-    assert np.array(after.push_W) == pytest.approx(d + 0.2 * (left_over - d), rel=1e-12)
+    assert np.array(after.push_W) == pytest.approx(d + 0.2 * (residual - d), rel=1e-12)
     assert np.array([after.v_W, after.a_W]) == pytest.approx(np.array([state.v_W, a]), rel=1e-12)
-    blown = state._replace(v_W=Vec3(9.0, -9.0, 0.1))
-    assert observed(before, blown, command, vehicle, 1.0, 0.01).push_W[:2] == pytest.approx((g, -g), rel=1e-12)
+    accelerated = state._replace(v_W=Vec3(9.0, -9.0, 0.1))
+    assert observed(before, accelerated, command, vehicle, 1.0, 0.01).push_W[:2] == pytest.approx((g, -g), rel=1e-12)
     gain = ILQR(samara.vehicle("crazyflie_documented"), period=0.02, disturbance_time_constant=0.1).observer_gain
     assert gain == pytest.approx(1.0 - math.exp(-0.2), rel=1e-12)
 
 
-def test_the_regulator_cuts_an_error_where_it_asks_for_half_the_tilt():
-    """v = g tan(θ/2) / 2ω, ω² = g k_x/k_θ or k_z/m, whichever is more; a lower limit of one's own stays"""
+def test_the_regulator_limits_errors_to_those_of_half_the_tilt():
+    """v = g tan(θ/2) / 2ω, ω² = g k_x/k_θ or k_z/m, whichever is larger; a lower limit of the user is retained"""
     vehicle = in_air("crazyflie_documented")
     design, g = hover_design(vehicle, PERIOD), vehicle["gravity"].acceleration
     k = design.gain
@@ -589,9 +607,9 @@ def test_the_regulator_cuts_an_error_where_it_asks_for_half_the_tilt():
 
 
 def test_blown_away_for_five_seconds_pid_comes_back_without_overshoot():
-    """5 m/s of wind push the crazyflie with 1.8 times its weight, which no tilt of 60° holds: the integral waits all the time.
+    """5 m/s of wind push the crazyflie with 1.8 times its weight, more than a tilt of 60° balances: the integral is held.
 
-    3 % of the 2.5 m; with an integral that goes on to its limit it is 14 %.
+    The overshoot is 3 % of the 2.5 m; with an integral that winds up to its limit it would be 14 %.
     """
     vehicle, controller = in_air("crazyflie_documented"), built("pid", "crazyflie_documented")
     storm = samara.Environment(wind_W=Vec3(5.0, 0.0, 0.0))
@@ -608,7 +626,7 @@ def test_blown_away_for_five_seconds_pid_comes_back_without_overshoot():
 
 @pytest.mark.parametrize("kind", ["crazyflie_documented", pytest.param("iris_documented", marks=pytest.mark.long)])
 def test_geometric_rights_itself_from_175_degrees(kind):
-    """On its back but for 5°: upright within a second and a half, and home."""
+    """Upside down except for 5°: upright within 1.5 s, and back at the reference."""
     vehicle = in_air(kind)
     start = at(vehicle)._replace(q_WB=quat_from_euler(math.radians(175.0), 0.0, 0.3))
     flight = flown(vehicle, built("geometric", kind), ORIGIN, 12.0, start)
@@ -618,8 +636,8 @@ def test_geometric_rights_itself_from_175_degrees(kind):
     assert distance(flight.final.p_W) < 0.01
 
 
-def test_indi_knows_what_spinning_up_a_rotor_does():
-    """−J_r Ω̇ turns the octorotor more than the drag of its blades does; taken for a disturbance it would shake the yaw."""
+def test_indi_models_the_spin_up_torque_of_rotors():
+    """−J_r Ω̇ turns the octorotor more than the drag of its blades; treated as a disturbance it would disturb the yaw."""
     vehicle = in_air("octorotor_x")
     start = at(vehicle)._replace(q_WB=quat_from_euler(0.0, 0.0, 0.5))
     yaws = {}
@@ -632,9 +650,9 @@ def test_indi_knows_what_spinning_up_a_rotor_does():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_six_rotors_less_one_hover_on(name):
-    """Told which one is dead, each keeps its place within half a metre and 40°, and lets the yaw go."""
+    """Informed of the failed rotor, each holds its position within 5 cm and 3°, and gives up yaw."""
     vehicle, healthy = in_air("hexarotor_x"), (True, True, False, True, True, True)
-    power = samara.Environment(motor_power=tuple(float(works) for works in healthy))
+    power = samara.Environment(motor_power=tuple(float(is_healthy) for is_healthy in healthy))
     flight = flown(vehicle, built(name, "hexarotor_x", healthy), ORIGIN, 10.0, environment=power)
     assert distance(flight.states.p_W).max() < 0.05
     assert matrix_from_quat(flight.states.q_WB).zz.min() > math.cos(math.radians(3.0))
@@ -644,8 +662,8 @@ def test_six_rotors_less_one_hover_on(name):
 # A figure of eight -------------------------------------------------------------------------------------------------
 
 
-def eight_for(vehicle, gentle=True):
-    """Two metres each way, v²/2 m ≤ 0.3 g, v ≤ 1.6 m ω, and where it is gentle no more drag than 8 cm of error hold"""
+def figure_eight(vehicle, gentle=True):
+    """Two metres each way, v²/2 m ≤ 0.3 g, v ≤ 1.6 m ω, and if gentle no more drag than an error of 8 cm balances"""
     g, w = vehicle["gravity"].acceleration, gains_for(vehicle).position
     state, trim = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     braking = -derivative(state._replace(v_W=Vec3(1.0, 0.0, 0.0)), trim, vehicle).v_W.x
@@ -653,35 +671,35 @@ def eight_for(vehicle, gentle=True):
     return figure8((0, 0, 0), reach=2.0, speed=min(speeds), acceleration=1.0)
 
 
-def errors_along(vehicle, controller, trajectory, **options):
-    """The distance from where it should be, at every call  [m]"""
+def position_errors(vehicle, controller, trajectory, **options):
+    """Position error at every call  [m]"""
     rows = np.array(flatten(trajectory.at(np.arange(0.0, trajectory.duration, PERIOD)))).T
     flight = flown(vehicle, controller, rows, **options)
     return np.sqrt(sum((np.asarray(p) - r) ** 2 for p, r in zip(flight.states.p_W, rows[:, :3].T, strict=True)))
 
 
-def error_along(vehicle, controller, trajectory):
-    """The largest of them  [m]"""
-    return errors_along(vehicle, controller, trajectory).max()
+def max_position_error(vehicle, controller, trajectory):
+    """Maximum position error  [m]"""
+    return position_errors(vehicle, controller, trajectory).max()
 
 
 def late_error(vehicle, controller, trajectory, environment):
-    """The largest of the second half  [m]"""
-    errors = errors_along(vehicle, controller, trajectory, environment=environment)
+    """Maximum position error in the second half  [m]"""
+    errors = position_errors(vehicle, controller, trajectory, environment=environment)
     return errors[len(errors) // 2 :].max()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_follows_a_figure_of_eight(name):
-    """The hexarotor, 10 cm of error in 2 m at the most."""
+    """The position error of the hexarotor is below 10 cm on 2 m."""
     vehicle = in_air("hexarotor_x")
-    assert error_along(vehicle, built(name, "hexarotor_x"), eight_for(vehicle)) < 0.1
+    assert max_position_error(vehicle, built(name, "hexarotor_x"), figure_eight(vehicle)) < 0.1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", samara.vehicle_names())
 def test_every_vehicle_follows_a_figure_of_eight_with_every_controller(kind, name):
-    """Each as fast as suits it, never a tenth of its reach off."""
+    """At a speed that suits the vehicle, the position error is below a tenth of the curve's half length."""
     vehicle = in_air(kind)
-    assert error_along(vehicle, built(name, kind), eight_for(vehicle)) < 0.2
+    assert max_position_error(vehicle, built(name, kind), figure_eight(vehicle)) < 0.2

@@ -1,4 +1,4 @@
-"""The Crazyflie firmware's controllers: in flight with a stand-in of a page, and with the real module where it is installed."""
+"""The Crazyflie firmware's controllers: in flight with a stand-in module, and with the real module if it is installed."""
 
 import importlib.util
 import os
@@ -34,7 +34,7 @@ HERE = Vec3(0.0, 0.0, 1.0)
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """The stand-in in the place of the bindings: for the processes that look for them, and here"""
+    """Replace the bindings by the stand-in, in this process and in those that it starts."""
     monkeypatch.syspath_prepend(STAND_IN)
     monkeypatch.delitem(sys.modules, "cffirmware", raising=False)
     yield importlib.import_module("cffirmware")
@@ -42,21 +42,21 @@ def stand_in(monkeypatch):
 
 
 def hovering(*names: str, duration: float = 1.0, **options) -> Scenario:
-    """Drones that hover a metre apart, told to be 0.2 m higher"""
+    """Drones that hover a metre apart, with references 0.2 m higher"""
     drones = []
-    for k, name in enumerate(names):
-        place = HERE._replace(y=float(k))
-        task = trajectory.hover(place + Vec3(0.0, 0.0, 0.2), duration=60.0)
-        drones.append(Drone(f"drone{k}", CRAZYFLIE, task, place, airborne=True, controller=name))
+    for i, name in enumerate(names):
+        position = HERE._replace(y=float(i))
+        task = trajectory.hover(position + Vec3(0.0, 0.0, 0.2), duration=60.0)
+        drones.append(Drone(f"drone{i}", CRAZYFLIE, task, position, airborne=True, controller=name))
     return at_own_rate(Scenario("hovering", tuple(drones), duration, **options))
 
 
-# Words ---------------------------------------------------------------------------------------------------------------
+# Messages ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(REAL, reason="cffirmware is installed")
 @pytest.mark.parametrize("name", FIRMWARE)
-def test_without_the_bindings_it_is_one_sentence(name):
+def test_missing_bindings_are_reported(name):
     with pytest.raises(
         MissingExtraError, match=f"{name} .* needs cffirmware, .* built from Bitcraze's crazyflie-firmware"
     ):
@@ -71,17 +71,17 @@ def test_it_is_called_at_the_rate_of_the_firmware(stand_in):
 
 
 def test_it_flies_quadrotors_like_its_own(stand_in):
-    for name, words in (("hexarotor_x", "crazyflie_lee flies quadrotors; .* has 6 rotors"),):
-        with pytest.raises(ValueError, match=words):
+    for name, message in (("hexarotor_x", "crazyflie_lee flies quadrotors; .* has 6 rotors"),):
+        with pytest.raises(ValueError, match=message):
             controller_named("crazyflie_lee", samara.vehicle(name), period=1e-3)
 
 
-def test_a_build_without_indi_is_one_sentence(stand_in):
+def test_a_build_without_indi_is_reported(stand_in):
     with pytest.raises(FirmwareError, match="has no controllerINDI: Bitcraze's bindings leave INDI out"):
         FirmwareProcess("indi")
 
 
-def test_a_build_that_is_too_old_is_one_sentence(stand_in, monkeypatch):
+def test_an_old_build_is_reported(stand_in, monkeypatch):
     monkeypatch.delattr(stand_in, "powerDistributionCap")
     with pytest.raises(UselessModuleError, match=r"no powerDistributionCap; expected .* 2025\.12\.1 or newer"):
         Firmware(stand_in, "pid", FIELDS)
@@ -91,42 +91,50 @@ def test_a_build_that_is_too_old_is_one_sentence(stand_in, monkeypatch):
         Firmware(stand_in, "pid", FIELDS)
 
 
-def test_a_module_that_cannot_be_loaded_is_one_sentence(tmp_path, monkeypatch):
+def test_an_import_error_is_reported(tmp_path, monkeypatch):
     (tmp_path / "cffirmware.py").write_text("raise ImportError('libpython is another')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(FirmwareError, match="cannot be loaded: libpython is another"):
         FirmwareProcess("pid")
 
 
-# The chain -----------------------------------------------------------------------------------------------------------
+# Signal chain --------------------------------------------------------------------------------------------------------
 
 
-def test_all_it_is_told_arrives_and_its_loop_counts_from_one(stand_in):
-    own = Firmware(stand_in, "pid", FIELDS)
-    numbers = tuple(float(k + 1) for k in range(len(FIELDS)))
-    own.tick(numbers, 3.7)
-    own.tick(numbers, 3.7)
+def test_all_inputs_arrive_and_the_step_counts_from_one(stand_in):
+    firmware = Firmware(stand_in, "pid", FIELDS)
+    inputs = tuple(float(k + 1) for k in range(len(FIELDS)))
+    firmware.tick(inputs, 3.7)
+    firmware.tick(inputs, 3.7)
     assert stand_in.calls == [1, 2]
-    for field, value in zip(FIELDS, numbers, strict=True):
-        struct, *way = field.split(".")
-        found = own.structs[struct]
-        for name in way:
-            found = getattr(found, name)
-        assert found == value, field
-    assert vars(own.structs["setpoint"].mode) == {"x": 1, "y": 1, "z": 1, "roll": 0, "pitch": 0, "yaw": 1, "quat": 0}
-    assert own.kind == "legacy propellers"
+    for field, value in zip(FIELDS, inputs, strict=True):
+        struct, *members = field.split(".")
+        member = firmware.structs[struct]
+        for name in members:
+            member = getattr(member, name)
+        assert member == value, field
+    assert vars(firmware.structs["setpoint"].mode) == {
+        "x": 1,
+        "y": 1,
+        "z": 1,
+        "roll": 0,
+        "pitch": 0,
+        "yaw": 1,
+        "quat": 0,
+    }
+    assert firmware.kind == "legacy propellers"
 
 
 def test_the_supply_is_smoothed_over_a_tenth_of_a_second(stand_in, monkeypatch):
-    """V ← V + 0.01 (V_measured − V) each millisecond; the thrust wanted stays, so the PWM goes as 1/V"""
-    monkeypatch.setattr(stand_in, "controllerPid", lambda control, *told: setattr(control, "thrustSi", 0.28))
+    """V ← V + 0.01 (V_measured − V) each millisecond; the thrust is constant, so the PWM is proportional to 1/V"""
+    monkeypatch.setattr(stand_in, "controllerPid", lambda control, *arguments: setattr(control, "thrustSi", 0.28))
     monkeypatch.setattr(stand_in, "control_t", lambda: _control(stand_in))
-    own = Firmware(stand_in, "pid", FIELDS)
-    numbers = (0.0,) * len(FIELDS)
-    first = own.tick(numbers, 4.0)[0]
-    later = [own.tick(numbers, 3.2)[0] for _ in range(100)]
+    firmware = Firmware(stand_in, "pid", FIELDS)
+    inputs = (0.0,) * len(FIELDS)
+    first = firmware.tick(inputs, 4.0)[0]
+    pwm_later = [firmware.tick(inputs, 3.2)[0] for _ in range(100)]
     volts = 3.2 + 0.8 * 0.99 ** np.arange(1, 101)
-    np.testing.assert_allclose(later, first * 4.0 / volts, atol=2.0)
+    np.testing.assert_allclose(pwm_later, first * 4.0 / volts, atol=2.0)
 
 
 def _control(module):
@@ -138,8 +146,8 @@ def _control(module):
 # In flight -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_flight_goes_where_it_is_told_and_is_replayed_bit_for_bit(stand_in, tmp_path):
-    """Along every axis and about the vertical: each sign of the way there and back counts"""
+def test_a_flight_tracks_its_reference_and_replays_bit_for_bit(stand_in, tmp_path):
+    """Along every axis and about the vertical: every sign of the conversions in both directions matters"""
     task = trajectory.hover((0.2, -0.2, 1.1), yaw=0.5, duration=60.0)
     scenario = hovering("crazyflie_pid", duration=0.4)
     scenario = replace(scenario, drones=(replace(scenario.drones[0], task=task),))
@@ -148,24 +156,24 @@ def test_a_flight_goes_where_it_is_told_and_is_replayed_bit_for_bit(stand_in, tm
     assert 0.02 < run.euler[-1, 2] < 0.5
     assert run.tracks[0].controller == "crazyflie_pid"
     sys.modules.pop("cffirmware")
-    sys.path.remove(STAND_IN)  # whoever replays it need not have it
+    sys.path.remove(STAND_IN)  # a replay does not need it
     again = samara.replay(tmp_path / "run.mcap")
     np.testing.assert_array_equal(again.tracks[0].tables["state"].rows, run.tracks[0].tables["state"].rows)
 
 
 def test_two_drones_have_a_firmware_each(stand_in):
-    """The globals of one are not those of the other: together they fly the bits that each flies alone"""
-    both = samara.fly(hovering("crazyflie_pid", "crazyflie_pid", duration=0.05))
-    alone = samara.fly(hovering("crazyflie_pid", duration=0.05))
-    rows = [track.tables["state"].rows for track in both.tracks]
-    np.testing.assert_array_equal(rows[0], alone.tracks[0].tables["state"].rows)
+    """The globals of the two are separate: together they fly the same bits as each alone"""
+    pair = samara.fly(hovering("crazyflie_pid", "crazyflie_pid", duration=0.05))
+    single = samara.fly(hovering("crazyflie_pid", duration=0.05))
+    rows = [track.tables["state"].rows for track in pair.tracks]
+    np.testing.assert_array_equal(rows[0], single.tracks[0].tables["state"].rows)
     np.testing.assert_array_equal(rows[1][:, 2], rows[0][:, 2])
 
 
-def test_a_battery_that_is_low_is_made_up_for_until_full_pwm_is_too_little(stand_in):
-    """The firmware measures the vehicle's own voltage: of two charges it flies the same, by other commands
+def test_a_low_battery_is_compensated_until_full_pwm(stand_in):
+    """The firmware measures the vehicle's voltage: at two charges it flies the same with different commands
 
-    Of 1.4 mm to 0.05 mm: the voltage sags as the rotors speed up, and what the firmware knows of it is 0.1 s late.
+    Of 1.4 mm to 0.05 mm: the voltage sags as the rotors speed up, and the firmware's measurement lags by 0.1 s.
     """
     vehicle = samara.switch_on(CRAZYFLIE, "battery", capacity=864.0, resistance=0.1)
     runs = []
@@ -179,24 +187,24 @@ def test_a_battery_that_is_low_is_made_up_for_until_full_pwm_is_too_little(stand
     assert runs[2].command[-1].min() == 1.0
 
 
-def test_it_is_not_told_of_a_motor_that_fails_and_goes_on(stand_in):
+def test_a_motor_failure_does_not_restart_the_firmware(stand_in):
     event = Event(at(0.1), fail_motor(0))
     simulation = Simulation(hovering("crazyflie_pid", duration=0.15, events=(event,)))
-    first: list[Flying] = []
+    firmwares: list[Flying] = []
     while simulation.advance():
         (group,) = simulation.groups
-        first += [own for own in group.controller.continuing_states.values() if own not in first]
-    assert len(first) == 1 and not simulation.groups[0].setup.healthy[0]
+        firmwares += [firmware for firmware in group.controller.continuing_states.values() if firmware not in firmwares]
+    assert len(firmwares) == 1 and not simulation.groups[0].setup.healthy[0]
 
 
-def test_a_firmware_that_dies_is_one_sentence(stand_in, monkeypatch):
-    own = FirmwareProcess("pid")
-    os.kill(own._process.pid, 9)
+def test_a_killed_firmware_is_reported(stand_in, monkeypatch):
+    process = FirmwareProcess("pid")
+    os.kill(process._process.pid, 9)
     with pytest.raises(FirmwareError, match=r"crazyflie_pid: the firmware's process ended by signal 9$"):
-        own.tick((0.0,) * len(FIELDS), 3.7)
+        process.tick((0.0,) * len(FIELDS), 3.7)
 
 
-def test_there_are_not_more_of_them_than_a_machine_bears(stand_in, monkeypatch):
+def test_the_count_of_processes_is_limited(stand_in, monkeypatch):
     monkeypatch.setattr("samara.control.crazyflie_firmware.controller.MAX_PROCESSES", 0)
     with pytest.raises(FirmwareError, match="expected at most 0 at once"):
         FirmwareProcess("pid")
@@ -205,8 +213,8 @@ def test_there_are_not_more_of_them_than_a_machine_bears(stand_in, monkeypatch):
 def test_its_process_ends_with_the_flight(stand_in):
     simulation = Simulation(hovering("crazyflie_pid", duration=0.01))
     simulation.advance()
-    (own,) = simulation.groups[0].controller.continuing_states.values()
-    process = own.firmware._process
+    (firmware,) = simulation.groups[0].controller.continuing_states.values()
+    process = firmware.firmware._process
     assert process.poll() is None
     simulation.run()
     assert process.poll() is not None
@@ -222,33 +230,33 @@ def test_its_process_ends_with_a_parent_that_is_killed():
         "import time; time.sleep(600)\n"
     )
     with started([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
-        number = int(parent.stdout.readline())
+        pid = int(parent.stdout.readline())
         parent.kill()
         parent.wait()
-        until = time.monotonic() + 120.0
-        while _runs(number) and time.monotonic() < until:
+        deadline = time.monotonic() + 120.0
+        while _runs(pid) and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert not _runs(number)
+        assert not _runs(pid)
 
 
-def _runs(number: int) -> bool:
-    """Whether there is such a process, and it is not one that has ended and waits for its parent to look"""
+def _runs(pid: int) -> bool:
+    """Whether the process exists and is not a zombie"""
     try:
-        return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-# The real one --------------------------------------------------------------------------------------------------------
+# The real module -----------------------------------------------------------------------------------------------------
 
 
 real = pytest.mark.skipif(not REAL, reason="needs cffirmware, built from Bitcraze's crazyflie-firmware")
-FIRMWARE_MASS = 0.029  # [kg] of a Crazyflie, as it believes
+FIRMWARE_MASS = 0.029  # [kg] of a Crazyflie in the firmware
 
 
 @real
 @pytest.mark.parametrize("name", FIRMWARE)
-def test_the_real_firmware_holds_a_place(name):
+def test_the_real_firmware_holds_a_position(name):
     if name == "crazyflie_indi" and not hasattr(importlib.import_module("cffirmware"), "controllerINDI"):
         pytest.skip("this cffirmware is built without INDI, as Bitcraze's is")
     run = samara.fly(hovering(name, duration=6.0))
@@ -257,15 +265,15 @@ def test_the_real_firmware_holds_a_place(name):
 
 @real
 @pytest.mark.parametrize(("name", "stiffness"), [("crazyflie_lee", 7.0), ("crazyflie_brescianini", 1.0 / 0.3**2)])
-def test_the_real_firmware_sinks_by_the_mass_it_does_not_know_of(name, stiffness):
-    """m_f (g_f + k e) = m g: power distribution, PWM and the curves of the thrust are right to a hundredth, or e is not"""
+def test_the_real_firmware_sinks_by_the_error_of_its_mass(name, stiffness):
+    """m_f (g_f + k e) = m g: e is right only if power distribution, PWM and thrust curves are right to one per cent"""
     run = samara.fly(hovering(name, duration=6.0))
-    sunk = (CRAZYFLIE.mass * CRAZYFLIE["gravity"].acceleration / FIRMWARE_MASS - 9.81) / stiffness
-    assert 1.2 - run.position[-1][2] == pytest.approx(sunk, rel=0.03)
+    expected_offset = (CRAZYFLIE.mass * CRAZYFLIE["gravity"].acceleration / FIRMWARE_MASS - 9.81) / stiffness
+    assert 1.2 - run.position[-1][2] == pytest.approx(expected_offset, rel=0.03)
 
 
 @real
-def test_the_real_firmware_knows_which_motors_it_is_built_for():
-    own = FirmwareProcess("pid")
-    assert own.kind in CURVES and own.curve.most == pytest.approx(CURVES[own.kind].most)
-    own.close()
+def test_the_real_firmware_has_a_known_thrust_curve():
+    process = FirmwareProcess("pid")
+    assert process.kind in CURVES and process.curve.most == pytest.approx(CURVES[process.kind].most)
+    process.close()

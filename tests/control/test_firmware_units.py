@@ -1,4 +1,4 @@
-"""The inputs of the Crazyflie's firmware and what its motors give: each unit and sign against a case known without it."""
+"""Units and signs of the Crazyflie firmware's inputs and of its motors, each against an independent case."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_to_the_left_is_a_positive_yaw_in_degrees():
     assert firmware_state(turned(Z, 100.0), ZERO, G).attitude == pytest.approx((0.0, 0.0, 100.0), abs=1e-12)
 
 
-def test_the_attitude_goes_by_the_names_of_its_components():
+def test_the_quaternion_is_converted_by_component_names():
     q_WB = quat_from_euler(0.1, 0.2, 0.3)
     names = dict(
         zip(FIELDS, numbers_of(firmware_inputs(LEVEL._replace(q_WB=q_WB), ZERO, Reference(ZERO), G)), strict=True)
@@ -62,13 +62,15 @@ def test_the_attitude_goes_by_the_names_of_its_components():
     assert [names[f"state.attitudeQuaternion.{name}"] for name in "wxyz"] == list(q_WB)
 
 
-def test_place_and_velocity_are_metres_and_the_acceleration_g():
-    own = firmware_state(LEVEL._replace(p_W=Vec3(1.0, 2.0, 3.0), v_W=Vec3(4.0, 5.0, 6.0)), Vec3(G, 0.0, -2.0 * G), G)
-    assert own.position == (1.0, 2.0, 3.0) and own.velocity == (4.0, 5.0, 6.0)
-    assert own.acc == pytest.approx((1.0, 0.0, -2.0))
+def test_units_of_position_velocity_and_acceleration():
+    converted = firmware_state(
+        LEVEL._replace(p_W=Vec3(1.0, 2.0, 3.0), v_W=Vec3(4.0, 5.0, 6.0)), Vec3(G, 0.0, -2.0 * G), G
+    )
+    assert converted.position == (1.0, 2.0, 3.0) and converted.velocity == (4.0, 5.0, 6.0)
+    assert converted.acc == pytest.approx((1.0, 0.0, -2.0))
 
 
-def test_the_gyroscope_is_in_degrees_with_our_signs():
+def test_the_gyroscope_is_in_degrees_with_the_same_signs():
     spinning = LEVEL._replace(omega_B=Vec3(math.pi, -0.5 * math.pi, 0.1 * math.pi))
     assert firmware_sensors(spinning, ZERO, G).gyro == pytest.approx((180.0, -90.0, 18.0))
 
@@ -83,30 +85,32 @@ def test_the_gyroscope_is_in_degrees_with_our_signs():
         (turned(Z, 90.0), Vec3(0.0, G, 0.0), (1.0, 0.0, 1.0)),
     ],
 )
-def test_the_accelerometer_feels_what_holds_it_up(state, a_W, felt):
-    assert firmware_sensors(state, a_W, G).acc == pytest.approx(felt, abs=1e-12)
+def test_the_accelerometer_measures_specific_force(state, a_W, expected):
+    assert firmware_sensors(state, a_W, G).acc == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_set_point_is_metres_and_seconds_and_its_yaw_degrees_within_half_a_turn():
-    steps = [Vec3(*(10.0 * k + i for i in range(3))) for k in range(4)]
-    own = firmware_setpoint(Reference(*steps, yaw=1.5 * math.pi), G)
-    assert (own.position, own.velocity, own.acceleration, own.jerk) == tuple(steps)
-    assert own.attitude.yaw == pytest.approx(-90.0)
+    derivatives = [Vec3(*(10.0 * k + i for i in range(3))) for k in range(4)]
+    setpoint = firmware_setpoint(Reference(*derivatives, yaw=1.5 * math.pi), G)
+    assert (setpoint.position, setpoint.velocity, setpoint.acceleration, setpoint.jerk) == tuple(derivatives)
+    assert setpoint.attitude.yaw == pytest.approx(-90.0)
 
 
-def test_the_rates_of_a_set_point_are_those_of_the_attitude_it_asks_for():
-    """Of a circle flown nose first, against differences of the attitude; in degrees, with the gyroscope's signs"""
+def test_the_rates_of_a_set_point_are_those_of_its_attitude():
+    """For a circle with a rotating heading, against differences of the attitude; in degrees, with the gyroscope's signs"""
     task, time, h = trajectory.circle((0.0, 0.0, 1.0), radius=1.0, speed=2.0, laps=2), 3.0, 1e-5
 
     def attitude(t):
-        own = task.at(t)._replace(yaw=0.7 * t)
-        return np.array(attitude_along(own.a_W + Vec3(0.0, 0.0, G), own.yaw), dtype=float).reshape(3, 3)
+        reference_at_t = task.at(t)._replace(yaw=0.7 * t)
+        return np.array(
+            attitude_along(reference_at_t.a_W + Vec3(0.0, 0.0, G), reference_at_t.yaw), dtype=float
+        ).reshape(3, 3)
 
     spin = attitude(time).T @ (attitude(time + h) - attitude(time - h)) / (2.0 * h)
     omega = np.degrees([spin[2, 1], spin[0, 2], spin[1, 0]])
     reference = task.at(time)._replace(yaw=0.7 * time, yaw_rate=0.7)
     assert np.array(firmware_setpoint(reference, G).attitudeRate) == pytest.approx(omega, rel=1e-6)
-    assert np.abs(omega).min() > 1.0  # each of them counts
+    assert np.abs(omega).min() > 1.0  # all three components are tested
     assert np.isfinite(np.array(matrix_from_quat(LEVEL.q_WB))).all()
 
 
@@ -125,26 +129,26 @@ def test_the_voltage_of_a_thrust_is_the_real_root_of_its_cubic(curve):
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 @pytest.mark.parametrize("supply", [3.3, 4.2])
-def test_the_battery_is_made_up_for(curve, supply):
+def test_the_battery_voltage_is_compensated(curve, supply):
     """The PWM of a thrust gives that thrust at any supply, to a count"""
-    wanted = 0.6 * FULL
-    pwm = pwm_of_thrust(wanted, supply, curve)
+    desired = 0.6 * FULL
+    pwm = pwm_of_thrust(desired, supply, curve)
     step = thrust_of_pwm(pwm + 1, supply, curve) - thrust_of_pwm(pwm, supply, curve)
-    assert 0.0 <= wanted / FULL * curve.most - thrust_of_pwm(pwm, supply, curve) <= step
-    assert pwm_of_thrust(wanted, 3.3, curve) > pwm_of_thrust(wanted, 4.2, curve)
+    assert 0.0 <= desired / FULL * curve.most - thrust_of_pwm(pwm, supply, curve) <= step
+    assert pwm_of_thrust(desired, 3.3, curve) > pwm_of_thrust(desired, 4.2, curve)
 
 
-def test_a_motor_stands_below_its_least_thrust_and_on_a_battery_that_is_none():
-    own = CURVES["legacy propellers"]
-    least = own.least / own.most * FULL
-    assert pwm_of_thrust(0.99 * least, 4.0, own) == 0 < pwm_of_thrust(1.01 * least, 4.0, own)
-    assert pwm_of_thrust(0.5 * FULL, 1.9, own) == 0
-    assert thrust_of_pwm(0, 4.2, own) == 0.0
-    assert pwm_of_thrust(FULL, 2.5, own) > FULL  # the power distribution cuts it off
+def test_a_motor_stands_below_its_minimum_thrust_and_supply_voltage():
+    curve = CURVES["legacy propellers"]
+    min_thrust = curve.least / curve.most * FULL
+    assert pwm_of_thrust(0.99 * min_thrust, 4.0, curve) == 0 < pwm_of_thrust(1.01 * min_thrust, 4.0, curve)
+    assert pwm_of_thrust(0.5 * FULL, 1.9, curve) == 0
+    assert thrust_of_pwm(0, 4.2, curve) == 0.0
+    assert pwm_of_thrust(FULL, 2.5, curve) > FULL  # the power distribution cuts it off
 
 
-def test_a_build_is_known_by_its_torque_ratio():
-    name, own = curve_of(0.21, 0.00569279)
-    assert name == "Crazyflie 2.1 Brushless" and own.most == 0.21
+def test_a_build_is_identified_by_its_torque_ratio():
+    name, curve = curve_of(0.21, 0.00569279)
+    assert name == "Crazyflie 2.1 Brushless" and curve.most == 0.21
     with pytest.raises(ValueError, match=r"built for motors of 0\.1125 N and 0\.00596 m.*expected 0\.00699 m"):
         curve_of(0.1125, 0.005964552)

@@ -1,4 +1,4 @@
-"""Lee's controller: what it asks for is what the law says, and what it flies arrives."""
+"""Lee's geometric controller: its wrench obeys the law, and its flights reach their references."""
 
 import math
 
@@ -28,28 +28,32 @@ from samara.physics.types import Reference, State
 from samara.plan.reference import Leg, along_legs, minimum_jerk
 from samara.vehicles.build import with_effects
 
-FLYERS = samara.vehicle_names()
+VEHICLES = samara.vehicle_names()
 
 
-@pytest.mark.parametrize("name", FLYERS)
+@pytest.mark.parametrize("name", VEHICLES)
 def test_where_it_should_be_it_asks_for_the_trim(name):
-    """No error, no acceleration wanted: the command is the hover trim."""
+    """Without error and desired acceleration, the command is the hover trim."""
     vehicle = samara.vehicle(name)
     state, command = samara.hover(vehicle)
-    asked, memory = geometric(vehicle)(state, Reference(state.p_W), vehicle, ())
-    assert np.array(asked) == pytest.approx(np.array(command), rel=1e-12, abs=1e-12)
-    assert memory == ()
+    command_at_rest, controller_state = geometric(vehicle)(state, Reference(state.p_W), vehicle, ())
+    assert np.array(command_at_rest) == pytest.approx(np.array(command), rel=1e-12, abs=1e-12)
+    assert controller_state == ()
 
 
-@pytest.mark.parametrize("name", [name for name in FLYERS if samara.vehicle(name).rotors])
-def test_what_is_allocated_is_what_the_rotors_give(name):
-    """The command for (f, τ), held until the speeds have settled, gives that f along z and that τ: by kF alone."""
+@pytest.mark.parametrize("name", [name for name in VEHICLES if samara.vehicle(name).rotors])
+def test_the_rotors_give_the_allocated_wrench(name):
+    """The command for (f, τ), held until the speeds have settled, gives f along z and τ, computed from kF alone."""
     vehicle = with_effects(samara.vehicle(name), {"thrust_curve": False})
     state, _ = samara.hover(vehicle)
-    lift = 1.2 * vehicle.mass * vehicle["gravity"].acceleration
-    reach = max(abs(rotor.r_B.x) for rotor in vehicle.rotors)
-    wanted = Vec3(0.05 * lift * reach, -0.03 * lift * reach, 0.002 * lift * reach)
-    command = command_for_wrench(lift, wanted, state, vehicle, allocation_for(vehicle))
+    collective_thrust = 1.2 * vehicle.mass * vehicle["gravity"].acceleration
+    arm_length = max(abs(rotor.r_B.x) for rotor in vehicle.rotors)
+    desired_tau_B = Vec3(
+        0.05 * collective_thrust * arm_length,
+        -0.03 * collective_thrust * arm_length,
+        0.002 * collective_thrust * arm_length,
+    )
+    command = command_for_wrench(collective_thrust, desired_tau_B, state, vehicle, allocation_for(vehicle))
     dynamics = vehicle.structure.actuation.rotor_acceleration
     speeds = np.array(state.rotor_speed)
     for _ in range(20000):  # the motors alone, relaxed to rest
@@ -66,27 +70,27 @@ def test_what_is_allocated_is_what_the_rotors_give(name):
         np.cross(rotor.r_B, np.array(rotor.axis_B) * load.thrust) - np.array(rotor.axis_B) * rotor.spin * load.torque
         for load, rotor in forces
     )
-    assert f_B[2] == pytest.approx(lift, rel=1e-7)
-    assert tau_B == pytest.approx(np.array(wanted), rel=1e-6, abs=1e-7 * lift * reach)
+    assert f_B[2] == pytest.approx(collective_thrust, rel=1e-7)
+    assert tau_B == pytest.approx(np.array(desired_tau_B), rel=1e-6, abs=1e-7 * collective_thrust * arm_length)
 
 
 GAINS = Gains(2.0, Vec3(9.0, 8.0, 3.0))
 
 
 def leaning(vehicle, q_WB):
-    """Off its place, moving and turning."""
+    """Return a state away from its reference, moving and rotating."""
     state, _ = samara.hover(vehicle)
     return state._replace(p_W=Vec3(0.3, -0.2, 1.4), v_W=Vec3(0.5, 0.1, -0.2), q_WB=q_WB, omega_B=Vec3(0.4, -0.5, 0.6))
 
 
 def asked(state, reference, vehicle, keeps_yaw=True):
-    """Thrust and torque as the controller wants them, nothing limited."""
-    pull_W = wanted_pull(state.p_W - reference.p_W, state, reference, vehicle, GAINS)
-    return geometric_wrench(pull_W, state, reference, vehicle, GAINS, keeps_yaw)
+    """Return the desired thrust and torque without limits."""
+    acceleration_W = wanted_pull(state.p_W - reference.p_W, state, reference, vehicle, GAINS)
+    return geometric_wrench(acceleration_W, state, reference, vehicle, GAINS, keeps_yaw)
 
 
-def wanted_in_matrices(state, reference, vehicle):
-    """f, R and R_d by SciPy and NumPy."""
+def desired_attitude_matrices(state, reference, vehicle):
+    """Return f, R and R_d, computed with SciPy and NumPy."""
     e_p, e_v = np.array(state.p_W - reference.p_W), np.array(state.v_W - reference.v_W)
     f = vehicle.mass * (np.array([0, 0, 9.81]) + np.array(reference.a_W) - 4.0 * e_p - 4.0 * e_v)
     b3 = f / np.linalg.norm(f)
@@ -95,7 +99,7 @@ def wanted_in_matrices(state, reference, vehicle):
     return f, rotation(state.q_WB).as_matrix(), np.column_stack([np.cross(b2, b3), b2, b3])
 
 
-def torque_for(e_R, state, vehicle):
+def attitude_torque(e_R, state, vehicle):
     """J (−k_R e_R − k_Ω ω) + ω × Jω"""
     omega, J = np.array(state.omega_B), np.array(vehicle.inertia_B).reshape(3, 3)
     gain = np.array(GAINS.attitude)
@@ -103,54 +107,54 @@ def torque_for(e_R, state, vehicle):
 
 
 def test_its_wrench_is_lees_law_in_matrices():
-    """f = m(g e₃ + a_d − kₓe_p − k_v e_v), e_R = ½(R_dᵀR − RᵀR_d)^∨, e_Ω = ω − RᵀR_d ω_d, with the nose where it should be"""
+    """f = m(g e₃ + a_d − kₓe_p − k_v e_v), e_R = ½(R_dᵀR − RᵀR_d)^∨, e_Ω = ω − RᵀR_d ω_d, without yaw error."""
     vehicle = samara.vehicle("hakoniwa")
     reference = Reference(Vec3(0.0, 0.1, 1.0), Vec3(0.2, 0.0, 0.1), Vec3(0.7, -0.4, 0.3), yaw=0.5)
-    f, _, R_d = wanted_in_matrices(leaning(vehicle, Quat(1.0, 0.0, 0.0, 0.0)), reference, vehicle)
-    leaned = Rotation.from_matrix(R_d) * Rotation.from_rotvec([0.3, -0.4, 0.0])  # about an axis across b₃: no yaw error
-    x, y, z, w = leaned.as_quat()
+    f, _, R_d = desired_attitude_matrices(leaning(vehicle, Quat(1.0, 0.0, 0.0, 0.0)), reference, vehicle)
+    tilted = Rotation.from_matrix(R_d) * Rotation.from_rotvec([0.3, -0.4, 0.0])  # about an axis across b₃: no yaw error
+    x, y, z, w = tilted.as_quat()
     state = leaning(vehicle, Quat(w, x, y, z))
-    skew = 0.5 * (R_d.T @ leaned.as_matrix() - leaned.as_matrix().T @ R_d)
+    skew = 0.5 * (R_d.T @ tilted.as_matrix() - tilted.as_matrix().T @ R_d)
     e_R = np.array([skew[2, 1], skew[0, 2], skew[1, 0]])
-    lift, tau_B = asked(state, reference, vehicle)
-    assert lift == pytest.approx(f @ leaned.as_matrix()[:, 2], rel=1e-12)
-    assert np.array(tau_B) == pytest.approx(torque_for(e_R, state, vehicle), rel=1e-12)
+    collective_thrust, tau_B = asked(state, reference, vehicle)
+    assert collective_thrust == pytest.approx(f @ tilted.as_matrix()[:, 2], rel=1e-12)
+    assert np.array(tau_B) == pytest.approx(attitude_torque(e_R, state, vehicle), rel=1e-12)
 
 
-def test_a_wrong_yaw_does_not_steer_the_tilt():
-    """Across b₃ the error is sin θ about the axis from f to b₃, whatever the yaw; about b₃ it is Lee's own component."""
+def test_a_yaw_error_does_not_affect_the_tilt():
+    """Across b₃ the error is sin θ about the axis from f to b₃, for any yaw; about b₃ it is Lee's component."""
     vehicle = samara.vehicle("hakoniwa")
     reference = Reference(Vec3(0.0, 0.1, 1.0), Vec3(0.2, 0.0, 0.1), Vec3(0.7, -0.4, 0.3))
     for yaw in (0.9, -2.5):
         state = leaning(vehicle, quat_from_euler(0.2, -0.3, yaw))
-        f, R, R_d = wanted_in_matrices(state, reference, vehicle)
+        f, R, R_d = desired_attitude_matrices(state, reference, vehicle)
         across = R.T @ np.cross(f / np.linalg.norm(f), R[:, 2])
         skew = 0.5 * (R_d.T @ R - R.T @ R_d)
         _, tau_B = asked(state, reference, vehicle)
-        assert np.array(tau_B) == pytest.approx(torque_for([*across[:2], skew[1, 0]], state, vehicle), rel=1e-12)
+        assert np.array(tau_B) == pytest.approx(attitude_torque([*across[:2], skew[1, 0]], state, vehicle), rel=1e-12)
         _, tau_B = asked(state, reference._replace(yaw=1.0, yaw_rate=2.0), vehicle, keeps_yaw=False)
-        assert np.array(tau_B) == pytest.approx(torque_for([*across[:2], 0.0], state, vehicle), rel=1e-12)
+        assert np.array(tau_B) == pytest.approx(attitude_torque([*across[:2], 0.0], state, vehicle), rel=1e-12)
 
 
 def test_upside_down_it_turns_as_hard_as_on_its_side():
-    """|e_R| = sin θ up to 90°, and 1 from there to 180°, where sin θ would let it hang; at 180° itself no way is nearer."""
+    """|e_R| = sin θ up to 90°, and 1 from 90° to 180°, where sin θ would vanish; at 180° all directions are equivalent."""
     vehicle, reference = samara.vehicle("hakoniwa"), Reference(Vec3(0.0, 0.0, 1.0))
-    still, _ = samara.hover(vehicle)
-    for degrees, size in ((30.0, 0.5), (90.0, 1.0), (150.0, 1.0), (179.9, 1.0), (180.0, 0.0)):
+    hover_state, _ = samara.hover(vehicle)
+    for degrees, magnitude in ((30.0, 0.5), (90.0, 1.0), (150.0, 1.0), (179.9, 1.0), (180.0, 0.0)):
         half = math.radians(degrees) / 2.0
-        turned = Quat(math.cos(half) if degrees < 180.0 else 0.0, 0.6 * math.sin(half), 0.8 * math.sin(half), 0.0)
-        _, tau_B = asked(still._replace(q_WB=turned), reference, vehicle)
+        q_WB = Quat(math.cos(half) if degrees < 180.0 else 0.0, 0.6 * math.sin(half), 0.8 * math.sin(half), 0.0)
+        _, tau_B = asked(hover_state._replace(q_WB=q_WB), reference, vehicle)
         e_R = np.array(tau_B)[:2] / (np.array(vehicle.inertia_B)[[0, 4]] * np.array(GAINS.attitude)[:2] ** 2)
-        assert e_R == pytest.approx([-0.6 * size, -0.8 * size], abs=1e-9)
+        assert e_R == pytest.approx([-0.6 * magnitude, -0.8 * magnitude], abs=1e-9)
 
 
-def test_the_wanted_turn_rate_is_that_of_the_wanted_attitude():
+def test_the_desired_rate_is_the_derivative_of_the_desired_attitude():
     """ω_d and ω̇_d by finite differences of R_d along a trajectory with jerk and snap, the vehicle exactly on it."""
     vehicle = samara.vehicle("hakoniwa")
     gains = gains_for(vehicle, lead=0.0)
     legs = (Leg("there", Vec3(6.0, 3.0, 2.0), 3.0, 1.0),)
 
-    def wanted(time):
+    def desired(time):
         reference = along_legs(time, Vec3(0.0, 0.0, 1.0), legs, 0.7)
         f = np.array(reference.a_W + Vec3(0.0, 0.0, 9.81))
         b3 = f / np.linalg.norm(f)
@@ -158,21 +162,21 @@ def test_the_wanted_turn_rate_is_that_of_the_wanted_attitude():
         b2 /= np.linalg.norm(b2)
         return reference, Rotation.from_matrix(np.column_stack([np.cross(b2, b3), b2, b3]))
 
-    def turning(time, h=1e-3):
-        return (wanted(time - h)[1].inv() * wanted(time + h)[1]).as_rotvec() / (2.0 * h)
+    def angular_velocity(time, h=1e-3):
+        return (desired(time - h)[1].inv() * desired(time + h)[1]).as_rotvec() / (2.0 * h)
 
-    reference, R_d = wanted(1.1)
-    turned, turned_on = turning(1.1), (turning(1.101) - turning(1.099)) / 2e-3
+    reference, R_d = desired(1.1)
+    omega, alpha = angular_velocity(1.1), (angular_velocity(1.101) - angular_velocity(1.099)) / 2e-3
     x, y, z, w = R_d.as_quat()
     state = State(
-        reference.p_W, reference.v_W, Quat(w, x, y, z), Vec3(*turned), (0.0,) * 4, samara.hover(vehicle)[0].effects
+        reference.p_W, reference.v_W, Quat(w, x, y, z), Vec3(*omega), (0.0,) * 4, samara.hover(vehicle)[0].effects
     )
-    pull_W = wanted_pull(Vec3(0.0, 0.0, 0.0), state, reference, vehicle, gains)
-    _, tau_B = geometric_wrench(pull_W, state, reference, vehicle, gains)
+    acceleration_W = wanted_pull(Vec3(0.0, 0.0, 0.0), state, reference, vehicle, gains)
+    _, tau_B = geometric_wrench(acceleration_W, state, reference, vehicle, gains)
     J = np.array(vehicle.inertia_B).reshape(3, 3)
-    asked = np.linalg.solve(J, np.array(tau_B) - np.cross(turned, J @ turned))
-    assert asked == pytest.approx(turned_on, abs=1e-4)
-    assert np.abs(turned_on).max() > 0.5
+    commanded_alpha = np.linalg.solve(J, np.array(tau_B) - np.cross(omega, J @ omega))
+    assert commanded_alpha == pytest.approx(alpha, abs=1e-4)
+    assert np.abs(alpha).max() > 0.5
 
 
 def test_minimum_jerk_is_smooth_and_its_derivatives_are_its_derivatives():
@@ -180,8 +184,8 @@ def test_minimum_jerk_is_smooth_and_its_derivatives_are_its_derivatives():
     assert minimum_jerk(0.0, 3.0)[:3] == (0.0, 0.0, 0.0)
     assert minimum_jerk(3.0, 3.0)[:3] == (1.0, 0.0, 0.0)
     for time in (0.4, 1.5, 2.7):
-        before, here, after = (np.array(minimum_jerk(time + shift, 3.0)) for shift in (-1e-5, 0.0, 1e-5))
-        assert (after - before)[:4] / 2e-5 == pytest.approx(here[1:], abs=1e-8)
+        before, motion, after = (np.array(minimum_jerk(time + shift, 3.0)) for shift in (-1e-5, 0.0, 1e-5))
+        assert (after - before)[:4] / 2e-5 == pytest.approx(motion[1:], abs=1e-8)
 
 
 def test_a_dc_motor_answers_as_fast_as_its_documents_first_order_pair():
@@ -190,7 +194,7 @@ def test_a_dc_motor_answers_as_fast_as_its_documents_first_order_pair():
 
 
 def test_the_controller_traces():
-    """One source: through CasADi it gives the same command."""
+    """The controller traced by CasADi gives the same command."""
     from samara.compiler.trace.symbolic import trace
 
     vehicle = samara.vehicle("iris_documented")
@@ -201,37 +205,35 @@ def test_the_controller_traces():
     assert traced(state, reference) == pytest.approx(control(state, reference, vehicle, ())[0], rel=1e-13)
 
 
-def test_more_front_left_means_the_body_feels_the_torque_asked_for():
-    """Signs end to end: a wanted roll to the right lowers the right side's rotors."""
+def test_a_roll_to_the_right_lowers_the_thrust_of_the_right_rotors():
+    """Signs end to end: a desired roll to the right reduces the thrust of the right rotors."""
     vehicle = samara.vehicle("hakoniwa")
     state, _ = samara.hover(vehicle)
     allocation = allocation_for(vehicle)
     command = command_for_wrench(7.0, Vec3(0.01, 0.0, 0.0), state, vehicle, allocation)
     right, left = [command[0], command[3]], [command[1], command[2]]
     assert min(left) > max(right)
-    assert wrench(state, command, vehicle).tau_B.x == pytest.approx(
-        0.0, abs=1e-12
-    )  # not before the rotors have answered
+    assert wrench(state, command, vehicle).tau_B.x == pytest.approx(0.0, abs=1e-12)  # the rotors have not responded
 
 
-# Wild starts and far-away places -----------------------------------------------------------------------------------
+# Extreme initial states and distant references ---------------------------------------------------------------------
 
 DT = 2e-3
 
 
-def flown(vehicle, state, seconds, reference, controller=None, environment=None, every=10, **options):
-    """The closed loop, compiled: one drone or many at one reference."""
+def flown(vehicle, state, seconds, reference, controller=None, environment=None, record_every=10, **options):
+    """Simulate the compiled closed loop of one drone or a batch at a constant reference."""
     sim = samara.compile(vehicle, backend="llvm", controller=controller or geometric(vehicle), **options)
     rows = np.tile(flatten(reference), (round(seconds / DT), 1))
-    return sim.rollout(state, reference=rows, dt=DT, environment=environment, record_every=every)
+    return sim.rollout(state, reference=rows, dt=DT, environment=environment, record_every=record_every)
 
 
-def distance(p_W, place=(0.0, 0.0, 0.0)):
-    return np.sqrt(sum((np.asarray(p) - own) ** 2 for p, own in zip(p_W, place, strict=True)))
+def distance(p_W, position=(0.0, 0.0, 0.0)):
+    return np.sqrt(sum((np.asarray(p) - target) ** 2 for p, target in zip(p_W, position, strict=True)))
 
 
 def tilt(q_WB):
-    """The angle of b₃ from straight up [deg]"""
+    """Angle of b₃ from the vertical [deg]"""
     return np.degrees(np.arccos(np.clip(matrix_from_quat(q_WB).zz, -1.0, 1.0)))
 
 
@@ -239,9 +241,9 @@ ORIGIN = Reference(Vec3(0.0, 0.0, 0.0))
 
 
 def test_no_iris_is_lost_from_a_tilted_start():
-    """Half a metre, half a metre a second, 40° and 1 rad/s off, thrust 1.63 times the weight: all of 5 × 64 come home
+    """From up to 0.5 m, 0.5 m/s, 40° and 1 rad/s off, with a thrust of 1.63 weights, all 5 × 64 return.
 
-    Without priority four in 64 were lost: torque about z took the thrust that roll and pitch needed.
+    Without priorities four in 64 were lost: torque about z used up the thrust that roll and pitch needed.
     """
     vehicle = samara.vehicle("iris_documented").without_effect("contact")
     trim, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
@@ -259,7 +261,7 @@ def test_no_iris_is_lost_from_a_tilted_start():
 
 @pytest.mark.parametrize(("name", "seconds"), [("crazyflie_documented", 6.0), ("hexarotor_x", 14.0)])
 def test_thrown_at_any_attitude_it_comes_home(name, seconds):
-    """Upside down or not, turning at up to 5 rad/s about each axis, 2 m away at up to 2 m/s: all 64 end within 5 cm."""
+    """At any attitude, rotating at up to 5 rad/s about each axis, 2 m away at up to 2 m/s: all 64 end within 5 cm."""
     vehicle = samara.vehicle(name).without_effect("contact")
     trim, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     rng = np.random.default_rng(7)
@@ -274,34 +276,34 @@ def test_thrown_at_any_attitude_it_comes_home(name, seconds):
     assert distance(flight.final.p_W).max() < 0.05
 
 
-def test_the_pull_is_cut_to_the_tilt_limit_and_to_what_the_rotors_lift():
-    """Vertical first: the rest of the thrust, √(f² − f_z²), or tan 60° of the lift, goes sideways, in the direction wanted."""
+def test_the_acceleration_is_limited_by_tilt_and_rotor_thrust():
+    """Vertical first: √(f² − f_z²), or tan 60° of the vertical part, remains for the horizontal part, in the desired direction."""
     vehicle = samara.vehicle("iris_documented")
     allocation, limits = allocation_for(vehicle), FlightLimits()
-    most, g = allocation.lift.high / vehicle.mass, 9.80665
+    max_acceleration, g = allocation.lift.high / vehicle.mass, 9.80665
     weak = limited_pull(Vec3(30.0, -40.0, g), vehicle, allocation, limits)
-    assert np.linalg.norm(weak) == pytest.approx(most, rel=1e-12)
+    assert np.linalg.norm(weak) == pytest.approx(max_acceleration, rel=1e-12)
     assert (weak.x / weak.y, weak.z) == pytest.approx((-0.75, g), rel=1e-12)
     slow = limited_pull(Vec3(30.0, 0.0, 0.5 * g), vehicle, allocation, limits)
     assert math.atan2(slow.x, slow.z) == pytest.approx(limits.tilt, rel=1e-12)
     dive = limited_pull(Vec3(3.0, 4.0, -50.0), vehicle, allocation, limits)
     assert dive.z == pytest.approx(0.2 * g) and math.hypot(dive.x, dive.y) < 2.0 * dive.z
-    assert limited_pull(Vec3(0.0, 0.0, 99.0), vehicle, allocation, limits) == (0.0, 0.0, most)
+    assert limited_pull(Vec3(0.0, 0.0, 99.0), vehicle, allocation, limits) == (0.0, 0.0, max_acceleration)
     gentle = Vec3(1.0, -2.0, 11.0)
     assert limited_pull(gentle, vehicle, allocation, limits) == gentle
 
 
-def test_it_never_asks_for_thrust_that_pulls():
-    """Upside down f·b₃ < 0: nothing is asked for, also of a body that would do it."""
+def test_the_desired_thrust_is_never_negative():
+    """Upside down, f·b₃ < 0: the thrust is zero, even for a body driven by a wrench."""
     vehicle = samara.vehicle("rigid_body_quadrotor")
     state, _ = samara.hover(vehicle)
     control = geometric(vehicle)
     assert control(state._replace(q_WB=quat_from_euler(3.0, 0.0, 0.0)), Reference(state.p_W), vehicle, ())[0][0] == 0.0
 
 
-def test_a_far_place_pulls_no_harder_than_a_near_one():
-    """|e_p| ≤ 2v/ω: there ω² e_p = 2ω v, the pull that a body at the speed limit v no longer feels. For one that lifts little
-    more than its weight v is 2a/ω with a = f/m − g."""
+def test_the_position_error_is_limited():
+    """|e_p| ≤ 2v/ω: at that length ω² e_p = 2ω v balances the damping at the speed limit v. With little thrust margin, v is
+    2a/ω with a = f/m − g."""
     strong, slow = samara.vehicle("hexarotor_x"), FlightLimits(speed=3.0)
     allocation = allocation_for(strong)
     far = limited_error(Vec3(300.0, -400.0, 0.0), strong, allocation, GAINS, slow)
@@ -310,27 +312,29 @@ def test_a_far_place_pulls_no_harder_than_a_near_one():
     assert limited_error(near, strong, allocation, GAINS, slow) == near
     weak = samara.vehicle("iris_documented")
     allocation, gains = allocation_for(weak), gains_for(weak)
-    spare = allocation.lift.high / weak.mass - weak["gravity"].acceleration
+    headroom = allocation.lift.high / weak.mass - weak["gravity"].acceleration
     far = limited_error(Vec3(0.0, 0.0, -100.0), weak, allocation, gains, FlightLimits())
-    assert far == pytest.approx((0.0, 0.0, -4.0 * spare / gains.position**2), rel=1e-12)
+    assert far == pytest.approx((0.0, 0.0, -4.0 * headroom / gains.position**2), rel=1e-12)
 
 
 def test_it_flies_to_a_far_place_at_the_speed_limit():
-    """50 m away: on the way 2ω v + drag/m = 2ω · 5 m/s, at the start a little faster for the lag of the tilt; then it stops."""
+    """50 m away: at cruise 2ω v + drag/m = 2ω · 5 m/s, slightly faster at first because the tilt lags; then it stops."""
     vehicle = samara.vehicle("hexarotor_x").without_effect("contact")
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     flight = flown(vehicle, state, 20.0, Reference(Vec3(30.0, 40.0, 0.0)))
     speed, w = distance(flight.states.v_W), gains_for(vehicle).position
     cruising = speed[np.searchsorted(flight.time, 7.0)]
     drag = 0.12 * cruising + 0.02 * cruising**2
-    assert 2.0 * w * cruising + drag / vehicle.mass == pytest.approx(2.0 * w * 5.0, rel=5e-3)  # the drag's axes lean
+    assert 2.0 * w * cruising + drag / vehicle.mass == pytest.approx(
+        2.0 * w * 5.0, rel=5e-3
+    )  # the drag's axes are tilted
     assert speed.max() < 6.0
     assert tilt(flight.states.q_WB).max() < 60.0
     assert distance(flight.states.p_W).max() < 50.01
     assert distance(flight.final.p_W, (30.0, 40.0, 0.0)) < 0.01
 
 
-def test_a_weak_one_still_stops_in_time():
+def test_a_vehicle_with_little_thrust_margin_stops_in_time():
     """The iris, thrust 1.63 times the weight, sent 15 m down: not a centimetre too far."""
     vehicle = samara.vehicle("iris_documented").without_effect("contact")
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
@@ -342,59 +346,59 @@ def test_a_weak_one_still_stops_in_time():
 # Steady disturbances -----------------------------------------------------------------------------------------------
 
 
-def test_without_integral_wind_leaves_the_offset_the_spring_says():
-    """m ω² e = drag in steady wind; with integral nothing is left, and the memory is the acceleration the drag would give."""
+def test_without_integral_action_wind_leaves_the_error_of_the_position_gain():
+    """m ω² e = drag in steady wind; with integral action the error is zero, and the integral is the drag's acceleration."""
     vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     wind = samara.Environment(wind_W=Vec3(1.0, -0.5, 0.3))
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
-    push = np.array([0.1, 0.1, 0.2]) * [1.0, -0.5, 0.3] / vehicle.mass
+    drag_acceleration = np.array([0.1, 0.1, 0.2]) * [1.0, -0.5, 0.3] / vehicle.mass
     flight = flown(vehicle, state, 10.0, ORIGIN, environment=wind)
-    assert np.array(flight.final.p_W) == pytest.approx(push / gains_for(vehicle).position ** 2, rel=1e-3)
-    patient = geometric(vehicle, integral=True, period=DT)
-    flight = flown(vehicle, state, 30.0, ORIGIN, patient, wind)
+    assert np.array(flight.final.p_W) == pytest.approx(drag_acceleration / gains_for(vehicle).position ** 2, rel=1e-3)
+    with_integral = geometric(vehicle, integral=True, period=DT)
+    flight = flown(vehicle, state, 30.0, ORIGIN, with_integral, wind)
     assert np.array(flight.final.p_W) == pytest.approx(np.zeros(3), abs=1e-6)
-    assert np.array(flight.memory) == pytest.approx(-push, rel=1e-5)
+    assert np.array(flight.memory) == pytest.approx(-drag_acceleration, rel=1e-5)
 
 
-def test_the_integral_does_not_wind_up_on_the_way():
-    """A step of 40 m: while the pull is cut, and while the place comes nearer by itself, nothing is added up."""
+def test_the_integral_does_not_wind_up():
+    """A step of 40 m: the integral is held while the acceleration is saturated or the error shrinks fast enough."""
     vehicle = samara.vehicle("hexarotor_x").without_effect("contact")
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
-    patient = geometric(vehicle, integral=True, period=DT)
-    flight = flown(vehicle, state, 20.0, Reference(Vec3(40.0, 0.0, 0.0)), patient)
+    with_integral = geometric(vehicle, integral=True, period=DT)
+    flight = flown(vehicle, state, 20.0, Reference(Vec3(40.0, 0.0, 0.0)), with_integral)
     assert np.asarray(flight.states.p_W.x).max() < 40.01
     assert np.array(flight.final.p_W) == pytest.approx([40.0, 0.0, 0.0], abs=1e-3)
 
 
-def test_what_is_remembered():
-    """b ← b − (4/27) ω³ e_p dt, within ±g, and as it was where nothing can be learnt."""
+def test_the_controller_state_is_the_integral():
+    """b ← b − (4/27) ω³ e_p dt, within ±g; held while the error is not due to a steady disturbance."""
     vehicle = samara.vehicle("crazyflie_documented").without_effect("contact")
     state, command = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     assert geometric(vehicle).initial_memory == ()
-    patient = geometric(vehicle, integral=True)
-    assert patient.initial_memory == Vec3(0.0, 0.0, 0.0)
-    assert samara.compile(vehicle, controller=patient).initial_memory == patient.initial_memory
-    given, memory = patient(state, ORIGIN, vehicle, patient.initial_memory)
-    assert given == pytest.approx(command, rel=1e-12) and memory == Vec3(0.0, 0.0, 0.0)
-    beside = state._replace(p_W=Vec3(0.1, 0.0, -0.2))
-    _, memory = patient(beside, ORIGIN, vehicle, memory)
-    w = patient.gains.position
-    assert memory == pytest.approx(np.array([-0.1, 0.0, 0.2]) * 4.0 / 27.0 * w**3 * 4e-3, rel=1e-12)
-    closing, far = (
-        beside._replace(v_W=Vec3(-0.41 * w * 0.1, 0.0, 0.41 * w * 0.2)),
-        beside._replace(p_W=Vec3(5.0, 0.0, 0.0)),
+    controller = geometric(vehicle, integral=True)
+    assert controller.initial_memory == Vec3(0.0, 0.0, 0.0)
+    assert samara.compile(vehicle, controller=controller).initial_memory == controller.initial_memory
+    command_at_rest, integral = controller(state, ORIGIN, vehicle, controller.initial_memory)
+    assert command_at_rest == pytest.approx(command, rel=1e-12) and integral == Vec3(0.0, 0.0, 0.0)
+    offset_state = state._replace(p_W=Vec3(0.1, 0.0, -0.2))
+    _, integral = controller(offset_state, ORIGIN, vehicle, integral)
+    w = controller.gains.position
+    assert integral == pytest.approx(np.array([-0.1, 0.0, 0.2]) * 4.0 / 27.0 * w**3 * 4e-3, rel=1e-12)
+    approaching, distant = (
+        offset_state._replace(v_W=Vec3(-0.41 * w * 0.1, 0.0, 0.41 * w * 0.2)),
+        offset_state._replace(p_W=Vec3(5.0, 0.0, 0.0)),
     )
     steep, strong = ORIGIN._replace(a_W=Vec3(30.0, 0.0, 0.0)), ORIGIN._replace(a_W=Vec3(0.0, 0.0, 30.0))
-    for unsaid in ((closing, ORIGIN), (far, ORIGIN), (beside, steep), (beside, strong)):
-        assert patient(*unsaid, vehicle, memory)[1] == memory
-    assert patient(beside, ORIGIN, vehicle, Vec3(-9.8099, 0.0, 0.0))[1].x == -vehicle["gravity"].acceleration
+    for case in ((approaching, ORIGIN), (distant, ORIGIN), (offset_state, steep), (offset_state, strong)):
+        assert controller(*case, vehicle, integral)[1] == integral
+    assert controller(offset_state, ORIGIN, vehicle, Vec3(-9.8099, 0.0, 0.0))[1].x == -vehicle["gravity"].acceleration
     with pytest.raises(
-        ValueError, match=r"memory = \(\): a controller with integral action starts with its `initial_m"
+        ValueError, match=r"controller_state = \(\): a controller with integral action starts with its `initial_s"
     ):
-        patient(state, ORIGIN, vehicle, ())
+        controller(state, ORIGIN, vehicle, ())
 
 
-def test_limits_that_make_no_sense_are_told():
+def test_invalid_limits_are_rejected():
     vehicle = samara.vehicle("crazyflie_documented")
     with pytest.raises(ValueError, match=r"period = 0.0 s: expected a positive number"):
         geometric(vehicle, integral=True, period=0.0)
@@ -405,14 +409,14 @@ def test_limits_that_make_no_sense_are_told():
 # Failed rotors -----------------------------------------------------------------------------------------------------
 
 
-def with_a_dead_rotor(name, dead, seconds=10.0, start=None):
-    """From hover, one motor dead and the controller told so."""
+def fly_with_failed_rotor(name, failed, seconds=10.0, start=None):
+    """Fly from hover with one failed motor, which the controller is informed of."""
     vehicle = samara.vehicle(name).without_effect("contact")
     state, _ = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     state = start(state) if start else state
-    healthy = [i != dead for i in range(len(vehicle.rotors))]
+    healthy = [i != failed for i in range(len(vehicle.rotors))]
     controller = geometric(vehicle, healthy=healthy)
-    environment = samara.Environment(motor_power=tuple(float(works) for works in healthy))
+    environment = samara.Environment(motor_power=tuple(float(is_healthy) for is_healthy in healthy))
     return flown(vehicle, state, seconds, ORIGIN, controller, environment, integrator="semi_implicit")
 
 
@@ -420,23 +424,23 @@ def with_a_dead_rotor(name, dead, seconds=10.0, start=None):
     ("name", "dead"), [("hexarotor_x", dead) for dead in range(6)] + [("octorotor_x", dead) for dead in range(8)]
 )
 def test_six_or_eight_rotors_hover_on_without_one(name, dead):
-    """10 s after the failure: never half a metre off nor 40° from level. Six let the yaw go, slowly; eight keep it."""
-    flight = with_a_dead_rotor(name, dead)
+    """10 s after the failure: never 0.15 m off nor 3° from level. Six rotors give up yaw, slowly; eight hold it."""
+    flight = fly_with_failed_rotor(name, dead)
     assert distance(flight.states.p_W).max() < 0.15
     assert tilt(flight.states.q_WB).max() < 3.0
     assert distance(flight.final.p_W) < 1e-3
-    turning = abs(flight.final.omega_B.z)
-    assert 0.5 < turning < 1.0 if name == "hexarotor_x" else turning < 1e-3
+    yaw_rate = abs(flight.final.omega_B.z)
+    assert 0.5 < yaw_rate < 1.0 if name == "hexarotor_x" else yaw_rate < 1e-3
 
 
 def test_with_a_dead_rotor_it_can_still_be_thrown():
-    """Six less one, 30° from level, 1 m off and moving: home again, without a wanted yaw to get in the way."""
-    lean = quat_from_euler(0.4, -0.3, 1.0)
-    flight = with_a_dead_rotor(
+    """With five of six rotors, 30° from level, 1 m off and moving, it returns; the uncontrolled yaw does not interfere."""
+    q_WB = quat_from_euler(0.4, -0.3, 1.0)
+    flight = fly_with_failed_rotor(
         "hexarotor_x",
         2,
         14.0,
-        lambda state: state._replace(p_W=Vec3(1.0, -0.5, 0.3), v_W=Vec3(-1.0, 1.0, 0.0), q_WB=lean),
+        lambda state: state._replace(p_W=Vec3(1.0, -0.5, 0.3), v_W=Vec3(-1.0, 1.0, 0.0), q_WB=q_WB),
     )
     assert tilt(flight.states.q_WB).max() < 60.0
     assert distance(flight.final.p_W) < 0.01
@@ -444,21 +448,21 @@ def test_with_a_dead_rotor_it_can_still_be_thrown():
 
 @pytest.mark.parametrize("name", ["crazyflie_documented", "iris_documented"])
 def test_four_less_one_spin_and_sink_but_stay_numbers(name):
-    """Three rotors of a quad hold no torque about z: it spins up, and one that lifts 1.63 weights with four falls."""
-    flight = with_a_dead_rotor(name, 0, 5.0)
+    """Three rotors of a quadrotor cannot balance the torque about z: it spins up; with 1.63 weights on four, it falls."""
+    flight = fly_with_failed_rotor(name, 0, 5.0)
     assert all(np.isfinite(leaf).all() for leaf in flatten(flight.states))
     assert np.abs(flight.states.omega_B.z).max() > 3.0
     assert flight.final.p_W.z < -0.5
 
 
 @pytest.mark.parametrize("name", ["crazyflie_documented", "crazyflie", "iris_documented"])
-def test_on_a_straight_way_thrust_carries_weight_and_drag(name):
-    """At the velocity asked for and without error, m f + d(v) = m g e₃: nothing is left to accelerate with."""
+def test_at_constant_velocity_thrust_balances_weight_and_drag(name):
+    """At the reference velocity and without error, m f + d(v) = m g e₃: the acceleration is zero."""
     vehicle, v_W = samara.vehicle(name), Vec3(1.3, -0.7, 0.4)
     state = samara.hover(vehicle)[0]._replace(v_W=v_W, q_WB=quat_from_euler(0.1, 0.2, -0.4))
-    pull_W = wanted_pull(Vec3(0.0, 0.0, 0.0), state, Reference(state.p_W, v_W), vehicle, gains_for(vehicle))
+    acceleration_W = wanted_pull(Vec3(0.0, 0.0, 0.0), state, Reference(state.p_W, v_W), vehicle, gains_for(vehicle))
     drag = samara.wrench_breakdown(state, samara.hover(vehicle)[1], vehicle)["drag"]
     drag_W = np.array(drag.f_W) + np.array(matrix_from_quat(state.q_WB) @ drag.f_B)
     weight = vehicle.mass * vehicle["gravity"].acceleration
     assert np.linalg.norm(drag_W) > 0.0
-    assert vehicle.mass * np.array(pull_W) + drag_W == pytest.approx(np.array([0.0, 0.0, weight]), abs=1e-14)
+    assert vehicle.mass * np.array(acceleration_W) + drag_W == pytest.approx(np.array([0.0, 0.0, weight]), abs=1e-14)

@@ -1,4 +1,4 @@
-"""Rotors that are not in pairs: their angular momentum, which a controller has to turn with the body."""
+"""Unpaired rotors: their angular momentum, which the controller has to rotate with the body."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ SMALL = {"mass": 0.224, "diagonal": 0.13, "motors": "1506 2400KV", "props": "4.2
 
 
 def test_it_is_the_rate_times_the_angular_momentum():
-    """h = Σ ± J_r Ω along the axes of the rotors, the third as its servo has tilted it"""
+    """h = Σ ± J_r Ω along the axes of the rotors, the third as tilted by its servo"""
     vehicle = assemble(parts_list(layout="tricopter", **SMALL))
     state = samara.hover(vehicle)[0]._replace(omega_B=Vec3(0.3, -0.2, 0.1))
     axes = [rotor.axis_B for rotor in tilted(state, vehicle).rotors]
@@ -37,9 +37,9 @@ def test_the_modelled_angular_acceleration_is_that_of_the_equations_of_motion():
 
 
 def test_a_small_tricopter_does_not_topple():
-    """Its third rotor turns faster about its axis than its loops do about theirs: without this it precesses until it falls"""
+    """Without the gyroscopic torque of its third rotor it precesses until it falls."""
     vehicle = assemble(parts_list(layout="tricopter", **SMALL))
-    own = samara.load_scenario("figure8")
-    drones = tuple(replace(drone, vehicle=vehicle) for drone in own.drones)
-    (track,) = samara.fly(replace(own, drones=drones, duration=8.0), controller="geometric").tracks
+    scenario = samara.load_scenario("figure8")
+    drones = tuple(replace(drone, vehicle=vehicle) for drone in scenario.drones)
+    (track,) = samara.fly(replace(scenario, drones=drones, duration=8.0), controller="geometric").tracks
     assert track.error.max() < 0.2

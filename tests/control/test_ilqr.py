@@ -1,4 +1,4 @@
-"""The iLQR controller of the iLQR document: its derivatives, its optimum, its line search, its limits, and what it flies."""
+"""The iLQR document's controller: its derivatives, optimum, line search, limits and flights."""
 
 import itertools
 import math
@@ -47,27 +47,27 @@ DIRECTIONS = [np.array(d, dtype=float) for d in itertools.product((-1, 0, 1), re
 
 @pytest.fixture(scope="module")
 def ilqr():
-    """As it comes, for the Crazyflie."""
+    """The default controller for the Crazyflie."""
     return ILQR(CRAZYFLIE)
 
 
 @pytest.fixture(scope="module")
-def patient():
-    """The same, solved until nothing is left to gain."""
+def converged_ilqr():
+    """The same, solved to convergence."""
     return ILQR(CRAZYFLIE, tolerance=1e-11, max_iterations=200)
 
 
-def away(*by):
-    """A place so far from where the Crazyflie hovers."""
-    return HERE + np.array(by)
+def away(*offset):
+    """Return a position relative to that of the hovering Crazyflie."""
+    return HERE + np.array(offset)
 
 
-def tumbling(rng, tilt=0.6, speed=1.5, turn=3.0):
-    """A state somewhere near hover."""
+def tumbling(rng, tilt=0.6, speed=1.5, max_rate=3.0):
+    """Return a random state near hover."""
     return HOVER._replace(
         v_W=Vec3(*rng.uniform(-speed, speed, 3)),
         q_WB=quat_from_euler(*rng.uniform(-tilt, tilt, 3)),
-        omega_B=Vec3(*rng.uniform(-turn, turn, 3)),
+        omega_B=Vec3(*rng.uniform(-max_rate, max_rate, 3)),
     )
 
 
@@ -78,31 +78,31 @@ def numbers(state):
 # Derivatives -------------------------------------------------------------------------------------------------------
 
 
-def machine_derivatives(solver, state, controls):
-    """[A B] and the cost's slope along a rollout, as the machine code left them."""
+def compiled_derivatives(solver, state, controls):
+    """[A B] and the gradient of the cost along a rollout, from the compiled code."""
     solver.solve(state, away(0.7, -0.4, 0.2), warm_start=controls, iterations=1)
-    alone = solver._solver
-    alone.begin(numbers(state), solver.model.hover_input, controls)
-    table = alone._calls[alone._side][alone._lane]
-    alone._code.derivatives.call(table.derivatives, alone.horizon)
-    layout, stages = alone._code.layout, alone._memory["stages"][: alone.horizon]
-    M = stages[:, : 12 * layout.columns].reshape(alone.horizon, 12, layout.columns)[:, :, : layout.sizes.width]
+    single_solver = solver._solver
+    single_solver.begin(numbers(state), solver.model.hover_input, controls)
+    table = single_solver._calls[single_solver._side][single_solver._lane]
+    single_solver._code.derivatives.call(table.derivatives, single_solver.horizon)
+    layout, stages = single_solver._code.layout, single_solver._memory["stages"][: single_solver.horizon]
+    M = stages[:, : 12 * layout.columns].reshape(single_solver.horizon, 12, layout.columns)[:, :, : layout.sizes.width]
     return (
-        alone.states.copy(),
-        alone.controls.copy(),
+        single_solver.states.copy(),
+        single_solver.controls.copy(),
         M.copy(),
         stages[:, layout.slope :][:, : layout.sizes.width].copy(),
     )
 
 
 def local_step(model, x, u):
-    """δ ↦ (x ⊕ δx, u + δu) one step later, relative to where (x, u) goes; by NumPy."""
+    """δ ↦ (x ⊕ δx, u + δu) one step later, relative to the step of (x, u); with NumPy."""
     start = unflatten(model.template, iter(x.tolist()))
     origin = model.step(start, tuple(u.tolist()))
 
     def step(delta):
-        near = moved(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
-        return np.array(flatten(difference(model.step(near, tuple((u + delta[12:]).tolist())), origin)))
+        displaced = moved(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
+        return np.array(flatten(difference(model.step(displaced, tuple((u + delta[12:]).tolist())), origin)))
 
     return step
 
@@ -112,12 +112,12 @@ def test_jacobians_are_those_of_differences(inputs):
     """[A B] of the compiled trace against central differences of the step, at states far from hover."""
     rng = np.random.default_rng(0)
     solver = ILQR(CRAZYFLIE, horizon=5, inputs=inputs)
-    level, half = (
+    hover_input, half = (
         np.array(solver.model.hover_input),
         0.3 * (np.array(solver.model.limits.high) - solver.model.hover_input),
     )
-    controls = level + rng.uniform(-1, 1, (5, 4)) * half
-    x, u, M, _ = machine_derivatives(solver, tumbling(rng), controls)
+    controls = hover_input + rng.uniform(-1, 1, (5, 4)) * half
+    x, u, M, _ = compiled_derivatives(solver, tumbling(rng), controls)
     scale = np.array([1.0] * 12 + [*half])
     for k in range(5):
         step = local_step(solver.model, x[k], u[k])
@@ -134,16 +134,16 @@ def test_jacobians_are_those_of_jax(ilqr):
     rng = np.random.default_rng(1)
     solver = ILQR(CRAZYFLIE, horizon=3)
     controls = np.array(solver.model.hover_input) + rng.uniform(-1, 1, (3, 4)) * (0.1, 4e-3, 4e-3, 2e-3)
-    x, u, M, _ = machine_derivatives(solver, tumbling(rng), controls)
+    x, u, M, _ = compiled_derivatives(solver, tumbling(rng), controls)
     model = solver.model
     for k in range(3):
         start = unflatten(model.template, iter(x[k].tolist()))
         origin = model.step(start, tuple(u[k].tolist()))
 
         def step(delta, start=start, origin=origin, u=u[k]):
-            near = moved(start, unflatten(NO_DIFFERENCE, iter([delta[i] for i in range(12)])))
-            after = model.step(near, tuple(u[a] + delta[12 + a] for a in range(4)))
-            return jax.numpy.stack(flatten(difference(after, origin)))
+            displaced = moved(start, unflatten(NO_DIFFERENCE, iter([delta[i] for i in range(12)])))
+            next_state = model.step(displaced, tuple(u[a] + delta[12 + a] for a in range(4)))
+            return jax.numpy.stack(flatten(difference(next_state, origin)))
 
         exact = np.array(jax.jacfwd(step)(jax.numpy.zeros(16)))
         assert M[k] == pytest.approx(exact, rel=1e-11, abs=1e-12 * np.abs(exact).max())
@@ -155,7 +155,7 @@ def test_jacobians_are_those_of_the_simulator():
     solver = ILQR(vehicle, horizon=1)
     state = samara.hover(vehicle)[0]._replace(q_WB=quat_from_euler(0.3, -0.2, 0.5), omega_B=Vec3(1.0, -2.0, 0.5))
     controls = np.array([[14.0, 0.3, -0.2, 0.1]])
-    _, u, M, _ = machine_derivatives(solver, state, controls)
+    _, u, M, _ = compiled_derivatives(solver, state, controls)
     A, B = samara.compile(vehicle, backend="llvm").linearize(state, tuple(u[0]), 0.05, tangent=True)
     assert M[0] == pytest.approx(np.hstack([A, B]), rel=1e-11, abs=1e-12)
 
@@ -187,20 +187,20 @@ def test_ilqr_the_blocks_of_the_jacobians_are_the_documents():
 
 
 def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
-    """∂/∂(δx, u) of the stage's cost: tilt against b₃ of the reference in value and slope alike, smoothing included."""
+    """∂/∂(δx, u) of the stage cost: tilt relative to b₃ of the reference in both value and gradient, smoothing included."""
     rng = np.random.default_rng(2)
     controls = np.array(ilqr.model.hover_input) + rng.uniform(-1, 1, (20, 4)) * (0.05, 1e-3, 1e-3, 1e-3)
-    x, u, _, slope = machine_derivatives(ilqr, tumbling(rng), controls)
+    x, u, _, slope = compiled_derivatives(ilqr, tumbling(rng), controls)
     goals = ilqr._solver.goals.copy()
     scale = np.array([1.0] * 12 + [0.1, 1e-3, 1e-3, 1e-3])
     for k in (0, 7, 19):
         start, goal = unflatten(ilqr.model.template, iter(x[k].tolist())), unflatten(ANY_GOAL, iter(goals[k].tolist()))
-        before = tuple(u[k - 1].tolist()) if k else ilqr.model.hover_input
+        previous_input = tuple(u[k - 1].tolist()) if k else ilqr.model.hover_input
 
-        def cost(delta, start=start, goal=goal, before=before, u=u[k]):
-            near = moved(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
-            nudged = tuple((u + delta[12:]).tolist())
-            return total(ilqr.problem.stage_residuals(near, nudged, before, goal, ilqr.parameters))
+        def cost(delta, start=start, goal=goal, previous_input=previous_input, u=u[k]):
+            displaced = moved(start, unflatten(NO_DIFFERENCE, iter(delta[:12].tolist())))
+            displaced_u = tuple((u + delta[12:]).tolist())
+            return total(ilqr.problem.stage_residuals(displaced, displaced_u, previous_input, goal, ilqr.parameters))
 
         for j in range(16):
             h = np.zeros(16)
@@ -210,29 +210,29 @@ def test_the_slope_of_the_cost_is_that_of_differences(ilqr):
 
 
 def test_ilqr_the_tilt_is_measured_from_the_references_b3_in_the_cost_and_in_its_gradient(ilqr):
-    """At the end of the horizon too: thrust along b₃_ref costs nothing and has no slope; thrust along e₃ costs, with its slope.
+    """At the end of the horizon, too: thrust along b₃_ref has zero cost and gradient; thrust along e₃ has both.
 
     The code behind the document has e₃ in the terminal cost and b₃_ref in its gradient.
     """
-    lean = 0.4
-    along, upright = quat_from_euler(0.0, lean, 0.0), Quat(1.0, 0.0, 0.0, 0.0)
+    tilt = 0.4
+    along, upright = quat_from_euler(0.0, tilt, 0.0), Quat(1.0, 0.0, 0.0, 0.0)
     goal = Goal(HOVER.p_W, HOVER.v_W, rotate(along, Vec3(0.0, 0.0, 1.0)), Vec3(1.0, 0.0, 0.0))
-    held, template = ilqr.parameters, ilqr.model.template._replace(p_W=HOVER.p_W)
+    parameters, template = ilqr.parameters, ilqr.model.template._replace(p_W=HOVER.p_W)
 
-    def cost(q_WB, turn=0.0):
-        near = moved(template._replace(q_WB=q_WB), NO_DIFFERENCE._replace(theta_B=Vec3(0.0, turn, 0.0)))
-        return total(final_residuals(near, goal, held))
+    def cost(q_WB, rotation=0.0):
+        displaced = moved(template._replace(q_WB=q_WB), NO_DIFFERENCE._replace(theta_B=Vec3(0.0, rotation, 0.0)))
+        return total(final_residuals(displaced, goal, parameters))
 
     assert cost(along) == pytest.approx(0.0, abs=1e-30)
     assert (cost(along, 1e-6) - cost(along, -1e-6)) / 2e-6 == pytest.approx(0.0, abs=1e-12)
-    assert cost(upright) == pytest.approx(held.weights.terminal_tilt_weight * (1.0 - math.cos(lean)), rel=1e-12)
+    assert cost(upright) == pytest.approx(parameters.weights.terminal_tilt_weight * (1.0 - math.cos(tilt)), rel=1e-12)
     slope = (cost(upright, 1e-5) - cost(upright, -1e-5)) / 2e-5
-    assert slope == pytest.approx(-held.weights.terminal_tilt_weight * math.sin(lean), rel=1e-6)
+    assert slope == pytest.approx(-parameters.weights.terminal_tilt_weight * math.sin(tilt), rel=1e-6)
     assert (Weights().tilt_weight, Weights().terminal_tilt_weight) == (4.0, 8.0)
 
 
 def test_ilqr_terminal_weights_are_higher_than_those_of_a_stage():
-    """Position, velocity and tilt, as the document's list of the terminal cost says."""
+    """Position, velocity and tilt, as in the document's list of the terminal cost."""
     weights = Weights()
     assert weights.terminal_position_weight > weights.position_weight
     assert weights.terminal_velocity_weight > weights.velocity_weight
@@ -240,21 +240,21 @@ def test_ilqr_terminal_weights_are_higher_than_those_of_a_stage():
 
 
 @pytest.mark.parametrize("inputs", [pytest.param("wrench", marks=pytest.mark.long), "rotors"])
-def test_what_the_backward_pass_promises_the_rollouts_keep(inputs):
-    """J(α) = J + α qᵀk + O(α²): the slope of the cost along the step, summed backwards, is what rolling out by α shows.
+def test_the_predicted_slope_is_that_of_the_rollouts(inputs):
+    """J(α) = J + α qᵀk + O(α²): the slope of the cost along the step, summed backwards, is that of the rollouts.
 
-    This needs every derivative right, the chain of them, and the terms between one input and the next.
+    This requires all derivatives, their chain, and the terms between consecutive inputs to be correct.
     """
     small, wide = (2e-4, 1e-4, 5e-5), Limits((-9.0,) * 4, (9.0,) * 4)
     solver = ILQR(CRAZYFLIE, line_search=small, inputs=inputs, limits=wide, smoothing_weight=20.0)
     rng = np.random.default_rng(3)
-    alone = solver._solver
+    single_solver = solver._solver
     for _ in range(5):
         state, target = tumbling(rng, 0.3, 1.0, 1.0), HERE + rng.uniform(-1, 1, 3)
         first = solver.solve(state, target, iterations=1)
-        J, (linear, _, _) = first.cost_history[0], alone._memory["sums"]
-        found = alone._memory["cost"][:3]
-        slopes = (found - J) / np.array(small)
+        J, (linear, _, _) = first.cost_history[0], single_solver._memory["sums"]
+        costs = single_solver._memory["cost"][:3]
+        slopes = (costs - J) / np.array(small)
         extrapolated = 2.0 * slopes[1] - slopes[0]  # at α = 0
         assert linear < 0.0
         assert extrapolated == pytest.approx(linear, rel=1e-4)
@@ -264,7 +264,7 @@ def test_what_the_backward_pass_promises_the_rollouts_keep(inputs):
 
 
 def nonlinear_programme(solver, n):
-    """The same problem for IPOPT by multiple shooting; dynamics and cost written once more, from the document's text."""
+    """The same problem for IPOPT by multiple shooting; dynamics and cost are written again from the document's text."""
     vehicle, w, dt = solver.vehicle, solver.weights, solver.model.dt
     m, g = vehicle.mass, vehicle["gravity"].acceleration
     J = ca.DM([vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz])
@@ -295,14 +295,16 @@ def nonlinear_programme(solver, n):
     goals, x0, before = ca.SX.sym("G", 12, n + 1), ca.SX.sym("x0", 13), ca.SX.sym("u", 4)
     cost, gaps = 0, [X[:, 0] - x0]
     for k in range(n + 1):
-        x, goal, last = X[:, k], goals[:, k], k == n
-        cost += (w.terminal_position_weight if last else w.position_weight) * ca.sumsqr(x[:3] - goal[:3]) / 2
-        cost += (w.terminal_velocity_weight if last else w.velocity_weight) * ca.sumsqr(x[3:6] - goal[3:6]) / 2
-        cost += (w.terminal_tilt_weight if last else w.tilt_weight) * ca.sumsqr(thrust_axis_of(x[6:10]) - goal[6:9]) / 2
-        if not last:
-            u, earlier = U[:, k], U[:, k - 1] if k else before
+        x, goal, is_last = X[:, k], goals[:, k], k == n
+        cost += (w.terminal_position_weight if is_last else w.position_weight) * ca.sumsqr(x[:3] - goal[:3]) / 2
+        cost += (w.terminal_velocity_weight if is_last else w.velocity_weight) * ca.sumsqr(x[3:6] - goal[3:6]) / 2
+        cost += (
+            (w.terminal_tilt_weight if is_last else w.tilt_weight) * ca.sumsqr(thrust_axis_of(x[6:10]) - goal[6:9]) / 2
+        )
+        if not is_last:
+            u, previous_u = U[:, k], U[:, k - 1] if k else before
             cost += w.yaw_rate_weight * x[12] ** 2 / 2 + w.thrust_weight * (u[0] - m * g) ** 2 / 2
-            cost += w.torque_weight * ca.sumsqr(u[1:]) / 2 + w.smoothing_weight * ca.sumsqr(u - earlier) / 2
+            cost += w.torque_weight * ca.sumsqr(u[1:]) / 2 + w.smoothing_weight * ca.sumsqr(u - previous_u) / 2
             gaps.append(X[:, k + 1] - step(x, u))
     problem = {
         "x": ca.vertcat(ca.vec(X), ca.vec(U)),
@@ -315,7 +317,7 @@ def nonlinear_programme(solver, n):
 
 
 def test_the_optimum_is_that_of_a_nonlinear_programme(patient):
-    """Ten problems far from hover, some against the limits: IPOPT finds the same cost to 1e-6 and the same inputs."""
+    """Ten problems far from hover, some with active limits: IPOPT finds the same cost to 1e-6 and the same inputs."""
     n, rng = patient.horizon, np.random.default_rng(1)
     programme = nonlinear_programme(patient, n)
     low = np.concatenate([np.full(13 * (n + 1), -np.inf), np.tile(patient.model.limits.low, n)])
@@ -326,28 +328,28 @@ def test_the_optimum_is_that_of_a_nonlinear_programme(patient):
         result = patient.solve(state, HERE + rng.uniform(-3, 3, 3))
         x0 = numbers(state)
         guess = np.concatenate([np.tile(x0, n + 1), np.tile(patient.model.hover_input, n)])
-        given = np.concatenate([result.goals.ravel(), x0, patient.model.hover_input])
-        found = programme(x0=guess, lbx=low, ubx=high, lbg=0, ubg=0, p=given)
+        parameters = np.concatenate([result.goals.ravel(), x0, patient.model.hover_input])
+        solution = programme(x0=guess, lbx=low, ubx=high, lbg=0, ubg=0, p=parameters)
         assert programme.stats()["success"]
-        assert result.cost == pytest.approx(float(found["f"]), rel=1e-6)
-        inputs = np.array(found["x"])[13 * (n + 1) :, 0].reshape(n, 4)
-        range_ = np.array(patient.model.limits.high) - patient.model.limits.low
-        assert np.abs((result.controls - inputs) / range_).max() < 1e-4
+        assert result.cost == pytest.approx(float(solution["f"]), rel=1e-6)
+        inputs = np.array(solution["x"])[13 * (n + 1) :, 0].reshape(n, 4)
+        input_range = np.array(patient.model.limits.high) - patient.model.limits.low
+        assert np.abs((result.controls - inputs) / input_range).max() < 1e-4
         at_limits += int((result.controls == patient.model.limits.low).sum())
         at_limits += int((result.controls == patient.model.limits.high).sum())
     assert at_limits > 40
 
 
 def test_no_small_change_of_the_inputs_costs_less(patient):
-    """First-order optimality by the rollout alone: moving any free input either way costs more, or the same to second order."""
+    """First-order optimality by rollouts alone: changing any free input either way costs more, or the same to second order."""
     rng = np.random.default_rng(4)
     state = tumbling(rng)
     result = patient.solve(state, away(1.0, 0.5, -0.3))
-    alone, x = patient._solver, numbers(state)
+    single_solver, x = patient._solver, numbers(state)
     low, high = (np.array(limit) for limit in patient.model.limits)
 
     def cost(controls):
-        return alone.begin(x, patient.model.hover_input, controls)
+        return single_solver.begin(x, patient.model.hover_input, controls)
 
     best = cost(result.controls)
     assert best == pytest.approx(result.cost, rel=1e-12)
@@ -359,7 +361,7 @@ def test_no_small_change_of_the_inputs_costs_less(patient):
 
 
 def test_the_cost_never_rises_and_the_last_is_the_least(ilqr):
-    """Over many problems, against the limits and from a tumble."""
+    """In many problems, at limits and from tumbling states."""
     rng = np.random.default_rng(5)
     for _ in range(50):
         result = ilqr.solve(tumbling(rng, 1.2, 3.0, 8.0), HERE + rng.uniform(-5, 5, 3))
@@ -370,7 +372,7 @@ def test_the_cost_never_rises_and_the_last_is_the_least(ilqr):
 
 
 def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilqr):
-    """The first iteration of many problems: always the lowest of all six; and often the full step improves, but a shorter more.
+    """In the first iteration the lowest cost of six is always taken; often the full step improves, but a shorter one more.
 
     The code behind the document took the first that improved.
     """
@@ -384,59 +386,59 @@ def test_ilqr_the_lowest_cost_candidate_is_taken_not_the_first_that_improves(ilq
     assert not_the_first >= 5
 
 
-def test_a_candidate_is_taken_by_merit():
-    """The lowest cost; but none that rises, none that is not a number, and none that brings next to nothing of its promise."""
+def test_the_line_search_accepts_the_lowest_cost():
+    """The lowest cost, unless it rises, is not a number, or is only a tiny fraction of the predicted decrease."""
     sizes = (1.0, 0.5, 0.1)
-    picked = choose((9.0, 7.0, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
-    assert (picked.accepted, picked.index, picked.alpha, picked.cost) == (1.0, 1.0, 0.5, 7.0)
-    picked = choose((math.nan, math.inf, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
-    assert (picked.accepted, picked.index, picked.cost) == (1.0, 2.0, 8.0)
+    choice = choose((9.0, 7.0, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+    assert (choice.accepted, choice.index, choice.alpha, choice.cost) == (1.0, 1.0, 0.5, 7.0)
+    choice = choose((math.nan, math.inf, 8.0), sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+    assert (choice.accepted, choice.index, choice.cost) == (1.0, 2.0, 8.0)
     for costs in ((11.0, 10.5, 10.0), (math.nan,) * 3, (10.0 - 1e-9,) * 3):
-        refused = choose(costs, sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
-        assert (refused.accepted, refused.alpha, refused.cost, refused.converged) == (0.0, 0.0, 10.0, 0.0)
-        assert refused.damping > 0.0
+        rejected = choose(costs, sizes, 10.0, -6.0, 6.0, 0.0, 1e-4)
+        assert (rejected.accepted, rejected.alpha, rejected.cost, rejected.converged) == (0.0, 0.0, 10.0, 0.0)
+        assert rejected.damping > 0.0
     assert choose((10.0 - 1e-5, 10.0, 10.0), sizes, 10.0, -2e-5, 2e-5, 0.1, 1e-4).converged == 1.0
     assert choose((9.0, 9.5, 9.9), sizes, 10.0, -2.0, 2.0, 0.1, 1e-4).damping < 0.1
 
 
 def test_the_box_step_is_the_best_within_the_box():
-    """Four inputs, weakly coupled as a wrench's are: the best of all 81 choices of which are held where."""
+    """Four inputs, weakly coupled like those of a wrench: the best of all 81 active sets."""
     rng = np.random.default_rng(6)
     for _ in range(100):
         root = rng.normal(size=(4, 4))
         Q, q = np.eye(4) + 0.05 * root @ root.T, 3.0 * rng.normal(size=4)
         low, high = -rng.uniform(0, 1, 4), rng.uniform(0, 1, 4)
         low[rng.random(4) < 0.2] = 0.0
-        found = np.array(box_step(Q.tolist(), q.tolist(), low.tolist(), high.tolist(), 0.0).step)
-        assert (found >= low).all() and (found <= high).all()
-        assert 0.5 * found @ Q @ found + q @ found == pytest.approx(best_in_box(Q, q, low, high), rel=1e-5)
+        step = np.array(box_step(Q.tolist(), q.tolist(), low.tolist(), high.tolist(), 0.0).step)
+        assert (step >= low).all() and (step <= high).all()
+        assert 0.5 * step @ Q @ step + q @ step == pytest.approx(best_in_box(Q, q, low, high), rel=1e-5)
 
 
-def test_what_is_pushed_against_its_limit_is_held_from_the_start():
-    """An input at its limit, with the slope pushing outwards: already the first solution has it there, and the others' best."""
+def test_an_input_at_an_active_limit_is_fixed_from_the_start():
+    """An input at its limit whose gradient points outwards is fixed in the first solution; the others are optimal."""
     Q, q = np.array([[2.0, 0.8, 0.0], [0.8, 1.5, 0.3], [0.0, 0.3, 1.0]]), np.array([4.0, -1.0, 0.5])
     low, high = [0.0, -9.0, -9.0], [9.0, 9.0, 9.0]
-    own = box_step(Q.tolist(), q.tolist(), low, high, 0.0, iterations=1)
-    assert own.factors.free == (0.0, 1.0, 1.0)
-    assert np.array(own.step) == pytest.approx([0.0, *np.linalg.solve(Q[1:, 1:], -q[1:])], rel=1e-5)
+    step = box_step(Q.tolist(), q.tolist(), low, high, 0.0, iterations=1)
+    assert step.factors.free == (0.0, 1.0, 1.0)
+    assert np.array(step.step) == pytest.approx([0.0, *np.linalg.solve(Q[1:, 1:], -q[1:])], rel=1e-5)
 
 
-def test_a_small_difference_does_not_see_the_sign_of_the_quaternion():
+def test_a_state_difference_ignores_the_sign_of_the_quaternion():
     """x ⊖ x₀ of q and of −q; and (x₀ ⊕ δ) ⊖ x₀ = δ."""
     rng = np.random.default_rng(16)
     model = model_of(CRAZYFLIE, MpcOptions(dt=0.05))
     origin, state = (model.template._replace(q_WB=tumbling(rng).q_WB, v_W=Vec3(*rng.normal(size=3))) for _ in range(2))
-    turned = state._replace(q_WB=-state.q_WB)
-    assert flatten(difference(turned, origin)) == pytest.approx(flatten(difference(state, origin)), rel=1e-14)
+    negated = state._replace(q_WB=-state.q_WB)
+    assert flatten(difference(negated, origin)) == pytest.approx(flatten(difference(state, origin)), rel=1e-14)
     delta = unflatten(NO_DIFFERENCE, iter(rng.normal(size=12).tolist()))
     assert flatten(difference(moved(origin, delta), origin)) == pytest.approx(flatten(delta), rel=1e-12, abs=1e-14)
 
 
 def best_in_box(Q, q, low, high):
     best = np.inf
-    for held in itertools.product((-1, 0, 1), repeat=4):
-        x = np.where(np.array(held) < 0, low, np.where(np.array(held) > 0, high, 0.0))
-        free, fixed = np.flatnonzero(np.array(held) == 0), np.flatnonzero(held)
+    for active_set in itertools.product((-1, 0, 1), repeat=4):
+        x = np.where(np.array(active_set) < 0, low, np.where(np.array(active_set) > 0, high, 0.0))
+        free, fixed = np.flatnonzero(np.array(active_set) == 0), np.flatnonzero(active_set)
         if len(free):
             x[free] = np.linalg.solve(Q[np.ix_(free, free)], -(q[free] + Q[np.ix_(free, fixed)] @ x[fixed]))
         if (x >= low).all() and (x <= high).all():
@@ -445,45 +447,45 @@ def best_in_box(Q, q, low, high):
 
 
 def test_a_stage_is_the_minimum_over_the_input():
-    """V(x) and v of a stage against minimising the quadratic over u directly, damping and smoothing off, limits far away."""
+    """V(x) and v of a stage against direct minimisation of the quadratic over u, without damping, smoothing, limits."""
     rng = np.random.default_rng(7)
     root, M, H_root = rng.normal(size=(12, 12)), rng.normal(size=(12, 16)), rng.normal(size=(16, 16))
     V, H, v, g = root @ root.T, H_root @ H_root.T, rng.normal(size=(12, 1)), rng.normal(size=(16, 1))
-    limits, here = Limits([-1e6] * 4, [1e6] * 4), [0.0] * 4
-    own = stage(Model(V, v, M, H, g), Inputs(limits, here, 0.0), None, np.zeros((4, 4)), NUMPY)
+    limits, current = Limits([-1e6] * 4, [1e6] * 4), [0.0] * 4
+    result = stage(Model(V, v, M, H, g), Inputs(limits, current, 0.0), None, np.zeros((4, 4)), NUMPY)
     Q, q = M.T @ V @ M + H, M.T @ v + g
     inverse = np.linalg.inv(Q[12:, 12:] + 1e-6 * np.eye(4))
-    assert own.gains[:, :12] == pytest.approx(-inverse @ Q[12:, :12], rel=1e-9)
+    assert result.gains[:, :12] == pytest.approx(-inverse @ Q[12:, :12], rel=1e-9)
     without_u = Q[:12, 12:] @ np.linalg.inv(Q[12:, 12:])
-    assert np.array(own.V) == pytest.approx(Q[:12, :12] - without_u @ Q[12:, :12], rel=1e-6)
-    assert np.array(own.v) == pytest.approx(q[:12] - without_u @ q[12:], rel=1e-6)
+    assert np.array(result.V) == pytest.approx(Q[:12, :12] - without_u @ Q[12:, :12], rel=1e-6)
+    assert np.array(result.v) == pytest.approx(q[:12] - without_u @ q[12:], rel=1e-6)
 
 
 # The reference -----------------------------------------------------------------------------------------------------
 
 
 def test_ilqr_velocity_and_position_of_the_reference_are_propagated_along_the_horizon(ilqr):
-    """v_k = v_des − (v_des − v₀) (1 − g dt)ᵏ in closed form, p its integral; so a_ref lasts, and with it the lean.
+    """v_k = v_des − (v_des − v₀) (1 − g dt)ᵏ in closed form, p its integral; so a_ref lasts, and with it the tilt.
 
     The code behind the document overwrote v in every step: a_ref vanished after the first.
     """
-    v0, far = Vec3(0.2, -0.1, 0.0), np.array([0.9, 0.4, 0.3])
-    result = ilqr.solve(HOVER._replace(v_W=v0), HERE + far)
+    v0, offset = Vec3(0.2, -0.1, 0.0), np.array([0.9, 0.4, 0.3])
+    result = ilqr.solve(HOVER._replace(v_W=v0), HERE + offset)
     k, dt, gain = np.arange(21)[:, None], 0.05, 2.0
-    wanted = 1.4 * far
-    v = wanted - (wanted - np.array(v0)) * (1.0 - gain * dt) ** k
-    a = gain * (wanted - v)
+    v_desired = 1.4 * offset
+    v = v_desired - (v_desired - np.array(v0)) * (1.0 - gain * dt) ** k
+    a = gain * (v_desired - v)
     p = HERE + np.vstack([np.zeros(3), np.cumsum(v[:-1] * dt + 0.5 * a[:-1] * dt**2, axis=0)])
     assert result.goals[:, 3:6] == pytest.approx(v, abs=1e-13)
     assert result.goals[:, :3] == pytest.approx(p, abs=1e-13)
     force = a + (0.0, 0.0, 9.81) + np.array(CRAZYFLIE["drag"].linear) * v / CRAZYFLIE.mass
     b3 = force / np.linalg.norm(force, axis=1)[:, None]
     assert result.goals[:, 6:9] == pytest.approx(b3, abs=1e-13)
-    assert (result.goals[:, 6:9] @ far > 0.3).all()
+    assert (result.goals[:, 6:9] @ offset > 0.3).all()
 
 
-def test_a_renewed_reference_ends_at_its_target(ilqr):
-    """As written, v_des is that of the start and 3 s of it fly past; renewed, p̈ = 2 (1.4 (p_t − p) − ṗ) arrives."""
+def test_an_updated_reference_ends_at_its_target(ilqr):
+    """As documented, v_des is that of the start and 3 s of it overshoot; updated, p̈ = 2 (1.4 (p_t − p) − ṗ) converges."""
     ends = []
     for follow in (0.0, 1.0):
         solver = ILQR(CRAZYFLIE, horizon=60, reference_follow=follow)
@@ -502,26 +504,26 @@ def test_the_references_speed_and_acceleration_are_limited(ilqr):
     assert np.linalg.norm(goals[:, 3:6], axis=1).max() <= 4.0
 
 
-def test_without_drag_the_wanted_thrust_is_that_of_the_document():
+def test_without_drag_the_desired_thrust_is_that_of_the_document():
     """b₃ ∥ a + g e₃."""
     bare = model_of(CRAZYFLIE.without_effect("drag", "damping"), MpcOptions(dt=0.05))
     goal = goal_of(Reference(HOVER.p_W, Vec3(3.0, 1.0, -2.0), Vec3(4.0, -2.0, 1.0)), bare)
-    wanted = np.array([4.0, -2.0, 1.0 + 9.81])
-    assert np.array(goal.b3_W) == pytest.approx(wanted / np.linalg.norm(wanted), rel=1e-14)
+    thrust = np.array([4.0, -2.0, 1.0 + 9.81])
+    assert np.array(goal.b3_W) == pytest.approx(thrust / np.linalg.norm(thrust), rel=1e-14)
 
 
 def test_a_trajectory_is_sampled_at_the_times_of_the_horizon(ilqr):
     """p, v and b₃ of the goals are those of the trajectory at t + k dt, whether it can be traced (circle) or not (race)."""
     circle = trajectory.circle(HERE, radius=0.8, speed=1.0, laps=3.0, yaw="along")
     race = trajectory.race([(0, 0, 1), (1, 0, 1.5), (1, 1, 1)], speed=1.5)
-    for way, time in ((circle, 1.3), (race, 0.4)):
-        goals = ilqr.solve(HOVER, way, time=time).goals
+    for path, time in ((circle, 1.3), (race, 0.4)):
+        goals = ilqr.solve(HOVER, path, time=time).goals
         for k in (0, 6, 20):
-            expected = goal_of(way.at(time + 0.05 * k), ilqr.model)
+            expected = goal_of(path.at(time + 0.05 * k), ilqr.model)
             assert goals[k] == pytest.approx(np.array(flatten(expected)), abs=1e-12)
 
 
-def test_a_reference_of_one_instant_is_carried_on(ilqr):
+def test_a_single_reference_is_extrapolated(ilqr):
     """v + a t, and p by its integral; without velocity or acceleration it is a point to go to."""
     moving = Reference(HOVER.p_W, Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.5, 0.0))
     goals = ilqr.solve(HOVER, moving).goals
@@ -538,7 +540,7 @@ def test_a_reference_of_one_instant_is_carried_on(ilqr):
 
 
 def exact_motion(x0, controls, dt):
-    """The continuous motion under held inputs, by SciPy's eighth order."""
+    """The continuous motion under constant inputs, by SciPy's eighth-order integrator."""
     model, rows = model_of(CRAZYFLIE, MpcOptions(dt=dt)), [np.array(x0)]
     for u in controls:
 
@@ -550,9 +552,9 @@ def exact_motion(x0, controls, dt):
 
 
 def test_ilqr_rk4_predicts_the_motion_and_euler_does_not(ilqr):
-    """The planned states under the planned inputs against the exact motion: Euler, the document's, is far further off.
+    """The planned states against the exact motion under the planned inputs: Euler, the document's method, is far less accurate.
 
-    Each solver's own states are x + dt f(x) and RK4's step of the one equation of motion.
+    The states of each solver are x + dt f(x) and RK4's step of the same equation of motion.
     """
     euler = ILQR(CRAZYFLIE, integrator="euler")
     target = away(1.0, 0.5, 0.0)
@@ -567,19 +569,19 @@ def test_ilqr_rk4_predicts_the_motion_and_euler_does_not(ilqr):
     assert errors["euler"] > 100.0 * errors["rk4"]
 
 
-# What it asks for --------------------------------------------------------------------------------------------------
+# Plans -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda d: "{:+.0f}{:+.0f}{:+.0f}".format(*d))
-def test_from_hover_the_first_input_leans_towards_the_waypoint(ilqr, direction):
-    """Hover is no local minimum: the first torque turns b₃ towards it; straight up or down it is thrust that moves."""
+def test_from_hover_the_first_input_tilts_towards_the_waypoint(ilqr, direction):
+    """Hover is not a local minimum: the first torque tilts b₃ towards the waypoint; vertically, the thrust changes."""
     result = ilqr.solve(HOVER, HERE + direction)
     thrust, *torque = result.controls[0]
-    level = np.array([*direction[:2], 0.0])
-    assert np.cross(torque, (0.0, 0.0, 1.0)) @ level > 1e-5 or not level.any()
+    horizontal = np.array([*direction[:2], 0.0])
+    assert np.cross(torque, (0.0, 0.0, 1.0)) @ horizontal > 1e-5 or not horizontal.any()
     b3 = np.array(thrust_axis(result.state(3)))
-    if level.any():
-        assert b3 @ level > 0.05
+    if horizontal.any():
+        assert b3 @ horizontal > 0.05
     else:
         assert np.abs(torque).max() < 1e-15
         assert (thrust - ilqr.model.hover_input[0]) * direction[2] > 0.01
@@ -587,24 +589,27 @@ def test_from_hover_the_first_input_leans_towards_the_waypoint(ilqr, direction):
 
 
 def test_ilqr_every_knob_changes_the_plan(ilqr):
-    """Seven tenths of any weight, gain or limit is another plan, to a near target or a far one; the horizon is as asked."""
+    """Scaling any weight, gain or limit by 0.7 changes the plan to a near or a far target; the horizon is as requested."""
     state = HOVER._replace(v_W=Vec3(0.3, -0.2, 0.1), omega_B=Vec3(0.1, 0.2, 0.3))
 
     def plans(solver):
         return np.array(
-            [solver.solve(state, away(*by), iterations=3).controls for by in ((0.2, 0.3, 0.1), (9.0, -5.0, 2.0))]
+            [
+                solver.solve(state, away(*offset), iterations=3).controls
+                for offset in ((0.2, 0.3, 0.1), (9.0, -5.0, 2.0))
+            ]
         )
 
-    usual = plans(ilqr)
-    knobs = {**ilqr.weights._asdict(), **ilqr.shaping._asdict()}
-    on = {name: value for name, value in knobs.items() if value}
-    assert len(on) == 14
-    for name, value in on.items():
-        assert np.abs(plans(ILQR(CRAZYFLIE, **{name: 0.7 * value})) - usual).max() > 1e-7, name
+    default_plans = plans(ilqr)
+    options = {**ilqr.weights._asdict(), **ilqr.shaping._asdict()}
+    active = {name: value for name, value in options.items() if value}
+    assert len(active) == 14
+    for name, value in active.items():
+        assert np.abs(plans(ILQR(CRAZYFLIE, **{name: 0.7 * value})) - default_plans).max() > 1e-7, name
     assert plans(ILQR(CRAZYFLIE, horizon=25)).shape == (2, 25, 4)
 
 
-def test_where_it_should_be_it_hovers(ilqr):
+def test_at_the_target_it_hovers(ilqr):
     """At the target the plan is the trim and costs nothing."""
     result = ilqr.solve(HOVER, HERE)
     assert result.converged and result.cost == pytest.approx(0.0, abs=1e-20)
@@ -621,22 +626,22 @@ def test_the_sign_of_the_quaternion_makes_no_difference(ilqr):
     assert one.cost == pytest.approx(other.cost, rel=1e-12)
 
 
-def test_the_whole_problem_may_be_turned_about_the_vertical(ilqr):
-    """A yaw of everything, past π too, turns the trajectory and leaves the inputs as they are."""
-    state, way = tumbling(np.random.default_rng(9)), np.array([1.0, -0.5, 0.3])
-    plain = ilqr.solve(state, HERE + way)
+def test_the_solution_is_invariant_to_yaw(ilqr):
+    """Rotating the problem by a yaw, also beyond π, rotates the trajectory and leaves the inputs unchanged."""
+    state, offset = tumbling(np.random.default_rng(9)), np.array([1.0, -0.5, 0.3])
+    plain = ilqr.solve(state, HERE + offset)
     for yaw in (0.7, 3.0, -3.0, math.pi, 7.0):
         R = Rotation.from_euler("z", yaw)
         q = quat_from_euler(0.0, 0.0, yaw)
-        turned = state._replace(v_W=rotate(q, state.v_W), q_WB=q * state.q_WB)
-        result = ilqr.solve(turned, HERE + R.apply(way))
+        rotated = state._replace(v_W=rotate(q, state.v_W), q_WB=q * state.q_WB)
+        result = ilqr.solve(rotated, HERE + R.apply(offset))
         assert result.controls == pytest.approx(plain.controls, abs=1e-11)
         assert result.states[:, :3] - HERE == pytest.approx(R.apply(plain.states[:, :3] - HERE), abs=1e-11)
 
 
 @pytest.mark.long
 def test_yaw_is_left_alone_unless_weighed():
-    """With yaw_weight the nose turns to the yaw asked for, the short way round; without it only yaw rate is paid for."""
+    """With yaw_weight the nose turns to the desired yaw, in the shorter direction; without it only the yaw rate has a cost."""
     solver = ILQR(CRAZYFLIE, horizon=40, yaw_weight=8.0)
     state = HOVER._replace(q_WB=quat_from_euler(0.0, 0.0, 3.0))
     near, wrapped = (solver.solve(state, HERE, yaw=yaw) for yaw in (-3.0, -3.0 + 2.0 * math.pi))
@@ -646,48 +651,49 @@ def test_yaw_is_left_alone_unless_weighed():
     assert math.atan2(nose.y, nose.x) == pytest.approx(-3.0, abs=0.06)
 
 
-def test_limits_are_never_passed():
-    """Not by a hair, in a thousand plans from anywhere to anywhere; with thrusts for inputs neither."""
+def test_limits_are_never_exceeded():
+    """Never, in a thousand plans between random states; nor with rotor thrusts as inputs."""
     rng = np.random.default_rng(10)
     for solver in (ILQR(CRAZYFLIE), ILQR(CRAZYFLIE, inputs="rotors"), ILQR(CRAZYFLIE, limits=DOCUMENTED_LIMITS)):
         low, high = (np.array(limit) for limit in solver.model.limits)
-        touched = 0
+        at_limit = 0
         for _ in range(100):
             result = solver.solve(tumbling(rng, 1.5, 5.0, 10.0), HERE + rng.uniform(-8, 8, 3), iterations=6)
             assert (result.controls >= low).all() and (result.controls <= high).all()
-            touched += int(((result.controls == low) | (result.controls == high)).sum())
-        assert touched > 100
+            at_limit += int(((result.controls == low) | (result.controls == high)).sum())
+        assert at_limit > 100
 
 
-def test_damping_follows_how_large_a_step_was_good():
-    """Ten times more after none, three after a small one, the same after a middling one, a fifth after a large one, then 0"""
+def test_damping_depends_on_the_accepted_step_size():
+    """Times ten if no step is accepted, three after a small one, unchanged after a middling one, a fifth after a large one"""
 
-    def after(damping, alpha, gained=0.1):
-        return choose([1.0 - gained], [alpha], 1.0, -0.1, 0.0, damping, 1e-9).damping
+    def next_damping(damping, alpha, decrease=0.1):
+        return choose([1.0 - decrease], [alpha], 1.0, -0.1, 0.0, damping, 1e-9).damping
 
-    assert [after(x, 1.0, gained=-0.1) for x in (0.0, 1e-5, 0.02)] == pytest.approx([1e-3, 1e-3, 0.2], rel=1e-12)
-    assert [after(x, 0.1) for x in (0.0, 0.02)] == pytest.approx([1e-3, 0.06], rel=1e-12)
-    assert [after(x, 0.3) for x in (0.0, 0.02)] == [0.0, 0.02]
-    assert [after(x, 0.5) for x in (0.02, 1.05e-6, 0.95e-6)] == pytest.approx([4e-3, 2.1e-7, 0.0], rel=1e-12)
+    assert [next_damping(x, 1.0, gained=-0.1) for x in (0.0, 1e-5, 0.02)] == pytest.approx([1e-3, 1e-3, 0.2], rel=1e-12)
+    assert [next_damping(x, 0.1) for x in (0.0, 0.02)] == pytest.approx([1e-3, 0.06], rel=1e-12)
+    assert [next_damping(x, 0.3) for x in (0.0, 0.02)] == [0.0, 0.02]
+    assert [next_damping(x, 0.5) for x in (0.02, 1.05e-6, 0.95e-6)] == pytest.approx([4e-3, 2.1e-7, 0.0], rel=1e-12)
 
 
 def test_by_name_a_turned_nose_costs_what_a_tilt_does():
-    """iLQR document weighs no yaw; a scenario's references have one."""
+    """The iLQR document has no yaw weight; references of scenarios have a yaw."""
     assert controller_named("ilqr", CRAZYFLIE).call.weights.yaw_weight == Weights().tilt_weight
 
 
 def test_the_documented_limits_are_all_thrust_and_more_torque_than_there_is():
-    """The document allows what four rotors of the Crazyflie give at their top speed, 4 k Ω², and torques beyond its motors'."""
+    """The document allows the thrust of the Crazyflie's rotors at top speed, 4 k Ω², and torques beyond those of its motors."""
     vehicle = samara.vehicle("crazyflie_documented")
     assert DOCUMENTED_LIMITS.high[0] == pytest.approx(4.0 * 2.88e-8 * 2500.0**2, rel=1e-12)
-    assert DOCUMENTED_LIMITS.low == (0.0, *(-most for most in DOCUMENTED_LIMITS.high[1:]))
+    assert DOCUMENTED_LIMITS.low == (0.0, *(-limit for limit in DOCUMENTED_LIMITS.high[1:]))
     assert all(
-        more > real for more, real in zip(DOCUMENTED_LIMITS.high[1:], wrench_limits(vehicle).high[1:], strict=True)
+        documented > available
+        for documented, available in zip(DOCUMENTED_LIMITS.high[1:], wrench_limits(vehicle).high[1:], strict=True)
     )
 
 
-def test_the_limits_are_the_motors():
-    """At the largest torque the rotors that give it, and nothing else at hover, run at a limit: one of them, none beyond."""
+def test_the_limits_are_those_of_the_motors():
+    """At the largest torque in hover, one of the rotors that give it is at a limit, none beyond."""
     for name in ("crazyflie_documented", "iris_documented", "hexarotor_x"):
         vehicle = samara.vehicle(name)
         limits, effect = wrench_limits(vehicle), effectiveness(vehicle)[2:]
@@ -704,52 +710,54 @@ def test_the_limits_are_the_motors():
 
 
 @pytest.mark.long
-def test_thrusts_for_inputs_push_as_the_rotors_do():
+def test_rotor_inputs_give_the_wrench_of_the_rotors():
     """The predicted wrench is B T, and a hexarotor's plan stays within each rotor's thrust."""
     vehicle = samara.vehicle("hexarotor_tilted")
     solver = ILQR(vehicle, inputs="rotors")
     thrusts = np.random.default_rng(11).uniform(1.0, 5.0, 6)
-    push = solver.model.wrench(tuple(thrusts.tolist()))
-    assert np.array([*push.f_B, *push.tau_B]) == pytest.approx(effectiveness(vehicle) @ thrusts, rel=1e-12)
+    predicted = solver.model.wrench(tuple(thrusts.tolist()))
+    assert np.array([*predicted.f_B, *predicted.tau_B]) == pytest.approx(effectiveness(vehicle) @ thrusts, rel=1e-12)
     state, command = samara.hover(vehicle)
     result = solver.solve(state, np.array(state.p_W) + np.array([1.0, 0.5, 0.5]))
     assert result.controls.shape == (20, 6)
     assert result.states[-1, 0] > 0.4 and result.converged
-    given, _ = solver(state, state.p_W, vehicle, ())
-    assert given == pytest.approx(command, rel=1e-6)
+    command_at_hover, _ = solver(state, state.p_W, vehicle, ())
+    assert command_at_hover == pytest.approx(command, rel=1e-6)
 
 
 def test_an_obstacle_is_flown_round():
-    """A sphere in the way: without it the plan goes through, with it not; and a tilt limit is kept."""
+    """A sphere in the path: without it the plan passes through, with it around; and a tilt limit is respected."""
     target = away(2.0, 0.0, 0.0)
     centre, radius = away(0.7, 0.05, 0.0), 0.3
-    usual = {"horizon": 40, "max_iterations": 60, "reference_follow": 1.0}
-    plain = ILQR(CRAZYFLIE, **usual)
-    wary = ILQR(CRAZYFLIE, **usual, obstacles=[(centre, radius)], max_tilt=math.radians(20.0))
-    through, round_ = (solver.solve(HOVER, target) for solver in (plain, wary))
-    distance = [np.linalg.norm(own.states[:, :3] - centre, axis=1).min() for own in (through, round_)]
+    options = {"horizon": 40, "max_iterations": 60, "reference_follow": 1.0}
+    plain = ILQR(CRAZYFLIE, **options)
+    avoiding = ILQR(CRAZYFLIE, **options, obstacles=[(centre, radius)], max_tilt=math.radians(20.0))
+    direct_plan, detour = (solver.solve(HOVER, target) for solver in (plain, avoiding))
+    distance = [np.linalg.norm(plan.states[:, :3] - centre, axis=1).min() for plan in (direct_plan, detour)]
     assert distance[0] < 0.6 * radius
     assert distance[1] > 0.95 * radius
-    tilts = [max(math.acos(min(1.0, thrust_axis(own.state(k)).z)) for k in range(41)) for own in (through, round_)]
+    tilts = [
+        max(math.acos(min(1.0, thrust_axis(plan.state(k)).z)) for k in range(41)) for plan in (direct_plan, detour)
+    ]
     assert tilts[0] > math.radians(25.0)
     assert tilts[1] < math.radians(22.0)
-    assert round_.states[-1, 0] > 1.7
+    assert detour.states[-1, 0] > 1.7
 
 
 # Flight ------------------------------------------------------------------------------------------------------------
 
 
 def flown(solver, vehicle, start, target, seconds, rate=100, controller=None):
-    """The whole vehicle, motors with lag and ground included, at 1 kHz under the controller; states (n, 13) at its rate."""
+    """Simulate the vehicle, with motor lag and ground, at 1 kHz under the controller; states (n, 13) at its rate."""
     plant = Plant(vehicle)
     state, command = samara.hover(vehicle, start)
     place(plant, 0, state)
     plant.command[:, 0] = command
-    memory, tick, rows = solver.initial_memory, 1_000_000 // rate, []
+    controller_state, tick, rows = solver.initial_memory, 1_000_000 // rate, []
     for k in range(int(seconds * rate)):
         state = state_of(plant, 0)
         rows.append(numbers(state))
-        plant.command[:, 0], memory = solver(state, target, vehicle, memory)
+        plant.command[:, 0], controller_state = solver(state, target, vehicle, controller_state)
         plant.advance(k * tick, (k + 1) * tick)
     return np.array(rows)
 
@@ -759,35 +767,35 @@ def test_it_flies_to_waypoints_in_all_directions_and_stays():
     solver, start = ILQR(CRAZYFLIE, period=0.02), np.array([0.0, 0.0, 3.0])
     for direction in DIRECTIONS:
         path = flown(solver, CRAZYFLIE, start, start + direction, 8.0, rate=50)
-        away = np.linalg.norm(path[:, :3] - (start + direction), axis=1)
-        assert away[300:].max() < 0.05, direction
-        beside_it = (
+        position_error = np.linalg.norm(path[:, :3] - (start + direction), axis=1)
+        assert position_error[300:].max() < 0.05, direction
+        cross_track = (
             path[:, :3] - start - np.outer((path[:, :3] - start) @ direction, direction) / (direction @ direction)
         )
         # height changes at once, horizontal position after tilting: 84 mm beside the line at the tilt rate of the geometric
         # controller. The distance grows as 1/rate: 107 mm at 0.8 of it, which gives iris 37° of phase margin instead of 34°
-        assert np.abs(beside_it).max() < 0.1 / 0.8, direction
+        assert np.abs(cross_track).max() < 0.1 / 0.8, direction
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", samara.vehicle_names())
 def test_every_vehicle_flies_with_it(name):
-    """With the weights it comes with: 1 m and 5 m away within 5 cm after 7 s, at 50 and at 100 Hz."""
+    """With the default weights: 1 m and 5 m away within 5 cm after 7 s, at 50 and at 100 Hz."""
     vehicle, start = samara.vehicle(name), np.array([0.0, 0.0, 5.0])
-    for rate, way in itertools.product((50, 100), ((1.0, 1.0, 1.0), (5.0, 0.0, 0.0))):
-        path = flown(ILQR(vehicle, period=1.0 / rate), vehicle, start, start + way, 8.0, rate)
-        assert np.linalg.norm(path[7 * rate :, :3] - start - way, axis=1).max() < 0.05
+    for rate, offset in itertools.product((50, 100), ((1.0, 1.0, 1.0), (5.0, 0.0, 0.0))):
+        path = flown(ILQR(vehicle, period=1.0 / rate), vehicle, start, start + offset, 8.0, rate)
+        assert np.linalg.norm(path[7 * rate :, :3] - start - offset, axis=1).max() < 0.05
 
 
 @pytest.mark.long
 def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
     """torque_weight 5e-4 through the measured 72 ms of lag tumbles without the lead and arrives with it."""
     vehicle = samara.vehicle("crazyflie").without_effect("airspeed_moment", "damping", "rotor_momentum")
-    start, way = np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
+    start, offset = np.array([0.0, 0.0, 5.0]), np.array([1.0, 1.0, 1.0])
 
     def fastest_turn_and_error(weight):
-        path = flown(ILQR(vehicle, torque_weight=weight), vehicle, start, start + way, 6.0)
-        return np.abs(path[:, 10:]).max(), np.linalg.norm(path[-1, :3] - start - way)
+        path = flown(ILQR(vehicle, torque_weight=weight), vehicle, start, start + offset, 6.0)
+        return np.abs(path[:, 10:]).max(), np.linalg.norm(path[-1, :3] - start - offset)
 
     for weight in (5e-4, default_torque_weight(vehicle)):
         turn, error = fastest_turn_and_error(weight)
@@ -798,28 +806,35 @@ def test_motor_lag_tumbles_a_plan_without_lead(monkeypatch):
 
 
 def test_it_follows_a_figure_of_eight():
-    """Knowing the road ahead it leans in time: within 10 cm of it all the way, after the start."""
+    """It previews the trajectory and tilts in time: the error is below 10 cm."""
     solver = ILQR(CRAZYFLIE, position_weight=100.0)
-    road = trajectory.figure8((0.0, 0.0, 2.0), reach=1.0, speed=1.0, laps=2.0)
-    path = flown(solver, CRAZYFLIE, (0.0, 0.0, 2.0), road, 8.0)
-    wanted = np.array([road.at(0.01 * k).p_W for k in range(len(path))])
-    assert np.linalg.norm(path[:, :3] - wanted, axis=1).max() < 0.1
+    figure_eight = trajectory.figure8((0.0, 0.0, 2.0), reach=1.0, speed=1.0, laps=2.0)
+    path = flown(solver, CRAZYFLIE, (0.0, 0.0, 2.0), figure_eight, 8.0)
+    desired = np.array([figure_eight.at(0.01 * k).p_W for k in range(len(path))])
+    assert np.linalg.norm(path[:, :3] - desired, axis=1).max() < 0.1
 
 
 def test_a_real_time_iteration_warm_started_keeps_up(ilqr):
-    """One iteration from the shifted plan of the step before costs at most 1 % more than solving to the end each time."""
+    """One iteration from the shifted plan of the previous step costs at most 1 % more than solving to convergence each time."""
     state = HOVER
-    memory = ilqr.initial_memory
+    controller_state = ilqr.initial_memory
     model, worst = ilqr.model, 0.0
     for _ in range(40):
-        quick = ilqr.solve(
-            state, away(1.0, 0.5, 0.3), warm_start=memory.controls, shift=0.05, before=memory.before, iterations=1
+        single_iteration = ilqr.solve(
+            state,
+            away(1.0, 0.5, 0.3),
+            warm_start=controller_state.controls,
+            shift=0.05,
+            before=controller_state.before,
+            iterations=1,
         )
-        whole = ilqr.solve(state, away(1.0, 0.5, 0.3), before=memory.before, iterations=30)
-        if memory is not ilqr.initial_memory and whole.cost > 1e-6:
-            worst = max(worst, quick.cost / whole.cost - 1.0) if memory.time > 0.1 else worst
-        u = tuple(quick.controls[0].tolist())
-        memory = memory._replace(controls=quick.controls, before=u, time=memory.time + 0.05)
+        converged = ilqr.solve(state, away(1.0, 0.5, 0.3), before=controller_state.before, iterations=30)
+        if controller_state is not ilqr.initial_memory and converged.cost > 1e-6:
+            worst = max(worst, single_iteration.cost / converged.cost - 1.0) if controller_state.time > 0.1 else worst
+        u = tuple(single_iteration.controls[0].tolist())
+        controller_state = controller_state._replace(
+            controls=single_iteration.controls, before=u, time=controller_state.time + 0.05
+        )
         state = unflatten(
             model.template,
             iter(numbers(model.step(unflatten(model.template, iter(numbers(state).tolist())), u)).tolist()),
@@ -828,19 +843,19 @@ def test_a_real_time_iteration_warm_started_keeps_up(ilqr):
 
 
 def test_the_same_call_gives_the_same_answer(ilqr):
-    """What it computed before leaves no trace: state, target and memory in, command and memory out."""
-    state, memory = tumbling(np.random.default_rng(12)), ilqr.initial_memory
-    first = ilqr(state, away(1.0, 0.0, 0.0), CRAZYFLIE, memory)
+    """Earlier calls have no effect: state, target and controller state in, command and controller state out."""
+    state, controller_state = tumbling(np.random.default_rng(12)), ilqr.initial_memory
+    first = ilqr(state, away(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ilqr.solve(state._replace(v_W=Vec3(math.nan, 0.0, 0.0)), HERE)
     ilqr.solve(tumbling(np.random.default_rng(13)), away(-4.0, 3.0, 1.0))
-    again = ilqr(state, away(1.0, 0.0, 0.0), CRAZYFLIE, memory)
+    again = ilqr(state, away(1.0, 0.0, 0.0), CRAZYFLIE, controller_state)
     assert first[0] == again[0]
     assert (first[1].controls == again[1].controls).all() and first[1].before == again[1].before
 
 
-# What goes wrong ---------------------------------------------------------------------------------------------------
+# Failures ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -854,27 +869,27 @@ def test_the_same_call_gives_the_same_answer(ilqr):
         (HOVER, Reference(HOVER.p_W, Vec3(1e200, 0.0, 0.0)), "the predicted cost is not finite"),
     ],
 )
-def test_what_cannot_be_solved_hovers_with_a_word(ilqr, state, target, why):
-    """NaN in the state or the target, or a reference beyond all numbers: the hover command, and a warning that says why."""
-    with pytest.warns(RuntimeWarning, match=why):
-        command, memory = ilqr(state, target, CRAZYFLIE, ilqr.initial_memory)
+def test_an_unsolvable_problem_gives_hover_and_a_warning(ilqr, state, target, reason):
+    """NaN in the state or the target, or an enormous reference: the hover command, and a warning with the reason."""
+    with pytest.warns(RuntimeWarning, match=reason):
+        command, controller_state = ilqr(state, target, CRAZYFLIE, ilqr.initial_memory)
     assert command == pytest.approx(HOVER_COMMAND, abs=1e-9)
-    assert np.isfinite(memory.controls).all()
-    sound, _ = ilqr(HOVER, HERE, CRAZYFLIE, memory)
-    assert sound == pytest.approx(HOVER_COMMAND, abs=1e-6)
+    assert np.isfinite(controller_state.controls).all()
+    next_command, _ = ilqr(HOVER, HERE, CRAZYFLIE, controller_state)
+    assert next_command == pytest.approx(HOVER_COMMAND, abs=1e-6)
 
 
 def test_a_target_out_of_reach_is_flown_towards(ilqr):
-    """A point at the end of the world: a finite plan within the limits, leaning towards it, upright all the way."""
-    for far in ((1e6, 0.0, 1.0), (0.0, 0.0, -1e9), (-1e12, 1e12, 1e12)):
-        result = ilqr.solve(HOVER, far)
+    """Towards an extremely distant point: a finite plan within the limits, tilted towards it, upright at all times."""
+    for target in ((1e6, 0.0, 1.0), (0.0, 0.0, -1e9), (-1e12, 1e12, 1e12)):
+        result = ilqr.solve(HOVER, target)
         assert np.isfinite(result.states).all() and result.cost < math.inf
-        assert (np.array(far) - HERE) @ (result.states[-1, :3] - HERE) > 0.0
+        assert (np.array(target) - HERE) @ (result.states[-1, :3] - HERE) > 0.0
         assert all(thrust_axis(result.state(k)).z > 0.0 for k in range(21))
 
 
 def test_options_are_checked_in_one_sentence():
-    """Which option, its value, and what was expected."""
+    """Messages contain the option, its value and the expected value."""
     for options, sentence in (
         ({"horizon": 0}, "horizon = 0: expected a whole number"),
         ({"dt": -0.1}, "dt = -0.1: expected a positive number"),
@@ -896,7 +911,7 @@ def test_options_are_checked_in_one_sentence():
 
 
 def test_arguments_are_checked_in_one_sentence(ilqr):
-    """Shapes that do not fit say what was expected."""
+    """Messages about wrong shapes contain the expected ones."""
     with pytest.raises(ValueError, match="state has 4 numbers; expected a State, or the 13"):
         ilqr.solve((0.0, 0.0, 1.0, 0.0), HERE, layout="wxyz")
     with pytest.raises(ValueError, match=r"warm_start has shape \(3, 4\); expected \(20, 4\)"):
@@ -907,8 +922,8 @@ def test_arguments_are_checked_in_one_sentence(ilqr):
         ilqr.solve_batch(np.zeros((13, 3)), HERE, backend="cuda")
 
 
-def test_the_result_tells_what_happened(ilqr):
-    """Shapes, names, and times that add up; the document's order of the quaternion is a layout away."""
+def test_the_result_is_complete(ilqr):
+    """Shapes, names, and consistent durations; a layout converts to the document's order of the quaternion."""
     result = ilqr.solve(HOVER, away(1.0, 0.0, 0.0))
     assert result.controls.shape == (20, 4) and result.states.shape == (21, 13) and result.gains.shape == (20, 4, 12)
     assert result.goals.shape == (21, 12)
@@ -924,18 +939,18 @@ def test_the_result_tells_what_happened(ilqr):
 
 @pytest.mark.filterwarnings("error")
 def test_ilqr_the_quaternion_of_a_bare_array_has_its_order_stated(ilqr):
-    """The iLQR document's level, (0, 0, 0, 1), read w first is yaw 180°, and the pitch towards +x changes sign.
+    """The iLQR document's level attitude, (0, 0, 0, 1), read w first is yaw 180°, and the pitch towards +x changes sign.
 
-    So an array comes with its layout, and the answer is in it; a state names its components and needs none.
+    An array therefore needs a layout, and the result is in it; a state names its components and needs none.
     """
     document = HOVER.to_numpy("xyzw")[:13]
     assert list(document[6:10]) == [0.0, 0.0, 0.0, 1.0]
     target = away(1.0, 0.0, 0.0)
-    right, as_state = ilqr.solve(document, target, layout="xyzw"), ilqr.solve(HOVER, target)
-    assert np.array_equal(right.controls, as_state.controls) and right.controls[0, 2] > 0.0
-    assert np.array_equal(right.states[:, [*range(6), 9, 6, 7, 8, *range(10, 13)]], as_state.states)
-    assert right.layout == "xyzw" and right.state(7) == as_state.state(7)
-    assert np.array_equal(ilqr.solve(HOVER, target, layout="xyzw").states, right.states)
+    from_array, as_state = ilqr.solve(document, target, layout="xyzw"), ilqr.solve(HOVER, target)
+    assert np.array_equal(from_array.controls, as_state.controls) and from_array.controls[0, 2] > 0.0
+    assert np.array_equal(from_array.states[:, [*range(6), 9, 6, 7, 8, *range(10, 13)]], as_state.states)
+    assert from_array.layout == "xyzw" and from_array.state(7) == as_state.state(7)
+    assert np.array_equal(ilqr.solve(HOVER, target, layout="xyzw").states, from_array.states)
     wrong = ilqr.solve(document, target, layout="wxyz")
     assert wrong.controls[0, 2] < 0.0
     for solve, x in ((ilqr.solve, document), (ilqr.solve_batch, document[:, None])):
@@ -949,22 +964,22 @@ def test_ilqr_the_quaternion_of_a_bare_array_has_its_order_stated(ilqr):
 
 
 def test_without_a_solution_the_states_are_in_the_layout_too(ilqr):
-    """Hover, level, in the order that was asked for."""
-    nowhere = np.full(13, np.nan)
+    """The result is level hover, in the requested order."""
+    invalid_state = np.full(13, np.nan)
     with pytest.warns(RuntimeWarning, match="the state is not finite"):
-        assert ilqr.solve(nowhere, HERE, layout="xyzw").state(3).q_WB == (1.0, 0.0, 0.0, 0.0)
+        assert ilqr.solve(invalid_state, HERE, layout="xyzw").state(3).q_WB == (1.0, 0.0, 0.0, 0.0)
 
 
 def test_feedback_gains_steer_the_plan_back(patient):
     """u + K δx from a state near the start costs less than the same inputs without feedback."""
     target = away(1.0, 0.5, 0.2)
     plan = patient.solve(HOVER, target)
-    off = np.array([0.05, -0.04, 0.02, 0.1, 0.1, -0.1, 0.05, -0.08, 0.0, 0.3, -0.2, 0.0])
+    deviation = np.array([0.05, -0.04, 0.02, 0.1, 0.1, -0.1, 0.05, -0.08, 0.0, 0.3, -0.2, 0.0])
     model = patient.model
     ends = []
     for feedback in (0.0, 1.0):
         state = moved(
-            unflatten(model.template, iter(plan.states[0].tolist())), unflatten(NO_DIFFERENCE, iter(off.tolist()))
+            unflatten(model.template, iter(plan.states[0].tolist())), unflatten(NO_DIFFERENCE, iter(deviation.tolist()))
         )
         state = state._replace(q_WB=state.q_WB / math.sqrt(sum(x * x for x in state.q_WB)))
         for k in range(20):
@@ -989,17 +1004,17 @@ def some_problems(count):
     ("dtype", "tolerance"), [pytest.param("float64", 1e-9, marks=pytest.mark.long), ("float32", 1e-3)]
 )
 def test_problems_in_lanes_are_solved_as_alone(ilqr, dtype, tolerance):
-    """Every lane of full and part tiles gets what it would get alone: the same costs and inputs."""
+    """Every lane of full and partial tiles gets the costs and inputs of a single solution."""
     solver = ILQR(CRAZYFLIE, tolerance=0.0)
     states, targets = some_problems(21)
     batch = solver.solve_batch(states, targets, layout="wxyz", iterations=8, dtype=dtype)
     assert batch.controls.shape == (20, 4, 21) and batch.states.shape == (21, 13, 21)
     assert batch.controls.dtype == dtype
     for i in range(21):
-        alone = solver.solve(states[:, i], targets[:, i], layout="wxyz", iterations=8)
-        assert batch.cost[i] == pytest.approx(alone.cost, rel=tolerance)
+        single = solver.solve(states[:, i], targets[:, i], layout="wxyz", iterations=8)
+        assert batch.cost[i] == pytest.approx(single.cost, rel=tolerance)
         scale = np.array(solver.model.limits.high)
-        assert np.abs((batch.controls[:, :, i] - alone.controls) / scale).max() < tolerance
+        assert np.abs((batch.controls[:, :, i] - single.controls) / scale).max() < tolerance
     warm = solver.solve_batch(states, targets, layout="wxyz", warm_start=batch, iterations=1, dtype=dtype)
     assert (warm.cost <= batch.cost * (1.0 + tolerance)).all()
 
@@ -1007,23 +1022,25 @@ def test_problems_in_lanes_are_solved_as_alone(ilqr, dtype, tolerance):
 def test_a_bad_problem_spoils_only_itself(ilqr):
     """NaN in one lane: hover for that one, a warning, and the others untouched."""
     states, targets = some_problems(5)
-    sound = ilqr.solve_batch(states, targets, layout="wxyz", dtype="float64")
+    valid = ilqr.solve_batch(states, targets, layout="wxyz", dtype="float64")
     states[0, 2] = np.nan
     with pytest.warns(RuntimeWarning, match="1 of 5 problems have no finite cost"):
         batch = ilqr.solve_batch(states, targets, layout="wxyz", dtype="float64")
-    others = [0, 1, 3, 4]
-    assert (batch.controls[:, :, others] == sound.controls[:, :, others]).all()
+    valid_lanes = [0, 1, 3, 4]
+    assert (batch.controls[:, :, valid_lanes] == valid.controls[:, :, valid_lanes]).all()
     assert batch.controls[:, :, 2] == pytest.approx(np.tile(ilqr.model.hover_input, (20, 1)), abs=0.0)
     assert not batch.converged[2]
 
 
 def test_a_batch_of_states_is_a_state_of_arrays(ilqr):
-    """And one target serves all."""
+    """One target serves all."""
     states, _ = some_problems(4)
     fleet = State.from_numpy(states, "wxyz")
     target = away(0.5, 0.0, 0.0)
-    one, other = (ilqr.solve_batch(x, target, layout="wxyz", dtype="float64", iterations=2) for x in (states, fleet))
-    assert (one.controls == other.controls).all()
+    from_array, from_state = (
+        ilqr.solve_batch(x, target, layout="wxyz", dtype="float64", iterations=2) for x in (states, fleet)
+    )
+    assert (from_array.controls == from_state.controls).all()
 
 
 @pytest.mark.long
@@ -1033,11 +1050,11 @@ def test_jax_solves_what_the_lanes_solve(dtype, tolerance):
     pytest.importorskip("jax")
     solver = ILQR(CRAZYFLIE, tolerance=0.0)
     states, targets = some_problems(6)
-    ours = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype)
-    theirs = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype, backend="jax")
-    assert np.asarray(theirs.cost) == pytest.approx(ours.cost, rel=tolerance)
+    by_llvm = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype)
+    by_jax = solver.solve_batch(states, targets, layout="wxyz", iterations=4, dtype=dtype, backend="jax")
+    assert np.asarray(by_jax.cost) == pytest.approx(by_llvm.cost, rel=tolerance)
     scale = np.array(solver.model.limits.high)[:, None]
-    assert np.abs((np.asarray(theirs.controls) - ours.controls) / scale).max() < tolerance
+    assert np.abs((np.asarray(by_jax.controls) - by_llvm.controls) / scale).max() < tolerance
 
 
 # Machine code ------------------------------------------------------------------------------------------------------
@@ -1049,14 +1066,14 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
     add = program_of_expressions([x, y], [x + y])
     values = np.arange(24.0).reshape(6, 4)
     for reverse, lane in itertools.product((False, True), (1, 6)):
-        laid = values.copy() if lane == 1 else np.ascontiguousarray(values.T)
+        arranged = values.copy() if lane == 1 else np.ascontiguousarray(values.T)
         step = 4 if lane == 1 else 1
         sums, rows = np.zeros(4), np.zeros(24)
-        one = ArraySpec("sums", (0,), 0, 1)
-        each = Pass(add, (one, ArraySpec("values", (0,), step, lane)), (one,), 4)
-        keep = Pass(program_of_expressions([x], [x]), (one,), (ArraySpec("rows", (0,), 4, 1),), 4)
-        loops = compile_loops((Loop((each, keep), reverse=reverse),))
-        arrays = {"sums": sums, "values": laid, "rows": rows}
+        sum_spec = ArraySpec("sums", (0,), 0, 1)
+        add_pass = Pass(add, (sum_spec, ArraySpec("values", (0,), step, lane)), (sum_spec,), 4)
+        copy_pass = Pass(program_of_expressions([x], [x]), (sum_spec,), (ArraySpec("rows", (0,), 4, 1),), 4)
+        loops = compile_loops((Loop((add_pass, copy_pass), reverse=reverse),))
+        arrays = {"sums": sums, "values": arranged, "rows": rows}
         table = np.array([arrays[name].ctypes.data for name in loops.names])
         loops.call(table.ctypes.data, 6)
         expected = values[::-1].cumsum(axis=0)[::-1] if reverse else values.cumsum(axis=0)
@@ -1064,138 +1081,141 @@ def test_loops_run_forwards_and_backwards_over_steps_and_lanes():
         assert (sums == values.sum(axis=0)).all()
 
 
-def test_a_box_step_that_settles_at_once_is_left_there(ilqr):
-    """Where the first iteration holds and releases nothing, it has the bits of all of them; where it does, all are made."""
-    problem, own, rng = ilqr.problem, ilqr._solver, np.random.default_rng(2)
+def test_a_box_step_that_settles_in_one_iteration_is_final(ilqr):
+    """If the first iteration changes no active set, it has the bits of all iterations; otherwise all are run."""
+    problem, single_solver, rng = ilqr.problem, ilqr._solver, np.random.default_rng(2)
     trace = linearise(problem)
     layout = Layout(problem, trace)
-    quick, whole = box_passes(problem, layout, FollowingStage(trace, layout))
-    guarded = compile_loops((Loop((quick, whole), at="start"),))
-    first = compile_loops((Loop((quick,), at="start"),))
-    always = compile_loops((Loop((quick, whole._replace(when=None)), at="start"),))
-    memory = own.start_memory(nominal=own.nominal)
-    scratch, gains, sums = (memory[name] for name in ("scratch", "gains", "sums"))
+    first_pass, full_pass = box_passes(problem, layout, FollowingStage(trace, layout))
+    guarded = compile_loops((Loop((first_pass, full_pass), at="start"),))
+    first = compile_loops((Loop((first_pass,), at="start"),))
+    always = compile_loops((Loop((first_pass, full_pass._replace(when=None)), at="start"),))
+    arrays = single_solver.start_memory(nominal=single_solver.nominal)
+    scratch, gains, sums = (arrays[name] for name in ("scratch", "gains", "sums"))
     half = 0.5 * (np.array(ilqr.model.limits.high) - ilqr.model.limits.low)
-    corner, met, places = layout.blocks["Q"][12:, 12:16], [], layout.blocks["q"][0, 12:16]
+    corner, is_unsettled, indices = layout.blocks["Q"][12:, 12:16], [], layout.blocks["q"][0, 12:16]
     for strength in np.geomspace(1e-3, 3.0, 60):
         root = rng.normal(size=(4, 4)) / half
         scratch[:], gains[:], sums[:] = 0.0, 0.01 * rng.normal(size=gains.shape) * half[0], rng.normal(size=3)
-        scratch[corner], scratch[places] = (
+        scratch[corner], scratch[indices] = (
             root.T @ root + np.diag(0.1 / half**2),
             strength * rng.normal(size=4) / half,
         )
-        before = [each.copy() for each in (scratch, gains, sums)]
-        found = []
+        saved = [array.copy() for array in (scratch, gains, sums)]
+        results = []
         for loops in (first, guarded, always):
-            for each, was in zip((scratch, gains, sums), before, strict=True):
-                each[:] = was
-            loops.call(memory.table(loops), 1)
-            found.append(np.concatenate([scratch, gains.ravel(), sums]))
-        met.append(bool(scratch[layout.unsettled.places[0]]))
-        np.testing.assert_array_equal(found[1], found[2])
-        assert (found[0] == found[1]).all() or met[-1]
-    assert 10 < sum(met) < 50
+            for array, saved_array in zip((scratch, gains, sums), saved, strict=True):
+                array[:] = saved_array
+            loops.call(arrays.table(loops), 1)
+            results.append(np.concatenate([scratch, gains.ravel(), sums]))
+        is_unsettled.append(bool(scratch[layout.unsettled.places[0]]))
+        np.testing.assert_array_equal(results[1], results[2])
+        assert (results[0] == results[1]).all() or is_unsettled[-1]
+    assert 10 < sum(is_unsettled) < 50
 
 
 def test_a_chain_makes_its_calls_in_turn():
-    """x + 1, doubled, doubled: 4 (x + 1); the other way round it would be another number"""
-    x, number = ca.SX.sym("x"), np.array([2.5])
-    place = ArraySpec("x", (0,))
-    more, double = (
-        compile_loops((Loop((Pass(program_of_expressions([x], [after]), (place,), (place,), 1),)),))
-        for after in (x + 1.0, 2.0 * x)
+    """x + 1, doubled, doubled: 4 (x + 1); another order gives another result"""
+    x, value = ca.SX.sym("x"), np.array([2.5])
+    spec = ArraySpec("x", (0,))
+    increment, double = (
+        compile_loops((Loop((Pass(program_of_expressions([x], [expression]), (spec,), (spec,), 1),)),))
+        for expression in (x + 1.0, 2.0 * x)
     )
-    table = np.array([number.ctypes.data])
-    Chain((more, table.ctypes.data, 1), (double, table.ctypes.data, 2))()
-    assert number[0] == 14.0
+    table = np.array([value.ctypes.data])
+    Chain((increment, table.ctypes.data, 1), (double, table.ctypes.data, 2))()
+    assert value[0] == 14.0
 
 
-def test_the_code_is_compiled_once_for_a_kind_of_problem(ilqr):
-    """Another horizon, other weights: the same machine code. A weight that is off is another kind."""
+def test_the_code_is_compiled_once_per_cost_structure(ilqr):
+    """Another horizon or other weights use the same machine code; a weight that is off needs another one."""
     other = ILQR(CRAZYFLIE, horizon=33, position_weight=11.0, reference_velocity_gain=2.0)
     assert solver_code(other.problem) is solver_code(ilqr.problem)
-    bare = ilqr.parameters._replace(weights=Weights(smoothing_weight=0.0))
-    assert kind_of(bare) != kind_of(ilqr.parameters)
+    without_smoothing = ilqr.parameters._replace(weights=Weights(smoothing_weight=0.0))
+    assert kind_of(without_smoothing) != kind_of(ilqr.parameters)
 
 
-# A push from outside, rotors that fail, and references ahead ----------------------------------------------------------
+# External accelerations, failed rotors, and references ahead ----------------------------------------------------------
 
 
-def test_a_push_adds_its_own_motion_to_a_step():
-    """Without drag, p and v after dt differ from those without it by ½ a dt² and a dt, whatever the body does."""
+def test_an_external_acceleration_is_added_to_a_step():
+    """Without drag, an external acceleration changes p and v after dt by ½ a dt² and a dt, whatever the body does."""
     model = model_of(CRAZYFLIE.without_effect("drag"), MpcOptions(dt=0.05))
-    push = Vec3(1.2, -0.7, 0.4)
+    acceleration = Vec3(1.2, -0.7, 0.4)
     state = tumbling(np.random.default_rng(3))._replace(rotor_speed=(), effects=model.template.effects)
-    calm, pushed = model.step(state, (0.3, 1e-4, 0.0, 2e-5)), model.step(state, (0.3, 1e-4, 0.0, 2e-5), push)
-    assert flatten(pushed.v_W - calm.v_W) == pytest.approx(flatten(push * 0.05), rel=1e-12)
-    assert flatten(pushed.p_W - calm.p_W) == pytest.approx(flatten(push * (0.5 * 0.05**2)), rel=1e-12)
-    assert pushed.q_WB == calm.q_WB and pushed.omega_B == calm.omega_B
+    calm, accelerated = (
+        model.step(state, (0.3, 1e-4, 0.0, 2e-5)),
+        model.step(state, (0.3, 1e-4, 0.0, 2e-5), acceleration),
+    )
+    assert flatten(accelerated.v_W - calm.v_W) == pytest.approx(flatten(acceleration * 0.05), rel=1e-12)
+    assert flatten(accelerated.p_W - calm.p_W) == pytest.approx(flatten(acceleration * (0.5 * 0.05**2)), rel=1e-12)
+    assert accelerated.q_WB == calm.q_WB and accelerated.omega_B == calm.omega_B
 
 
-def test_a_known_push_is_leaned_against(patient):
-    """In a horizontal push a at rest the plan ends leaning by atan(a/g), thrust m √(g² + a²)."""
+def test_a_known_external_acceleration_is_balanced_by_tilt(patient):
+    """In a horizontal external acceleration a, the plan at rest is tilted by atan(a/g) with the thrust m √(g² + a²)."""
     a, g = 2.0, CRAZYFLIE["gravity"].acceleration
-    lean = math.atan(a / g)
-    leaning = HOVER._replace(q_WB=Quat(math.cos(lean / 2), 0.0, -math.sin(lean / 2), 0.0))
-    result = patient.solve(leaning, HOVER.p_W, push_W=(a, 0.0, 0.0))
+    tilt = math.atan(a / g)
+    tilted = HOVER._replace(q_WB=Quat(math.cos(tilt / 2), 0.0, -math.sin(tilt / 2), 0.0))
+    result = patient.solve(tilted, HOVER.p_W, push_W=(a, 0.0, 0.0))
     assert result.controls[0, 0] == pytest.approx(CRAZYFLIE.mass * math.hypot(g, a), rel=1e-3)
     assert np.abs(result.states[:, :3] - HERE).max() < 1e-3
 
 
-def held_in_wind(solver, seconds=20.0, wind=1.5):
-    """Where it ends after hovering in a wind from the west, and its memory."""
-    plant, memory = Plant(CRAZYFLIE), solver.initial_memory
+def hover_in_wind(solver, seconds=20.0, wind=1.5):
+    """Return the position error and the controller state after hovering in a wind from the west."""
+    plant, controller_state = Plant(CRAZYFLIE), solver.initial_memory
     place(plant, 0, HOVER)
     plant.environment[0] = wind
     for k in range(round(seconds / solver.period)):
-        at_us = round(1e6 * solver.period)
-        plant.command[:, 0], memory = solver(state_of(plant, 0), HOVER.p_W, CRAZYFLIE, memory)
-        plant.advance(at_us * k, at_us * (k + 1))
-    return np.array(state_of(plant, 0).p_W) - HERE, memory
+        period_us = round(1e6 * solver.period)
+        plant.command[:, 0], controller_state = solver(state_of(plant, 0), HOVER.p_W, CRAZYFLIE, controller_state)
+        plant.advance(period_us * k, period_us * (k + 1))
+    return np.array(state_of(plant, 0).p_W) - HERE, controller_state
 
 
 def test_a_steady_wind_leaves_no_offset():
-    """The push that is seen is the drag of the wind, d w/m as documented; unseen, the same wind shifts it for good."""
-    off, memory = held_in_wind(ILQR(CRAZYFLIE))
-    blown, _ = held_in_wind(ILQR(CRAZYFLIE, disturbance_time_constant=0.0))
+    """The observed acceleration is the drag of the wind, d w/m; without an observer, the wind causes a permanent error."""
+    error, controller_state = hover_in_wind(ILQR(CRAZYFLIE))
+    error_without_observer, _ = hover_in_wind(ILQR(CRAZYFLIE, disturbance_time_constant=0.0))
     expected = CRAZYFLIE["drag"].linear.x * 1.5 / CRAZYFLIE.mass
-    assert memory.observed.push_W.x == pytest.approx(expected, rel=1e-10)
-    assert np.linalg.norm(off) < 1e-5
-    assert blown[0] > 1.0
+    assert controller_state.observed.push_W.x == pytest.approx(expected, rel=1e-10)
+    assert np.linalg.norm(error) < 1e-5
+    assert error_without_observer[0] > 1.0
 
 
 def test_references_ahead_are_the_trajectory_they_come_from(ilqr):
     """A `Reference` of arrays at the instants of `look_ahead` is the trajectory itself."""
-    way, time = trajectory.figure8((0, 0, 1), reach=1.0, speed=1.5), 0.37
-    along = ilqr.solve(HOVER, way, time=time)
-    sampled = ilqr.solve(HOVER, way.at(time + ilqr.look_ahead))
+    figure_eight, time = trajectory.figure8((0, 0, 1), reach=1.0, speed=1.5), 0.37
+    along = ilqr.solve(HOVER, figure_eight, time=time)
+    sampled = ilqr.solve(HOVER, figure_eight.at(time + ilqr.look_ahead))
     np.testing.assert_allclose(sampled.goals, along.goals, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(sampled.controls, along.controls, rtol=1e-9, atol=1e-12)
-    nowhere = way.at(time + ilqr.look_ahead)._replace(p_W=Vec3(np.full(21, np.nan), 0.0, 1.0))
+    invalid = figure_eight.at(time + ilqr.look_ahead)._replace(p_W=Vec3(np.full(21, np.nan), 0.0, 1.0))
     with pytest.warns(RuntimeWarning, match="the reference is not finite; hovering instead"):
-        ilqr.solve(HOVER, nowhere)
+        ilqr.solve(HOVER, invalid)
 
 
-def test_a_dead_rotor_takes_its_lift_and_the_yaw_it_balanced():
+def test_a_failed_rotor_removes_its_thrust_and_the_yaw_it_balanced():
     vehicle = samara.vehicle("hexarotor_x")
-    whole, broken = wrench_limits(vehicle), wrench_limits(vehicle, (False, True, True, True, True, True))
+    intact, failed = wrench_limits(vehicle), wrench_limits(vehicle, (False, True, True, True, True, True))
     highest = samara.vehicles.limits.thrust_limits(vehicle)[0].high
-    assert whole.high[0] - broken.high[0] == pytest.approx(highest, rel=1e-12)
-    assert broken.low[3] == broken.high[3] == 0.0 < whole.high[3]
-    assert broken.high[1:3] == whole.high[1:3]
+    assert intact.high[0] - failed.high[0] == pytest.approx(highest, rel=1e-12)
+    assert failed.low[3] == failed.high[3] == 0.0 < intact.high[3]
+    assert failed.high[1:3] == intact.high[1:3]
 
 
-def test_in_a_scenario_it_sees_ahead_and_its_plans_are_recorded():
-    """What it plans begins where it is: at instants of both axes the first place of the plan is the position."""
+def test_in_a_scenario_it_previews_references_and_its_plans_are_recorded():
+    """At instants common to both streams, the first position of the plan is the position of the drone."""
     run = samara.fly("figure8", settings={"drones.controller": "ilqr", "duration": 4.0})
     plan = run.tables["plan"]
     assert plan.fields[:3] == ("p_W[0].x", "p_W[0].y", "p_W[0].z") and len(plan.fields) == 63
     assert set(plan.units) == {"m"}
-    both = plan.times_us % 20_000 == 0
-    np.testing.assert_array_equal(plan.rows[both][:, :3], run.position[both])
+    is_common = plan.times_us % 20_000 == 0
+    np.testing.assert_array_equal(plan.rows[is_common][:, :3], run.position[is_common])
     ahead = np.searchsorted(plan.times_us, 2_000_000)
     later = np.searchsorted(plan.times_us, 2_500_000)
-    assert np.linalg.norm(plan.rows[ahead].reshape(21, 3)[10] - run.position[later]) < 0.01  # half a second on
+    assert np.linalg.norm(plan.rows[ahead].reshape(21, 3)[10] - run.position[later]) < 0.01  # half a second later
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from samara.scenario.timeline import Rates
 
 CRAZYFLIE = samara.vehicle("crazyflie")  # slow motors and a moment of airspeed: both observers run
 N, PERIOD, RATE = 4, 0.01, 100.0
-ROAD = figure8((0.0, 0.0, 1.5), reach=1.0, speed=1.0)
+FIGURE_EIGHT = figure8((0.0, 0.0, 1.5), reach=1.0, speed=1.0)
 FIELDS = len(flatten(Reference(ZERO)))
 
 
@@ -24,15 +24,15 @@ def make_controller(**options):
 
 
 def random_states(rng):
-    """(components, N) near hover, with attitudes a little longer than 1"""
-    level = samara.hover(CRAZYFLIE)[0]
+    """(components, N) near hover, with attitudes of a norm slightly above 1"""
+    hover_state = samara.hover(CRAZYFLIE)[0]
     states = [
-        level._replace(
+        hover_state._replace(
             p_W=Vec3(*rng.uniform(-0.5, 0.5, 3)),
             v_W=Vec3(*rng.uniform(-1.5, 1.5, 3)),
             q_WB=quat_from_euler(*rng.uniform(-0.6, 0.6, 3)) * 1.001,
             omega_B=Vec3(*rng.uniform(-3.0, 3.0, 3)),
-            rotor_speed=tuple(rng.uniform(0.8, 1.2) * speed for speed in level.rotor_speed),
+            rotor_speed=tuple(rng.uniform(0.8, 1.2) * speed for speed in hover_state.rotor_speed),
         )
         for _ in range(N)
     ]
@@ -40,13 +40,15 @@ def random_states(rng):
 
 
 def references_ahead(look_ahead, tick):
-    """(instants, fields, N): a figure of eight, each flight a little later than the one before"""
-    flights = [[flatten(ROAD.at(PERIOD * tick + 0.3 * k + time)) for time in look_ahead.tolist()] for k in range(N)]
+    """(instants, fields, N): a figure of eight, each flight delayed relative to the previous one"""
+    flights = [
+        [flatten(FIGURE_EIGHT.at(PERIOD * tick + 0.3 * k + time)) for time in look_ahead.tolist()] for k in range(N)
+    ]
     return np.moveaxis(np.array(flights), 0, 2)
 
 
 class Compiled:
-    """The controller as a stage calls it, with folded scalars of N flights, and its state between the ticks."""
+    """The controller as a stage calls it, with folded scalars of N flights, and its state between ticks."""
 
     def __init__(self, controller, dtype):
         import jax
@@ -57,20 +59,22 @@ class Compiled:
         from samara.control.mpc.batch_jax import ControllerState, flight_controller
 
         self.controller, self.dtype, self._precision = controller, dtype, precision
-        self.flight, level = flight_controller(controller, CRAZYFLIE), samara.hover(CRAZYFLIE)[0]
+        self.flight, hover_state = flight_controller(controller, CRAZYFLIE), samara.hover(CRAZYFLIE)[0]
         instants = (Reference(ZERO),) * len(controller.look_ahead)
 
-        def tick(before, states, ahead):
+        def tick(controller_state, states, ahead):
             trace = new_trace(dtype)
-            command, after = self.flight(
-                folded(level, [*states], trace),
+            command, next_state = self.flight(
+                folded(hover_state, [*states], trace),
                 folded(instants, [*ahead.reshape(-1, N)], trace),
                 CRAZYFLIE,
-                folded(self.flight.start, [row for rows in before for row in rows], trace),
+                folded(self.flight.start, [row for rows in controller_state for row in rows], trace),
             )
-            return jnp.stack(unfolded(command)), ControllerState(*(jnp.stack(unfolded((field,))) for field in after))
+            return jnp.stack(unfolded(command)), ControllerState(
+                *(jnp.stack(unfolded((field,))) for field in next_state)
+            )
 
-        # quick to compile; what is computed is the same
+        # these options speed up compilation and do not change the results
         options = {"xla_disable_hlo_passes": "fusion", "xla_backend_optimization_level": "0"}
         self._tick = jax.jit(tick, compiler_options=options)
         self.restart()
@@ -92,21 +96,21 @@ def double():
     pytest.importorskip("jax")
     return Compiled(
         make_controller(control_iterations=2, tolerance=200.0), "float64"
-    )  # some converge at once, some do not
+    )  # some problems converge at once, some do not
 
 
-def require_same_ticks(compiled, tolerance, spoil=lambda tick, states, ahead: None):
+def require_same_ticks(compiled, tolerance, corrupt=lambda tick, states, ahead: None):
     compiled.restart()
     arrays, rng = compiled.controller.on_arrays(CRAZYFLIE, N), np.random.default_rng(0)
     for tick in range(6):
         states, ahead = random_states(rng), references_ahead(compiled.controller.look_ahead, tick)
-        spoil(tick, states, ahead)
+        corrupt(tick, states, ahead)
         arrays.run(states, ahead)
         np.testing.assert_allclose(
             compiled.run(states, ahead), arrays.command, rtol=0, atol=tolerance, err_msg=f"{tick}"
         )
-        planned = np.asarray(compiled.state.prediction).reshape(arrays.prediction.shape)
-        np.testing.assert_allclose(planned, arrays.prediction, rtol=0, atol=tolerance, err_msg=f"{tick}")
+        predicted = np.asarray(compiled.state.prediction).reshape(arrays.prediction.shape)
+        np.testing.assert_allclose(predicted, arrays.prediction, rtol=0, atol=tolerance, err_msg=f"{tick}")
         assert np.ptp(arrays.command) > 0.01
 
 
@@ -120,7 +124,7 @@ def test_a_tick_in_jax_is_the_compiled_tick(double):
 def test_non_finite_inputs_in_jax_are_answered_with_hover_and_counted(double):
     """A velocity, an attitude of length 0, a rotor speed, a reference, and a rate at which no plan has a finite cost."""
 
-    def spoil(tick, states, ahead):
+    def corrupt(tick, states, ahead):
         if tick == 1:
             states[4, 1], states[6:10, 0] = np.nan, 0.0
         if tick == 2:
@@ -128,21 +132,21 @@ def test_non_finite_inputs_in_jax_are_answered_with_hover_and_counted(double):
         if tick == 4:
             states[10, 3] = 1e30
 
-    with pytest.warns(RuntimeWarning, match="hovering instead") as warned:
-        require_same_ticks(double, 1e-11, spoil)
+    with pytest.warns(RuntimeWarning, match="hovering instead") as warnings_raised:
+        require_same_ticks(double, 1e-11, corrupt)
     fallbacks = np.asarray(double.state.fallbacks)
-    assert (fallbacks > 0).all() and fallbacks.sum() == len(warned)
+    assert (fallbacks > 0).all() and fallbacks.sum() == len(warnings_raised)
 
 
 @pytest.mark.long
 def test_a_flight_in_jax_does_not_depend_on_the_others_of_its_batch(double):
     commands = []
-    for others in (1, 2):
+    for seed in (1, 2):
         double.restart()
-        rng, unlike = np.random.default_rng(0), np.random.default_rng(others)
+        rng, other_rng = np.random.default_rng(0), np.random.default_rng(seed)
         for tick in range(3):
             states, ahead = random_states(rng), references_ahead(double.controller.look_ahead, tick)
-            states[:, :3] = random_states(unlike)[:, :3]
+            states[:, :3] = random_states(other_rng)[:, :3]
             states[0, 0] = np.nan
             commands.append(double.run(states, ahead))
     first, second = np.split(np.array(commands), 2)
@@ -150,16 +154,16 @@ def test_a_flight_in_jax_does_not_depend_on_the_others_of_its_batch(double):
     assert np.abs(first[:, :, 1] - second[:, :, 1]).max() > 0.01
 
 
-def fly_with(controller, task, start_W):
+def fly_task(controller, task, start_W):
     drone = Drone("drone", CRAZYFLIE, task, start_W=start_W, airborne=True, controller=controller)
     return samara.fly(Scenario("closed loop", (drone,), 2.0, rates=Rates(autopilot=RATE)))
 
 
-def as_controller(compiled):
-    """A controller that asks JAX for its commands, as `samara.fly` calls a function."""
+def make_python_controller(compiled):
+    """Return a controller that calls JAX, with the interface that `samara.fly` expects of functions."""
     compiled.restart()
 
-    def control(state, reference, vehicle, memory):
+    def control(state, reference, vehicle, controller_state):
         states = np.repeat(np.array(flatten(state))[:, None], N, axis=1)
         ahead = np.stack([np.broadcast_to(leaf, len(control.look_ahead)) for leaf in flatten(reference)], axis=1)
         return tuple(compiled.run(states, np.repeat(ahead[:, :, None], N, axis=2))[:, 0].tolist())
@@ -169,14 +173,16 @@ def as_controller(compiled):
 
 
 def largest_position_error(compiled, task, start_W):
-    in_jax, by_name = (fly_with(own, task, start_W) for own in (as_controller(compiled), compiled.controller))
+    in_jax, by_name = (
+        fly_task(controller, task, start_W) for controller in (make_python_controller(compiled), compiled.controller)
+    )
     assert np.ptp(by_name.position, axis=0).max() > 0.1
     return np.abs(in_jax.position - by_name.position).max()
 
 
 TASKS = {
     "hover": (hover((0.3, -0.2, 1.2)), Vec3(0.0, 0.0, 1.0)),
-    "figure8": (ROAD, Vec3(*(float(x) for x in ROAD.at(0.0).p_W))),
+    "figure8": (FIGURE_EIGHT, Vec3(*(float(x) for x in FIGURE_EIGHT.at(0.0).p_W))),
 }
 
 
@@ -195,18 +201,18 @@ def test_in_single_precision_it_flies_the_same_figure_of_eight():
 
 
 def test_a_step_keeps_the_types_of_its_state_in_a_scan():
-    """Traced alone: a scan refuses a state of other types, and a step that looks at its numbers."""
+    """By tracing alone: a scan rejects a state of other types, and a step that branches on values."""
     jax = pytest.importorskip("jax")
     from samara.control.mpc.batch_jax import flight_controller
 
     controller = make_controller()
-    flight, level = flight_controller(controller, CRAZYFLIE), np.array(flatten(samara.hover(CRAZYFLIE)[0]))
+    flight, hover_values = flight_controller(controller, CRAZYFLIE), np.array(flatten(samara.hover(CRAZYFLIE)[0]))
     state = flight.initial(N, "float32")
 
-    def loop(before):
-        states = jax.numpy.asarray(np.tile(level[:, None], N), "float32")
+    def loop(controller_state):
+        states = jax.numpy.asarray(np.tile(hover_values[:, None], N), "float32")
         ahead = jax.numpy.zeros((9, FIELDS, 1), "float32")
-        return jax.lax.scan(lambda own, _: flight.step(own, states, ahead)[::-1], before, None, length=3)
+        return jax.lax.scan(lambda carry, _: flight.step(carry, states, ahead)[::-1], controller_state, None, length=3)
 
     after, commands = jax.eval_shape(loop, state)
     assert commands.shape == (3, 4, N) and commands.dtype == "float32"
@@ -214,20 +220,23 @@ def test_a_step_keeps_the_types_of_its_state_in_a_scan():
 
 
 def test_flights_of_several_drones_have_rows_of_two_axes():
-    """The rows a controller gets, and its answers, in the order of arrays (drones, flights); `step` is a stand-in"""
+    """Rows and results are in the order of arrays (drones, flights); `step` is a stub"""
     jnp = pytest.importorskip("jax.numpy")
     from samara.compiler.jax.folding_scalar import folded, new_trace, unfolded
     from samara.control.mpc.batch_jax import ControllerState, FlightController
 
-    level, start = samara.hover(CRAZYFLIE)[0], ControllerState((), (), (0.0,) * 4, (), (), (), (), 0.0)
+    hover_state, start = samara.hover(CRAZYFLIE)[0], ControllerState((), (), (0.0,) * 4, (), (), (), (), 0.0)
 
-    def step(before, states, ahead):
-        return states[:4] + ahead[1, :4], before._replace(fallbacks=before.fallbacks + states[:1])
+    def step(controller_state, states, ahead):
+        return states[:4] + ahead[1, :4], controller_state._replace(fallbacks=controller_state.fallbacks + states[:1])
 
     rng, instants = np.random.default_rng(3), (Reference(ZERO),) * 2
-    states, ahead = rng.normal(size=(len(flatten(level)), 2, 3)), rng.normal(size=(2, len(flatten(instants[0])), 2, 1))
+    states, ahead = (
+        rng.normal(size=(len(flatten(hover_state)), 2, 3)),
+        rng.normal(size=(2, len(flatten(instants[0])), 2, 1)),
+    )
     trace = new_trace(jnp.dtype("float32"))
-    state, references = folded(level, [*jnp.asarray(states)], trace), [*jnp.asarray(ahead.reshape(-1, 2, 1))]
+    state, references = folded(hover_state, [*jnp.asarray(states)], trace), [*jnp.asarray(ahead.reshape(-1, 2, 1))]
     controller = FlightController(start, step)
     command, after = controller(state, folded(instants, references, trace), CRAZYFLIE, start)
     np.testing.assert_allclose(np.stack(unfolded(command)), states[:4] + ahead[1, :4], rtol=1e-5)
@@ -253,9 +262,9 @@ def test_shifted_inputs_are_those_of_linear_interpolation(seconds):
 
 @pytest.mark.long
 def test_with_rotor_inputs_the_torque_observer_runs_once_a_tick():
-    """On arrays as by named tuples, for a vehicle that the air turns."""
+    """On arrays and on named tuples, for a vehicle with a moment of airspeed."""
     controller = make_controller(inputs="rotors", horizon=4)
-    arrays, rng, memories = (
+    arrays, rng, controller_states = (
         controller.on_arrays(CRAZYFLIE, N),
         np.random.default_rng(1),
         [controller.initial_memory] * N,
@@ -266,5 +275,5 @@ def test_with_rotor_inputs_the_torque_observer_runs_once_a_tick():
         for k in range(N):
             state = unflatten(samara.hover(CRAZYFLIE)[0], iter(states[:, k].tolist()))
             reference = unflatten(Reference(ZERO), iter(ahead[:, :, k].T))
-            command, memories[k] = controller(state, reference, CRAZYFLIE, memories[k])
+            command, controller_states[k] = controller(state, reference, CRAZYFLIE, controller_states[k])
             np.testing.assert_array_equal(arrays.command[:, k], command)

@@ -1,4 +1,4 @@
-"""Rotors that are heavy beside their drag: the yaw they give at once, and loops that do not answer their own kick."""
+"""Rotors with a large inertia relative to their drag: their immediate yaw torque, and loops that do not feed back on it."""
 
 import math
 
@@ -14,35 +14,36 @@ SHIPPED = ("crazyflie", "iris", "hakoniwa", "hexarotor_x", "octorotor_x")
 
 
 def heavy_rotors():
-    """An Iris on motors as stiff as a racer's: they turn faster than the drag of their propellers would let them"""
+    """An Iris with stiff motors: they accelerate faster than the drag of their propellers would allow"""
     iris = samara.vehicle("iris")
     rotors = tuple(
-        own._replace(inertia=4e-5, motor=own.motor._replace(resistance=0.02, current_min=-60.0)) for own in iris.rotors
+        rotor._replace(inertia=4e-5, motor=rotor.motor._replace(resistance=0.02, current_min=-60.0))
+        for rotor in iris.rotors
     )
     return iris.replace(rotors=rotors)
 
 
-def test_the_kick_is_the_torque_at_once_over_the_torque_that_stays():
-    """A small step of the duties in yaw: the body's torque then, over what is left of it when the rotors have settled"""
+def test_the_spin_up_ratio_is_initial_over_steady_torque():
+    """A small yaw step of the duties: the initial torque over the torque when the rotors have settled"""
     vehicle = heavy_rotors()
     state, command = samara.hover(vehicle, (0.0, 0.0, 100.0))
-    spins = [own.spin for own in vehicle.rotors]
+    spins = [rotor.spin for rotor in vehicle.rotors]
     step = 1e-6
-    asked = tuple(u - step * spin for u, spin in zip(command, spins, strict=True))
-    at_once = wrench(state, asked, vehicle, CALM).tau_B.z
-    slopes = [2.0 * own.k_torque * speed for own, speed in zip(vehicle.rotors, state.rotor_speed, strict=True)]
+    stepped_command = tuple(u - step * spin for u, spin in zip(command, spins, strict=True))
+    initial_torque = wrench(state, stepped_command, vehicle, CALM).tau_B.z
+    slopes = [2.0 * rotor.k_torque * speed for rotor, speed in zip(vehicle.rotors, state.rotor_speed, strict=True)]
     volts = 12.6  # a little less under load
-    change = [step * volts * own.motor.constant / own.motor.resistance for own in vehicle.rotors]
-    stiff = [
-        own.motor.constant**2 / own.motor.resistance + own.motor.damping + slope
-        for own, slope in zip(vehicle.rotors, slopes, strict=True)
+    change = [step * volts * rotor.motor.constant / rotor.motor.resistance for rotor in vehicle.rotors]
+    stiffness = [
+        rotor.motor.constant**2 / rotor.motor.resistance + rotor.motor.damping + slope
+        for rotor, slope in zip(vehicle.rotors, slopes, strict=True)
     ]
-    stays = sum(own / k * slope for own, k, slope in zip(change, stiff, slopes, strict=True))
-    assert at_once / stays == pytest.approx(kick(vehicle), rel=0.1)
+    steady_torque = sum(rotor / k * slope for rotor, k, slope in zip(change, stiffness, slopes, strict=True))
+    assert initial_torque / steady_torque == pytest.approx(kick(vehicle), rel=0.1)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_those_that_were_flown_before_have_the_gains_of_before(name):
+def test_shipped_vehicles_keep_their_gains(name):
     vehicle = samara.vehicle(name)
     gains = gains_for(vehicle)
     assert gains.attitude.z == pytest.approx(gains.attitude.x / 3.0) or gains.attitude.z < gains.attitude.x / 3.0
@@ -50,24 +51,24 @@ def test_those_that_were_flown_before_have_the_gains_of_before(name):
     assert pid_gains(vehicle).rate_derivative == pytest.approx(0.5 * min(1.0, 3.0 / max(kick(vehicle), 3.0)) ** 2)
 
 
-def test_without_inertia_there_is_no_kick():
+def test_without_inertia_the_spin_up_ratio_is_zero():
     assert kick(samara.vehicle("crazyflie_documented")) == 0.0
     assert kick(samara.vehicle("rigid_body_quadrotor")) == 0.0
 
 
-def test_a_yaw_loop_of_rotors_that_kick_is_slower():
+def test_heavy_rotors_have_a_slower_yaw_loop():
     vehicle = heavy_rotors()
     gains = gains_for(vehicle)
-    kicks = kick(vehicle)
-    assert kicks > 5.0 and motor_time_constant(vehicle) < 0.05
+    torque_ratio = kick(vehicle)
+    assert torque_ratio > 5.0 and motor_time_constant(vehicle) < 0.05
     assert gains.attitude.z <= gains.attitude.x / 3.0
-    assert 2.0 * gains.attitude.z * kicks <= KICK_CROSSING * (1.0 + 1e-12)
-    assert pid_gains(vehicle).rate_derivative == pytest.approx(0.5 * (3.0 / kicks) ** 2)
+    assert 2.0 * gains.attitude.z * torque_ratio <= KICK_CROSSING * (1.0 + 1e-12)
+    assert pid_gains(vehicle).rate_derivative == pytest.approx(0.5 * (3.0 / torque_ratio) ** 2)
 
 
 @pytest.mark.parametrize("controller", ["geometric", "pid"])
-def test_such_an_aircraft_does_not_shake(controller, tmp_path):
-    """Its battery is the witness: rotors that chase each other empty it; with the loops of before pid takes 3.6 times that"""
+def test_a_vehicle_with_heavy_rotors_does_not_oscillate(controller, tmp_path):
+    """The battery shows it: oscillating rotors empty it; with the earlier loops pid takes 3.6 times that"""
     vehicle = heavy_rotors()
     samara.save_vehicle(vehicle, tmp_path / "heavy.toml")
     settings = {"drones.vehicle": str(tmp_path / "heavy.toml"), "duration": 8.0}

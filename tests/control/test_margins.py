@@ -1,4 +1,4 @@
-"""Phase margins of every controller on every shipped vehicle, and what the margins are checked against."""
+"""Phase margins of every controller on every shipped vehicle, and checks of the margins."""
 
 import math
 
@@ -28,28 +28,28 @@ def in_air(name):
     return samara.vehicle(name).without_effect("contact")
 
 
-def margins_of(vehicle, name):
+def compute_margins(vehicle, name):
     controller = controller_named(name, vehicle, period=PERIOD).call
     return hover_loop(vehicle, controller, PERIOD).margins(delay_periods=1)
 
 
-def least_margin(vehicle, name):
-    return min(margin.phase for margin in margins_of(vehicle, name).values())
+def min_phase_margin(vehicle, name):
+    return min(margin.phase for margin in compute_margins(vehicle, name).values())
 
 
-# The law -----------------------------------------------------------------------------------------------------------
+# Requirements ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("controller", TRACED)
 def test_phase_margin_of_slow_motors(controller):
-    """Motor lag, the hold over a period and a period of delay included; with the gains of before it was 9° to 20°."""
-    assert least_margin(in_air(SLOW_AND_UNSTABLE), controller) > REQUIRED
+    """Including motor lag, the hold over a period and a period of delay; earlier gains gave 9° to 20°."""
+    assert min_phase_margin(in_air(SLOW_AND_UNSTABLE), controller) > REQUIRED
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("vehicle", [name for name in vehicle_names() if name != SLOW_AND_UNSTABLE])
 def test_phase_margin_of_every_shipped_vehicle(vehicle):
-    margins = {name: math.degrees(least_margin(in_air(vehicle), name)) for name in TRACED}
+    margins = {name: math.degrees(min_phase_margin(in_air(vehicle), name)) for name in TRACED}
     assert min(margins.values()) > math.degrees(REQUIRED), margins
 
 
@@ -61,7 +61,7 @@ def test_figure_of_eight_as_good_as_the_firmware():
     assert not any(entry.crashed for entry in entries)
 
 
-# What the margins are checked against ------------------------------------------------------------------------------
+# Checks of the margins ---------------------------------------------------------------------------------------------
 
 
 def test_thrust_margin_in_closed_form():
@@ -85,44 +85,46 @@ def test_a_lead_as_long_as_the_lag_removes_it():
     W, w = gains.attitude.x, gains.position
     frequency = np.array([3.0, 8.0, 20.0, 40.0])
     s = 1j * frequency
-    late = np.exp(-1.5 * PERIOD * s)  # half a period of the hold and one of delay
-    attitude, position = (2.0 * W * s + W**2) / s**2 * late, W**2 * (2.0 * w * s + w**2) / s**4 * late
+    delay = np.exp(-1.5 * PERIOD * s)  # half a period of the hold and one of delay
+    attitude, position = (2.0 * W * s + W**2) / s**2 * delay, W**2 * (2.0 * w * s + w**2) / s**4 * delay
     lag = 1.0 + 0.06 * s
-    loop, unled = (
-        hover_loop(slow, geometric(slow, own), PERIOD).open_loop(frequency)[:, AXES.index("roll"), AXES.index("roll")]
-        for own in (gains, gains._replace(lead=0.0))
+    loop, loop_without_lead = (
+        hover_loop(slow, geometric(slow, loop_gains), PERIOD).open_loop(frequency)[
+            :, AXES.index("roll"), AXES.index("roll")
+        ]
+        for loop_gains in (gains, gains._replace(lead=0.0))
     )
-    assert np.abs(unled / ((attitude + position) / lag) - 1.0).max() < 0.02
+    assert np.abs(loop_without_lead / ((attitude + position) / lag) - 1.0).max() < 0.02
     assert np.abs(loop / (attitude + position / lag) - 1.0).max() < 0.02
 
 
-class Delayed:
-    """A controller whose commands come `periods` later, as a function of its own state alone."""
+class DelayedController:
+    """A controller whose commands are delayed by `periods`; the queue is part of its state."""
 
     def __init__(self, controller, trim, periods):
         self.controller = controller
         self.initial_memory = (controller.initial_memory, (tuple(trim),) * periods)
 
-    def __call__(self, state, reference, vehicle, memory):
-        inner, waiting = memory
-        command, inner = self.controller(state, reference, vehicle, inner)
+    def __call__(self, state, reference, vehicle, controller_state):
+        inner_state, waiting = controller_state
+        command, inner_state = self.controller(state, reference, vehicle, inner_state)
         queue = (*waiting, command)
-        return queue[0], (inner, queue[1:])
+        return queue[0], (inner_state, queue[1:])
 
 
 def test_the_delay_that_destabilizes_is_the_one_predicted():
-    """The simulated loop, with its commands delayed more and more, against margin/crossover of the linear one."""
+    """The simulated loop with increasing delay of its commands, against margin/crossover of the linear loop."""
     vehicle = in_air("octorotor_x")
     state, trim = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
     controller = geometric(vehicle, period=PERIOD)
     margins = hover_loop(vehicle, controller, PERIOD).margins(delay_periods=0)
     periods = min(margin.delay for margin in margins.values()) / PERIOD
-    kicked = state._replace(omega_B=Vec3(0.01, 0.0, 0.0))
+    disturbed = state._replace(omega_B=Vec3(0.01, 0.0, 0.0))
     rows = np.tile(flatten(ORIGIN), (1500, 1))
 
     def growth(delay):
-        closed = samara.compile(vehicle, controller=Delayed(controller, trim, delay))
-        rate = np.abs(closed.rollout(kicked, reference=rows, dt=PERIOD, record_every=1).states.omega_B.x)
+        closed = samara.compile(vehicle, controller=DelayedController(controller, trim, delay))
+        rate = np.abs(closed.rollout(disturbed, reference=rows, dt=PERIOD, record_every=1).states.omega_B.x)
         return rate[-250:].max() / rate[500:750].max()
 
     assert growth(math.floor(periods) - 1) < 0.9
@@ -131,24 +133,24 @@ def test_the_delay_that_destabilizes_is_the_one_predicted():
 
 @pytest.mark.long
 def test_ilqr_margin_as_measured():
-    """iLQR has no Jacobian: sines on the roll command, and what the controller answers; hakoniwa had 21° without lead."""
-    margin = measured_margin(in_air("hakoniwa"), controller_named("ilqr", in_air("hakoniwa"), period=PERIOD).call, 1)
+    """iLQR has no Jacobian: sines on the roll command, and the controller's response; hakoniwa had 21° without lead."""
+    margin = measure_margin(in_air("hakoniwa"), controller_named("ilqr", in_air("hakoniwa"), period=PERIOD).call, 1)
     assert margin > REQUIRED
 
 
 def test_measured_margin_of_a_traced_controller():
-    """The same measurement of a controller with a Jacobian gives the margin that is computed from it."""
+    """For a controller with a Jacobian, the measurement gives the margin computed from the Jacobian."""
     vehicle = in_air("rigid_body_quadrotor")
     controller = geometric(vehicle, period=PERIOD)
     computed = hover_loop(vehicle, controller, PERIOD).margins(delay_periods=1)["roll"].phase
-    assert measured_margin(vehicle, controller, 1, period=300) == pytest.approx(computed, abs=math.radians(2.0))
+    assert measure_margin(vehicle, controller, 1, period=300) == pytest.approx(computed, abs=math.radians(2.0))
 
 
-def measured_margin(vehicle, controller, axis, period=750):
-    """Phase margin of the simulated loop, one period of delay in it: −c/(c + r) for sines r added to the commanded wrench"""
+def measure_margin(vehicle, controller, axis, period=750):
+    """Phase margin of the simulated loop with one period of delay: −c/(c + r) for sines r added to the commanded wrench"""
     sim = samara.compile(vehicle)
     state, trim = samara.hover(vehicle, p_W=(0.0, 0.0, 0.0))
-    memory, trim = controller.initial_memory, np.array(trim)
+    controller_state, trim = controller.initial_memory, np.array(trim)
     pattern = np.zeros(4)
     pattern[axis] = 1.0
     if vehicle.rotors:
@@ -157,19 +159,21 @@ def measured_margin(vehicle, controller, axis, period=750):
     bins = np.unique(np.round(np.geomspace(period * PERIOD * 1.2, period / 12, 24)).astype(int))
     time = np.arange(3 * period)
     phase = np.random.default_rng(0).uniform(0.0, 2.0 * math.pi, len(bins))
-    size = 1e-3 * abs(trim).max()
-    added = size * np.sin(2.0 * math.pi / period * np.outer(time, bins) + phase).sum(axis=1) / math.sqrt(len(bins))
-    answered, last = np.zeros(len(time)), trim
+    amplitude = 1e-3 * abs(trim).max()
+    excitation = (
+        amplitude * np.sin(2.0 * math.pi / period * np.outer(time, bins) + phase).sum(axis=1) / math.sqrt(len(bins))
+    )
+    response, last_command = np.zeros(len(time)), trim
     for k in range(len(time)):
-        command, memory = controller(state, ORIGIN, vehicle, memory)
-        answered[k] = (last - trim) @ pattern / (pattern @ pattern)
-        state = sim.step(state, tuple(last + pattern * added[k]), PERIOD)
-        last = np.array(command, dtype=float)
-    spectrum, driven = (np.fft.rfft(own[-period:])[bins] for own in (answered, answered + added))
-    loop = -spectrum / driven
+        command, controller_state = controller(state, ORIGIN, vehicle, controller_state)
+        response[k] = (last_command - trim) @ pattern / (pattern @ pattern)
+        state = sim.step(state, tuple(last_command + pattern * excitation[k]), PERIOD)
+        last_command = np.array(command, dtype=float)
+    spectrum, input_spectrum = (np.fft.rfft(samples[-period:])[bins] for samples in (response, response + excitation))
+    loop = -spectrum / input_spectrum
     k = int(np.flatnonzero(np.abs(loop) > 1.0)[-1])
-    part = math.log(abs(loop[k])) / math.log(abs(loop[k] / loop[k + 1]))
-    return abs(float(np.angle(-loop[k] * (loop[k + 1] / loop[k]) ** part)))
+    fraction = math.log(abs(loop[k])) / math.log(abs(loop[k] / loop[k + 1]))
+    return abs(float(np.angle(-loop[k] * (loop[k + 1] / loop[k]) ** fraction)))
 
 
 # The drag of the reference -----------------------------------------------------------------------------------------
@@ -187,18 +191,22 @@ def test_the_thrust_turns_with_the_drag_of_the_reference():
         p, v, a, j, s = (Vec3(*(size * rate**n * np.sin(rate * t + start + n * math.pi / 2))) for n in range(5))
         return Reference(p, v, a, j, s_W=s)
 
-    for own in (vehicle, quadratic):
+    for tested_vehicle in (vehicle, quadratic):
         t, h = 0.9, 1e-3
 
-        def pull(t, own=own):
-            return np.array(reference(t).a_W - drag_ahead(state, reference(t), own) / own.mass)
+        def thrust_acceleration(t, tested_vehicle=tested_vehicle):
+            return np.array(reference(t).a_W - drag_ahead(state, reference(t), tested_vehicle) / tested_vehicle.mass)
 
-        led = with_drag(reference(t), state, own)
-        assert np.array(led.j_W) == pytest.approx((pull(t + h) - pull(t - h)) / (2.0 * h), abs=2e-3)
-        assert np.array(led.s_W) == pytest.approx((pull(t + h) - 2.0 * pull(t) + pull(t - h)) / h**2, abs=2e-2)
-        assert np.linalg.norm(np.array(led.j_W - reference(t).j_W)) > 0.1
+        with_drag_derivatives = with_drag(reference(t), state, tested_vehicle)
+        assert np.array(with_drag_derivatives.j_W) == pytest.approx(
+            (thrust_acceleration(t + h) - thrust_acceleration(t - h)) / (2.0 * h), abs=2e-3
+        )
+        assert np.array(with_drag_derivatives.s_W) == pytest.approx(
+            (thrust_acceleration(t + h) - 2.0 * thrust_acceleration(t) + thrust_acceleration(t - h)) / h**2, abs=2e-2
+        )
+        assert np.linalg.norm(np.array(with_drag_derivatives.j_W - reference(t).j_W)) > 0.1
 
 
-def test_without_drag_the_reference_is_as_it_is():
+def test_without_drag_the_reference_is_unchanged():
     vehicle = samara.vehicle("hakoniwa")
     assert with_drag(ORIGIN, samara.hover(vehicle)[0], vehicle) is ORIGIN

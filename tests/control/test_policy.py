@@ -1,4 +1,4 @@
-"""Policies as controllers: against NumPy's own networks, and the same bits however they fly."""
+"""Policies as controllers: against networks in NumPy, and bit-identical in every way of simulation."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -56,11 +56,11 @@ duration = 1.5
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A scenario with a policy beside it, made of the LQR"""
-    own = tmp_path_factory.mktemp("flown")
-    distilled(own / "policy", samara.vehicle("crazyflie"), hidden=32, samples=2000)
-    (own / "mine.toml").write_text(FILE)
-    return own
+    """A scenario with a policy beside it, distilled from the LQR"""
+    directory = tmp_path_factory.mktemp("flown")
+    distilled(directory / "policy", samara.vehicle("crazyflie"), hidden=32, samples=2000)
+    (directory / "mine.toml").write_text(FILE)
+    return directory
 
 
 # Networks -----------------------------------------------------------------------------------------------------------
@@ -74,44 +74,49 @@ def test_activations_are_those_of_numpy_at_any_size(x: float) -> None:
 
 def test_a_recurrent_network_is_the_textbooks() -> None:
     kinds = (LayerKind("dense", 5, "relu"), LayerKind("gru", 6), LayerKind("dense", 2, "tanh"))
-    own = drawn(kinds, 3)
-    network = network_of(kinds, 3, own)
-    hidden, h = initial_hidden(network), own["1.initial"].astype(float)
+    tensors = drawn(kinds, 3)
+    network = network_of(kinds, 3, tensors)
+    hidden, h = initial_hidden(network), tensors["1.initial"].astype(float)
     for x in np.random.default_rng(2).normal(size=(7, 3)):
         y, hidden = evaluate(network, x.tolist(), hidden)
-        seen = np.maximum(own["0.weight"].astype(float) @ x + own["0.bias"], 0.0)
-        i, j = (own[f"1.weight_{a}"].astype(float) @ b + own[f"1.bias_{a}"] for a, b in (("ih", seen), ("hh", h)))
+        dense_output = np.maximum(tensors["0.weight"].astype(float) @ x + tensors["0.bias"], 0.0)
+        i, j = (
+            tensors[f"1.weight_{a}"].astype(float) @ b + tensors[f"1.bias_{a}"]
+            for a, b in (("ih", dense_output), ("hh", h))
+        )
         r, z = (1.0 / (1.0 + np.exp(-(i + j)[6 * k : 6 * k + 6])) for k in (0, 1))
         n = np.tanh(i[12:] + r * j[12:])
         h = (1.0 - z) * n + z * h
         np.testing.assert_allclose(hidden[0], h, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(y, np.tanh(own["2.weight"].astype(float) @ h + own["2.bias"]), rtol=0, atol=1e-15)
+        np.testing.assert_allclose(
+            y, np.tanh(tensors["2.weight"].astype(float) @ h + tensors["2.bias"]), rtol=0, atol=1e-15
+        )
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_a_layer_kept_whole_has_the_bits_of_its_products(activation: str) -> None:
-    """One drone, tiles of many, what is left over, and NumPy: the same sums in the same order"""
-    draw = np.random.default_rng(3)
-    first = Layer(*_numbers(draw, 13, 5), activation)
-    second = Layer(*_numbers(draw, 3, 14), activation)
+def test_a_dense_layer_has_the_bits_of_its_scalar_products(activation: str) -> None:
+    """A single drone, tiles of many, partial tiles, and NumPy: the same sums in the same order"""
+    rng = np.random.default_rng(3)
+    first = Layer(*_numbers(rng, 13, 5), activation)
+    second = Layer(*_numbers(rng, 3, 14), activation)
 
-    def body(carry: tuple[float, ...], held: tuple[float, ...]) -> tuple[float, ...]:
-        inner = first([x * held[0] for x in held])
-        return second([*inner, carry[0] + held[1]])  # some of it before the first layer, some beside it
+    def body(carry: tuple[float, ...], inputs: tuple[float, ...]) -> tuple[float, ...]:
+        inner = first([x * inputs[0] for x in inputs])
+        return second([*inner, carry[0] + inputs[1]])  # some inputs come from the first layer, some do not
 
     code = CompiledStep(body, (0.0,) * 3, (0.0,) * 5)
     assert code.instructions > 13 * 5 + 3 * 14 and len(code._program.instructions) < 60
     n = vector_width("float64") + 3
-    x, y = draw.normal(size=(5, n)), draw.normal(size=(3, n))
-    many = code.machine(n)
-    many.held[:], many.carry[:] = x, y
-    many.run()
-    np.testing.assert_array_equal(many.carry, np.array(body(tuple(y), tuple(x))))
-    for k in range(n):
-        alone = code.machine()
-        alone.held[:, 0], alone.carry[:, 0] = x[:, k], y[:, k]
-        alone.run()
-        np.testing.assert_array_equal(alone.carry[:, 0], many.carry[:, k])
+    x, y = rng.normal(size=(5, n)), rng.normal(size=(3, n))
+    batch_machine = code.machine(n)
+    batch_machine.held[:], batch_machine.carry[:] = x, y
+    batch_machine.run()
+    np.testing.assert_array_equal(batch_machine.carry, np.array(body(tuple(y), tuple(x))))
+    for i in range(n):
+        single_machine = code.machine()
+        single_machine.held[:, 0], single_machine.carry[:, 0] = x[:, i], y[:, i]
+        single_machine.run()
+        np.testing.assert_array_equal(single_machine.carry[:, 0], batch_machine.carry[:, i])
 
 
 def _numbers(
@@ -120,31 +125,35 @@ def _numbers(
     return tuple(map(tuple, draw.normal(size=(rows, columns)).tolist())), tuple(draw.normal(size=rows).tolist())
 
 
-# What is seen -------------------------------------------------------------------------------------------------------
+# Observations -------------------------------------------------------------------------------------------------------
 
 
-def test_a_drone_is_seen_from_its_reference() -> None:
-    """Turning and moving the world and the reference together changes nothing"""
+def test_observations_are_relative_to_the_reference() -> None:
+    """Rotating and shifting the world and the reference together changes nothing"""
     state = at_rest(samara.vehicle("crazyflie"))._replace(
         p_W=Vec3(0.1, -0.2, 0.3), v_W=Vec3(0.4, 0.5, -0.6), q_WB=quat_from_euler(0.1, -0.2, 0.3)
     )
-    there = Reference(Vec3(1.0, 2.0, 3.0), Vec3(0.3, 0.0, 0.1), yaw=2.1)
-    turn = Quat(np.cos(1.05), 0.0, 0.0, np.sin(1.05))
+    reference = Reference(Vec3(1.0, 2.0, 3.0), Vec3(0.3, 0.0, 0.1), yaw=2.1)
+    rotation = Quat(np.cos(1.05), 0.0, 0.0, np.sin(1.05))
     moved = state._replace(
-        p_W=there.p_W + rotate(turn, state.p_W), v_W=there.v_W + rotate(turn, state.v_W), q_WB=turn * state.q_WB
+        p_W=reference.p_W + rotate(rotation, state.p_W),
+        v_W=reference.v_W + rotate(rotation, state.v_W),
+        q_WB=rotation * state.q_WB,
     )
-    np.testing.assert_allclose(flatten(relative(moved, there)), flatten(state), atol=1e-15)
-    cut = relative(state, Reference(Vec3(0.0, 0.0, 0.0)), Bounds(0.15, 0.5))
-    assert cut.p_W == (0.1, -0.15, 0.15) and cut.v_W == (0.4, 0.5, -0.5)
+    np.testing.assert_allclose(flatten(relative(moved, reference)), flatten(state), atol=1e-15)
+    clipped = relative(state, Reference(Vec3(0.0, 0.0, 0.0)), Bounds(0.15, 0.5))
+    assert clipped.p_W == (0.1, -0.15, 0.15) and clipped.v_W == (0.4, 0.5, -0.5)
 
 
-def test_observations_are_as_long_as_they_say() -> None:
+def test_observations_have_their_declared_size() -> None:
     vehicle = samara.vehicle("hexarotor_x")
-    seen = Seen(at_rest(vehicle), (0.0,) * 6, trim_of(vehicle).hover_speed)
-    ahead = {"race": AHEAD, "depth": BLOCKS}
-    for name, own in OBSERVATIONS.items():
-        assert len(own.of(seen._replace(ahead=(0.0,) * ahead.get(name, 0)))) == own.size(6, 6)
-    assert OBSERVATIONS["full_state"].of(seen)[6:15] == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+    observed_state = Seen(at_rest(vehicle), (0.0,) * 6, trim_of(vehicle).hover_speed)
+    ahead_sizes = {"race": AHEAD, "depth": BLOCKS}
+    for name, observation in OBSERVATIONS.items():
+        assert len(
+            observation.of(observed_state._replace(ahead=(0.0,) * ahead_sizes.get(name, 0)))
+        ) == observation.size(6, 6)
+    assert OBSERVATIONS["full_state"].of(observed_state)[6:15] == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
 # In flight ----------------------------------------------------------------------------------------------------------
@@ -162,24 +171,26 @@ def test_a_policy_flies_a_scenario_and_is_recorded(folder: Path) -> None:
     assert fingerprint(run) == fingerprint(stepped) == fingerprint(replay(folder / "run.mcap"))
     scenario = load_scenario(folder / "mine.toml")
     vary = {"goal_shift": np.linspace(0.0, 0.1, 9).reshape(3, 3), "mass": np.array([0.0275, 0.028, 0.0285])}
-    many = np.array(flatten(samara.fly_many(scenario, 3, vary=vary).final))
-    own = replace(scenario, seed=scenario.seed + 2, drones=(varied_drone(scenario.drones[0], vary, 2),))
-    np.testing.assert_array_equal(many[:, 2], samara.fly(own).tracks[0].tables["state"].rows[-1])
+    final_states = np.array(flatten(samara.fly_many(scenario, 3, vary=vary).final))
+    single_scenario = replace(scenario, seed=scenario.seed + 2, drones=(varied_drone(scenario.drones[0], vary, 2),))
+    np.testing.assert_array_equal(final_states[:, 2], samara.fly(single_scenario).tracks[0].tables["state"].rows[-1])
 
 
-def test_a_recording_is_read_without_the_folder_and_tells_when_that_has_changed(folder: Path, tmp_path: Path) -> None:
+def test_a_recording_is_read_without_the_folder_and_reports_a_changed_policy(folder: Path, tmp_path: Path) -> None:
     from samara.record.load import load_run
     from samara.scenario.file import parse_scenario
 
-    held = tmp_path / "policy"
-    held.mkdir()
+    policy_folder = tmp_path / "policy"
+    policy_folder.mkdir()
     for path in (folder / "policy").iterdir():
-        (held / path.name).write_bytes(path.read_bytes())
-    samara.fly("hover", controller=tuned("policy", file=held), settings={"duration": 0.2}, out=tmp_path / "a.mcap")
+        (policy_folder / path.name).write_bytes(path.read_bytes())
+    samara.fly(
+        "hover", controller=tuned("policy", file=policy_folder), settings={"duration": 0.2}, out=tmp_path / "a.mcap"
+    )
     run = load_run(tmp_path / "a.mcap")
     assert changed_policies(run, tmp_path) == []
-    assert f"policy/{load_policy(held).digest}/policy.toml" in run.attachments
-    distilled(held, samara.vehicle("crazyflie"), hidden=8, samples=500)
+    assert f"policy/{load_policy(policy_folder).digest}/policy.toml" in run.attachments
+    distilled(policy_folder, samara.vehicle("crazyflie"), hidden=8, samples=500)
     assert "has changed since" in changed_policies(run, tmp_path)[0]
     samara.fly(folder / "mine.toml", out=tmp_path / "b.mcap")
     files = load_run(tmp_path / "b.mcap").attachments
@@ -187,20 +198,24 @@ def test_a_recording_is_read_without_the_folder_and_tells_when_that_has_changed(
     assert inside.drones[0].controller == load_scenario(folder / "mine.toml").drones[0].controller
 
 
-def test_what_is_remembered_goes_on_once_a_period(tmp_path: Path) -> None:
-    """Called every 4 ms, one that acts every 10 ms keeps what it does at 0, 12, 20, 32, 40 ms; at 10 ms, every time"""
+def test_the_policy_state_advances_once_a_period(tmp_path: Path) -> None:
+    """Called every 4 ms, a policy of 10 ms updates its state at 0, 12, 20, 32, 40 ms; at 10 ms, every time"""
     vehicle = samara.vehicle("crazyflie")
     kinds = (LayerKind("gru", 4), LayerKind("dense", 4, "tanh"))
     policy = save_policy(tmp_path, vehicle, kinds, drawn(kinds, 22), task="hover", observation="raptor")
-    for period, kept in ((4e-3, [0, 12, 20, 32, 40]), (1e-2, [0, 10, 20, 30, 40]), (2e-3, [0, 10, 20, 30, 40])):
-        own = controller_named("policy", vehicle, period=period, file=policy)
-        memory, state, times = own.memory, trim_state(vehicle), []
+    for period, expected_times in (
+        (4e-3, [0, 12, 20, 32, 40]),
+        (1e-2, [0, 10, 20, 30, 40]),
+        (2e-3, [0, 10, 20, 30, 40]),
+    ):
+        controller = controller_named("policy", vehicle, period=period, file=policy)
+        controller_state, state, times = controller.memory, trim_state(vehicle), []
         for tick in range(round(0.042 / period) + 1):
-            _, after = own.call(state, Reference(Vec3(0.1, 0.0, 1.0)), vehicle, memory)
-            if after.hidden != memory.hidden:
+            _, next_state = controller.call(state, Reference(Vec3(0.1, 0.0, 1.0)), vehicle, controller_state)
+            if next_state.hidden != controller_state.hidden:
                 times.append(round(1e3 * tick * period))
-            memory = after
-        assert [time for time in times if time <= 40] == kept
+            controller_state = next_state
+        assert [time for time in times if time <= 40] == expected_times
     with pytest.raises(ValueError, match=r"acts every 10 ms.*expected rates.autopilot = 100 or more"):
         controller_named("policy", vehicle, period=0.02, file=policy)
 
@@ -215,14 +230,14 @@ def test_a_policy_for_any_vehicle_takes_its_trim(tmp_path: Path) -> None:
     zero = {"0.weight": np.zeros((4, 22)), "0.bias": np.zeros(4)}
     save_policy(tmp_path, crazyflie, kinds, zero, task="hover", for_any=True)
     for vehicle in (crazyflie, iris):
-        own = controller_named("policy", vehicle, file=tmp_path)
-        command, _ = own.call(trim_state(vehicle), Reference(Vec3(0.0, 0.0, 1.0)), vehicle, own.memory)
+        controller = controller_named("policy", vehicle, file=tmp_path)
+        command, _ = controller.call(trim_state(vehicle), Reference(Vec3(0.0, 0.0, 1.0)), vehicle, controller.memory)
         assert command == pytest.approx(samara.hover(vehicle)[1], rel=1e-15)
     with pytest.raises(ValueError, match=r"for 4 rotors; vehicle 'hexarotor_x' has 6"):
         controller_named("policy", samara.vehicle("hexarotor_x"), file=tmp_path)
 
 
-def test_policies_are_compared_by_what_they_are(folder: Path) -> None:
+def test_policies_are_compared_by_value(folder: Path) -> None:
     one, two = load_policy(folder / "policy"), load_policy(folder / "policy")
     assert one == two and hash(one) == hash(two) and isinstance(one, Policy)
-    assert not any(isinstance(own, Gru) for own in one.network) and one.products == 22 * 32 + 32 * 32 + 32 * 4
+    assert not any(isinstance(layer, Gru) for layer in one.network) and one.products == 22 * 32 + 32 * 32 + 32 * 4

@@ -82,9 +82,9 @@ def test_the_command_line_writes_it_and_tells_its_size(tmp_path: Path, monkeypat
     save_policy(tmp_path / "policy", vehicle, kinds, drawn(kinds, 22), task="hover")
     run = CliRunner().invoke(app, ["export", "policy", str(tmp_path / "policy"), "-o", str(tmp_path / "out")])
     assert run.exit_code == 0, run.output
-    assert "220 numbers, 880 bytes; 20 bytes between calls" in run.output
-    assert ("µs a call" in run.output) == (shutil.which("cc") is not None)
+    assert "220 parameters, 880 bytes; 20 bytes of state between calls" in run.output
+    assert ("µs per call" in run.output) == (shutil.which("cc") is not None)
     again = (tmp_path / "out" / "samara_policy.c").read_bytes()
     monkeypatch.setenv("PATH", "")
     run = CliRunner().invoke(app, ["export", "policy", str(tmp_path / "policy"), "-o", str(tmp_path / "out")])
-    assert "no C compiler here" in run.output and (tmp_path / "out" / "samara_policy.c").read_bytes() == again
+    assert "no C compiler found" in run.output and (tmp_path / "out" / "samara_policy.c").read_bytes() == again

@@ -251,7 +251,7 @@ def test_a_scenario_names_policies_beside_it(tmp_path: Path) -> None:
         ("crazyflie", "../elsewhere", "a file beside the scenario or below it"),
         ("crazyflie", str(tmp_path / "elsewhere"), "a file beside the scenario or below it"),
         ("crazyflie", "linked", "weights.safetensors: leads out of its folder; expected a file in it"),
-        ("crazyflie", "nothing", "is no folder; expected one with policy.toml and weights.safetensors"),
+        ("crazyflie", "nothing", "is not a directory; expected one with policy.toml and weights.safetensors"),
         ("iris", "policy", "trained on 'crazyflie' and is to fly 'iris'"),
     ]
     for vehicle, file, words in cases:

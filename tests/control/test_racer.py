@@ -24,7 +24,7 @@ def test_it_races_by_name_through_gates_that_are_elsewhere():
 
 
 def test_it_is_told_the_track():
-    with pytest.raises(ValueError, match="the policy sees 'race' and needs a track"):
+    with pytest.raises(ValueError, match="the policy observes 'race' and needs a track"):
         controller_named("racer", samara.vehicle("crazyflie"))
     own = controller_named("racer", samara.vehicle("crazyflie"), track="hall")
     assert own.call.knows.said == load_track("hall").course

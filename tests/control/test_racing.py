@@ -101,7 +101,7 @@ def test_its_folder_flies_a_scenario_and_a_race(folder: Path) -> None:
 
 def test_a_policy_and_its_track_belong_together(folder: Path) -> None:
     policy = tuned("policy", file=folder / "policy").chosen["file"]
-    with pytest.raises(ValueError, match="the policy sees 'race' and needs a track; expected one where"):
+    with pytest.raises(ValueError, match="the policy observes 'race' and needs a track; expected a track only"):
         policy_controller(policy, CRAFT.nominal, 0.004)
     with pytest.raises(ValueError, match="course has 3 numbers; expected 28 for the gates and poles of 'hall'"):
         policy_controller(policy, CRAFT.nominal, 0.004, HALL, (1.0, 2.0, 3.0))

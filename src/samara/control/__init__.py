@@ -1,4 +1,4 @@
-"""Controllers: `controller(state, reference, vehicle, memory) → command, memory`, pure and component-wise."""
+"""Controllers: pure functions `controller(state, reference, vehicle, controller_state) → command, controller_state`."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 

@@ -1,6 +1,6 @@
-"""From the thrust and torques a controller wants to the command that gives them, for any rotor set, within its limits.
+"""Allocation of collective thrust and torque to the rotors, for any rotor arrangement, within the rotors' limits.
 
-What does not fit gives way in this order: yaw first, then lift, and roll and pitch last.
+If the limits do not permit the desired wrench, yaw is reduced first, then thrust, and roll and pitch last.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from samara.vehicles.trim import effective, effectiveness, loads_left, polar
 
 Point = tuple[Any, Any]
 
-_NEGLIGIBLE = 1e-9  # of the largest of its kind: zero but for rounding
-_NO_ROOM = 1e-3  # of the weight: a rotor this near to its limit in the trim has nothing to steer with
+_NEGLIGIBLE = 1e-9  # relative to the largest value: zero except for rounding
+_MIN_MARGIN_FRACTION = 1e-3  # fraction of the weight; a rotor closer to its limit in the trim has no control authority
 
 
 class Limit(NamedTuple):
@@ -37,30 +37,30 @@ class Limit(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """Rotors that share in lift and turn in the same proportion: what limits them limits  lift f + turn t,  turn 1 or 0."""
+    """Rotors with the same ratio of thrust to yaw: their limits bound  lift f + turn t,  turn 1 or 0."""
 
     lift: float
     turn: float
     limits: tuple[Limit, ...]
 
     def range(self, roll: Scalar, pitch: Scalar) -> Range:
-        """Where lift f + turn t must lie beside these torques about x and y"""
-        taken = [limit.x * roll + limit.y * pitch for limit in self.limits]
+        """Return the range of lift f + turn t that these roll and pitch torques leave."""
+        torque_terms = [limit.x * roll + limit.y * pitch for limit in self.limits]
         return Range(
-            _highest([limit.low - own for limit, own in zip(self.limits, taken, strict=True)]),
-            _lowest([limit.high - own for limit, own in zip(self.limits, taken, strict=True)]),
+            _highest([limit.low - term for limit, term in zip(self.limits, torque_terms, strict=True)]),
+            _lowest([limit.high - term for limit, term in zip(self.limits, torque_terms, strict=True)]),
         )
 
 
 class Allocation(NamedTuple):
-    """T = base (f, τx, τy) + yaw t: the thrusts of the rotors, with the turn t chosen as their limits allow
+    """T = base (f, τx, τy) + yaw t: rotor thrusts, with the yaw term t chosen within their limits
 
-    `base` is the least Σ T² that gives lift, roll and pitch, and turns the body by `turn` · (f, τx, τy) about z; `yaw` is the
-    least that adds 1 N·m about z and nothing else. `reach` are the sides x τx + y τy ≤ 1 of all torques about x and y that
-    can be had at some lift; `lift` is the range of the lift without them. `keeps_yaw`: hover, without turning about z.
-    `left` is the part of kF Ω² that each rotor gives where it stands in the wake of another; () is all of it. Rotors that tilt
-    have a second row each, after those of all: what they push across their axes. `side_B` is what they push sideways with in
-    hover [N], which the body leans against.
+    `base` is the minimum of Σ T² that gives thrust, roll and pitch; it causes a yaw torque `turn` · (f, τx, τy). `yaw` is the
+    minimum that adds 1 N·m of yaw and nothing else. `reach` lists the sides x τx + y τy ≤ 1 of the polygon of roll and pitch
+    torques that are feasible at some thrust; `lift` is the range of the thrust at zero torque. `keeps_yaw`: the vehicle can
+    hover without rotating about z. `left` is the fraction of kF Ω² that a rotor gives in the wake of another; () if none is.
+    Tilting rotors have a second row each, after the rows of all rotors, for their force across the axis. `side_B` is their
+    sideways force in hover [N], which the body's tilt balances.
     """
 
     base: tuple[Vec3, ...] = ()
@@ -78,214 +78,237 @@ class Allocation(NamedTuple):
 # Within the limits of the rotors -----------------------------------------------------------------------------------
 
 
-def command_for_wrench(lift: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle, allocation: Allocation) -> Command:
-    """Ωᵢ = √(Tᵢ / kF) and the command that holds Ωᵢ; (f, τ) itself for a body driven by a wrench"""
+def command_for_wrench(
+    collective_thrust: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle, allocation: Allocation
+) -> Command:
+    """Ωᵢ = √(Tᵢ / kF) and the command that holds Ωᵢ; (f, τ) for a body driven by a wrench
+
+    Args:
+        lift: desired collective thrust [N].
+        tau_B: desired torque [N·m].
+        state: state of the vehicle, which gives the servo angles.
+        vehicle: model of the vehicle.
+        allocation: allocation of the vehicle, from `allocation_for`.
+    """
     if not vehicle.rotors:
-        return (lift, tau_B.x, tau_B.y, tau_B.z)
+        return (collective_thrust, tau_B.x, tau_B.y, tau_B.z)
     ratio = density_ratio(CALM.air_density)
     gains = [rotor.k_thrust * ratio for rotor in vehicle.rotors]
     if allocation.left:
-        gains = [gain * part for gain, part in zip(gains, allocation.left, strict=True)]
-    thrusts, angles = polar(rotor_thrusts(lift, tau_B, allocation), vehicle)
+        gains = [gain * factor for gain, factor in zip(gains, allocation.left, strict=True)]
+    thrusts, angles = polar(rotor_thrusts(collective_thrust, tau_B, allocation), vehicle)
     speeds = tuple(safe_sqrt(thrust / gain) for thrust, gain in zip(thrusts, gains, strict=True))
     return steady_command(with_angles(state._replace(rotor_speed=speeds), angles, vehicle), vehicle)
 
 
 def side_pull(state: State, vehicle: Vehicle, allocation: Allocation) -> Vec3:
-    """R f/m: what rotors that tilt push sideways with in hover, on every kilogram; nothing without any  [m/s²]"""
+    """R f/m: the sideways acceleration of tilting rotors in hover; zero without such rotors  [m/s²]"""
     if allocation.side_B is None:
         return ZERO
     return rotate(state.q_WB, allocation.side_B) / vehicle.mass
 
 
-def rotor_thrusts(lift: Scalar, tau_B: Vec3, allocation: Allocation) -> tuple[Scalar, ...]:
+def rotor_thrusts(collective_thrust: Scalar, tau_B: Vec3, allocation: Allocation) -> tuple[Scalar, ...]:
     """T = base (f, σ τx, σ τy) + yaw t within the rotors' limits  [N]
 
-    σ is the largest up to 1 that goes with any f and t, f the nearest to the lift asked for that goes with some t, and t the
-    nearest to the yaw asked for.
+    σ is the largest value up to 1 that is feasible with any f and t, f the feasible thrust closest to the desired one, t the
+    feasible value closest to the desired yaw.
     """
-    share = 1.0 / _highest([1.0, *(x * tau_B.x + y * tau_B.y for x, y in allocation.reach)])
-    roll, pitch = tau_B.x * share, tau_B.y * share
+    scaling = 1.0 / _highest([1.0, *(x * tau_B.x + y * tau_B.y for x, y in allocation.reach)])
+    roll, pitch = tau_B.x * scaling, tau_B.y * scaling
     ranges = [group.range(roll, pitch) for group in allocation.groups]
     if ranges:
-        lift = clamp(lift, *_lift_range(allocation.groups, ranges))
-    asked = Vec3(lift, roll, pitch)
-    turn = tau_B.z - dot(allocation.turn, asked)
-    turns = [
-        Range(own.low - group.lift * lift, own.high - group.lift * lift)
-        for group, own in zip(allocation.groups, ranges, strict=True)
+        collective_thrust = clamp(collective_thrust, *_thrust_range(allocation.groups, ranges))
+    demand = Vec3(collective_thrust, roll, pitch)
+    yaw_term = tau_B.z - dot(allocation.turn, demand)
+    yaw_ranges = [
+        Range(limits.low - group.lift * collective_thrust, limits.high - group.lift * collective_thrust)
+        for group, limits in zip(allocation.groups, ranges, strict=True)
         if group.turn
     ]
-    if turns:
-        turn = clamp(turn, _highest([own.low for own in turns]), _lowest([own.high for own in turns]))
-    thrusts = (dot(row, asked) + yaw * turn for row, yaw in zip(allocation.base, allocation.yaw, strict=True))
+    if yaw_ranges:
+        yaw_term = clamp(
+            yaw_term, _highest([limits.low for limits in yaw_ranges]), _lowest([limits.high for limits in yaw_ranges])
+        )
+    thrusts = (dot(row, demand) + yaw * yaw_term for row, yaw in zip(allocation.base, allocation.yaw, strict=True))
     return tuple(clamp(thrust, *limit) for thrust, limit in zip(thrusts, allocation.limits, strict=True))
 
 
-def _lift_range(groups: tuple[Alike, ...], ranges: list[Range]) -> Range:
-    """The lifts f for which some t puts  lift f + turn t  of every group into its range: Fourier's elimination of t"""
+def _thrust_range(groups: tuple[Alike, ...], ranges: list[Range]) -> Range:
+    """Range of f for which some t puts  lift f + turn t  of every group into its range: Fourier's elimination of t."""
     low, high = [], []
-    for group, own in zip(groups, ranges, strict=True):
+    for group, limits in zip(groups, ranges, strict=True):
         if not group.turn:
-            low.append(own.low)
-            high.append(own.high)
-    turning = [(group.lift, own) for group, own in zip(groups, ranges, strict=True) if group.turn]
-    for (less, a), (more, b) in combinations(turning, 2):  # groups stand in rising order of `lift`
-        low.append((b.low - a.high) / (more - less))
-        high.append((b.high - a.low) / (more - less))
+            low.append(limits.low)
+            high.append(limits.high)
+    yaw_groups = [(group.lift, limits) for group, limits in zip(groups, ranges, strict=True) if group.turn]
+    for (ratio_a, a), (ratio_b, b) in combinations(yaw_groups, 2):  # groups are sorted by ascending `lift`
+        low.append((b.low - a.high) / (ratio_b - ratio_a))
+        high.append((b.high - a.low) / (ratio_b - ratio_a))
     return Range(_highest(low), _lowest(high))
 
 
 def _highest(values: list[Scalar]) -> Scalar:
-    best = values[0]
+    largest = values[0]
     for value in values[1:]:
-        best = maximum(best, value)
-    return best
+        largest = maximum(largest, value)
+    return largest
 
 
 def _lowest(values: list[Scalar]) -> Scalar:
-    best = values[0]
+    smallest = values[0]
     for value in values[1:]:
-        best = minimum(best, value)
-    return best
+        smallest = minimum(smallest, value)
+    return smallest
 
 
 # The allocation of a vehicle ---------------------------------------------------------------------------------------
 
 
 def allocation_for(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Allocation:
-    """The allocation over the healthy rotors, all of them unless said otherwise, within their motors' limits
+    """Build the allocation of a vehicle within the limits of its motors.
 
-    A vehicle that does not keep its yaw, as a hexarotor with a dead rotor, still gets of the yaw torque it asks for what lift,
-    roll and pitch leave. Rotors that cannot fit together at any lift are each cut off at their own limit.
+    A vehicle that cannot hold its yaw, such as a hexarotor with a failed rotor, still gets the yaw torque that thrust, roll
+    and pitch leave. If no thrust satisfies the limits of all rotors, every rotor is clamped to its limits separately.
+
+    Args:
+        vehicle: model of the vehicle.
+        healthy: for each rotor, whether it works; None for all.
     """
     if not vehicle.rotors:
         return Allocation()
-    working = _working(vehicle, healthy)
-    vehicle, left = effective(vehicle), _left(vehicle)
-    own = _unlimited(vehicle, working)
-    working = _of_columns(working, vehicle)
+    healthy_columns = _healthy_mask(vehicle, healthy)
+    vehicle, wake_factors = effective(vehicle), _left(vehicle)
+    unlimited = _unlimited_allocation(vehicle, healthy_columns)
+    healthy_columns = _healthy_columns(healthy_columns, vehicle)
     limits = thrust_limits(vehicle)
     weight = as_scalar(vehicle.mass * vehicle["gravity"].acceleration)
-    level = [weight * (row.x - own.turn.x * yaw) for row, yaw in zip(own.base, own.yaw, strict=True)]
-    clear = _NO_ROOM * weight
-    steady = all(
-        low + clear < thrust < high - clear
-        for thrust, (low, high), works in zip(level, limits, working, strict=True)
-        if works
+    hover_thrusts = [
+        weight * (row.x - unlimited.turn.x * yaw) for row, yaw in zip(unlimited.base, unlimited.yaw, strict=True)
+    ]
+    margin = _MIN_MARGIN_FRACTION * weight
+    can_hover = all(
+        low + margin < thrust < high - margin
+        for thrust, (low, high), is_healthy in zip(hover_thrusts, limits, healthy_columns, strict=True)
+        if is_healthy
     )
-    allocation = own._replace(limits=limits, keeps_yaw=any(own.yaw) and steady, left=left)
+    allocation = unlimited._replace(limits=limits, keeps_yaw=any(unlimited.yaw) and can_hover, left=wake_factors)
     if vehicle.servos:
-        side = product(effectiveness(vehicle)[:2] * working, scalar_array(level))
-        allocation = allocation._replace(side_B=Vec3(as_scalar(side[0]), as_scalar(side[1]), 0.0))
-    groups = _groups(own, limits, working)
-    reach = _reach(groups)
-    if reach is None:
+        side_force = product(effectiveness(vehicle)[:2] * healthy_columns, scalar_array(hover_thrusts))
+        allocation = allocation._replace(side_B=Vec3(as_scalar(side_force[0]), as_scalar(side_force[1]), 0.0))
+    groups = _groups(unlimited, limits, healthy_columns)
+    torque_polygon = _reach(groups)
+    if torque_polygon is None:
         return allocation
-    lift = _lift_range(groups, [group.range(0.0, 0.0) for group in groups])
-    return allocation._replace(groups=groups, reach=reach, lift=lift)
+    thrust_range = _thrust_range(groups, [group.range(0.0, 0.0) for group in groups])
+    return allocation._replace(groups=groups, reach=torque_polygon, lift=thrust_range)
 
 
 def least_squares_allocation(vehicle: Vehicle) -> Allocation:
-    """The same without limits, but that no rotor pulls"""
+    """Build an allocation whose only limit is that no rotor thrust is negative."""
     if not vehicle.rotors:
         return Allocation()
-    return _unlimited(effective(vehicle), _working(vehicle, None))._replace(left=_left(vehicle))
+    return _unlimited_allocation(effective(vehicle), _healthy_mask(vehicle, None))._replace(left=_left(vehicle))
 
 
 def _left(vehicle: Vehicle) -> tuple[float, ...]:
     if not any(effect.counted for effect in vehicle.structure.effects):
         return ()
-    return tuple(as_scalar(part.thrust) for part in loads_left(vehicle))
+    return tuple(as_scalar(load.thrust) for load in loads_left(vehicle))
 
 
-def _working(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Array:
-    working = np.ones(len(vehicle.rotors), dtype=bool) if healthy is None else np.array(healthy, dtype=bool)
-    if working.shape != (len(vehicle.rotors),) or not working.any():
+def _healthy_mask(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Array:
+    is_healthy = np.ones(len(vehicle.rotors), dtype=bool) if healthy is None else np.array(healthy, dtype=bool)
+    if is_healthy.shape != (len(vehicle.rotors),) or not is_healthy.any():
         raise ValueError(
             f"healthy = {healthy}: expected True or False for each of the {len(vehicle.rotors)} rotors of vehicle "
             f"{vehicle.name!r}, and one True at least"
         )
-    return working
+    return is_healthy
 
 
-def _of_columns(working: Array, vehicle: Vehicle) -> Array:
-    """Which columns of `effectiveness` still push: those of a failed rotor do not"""
-    return np.concatenate([working, working[list(vehicle.servos)]]) if vehicle.servos else working
+def _healthy_columns(is_healthy: Array, vehicle: Vehicle) -> Array:
+    """Mark the columns of `effectiveness` that belong to working rotors."""
+    return np.concatenate([is_healthy, is_healthy[list(vehicle.servos)]]) if vehicle.servos else is_healthy
 
 
-def _unlimited(vehicle: Vehicle, working: Array) -> Allocation:
-    working = _of_columns(working, vehicle)
-    effect = effectiveness(vehicle)[2:] * working
-    base = pseudoinverse(effect[:3]) * working[:, None]
-    alone = effect[3] - product(
-        base, effect[:3], effect[3]
-    )  # the part of the yaw row that lift, roll and pitch do not feel
-    size = as_scalar(product(alone, alone)[()])
+def _unlimited_allocation(vehicle: Vehicle, is_healthy: Array) -> Allocation:
+    is_healthy = _healthy_columns(is_healthy, vehicle)
+    matrix = effectiveness(vehicle)[2:] * is_healthy
+    base = pseudoinverse(matrix[:3]) * is_healthy[:, None]
+    yaw_only = matrix[3] - product(
+        base, matrix[:3], matrix[3]
+    )  # component of the yaw row orthogonal to thrust, roll and pitch
+    squared_norm = as_scalar(product(yaw_only, yaw_only)[()])
     yaw = (
-        alone * working / size
-        if size > _NEGLIGIBLE * as_scalar(product(effect[3], effect[3])[()])
-        else np.zeros(len(working))
+        yaw_only * is_healthy / squared_norm
+        if squared_norm > _NEGLIGIBLE * as_scalar(product(matrix[3], matrix[3])[()])
+        else np.zeros(len(is_healthy))
     )
     return Allocation(
         base=tuple(Vec3(*(as_scalar(x) for x in row)) for row in base),
         yaw=tuple(as_scalar(x) for x in yaw),
-        turn=Vec3(*(as_scalar(x) for x in product(effect[3], base))),
+        turn=Vec3(*(as_scalar(x) for x in product(matrix[3], base))),
         limits=(Range(0.0, np.inf),) * len(vehicle.rotors) + (Range(-np.inf, np.inf),) * len(vehicle.servos),
     )
 
 
-def _groups(own: Allocation, limits: tuple[Range, ...], working: Array) -> tuple[Alike, ...]:
-    """The healthy rotors by their proportion of lift to turn, in rising order of it; one that does neither is left out"""
-    most_lift, most_turn = _highest([abs(row.x) for row in own.base]), _highest([abs(yaw) for yaw in own.yaw])
-    found: list[Alike] = []
-    for row, yaw, (low, high), works in zip(own.base, own.yaw, limits, working, strict=True):
-        turns, lifts = abs(yaw) > _NEGLIGIBLE * most_turn, abs(row.x) > _NEGLIGIBLE * most_lift
-        if not (works and (turns or lifts)):
+def _groups(allocation: Allocation, limits: tuple[Range, ...], healthy_columns: Array) -> tuple[Alike, ...]:
+    """Group the healthy rotors by their ratio of thrust to yaw, in ascending order; rotors with neither are left out."""
+    max_thrust, max_yaw = (
+        _highest([abs(row.x) for row in allocation.base]),
+        _highest([abs(yaw) for yaw in allocation.yaw]),
+    )
+    groups: list[Alike] = []
+    for row, yaw, (low, high), is_healthy in zip(allocation.base, allocation.yaw, limits, healthy_columns, strict=True):
+        has_yaw, has_thrust = abs(yaw) > _NEGLIGIBLE * max_yaw, abs(row.x) > _NEGLIGIBLE * max_thrust
+        if not (is_healthy and (has_yaw or has_thrust)):
             continue
-        unit = yaw if turns else row.x
-        ends = sorted((low / unit, high / unit))
-        limit = Limit(ends[0], ends[1], row.y / unit, row.z / unit)
-        lift, turn = row.x / unit, 1.0 if turns else 0.0
-        for at, group in enumerate(found):
-            if group.turn == turn and abs(group.lift - lift) <= _NEGLIGIBLE * most_lift / abs(unit):
-                found[at] = group._replace(limits=(*group.limits, limit))
+        unit = yaw if has_yaw else row.x
+        bounds = sorted((low / unit, high / unit))
+        limit = Limit(bounds[0], bounds[1], row.y / unit, row.z / unit)
+        thrust_ratio, yaw_ratio = row.x / unit, 1.0 if has_yaw else 0.0
+        for index, group in enumerate(groups):
+            if group.turn == yaw_ratio and abs(group.lift - thrust_ratio) <= _NEGLIGIBLE * max_thrust / abs(unit):
+                groups[index] = group._replace(limits=(*group.limits, limit))
                 break
         else:
-            found.append(Alike(lift, turn, (limit,)))
-    return tuple(sorted(found, key=lambda group: group.lift))
+            groups.append(Alike(thrust_ratio, yaw_ratio, (limit,)))
+    return tuple(sorted(groups, key=lambda group: group.lift))
 
 
 def _reach(groups: tuple[Alike, ...]) -> tuple[tuple[float, float], ...] | None:
-    """The sides of the polygon of (τx, τy) for which some f and t suit all groups, or None where nothing does
+    """Sides of the polygon of (τx, τy) for which some f and t satisfy all groups; None if the set is empty.
 
-    Fourier's elimination leaves x τx + y τy ≤ bound many times over. The sides among them are the corners of the hull of
+    Fourier's elimination yields many redundant constraints x τx + y τy ≤ bound. The sides are the corners of the hull of
     the points (x, y)/bound: the polygon's polar.
     """
     if not groups:
         return None
     rows = scalar_array(
         [
-            [sign * number for number in (group.lift, group.turn, limit.x, limit.y, end)]
+            [sign * coefficient for coefficient in (group.lift, group.turn, limit.x, limit.y, bound)]
             for group in groups
             for limit in group.limits
-            for sign, end in ((1.0, limit.high), (-1.0, limit.low))
+            for sign, bound in ((1.0, limit.high), (-1.0, limit.low))
         ]
     )
     for column in (1, 0):
-        along = rows[:, column]
-        up, down = (rows[which] / np.abs(along[which])[:, None] for which in (along > 0.0, along < 0.0))
-        rows = np.concatenate([rows[along == 0.0], (up[:, None] + down[None]).reshape(-1, 5)])
+        coefficients = rows[:, column]
+        positive, negative = (
+            rows[mask] / np.abs(coefficients[mask])[:, None] for mask in (coefficients > 0.0, coefficients < 0.0)
+        )
+        rows = np.concatenate([rows[coefficients == 0.0], (positive[:, None] + negative[None]).reshape(-1, 5)])
     bounds = rows[:, 4]
     if not (bounds > 0.0).all():
         return None
-    return _hull(rows[:, 2:4] / bounds[:, None])
+    return _hull_corners(rows[:, 2:4] / bounds[:, None])
 
 
-def _hull(points: Array) -> tuple[tuple[float, float], ...]:
-    """The corners of the convex hull (Andrew's monotone chain), those on its sides left out"""
-    size = _highest([abs(x) for x in points.ravel().tolist()]) or 1.0
-    ordered = _ordered([(rounded(x / size), rounded(y / size)) for x, y in points.tolist()])
+def _hull_corners(points: Array) -> tuple[tuple[float, float], ...]:
+    """Corners of the convex hull (Andrew's monotone chain), without points on its sides."""
+    largest = _highest([abs(x) for x in points.ravel().tolist()]) or 1.0
+    sorted_points = _sort_unique([(rounded(x / largest), rounded(y / largest)) for x, y in points.tolist()])
 
     def chain(points: list[Point]) -> list[Point]:
         corners: list[Point] = []
@@ -295,20 +318,20 @@ def _hull(points: Array) -> tuple[tuple[float, float], ...]:
             corners.append(point)
         return corners[:-1]
 
-    return tuple((size * x, size * y) for x, y in chain(ordered) + chain(ordered[::-1]))
+    return tuple((largest * x, largest * y) for x, y in chain(sorted_points) + chain(sorted_points[::-1]))
 
 
-def _ordered(points: list[Point]) -> list[Point]:
-    """By x, then by y, each once"""
-    found = scalar_array(points)
-    if found.dtype != object:  # of 0 and −0 NumPy keeps another than `sorted`: flights of before have NumPy's
-        return [(x, y) for x, y in np.unique(found, axis=0).tolist()]
-    rising = sorted(points)
-    return [point for k, point in enumerate(rising) if k == 0 or point != rising[k - 1]]
+def _sort_unique(points: list[Point]) -> list[Point]:
+    """Sort by x, then by y, without duplicates."""
+    array = scalar_array(points)
+    if array.dtype != object:  # NumPy and `sorted` retain different signs of zero: recorded flights have NumPy's
+        return [(x, y) for x, y in np.unique(array, axis=0).tolist()]
+    ascending = sorted(points)
+    return [point for i, point in enumerate(ascending) if i == 0 or point != ascending[i - 1]]
 
 
 def _turn(a: Point, b: Point, c: Point) -> Scalar:
-    """(b − a) × (c − a): positive where the way turns left at b"""
+    """(b − a) × (c − a): positive if the path turns left at b"""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
@@ -316,18 +339,27 @@ CORNERS = {"front right": (1, -1), "back right": (-1, -1), "back left": (-1, 1),
 SPINS = (1, -1, 1, -1)
 
 
-def rotor_order(vehicle: Vehicle, who: str = "raptor") -> tuple[int, ...]:
-    """The vehicle's rotors front right, back right, back left, front left; ValueError where it has not these, or they turn
-    the other way, and `who` needs them"""
+def rotor_order(vehicle: Vehicle, user: str = "raptor") -> tuple[int, ...]:
+    """Return the indices of the front right, back right, back left and front left rotor.
+
+    Raises:
+        ValueError: if the vehicle is not a quadrotor in X configuration with the spins that `who` needs.
+    """
     if len(vehicle.rotors) != 4 or vehicle.servos:
-        raise ValueError(f"{who} flies quadrotors; vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors")
-    found = []
-    for (corner, (ahead, left)), spin in zip(CORNERS.items(), SPINS, strict=True):
-        here = [k for k, own in enumerate(vehicle.rotors) if ahead * own.r_B.x > 0.0 and left * own.r_B.y > 0.0]
-        if len(here) != 1:
-            raise ValueError(f"{who} flies quadrotors in X; vehicle {vehicle.name!r} has {len(here)} rotors {corner}")
-        if vehicle.rotors[here[0]].spin != spin:
-            way = "counter-clockwise" if spin > 0 else "clockwise"
-            raise ValueError(f"{who} wants the rotor {corner} to turn {way}; that of vehicle {vehicle.name!r} does not")
-        found.append(here[0])
-    return tuple(found)
+        raise ValueError(f"{user} flies quadrotors; vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors")
+    order = []
+    for (corner, (sign_x, sign_y)), spin in zip(CORNERS.items(), SPINS, strict=True):
+        rotors_in_corner = [
+            i for i, rotor in enumerate(vehicle.rotors) if sign_x * rotor.r_B.x > 0.0 and sign_y * rotor.r_B.y > 0.0
+        ]
+        if len(rotors_in_corner) != 1:
+            raise ValueError(
+                f"{user} flies quadrotors in X; vehicle {vehicle.name!r} has {len(rotors_in_corner)} rotors {corner}"
+            )
+        if vehicle.rotors[rotors_in_corner[0]].spin != spin:
+            direction = "counter-clockwise" if spin > 0 else "clockwise"
+            raise ValueError(
+                f"{user} wants the rotor {corner} to turn {direction}; that of vehicle {vehicle.name!r} does not"
+            )
+        order.append(rotors_in_corner[0])
+    return tuple(order)

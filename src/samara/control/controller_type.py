@@ -1,4 +1,4 @@
-"""A type of controller: how one is built, and which of its parameters may be chosen by name."""
+"""Controller types: the factory of each type and the options that may be set by name."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -10,11 +10,11 @@ from samara.core.batch_scalar import BatchScalar, as_scalar
 from samara.core.quantity import LARGEST
 from samara.physics.types import Command, State, Vehicle
 
-MAX_COUNT = 10_000  # steps or iterations: more do not fit into memory or a day
+MAX_COUNT = 10_000  # steps or iterations: more exceed the memory of the computer or a day of computing
 
 
 class Tuned(NamedTuple):
-    """A controller's name, and the parameters chosen by name."""
+    """A controller's name and the options that were set."""
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()
@@ -25,7 +25,7 @@ class Tuned(NamedTuple):
 
 
 class Knob(NamedTuple):
-    """The expected value in words, and a function that returns the parameter of a value, or None if it does not fit."""
+    """Parser of an option: the expected value in words, and a function that returns the parsed value (None if invalid)."""
 
     expected: str
     read: Callable[[Any], Any]
@@ -34,12 +34,12 @@ class Knob(NamedTuple):
 def is_real(value: object) -> TypeGuard[float]:
     if not isinstance(value, (int, float, BatchScalar)) or isinstance(value, bool):
         return False
-    size: Any = abs(value)
-    return bool(size <= LARGEST)
+    magnitude: Any = abs(value)
+    return bool(magnitude <= LARGEST)
 
 
-def _number(expected: str, fits: Callable[[float], bool]) -> Knob:
-    return Knob(expected, lambda value: as_scalar(value) if is_real(value) and fits(value) else None)
+def _number(expected: str, is_valid: Callable[[float], bool]) -> Knob:
+    return Knob(expected, lambda value: as_scalar(value) if is_real(value) and is_valid(value) else None)
 
 
 def choice(*words: str) -> Knob:
@@ -47,13 +47,13 @@ def choice(*words: str) -> Knob:
 
 
 def _numbers(value: Any) -> tuple[Any, ...] | None:
-    fits = isinstance(value, (list, tuple)) and all(map(is_real, value))
-    return tuple(as_scalar(x) for x in value) if fits else None
+    is_valid = isinstance(value, (list, tuple)) and all(map(is_real, value))
+    return tuple(as_scalar(x) for x in value) if is_valid else None
 
 
 def _three(value: Any) -> Vec3 | None:
-    fits = isinstance(value, (list, tuple)) and len(value) == 3 and all(is_real(x) and x > 0.0 for x in value)
-    return Vec3(*(as_scalar(x) for x in value)) if fits else None
+    is_valid = isinstance(value, (list, tuple)) and len(value) == 3 and all(is_real(x) and x > 0.0 for x in value)
+    return Vec3(*(as_scalar(x) for x in value)) if is_valid else None
 
 
 def _count(value: object) -> int | None:
@@ -76,28 +76,40 @@ FREQUENCIES = {"position": POSITIVE, "attitude": THREE}
 LOOPS = {**FREQUENCIES, "lead": NOT_NEGATIVE}
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown option: the names closest to it, or all that are known."""
-    names = list(known)
-    near = get_close_matches(name, names, 3)
-    return f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(names) or 'none'}"
+def suggestion(name: str, valid_names: Iterable[str]) -> str:
+    """Return the end of a message about an unknown option: the closest names, or every valid name."""
+    names = list(valid_names)
+    closest = get_close_matches(name, names, 3)
+    return f"did you mean {' or '.join(closest)}?" if closest else f"expected {', '.join(names) or 'none'}"
 
 
 class Controller(Protocol):
-    """`controller(state, reference, vehicle, memory) → command, memory`, with the memory it starts with"""
+    """`controller(state, reference, vehicle, controller_state) → command, controller_state`, with its `initial_memory`."""
 
     @property
     def initial_memory(self) -> Any: ...
 
-    def __call__(self, state: State, reference: Any, vehicle: Vehicle, memory: Any, /) -> tuple[Command, Any]: ...
+    def __call__(self, state: State, reference: Any, vehicle: Vehicle, controller_state: Any, /) -> tuple[Command, Any]:
+        """Compute a command.
+
+        Args:
+            state: estimated state of the vehicle.
+            reference: desired motion; a sequence of references for a predictive controller.
+            vehicle: model of the vehicle that the controller is designed for.
+            controller_state: the state that the previous call returned; `initial_memory` at the first call.
+
+        Returns:
+            The command and the controller state for the next call.
+        """
+        ...
 
 
 class ControllerType(NamedTuple):
-    """A type of controller: `build(vehicle, healthy=…, period=…, **chosen)` makes one, with an `initial_memory`.
+    """A type of controller. `build(vehicle, healthy=…, period=…, **options)` returns a controller with an `initial_memory`.
 
-    `knobs` are the parameters that may be chosen by name, in SI units; an angle may also be given in degrees, with `_deg`
-    behind its name. `instants_ahead(chosen)` is the number of instants a predictive controller plans for: it is called in
-    Python, and the others are traced. `rate` is the rate at which it has to be called, if that is fixed [Hz].
+    `knobs` parse the options, which are in SI units; an angle may also be given in degrees, with the suffix `_deg`.
+    `instants_ahead(options)` counts the references that a predictive controller previews. Such a controller is called in
+    Python; the others are traced. `rate` is the rate at which the controller has to be called, if that is fixed [Hz].
     """
 
     name: str

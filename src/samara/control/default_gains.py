@@ -1,4 +1,4 @@
-"""How fast the loops of a vehicle may be: from its mass, inertia, motor lag and thrust margin, and from nothing else."""
+"""Default gains: loop bandwidths from the vehicle's mass, inertia, motor lag and thrust margin alone."""
 
 import math
 from functools import reduce
@@ -14,19 +14,19 @@ from samara.physics.rotors.propulsion import rotor_loads
 from samara.physics.types import CALM, Vehicle
 from samara.vehicles.trim import hover
 
-OF_THE_LAG = 0.35  # ω τ: a third of the way to where damping is lost
-OTHER_LAGS = 0.010  # [s]: sampling, filters and all else that delays beside the motor
+OF_THE_LAG = 0.35  # ω τ of a loop behind a lag τ: a third of the value at which damping is lost
+OTHER_LAGS = 0.010  # [s]: sampling, filters and all other delays besides the motor
 QUICK_MOTOR = 0.020  # [s]: motors with less lag need no lead
-LINEAR_TILT = 0.15  # [rad]: an error of this size is still answered in proportion
-LEAST_ROOM = 0.05  # of its thrust in hover: what a rotor at its limit is still taken to have
-KICK_CROSSING = 100.0  # [rad/s]: how fast a yaw loop may be that turns the body by spinning rotors up
-CASCADE = 4.0  # how much slower each outer loop is than the one inside
+LINEAR_TILT = 0.15  # [rad]: the response to a tilt error of this size is still linear
+LEAST_ROOM = 0.05  # fraction of its hover thrust that a rotor at its limit is assumed to have as margin
+KICK_CROSSING = 100.0  # [rad/s]: maximum crossover of a yaw loop that turns the body by spinning rotors up
+CASCADE = 4.0  # ratio of the bandwidths of an inner loop and the loop around it
 
 
 class Gains(NamedTuple):
     """Natural frequencies [rad/s] of position and of attitude about the body axes; every loop is critically damped.
 
-    `lead` [s] is the time by which roll and pitch are commanded ahead of the motors: errors count as e + T ė.
+    `lead` [s] is the time by which roll and pitch are commanded ahead of the motors: the loops act on e + T ė.
     """
 
     position: Scalar
@@ -48,9 +48,9 @@ def motor_time_constant(vehicle: Vehicle) -> Scalar:
 
 
 def kick(vehicle: Vehicle) -> Scalar:
-    """κ = J / (τ dQ/dΩ): the torque that spins the rotors up over the one that keeps them there, when a yaw is first asked for
+    """κ = J / (τ dQ/dΩ): initial torque that accelerates the rotors over the steady torque, for a step of the yaw demand
 
-    The reaction to Ω̇ comes at once and fades with the motors' lag: torque over demand is (1 + κτs)/(1 + τs). 0 without inertia.
+    The reaction to Ω̇ is immediate and decays with the motors' lag: torque over demand is (1 + κτs)/(1 + τs). 0 without inertia.
     """
     inertia = [rotor.inertia for rotor in vehicle.rotors if rotor.inertia > 0.0 and rotor.k_torque > 0.0]
     if not inertia or vehicle.servos:  # a servo turns the body about z, not the rotors' speeds
@@ -63,26 +63,30 @@ def kick(vehicle: Vehicle) -> Scalar:
 
 
 def authority(vehicle: Vehicle) -> Vec3:
-    """αᵢ = τᵢ / Jᵢ with the largest torque about each axis that leaves the lift at the weight  [rad/s²]
+    """αᵢ = τᵢ / Jᵢ with the largest torque about each axis that leaves the collective thrust at the weight  [rad/s²]
 
-    Each rotor has the room min(T₀ − T_min, T_max − T₀) about its thrust T₀ in hover. A body driven by a wrench has no limit.
+    Each rotor has the margin min(T₀ − T_min, T_max − T₀) about its hover thrust T₀. A body driven by a wrench has no limit.
     """
     if not vehicle.rotors:
         return Vec3(math.inf, math.inf, math.inf)
     allocation = allocation_for(vehicle)
     weight = as_scalar(vehicle.mass * vehicle["gravity"].acceleration)
-    shares = [
+    hover_thrusts = [
         (row.x - allocation.turn.x * yaw) * weight for row, yaw in zip(allocation.base, allocation.yaw, strict=True)
     ]
-    least = LEAST_ROOM * weight / len(shares)
-    room = [
-        maximum(minimum(own - low, high - own), least)
-        for own, (low, high) in zip(shares, allocation.limits, strict=True)
+    min_margin = LEAST_ROOM * weight / len(hover_thrusts)
+    margins = [
+        maximum(minimum(thrust - low, high - thrust), min_margin)
+        for thrust, (low, high) in zip(hover_thrusts, allocation.limits, strict=True)
     ]
 
-    def largest(each: list[Scalar]) -> Scalar:
-        """|τ| ≤ room / |thrust for one N·m| of every rotor"""
-        bounds = [own / abs(part) for own, part in zip(room, each, strict=True) if abs(part) > 0.0]
+    def largest(thrust_per_torque: list[Scalar]) -> Scalar:
+        """|τ| ≤ margin / |thrust for one N·m| of every rotor"""
+        bounds = [
+            margin / abs(sensitivity)
+            for margin, sensitivity in zip(margins, thrust_per_torque, strict=True)
+            if abs(sensitivity) > 0.0
+        ]
         return reduce(minimum, bounds) if bounds else math.inf
 
     inertia = vehicle.inertia_B
@@ -94,31 +98,36 @@ def authority(vehicle: Vehicle) -> Vec3:
 
 
 def lead_time(vehicle: Vehicle) -> Scalar:
-    """T = max(τ − 20 ms, 0): the part of the motors' lag that the controllers command ahead of  [s]"""
+    """T = max(τ − 20 ms, 0): the part of the motors' lag that the controllers compensate by a lead  [s]"""
     return maximum(motor_time_constant(vehicle) - QUICK_MOTOR, 0.0)
 
 
 def gains_for(vehicle: Vehicle, lead: Scalar | None = None) -> Gains:
     """ω_attitude = min(0.35 / (τ − T + 10 ms), √(α / 0.15 rad)), ω_position = ½ / (2/ω_attitude + T), T = `lead_time`
 
-    A critically damped double integrator crosses over at 2.06 ω with a phase margin of 76°. Behind a lag τ with a lead T
+    A critically damped double integrator crosses over at 2.06 ω with a phase margin of 76°. Behind a lag τ with a lead T the
+    phase margin is
 
         76° − atan(2.06 ω τ) + atan(2.06 ω T) − 2.06 ω T_delay
 
-    are left of it. The loop asks for ω² θ when it leans θ too far: the rotors give α of that, and no loop can be faster than
-    they turn the body. Seen from the position, the attitude is 2/ω late, and T more, since only its error is led.
+    The loop demands ω² θ for a tilt error θ: the rotors can give α, and no loop can be faster than they turn the body. For the
+    position loop, the attitude lags by 2/ω, and by T more, since the lead acts on the attitude error only.
 
-    Yaw is not led: a third of the attitude's frequency, at most 0.35 / (τ + 10 ms). Where the rotors' own inertia kicks κ times
-    as hard as their drag, that loop crosses at 2 ω κ, which is kept below 100 rad/s.
+    Yaw has no lead: its frequency is a third of the attitude's, at most 0.35 / (τ + 10 ms). If the rotors' inertia reacts κ
+    times as hard as their drag, the yaw loop crosses over at 2 ω κ, which is limited to 100 rad/s.
+
+    Args:
+        vehicle: model of the vehicle.
+        lead: lead time T [s]; None for `lead_time(vehicle)`.
     """
     lag = motor_time_constant(vehicle)
-    ahead = lead_time(vehicle) if lead is None else lead
-    quick, slow = OF_THE_LAG / (lag - ahead + OTHER_LAGS), OF_THE_LAG / (lag + OTHER_LAGS)
-    strong = [sqrt(each / LINEAR_TILT) for each in authority(vehicle)]
-    tilt = minimum(minimum(quick, strong[0]), strong[1])
-    yaw, kicks = minimum(minimum(tilt / 3.0, slow), strong[2]), kick(vehicle)
-    if 2.0 * yaw * kicks > KICK_CROSSING:
-        yaw = KICK_CROSSING / (2.0 * kicks)
+    lead_used = lead_time(vehicle) if lead is None else lead
+    led_bandwidth, yaw_bandwidth = OF_THE_LAG / (lag - lead_used + OTHER_LAGS), OF_THE_LAG / (lag + OTHER_LAGS)
+    authority_bandwidth = [sqrt(acceleration / LINEAR_TILT) for acceleration in authority(vehicle)]
+    tilt = minimum(minimum(led_bandwidth, authority_bandwidth[0]), authority_bandwidth[1])
+    yaw, spin_up_ratio = minimum(minimum(tilt / 3.0, yaw_bandwidth), authority_bandwidth[2]), kick(vehicle)
+    if 2.0 * yaw * spin_up_ratio > KICK_CROSSING:
+        yaw = KICK_CROSSING / (2.0 * spin_up_ratio)
     for i in vehicle.servos:
         yaw = minimum(yaw, OF_THE_LAG / (as_scalar(vehicle.rotors[i].servo.lag) + OTHER_LAGS))
-    return Gains(tilt / (CASCADE + 2.0 * tilt * ahead), Vec3(tilt, tilt, yaw), ahead)
+    return Gains(tilt / (CASCADE + 2.0 * tilt * lead_used), Vec3(tilt, tilt, yaw), lead_used)

@@ -1,14 +1,14 @@
-"""What turns the body beside its rotors, and the torque against it: the moment of airspeed, damping, and what else is seen.
+"""Disturbance torques on the body and their compensation: the moment of airspeed, damping, and unmodelled torques.
 
-A vehicle with a moment of airspeed is a pendulum of gravity and air: tilt gives speed, and speed turns the body back, too far.
-Level it grows with ½ (g ∂ω̇/∂v)^⅓, 3 /s for a Crazyflie; and a steady wind is a steady torque: 24 rad/s² for each m/s, against
-136 that the attitude loop gives for a whole radian. So what the model knows is opposed at once, at the velocity
-and rate there will be when the motors have followed, and the rest, wind above all, as it is seen:
+A vehicle with a moment of airspeed is a pendulum of gravity and air: tilt causes speed, and speed turns the body back, too far.
+In hover the motion grows at ½ (g ∂ω̇/∂v)^⅓, 3 /s for a Crazyflie, and a steady wind is a steady torque: 24 rad/s² per m/s,
+against 136 that the attitude loop gives per radian. Modelled torques are therefore compensated immediately, at the velocity
+and rate expected when the motors have responded. A disturbance observer estimates the others, above all those of the wind:
 
     τ_d ← τ_d + k (J (ω − ω₋)/dt + ω × Jω − ½ (τ + τ₋) − τ_d),  k = dt / (T + dt)
 
-τ is what the rotors give at their measured speeds and what the model knows of in still air. With T = 10 ms the loop bears a
-moment that is half as strong or twice as strong as the model's.
+τ is the torque of the rotors at their measured speeds and of the modelled effects in still air. With T = 10 ms the loop
+tolerates a moment that is half as strong or twice as strong as the model's.
 """
 
 from typing import Any, NamedTuple
@@ -26,33 +26,33 @@ from samara.physics.types import CALM, State, Vehicle
 
 
 def rotor_drag_wrench(v_W: Vec3, state: State, vehicle: Vehicle) -> Wrench:
-    """Σ f, Σ r × f at a velocity, of a body that does not turn  [N, N·m]
+    """Σ f, Σ r × f of the rotors' drag at a velocity, for a body that does not rotate  [N, N·m]
 
-    Thrust that is lost in a climb is drag along the rotors' axes, as they are tilted: flying sideways, a tricopter's tail
-    climbs or descends, and pitches the body. Nothing of a vehicle without such an effect.
+    Thrust that is lost in a climb counts as drag along the rotors' axes, tilted by the servos: in sideways flight a tricopter's
+    tail rotor climbs or descends and pitches the body. Zero for a vehicle without rotor drag.
     """
     if not vehicle.has("rotor_drag"):
         return Wrench()
     vehicle = tilted(state, vehicle)
-    effect, there = vehicle.structure.effects[vehicle.index("rotor_drag")], state._replace(v_W=v_W, omega_B=ZERO)
-    across = effect.wrench((), there, (), vehicle, CALM)
-    f_B, tau_B = across.f_B, across.tau_B
-    losses = effect.more_loads((), there, vehicle, CALM) if effect.more_loads else ()
+    effect, drag_state = vehicle.structure.effects[vehicle.index("rotor_drag")], state._replace(v_W=v_W, omega_B=ZERO)
+    drag = effect.wrench((), drag_state, (), vehicle, CALM)
+    f_B, tau_B = drag.f_B, drag.tau_B
+    losses = effect.more_loads((), drag_state, vehicle, CALM) if effect.more_loads else ()
     for rotor, loss in zip(vehicle.rotors, losses, strict=False):
         f_B = f_B + rotor.axis_B * loss.thrust
         tau_B = tau_B + cross(rotor.r_B, rotor.axis_B * loss.thrust)
     return Wrench(f_B, tau_B)
 
 
-CARRIES = 0.99  # of the weight: rotors that lift more hold the body in the air
-STANDS = 0.5  # of the weight: with rotors that lift less it stands or falls
+CARRIES = 0.99  # fraction of the weight; with more thrust the body takes off
+STANDS = 0.5  # fraction of the weight; with less thrust the body stands on the ground or falls
 
 
 class Turned(NamedTuple):
-    """ω, the known torque and the rotors' speeds one period ago, and the torque τ_d that is seen beside it
+    """State of the disturbance observer: ω, modelled torque and rotor speeds one period ago, and the estimate τ_d
 
     [rad/s, N·m, rad/s, N·m]. `aloft` is 1 from when the rotors carry the weight until they carry less than half of it, else 0:
-    what the ground does is not opposed.
+    contact torques of the ground are not compensated.
     """
 
     omega_B: Vec3
@@ -63,60 +63,60 @@ class Turned(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """What a controller remembers by itself, and what it has seen turning the body."""
+    """A controller state together with the disturbance observer."""
 
     own: Any
     turned: Turned
 
 
 def is_turned(vehicle: Vehicle) -> bool:
-    """Whether a vehicle has a moment of airspeed, without which nothing here is needed"""
+    """Whether a vehicle has a moment of airspeed and needs a disturbance observer."""
     return vehicle.has("airspeed_moment")
 
 
 def nothing_seen(vehicle: Vehicle) -> Turned | None:
-    """What is seen at first of a vehicle that the air turns; None of others, for which nobody looks"""
+    """Return the observer's initial state if the vehicle has a moment of airspeed, else None."""
     return observer_for(vehicle) if is_turned(vehicle) else None
 
 
 def observer_for(vehicle: Vehicle) -> Turned | None:
-    """The first state of the observer, for a controller that is shown a vehicle as without its motors' lag; None for others"""
+    """Return the observer's initial state for a controller that uses `led`; None if the vehicle needs no observer."""
     if is_turned(vehicle) or lead_time(vehicle) > 0.0:
         return Turned(ZERO, ZERO, tuple(0.0 for _ in vehicle.rotors))
     return None
 
 
-def parted(memory: Any) -> tuple[Any, Turned | None]:
-    """What a controller remembers by itself, and what it has seen, if it looks"""
-    return memory if isinstance(memory, Remembered) else (memory, None)
+def parted(controller_state: Any) -> tuple[Any, Turned | None]:
+    """Split `memory` into the controller's part and the observer, which may be None."""
+    return controller_state if isinstance(controller_state, Remembered) else (controller_state, None)
 
 
-def joined(own: Any, turned: Turned | None) -> Any:
-    """`parted` the other way"""
-    return own if turned is None else Remembered(own, turned)
+def joined(controller_state: Any, observer: Turned | None) -> Any:
+    """Merge a controller state and an observer; the inverse of `parted`."""
+    return controller_state if observer is None else Remembered(controller_state, observer)
 
 
 def air_torque(state: State, vehicle: Vehicle) -> Vec3:
-    """τ_air: the moment of airspeed, in still air; nothing of a vehicle without one  [N·m]"""
+    """τ_air: the moment of airspeed in still air; zero for a vehicle without one  [N·m]"""
     return _torque("airspeed_moment", state, vehicle) if is_turned(vehicle) else ZERO
 
 
 def has_unpaired_rotor(vehicle: Vehicle) -> bool:
-    """Whether the angular momenta of an odd number of rotors leave a sum in hover"""
+    """Whether the rotor count is odd, so that the angular momenta do not cancel in hover."""
     return vehicle.has("rotor_momentum") and len(vehicle.rotors) % 2 == 1
 
 
 def gyroscopic(state: State, vehicle: Vehicle) -> Vec3:
-    """ω × Σ h: the torque that turns the angular momentum of an odd number of rotors; zero for rotors in pairs  [N·m]"""
-    whole = ZERO
+    """ω × Σ h: the torque that rotates the angular momentum of an odd rotor count; zero for paired rotors  [N·m]"""
+    tau_B = ZERO
     if has_unpaired_rotor(vehicle):
         for speed, rotor in zip(state.rotor_speed, tilted(state, vehicle).rotors, strict=True):
-            whole = whole - rotor_momentum_torque(state.omega_B, speed, 0.0, rotor)
-    return whole
+            tau_B = tau_B - rotor_momentum_torque(state.omega_B, speed, 0.0, rotor)
+    return tau_B
 
 
 def damping(state: State, vehicle: Vehicle) -> Vec3:
-    """−c ∘ ω, of a vehicle that has a moment of airspeed as well  [N·m]"""
+    """−c ∘ ω; zero for a vehicle without a moment of airspeed  [N·m]"""
     return _torque("damping", state, vehicle) if is_turned(vehicle) and vehicle.has("damping") else ZERO
 
 
@@ -124,42 +124,44 @@ def _torque(effect: str, state: State, vehicle: Vehicle) -> Vec3:
     return vehicle.structure.effects[vehicle.index(effect)].wrench((), state, (), vehicle, CALM).tau_B
 
 
-def seen(state: State, vehicle: Vehicle, before: Turned | None, period: float) -> Turned | None:
-    """τ_d, and what the next call needs of this one; nothing where nobody looks"""
-    if before is None:
+def seen(state: State, vehicle: Vehicle, observer: Turned | None, period: float) -> Turned | None:
+    """Update the estimate τ_d; None if the vehicle needs no observer."""
+    if observer is None:
         return None
-    given = wrench_of_rotors(state, vehicle)
-    tau_B = given.tau_B + air_torque(state, vehicle) + damping(state, vehicle)
-    between_B = with_spin_up((tau_B + before.tau_B) * 0.5, state, before.rotor_speed, vehicle, period)
-    alpha_B = (state.omega_B - before.omega_B) / period
-    needed_B = required_torque(state.omega_B, alpha_B, inertia_B=vehicle.inertia_B)
-    rest_B = before.rest_B + (needed_B - between_B - before.rest_B) * (period / (OTHER_LAGS + period))
-    flying = before.aloft > 0.5
+    rotor_wrench = wrench_of_rotors(state, vehicle)
+    tau_B = rotor_wrench.tau_B + air_torque(state, vehicle) + damping(state, vehicle)
+    mean_tau_B = with_spin_up((tau_B + observer.tau_B) * 0.5, state, observer.rotor_speed, vehicle, period)
+    alpha_B = (state.omega_B - observer.omega_B) / period
+    required_B = required_torque(state.omega_B, alpha_B, inertia_B=vehicle.inertia_B)
+    disturbance_B = observer.rest_B + (required_B - mean_tau_B - observer.rest_B) * (period / (OTHER_LAGS + period))
+    is_airborne = observer.aloft > 0.5
     return Turned(
         state.omega_B,
         tau_B,
         state.rotor_speed,
-        Vec3(*(where(flying, each, 0.0) for each in rest_B)),
-        aloft(state, vehicle, given, before.aloft),
+        Vec3(*(where(is_airborne, component, 0.0) for component in disturbance_B)),
+        aloft(state, vehicle, rotor_wrench, observer.aloft),
     )
 
 
-def with_spin_up(tau_B: Vec3, state: State, before: tuple[Scalar, ...], vehicle: Vehicle, period: float) -> Vec3:
-    """τ − Σ (ω × h + ḣ): a torque, and what turning the rotors and changing their speeds in a period costs the body  [N·m]"""
+def with_spin_up(tau_B: Vec3, state: State, speeds_before: tuple[Scalar, ...], vehicle: Vehicle, period: float) -> Vec3:
+    """τ − Σ (ω × h + ḣ): a torque minus those that rotate the rotors and change their speeds in a period  [N·m]"""
     if vehicle.has("rotor_momentum"):
-        for speed, earlier, rotor in zip(state.rotor_speed, before, tilted(state, vehicle).rotors, strict=True):
-            tau_B = tau_B + rotor_momentum_torque(state.omega_B, speed, (speed - earlier) / period, rotor)
+        for speed, speed_before, rotor in zip(
+            state.rotor_speed, speeds_before, tilted(state, vehicle).rotors, strict=True
+        ):
+            tau_B = tau_B + rotor_momentum_torque(state.omega_B, speed, (speed - speed_before) / period, rotor)
     return tau_B
 
 
-def aloft(state: State, vehicle: Vehicle, given: Wrench, before: Scalar) -> Scalar:
-    """1 where the rotors carry the body, else 0"""
-    carried = rotate(state.q_WB, given.f_B).z / (vehicle.mass * vehicle["gravity"].acceleration)
-    return where(carried > where(before > 0.5, STANDS, CARRIES), 1.0, 0.0)
+def aloft(state: State, vehicle: Vehicle, rotor_wrench: Wrench, aloft_before: Scalar) -> Scalar:
+    """1 if the rotors carry the body, else 0"""
+    weight_fraction = rotate(state.q_WB, rotor_wrench.f_B).z / (vehicle.mass * vehicle["gravity"].acceleration)
+    return where(weight_fraction > where(aloft_before > 0.5, STANDS, CARRIES), 1.0, 0.0)
 
 
-def modelled_acceleration(state: State, vehicle: Vehicle, turned: Turned | None) -> Vec3:
-    """ω̇ = J⁻¹ (τ − ω × (Jω + Σ h)), τ of the rotors at their speeds, the air and damping that the model has, and τ_d  [rad/s²]
+def modelled_acceleration(state: State, vehicle: Vehicle, observer: Turned | None) -> Vec3:
+    """ω̇ = J⁻¹ (τ − ω × (Jω + Σ h)), τ of the rotors at their speeds, the modelled air and damping, and τ_d  [rad/s²]
 
     Without the momentum Σ h of an unpaired rotor, a lead on this ω̇ couples roll and pitch and drives a light body with
     large propellers round in circles.
@@ -173,63 +175,78 @@ def modelled_acceleration(state: State, vehicle: Vehicle, turned: Turned | None)
         tau_B = tau_B + rotor_drag_wrench(state.v_W, state, vehicle).tau_B
     if vehicle.has("damping"):
         tau_B = tau_B + _torque("damping", state, vehicle)
-    if turned is not None:
-        tau_B = tau_B + turned.rest_B
+    if observer is not None:
+        tau_B = tau_B + observer.rest_B
     return angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
 
 
-def led(state: State, vehicle: Vehicle, turned: Turned) -> State:
-    """q ⊗ exp(T ω), ω + T ω̇: what a body behind motors of lag T shows, as one without the lag would
+def led(state: State, vehicle: Vehicle, observer: Turned) -> State:
+    """q ⊗ exp(T ω), ω + T ω̇: the state that a body with motors of lag T would show if they had none
 
-    Linear equations say the same of x + T ẋ, driven by a command, as of x, driven by what the motors make of it. So a
-    controller that does not know of the lag may be shown this instead. ω̇ is that of all torques known and seen.
+    x + T ẋ, driven by the command, obeys the same linear equations as x, driven by the motors' response. A controller that is
+    designed without the lag may therefore take this state instead. ω̇ contains all modelled and observed torques.
     """
     lag = motor_lag(vehicle) if is_turned(vehicle) else lead_time(vehicle)
-    alpha_B = modelled_acceleration(state, vehicle, turned)
+    alpha_B = modelled_acceleration(state, vehicle, observer)
     return state._replace(q_WB=state.q_WB * quat_exp(state.omega_B * lag), omega_B=state.omega_B + alpha_B * lag)
 
 
 def motor_lag(vehicle: Vehicle) -> Scalar:
-    """T of motors that follow with a lag, else 0  [s]"""
+    """T of motors with a first-order lag, else 0  [s]"""
     motor = vehicle.rotors[0].motor
     return motor.rise if isinstance(motor, Lag) else 0.0
 
 
 def opposed(
-    lift: Scalar, tau_B: Vec3, state: State, vehicle: Vehicle, turned: Turned | None, *, resisted: bool = False
+    collective_thrust: Scalar,
+    tau_B: Vec3,
+    state: State,
+    vehicle: Vehicle,
+    observer: Turned | None,
+    *,
+    resisted: bool = False,
 ) -> Vec3:
     """τ − τ_air(v + T v̇) + c ∘ (ω + T ω̇) − τ_d,  v̇ = R e₃ f/m − g e₃,  ω̇ = J⁻¹ (τ − ω × Jω)  [N·m]
 
-    T is the motors' lag. A torque that has its part against the damping in it already is `resisted`. Without a moment of
-    airspeed it is that of the rotors' drag, which acts above or below the centre of mass: τ − Σ r × f(v).
+    T is the motors' lag. `resisted` marks a torque that already compensates the damping. Without a moment of airspeed,
+    the torque of the rotors' drag, which acts above or below the centre of mass, is compensated: τ − Σ r × f(v).
     """
     if not is_turned(vehicle):
         if vehicle.has("rotor_drag"):
             tau_B = tau_B - rotor_drag_wrench(state.v_W, state, vehicle).tau_B
         return tau_B + gyroscopic(state, vehicle) if has_unpaired_rotor(vehicle) else tau_B
-    against_B = tau_B - air_torque(state._replace(v_W=velocity_after_lag(lift, state, vehicle)), vehicle)
-    if turned is not None:
-        against_B = against_B - turned.rest_B
+    compensated_B = tau_B - air_torque(
+        state._replace(v_W=velocity_after_lag(collective_thrust, state, vehicle)), vehicle
+    )
+    if observer is not None:
+        compensated_B = compensated_B - observer.rest_B
     if resisted or not vehicle.has("damping"):
-        return against_B
+        return compensated_B
     alpha_B = angular_acceleration(state.omega_B, tau_B, inertia_B=vehicle.inertia_B)
-    return against_B - damping(state._replace(omega_B=state.omega_B + alpha_B * motor_lag(vehicle)), vehicle)
+    return compensated_B - damping(state._replace(omega_B=state.omega_B + alpha_B * motor_lag(vehicle)), vehicle)
 
 
-def velocity_after_lag(lift: Scalar, state: State, vehicle: Vehicle) -> Vec3:
+def velocity_after_lag(collective_thrust: Scalar, state: State, vehicle: Vehicle) -> Vec3:
     """v + T v̇,  v̇ = R e₃ f/m − g e₃  [m/s]"""
-    gain_W = rotate(state.q_WB, Vec3(0.0, 0.0, lift / vehicle.mass)) - Vec3(0.0, 0.0, vehicle["gravity"].acceleration)
-    return state.v_W + gain_W * motor_lag(vehicle)
+    acceleration_W = rotate(state.q_WB, Vec3(0.0, 0.0, collective_thrust / vehicle.mass)) - Vec3(
+        0.0, 0.0, vehicle["gravity"].acceleration
+    )
+    return state.v_W + acceleration_W * motor_lag(vehicle)
 
 
-def anticipation(lift: Scalar, alpha_B: Vec3, state: State, vehicle: Vehicle) -> Vec3:
-    """τ(v, ω) − τ(v + T v̇, ω + T ω̇): against what air and damping will have changed when the motors have followed  [N·m]
+def anticipation(collective_thrust: Scalar, alpha_B: Vec3, state: State, vehicle: Vehicle) -> Vec3:
+    """τ(v, ω) − τ(v + T v̇, ω + T ω̇): compensates the change of air torque and damping during the motors' lag  [N·m]
 
-    What they do now is in the angular acceleration that is measured. Nothing without a moment of airspeed.
+    Their present values are part of the measured angular acceleration. Zero without a moment of airspeed.
     """
     if not is_turned(vehicle):
         return ZERO
-    later = state._replace(
-        v_W=velocity_after_lag(lift, state, vehicle), omega_B=state.omega_B + alpha_B * motor_lag(vehicle)
+    state_after_lag = state._replace(
+        v_W=velocity_after_lag(collective_thrust, state, vehicle), omega_B=state.omega_B + alpha_B * motor_lag(vehicle)
     )
-    return air_torque(state, vehicle) + damping(state, vehicle) - air_torque(later, vehicle) - damping(later, vehicle)
+    return (
+        air_torque(state, vehicle)
+        + damping(state, vehicle)
+        - air_torque(state_after_lag, vehicle)
+        - damping(state_after_lag, vehicle)
+    )

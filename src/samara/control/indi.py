@@ -1,7 +1,8 @@
-"""Incremental dynamic inversion: what the body does is measured, not modelled; only the change of it is asked of the rotors.
+"""Incremental nonlinear dynamic inversion: measure the acceleration instead of modelling it, and command only its change.
 
-Twice: of the torque, for the angular acceleration, and of the force, for the acceleration of the centre of mass. A steady push
-or turn from outside, wind or a centre of mass that is not where it should be, is in what is measured: it leaves no offset.
+It is applied twice: to the torque, for the angular acceleration, and to the force, for the acceleration of the centre
+of mass. Measurements include steady external forces and torques, such as wind or an offset of the centre of mass, so
+they leave no error.
 
 E. J. J. Smeur, Q. Chu, G. C. H. E. de Croon, "Adaptive incremental nonlinear dynamic inversion for attitude control of micro
 air vehicles", Journal of Guidance, Control, and Dynamics 39, 2016.
@@ -47,10 +48,10 @@ from samara.physics.types import Command, Reference, State, Vehicle
 
 
 class IndiMemory(NamedTuple):
-    """ω, v, the rotors' torque and speeds and the force that is known of, one period ago; and, filtered, ω̇, torque and push
+    """Measurements of the previous call: ω, v, rotor torque and speeds, modelled force; and filtered: ω̇, torque, disturbance
 
-    [rad/s, m/s, N·m, rad/s, N; rad/s², N·m, m/s²]. `lift` [N] and the torque are what a body driven by a wrench was last told;
-    `aloft` is 1 from when the rotors carry the weight until they carry less than half of it, else 0.
+    [rad/s, m/s, N·m, rad/s, N; rad/s², N·m, m/s²]. For a body driven by a wrench, `lift` [N] and the torque are the previous
+    command. `aloft` is 1 from when the rotors carry the weight until they carry less than half of it, else 0.
     """
 
     omega_B: Vec3
@@ -67,7 +68,7 @@ class IndiMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Indi:
-    """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`"""
+    """INDI controller; `initial_memory` is the controller state of the first call."""
 
     gains: Gains
     limits: FlightLimits
@@ -80,30 +81,42 @@ class Indi:
         return IndiMemory(ZERO, ZERO, tuple(0.0 for _ in range(self.rotors)), ZERO, ZERO)
 
     def __call__(
-        self, state: State, reference: Reference, vehicle: Vehicle, memory: IndiMemory
+        self, state: State, reference: Reference, vehicle: Vehicle, controller_state: IndiMemory
     ) -> tuple[Command, IndiMemory]:
-        """f = m (a_wanted + g e₃ − d),  τ = τ_r + J (ω̇_wanted − ω̇_measured), d and ω̇ as `measured`"""
-        require_memory(memory, self.initial_memory, "with a memory")
-        seen = measured(state, vehicle, memory, self.period, self.gains)
-        near = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.gains, self.limits)
-        wanted_W = wanted_pull(near, state, reference, vehicle, self.gains) - seen.push_W
+        """f = m (a_d + g e₃ − d),  τ = τ_r + J (ω̇_d − ω̇_measured), with d and ω̇ from `measured`
+
+        Args:
+            state: estimated state of the vehicle.
+            reference: desired position, velocity, acceleration, jerk, snap and yaw.
+            vehicle: model of the vehicle.
+            controller_state: the state that the previous call returned; `initial_memory` at the first call.
+
+        Returns:
+            The command and the controller state for the next call.
+        """
+        require_memory(controller_state, self.initial_memory, "with a state")
+        next_state = measured(state, vehicle, controller_state, self.period, self.gains)
+        limited_e_p = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.gains, self.limits)
+        unlimited_W = wanted_pull(limited_e_p, state, reference, vehicle, self.gains) - next_state.push_W
         if self.allocation.side_B is not None:
-            wanted_W = wanted_W - side_pull(state, vehicle, self.allocation)
-        pull_W = limited_pull(wanted_W, vehicle, self.allocation, self.limits)
-        error = deviation(pull_W, state, with_drag(reference, state, vehicle), self.allocation.keeps_yaw)
+            unlimited_W = unlimited_W - side_pull(state, vehicle, self.allocation)
+        acceleration_W = limited_pull(unlimited_W, vehicle, self.allocation, self.limits)
+        error = deviation(acceleration_W, state, with_drag(reference, state, vehicle), self.allocation.keeps_yaw)
         if leads(self.gains):
-            more_B = angular_acceleration(ZERO, seen.tau_B - seen.filtered_tau_B, inertia_B=vehicle.inertia_B)
-            error = led_error(error, seen.filtered_alpha_B + more_B, self.gains)
-        wanted_B = wanted_turn(error, self.gains)
-        change = wanted_B - seen.filtered_alpha_B
-        tau_B = seen.filtered_tau_B + vehicle.inertia_B @ change
-        lift = lift_along(pull_W, state, vehicle)
-        tau_B = tau_B + anticipation(lift, wanted_B, state, vehicle)
-        command = command_for_wrench(lift, tau_B, state, vehicle, self.allocation)
+            rotor_alpha_B = angular_acceleration(
+                ZERO, next_state.tau_B - next_state.filtered_tau_B, inertia_B=vehicle.inertia_B
+            )
+            error = led_error(error, next_state.filtered_alpha_B + rotor_alpha_B, self.gains)
+        desired_alpha_B = wanted_turn(error, self.gains)
+        alpha_change_B = desired_alpha_B - next_state.filtered_alpha_B
+        tau_B = next_state.filtered_tau_B + vehicle.inertia_B @ alpha_change_B
+        collective_thrust = lift_along(acceleration_W, state, vehicle)
+        tau_B = tau_B + anticipation(collective_thrust, desired_alpha_B, state, vehicle)
+        command = command_for_wrench(collective_thrust, tau_B, state, vehicle, self.allocation)
         if vehicle.rotors:
-            return command, seen
-        told_W = known_force(state, vehicle, Wrench(f_B=Vec3(0.0, 0.0, lift)))
-        return command, seen._replace(tau_B=tau_B, lift=lift, f_W=told_W)
+            return command, next_state
+        commanded_W = known_force(state, vehicle, Wrench(f_B=Vec3(0.0, 0.0, collective_thrust)))
+        return command, next_state._replace(tau_B=tau_B, lift=collective_thrust, f_W=commanded_W)
 
 
 def indi(
@@ -113,66 +126,82 @@ def indi(
     limits: FlightLimits = DEFAULT_LIMITS,
     period: float = 4e-3,
 ) -> Indi:
-    """The controller for a vehicle, called every `period` [s]; `healthy` says which rotors still work"""
+    """Build the INDI controller for a vehicle.
+
+    Args:
+        vehicle: model of the vehicle, from which allocation and default gains follow.
+        gains: natural frequencies of the loops and lead time; None for `gains_for(vehicle)`.
+        healthy: for each rotor, whether it works; None for all.
+        limits: limits of tilt and speed.
+        period: time between calls [s].
+
+    Returns:
+        `controller(state, reference, vehicle, controller_state) → command, controller_state`.
+    """
     require_plausible(period, limits)
     return Indi(gains or gains_for(vehicle), limits, allocation_for(vehicle, healthy), period, len(vehicle.rotors))
 
 
-def measured(state: State, vehicle: Vehicle, memory: IndiMemory, period: float, gains: Gains) -> IndiMemory:
-    """α ← α + k ((ω − ω₋)/dt − α),  τ ← τ + k (½ (τ_r + τ_r₋) + τ_Ω̇ − τ),  k = dt / (T + dt): each as late as the other
+def measured(state: State, vehicle: Vehicle, controller_state: IndiMemory, period: float, gains: Gains) -> IndiMemory:
+    """α ← α + k ((ω − ω₋)/dt − α),  τ ← τ + k (½ (τ_r + τ_r₋) + τ_Ω̇ − τ),  k = dt / (T + dt): both with the same delay
 
-    τ_r is the rotors' torque at their measured speeds, τ_Ω̇ the reaction to spinning them up; of a body driven by a wrench, the
-    torque it was last told. The push is `next_push`.
+    τ_r is the rotors' torque at their measured speeds, τ_Ω̇ the reaction to their spin-up; for a body driven by a wrench, τ_r is
+    the previously commanded torque. `next_push` updates the disturbance.
     """
     smoothing = (
         OTHER_LAGS if vehicle.rotors else 2.0 / gains.attitude.x
-    )  # a wrench is commanded, and nobody measures it
+    )  # a commanded wrench is not measured, so it needs more smoothing
     k = period / (smoothing + period)
-    told = Wrench(f_B=Vec3(0.0, 0.0, memory.lift), tau_B=memory.tau_B)
-    given = wrench_of_rotors(state, vehicle) if vehicle.rotors else told
-    alpha_B = (state.omega_B - memory.omega_B) / period
-    earlier = memory.rotor_speed
-    if vehicle.servos:  # an odd rotor's spinning up, which nothing cancels, is not known before there is a memory
-        earlier = tuple(
-            where(memory.aloft > 0.5, own, now) for own, now in zip(earlier, state.rotor_speed, strict=True)
+    commanded = Wrench(f_B=Vec3(0.0, 0.0, controller_state.lift), tau_B=controller_state.tau_B)
+    rotor_wrench = wrench_of_rotors(state, vehicle) if vehicle.rotors else commanded
+    alpha_B = (state.omega_B - controller_state.omega_B) / period
+    previous_speeds = controller_state.rotor_speed
+    if vehicle.servos:  # an odd rotor's spin-up torque, which nothing cancels, is unknown at the first call
+        previous_speeds = tuple(
+            where(controller_state.aloft > 0.5, previous, current)
+            for previous, current in zip(previous_speeds, state.rotor_speed, strict=True)
         )
-    between_B = with_spin_up((given.tau_B + memory.tau_B) * 0.5, state, earlier, vehicle, period)
-    f_W = known_force(state, vehicle, given)
+    mean_tau_B = with_spin_up(
+        (rotor_wrench.tau_B + controller_state.tau_B) * 0.5, state, previous_speeds, vehicle, period
+    )
+    f_W = known_force(state, vehicle, rotor_wrench)
     return IndiMemory(
         state.omega_B,
-        given.tau_B,
+        rotor_wrench.tau_B,
         state.rotor_speed,
-        memory.filtered_alpha_B + (alpha_B - memory.filtered_alpha_B) * k,
-        memory.filtered_tau_B + (between_B - memory.filtered_tau_B) * k,
+        controller_state.filtered_alpha_B + (alpha_B - controller_state.filtered_alpha_B) * k,
+        controller_state.filtered_tau_B + (mean_tau_B - controller_state.filtered_tau_B) * k,
         state.v_W,
         f_W,
-        memory.lift,
-        next_push(state, f_W, vehicle, memory, period, gains),
-        aloft(state, vehicle, given, memory.aloft),
+        controller_state.lift,
+        next_push(state, f_W, vehicle, controller_state, period, gains),
+        aloft(state, vehicle, rotor_wrench, controller_state.aloft),
     )
 
 
-def known_force(state: State, vehicle: Vehicle, given: Wrench) -> Vec3:
-    """R f_B + d(v): what the rotors give, and the drag in still air  [N]"""
-    return rotate(state.q_WB, given.f_B) + drag_at(state.v_W, state, vehicle)
+def known_force(state: State, vehicle: Vehicle, rotor_wrench: Wrench) -> Vec3:
+    """R f_B + d(v): the force of the rotors and the drag in still air  [N]"""
+    return rotate(state.q_WB, rotor_wrench.f_B) + drag_at(state.v_W, state, vehicle)
 
 
-def next_push(state: State, f_W: Vec3, vehicle: Vehicle, memory: IndiMemory, period: float, gains: Gains) -> Vec3:
+def next_push(
+    state: State, f_W: Vec3, vehicle: Vehicle, controller_state: IndiMemory, period: float, gains: Gains
+) -> Vec3:
     """d ← d + k ((v − v₋)/dt + g e₃ − ½ (f + f₋)/m − d),  k = dt / (1/ω_n + dt), each component within ±g  [m/s²]
 
-    What the body accelerates more than the forces that are known say: wind, a rotor that gives less, a load. It need not be
-    known sooner than the attitude, which answers it, turns. Where the rotors do not carry the body the ground may, and d is 0.
+    d is the measured acceleration minus that of the modelled forces: wind, a weak rotor, a load. Its filter need not be faster
+    than the attitude loop that responds to it. While the rotors do not carry the body the ground may, and d is 0.
     """
     g, rate = vehicle["gravity"].acceleration, gains.attitude.x * period
     k = rate / (1.0 + rate)
-    between_W = (f_W + memory.f_W) * (0.5 / vehicle.mass)
-    unknown_W = (state.v_W - memory.v_W) / period + Vec3(0.0, 0.0, g) - between_W
-    moved = memory.push_W + (unknown_W - memory.push_W) * k
-    return Vec3(*(where(memory.aloft > 0.5, clamp(new, -g, g), 0.0) for new in moved))
+    modelled_W = (f_W + controller_state.f_W) * (0.5 / vehicle.mass)
+    residual_W = (state.v_W - controller_state.v_W) / period + Vec3(0.0, 0.0, g) - modelled_W
+    disturbance_W = controller_state.push_W + (residual_W - controller_state.push_W) * k
+    return Vec3(*(where(controller_state.aloft > 0.5, clamp(component, -g, g), 0.0) for component in disturbance_W))
 
 
-def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Indi:
-    gains, limits = chosen_loops(vehicle, chosen), chosen_limits(chosen)
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Any) -> Indi:
+    gains, limits = chosen_loops(vehicle, options), chosen_limits(options)
     return indi(vehicle, gains, healthy, limits, period)
 
 

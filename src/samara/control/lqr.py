@@ -1,9 +1,9 @@
-"""The linear-quadratic regulator of hover, from the exact Jacobian of the vehicle's own step, in the frame of the reference.
+"""Linear-quadratic regulator about hover, from the exact Jacobian of the vehicle's step, in the frame of the reference.
 
-About a flat reference the error obeys what it obeys in hover, seen from the body that flies the reference exactly, as long as
-that one turns slowly against the loop. So one gain, of a vehicle in hover, serves along a trajectory: errors of place and speed
-are taken in the axes of the attitude that the reference's acceleration asks for, and its thrust and turn are fed forward.
-With `along=False` the frame is level, and what the reference accelerates comes as a surprise: the textbook's hover LQR.
+In the axes of a body that flies a flat reference exactly, the error obeys the same equations as in hover, as long as that
+body rotates slowly relative to the loop. One gain, designed for hover, therefore serves along a trajectory: position and
+velocity errors are expressed in the axes of the attitude that the reference acceleration requires, and the thrust and torque
+of the reference are fed forward. With `along=False` the frame is level and nothing is fed forward: the textbook's hover LQR.
 """
 
 import math
@@ -54,14 +54,14 @@ from samara.vehicles.trim import effective, effectiveness, hover
 
 Rows = tuple[tuple[float, ...], ...]
 
-_RIGID = 12  # δp, δv, δθ, δω
+_RIGID_BODY_SIZE = 12  # δp, δv, δθ, δω
 
 
 class Design(NamedTuple):
-    """w = −K x, of least Σ xᵀQx + wᵀRw, which is x₀ᵀPx₀; x = (δp, δv, δθ, δω, δf, δτ), w = (δf, δτ) commanded
+    """w = −K x that minimises Σ xᵀQx + wᵀRw = x₀ᵀPx₀; x = (δp, δv, δθ, δω, δf, δτ), w = (δf, δτ) commanded
 
-    δp, δv, δθ and δω are in the axes of the attitude to be held; δf and δτ are what the rotors give more than in hover, and
-    missing for a body driven by a wrench. SI units.
+    δp, δv, δθ and δω are in the axes of the desired attitude; δf and δτ are the rotors' wrench relative to hover, absent
+    for a body driven by a wrench. SI units.
     """
 
     gain: Array
@@ -74,7 +74,7 @@ class Design(NamedTuple):
 
 @dataclass(frozen=True)
 class Lqr:
-    """`controller(state, reference, vehicle, memory) → command, memory`; it remembers nothing but what turns the body"""
+    """Linear-quadratic regulator; its only controller state is the disturbance observer, if the vehicle needs one."""
 
     gain: Rows
     pace: Gains
@@ -88,23 +88,40 @@ class Lqr:
     def initial_memory(self) -> Any:
         return joined((), self.unseen)
 
-    def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
+    def __call__(
+        self, state: State, reference: Reference, vehicle: Vehicle, controller_state: Any
+    ) -> tuple[Command, Any]:
+        """Compute rotor commands that track `reference`.
+
+        Args:
+            state: estimated state of the vehicle.
+            reference: desired position, velocity, acceleration, jerk, snap and yaw.
+            vehicle: model of the vehicle.
+            controller_state: the state that the previous call returned; `initial_memory` at the first call.
+
+        Returns:
+            The command and the controller state for the next call.
+        """
         weight = vehicle["gravity"].acceleration
-        pull_W = Vec3(0.0, 0.0, weight)
+        acceleration_W = Vec3(0.0, 0.0, weight)
         if self.along:
-            pull_W = pull_W + reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
+            acceleration_W = acceleration_W + reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
         if self.allocation.side_B is not None:
-            pull_W = pull_W - side_pull(state, vehicle, self.allocation)
-        flown = with_drag(reference, state, vehicle) if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
-        R_WD = attitude_along(pull_W, reference.yaw)
-        near = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.pace, self.limits)
-        own, before = parted(memory)
-        turned = seen(state, vehicle, before, self.period)
-        fed, x = flat_error(near, state, flown, vehicle, pull_W, R_WD, self.allocation.keeps_yaw, turned)
-        f, *tau = (-sum(k * own for k, own in zip(row, x, strict=True)) for row in self.gain)
-        lift, tau_B = maximum(fed.f_B.z + f, 0.0), fed.tau_B + Vec3(*tau)
-        given_B = opposed(lift, tau_B, state, vehicle, turned)
-        return command_for_wrench(lift, given_B, state, vehicle, self.allocation), joined(own, turned)
+            acceleration_W = acceleration_W - side_pull(state, vehicle, self.allocation)
+        tracked = with_drag(reference, state, vehicle) if self.along else reference._replace(j_W=ZERO, s_W=ZERO)
+        R_WD = attitude_along(acceleration_W, reference.yaw)
+        limited_e_p = limited_error(state.p_W - reference.p_W, vehicle, self.allocation, self.pace, self.limits)
+        controller_part, previous_observer = parted(controller_state)
+        observer = seen(state, vehicle, previous_observer, self.period)
+        feedforward, x = flat_error(
+            limited_e_p, state, tracked, vehicle, acceleration_W, R_WD, self.allocation.keeps_yaw, observer
+        )
+        f, *tau = (-sum(k * component for k, component in zip(row, x, strict=True)) for row in self.gain)
+        collective_thrust, tau_B = maximum(feedforward.f_B.z + f, 0.0), feedforward.tau_B + Vec3(*tau)
+        total_tau_B = opposed(collective_thrust, tau_B, state, vehicle, observer)
+        return command_for_wrench(collective_thrust, total_tau_B, state, vehicle, self.allocation), joined(
+            controller_part, observer
+        )
 
 
 def lqr(
@@ -115,17 +132,28 @@ def lqr(
     period: float = 4e-3,
     along: bool = True,
 ) -> Lqr:
-    """The regulator for a vehicle, called every `period` [s]; `along` takes errors in the frame of the reference
+    """Build the linear-quadratic regulator for a vehicle.
 
-    `healthy` says which rotors still work: the gain is that of the whole vehicle, and its thrust and torques are shared among
-    the rotors left.
+    Args:
+        vehicle: model of the vehicle.
+        design: gain and weights; None for `hover_design(vehicle, period)`.
+        healthy: for each rotor, whether it works; None for all. The gain is that of the intact vehicle; its thrust and
+            torque are allocated to the working rotors.
+        limits: limits of tilt and speed.
+        period: time between calls [s].
+        along: take errors in the frame of the reference and feed its thrust and torque forward.
+
+    Returns:
+        `controller(state, reference, vehicle, controller_state) → command, controller_state`.
     """
     require_plausible(period, limits)
-    own = design or hover_design(vehicle, period)
-    rows: Rows = tuple(tuple(float(k) for k in row) for row in own.gain)
-    pace = _pace(own, vehicle)
-    linear = _linear(limits, pace, vehicle)
-    return Lqr(rows, pace, linear, allocation_for(vehicle, healthy), along, period, nothing_seen(vehicle))
+    chosen_design = design or hover_design(vehicle, period)
+    rows: Rows = tuple(tuple(float(k) for k in row) for row in chosen_design.gain)
+    position_gains = _pace(chosen_design, vehicle)
+    linear_limits = _linear_limits(limits, position_gains, vehicle)
+    return Lqr(
+        rows, position_gains, linear_limits, allocation_for(vehicle, healthy), along, period, nothing_seen(vehicle)
+    )
 
 
 # The error ---------------------------------------------------------------------------------------------------------
@@ -136,36 +164,36 @@ def flat_error(
     state: State,
     reference: Reference,
     vehicle: Vehicle,
-    pull_W: Vec3,
+    acceleration_W: Vec3,
     R_WD: Mat3,
-    keeps_yaw: bool = True,
-    turned: Turned | None = None,
+    controls_yaw: bool = True,
+    observer: Turned | None = None,
 ) -> tuple[Wrench, tuple[Scalar, ...]]:
-    """The lift m|f| and torque J ω̇_d + ω_d × Jω_d of the reference, and x = (R_dᵀe_p, R_dᵀe_v, log R_dᵀR, e_Ω, δf, δτ)
+    """Thrust m|f| and torque J ω̇_d + ω_d × Jω_d of the reference, and x = (R_dᵀe_p, R_dᵀe_v, log R_dᵀR, e_Ω, δf, δτ)
 
-    What the air does to turn the body counts as given, as the rotors oppose it.
+    The torque of the air is part of δτ, since the rotors compensate it.
     """
-    turning = turning_along(pull_W, reference, R_WD, keeps_yaw)
-    tau_B = required_torque(turning.omega, turning.alpha, inertia_B=vehicle.inertia_B)
-    fed = Wrench(f_B=Vec3(0.0, 0.0, vehicle.mass * norm(pull_W)), tau_B=tau_B)
+    desired_motion = turning_along(acceleration_W, reference, R_WD, controls_yaw)
+    tau_B = required_torque(desired_motion.omega, desired_motion.alpha, inertia_B=vehicle.inertia_B)
+    feedforward = Wrench(f_B=Vec3(0.0, 0.0, vehicle.mass * norm(acceleration_W)), tau_B=tau_B)
     q_DB = conjugate(quat_from_matrix(R_WD)) * state.q_WB
     theta = quat_log(q_DB)
-    parts: list[Vec3] = [
+    errors: list[Vec3] = [
         R_WD.transpose @ e_p,
         R_WD.transpose @ (state.v_W - reference.v_W),
-        theta if keeps_yaw else theta._replace(z=0.0),
-        state.omega_B - rotate_inverse(q_DB, turning.omega),
+        theta if controls_yaw else theta._replace(z=0.0),
+        state.omega_B - rotate_inverse(q_DB, desired_motion.omega),
     ]
-    x = [component for part in parts for component in part]
+    x = [component for error in errors for component in error]
     if vehicle.rotors:
-        now = wrench_of_rotors(state, vehicle)
-        given_B = now.tau_B
+        rotor_wrench = wrench_of_rotors(state, vehicle)
+        applied_tau_B = rotor_wrench.tau_B
         if is_turned(vehicle):
-            given_B = given_B + air_torque(state, vehicle) + damping(state, vehicle)
-        if turned is not None:
-            given_B = given_B + turned.rest_B
-        x += [now.f_B.z - fed.f_B.z, *(given_B - fed.tau_B)]
-    return fed, tuple(x)
+            applied_tau_B = applied_tau_B + air_torque(state, vehicle) + damping(state, vehicle)
+        if observer is not None:
+            applied_tau_B = applied_tau_B + observer.rest_B
+        x += [rotor_wrench.f_B.z - feedforward.f_B.z, *(applied_tau_B - feedforward.tau_B)]
+    return feedforward, tuple(x)
 
 
 # The gain ----------------------------------------------------------------------------------------------------------
@@ -174,13 +202,13 @@ def flat_error(
 def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = None) -> Design:
     """P = Q + AᵀPA − AᵀPB (R + BᵀPB)⁻¹ BᵀPA,  K = (R + BᵀPB)⁻¹ BᵀPA of one period about hover
 
-    Each error weighs one where the loops, those of `gains_for` unless given, meet it: a metre, the ω m/s with which it closes,
-    the tilt ω²/g that pulls it back and the rate at which that is taken; each input where it gives them.
+    The weights normalise errors to one metre at the bandwidth of `loops` (default: `gains_for`): the velocity ω m/s, the tilt
+    ω²/g and its rate that correct one metre of error, and the inputs that cause them.
     """
     a, b = hover_jacobian(vehicle, period)
     x_scale, w_scale = scales(vehicle, len(a), loops)
     a_unit, b_unit = a * x_scale[None] / x_scale[:, None], b * w_scale[None] / x_scale[:, None]
-    q_unit = np.diag(np.repeat([1.0, 0.0], [_RIGID, len(a) - _RIGID]))
+    q_unit = np.diag(np.repeat([1.0, 0.0], [_RIGID_BODY_SIZE, len(a) - _RIGID_BODY_SIZE]))
     p_unit = riccati(a_unit, b_unit, q_unit, np.eye(4))
     k_unit = solve(np.eye(4) + product(b_unit.T, p_unit, b_unit), product(b_unit.T, p_unit, a_unit))
     return Design(
@@ -193,89 +221,91 @@ def hover_design(vehicle: Vehicle, period: float = 4e-3, loops: Gains | None = N
     )
 
 
-def scales(vehicle: Vehicle, states: int, loops: Gains | None = None) -> tuple[Array, Array]:
-    """One metre, and what goes with it: (ω, ω²/g, W ω²/g) of the state, m ω² and J W² ω²/g of the input"""
+def scales(vehicle: Vehicle, state_count: int, loops: Gains | None = None) -> tuple[Array, Array]:
+    """Scales of one metre of error: (1, ω, ω²/g, W ω²/g) of the state, m ω² and J W² ω²/g of the input"""
     w, attitude, _ = loops or gains_for(vehicle)
-    turn = np.array(attitude, dtype=float)
+    attitude_bandwidth = np.array(attitude, dtype=float)
     tilt = w * w / vehicle["gravity"].acceleration
     inertia = np.array([vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz], dtype=float)
-    inputs = np.array([vehicle.mass * w * w, *(inertia * turn**2 * tilt)])
-    rigid = np.array([1.0, 1.0, 1.0, w, w, w, tilt, tilt, tilt, *(turn * tilt)])
-    return np.concatenate([rigid, inputs])[:states], inputs
+    inputs = np.array([vehicle.mass * w * w, *(inertia * attitude_bandwidth**2 * tilt)])
+    rigid = np.array([1.0, 1.0, 1.0, w, w, w, tilt, tilt, tilt, *(attitude_bandwidth * tilt)])
+    return np.concatenate([rigid, inputs])[:state_count], inputs
 
 
 @lru_cache(maxsize=16)
 def hover_jacobian(vehicle: Vehicle, period: float) -> tuple[Array, Array]:
-    """A, B of one period about hover, x' = A x + B w: the exact Jacobian of an RK4 step, the rotors by what they give
+    """A, B of one period about hover, x' = A x + B w: the exact Jacobian of an RK4 step, reduced to the rotors' wrench
 
-    The speeds of n rotors act on the body through f and τ alone: x has those four in place of n. What the battery loses in a
-    period is left out, and so is the damping of a vehicle that the air turns: it is opposed, and not in the error.
+    The speeds of n rotors act on the body through f and τ alone: x has those four in place of n. The discharge of the battery
+    is left out, and so is the damping of a vehicle with a moment of airspeed, which is compensated and not part of the error.
     """
     from samara.compiler.derivatives.forward import jacobian_at
     from samara.compiler.simulator import compile
 
     vehicle = effective(vehicle)
-    left_out = [own.name for own in vehicle.structure.effects if not own.planned or own.role is Role.ACTUATOR]
+    left_out = [
+        effect.name for effect in vehicle.structure.effects if not effect.planned or effect.role is Role.ACTUATOR
+    ]
     if is_turned(vehicle) and vehicle.has("damping"):
         left_out.append("damping")
     free = vehicle.without_effect(*left_out)
     trim, command = hover(free)
     a, b = compile(free, backend="llvm").linearize(trim, command, period, tangent=True)
-    size = _RIGID + len(free.rotors) + len(free.servos)
-    kept = list(range(_RIGID + len(free.rotors))) + _angle_places(free)
-    a, b = a[np.ix_(kept, kept)], b[kept]
+    size = _RIGID_BODY_SIZE + len(free.rotors) + len(free.servos)
+    retained = list(range(_RIGID_BODY_SIZE + len(free.rotors))) + _servo_angle_indices(free)
+    a, b = a[np.ix_(retained, retained)], b[retained]
     if not free.rotors:
         return a, b
     allocation = allocation_for(free)
     weight = float(free.mass * free["gravity"].acceleration)
     b = product(b, jacobian_at(lambda f, tau_B: command_for_wrench(f, tau_B, trim, free, allocation), weight, ZERO))
-    given = _given(free, trim)
-    into = np.eye(_RIGID + 4, size)
-    into[_RIGID:, _RIGID:] = given
-    out_of = np.eye(size, _RIGID + 4)
-    out_of[_RIGID:, _RIGID:] = pseudoinverse(given)
-    return product(into, a, out_of), product(into, b)
+    rotor_jacobian = _rotor_jacobian(free, trim)
+    reduce = np.eye(_RIGID_BODY_SIZE + 4, size)
+    reduce[_RIGID_BODY_SIZE:, _RIGID_BODY_SIZE:] = rotor_jacobian
+    expand = np.eye(size, _RIGID_BODY_SIZE + 4)
+    expand[_RIGID_BODY_SIZE:, _RIGID_BODY_SIZE:] = pseudoinverse(rotor_jacobian)
+    return product(reduce, a, expand), product(reduce, b)
 
 
-def _angle_places(vehicle: Vehicle) -> list[int]:
-    """Where the angles of servos are among the numbers of a small change of the state"""
+def _servo_angle_indices(vehicle: Vehicle) -> list[int]:
+    """Indices of the servo angles in the tangent space of the state."""
     if not vehicle.servos:
         return []
-    before = initial_effects(vehicle)[: vehicle.index("tilt")]
-    first = _RIGID + len(vehicle.rotors) + len(flatten(before))
+    effects_before = initial_effects(vehicle)[: vehicle.index("tilt")]
+    first = _RIGID_BODY_SIZE + len(vehicle.rotors) + len(flatten(effects_before))
     return list(range(first, first + len(vehicle.servos)))
 
 
-def _given(vehicle: Vehicle, trim: State) -> Array:
-    """d(f_z, τ)/d(Ω, δ) of the rotors: by their speeds, and by the angles of those that tilt"""
+def _rotor_jacobian(vehicle: Vehicle, trim: State) -> Array:
+    """d(f_z, τ)/d(Ω, δ) of the rotors: by their speeds and by the servo angles"""
     speeds = np.array(trim.rotor_speed)
     if not vehicle.servos:
         return effectiveness(vehicle)[2:] * (2.0 * np.array([rotor.k_thrust for rotor in vehicle.rotors]) * speeds)
     from samara.compiler.derivatives.forward import jacobian_at
 
-    def push(speeds: tuple[Scalar, ...], angles: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-        wrench = wrench_of_rotors(with_angles(trim._replace(rotor_speed=speeds), angles, vehicle), vehicle)
-        return (wrench.f_B.z, *wrench.tau_B)
+    def thrust_and_torque(speeds: tuple[Scalar, ...], angles: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+        rotor_wrench = wrench_of_rotors(with_angles(trim._replace(rotor_speed=speeds), angles, vehicle), vehicle)
+        return (rotor_wrench.f_B.z, *rotor_wrench.tau_B)
 
-    return jacobian_at(push, tuple(speeds), tuple(tilt_angles(trim, vehicle)))
+    return jacobian_at(thrust_and_torque, tuple(speeds), tuple(tilt_angles(trim, vehicle)))
 
 
 def _pace(design: Design, vehicle: Vehicle) -> Gains:
-    """ω² = g k_p/k_θ, how hard a metre of error pulls: sideways through the tilt, or upwards, whichever is more"""
+    """ω² = g k_p/k_θ, the acceleration per metre of error: horizontal through the tilt, or vertical, whichever is larger"""
     k, g = design.gain, float(vehicle["gravity"].acceleration)
-    sideways = g * max(k[2, 0] / k[2, 7], -k[1, 1] / k[1, 6])
-    return gains_for(vehicle)._replace(position=float(np.sqrt(max(sideways, k[0, 2] / float(vehicle.mass)))))
+    horizontal = g * max(k[2, 0] / k[2, 7], -k[1, 1] / k[1, 6])
+    return gains_for(vehicle)._replace(position=float(np.sqrt(max(horizontal, k[0, 2] / float(vehicle.mass)))))
 
 
-def _linear(limits: FlightLimits, pace: Gains, vehicle: Vehicle) -> FlightLimits:
-    """v = g tan(½ θ_max) / 2ω: an error is cut where it asks for half the tilt allowed, as what is linear ends there"""
-    fastest = float(vehicle["gravity"].acceleration) * math.tan(0.5 * limits.tilt) / (2.0 * pace.position)
-    return limits._replace(speed=min(limits.speed, fastest))
+def _linear_limits(limits: FlightLimits, position_gains: Gains, vehicle: Vehicle) -> FlightLimits:
+    """v = g tan(½ θ_max) / 2ω: errors are limited to those that demand half the maximum tilt, the end of the linear range"""
+    max_speed = float(vehicle["gravity"].acceleration) * math.tan(0.5 * limits.tilt) / (2.0 * position_gains.position)
+    return limits._replace(speed=min(limits.speed, max_speed))
 
 
-def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Lqr:
-    design, limits = hover_design(vehicle, period, chosen_loops(vehicle, chosen)), chosen_limits(chosen)
-    return lqr(vehicle, design, healthy, limits, period, **chosen)
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Any) -> Lqr:
+    design, limits = hover_design(vehicle, period, chosen_loops(vehicle, options)), chosen_limits(options)
+    return lqr(vehicle, design, healthy, limits, period, **options)
 
 
 TYPES = (ControllerType("lqr", _build, {**FREQUENCIES, **LIMITS, "along": FLAG}),)

@@ -26,12 +26,12 @@ AXES = ("thrust", "roll", "pitch", "yaw")
 LOWEST_FREQUENCY = 0.02  # [rad/s]
 FREQUENCIES = 800
 SETTLING_CALLS = 4000  # until observers and filters of a controller in hover have settled
-_TURNS = slice(6, 9)  # of the tangent space: a rotation vector in body axes
-_UNSTABLE = 1e-2  # [1/s]: an emptying battery alone grows with 1e-3
+_TURNS = slice(6, 9)  # in the tangent space: a rotation vector in body axes
+_MAX_GROWTH_RATE = 1e-2  # [1/s]: a discharging battery alone grows with 1e-3
 
 
 class Margin(NamedTuple):
-    """The least phase margin of one axis [rad], the crossover it is at [rad/s], and the least delay that takes it [s]."""
+    """Minimum phase margin of one axis [rad], the crossover at which it occurs [rad/s], and the delay margin [s]."""
 
     phase: float
     crossover: float
@@ -56,8 +56,8 @@ class Loop(NamedTuple):
         """T = −(C + D (z − F)⁻¹ E) (z − A)⁻¹ B z⁻ᵈ, z = exp(jω dt): (frequencies, 4, 4)"""
         z = np.exp(1j * frequency * self.period)
         plant = np.linalg.solve(z[:, None, None] * np.eye(len(self.A)) - self.A, self.B[None] + 0.0j)
-        remembered = np.linalg.solve(z[:, None, None] * np.eye(len(self.F)) - self.F, self.E[None] + 0.0j)
-        return np.asarray(-(self.C + self.D @ remembered) @ plant * z[:, None, None] ** -delay_periods)
+        controller_response = np.linalg.solve(z[:, None, None] * np.eye(len(self.F)) - self.F, self.E[None] + 0.0j)
+        return np.asarray(-(self.C + self.D @ controller_response) @ plant * z[:, None, None] ** -delay_periods)
 
     def poles(self, delay_periods: int = 1) -> Array:
         """Eigenvalues of the closed loop, per period"""
@@ -74,9 +74,9 @@ class Loop(NamedTuple):
         return np.linalg.eigvals(transition)
 
     def margins(self, delay_periods: int = 1) -> dict[str, Margin]:
-        """Of each axis with the other three closed; ValueError where the closed loop is unstable"""
+        """Compute the margins of each axis with the other three closed; raise ValueError if the closed loop is unstable."""
         growth = math.log(float(np.abs(self.poles(delay_periods)).max())) / self.period
-        if growth > _UNSTABLE:
+        if growth > _MAX_GROWTH_RATE:
             raise ValueError(f"the closed loop is unstable: it grows with {growth:.3g} /s")
         frequency = np.geomspace(LOWEST_FREQUENCY, math.pi / self.period, FREQUENCIES)
         loops = self.open_loop(frequency, delay_periods)
@@ -84,16 +84,22 @@ class Loop(NamedTuple):
 
 
 def hover_loop(vehicle: Vehicle, controller: Any, period: float) -> Loop:
-    """The loop of a controller that is called every `period` [s], about hover at its reference"""
-    free = vehicle.without_effect("contact") if vehicle.has("contact") else vehicle
-    state, A, B, wrench = _plant(free, period)
-    c, d, e, f = _controller_slopes(free, controller, state)
+    """Linearise a vehicle and its controller about hover at the reference.
+
+    Args:
+        vehicle: model of the vehicle; contact is left out.
+        controller: `controller(state, reference, vehicle, controller_state) → command, controller_state`.
+        period: time between calls of the controller [s].
+    """
+    airborne = vehicle.without_effect("contact") if vehicle.has("contact") else vehicle
+    state, A, B, wrench = _plant(airborne, period)
+    c, d, e, f = _controller_jacobians(airborne, controller, state)
     return Loop(A, B, wrench @ c, wrench @ d, e, f, period)
 
 
 @lru_cache(maxsize=16)
 def _plant(vehicle: Vehicle, period: float) -> tuple[State, Array, Array, Array]:
-    """Hover, A and B of one period with the wrench commanded as the input, and ∂(wrench)/∂(command)"""
+    """Hover state, A and B of one period with the commanded wrench as the input, and ∂(wrench)/∂(command)"""
     from samara.compiler.derivatives.forward import jacobian_at
     from samara.compiler.simulator import compile
 
@@ -101,34 +107,34 @@ def _plant(vehicle: Vehicle, period: float) -> tuple[State, Array, Array, Array]
     A, b = compile(vehicle, backend="llvm").linearize(state, command, period, tangent=True)
     allocation, weight = allocation_for(vehicle), float(vehicle.mass * vehicle["gravity"].acceleration)
 
-    def commands(lift: Scalar, torque: Vec3) -> Command:
-        return command_for_wrench(lift, torque, state, vehicle, allocation)
+    def commands(collective_thrust: Scalar, torque: Vec3) -> Command:
+        return command_for_wrench(collective_thrust, torque, state, vehicle, allocation)
 
-    into = jacobian_at(commands, weight, ZERO)
-    return state, A, b @ into, pseudoinverse(into)
+    command_jacobian = jacobian_at(commands, weight, ZERO)
+    return state, A, b @ command_jacobian, pseudoinverse(command_jacobian)
 
 
-def _controller_slopes(vehicle: Vehicle, controller: Any, state: State) -> tuple[Array, Array, Array, Array]:
+def _controller_jacobians(vehicle: Vehicle, controller: Any, state: State) -> tuple[Array, Array, Array, Array]:
     """∂u/∂x, ∂u/∂m, ∂m'/∂x, ∂m'/∂m of a controller whose observers have settled in hover"""
     from samara.compiler.derivatives.forward import jacobian_at
 
     trim, size = flatten(state), len(flatten(state)) - 1
 
-    def call(x: Sequence[Scalar], memory: Scalar) -> Scalar:
-        q = state.q_WB * Quat(1.0, *(0.5 * turn for turn in x[_TURNS]))
-        before, after = zip(trim[:6], x[:6], strict=True), zip(trim[10:], x[9:], strict=True)
-        numbers = [*(a + b for a, b in before), *q, *(a + b for a, b in after)]
-        return controller(unflatten(state, iter(numbers)), Reference(ZERO), vehicle, memory)
+    def call(x: Sequence[Scalar], controller_state: Scalar) -> Scalar:
+        q = state.q_WB * Quat(1.0, *(0.5 * angle for angle in x[_TURNS]))
+        first_part, last_part = zip(trim[:6], x[:6], strict=True), zip(trim[10:], x[9:], strict=True)
+        components = [*(a + b for a, b in first_part), *q, *(a + b for a, b in last_part)]
+        return controller(unflatten(state, iter(components)), Reference(ZERO), vehicle, controller_state)
 
     origin, settled = (0.0,) * size, controller.initial_memory
     for _ in range(SETTLING_CALLS):
-        _, then = call(origin, settled)
-        if flatten(then) == flatten(settled):
+        _, next_state = call(origin, settled)
+        if flatten(next_state) == flatten(settled):
             break
-        settled = then
+        settled = next_state
     command, _ = call(origin, settled)
-    slopes, rows = jacobian_at(call, origin, settled), len(flatten(command))
-    return slopes[:rows, :size], slopes[:rows, size:], slopes[rows:, :size], slopes[rows:, size:]
+    jacobian, rows = jacobian_at(call, origin, settled), len(flatten(command))
+    return jacobian[:rows, :size], jacobian[:rows, size:], jacobian[rows:, :size], jacobian[rows:, size:]
 
 
 def _one_loop(loops: Array, i: int) -> Array:
@@ -140,14 +146,14 @@ def _one_loop(loops: Array, i: int) -> Array:
 
 
 def _margin(frequency: Array, loop: Array) -> Margin:
-    """π + arg L where |L| = 1, the least of all crossings; the delay is that phase, as a lag, over its frequency"""
-    size = np.log(np.abs(loop))
+    """π + arg L at |L| = 1, the minimum over all crossovers; the delay is that phase lag over its frequency"""
+    log_gain = np.log(np.abs(loop))
     crossings = [Margin(math.inf, math.nan, math.inf)]
-    for k in np.flatnonzero(np.sign(size[1:]) != np.sign(size[:-1])):
-        fraction = size[k] / (size[k] - size[k + 1])
-        at = frequency[k] * (frequency[k + 1] / frequency[k]) ** fraction
+    for k in np.flatnonzero(np.sign(log_gain[1:]) != np.sign(log_gain[:-1])):
+        fraction = log_gain[k] / (log_gain[k] - log_gain[k + 1])
+        crossover = frequency[k] * (frequency[k + 1] / frequency[k]) ** fraction
         value = loop[k] * (loop[k + 1] / loop[k]) ** fraction
         lag = float(np.angle(-value)) % (2.0 * math.pi)
-        crossings.append(Margin(abs(float(np.angle(-value))), float(at), lag / float(at)))
-    least = min(crossings, key=lambda crossing: crossing.phase)
-    return least._replace(delay=min(crossing.delay for crossing in crossings))
+        crossings.append(Margin(abs(float(np.angle(-value))), float(crossover), lag / float(crossover)))
+    smallest = min(crossings, key=lambda crossing: crossing.phase)
+    return smallest._replace(delay=min(crossing.delay for crossing in crossings))

@@ -1,7 +1,7 @@
-"""Mellinger's controller: the force from the place, the torque from the attitude's vee map, ω from the trajectory.
+"""Mellinger's controller: force from the position error, torque from the vee map of the attitude error, ω from the trajectory.
 
-D. Mellinger, V. Kumar, "Minimum snap trajectory generation and control for quadrotors", ICRA 2011. Beside `geometric` it
-leaves out ω × Jω and ω̇_d, and does not put the tilt before the yaw: where the nose points elsewhere, the yaw steers too.
+D. Mellinger, V. Kumar, "Minimum snap trajectory generation and control for quadrotors", ICRA 2011. Unlike `geometric` it
+omits ω × Jω and ω̇_d, and gives tilt no priority over yaw: a yaw error also affects roll and pitch.
 """
 
 from collections.abc import Sequence
@@ -29,49 +29,55 @@ from samara.plan.flatness import attitude_along
 
 
 class Mellinger(Geometric):
-    """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`"""
+    """Mellinger's controller; called as `Geometric`, with the same controller state."""
 
     def wrench(
-        self, pull_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, turned: Turned | None
+        self, acceleration_W: Vec3, state: State, reference: Reference, vehicle: Vehicle, observer: Turned | None
     ) -> tuple[Scalar, Vec3]:
-        keeps_yaw = self.allocation.keeps_yaw
-        tau_B = mellinger_torque(pull_W, state, reference, vehicle, self.gains, keeps_yaw, turned)
-        return lift_along(pull_W, state, vehicle), tau_B
+        controls_yaw = self.allocation.keeps_yaw
+        tau_B = mellinger_torque(acceleration_W, state, reference, vehicle, self.gains, controls_yaw, observer)
+        return lift_along(acceleration_W, state, vehicle), tau_B
 
 
 def mellinger(vehicle: Vehicle, *arguments: Any, **options: Any) -> Mellinger:
-    """Mellinger's controller for a vehicle; the arguments are those of `geometric`"""
-    own = geometric(vehicle, *arguments, **options)
-    return Mellinger(own.gains, own.limits, own.allocation, own.integral_period, own.period, own.unseen)
+    """Build Mellinger's controller for a vehicle.
+
+    Args:
+        vehicle: model of the vehicle, from which allocation and default gains follow.
+        arguments: positional arguments of `geometric` after the vehicle.
+        options: keyword arguments of `geometric`.
+    """
+    base = geometric(vehicle, *arguments, **options)
+    return Mellinger(base.gains, base.limits, base.allocation, base.integral_period, base.period, base.unseen)
 
 
 def mellinger_torque(
-    pull_W: Vec3,
+    acceleration_W: Vec3,
     state: State,
     reference: Reference,
     vehicle: Vehicle,
     gains: Gains,
-    keeps_yaw: bool = True,
-    turned: Turned | None = None,
+    controls_yaw: bool = True,
+    observer: Turned | None = None,
 ) -> Vec3:
     """τ = −J (k_R e_R + k_ω e_ω),  e_R = ½ (R_dᵀR − RᵀR_d)^∨,  e_ω = ω − RᵀR_d ω_d  [N·m]"""
     R_WB = matrix_from_quat(state.q_WB)
-    yaw = reference.yaw if keeps_yaw else atan2(R_WB.yx, R_WB.xx)  # one given up must not steer the tilt
-    R_WD = attitude_along(pull_W, yaw)
-    turn: Mat3 = R_WD.transpose @ R_WB
-    e_R = Vec3(turn.zy - turn.yz, turn.xz - turn.zx, turn.yx - turn.xy) * 0.5
-    wanted = turning_along(pull_W, reference, R_WD, keeps_yaw)
-    e_omega = state.omega_B - turn.transpose @ wanted.omega
+    yaw = reference.yaw if controls_yaw else atan2(R_WB.yx, R_WB.xx)  # an uncontrolled yaw must not affect the tilt
+    R_WD = attitude_along(acceleration_W, yaw)
+    R_DB: Mat3 = R_WD.transpose @ R_WB
+    e_R = Vec3(R_DB.zy - R_DB.yz, R_DB.xz - R_DB.zx, R_DB.yx - R_DB.xy) * 0.5
+    desired = turning_along(acceleration_W, reference, R_WD, controls_yaw)
+    e_omega = state.omega_B - R_DB.transpose @ desired.omega
     if leads(gains):
-        error = Deviation(e_R, e_omega, ZERO, turn.transpose @ wanted.alpha)
-        e_R, e_omega, _, _ = led_error(error, modelled_acceleration(state, vehicle, turned), gains)
-    stiff = scale(gains.attitude, gains.attitude)
-    return -(vehicle.inertia_B @ (scale(stiff, e_R) + scale(gains.attitude, e_omega) * 2.0))
+        error = Deviation(e_R, e_omega, ZERO, R_DB.transpose @ desired.alpha)
+        e_R, e_omega, _, _ = led_error(error, modelled_acceleration(state, vehicle, observer), gains)
+    stiffness = scale(gains.attitude, gains.attitude)
+    return -(vehicle.inertia_B @ (scale(stiffness, e_R) + scale(gains.attitude, e_omega) * 2.0))
 
 
-def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Mellinger:
-    gains, limits = chosen_loops(vehicle, chosen), chosen_limits(chosen)
-    return mellinger(vehicle, gains, healthy, limits, period=period, **chosen)
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Any) -> Mellinger:
+    gains, limits = chosen_loops(vehicle, options), chosen_limits(options)
+    return mellinger(vehicle, gains, healthy, limits, period=period, **options)
 
 
 TYPES = (ControllerType("mellinger", _build, {**LOOPS, **LIMITS, "integral": FLAG}),)

@@ -1,7 +1,7 @@
-"""What a policy sees of a drone: scalars, each about 1 in size in ordinary flight, relative to what it is asked.
+"""Observations of policies: scalars of magnitude 1 or so in ordinary flight, relative to the reference.
 
 Position and velocity are errors in the axes of the reference's heading, and so is the attitude: a policy trained to come to
-rest at the origin, facing east, holds any place and heading and follows what moves.
+rest at the origin, facing east, holds any position and heading and follows a moving reference.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,16 +14,16 @@ from samara.core.ops import clamp, cos, sin
 from samara.core.quantity import Scalar
 from samara.physics.types import Reference, State
 
-RATE = 5.0  # [rad/s]: an ordinary turn
+RATE = 5.0  # [rad/s]: an ordinary angular rate
 
 
-ACCELERATION, JERK = 5.0, 25.0  # [m/s², m/s³]: of an ordinary path
+ACCELERATION, JERK = 5.0, 25.0  # [m/s², m/s³]: on an ordinary path
 
 
 class Seen(NamedTuple):
-    """A state relative to the reference, the last action in [−1, 1], the rotor speeds of hover [rad/s], and the acceleration
-    and the jerk of the reference in the axes of its heading; and what is seen ahead, in a race
-    (`samara.control.gate_observation.sight`) or by a camera (`samara.control.depth_observation.nearness`)."""
+    """State relative to the reference, last action in [−1, 1], hover rotor speeds [rad/s], and the reference's acceleration and
+    jerk in the axes of its heading; `ahead` is the observation of a race (`samara.control.gate_observation.sight`) or of a
+    depth camera (`samara.control.depth_observation.nearness`)."""
 
     state: State
     action: tuple[Scalar, ...]
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The largest errors that are seen along each axis  [m, m/s]: what is beyond the range of the training is clipped."""
+    """Limits of the observed errors along each axis  [m, m/s]: the range of the training."""
 
     position: float
     velocity: float
@@ -47,10 +47,18 @@ def seen(
     hover_speed: tuple[Scalar, ...],
     bounds: Bounds | None = None,
 ) -> Seen:
-    """What there is to see of a state under a reference"""
+    """Compute the quantities that observations are made of.
+
+    Args:
+        state: estimated state of the vehicle.
+        reference: desired motion.
+        action: last action, in [−1, 1].
+        hover_speed: rotor speeds in hover [rad/s].
+        bounds: limits of the observed errors; None for no limits.
+    """
     q_WR = heading(reference)
-    turned = (rotate_inverse(q_WR, own) for own in (reference.a_W, reference.j_W))
-    return Seen(relative(state, reference, bounds), action, hover_speed, *turned)
+    derivatives = (rotate_inverse(q_WR, vector_W) for vector_W in (reference.a_W, reference.j_W))
+    return Seen(relative(state, reference, bounds), action, hover_speed, *derivatives)
 
 
 def heading(reference: Reference) -> Quat:
@@ -60,7 +68,7 @@ def heading(reference: Reference) -> Quat:
 
 
 def relative(state: State, reference: Reference, bounds: Bounds | None = None) -> State:
-    """p = R_z(ψ)ᵀ(p_W − p_ref), v = R_z(ψ)ᵀ(v_W − v_ref), q = q_z(ψ)* q_WB: as the reference sees it"""
+    """p = R_z(ψ)ᵀ(p_W − p_ref), v = R_z(ψ)ᵀ(v_W − v_ref), q = q_z(ψ)* q_WB: the state in the frame of the reference"""
     q_WR = heading(reference)
     p_R = rotate_inverse(q_WR, state.p_W - reference.p_W)
     v_R = rotate_inverse(q_WR, state.v_W - reference.v_W)
@@ -70,48 +78,58 @@ def relative(state: State, reference: Reference, bounds: Bounds | None = None) -
     return state._replace(p_W=p_R, v_W=v_R, q_WB=Quat(q_WR.w, 0.0, 0.0, -q_WR.z) * state.q_WB)
 
 
-def full_state(seen: Seen) -> tuple[Scalar, ...]:
-    """p, v, R by rows, ω / 5 rad/s, and Ω/Ω₀ − 1 of every rotor: 18 numbers and one for each rotor  [m, m/s]"""
-    own = seen.state
-    speeds = (speed / still - 1.0 for speed, still in zip(own.rotor_speed, seen.hover_speed, strict=True))
-    return (*own.p_W, *own.v_W, *matrix_from_quat(own.q_WB), *(own.omega_B * (1.0 / RATE)), *speeds)
+def full_state(observed_state: Seen) -> tuple[Scalar, ...]:
+    """p, v, R by rows, ω / 5 rad/s, and Ω/Ω₀ − 1 of every rotor: 18 values and one per rotor  [m, m/s]"""
+    state = observed_state.state
+    speeds = (speed / hover - 1.0 for speed, hover in zip(state.rotor_speed, observed_state.hover_speed, strict=True))
+    return (*state.p_W, *state.v_W, *matrix_from_quat(state.q_WB), *(state.omega_B * (1.0 / RATE)), *speeds)
 
 
-def tracking(seen: Seen) -> tuple[Scalar, ...]:
-    """The full state, and a / 5 m/s² and j / 25 m/s³ of the reference: where it goes, for one that follows what moves"""
-    return (*full_state(seen), *(seen.a_R * (1.0 / ACCELERATION)), *(seen.j_R * (1.0 / JERK)))
+def tracking(observed_state: Seen) -> tuple[Scalar, ...]:
+    """The full state, and a / 5 m/s² and j / 25 m/s³ of the reference, for tracking a moving reference"""
+    return (
+        *full_state(observed_state),
+        *(observed_state.a_R * (1.0 / ACCELERATION)),
+        *(observed_state.j_R * (1.0 / JERK)),
+    )
 
 
-def state_error(seen: Seen) -> tuple[Scalar, ...]:
-    """p, R by rows, v and ω relative to the reference: 18 numbers  [m, m/s, rad/s]"""
-    state = seen.state
+def state_error(observed_state: Seen) -> tuple[Scalar, ...]:
+    """p, R by rows, v and ω relative to the reference: 18 values  [m, m/s, rad/s]"""
+    state = observed_state.state
     return (*state.p_W, *matrix_from_quat(state.q_WB), *state.v_W, *state.omega_B)
 
 
-def raptor(seen: Seen) -> tuple[Scalar, ...]:
-    """The state error and the last action: the 18 numbers, and one for each rotor, that RAPTOR sees"""
-    return (*state_error(seen), *seen.action)
+def raptor(observed_state: Seen) -> tuple[Scalar, ...]:
+    """The state error and the last action, the input of RAPTOR: 18 values and one per rotor"""
+    return (*state_error(observed_state), *observed_state.action)
 
 
-def px4_nn(seen: Seen) -> tuple[Scalar, ...]:
-    """−p, the first two rows of R, v and ω: the 15 numbers that PX4's mc_nn_control shows its network  [m, m/s, rad/s]"""
-    own = seen.state
-    return (*(own.p_W * -1.0), *matrix_from_quat(own.q_WB)[:6], *own.v_W, *own.omega_B)
+def px4_nn(observed_state: Seen) -> tuple[Scalar, ...]:
+    """−p, the first two rows of R, v and ω: the 15 inputs of the network of PX4's mc_nn_control  [m, m/s, rad/s]"""
+    state = observed_state.state
+    return (*(state.p_W * -1.0), *matrix_from_quat(state.q_WB)[:6], *state.v_W, *state.omega_B)
 
 
-def race(seen: Seen) -> tuple[Scalar, ...]:
-    """The full state, relative to rest in the middle of the next gate, and what is seen ahead: 28 and one for each rotor"""
-    return (*full_state(seen), *seen.ahead)
+def race(observed_state: Seen) -> tuple[Scalar, ...]:
+    """The full state relative to rest in the next gate, and the gates and poles ahead: 28 values and one per rotor"""
+    return (*full_state(observed_state), *observed_state.ahead)
 
 
-def depth(seen: Seen) -> tuple[Scalar, ...]:
-    """p, v, R by rows, ω / 5 rad/s, and the 96 blocks of a depth picture (`samara.control.depth_observation`)  [m, m/s, 1/m]"""
-    own = seen.state
-    return (*own.p_W, *own.v_W, *matrix_from_quat(own.q_WB), *(own.omega_B * (1.0 / RATE)), *seen.ahead)
+def depth(observed_state: Seen) -> tuple[Scalar, ...]:
+    """p, v, R by rows, ω / 5 rad/s, and the 96 blocks of a depth image (`samara.control.depth_observation`)  [m, m/s, 1/m]"""
+    state = observed_state.state
+    return (
+        *state.p_W,
+        *state.v_W,
+        *matrix_from_quat(state.q_WB),
+        *(state.omega_B * (1.0 / RATE)),
+        *observed_state.ahead,
+    )
 
 
 class Observation(NamedTuple):
-    """How many numbers there are for a vehicle of so many rotors and a policy of so many actions, and what they are."""
+    """A type of observation: `size(rotors, actions)` is its length, and `of` computes it."""
 
     size: Callable[[int, int], int]
     of: Callable[[Seen], tuple[Scalar, ...]]
@@ -128,6 +146,6 @@ OBSERVATIONS: dict[str, Observation] = {
 }
 
 
-def in_order(numbers: Sequence[Scalar], order: Sequence[int]) -> tuple[Scalar, ...]:
-    """numbers[order[0]], numbers[order[1]], …; as they are where there is no order"""
-    return tuple(numbers[k] for k in order) if order else tuple(numbers)
+def in_order(values: Sequence[Scalar], order: Sequence[int]) -> tuple[Scalar, ...]:
+    """numbers[order[0]], numbers[order[1]], …; unchanged if `order` is empty"""
+    return tuple(values[i] for i in order) if order else tuple(values)

@@ -1,6 +1,6 @@
-"""The cascade of most autopilots: position P, velocity PI, attitude P, rate PID, each giving the next one its set point.
+"""The cascade of most autopilots: position P, velocity PI, attitude P, rate PID; each loop is the set point of the next one.
 
-The integrals wait while what they ask for is cut off; the derivative is taken of the measured rate, never of a set point.
+The integrals are held while their output is saturated; the derivative acts on the measured rate, never on a set point.
 """
 
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ from samara.core.quantity import Scalar
 from samara.physics.motion.body import required_torque
 from samara.physics.types import Command, Reference, State, Vehicle
 
-_PATIENCE = 0.3  # k_i = 0.3 ω²: with ω/2 and 2ω around it the zero at −0.15 ω meets a pole at −0.146 ω
-_AGAINST_LAG = 0.5  # of ω̇: below 1 the derivative's own loop, through any lag and filter, has gain below 1
-_HARD_KICK = 3.0  # κ of rotors whose spinning up turns the body so much harder than their drag that ω̇ answers itself
-_LARGEST_TRIM = 0.5  # of the authority: what the rates' integral may ask for
+_INTEGRAL_GAIN = 0.3  # k_i = 0.3 ω²: with ω/2 and 2ω around it the zero at −0.15 ω meets a pole at −0.146 ω
+_DERIVATIVE_GAIN = 0.5  # k_d: below 1 the loop of the derivative, through any lag and filter, has a gain below 1
+_MAX_SPIN_UP_RATIO = 3.0  # κ; above it the reaction to spin-up exceeds the drag so much that ω̇ feeds back on itself
+_MAX_INTEGRAL_FRACTION = 0.5  # fraction of the authority that limits the rates' integral
 
 
 class PidGains(NamedTuple):
-    """What each loop gives for one unit of its error, and how fast its integral grows  [1/s, 1/s²]"""
+    """Gains of the loops [1/s], growth rates of their integrals [1/s²], and limits of the rate integral [rad/s²]."""
 
     position: Scalar
     velocity: Scalar
@@ -54,7 +54,7 @@ class PidGains(NamedTuple):
 
 
 class PidMemory(NamedTuple):
-    """The two integrals [m/s², rad/s²], the last ω [rad/s], and ω̇ as it was last seen, filtered  [rad/s²]"""
+    """The two integrals [m/s², rad/s²], the previous ω [rad/s], and the filtered ω̇  [rad/s²]."""
 
     balance_W: Vec3
     trim_B: Vec3
@@ -64,9 +64,9 @@ class PidMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Pid:
-    """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`
+    """Cascaded PID controller; `initial_memory` is the controller state of the first call.
 
-    It is a `PidMemory`; for a vehicle that the air turns, that and what is seen of the turn.
+    The controller state is a `PidMemory`; for a vehicle with a moment of airspeed, it also contains the disturbance observer.
     """
 
     gains: PidGains
@@ -79,26 +79,43 @@ class Pid:
     def initial_memory(self) -> Any:
         return joined(PidMemory(ZERO, ZERO, ZERO, ZERO), self.unseen)
 
-    def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
-        require_memory(memory, self.initial_memory)
-        memory, before = parted(memory)
+    def __call__(
+        self, state: State, reference: Reference, vehicle: Vehicle, controller_state: Any
+    ) -> tuple[Command, Any]:
+        """Compute rotor commands that track `reference`.
+
+        Args:
+            state: estimated state of the vehicle.
+            reference: desired position, velocity, acceleration, jerk, snap and yaw.
+            vehicle: model of the vehicle.
+            controller_state: the state that the previous call returned; `initial_memory` at the first call.
+
+        Returns:
+            The command and the controller state for the next call.
+        """
+        require_memory(controller_state, self.initial_memory)
+        controller_state, previous_observer = parted(controller_state)
         gains, dt = self.gains, self.period
-        pull_W, balance_W = velocity_loop(
-            state, reference, vehicle, memory.balance_W, gains, self.limits, self.allocation, dt
+        acceleration_W, velocity_integral_W = velocity_loop(
+            state, reference, vehicle, controller_state.balance_W, gains, self.limits, self.allocation, dt
         )
-        turned = seen(state, vehicle, before, dt)
-        error = deviation(pull_W, state, with_drag(reference, state, vehicle), self.allocation.keeps_yaw)
+        observer = seen(state, vehicle, previous_observer, dt)
+        error = deviation(acceleration_W, state, with_drag(reference, state, vehicle), self.allocation.keeps_yaw)
         if leads(gains):
-            error = led_error(error, modelled_acceleration(state, vehicle, turned), gains)
-        alpha_B = memory.alpha_B + ((state.omega_B - memory.omega_B) / dt - memory.alpha_B) * (dt / (OTHER_LAGS + dt))
+            error = led_error(error, modelled_acceleration(state, vehicle, observer), gains)
+        alpha_B = controller_state.alpha_B + (
+            (state.omega_B - controller_state.omega_B) / dt - controller_state.alpha_B
+        ) * (dt / (OTHER_LAGS + dt))
         e_rate = -(scale(gains.attitude, error.e_R) + error.e_omega)
-        wanted = error.alpha_B + scale(gains.rate, e_rate) + memory.trim_B - alpha_B * gains.rate_derivative
-        tau_B = required_torque(state.omega_B, wanted, inertia_B=vehicle.inertia_B)
-        lift = lift_along(pull_W, state, vehicle)
-        given_B = opposed(lift, tau_B, state, vehicle, turned)
-        command = command_for_wrench(lift, given_B, state, vehicle, self.allocation)
-        trim_B = next_trim(memory.trim_B, e_rate, tau_B, gains, self.allocation, dt)
-        return command, joined(PidMemory(balance_W, trim_B, state.omega_B, alpha_B), turned)
+        desired_alpha_B = (
+            error.alpha_B + scale(gains.rate, e_rate) + controller_state.trim_B - alpha_B * gains.rate_derivative
+        )
+        tau_B = required_torque(state.omega_B, desired_alpha_B, inertia_B=vehicle.inertia_B)
+        collective_thrust = lift_along(acceleration_W, state, vehicle)
+        total_tau_B = opposed(collective_thrust, tau_B, state, vehicle, observer)
+        command = command_for_wrench(collective_thrust, total_tau_B, state, vehicle, self.allocation)
+        rate_integral_B = next_trim(controller_state.trim_B, e_rate, tau_B, gains, self.allocation, dt)
+        return command, joined(PidMemory(velocity_integral_W, rate_integral_B, state.omega_B, alpha_B), observer)
 
 
 def pid(
@@ -108,33 +125,44 @@ def pid(
     limits: FlightLimits = DEFAULT_LIMITS,
     period: float = 4e-3,
 ) -> Pid:
-    """The cascade for a vehicle, called every `period` [s]; `healthy` says which rotors still work"""
+    """Build the cascaded PID controller for a vehicle.
+
+    Args:
+        vehicle: model of the vehicle, from which allocation and default gains follow.
+        gains: gains of the loops; None for `pid_gains(vehicle)`.
+        healthy: for each rotor, whether it works; None for all.
+        limits: limits of tilt and speed.
+        period: time between calls [s].
+
+    Returns:
+        `controller(state, reference, vehicle, controller_state) → command, controller_state`.
+    """
     require_plausible(period, limits)
-    own = gains or pid_gains(vehicle)
-    return Pid(own, limits, allocation_for(vehicle, healthy), period, nothing_seen(vehicle))
+    gains_used = gains or pid_gains(vehicle)
+    return Pid(gains_used, limits, allocation_for(vehicle, healthy), period, nothing_seen(vehicle))
 
 
 def pid_gains(vehicle: Vehicle, loops: Gains | None = None) -> PidGains:
     """k_p = ω/2, k_v = 2ω, k_i = 0.3 ω²: s³ + 2ω s² + 1.3 ω² s + 0.15 ω³, its poles −0.146 ω and (−0.93 ± 0.41i) ω
 
-    The same for attitude and rate, all of it 1 + k_d times as strong, as −k_d ω̇ makes the body so much more inert. Beyond a
-    kick κ of 3 k_d falls with κ²: its own loop would cross at k_d κ / 10 ms, later than one that is sampled can follow.
+    The same for attitude and rate, multiplied by 1 + k_d, since −k_d ω̇ increases the apparent inertia by that factor. For
+    κ = `kick` above 3, k_d falls with κ²: its loop would cross over at k_d κ / 10 ms, too fast for a sampled loop.
     """
     w, attitude, lead = loops or gains_for(vehicle)
-    against, kicks = _AGAINST_LAG, kick(vehicle)
-    if kicks > _HARD_KICK:
-        against = _AGAINST_LAG * (_HARD_KICK / kicks) ** 2
-    stronger = 1.0 + against
-    strength = authority(vehicle)
+    derivative, spin_up_ratio = _DERIVATIVE_GAIN, kick(vehicle)
+    if spin_up_ratio > _MAX_SPIN_UP_RATIO:
+        derivative = _DERIVATIVE_GAIN * (_MAX_SPIN_UP_RATIO / spin_up_ratio) ** 2
+    inertia_factor = 1.0 + derivative
+    max_alpha_B = authority(vehicle)
     return PidGains(
         position=0.5 * w,
         velocity=2.0 * w,
-        velocity_integral=_PATIENCE * w * w,
+        velocity_integral=_INTEGRAL_GAIN * w * w,
         attitude=attitude * 0.5,
-        rate=attitude * (2.0 * stronger),
-        rate_integral=scale(attitude, attitude) * (_PATIENCE * stronger),
-        rate_derivative=against,
-        trim=Vec3(*(min(_LARGEST_TRIM * each, 1e3) for each in strength)),
+        rate=attitude * (2.0 * inertia_factor),
+        rate_integral=scale(attitude, attitude) * (_INTEGRAL_GAIN * inertia_factor),
+        rate_derivative=derivative,
+        trim=Vec3(*(min(_MAX_INTEGRAL_FRACTION * component, 1e3) for component in max_alpha_B)),
         lead=lead,
     )
 
@@ -143,7 +171,7 @@ def velocity_loop(
     state: State,
     reference: Reference,
     vehicle: Vehicle,
-    balance_W: Vec3,
+    integral_W: Vec3,
     gains: PidGains,
     limits: FlightLimits,
     allocation: Allocation,
@@ -151,40 +179,44 @@ def velocity_loop(
 ) -> tuple[Vec3, Vec3]:
     """f/m = g e₃ + a_d − d(v_d)/m + k_v e_v + b,  e_v = v_d − k_p e_p − v  [m/s²]
 
-    d(v_d) is the drag at the velocity asked for; b ← b + k_i e_v dt within ±g, held while f is cut.
+    d(v_d) is the drag at the reference velocity; b ← b + k_i e_v dt within ±g, held while f is saturated.
     """
     g = vehicle["gravity"].acceleration
-    near = limited_error(state.p_W - reference.p_W, vehicle, allocation, Gains(gains.velocity * 0.5, ZERO), limits)
-    e_v = reference.v_W - near * gains.position - state.v_W
-    carried_W = reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
-    wanted_W = carried_W + e_v * gains.velocity + balance_W + Vec3(0.0, 0.0, g)
+    limited_e_p = limited_error(
+        state.p_W - reference.p_W, vehicle, allocation, Gains(gains.velocity * 0.5, ZERO), limits
+    )
+    e_v = reference.v_W - limited_e_p * gains.position - state.v_W
+    feedforward_W = reference.a_W - drag_ahead(state, reference, vehicle) / vehicle.mass
+    unlimited_W = feedforward_W + e_v * gains.velocity + integral_W + Vec3(0.0, 0.0, g)
     if allocation.side_B is not None:
-        wanted_W = wanted_W - side_pull(state, vehicle, allocation)
-    pull_W = limited_pull(wanted_W, vehicle, allocation, limits)
-    cut = norm(wanted_W - pull_W) > STRAIN * g
+        unlimited_W = unlimited_W - side_pull(state, vehicle, allocation)
+    limited_W = limited_pull(unlimited_W, vehicle, allocation, limits)
+    is_saturated = norm(unlimited_W - limited_W) > STRAIN * g
     step = e_v * (gains.velocity_integral * period)
-    held = (where(cut, b, clamp(b + d, -g, g)) for b, d in zip(balance_W, step, strict=True))
-    return pull_W, Vec3(*held)
+    integral = (where(is_saturated, b, clamp(b + d, -g, g)) for b, d in zip(integral_W, step, strict=True))
+    return limited_W, Vec3(*integral)
 
 
-def next_trim(trim_B: Vec3, e_rate: Vec3, tau_B: Vec3, gains: PidGains, allocation: Allocation, period: float) -> Vec3:
-    """c ← c + k_i e_ω dt, within half the authority; held while roll and pitch ask for more than the rotors give  [rad/s²]
+def next_trim(
+    integral_B: Vec3, e_rate: Vec3, tau_B: Vec3, gains: PidGains, allocation: Allocation, period: float
+) -> Vec3:
+    """c ← c + k_i e_ω dt, within half the authority; held while roll and pitch demand more than the rotors give  [rad/s²]
 
-    Where the yaw has been given up, nothing is learnt about it.
+    The yaw integral is zero if the allocation does not control yaw.
     """
     step = scale(gains.rate_integral, e_rate) * period
-    cut: Scalar = False
+    is_saturated: Scalar = False
     for x, y in allocation.reach:
-        beyond = x * tau_B.x + y * tau_B.y > 1.0
-        cut = beyond if cut is False else logical_or(cut, beyond)
-    bounds = zip(trim_B, step, gains.trim, strict=True)
-    x, y, z = (where(cut, c, clamp(c + d, -most, most)) for c, d, most in bounds)
+        exceeds = x * tau_B.x + y * tau_B.y > 1.0
+        is_saturated = exceeds if is_saturated is False else logical_or(is_saturated, exceeds)
+    bounds = zip(integral_B, step, gains.trim, strict=True)
+    x, y, z = (where(is_saturated, c, clamp(c + d, -max_integral, max_integral)) for c, d, max_integral in bounds)
     return Vec3(x, y, z if allocation.keeps_yaw else 0.0)
 
 
-def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> Pid:
-    limits = chosen_limits(chosen)
-    return pid(vehicle, pid_gains(vehicle)._replace(**chosen), healthy, limits, period)
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Any) -> Pid:
+    limits = chosen_limits(options)
+    return pid(vehicle, pid_gains(vehicle)._replace(**options), healthy, limits, period)
 
 
 _VECTORS = ("attitude", "rate", "rate_integral", "trim")

@@ -1,8 +1,7 @@
-"""A policy as a controller: what a network makes of the error, every time it is asked.
+"""Policies as controllers: a network maps the observation to an action at every call.
 
-It acts whenever it is called. What it remembers, the last action and what its recurrent units hold, goes on once in each of its
-own periods: called at the rate of its training, it does what it did there, and called more often it only sees sooner. RAPTOR's
-own code for PX4 does the same.
+The policy's state, the last action and the hidden states of its recurrent units, advances once per policy period. Called at
+the rate of its training, it acts as in training; called more often, it only reacts sooner. RAPTOR's code for PX4 does the same.
 """
 
 import hashlib
@@ -53,12 +52,12 @@ from samara.physics.types import Command, Reference, State, Vehicle
 from samara.world.gates import chosen
 from samara.world.track import Track, load_track
 
-ALMOST = 1e-6  # of a period: a sum of ticks that is short of it by rounding is a period
+ALMOST = 1e-6  # fraction of a period: a sum of ticks that is short of it by rounding is a period
 
 
 class PolicyMemory(NamedTuple):
-    """The action and the hidden state of the last period, and how long it still lasts [s]; of one that races, a `Racer`; of one
-    that looks, what it was last shown of a picture (`samara.control.depth_observation`), which a flight writes here"""
+    """Action and hidden states of the current period, and its remaining time [s]; a `Racer` for a policy that races; for one
+    with a depth camera the latest depth observation (`samara.control.depth_observation`), which the simulation writes here."""
 
     action: tuple[Scalar, ...]
     hidden: Hidden
@@ -69,42 +68,59 @@ class PolicyMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class PolicyController:
-    """`controller(state, reference, vehicle, memory) → command, memory`, called every `period` [s]"""
+    """Controller that runs a policy, called every `period` [s]; `initial_memory` is the controller state of the first call."""
 
     policy: Policy
     period: float
-    loops: Geometric | None = None  # of actions that are not commands of rotors
-    knows: Knowledge | None = None  # of the gates, where it races
+    loops: Geometric | None = None  # for actions that are not rotor commands
+    knows: Knowledge | None = None  # of the gates, for a policy that races
     start_W: Vec3 = ZERO
 
     @property
     def looks(self) -> bool:
-        """Whether it has to be shown pictures of a depth camera"""
+        """Whether the policy needs images of a depth camera."""
         return self.policy.observation == "depth"
 
     @property
     def initial_memory(self) -> PolicyMemory:
         racer = () if self.knows is None else Racer(self.start_W, self.knows.at_start)
-        dark = (NOTHING,) * BLOCKS if self.looks else ()
-        return PolicyMemory((0.0,) * self.policy.outputs, initial_hidden(self.policy.network), 0.0, racer, dark)
+        depth_blocks = (NOTHING,) * BLOCKS if self.looks else ()
+        return PolicyMemory((0.0,) * self.policy.outputs, initial_hidden(self.policy.network), 0.0, racer, depth_blocks)
 
     def __call__(
-        self, state: State, reference: Reference, vehicle: Vehicle, memory: PolicyMemory
+        self, state: State, reference: Reference, vehicle: Vehicle, controller_state: PolicyMemory
     ) -> tuple[Command, PolicyMemory]:
-        own = self.policy
+        """Evaluate the policy.
+
+        Args:
+            state: estimated state of the vehicle.
+            reference: desired motion; a policy that races tracks the next gate instead.
+            vehicle: model of the vehicle.
+            controller_state: the state that the previous call returned; `initial_memory` at the first call.
+
+        Returns:
+            The command and the controller state for the next call.
+        """
+        policy = self.policy
         racer: Any = ()
-        ahead: tuple[Scalar, ...] = memory.picture
+        ahead: tuple[Scalar, ...] = controller_state.picture
         if self.knows is not None:
-            racer, reference, ahead = raced(self.knows, memory.racer, state.p_W)
-        if self.looks:  # it finds its own way to where the reference is, which may have gone straight through a column
+            racer, reference, ahead = raced(self.knows, controller_state.racer, state.p_W)
+        if (
+            self.looks
+        ):  # the policy finds a path around obstacles, while the reference may pass straight through a column
             reference = Reference(reference.p_W, yaw=reference.yaw)
-        action, hidden = act(own, state, reference, memory, ahead)
-        due = memory.left <= ALMOST * own.period
-        left = memory.left - self.period + where(due, own.period, 0.0)
-        new, old = flatten((action, hidden)), flatten((memory.action, memory.hidden))
-        chosen = iter([where(due, after, before) for after, before in zip(new, old, strict=True)])
-        kept, held = unflatten((memory.action, memory.hidden), chosen)
-        return self._command(action, state, reference, vehicle), PolicyMemory(kept, held, left, racer, memory.picture)
+        action, hidden = act(policy, state, reference, controller_state, ahead)
+        is_due = controller_state.left <= ALMOST * policy.period
+        time_left = controller_state.left - self.period + where(is_due, policy.period, 0.0)
+        new_values, old_values = flatten((action, hidden)), flatten((controller_state.action, controller_state.hidden))
+        selected = iter(
+            [where(is_due, new_value, old_value) for new_value, old_value in zip(new_values, old_values, strict=True)]
+        )
+        next_action, next_hidden = unflatten((controller_state.action, controller_state.hidden), selected)
+        return self._command(action, state, reference, vehicle), PolicyMemory(
+            next_action, next_hidden, time_left, racer, controller_state.picture
+        )
 
     def _command(self, action: tuple[Scalar, ...], state: State, reference: Reference, vehicle: Vehicle) -> Command:
         if self.loops is None:
@@ -117,52 +133,59 @@ class PolicyController:
         return flown_at(v_W, action[3] * YAW_RATE, state, vehicle, self.loops)
 
 
-def raced(knows: Knowledge, racer: Racer, p_W: Vec3) -> tuple[Racer, Reference, tuple[Scalar, ...]]:
-    """Where a racer is by now; the next gate as it is known, to be flown to; and what is seen ahead"""
-    standing = knows.onward(racer.standing, racer.p_W, p_W)
-    course = knows.course(standing)
-    gate = chosen(course.gates, standing.passed)
-    return Racer(p_W, standing), at_gate(gate), sight(p_W, course, standing)
+def raced(knowledge: Knowledge, racer: Racer, p_W: Vec3) -> tuple[Racer, Reference, tuple[Scalar, ...]]:
+    """Update the progress of a racer; return it, the reference at the next gate, and the observation of the gates ahead."""
+    progress = knowledge.onward(racer.standing, racer.p_W, p_W)
+    course = knowledge.course(progress)
+    gate = chosen(course.gates, progress.passed)
+    return Racer(p_W, progress), at_gate(gate), sight(p_W, course, progress)
 
 
 def act(
-    policy: Policy, state: State, reference: Reference, memory: PolicyMemory, ahead: tuple[Scalar, ...] = ()
+    policy: Policy, state: State, reference: Reference, controller_state: PolicyMemory, ahead: tuple[Scalar, ...] = ()
 ) -> tuple[tuple[Scalar, ...], Hidden]:
-    """The action in [−1, 1], and what the recurrent units then hold; `ahead` is what one who races or looks sees"""
-    in_its_order = state._replace(rotor_speed=in_order(state.rotor_speed, policy.order))
+    """Return the action in [−1, 1] and the next hidden states; `ahead` is the observation of gates or of a depth image."""
+    ordered_state = state._replace(rotor_speed=in_order(state.rotor_speed, policy.order))
     hover_speed = in_order(_trim(policy).hover_speed, policy.order)
-    own = seen(in_its_order, reference, memory.action, hover_speed, policy.bounds)._replace(ahead=ahead)
-    observed = OBSERVATIONS[policy.observation].of(own)
-    action, hidden = evaluate(policy.network, observed, memory.hidden)
-    cut = policy.action == "throttle" or policy.observation == "depth"  # their last layers are linear
-    return (tuple(clamp(own, -1.0, 1.0) for own in action) if cut else action), hidden
+    observed_state = seen(ordered_state, reference, controller_state.action, hover_speed, policy.bounds)._replace(
+        ahead=ahead
+    )
+    observation = OBSERVATIONS[policy.observation].of(observed_state)
+    action, hidden = evaluate(policy.network, observation, controller_state.hidden)
+    is_unbounded = policy.action == "throttle" or policy.observation == "depth"  # their last layers are linear
+    return (tuple(clamp(component, -1.0, 1.0) for component in action) if is_unbounded else action), hidden
 
 
 def command_of(policy: Policy, action: Sequence[Scalar]) -> Command:
-    """u = centre + reach a, in the vehicle's order of rotors"""
-    trim, own = _trim(policy), list(action)
-    for k, rotor in enumerate(policy.order):
-        own[rotor] = action[k]
-    return rotor_command(own, RotorRange(trim.centre, trim.reach))
+    """u = centre + reach a, in the vehicle's rotor order"""
+    trim, ordered_action = _trim(policy), list(action)
+    for i, rotor in enumerate(policy.order):
+        ordered_action[rotor] = action[i]
+    return rotor_command(ordered_action, RotorRange(trim.centre, trim.reach))
 
 
 def _trim(policy: Policy) -> Trim:
-    assert policy.trim is not None, "a policy for any vehicle is fitted to one first"
+    assert policy.trim is not None, "a policy for any vehicle must first be adapted to one"
     return policy.trim
 
 
 def policy_controller(
     policy: Policy, vehicle: Vehicle, period: float, track: Track | None = None, course: Sequence[Scalar] = ()
 ) -> PolicyController:
-    """The controller of a policy for a vehicle; where a rotor fails it goes on as it was trained
+    """Build the controller of a policy for a vehicle; a rotor failure does not change it.
 
-    One trained to race is told the track, and, where its gates and poles are not quite there, the `course`: numbers as
-    `samara.control.gate_observation.knowledge_of` takes them. It sees them once it is near.
+    Args:
+        policy: the policy; a policy for any vehicle takes this vehicle's trim.
+        vehicle: model of the vehicle.
+        period: time between calls [s], at most the period of the policy.
+        track: nominal track, for a policy that races.
+        course: true poses of the track's gates and poles, if they differ, as in `knowledge_of`; the policy observes them
+            when the drone is near.
     """
     if (policy.observation == "race") is not (track is not None):
-        word = "needs" if track is None else "does not take"
+        verb = "needs" if track is None else "does not take"
         raise ValueError(
-            f"the policy sees {policy.observation!r} and {word} a track; expected one where, and only where, a policy races"
+            f"the policy observes {policy.observation!r} and {verb} a track; expected a track only for a policy that races"
         )
     if period > policy.period * (1.0 + ALMOST):
         raise ValueError(
@@ -172,24 +195,24 @@ def policy_controller(
     loops = None if policy.action in OF_ROTORS else loops_for(vehicle)
     if track is None:
         return PolicyController(policy.fitted(vehicle), period, loops)
-    knows = knowledge_of(track, course, vehicle)
-    return PolicyController(policy.fitted(vehicle), period, loops, knows, track.start_W)
+    knowledge = knowledge_of(track, course, vehicle)
+    return PolicyController(policy.fitted(vehicle), period, loops, knowledge, track.start_W)
 
 
 def _policy(value: Any) -> Policy | None:
-    """The policy itself, or that of a folder: PolicyError if it cannot be used"""
+    """Return the policy, loaded if `value` is a folder; None for another type."""
     return value if isinstance(value, Policy) else load_policy(value) if isinstance(value, (str, Path)) else None
 
 
 def _track(value: Any) -> Track | None:
-    """The track itself, or that of a name or a file: TrackError if it cannot be used"""
+    """Return the track, loaded if `value` is a name or a file; None for another type."""
     return value if isinstance(value, Track) else load_track(value) if isinstance(value, (str, Path)) else None
 
 
-def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any) -> PolicyController:
-    if "file" not in chosen:
+def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Any) -> PolicyController:
+    if "file" not in options:
         raise ValueError("policy: file is missing: expected a policy folder, as in tuned('policy', file='policy/')")
-    return policy_controller(chosen.pop("file"), vehicle, period, **chosen)
+    return policy_controller(options.pop("file"), vehicle, period, **options)
 
 
 COURSE = {"track": Knob("a track by its name or its file", _track), "course": NUMBERS}
@@ -202,10 +225,10 @@ RAPTOR_PERIOD = 0.01  # [s]
 
 
 def raptor_policy(vehicle: Vehicle) -> Policy:
-    """RAPTOR for a quadrotor in X: −1 is a motor's least, 1 its most"""
+    """Build RAPTOR for a quadrotor in X configuration: −1 is a motor's minimum, 1 its maximum."""
     network, digest = _published()
     order = rotor_order(vehicle, "raptor")
-    trim = Trim((1.0,) * len(order), *throttle_range(vehicle))  # it does not look at the rotors' speeds
+    trim = Trim((1.0,) * len(order), *throttle_range(vehicle))  # it does not observe the rotor speeds
     return Policy(
         network,
         22,
@@ -221,13 +244,13 @@ def raptor_policy(vehicle: Vehicle) -> Policy:
 
 @cache
 def _published() -> tuple[Network, str]:
-    """The network, and the SHA-256 of its numbers"""
+    """Return RAPTOR's network and the SHA-256 of its weights."""
     tensors = published_tensors()
     return network_of(RAPTOR_LAYERS, 22, tensors), hashlib.sha256(tensors_bytes(tensors)).hexdigest()
 
 
 def published_tensors() -> dict[str, Any]:
-    """Its numbers by the names of a policy folder"""
+    """Return RAPTOR's published weights by their names in a policy folder."""
     try:
         from foundation_policy import Raptor
     except ImportError as error:
@@ -255,19 +278,19 @@ RAPTOR = ControllerType("raptor", _build_raptor)
 
 FOLDER = Path(__file__).parent / "data"
 SHIPPED: dict[str, Mapping[str, Knob]] = {"universal": {}, "racer": COURSE, "navigate": {}}
-"""By name, with the parameters that may be chosen of each"""
+"""Policies installed with the package, with the options of each."""
 
 
 @cache
 def shipped_policy(name: str) -> Policy:
-    """The policy of that name, from the folder that is installed with the package"""
+    """Load a policy that is installed with the package."""
     return load_policy(FOLDER / name)
 
 
 def _build_bundled(
-    name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **chosen: Any
+    name: str, vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Any
 ) -> PolicyController:
-    return policy_controller(shipped_policy(name), vehicle, period, **chosen)
+    return policy_controller(shipped_policy(name), vehicle, period, **options)
 
 
 BUNDLED = tuple(ControllerType(name, partial(_build_bundled, name), knobs) for name, knobs in SHIPPED.items())

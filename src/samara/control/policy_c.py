@@ -1,4 +1,4 @@
-"""A policy as C99 for flight controllers: one header, one source, float, no library but the elementary functions.
+"""Export of policies as C99 for flight controllers: one header and one source, in float, without libraries but <math.h>.
 
 The equations are those of `samara.control.policy`, traced; each layer is a loop over a constant table.
 """
@@ -34,7 +34,7 @@ from samara.vehicles.trim import hover
 
 
 class PolicyInputs(NamedTuple):
-    """A state, and of a reference the position with its derivatives by time, and the yaw."""
+    """A state, and the position of a reference with its time derivatives, and its yaw."""
 
     state: State
     moving: tuple[Vec3, ...]
@@ -42,7 +42,7 @@ class PolicyInputs(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The comments in the header about each input, and about the output."""
+    """Comments in the header about each input, and about the output."""
 
     p: str = "[m]"
     v: str = "[m/s], world axes"
@@ -54,9 +54,9 @@ class Units(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """`ours(inputs)` are the inputs in our axes and units; `theirs(command)` the outputs in the caller's order and meaning
+    """The caller's axes, units and rotor order: `ours(inputs)` converts to Samara's, `theirs(command)` from Samara's
 
-    Without `measures_rotors` the C simulates the motors to know the rotor speeds. With a `small_stack` the
+    Without `measures_rotors` the C code simulates the motors to obtain the rotor speeds. With `small_stack` the
     outputs of layers are in static memory.
     """
 
@@ -68,9 +68,9 @@ class Boundary(NamedTuple):
     small_stack: bool = False
 
 
-def _ours_from_ned(inputs: PolicyInputs) -> PolicyInputs:
-    moving = tuple(map(enu_from_ned, inputs.moving))
-    return PolicyInputs(state_enu_flu_from_ned_frd(inputs.state), moving, yaw_enu_from_ned(inputs.yaw))
+def _enu_inputs_from_ned(inputs: PolicyInputs) -> PolicyInputs:
+    derivatives = tuple(map(enu_from_ned, inputs.moving))
+    return PolicyInputs(state_enu_flu_from_ned_frd(inputs.state), derivatives, yaw_enu_from_ned(inputs.yaw))
 
 
 def _as_it_is(command: Command) -> tuple[Scalar, ...]:
@@ -87,44 +87,46 @@ OURS = Boundary(
 NED = Boundary(
     f"world: north, east, down; body: forward, right, down; yaw clockwise from north. {_SI}",
     Units(),
-    _ours_from_ned,
+    _enu_inputs_from_ned,
     _as_it_is,
 )
 
 
 class RotorSpeeds(NamedTuple):
-    """The speed of each rotor, and the last speed commanded  [rad/s]"""
+    """Speed of each rotor, and the speed last commanded  [rad/s]."""
 
     speed: tuple[Scalar, ...]
     target: tuple[Scalar, ...]
 
 
 def motors_in_hover(vehicle: Vehicle) -> tuple[Lag, ...]:
-    """The motors, all with a lag behind their command alone; ValueError with one sentence where they are not"""
-    kind = vehicle.structure.actuation.name
-    known = kind in ("normalized", "speed") and all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors)
-    if not known or vehicle.has("actuator"):
+    """Return the motors; raise ValueError unless all of them follow their command with a first-order lag."""
+    actuation = vehicle.structure.actuation.name
+    is_supported = actuation in ("normalized", "speed") and all(
+        isinstance(rotor.motor, Lag) for rotor in vehicle.rotors
+    )
+    if not is_supported or vehicle.has("actuator"):
         raise ValueError(
-            f"the motors of vehicle {vehicle.name!r} do more than follow their command ({kind}) with a lag, and their speeds "
-            "cannot be computed from it; expected motors with time constants and no actuator before them"
+            f"the motors of vehicle {vehicle.name!r} do more than follow their command ({actuation}) with a lag, and their "
+            "speeds cannot be computed from it; expected motors with time constants and no actuator before them"
         )
     return lag_motors(hover(vehicle)[0], vehicle, CALM)
 
 
 def commanded_speeds(command: Command, vehicle: Vehicle, motors: tuple[Lag, ...]) -> tuple[Scalar, ...]:
-    """Ω that each motor comes to under a command  [rad/s]"""
-    speed_of = saturate_speed if vehicle.structure.actuation.name == "speed" else speed_from_command
-    return tuple(speed_of(u, motor) for u, motor in zip(command, motors, strict=True))
+    """Ω that each motor converges to under a command  [rad/s]"""
+    motor_speed = saturate_speed if vehicle.structure.actuation.name == "speed" else speed_from_command
+    return tuple(motor_speed(u, motor) for u, motor in zip(command, motors, strict=True))
 
 
 def resting_rotors(vehicle: Vehicle) -> RotorSpeeds:
-    """Rotors at rest, with no command yet"""
-    still = tuple(0.0 for _ in vehicle.rotors)
-    return RotorSpeeds(still, still)
+    """Return rotors at rest before the first command."""
+    zeros = tuple(0.0 for _ in vehicle.rotors)
+    return RotorSpeeds(zeros, zeros)
 
 
 def advance_rotors(rotors: RotorSpeeds, dt: Scalar, motors: tuple[Lag, ...]) -> RotorSpeeds:
-    """A time dt later  [s]"""
+    """Advance the rotor speeds by a time dt [s]."""
     speeds = zip(rotors.speed, rotors.target, motors, strict=True)
     return rotors._replace(speed=tuple(lag_step(speed, target, dt, motor) for speed, target, motor in speeds))
 
@@ -139,7 +141,7 @@ C_FLOAT = Dialect(
 )
 PREFIX = "samara_policy"
 MOVING = "pvaj"  # of a reference: position and its derivatives
-WITHOUT_ROTORS = ("state_error", "raptor", "px4_nn")  # observations that have no speeds of rotors
+WITHOUT_ROTORS = ("state_error", "raptor", "px4_nn")  # observations that contain no rotor speeds
 LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
 ACTIVATED = {
     "linear": "",
@@ -150,7 +152,7 @@ ACTIVATED = {
 
 
 class Exported(NamedTuple):
-    """Where the files are, how many numbers the network has, and bytes of memory between calls."""
+    """Paths of the files, parameter count of the network, and size of the policy's state in bytes."""
 
     header: Path
     source: Path
@@ -159,123 +161,144 @@ class Exported(NamedTuple):
 
 
 def write_policy_c(
-    policy: Policy, vehicle: Vehicle, folder: str | Path, boundary: Boundary = OURS, about: str = ""
+    policy: Policy, vehicle: Vehicle, folder: str | Path, boundary: Boundary = OURS, description: str = ""
 ) -> Exported:
-    """Writes samara_policy.h and .c into the folder, in the axes and units of a boundary; `about` goes into the header"""
-    own = policy.fitted(vehicle)
-    text, memory, layers = _source(own, vehicle, boundary)
+    """Write samara_policy.h and samara_policy.c.
+
+    Args:
+        policy: the policy to export.
+        vehicle: vehicle that the policy flies.
+        folder: directory of the files.
+        boundary: axes, units and rotor order of the caller.
+        about: comment for the header.
+    """
+    adapted = policy.fitted(vehicle)
+    text, state_size, layers = _source(adapted, vehicle, boundary)
     header, source = Path(folder) / f"{PREFIX}.h", Path(folder) / f"{PREFIX}.c"
-    write_text(header, _header(own, vehicle, memory, boundary, about))
+    write_text(header, _header(adapted, vehicle, state_size, boundary, description))
     write_text(source, text)
-    return Exported(header, source, sum(each.size + each.rows for each in layers), 4 * memory)
+    return Exported(header, source, sum(layer.size + layer.rows for layer in layers), 4 * state_size)
 
 
 def sees_rotors(policy: Policy) -> bool:
-    """Whether it matters to it how fast its rotors turn"""
+    """Whether the policy depends on the rotor speeds."""
     return policy.observation not in WITHOUT_ROTORS or policy.action not in OF_ROTORS
 
 
 def read_of_reference(policy: Policy) -> str:
-    """What it takes of a reference beside the yaw: p and v, and of one that tracks a and j as well"""
+    """Derivatives of the reference position that the policy reads: p and v, and for tracking also a and j."""
     return MOVING if policy.observation == "tracking" else MOVING[:2]
 
 
 # The function ---------------------------------------------------------------------------------------------------------
 
 
-class _Layers(Body):
-    """A body whose layers are calls on tables."""
+class _LayerBody(Body):
+    """A function body whose layers are calls with weight tables."""
 
-    def __init__(self, *given: Any, small_stack: bool) -> None:
+    def __init__(self, *arguments: Any, small_stack: bool) -> None:
         self.tables: list[Layer] = []
         self.declared = "static float" if small_stack else "float"
-        super().__init__(*given)
+        super().__init__(*arguments)
 
     def _term(self, instruction: Instruction, inputs: Sequence[Places]) -> Term:
         if instruction.operation == "row":
             return Term(f"{self.terms[instruction.arguments[0]].text}[{instruction.place[1]}]")
         if instruction.layer is None:
             return super()._term(instruction, inputs)
-        own, k = instruction.layer, len(self.tables)
-        self.tables.append(own)
-        given = [self.terms[i].as_number().text for i in instruction.arguments]
-        last = f"y{k - 1}"
-        if given == [f"{last}[{i}]" for i in range(len(given))] and self.tables[k - 1].rows == len(given):
-            x = last
+        layer, k = instruction.layer, len(self.tables)
+        self.tables.append(layer)
+        layer_inputs = [self.terms[i].as_number().text for i in instruction.arguments]
+        previous = f"y{k - 1}"
+        if layer_inputs == [f"{previous}[{i}]" for i in range(len(layer_inputs))] and self.tables[k - 1].rows == len(
+            layer_inputs
+        ):
+            x = previous
         else:
             x = f"x{k}"
             self.lines += [
-                f"{self.declared} {x}[{own.columns}];",
-                *(f"{x}[{i}] = {each};" for i, each in enumerate(given)),
+                f"{self.declared} {x}[{layer.columns}];",
+                *(f"{x}[{i}] = {value};" for i, value in enumerate(layer_inputs)),
             ]
         self.lines += [
-            f"{self.declared} y{k}[{own.rows}];",
-            f"{own.activation}_layer(&weights_{k}[0][0], bias_{k}, {own.rows}, {own.columns}, {x}, y{k});",
+            f"{self.declared} y{k}[{layer.rows}];",
+            f"{layer.activation}_layer(&weights_{k}[0][0], bias_{k}, {layer.rows}, {layer.columns}, {x}, y{k});",
         ]
         return Term(f"y{k}")
 
     def _give_name(self, i: int) -> None:
-        if not re.fullmatch(r"y\d+", self.terms[i].text):  # the rows of a layer have one
+        if not re.fullmatch(r"y\d+", self.terms[i].text):  # the rows of a layer already have a name
             super()._give_name(i)
 
 
 def _source(policy: Policy, vehicle: Vehicle, boundary: Boundary) -> tuple[str, int, list[Layer]]:
-    """The text, how many numbers are remembered, and the layers"""
-    controller, resting = policy_controller(policy, vehicle, policy.period), at_rest(vehicle)
+    """Return the C text, the size of the policy's state in floats, and the layers."""
+    controller, rest_state = policy_controller(policy, vehicle, policy.period), at_rest(vehicle)
     if controller.looks:
-        raise ValueError(f"policy {policy.task!r} flies by a depth camera; expected one without pictures to write as C")
-    follows = not boundary.measures_rotors and sees_rotors(policy)
-    motors = motors_in_hover(vehicle) if follows else ()
-    memory = (controller.initial_memory, resting_rotors(vehicle) if follows else ())
-    known = resting[:5] if boundary.measures_rotors else resting[:4]
-    reads = read_of_reference(policy)
-    reference = ((ZERO,) * len(reads), 0.0)
+        raise ValueError(
+            f"policy {policy.task!r} needs a depth camera; expected a policy without images to export as C"
+        )
+    simulates_rotors = not boundary.measures_rotors and sees_rotors(policy)
+    motors = motors_in_hover(vehicle) if simulates_rotors else ()
+    policy_state = (controller.initial_memory, resting_rotors(vehicle) if simulates_rotors else ())
+    known_state = rest_state[:5] if boundary.measures_rotors else rest_state[:4]
+    derivatives = read_of_reference(policy)
+    reference = ((ZERO,) * len(derivatives), 0.0)
 
-    def act(known: Any, asked: Any, memory: Any, dt: Any) -> Any:
-        remembered, turning = memory
-        if follows:
-            turning = advance_rotors(turning, dt[0], motors)
-            known = (*known, turning.speed)
-        state, vectors, yaw = boundary.ours(PolicyInputs(State(*known, *resting[len(known) :]), *asked))
-        own = replace(controller, period=dt[0])
-        wanted = Reference(ZERO)._replace(yaw=yaw, **{f"{name}_W": x for name, x in zip(reads, vectors, strict=True)})
-        command, remembered = own(state, wanted, vehicle, remembered)
-        if follows:
-            turning = turning._replace(target=commanded_speeds(command, vehicle, motors))
-        return boundary.theirs(command), (remembered, turning)
+    def act(known_state: Any, reference_inputs: Any, policy_state: Any, dt: Any) -> Any:
+        controller_state, rotors = policy_state
+        if simulates_rotors:
+            rotors = advance_rotors(rotors, dt[0], motors)
+            known_state = (*known_state, rotors.speed)
+        state, vectors, yaw = boundary.ours(
+            PolicyInputs(State(*known_state, *rest_state[len(known_state) :]), *reference_inputs)
+        )
+        timed_controller = replace(controller, period=dt[0])
+        reference = Reference(ZERO)._replace(
+            yaw=yaw, **{f"{name}_W": x for name, x in zip(derivatives, vectors, strict=True)}
+        )
+        command, controller_state = timed_controller(state, reference, vehicle, controller_state)
+        if simulates_rotors:
+            rotors = rotors._replace(target=commanded_speeds(command, vehicle, motors))
+        return boundary.theirs(command), (controller_state, rotors)
 
-    program = program_of(act, known, reference, memory, (0.0,))
-    rotors, held = len(vehicle.rotors), len(flatten(memory))
-    names = _places(rotors if boundary.measures_rotors else 0, reads)
-    inputs = [names[0], names[1], array("memory->held", [f"held[{k}]" for k in range(held)]), Places(["dt"], ["dt"])]
+    program = program_of(act, known_state, reference, policy_state, (0.0,))
+    rotors, state_size = len(vehicle.rotors), len(flatten(policy_state))
+    names = _places(rotors if boundary.measures_rotors else 0, derivatives)
+    inputs = [
+        names[0],
+        names[1],
+        array("memory->held", [f"held[{k}]" for k in range(state_size)]),
+        Places(["dt"], ["dt"]),
+    ]
     outputs = [
         array("command", [f"rotor {k}" for k in range(rotors)]),
-        array("after", [f"held[{k}]" for k in range(held)]),
+        array("after", [f"held[{k}]" for k in range(state_size)]),
     ]
-    body = _Layers(program, inputs, outputs, C_FLOAT, small_stack=boundary.small_stack)
+    body = _LayerBody(program, inputs, outputs, C_FLOAT, small_stack=boundary.small_stack)
     lines = [LITERAL.sub(r"\1f", line) for line in body.lines]
-    start = ", ".join(_decimal(x) for x in flatten(memory))
-    parts = [
+    initial_values = ", ".join(_decimal(x) for x in flatten(policy_state))
+    sections = [
         comment(f"Written by Samara {__version__}; see {PREFIX}.h."),
         f'#include "{PREFIX}.h"\n\n#include <math.h>\n#include <string.h>',
-        *(_table(k, own) for k, own in enumerate(body.tables)),
-        *(_layer_function(name) for name in dict.fromkeys(own.activation for own in body.tables)),
-        f"static const float start[{held}] = {{\n{_wrapped(start)}\n}};",
+        *(_table(k, layer) for k, layer in enumerate(body.tables)),
+        *(_layer_function(name) for name in dict.fromkeys(layer.activation for layer in body.tables)),
+        f"static const float start[{state_size}] = {{\n{_wrap_lines(initial_values)}\n}};",
         f"void {PREFIX}_start({PREFIX}_memory *memory) {{\n    memcpy(memory->held, start, sizeof start);\n}}",
-        f"{_signature()} {{\n    float after[{held}];\n"
+        f"{_signature()} {{\n    float after[{state_size}];\n"
         + "".join(f"    {line}\n" for line in lines)
         + "    memcpy(memory->held, after, sizeof after);\n}",
     ]
-    return "\n\n".join(parts) + "\n", held, body.tables
+    return "\n\n".join(sections) + "\n", state_size, body.tables
 
 
-def _places(rotors: int, reads: str) -> tuple[Places, Places]:
-    """The numbers of a state and of a reference, and where they are in the structs"""
+def _places(rotors: int, derivatives: str) -> tuple[Places, Places]:
+    """Name the components of a state and of a reference, and their places in the structs."""
     fields = [("p", 3), ("v", 3), ("q", 4), ("omega", 3), ("rotor_speed", rotors)]
     state = [(f"{name}[{k}]", f"state->{name}[{k}]") for name, count in fields for k in range(count)]
-    asked = [(f"wanted_{name}[{k}]", f"reference->{name}[{k}]") for name in reads for k in range(3)]
-    asked.append(("wanted_yaw", "reference->yaw"))
-    return Places(*zip(*state, strict=True)), Places(*zip(*asked, strict=True))
+    reference = [(f"wanted_{name}[{k}]", f"reference->{name}[{k}]") for name in derivatives for k in range(3)]
+    reference.append(("wanted_yaw", "reference->yaw"))
+    return Places(*zip(*state, strict=True)), Places(*zip(*reference, strict=True))
 
 
 def _signature() -> str:
@@ -285,10 +308,10 @@ def _signature() -> str:
     )
 
 
-def _header(policy: Policy, vehicle: Vehicle, held: int, boundary: Boundary, about: str) -> str:
+def _header(policy: Policy, vehicle: Vehicle, state_size: int, boundary: Boundary, description: str) -> str:
     capitals, rotors = PREFIX.upper(), len(vehicle.rotors)
-    reads, units = read_of_reference(policy), boundary.units
-    whole = (
+    derivatives, units = read_of_reference(policy), boundary.units
+    title = (
         f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}. "
         f"Frames: {boundary.frames}"
     )
@@ -301,48 +324,55 @@ def _header(policy: Policy, vehicle: Vehicle, held: int, boundary: Boundary, abo
     ]
     call = (
         f"{units.given or f'The command of each rotor ({vehicle.structure.actuation.name})'}, dt [s] after the last call. It "
-        "may be called more often than in training: what it remembers advances once a period."
+        "may be called more often than in training: its memory advances once per period."
     )
-    remembered = "What it remembers: the last action, what its recurrent layers hold, and the time left of a period."
+    state_comment = (
+        "The state of the policy: last action, hidden states of recurrent layers, and remaining time of the period."
+    )
     if not boundary.measures_rotors and sees_rotors(policy):
-        remembered += " How fast its rotors turn, as their motors follow the commands."
-    parts = [
-        comment(whole),
-        *([comment(about)] if about else []),
+        state_comment += " Also the rotor speeds, simulated from the commands."
+    sections = [
+        comment(title),
+        *([comment(description)] if description else []),
         f"#ifndef {capitals}_H\n#define {capitals}_H",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
         f"#define {capitals}_ROTORS {rotors}",
         f"#define {capitals}_PERIOD {_decimal(policy.period)} /* [s] between actions in training */",
-        _struct("state", state, _KNOWN if boundary.measures_rotors else "What is known of the drone."),
+        _struct("state", state, _STATE_COMMENT if boundary.measures_rotors else "The state of the drone."),
         _struct(
             "reference",
-            [*(_field(name, 3, units.moving if name == "p" else "") for name in reads), _field("yaw", 1, units.yaw)],
-            "Where it should be, the derivatives of that by time, and which way it should face.",
+            [
+                *(_field(name, 3, units.moving if name == "p" else "") for name in derivatives),
+                _field("yaw", 1, units.yaw),
+            ],
+            "The desired position, its time derivatives, and the desired yaw.",
         ),
-        _struct("memory", [f"float held[{held}];"], remembered),
-        f"/* Before the first call. */\nvoid {PREFIX}_start({PREFIX}_memory *memory);",
+        _struct("memory", [f"float held[{state_size}];"], state_comment),
+        f"/* Call once before the first action. */\nvoid {PREFIX}_start({PREFIX}_memory *memory);",
         f"{comment(call)}\n{_signature()};",
         "#ifdef __cplusplus\n}\n#endif",
         f"#endif /* {capitals}_H */",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
-_KNOWN = "What is known of the drone; rotor speeds in the order of its rotors."
+_STATE_COMMENT = "The state of the drone; rotor speeds in the order of its rotors."
 
 
-def _field(name: str, count: int, about: str) -> str:
-    declared = f"float {name}[{count}];" if count > 1 else f"float {name};"
-    return f"{declared} /* {about} */" if about else declared
+def _field(name: str, count: int, description: str) -> str:
+    declaration = f"float {name}[{count}];" if count > 1 else f"float {name};"
+    return f"{declaration} /* {description} */" if description else declaration
 
 
-def _struct(name: str, lines: Sequence[str], about: str) -> str:
-    return "\n".join([comment(about), "typedef struct {", *(f"    {line}" for line in lines), f"}} {PREFIX}_{name};"])
+def _struct(name: str, lines: Sequence[str], description: str) -> str:
+    return "\n".join(
+        [comment(description), "typedef struct {", *(f"    {line}" for line in lines), f"}} {PREFIX}_{name};"]
+    )
 
 
 def _layer_function(activation: str) -> str:
-    """y = f(W x + b), four sums at a time: they do not wait for each other, and round less"""
-    last = ACTIVATED[activation] or "y[i] = total;"
+    """y = f(W x + b) with four independent partial sums: faster, with smaller rounding errors"""
+    activation_code = ACTIVATED[activation] or "y[i] = total;"
     return f"""static void {activation}_layer(
     const float *w, const float *b, int rows, int columns, const float *x, float *y) {{
     for (int i = 0; i < rows; i++, w += columns) {{
@@ -356,46 +386,46 @@ def _layer_function(activation: str) -> str:
         }}
         for (; j < columns; j++) sums[0] += w[j] * x[j];
         const float total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-        {last}
+        {activation_code}
     }}
 }}"""
 
 
-def _table(k: int, own: Layer) -> str:
-    rows = ",\n".join(f"    {{{', '.join(map(_decimal, row))}}}" for row in own.weights)
+def _table(index: int, layer: Layer) -> str:
+    rows = ",\n".join(f"    {{{', '.join(map(_decimal, row))}}}" for row in layer.weights)
     return (
-        f"static const float weights_{k}[{own.rows}][{own.columns}] = {{\n{rows}\n}};\n"
-        f"static const float bias_{k}[{own.rows}] = {{\n{_wrapped(', '.join(map(_decimal, own.bias)))}\n}};"
+        f"static const float weights_{index}[{layer.rows}][{layer.columns}] = {{\n{rows}\n}};\n"
+        f"static const float bias_{index}[{layer.rows}] = {{\n{_wrap_lines(', '.join(map(_decimal, layer.bias)))}\n}};"
     )
 
 
 def _decimal(value: float) -> str:
-    """Nine digits, which read back as the same float"""
+    """Format with nine digits, which read back as the same float."""
     text = f"{value:.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
 
-def _wrapped(text: str) -> str:
+def _wrap_lines(text: str) -> str:
     lines, line = [], ""
     for word in text.split(" "):
         if len(line) + len(word) > WIDTH - 6:
             lines.append(line)
             line = ""
         line = f"{line} {word}".strip()
-    return "\n".join(f"    {own}" for own in [*lines, line])
+    return "\n".join(f"    {wrapped_line}" for wrapped_line in [*lines, line])
 
 
 class Measured(NamedTuple):
-    """Bytes of code, without the weights, as this machine's compiler makes them for size; and the time of a call  [s]"""
+    """Code size without the weights, compiled for size on this machine [bytes], and the time of a call  [s]."""
 
     code_bytes: int
     seconds: float
 
 
 class PolicyInC:
-    """`controller(state, reference, vehicle, memory) → command, memory`, called every `period` [s], by the C of a policy
+    """Controller that runs the exported C code of a policy, called every `period` [s].
 
-    What the C keeps in its struct is handed on as the memory: one controller flies as many drones as there are.
+    The C struct is passed in and out as the controller state: one controller serves all drones.
     """
 
     def __init__(self, policy: Policy, exported: Exported, library: ctypes.CDLL, period: float) -> None:
@@ -405,56 +435,77 @@ class PolicyInC:
         library[f"{PREFIX}_start"](start)
         self.initial_memory = tuple(start)
 
-    def __call__(self, state: State, reference: Reference, vehicle: Vehicle, memory: Any) -> tuple[Command, Any]:
-        asked = flatten(tuple(getattr(reference, f"{name}_W") for name in self._reads))
-        known, wanted, held = _floats(flatten(state[:5])), _floats([*asked, reference.yaw]), _floats(memory)
+    def __call__(
+        self, state: State, reference: Reference, vehicle: Vehicle, controller_state: Any
+    ) -> tuple[Command, Any]:
+        """Evaluate the policy.
+
+        Args:
+            state: estimated state of the vehicle.
+            reference: desired motion.
+            vehicle: not used; part of the interface of controllers.
+            controller_state: the state that the previous call returned; `initial_memory` at the first call.
+
+        Returns:
+            The command and the controller state for the next call.
+        """
+        derivatives = flatten(tuple(getattr(reference, f"{name}_W") for name in self._reads))
+        state_values, reference_values, memory_values = (
+            _floats(flatten(state[:5])),
+            _floats([*derivatives, reference.yaw]),
+            _floats(controller_state),
+        )
         command = (ctypes.c_float * self._rotors)()
-        self._library[f"{PREFIX}_act"](known, wanted, held, self._period, command)
-        return tuple(command), tuple(held)
+        self._library[f"{PREFIX}_act"](state_values, reference_values, memory_values, self._period, command)
+        return tuple(command), tuple(memory_values)
 
 
-def _floats(numbers: Sequence[float]) -> Any:
-    return (ctypes.c_float * len(numbers))(*numbers)
+def _floats(values: Sequence[float]) -> Any:
+    return (ctypes.c_float * len(values))(*values)
 
 
-def compiled(source: Path, into: Path, *options: str) -> ctypes.CDLL:
-    """The C as a library of this machine; FileNotFoundError where there is no compiler"""
+def compiled(source: Path, library: Path, *options: str) -> ctypes.CDLL:
+    """Compile the C code to a library and load it; raise FileNotFoundError without a compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise FileNotFoundError("no C compiler, cc, on this machine")
-    command = [compiler, "-std=c99", "-O2", "-shared", "-fPIC", *options, str(source), "-o", str(into), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"cc: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else done.returncode}")
-    return ctypes.CDLL(str(into))
+    command = [compiler, "-std=c99", "-O2", "-shared", "-fPIC", *options, str(source), "-o", str(library), "-lm"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise RuntimeError(
+            f"cc: {result.stderr.strip().splitlines()[0] if result.stderr.strip() else result.returncode}"
+        )
+    return ctypes.CDLL(str(library))
 
 
 def measured(exported: Exported, calls: int = 2000) -> Measured | None:
-    """Size and time on this CPU; None where there is no compiler"""
+    """Measure code size and run time on this CPU; None without a compiler."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             library = compiled(exported.source, Path(folder) / "policy.so")
         except (FileNotFoundError, RuntimeError):
             return None
-        small = Path(folder) / "policy.o"
-        made = subprocess.run(
-            ["cc", "-std=c99", "-Os", "-c", str(exported.source), "-o", str(small)], capture_output=True, check=False
+        object_file = Path(folder) / "policy.o"
+        result = subprocess.run(
+            ["cc", "-std=c99", "-Os", "-c", str(exported.source), "-o", str(object_file)],
+            capture_output=True,
+            check=False,
         )
-        code = max(0, small.stat().st_size - 4 * exported.parameters) if made.returncode == 0 else 0
-        numbers = [(ctypes.c_float * count)() for count in (64, 16, exported.memory_bytes // 4, 64)]
-        numbers[0][6] = 1.0  # of the quaternion
+        code = max(0, object_file.stat().st_size - 4 * exported.parameters) if result.returncode == 0 else 0
+        buffers = [(ctypes.c_float * count)() for count in (64, 16, exported.memory_bytes // 4, 64)]
+        buffers[0][6] = 1.0  # w of the quaternion
         act, start, dt = library.samara_policy_act, library.samara_policy_start, ctypes.c_float(0.01)
-        started = _best(calls, start, numbers[2])  # next to nothing but the call itself
-        seconds = _best(calls, act, numbers[0], numbers[1], numbers[2], dt, numbers[3]) - started
+        overhead = _best(calls, start, buffers[2])  # the overhead of a call
+        seconds = _best(calls, act, buffers[0], buffers[1], buffers[2], dt, buffers[3]) - overhead
     return Measured(code, max(0.0, seconds))
 
 
-def _best(calls: int, function: Any, *given: Any) -> float:
-    """The shortest mean time of a call among ten  [s]"""
+def _best(calls: int, function: Any, *arguments: Any) -> float:
+    """Return the shortest mean time of a call among ten runs  [s]."""
     times = []
     for _ in range(10):
-        begin = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(calls // 10):
-            function(*given)
-        times.append((time.perf_counter() - begin) / (calls // 10))
+            function(*arguments)
+        times.append((time.perf_counter() - start) / (calls // 10))
     return min(times)

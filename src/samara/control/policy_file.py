@@ -1,10 +1,10 @@
-"""A policy folder: policy.toml says what was trained, for what and how well it does, weights.safetensors holds the numbers.
+"""Policy folders: policy.toml describes task, vehicle and evaluation, weights.safetensors contains the weights.
 
     policy/policy.toml            task, vehicle, observation, action, layers, versions, evaluation
-    policy/weights.safetensors    0.weight, 0.bias, 1.weight, …: float32, by the number of the layer
+    policy/weights.safetensors    0.weight, 0.bias, 1.weight, …: float32, by the index of the layer
     policy/curve.png              the learning curve; no program reads it
 
-A folder comes from strangers: both files are read strictly, with limits, and nothing of them is run.
+A folder is untrusted: both files are parsed strictly, with limits, and nothing in them is executed.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ Hidden: TypeAlias = tuple[tuple[Scalar, ...], ...]
 
 @dataclass(frozen=True)
 class Gru:
-    """A gated recurrent unit (Cho 2014), with the reset gate after the product, as PyTorch and RAPTOR have it."""
+    """Gated recurrent unit (Cho 2014), with the reset gate after the product, as in PyTorch and RAPTOR."""
 
     gates: Layer  # r and z of (x, h)
     of_input: Layer
@@ -51,31 +51,31 @@ class Gru:
 
     def __call__(self, x: Sequence[Scalar], h: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """r, z = σ(W (x, h) + b),  n = tanh(W_n x + b_n + r (U_n h + c_n)),  h' = (1 − z) n + z h"""
-        both = self.gates((*x, *h))
-        r, z = both[: self.size], both[self.size :]
-        inner = zip(self.of_input(x), r, self.of_hidden(h), strict=True)
-        new = (tanh(a + b * c) for a, b, c in inner)
-        return tuple(n + own * (old - n) for n, own, old in zip(new, z, h, strict=True))
+        r_and_z = self.gates((*x, *h))
+        r, z = r_and_z[: self.size], r_and_z[self.size :]
+        terms = zip(self.of_input(x), r, self.of_hidden(h), strict=True)
+        candidates = (tanh(a + b * c) for a, b, c in terms)
+        return tuple(n + update * (old - n) for n, update, old in zip(candidates, z, h, strict=True))
 
 
 Network: TypeAlias = tuple[Layer | Gru, ...]
 
 
 def initial_hidden(network: Network) -> Hidden:
-    """What its recurrent units begin with"""
-    return tuple(own.initial for own in network if isinstance(own, Gru))
+    """Return the initial hidden states of the recurrent units."""
+    return tuple(layer.initial for layer in network if isinstance(layer, Gru))
 
 
 def evaluate(network: Network, x: Sequence[Scalar], hidden: Hidden) -> tuple[tuple[Scalar, ...], Hidden]:
-    """What the last layer gives, and what the recurrent units hold after it"""
-    y, before, after = tuple(x), iter(hidden), []
-    for own in network:
-        if isinstance(own, Gru):
-            y = own(y, next(before))
-            after.append(y)
+    """Return the output of the last layer and the next hidden states of the recurrent units."""
+    y, hidden_inputs, hidden_outputs = tuple(x), iter(hidden), []
+    for layer in network:
+        if isinstance(layer, Gru):
+            y = layer(y, next(hidden_inputs))
+            hidden_outputs.append(y)
         else:
-            y = own(y)
-    return y, tuple(after)
+            y = layer(y)
+    return y, tuple(hidden_outputs)
 
 
 SCHEMA = 1
@@ -83,17 +83,17 @@ ABOUT, WEIGHTS, CURVE = "policy.toml", "weights.safetensors", "curve.png"
 LARGEST_FILE = 1 << 24  # [bytes] of weights
 LARGEST_TEXT = 1 << 18  # [bytes] of policy.toml
 WIDEST, MOST_LAYERS, MOST_PRODUCTS = 1024, 16, 1 << 20
-LARGEST_WEIGHT = 1e6  # in size
+LARGEST_WEIGHT = 1e6  # absolute value
 SHORTEST_PERIOD = 1e-5  # [s]
 LONGEST_NAME = 200
 
 
 class PolicyError(ValueError):
-    """One sentence about a policy folder that cannot be flown."""
+    """A defect of a policy folder, in one sentence."""
 
 
 class LayerKind(NamedTuple):
-    """A layer as policy.toml has it: "dense" with an activation, or "gru"."""
+    """A layer as in policy.toml: "dense" with an activation, or "gru"."""
 
     kind: str
     size: int
@@ -101,7 +101,7 @@ class LayerKind(NamedTuple):
 
 
 class Trim(NamedTuple):
-    """The rotor speeds of hover [rad/s]; and of each command what an action of 0 means, and how much more one of 1 does."""
+    """Rotor speeds in hover [rad/s]; for each command its value at an action of 0, and its increase at an action of 1."""
 
     hover_speed: tuple[float, ...]
     centre: tuple[float, ...]
@@ -110,10 +110,10 @@ class Trim(NamedTuple):
 
 @dataclass(frozen=True)
 class Policy:
-    """A network, what it sees, what its outputs mean, and the vehicle it is for.
+    """A network, its observation and action, and the vehicle it is for.
 
-    `vehicle` is "" for one that flies any with as many rotors, with that vehicle's own trim. `order` has, for each rotor of the
-    policy, the vehicle's; () is the vehicle's own order. `digest` is the SHA-256 of both files.
+    `vehicle` is "" for a policy that flies any vehicle with `rotors` rotors, at that vehicle's trim. `order` maps each rotor of
+    the policy to a rotor of the vehicle; () for the vehicle's order. `digest` is the SHA-256 of both files.
     """
 
     network: Network
@@ -141,7 +141,7 @@ class Policy:
 
     @property
     def about(self) -> dict[str, str]:
-        """What a recording says of it"""
+        """Metadata of the policy in a recording."""
         return {"task": self.task, "vehicle": self.vehicle, "folder": self.folder, "sha256": self.digest}
 
     @property
@@ -150,11 +150,11 @@ class Policy:
 
     @property
     def products(self) -> int:
-        """Multiplications of an action"""
-        return sum(_products(own) for own in self.network)
+        """Multiplications per action."""
+        return sum(_multiplication_count(layer) for layer in self.network)
 
     def require(self, vehicle: Vehicle) -> None:
-        """ValueError where the policy is not for this vehicle"""
+        """Raise ValueError if the policy is not for this vehicle."""
         if vehicle.servos or not vehicle.rotors:
             raise ValueError(f"a policy commands rotors alone; vehicle {vehicle.name!r} is driven by more, or by none")
         if self.vehicle and vehicle.name != self.vehicle:
@@ -167,7 +167,7 @@ class Policy:
             )
 
     def fitted(self, vehicle: Vehicle) -> "Policy":
-        """For one vehicle: a policy for any takes that one's trim, or where it knows of none its rotors by their corners"""
+        """Adapt a policy for any vehicle to this one: its trim, and for throttle actions its rotor order."""
         self.require(vehicle)
         if self.trim:
             return self
@@ -176,51 +176,53 @@ class Policy:
 
 
 def trim_of(vehicle: Vehicle, action: str = "rotors") -> Trim:
-    """Hover, and the range of commands about it; of throttles all the range there is"""
+    """Return hover and the range of commands about it; the full range for throttle actions."""
     state, command = hover(vehicle)
-    own = throttle_range(vehicle) if action == "throttle" else rotor_range(command, vehicle)
-    return Trim(tuple(state.rotor_speed), *own)
+    command_range = throttle_range(vehicle) if action == "throttle" else rotor_range(command, vehicle)
+    return Trim(tuple(state.rotor_speed), *command_range)
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
 
 
 def load_policy(folder: str | Path) -> Policy:
-    """The policy of a folder; PolicyError with one sentence about what is wrong with it"""
-    own = Path(folder)
-    if not own.is_dir():
-        raise PolicyError(f"{folder}: is no folder; expected one with {ABOUT} and {WEIGHTS}")
+    """Load the policy of a folder; raise PolicyError if a file is missing or invalid."""
+    directory = Path(folder)
+    if not directory.is_dir():
+        raise PolicyError(f"{folder}: is not a directory; expected one with {ABOUT} and {WEIGHTS}")
 
-    def read(name: str, largest: int) -> bytes:
+    def read(name: str, max_bytes: int) -> bytes:
         try:
-            path = path_beside(own, name)
+            path = path_beside(directory, name)
         except ValueError:
-            raise PolicyError(f"{own / name}: leads out of its folder; expected a file in it") from None
+            raise PolicyError(f"{directory / name}: leads out of its folder; expected a file in it") from None
         try:
-            return read_bytes(path, largest)
+            return read_bytes(path, max_bytes)
         except OSError as error:
-            why = error.strerror or error
-            raise PolicyError(f"{own / name}: cannot be read ({why}); expected a file of a policy folder") from None
+            reason = error.strerror or error
+            raise PolicyError(
+                f"{directory / name}: cannot be read ({reason}); expected a file of a policy folder"
+            ) from None
 
     return parse_policy(read(ABOUT, LARGEST_TEXT), read(WEIGHTS, LARGEST_FILE), str(folder))
 
 
-def parse_policy(about: bytes, weights: bytes, origin: str) -> Policy:
-    """The policy of the two files' bytes; `origin` is what errors call the folder"""
+def parse_policy(description: bytes, weights: bytes, origin: str) -> Policy:
+    """Parse the contents of the two files; `origin` is the name of the folder in messages."""
     name = f"{origin.rstrip('/')}/{ABOUT}"
-    if len(about) > LARGEST_TEXT or len(weights) > LARGEST_FILE:
+    if len(description) > LARGEST_TEXT or len(weights) > LARGEST_FILE:
         raise PolicyError(f"{origin}: is larger than a policy; expected up to {LARGEST_FILE >> 20} MB of weights")
     try:
-        text = about.decode("utf-8")
+        text = description.decode("utf-8")
     except UnicodeDecodeError:
         raise PolicyError(f"{name}: is not a text in UTF-8") from None
     table = Table(tables_of(text, name, PolicyError), File(name, PolicyError))
     table.schema(SCHEMA)
     task, period = _plain(table, "task"), table.number("period", above=SHORTEST_PERIOD, upto=1.0)
-    stated = table.text("weights_sha256")
+    expected_digest = table.text("weights_sha256")
     observation, inputs, bounds = _observation(table.table("observation"))
     vehicle, rotors, hover_speed = _vehicle(table.table("vehicle"))
-    action, centre, reach = _action(table.table("action"), rotors, bool(vehicle))
+    action, centre, amplitude = _action(table.table("action"), rotors, bool(vehicle))
     kinds = _kinds(table)
     evaluation = _about(table, "evaluation")
     _about(table, "versions")
@@ -228,13 +230,15 @@ def parse_policy(about: bytes, weights: bytes, origin: str) -> Policy:
     actions = _actions(action, rotors)
     if kinds[-1].size != actions:
         raise table.wrong(f"the last layer has {kinds[-1].size} outputs; expected {actions}, as {action} needs")
-    if inputs != (wanted := OBSERVATIONS[observation].size(rotors, actions)):
-        raise table.wrong(f"observation.inputs = {inputs}: expected {wanted}, as {observation} of {rotors} rotors has")
-    found = hashlib.sha256(weights).hexdigest()
-    if found != stated:
+    if inputs != (expected_inputs := OBSERVATIONS[observation].size(rotors, actions)):
+        raise table.wrong(
+            f"observation.inputs = {inputs}: expected {expected_inputs}, as {observation} of {rotors} rotors has"
+        )
+    digest = hashlib.sha256(weights).hexdigest()
+    if digest != expected_digest:
         raise PolicyError(
-            f"{origin.rstrip('/')}/{WEIGHTS}: is not the file that {ABOUT} was written with (SHA-256 {found[:12]}…, expected "
-            f"{shown(stated[:12])}…)"
+            f"{origin.rstrip('/')}/{WEIGHTS}: is not the file that {ABOUT} was written with (SHA-256 {digest[:12]}…, expected "
+            f"{shown(expected_digest[:12])}…)"
         )
     try:
         network = network_of(kinds, inputs, read_tensors(weights))
@@ -247,27 +251,27 @@ def parse_policy(about: bytes, weights: bytes, origin: str) -> Policy:
         action,
         vehicle,
         rotors,
-        Trim(hover_speed, centre, reach) if vehicle else None,
+        Trim(hover_speed, centre, amplitude) if vehicle else None,
         bounds,
         period,
         (),
         task,
-        digest_of(about, weights),
+        digest_of(description, weights),
         kinds,
         evaluation,
-        ((ABOUT, about), (WEIGHTS, weights)),
+        ((ABOUT, description), (WEIGHTS, weights)),
         origin,
     )
 
 
-def _actions(kind: str, rotors: int) -> int:
-    """How many numbers an action has"""
-    return rotors if kind in OF_ROTORS else 4
+def _actions(action: str, rotors: int) -> int:
+    """Size of an action."""
+    return rotors if action in OF_ROTORS else 4
 
 
-def digest_of(about: bytes, weights: bytes) -> str:
-    """SHA-256 of both files: the policy's own"""
-    return hashlib.sha256(len(about).to_bytes(8, "little") + about + weights).hexdigest()
+def digest_of(description: bytes, weights: bytes) -> str:
+    """SHA-256 of both files, the identity of the policy"""
+    return hashlib.sha256(len(description).to_bytes(8, "little") + description + weights).hexdigest()
 
 
 def _observation(table: Table) -> tuple[str, int, Bounds | None]:
@@ -282,23 +286,23 @@ def _observation(table: Table) -> tuple[str, int, Bounds | None]:
 
 
 def _vehicle(table: Table) -> tuple[str, int, tuple[float, ...]]:
-    """The name, "" for any; the number of rotors, and their speeds in hover"""
-    anyone, name = table.flag("any", False), _plain(table, "name")
+    """Return the name ("" for any vehicle), the rotor count, and the rotor speeds in hover."""
+    any_vehicle, name = table.flag("any", False), _plain(table, "name")
     rotors = table.whole("rotors", 0, low=1, high=64)
-    speeds = () if anyone else _positive(table, "hover_speed", rotors)
+    speeds = () if any_vehicle else _positive(table, "hover_speed", rotors)
     table.finish()
-    return "" if anyone else name, rotors, speeds
+    return "" if any_vehicle else name, rotors, speeds
 
 
 def _action(table: Table, rotors: int, fixed: bool) -> tuple[str, tuple[float, ...], tuple[float, ...]]:
     kind = table.text("kind", choices=ACTION_SPACES)
-    centre, reach = (_positive(table, key, rotors) if fixed else () for key in ("centre", "reach"))
+    centre, amplitude = (_positive(table, key, rotors) if fixed else () for key in ("centre", "reach"))
     table.finish()
-    return kind, centre, reach
+    return kind, centre, amplitude
 
 
 def _plain(table: Table, key: str) -> str:
-    """A text that may stand in a sentence, a title or a comment"""
+    """Read a text that is safe in a message, a title or a comment."""
     text = table.text(key)
     if not text.isprintable() or len(text) > LONGEST_NAME:
         raise table.error(key, text, f"a text of up to {LONGEST_NAME} printable characters")
@@ -306,39 +310,41 @@ def _plain(table: Table, key: str) -> str:
 
 
 def _positive(table: Table, key: str, count: int) -> tuple[float, ...]:
-    numbers = table.numbers(key)
-    if len(numbers) != count or not all(0.0 < x < 1e6 for x in numbers):
-        raise table.error(key, list(numbers), f"{count} positive numbers")
-    return numbers
+    values = table.numbers(key)
+    if len(values) != count or not all(0.0 < x < 1e6 for x in values):
+        raise table.error(key, list(values), f"{count} positive numbers")
+    return values
 
 
 def _kinds(table: Table) -> tuple[LayerKind, ...]:
-    found = []
-    for own in table.tables("layers"):
-        kind = own.text("kind", choices=("dense", "gru"))
-        size = own.whole("size", 0, low=1, high=WIDEST)
-        found.append(LayerKind(kind, size, own.text("activation", choices=ACTIVATIONS) if kind == "dense" else "tanh"))
-        own.finish()
-    if not 1 <= len(found) <= MOST_LAYERS:
-        raise table.error("layers", len(found), f"1 to {MOST_LAYERS} layers")
-    if found[-1].kind != "dense":
+    layers = []
+    for layer_table in table.tables("layers"):
+        kind = layer_table.text("kind", choices=("dense", "gru"))
+        size = layer_table.whole("size", 0, low=1, high=WIDEST)
+        layers.append(
+            LayerKind(kind, size, layer_table.text("activation", choices=ACTIVATIONS) if kind == "dense" else "tanh")
+        )
+        layer_table.finish()
+    if not 1 <= len(layers) <= MOST_LAYERS:
+        raise table.error("layers", len(layers), f"1 to {MOST_LAYERS} layers")
+    if layers[-1].kind != "dense":
         raise table.wrong("the last layer is recurrent; expected a dense one that gives the action")
-    return tuple(found)
+    return tuple(layers)
 
 
 def _about(table: Table, key: str) -> tuple[tuple[str, object], ...]:
-    """A table of texts and numbers that are kept and not used"""
-    own = table.optional_table(key)
-    if own is None:
+    """Read a table that has no effect on the policy; its values are texts and numbers."""
+    metadata = table.optional_table(key)
+    if metadata is None:
         return ()
-    for name, value in own.entries.items():
+    for name, value in metadata.entries.items():
         if not isinstance(value, (str, bool)) and not is_number(value):
-            raise own.error(name, value, "a text or a finite number")
-    return tuple(own.entries.items())
+            raise metadata.error(name, value, "a text or a finite number")
+    return tuple(metadata.entries.items())
 
 
 def network_of(kinds: Sequence[LayerKind], inputs: int, tensors: Mapping[str, Array]) -> Network:
-    """The layers of these kinds, with their numbers by name; ValueError where one is missing, has another shape, or is none"""
+    """Build the layers with their weights by name; raise ValueError for a missing array, a wrong shape or an invalid weight."""
     shapes = tensor_shapes(kinds, inputs)
     if (products := sum(math.prod(shape) for shape in shapes.values())) > MOST_PRODUCTS:
         raise ValueError(f"its layers have {products} numbers; expected at most {MOST_PRODUCTS}")
@@ -346,56 +352,60 @@ def network_of(kinds: Sequence[LayerKind], inputs: int, tensors: Mapping[str, Ar
         if name not in shapes:
             raise ValueError(f"it has {shown(name)}, which no layer of {ABOUT} has; expected {', '.join(shapes)}")
     arrays = {name: _array(tensors, name, shape) for name, shape in shapes.items()}
-    return tuple(_layer(own, {name: arrays[f"{k}.{name}"] for name in _shapes(own, 1)}) for k, own in enumerate(kinds))
+    return tuple(
+        _layer(layer, {name: arrays[f"{i}.{name}"] for name in _shapes(layer, 1)}) for i, layer in enumerate(kinds)
+    )
 
 
 def tensor_shapes(kinds: Sequence[LayerKind], inputs: int) -> dict[str, tuple[int, ...]]:
-    """The arrays of these layers by name, and their shapes"""
+    """Return the shapes of the arrays of these layers, by name."""
     shapes: dict[str, tuple[int, ...]] = {}
-    for k, own in enumerate(kinds):
-        shapes |= {f"{k}.{name}": shape for name, shape in _shapes(own, inputs).items()}
-        inputs = own.size
+    for i, layer in enumerate(kinds):
+        shapes |= {f"{i}.{name}": shape for name, shape in _shapes(layer, inputs).items()}
+        inputs = layer.size
     return shapes
 
 
-def _shapes(own: LayerKind, width: int) -> dict[str, tuple[int, ...]]:
-    """The arrays of a layer: those of a recurrent one as PyTorch has them, in the order reset, update, new"""
-    if own.kind == "dense":
-        return {"weight": (own.size, width), "bias": (own.size,)}
-    gates = 3 * own.size
+def _shapes(layer: LayerKind, width: int) -> dict[str, tuple[int, ...]]:
+    """Return the arrays of a layer; those of a recurrent layer as in PyTorch, in the order reset, update, new."""
+    if layer.kind == "dense":
+        return {"weight": (layer.size, width), "bias": (layer.size,)}
+    gates = 3 * layer.size
     return {
         "weight_ih": (gates, width),
-        "weight_hh": (gates, own.size),
+        "weight_hh": (gates, layer.size),
         "bias_ih": (gates,),
         "bias_hh": (gates,),
-        "initial": (own.size,),
+        "initial": (layer.size,),
     }
 
 
 def _array(tensors: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
     if name not in tensors:
         raise ValueError(f"{name} is missing; expected an array of {' × '.join(map(str, shape))}")
-    own = np.asarray(tensors[name], dtype=np.float32)
-    if own.shape != shape:
-        found = " × ".join(map(str, own.shape)) or "one number"
-        raise ValueError(f"{name} is {found}; expected {' × '.join(map(str, shape))}, as {ABOUT} has its layers")
-    if not np.all(np.abs(own) <= LARGEST_WEIGHT):  # NaN is not either
-        at = tuple(int(k) for k in np.argwhere(~(np.abs(own) <= LARGEST_WEIGHT))[0])
-        raise ValueError(f"{name}{list(at)} is {own[at]}; expected a finite number, at most {LARGEST_WEIGHT:g} in size")
-    return own
+    array = np.asarray(tensors[name], dtype=np.float32)
+    if array.shape != shape:
+        actual = " × ".join(map(str, array.shape)) or "one number"
+        raise ValueError(f"{name} is {actual}; expected {' × '.join(map(str, shape))}, as {ABOUT} has its layers")
+    if not np.all(np.abs(array) <= LARGEST_WEIGHT):  # also catches NaN
+        index = tuple(int(i) for i in np.argwhere(~(np.abs(array) <= LARGEST_WEIGHT))[0])
+        raise ValueError(
+            f"{name}{list(index)} is {array[index]}; expected a finite number, at most {LARGEST_WEIGHT:g} in size"
+        )
+    return array
 
 
-def _layer(kind: LayerKind, arrays: Mapping[str, Array]) -> Layer | Gru:
-    own = {name: array.astype(float) for name, array in arrays.items()}
-    if kind.kind == "dense":
-        return _dense(own["weight"], own["bias"], kind.activation)
-    both = 2 * kind.size
-    gates = np.hstack([own["weight_ih"][:both], own["weight_hh"][:both]])
+def _layer(layer: LayerKind, arrays: Mapping[str, Array]) -> Layer | Gru:
+    parameters = {name: array.astype(float) for name, array in arrays.items()}
+    if layer.kind == "dense":
+        return _dense(parameters["weight"], parameters["bias"], layer.activation)
+    gate_rows = 2 * layer.size
+    gates = np.hstack([parameters["weight_ih"][:gate_rows], parameters["weight_hh"][:gate_rows]])
     return Gru(
-        _dense(gates, own["bias_ih"][:both] + own["bias_hh"][:both], "sigmoid"),
-        _dense(own["weight_ih"][both:], own["bias_ih"][both:], "linear"),
-        _dense(own["weight_hh"][both:], own["bias_hh"][both:], "linear"),
-        tuple(own["initial"].tolist()),
+        _dense(gates, parameters["bias_ih"][:gate_rows] + parameters["bias_hh"][:gate_rows], "sigmoid"),
+        _dense(parameters["weight_ih"][gate_rows:], parameters["bias_ih"][gate_rows:], "linear"),
+        _dense(parameters["weight_hh"][gate_rows:], parameters["bias_hh"][gate_rows:], "linear"),
+        tuple(parameters["initial"].tolist()),
     )
 
 
@@ -408,30 +418,32 @@ def _outputs(network: Network) -> int:
     return last.size if isinstance(last, Gru) else last.rows
 
 
-def _products(own: Layer | Gru) -> int:
-    return own.gates.size + own.of_input.size + own.of_hidden.size if isinstance(own, Gru) else own.size
+def _multiplication_count(layer: Layer | Gru) -> int:
+    return layer.gates.size + layer.of_input.size + layer.of_hidden.size if isinstance(layer, Gru) else layer.size
 
 
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
 def mlp(hidden: Sequence[int], outputs: int, activation: str = "tanh", last: str = "tanh") -> tuple[LayerKind, ...]:
-    """Dense layers of these sizes, and one of the outputs in [−1, 1]"""
+    """Return dense layers of these sizes and an output layer, in [−1, 1] by default."""
     return (*(LayerKind("dense", size, activation) for size in hidden), LayerKind("dense", outputs, last))
 
 
 def dense_tensors(layers: Iterable[tuple[Array, Array]]) -> dict[str, Array]:
-    """The arrays of dense layers by name, of (W, b) for each: (out, in) and (out,)"""
+    """Name the arrays of dense layers, given as (W, b) of shapes (out, in) and (out,)."""
     return {
-        f"{k}.{name}": own for k, both in enumerate(layers) for name, own in zip(("weight", "bias"), both, strict=True)
+        f"{i}.{name}": array
+        for i, layer in enumerate(layers)
+        for name, array in zip(("weight", "bias"), layer, strict=True)
     }
 
 
 @dataclass(frozen=True)
 class PolicyDescription:
-    """The contents of policy.toml beside layers and weights, and `curve(path)`, which draws the learning curve.
+    """The contents of policy.toml besides layers and weights, and `curve(path)`, which draws the learning curve.
 
-    `for_any` marks a policy trained on random vehicles, which flies any with as many rotors.
+    `for_any` marks a policy trained on random vehicles, which flies any vehicle with as many rotors.
     """
 
     task: str
@@ -445,16 +457,16 @@ class PolicyDescription:
     curve: Callable[[Path], None] | None = None
 
     def tables(self, vehicle: Vehicle) -> dict[str, dict[str, object]]:
-        """The tables of policy.toml"""
+        """Return the tables of policy.toml."""
         from samara.core.version import __version__
 
         rotors, bounds = len(vehicle.rotors), self.bounds
         trim = {} if self.for_any else {key: list(x) for key, x in trim_of(vehicle, self.action)._asdict().items()}
         inputs = OBSERVATIONS[self.observation].size(rotors, ACTION_SPACES[self.action].size(vehicle))
         limits = {} if bounds is None else {"farthest": bounds.position, "fastest": bounds.velocity}
-        marked = {"any": True} if self.for_any else {"hover_speed": trim["hover_speed"]}
+        vehicle_entries = {"any": True} if self.for_any else {"hover_speed": trim["hover_speed"]}
         return {
-            "vehicle": {"name": vehicle.name, "rotors": rotors, **marked},
+            "vehicle": {"name": vehicle.name, "rotors": rotors, **vehicle_entries},
             "observation": {"kind": self.observation, "inputs": inputs, **limits},
             "action": {"kind": self.action} | {key: trim[key] for key in ("centre", "reach") if trim},
             "versions": {"samara": __version__, **self.versions},
@@ -465,29 +477,34 @@ class PolicyDescription:
 def save_policy(
     folder: str | Path, vehicle: Vehicle, layers: Sequence[LayerKind], tensors: Mapping[str, Array], **options: Scalar
 ) -> Policy:
-    """Write a policy folder, each file completely or not at all, and return the policy as it is read back
+    """Write a policy folder, each file completely or not at all, and return the policy as it is read back.
 
-    `tensors` are the weights by the names of the folder; `options` are the fields of `PolicyDescription`.
+    Args:
+        folder: folder to write; created if missing.
+        vehicle: vehicle that the policy was trained for.
+        layers: layers of the network, in order.
+        tensors: weights by their names in the folder; see `tensor_shapes`.
+        options: fields of `PolicyDescription`.
     """
-    about, path = PolicyDescription(**options), Path(folder)
+    description, path = PolicyDescription(**options), Path(folder)
     weights = tensors_bytes({name: np.asarray(array) for name, array in tensors.items()})
     digest = hashlib.sha256(weights).hexdigest()
-    head = {"schema": SCHEMA, "task": about.task, "period": about.period, "weights_sha256": digest}
-    parts = [_lines(head), *(f"[{name}]\n{_lines(table)}" for name, table in about.tables(vehicle).items())]
-    text = "\n".join([*parts, *(f"[[layers]]\n{_lines(_layer_table(kind))}" for kind in layers)])
+    header = {"schema": SCHEMA, "task": description.task, "period": description.period, "weights_sha256": digest}
+    sections = [_lines(header), *(f"[{name}]\n{_lines(table)}" for name, table in description.tables(vehicle).items())]
+    text = "\n".join([*sections, *(f"[[layers]]\n{_lines(_layer_table(layer))}" for layer in layers)])
     policy = parse_policy(text.encode(), weights, str(folder))
     with atomic_write(path / WEIGHTS) as temporary:
         temporary.write_bytes(weights)
     write_text(path / ABOUT, text)
-    if about.curve is not None:
+    if description.curve is not None:
         with atomic_write(path / CURVE) as temporary:
-            about.curve(temporary)
+            description.curve(temporary)
     return policy
 
 
-def _layer_table(own: LayerKind) -> dict[str, object]:
-    table = own._asdict()
-    return table if own.kind == "dense" else {key: table[key] for key in ("kind", "size")}
+def _layer_table(layer: LayerKind) -> dict[str, object]:
+    table = layer._asdict()
+    return table if layer.kind == "dense" else {key: table[key] for key in ("kind", "size")}
 
 
 def _lines(table: Mapping[str, object]) -> str:

@@ -1,11 +1,10 @@
-"""Controllers by name, with options: each option is checked before a controller is built for a vehicle and its working rotors.
+"""Controllers by name, with options; the options are checked before a controller is built for a vehicle and its working rotors.
 
     tuned("ilqr", position_weight=60.0, horizon=30)
     tuned("geometric", position=2.0, attitude=(12.0, 12.0, 4.0), tilt_deg=30.0)
     tuned("policy", file="policy/")
 
-Options that are not set follow from the vehicle. A new controller is a module with `TYPES`, named in
-`CONTROLLERS`.
+Options that are not set follow from the vehicle. A new controller is a module with `TYPES`, listed in `CONTROLLERS`.
 """
 
 import math
@@ -28,7 +27,7 @@ class ControllerTypes(Mapping[str, ControllerType]):
         self._modules = dict(modules)
 
     def __getitem__(self, name: str) -> ControllerType:
-        return _types_in(self._modules[name])[name]
+        return _load_types(self._modules[name])[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._modules
@@ -44,30 +43,32 @@ class ControllerTypes(Mapping[str, ControllerType]):
 
 
 @cache
-def _types_in(module: str) -> dict[str, ControllerType]:
-    return {controller.name: controller for controller in import_module(f"samara.control.{module}").TYPES}
+def _load_types(module: str) -> dict[str, ControllerType]:
+    return {
+        controller_type.name: controller_type for controller_type in import_module(f"samara.control.{module}").TYPES
+    }
 
 
 CONTROLLERS = ControllerTypes(
     {name: name for name in ("geometric", "pid", "mellinger", "lqr", "indi")} | {"ilqr": "mpc.options"}
 )
-"""Controllers that follow from a model of the vehicle"""
+"""Controllers derived from a model of the vehicle."""
 
 LEARNT = ControllerTypes(dict.fromkeys(("policy", "universal", "racer", "navigate", "raptor"), "policy"))
-"""Trained networks: `policy` needs a folder, RAPTOR a package, and `navigate` a depth camera"""
+"""Trained networks: `policy` needs a folder, RAPTOR a package, and `navigate` a depth camera."""
 
 FIRMWARE = ControllerTypes(dict.fromkeys((PREFIX + name for name in FUNCTIONS), "crazyflie_firmware.controller"))
-"""The Crazyflie firmware's own, which need its bindings"""
+"""Controllers of the Crazyflie firmware, which need its Python bindings."""
 
 CONTROLLER_TYPES = CONTROLLERS | LEARNT | FIRMWARE
 NAMES = tuple(CONTROLLER_TYPES)
 
 
 class Named(NamedTuple):
-    """controller(state, reference, vehicle, memory) → command, memory; and the memory it starts with.
+    """A controller with its name: `call(state, reference, vehicle, controller_state) → command, controller_state`.
 
-    One that has `look_ahead`, instants from now [s], wants the references of those instants, and is called in Python, even
-    where there are none; the others are traced.
+    `memory` is its initial state. A controller with `look_ahead`, times from now [s], expects the references at those times
+    and is called in Python, even if `look_ahead` is empty; the others are traced.
     """
 
     name: str
@@ -79,56 +80,69 @@ DEFAULT_PERIOD = 4e-3  # [s]: scenarios run their autopilot at 250 Hz by default
 
 
 def as_tuned(controller: Any) -> Any:
-    """A name as a `Tuned` with nothing chosen; anything else as it is"""
+    """Return a name as a `Tuned` without options, and anything else unchanged."""
     return Tuned(controller) if isinstance(controller, str) else controller
 
 
 def name_of(controller: str | Tuned | Callable[..., Any]) -> str:
-    """What a controller is called: its name, or that of the function"""
-    own = as_tuned(controller)
-    return own.name if isinstance(own, Tuned) else str(getattr(own, "__name__", type(own).__name__.lower()))
+    """Return the controller's name, or the name of its function or class."""
+    spec = as_tuned(controller)
+    return spec.name if isinstance(spec, Tuned) else str(getattr(spec, "__name__", type(spec).__name__.lower()))
 
 
 def type_of(controller: str | Tuned | Callable[..., Any]) -> ControllerType | None:
-    """The type of a controller that is named; None for a function"""
-    named = as_tuned(controller)
-    return CONTROLLER_TYPES.get(named.name) if isinstance(named, Tuned) else None
+    """Return the type of a named controller; None for a function."""
+    spec = as_tuned(controller)
+    return CONTROLLER_TYPES.get(spec.name) if isinstance(spec, Tuned) else None
 
 
 def own_rate(controller: str | Tuned | Callable[..., Any]) -> float | None:
-    """How often a controller has to be called, where that is its own to say  [Hz]"""
+    """Return the rate at which a controller has to be called [Hz]; None if any rate will do."""
     controller_type = type_of(controller)
     return controller_type.rate if controller_type is not None else None
 
 
 def instants_ahead(controller: str | Tuned | Callable[..., Any]) -> int:
-    """How many instants a controller looks ahead and plans for: none but for a predictive one"""
-    named, controller_type = as_tuned(controller), type_of(controller)
+    """Count the future references that a controller previews; 0 unless it is predictive."""
+    spec, controller_type = as_tuned(controller), type_of(controller)
     if controller_type is None:
-        return len(getattr(named, "look_ahead", ()))
-    return controller_type.instants_ahead(named.chosen) if controller_type.instants_ahead is not None else 0
+        return len(getattr(spec, "look_ahead", ()))
+    return controller_type.instants_ahead(spec.chosen) if controller_type.instants_ahead is not None else 0
 
 
 def controller_named(
     name: str, vehicle: Vehicle, healthy: Sequence[bool] = (), *, period: float = DEFAULT_PERIOD, **options: Any
 ) -> Named:
-    """The controller of that name for a vehicle, called every `period` [s]; `healthy` tells which rotors still turn
+    """Build a controller by name.
 
-    `options` are numbers chosen by name, such as position_weight=60.0: see `ControllerType.knobs`.
+    Args:
+        name: one of `NAMES`.
+        vehicle: model of the vehicle that the controller is designed for.
+        healthy: for each rotor, whether it works; empty for all.
+        period: time between calls [s].
+        options: options of the controller, such as position_weight=60.0; see `ControllerType.knobs`.
+
+    Raises:
+        ValueError: if the name or an option is unknown, or a value is invalid.
     """
-    chosen = checked(name, options)
-    working = tuple(healthy) or tuple(True for _ in vehicle.rotors)
-    controller = CONTROLLER_TYPES[name].build(vehicle, healthy=working, period=period, **chosen)
+    option_values = checked(name, options)
+    healthy_rotors = tuple(healthy) or tuple(True for _ in vehicle.rotors)
+    controller = CONTROLLER_TYPES[name].build(vehicle, healthy=healthy_rotors, period=period, **option_values)
     return Named(name, controller, controller.initial_memory)
 
 
 def tuned(controller: str, /, **options: object) -> Tuned:
-    """Return a controller with options; ValueError for an unknown option or a value that does not fit."""
+    """Return a controller with options; raise ValueError for an unknown option or an invalid value.
+
+    Args:
+        controller: name of the controller, one of `NAMES`.
+        options: values of its options, in SI units; angles also in degrees, with the suffix `_deg`.
+    """
     return Tuned(controller, tuple(sorted(checked(controller, options).items())))
 
 
 def checked(controller: str, options: Mapping[str, object]) -> dict[str, object]:
-    """Return the options as the controller takes them; ValueError for an unknown name or a value that does not fit."""
+    """Return the options as the factory takes them; raise ValueError for an unknown option or an invalid value."""
     if controller not in CONTROLLER_TYPES:
         raise ValueError(f"no controller {controller!r}; expected one of {', '.join(CONTROLLER_TYPES)}")
     knobs, checked_options = CONTROLLER_TYPES[controller].knobs, {}

@@ -1,9 +1,9 @@
-"""What a pilot's sticks ask for: a rate of turn, an angle, or a velocity with a place to hold when they are let go.
+"""Pilot control by sticks: they command angular rates, angles, or a velocity with position hold when they are centred.
 
-    ω_d = rates · sticks;   tan of the lean = tan(tilt) · sticks;   v_d = speed · sticks along and across the nose
+    ω_d = rates · sticks;   tan of the tilt = tan(tilt limit) · sticks;   v_d = speed · sticks along and across the nose
 
-Each is answered by the loops of `samara.control.geometric`, from the outermost that is needed inwards. What the rotors are to
-give, and how they share it, are two functions: a motor that has failed changes the second alone.
+Each mode uses the loops of `samara.control.geometric`, from the outermost that it needs inwards. The desired wrench and its
+allocation to the rotors are two functions: a failed motor changes only the second.
 """
 
 import math
@@ -23,13 +23,13 @@ from samara.physics.types import Command, Reference, State, Vehicle
 from samara.vehicles.shape import reach_of
 
 MODES = ("rate", "angle", "hold")
-SMOOTH = 2.0  # over ω of the position loop: how soon the velocity held follows the sticks
-LEASH = 0.4  # [s]: a place that is held is never farther away than the top speed goes in this time
-AHEAD = 0.5  # [rad]: the heading that is held is never farther from the nose
+SMOOTH = 2.0  # time constant of the held velocity, times ω of the position loop
+LEASH = 0.4  # [s]: the held position is at most as far away as the top speed goes in this time
+AHEAD = 0.5  # [rad]: maximum angle between the held heading and the nose
 
 
 class Sticks(NamedTuple):
-    """From −1 to 1: right, forward, clockwise seen from above, up"""
+    """From −1 to 1: right, forward, clockwise as viewed from above, up."""
 
     roll: Scalar
     pitch: Scalar
@@ -38,7 +38,7 @@ class Sticks(NamedTuple):
 
 
 class StickLimits(NamedTuple):
-    """What a stick at its end asks for  [rad/s, rad, m/s, m/s, of the weight, of the weight]"""
+    """Demands of fully deflected sticks  [rad/s, rad, m/s, m/s, fraction of the weight, fraction of the weight]."""
 
     rate: Vec3
     tilt: float
@@ -49,7 +49,7 @@ class StickLimits(NamedTuple):
 
 
 class PilotMemory(NamedTuple):
-    """The balance of a steady push and what turns the body, the place and velocity held [m, m/s], and the heading [rad]"""
+    """State of the position controller and observer, held position and velocity [m, m/s], and held heading [rad]."""
 
     control: Any
     p_W: Vec3
@@ -58,7 +58,7 @@ class PilotMemory(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What the rotors are to give: lift along body z [N] and torque [N·m]"""
+    """Desired collective thrust along body z [N] and torque [N·m]."""
 
     lift: Scalar
     tau_B: Vec3
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class StickPilot:
-    """`asked(state, sticks, vehicle, memory) → lift and torque, memory`, every `period`, from `initial_memory(state)`"""
+    """Pilot that maps sticks to thrust and torque with `asked`, every `period` [s], from `initial_memory(state)`."""
 
     mode: str
     gains: Gains
@@ -76,46 +76,62 @@ class StickPilot:
     unseen: Turned | None
 
     def initial_memory(self, state: State) -> PilotMemory:
-        """Hold what there is"""
+        """Return the state that holds the present position, velocity and heading."""
         return PilotMemory(joined(ZERO, self.unseen), state.p_W, state.v_W, euler_from_quat(state.q_WB).yaw)
 
-    def asked(self, state: State, sticks: Sticks, vehicle: Vehicle, memory: PilotMemory) -> tuple[Asked, PilotMemory]:
-        """What the rotors are to give for these sticks"""
-        _, before = parted(memory.control)
-        wanted, held, balance_W = _MODES[self.mode](self, state, sticks, vehicle, memory)
-        turned = seen(state, vehicle, before, self.period)
-        tau_B = opposed(wanted.lift, wanted.tau_B, state, vehicle, turned)
-        return Asked(wanted.lift, tau_B), held._replace(control=joined(balance_W, turned))
+    def asked(
+        self, state: State, sticks: Sticks, vehicle: Vehicle, pilot_state: PilotMemory
+    ) -> tuple[Asked, PilotMemory]:
+        """Compute the desired thrust and torque.
 
-    def command(self, asked: Asked, state: State, vehicle: Vehicle) -> Command:
-        """The command that gives it, by all rotors"""
-        return command_for_wrench(asked.lift, asked.tau_B, state, vehicle, self.allocation)
+        Args:
+            state: estimated state of the vehicle.
+            sticks: deflections of the sticks.
+            vehicle: model of the vehicle.
+            pilot_state: the state that the previous call returned; `initial_memory(state)` at the first call.
+        """
+        _, previous_observer = parted(pilot_state.control)
+        desired, next_state, integral_W = _MODES[self.mode](self, state, sticks, vehicle, pilot_state)
+        observer = seen(state, vehicle, previous_observer, self.period)
+        tau_B = opposed(desired.lift, desired.tau_B, state, vehicle, observer)
+        return Asked(desired.lift, tau_B), next_state._replace(control=joined(integral_W, observer))
+
+    def command(self, desired: Asked, state: State, vehicle: Vehicle) -> Command:
+        """Allocate thrust and torque to all rotors."""
+        return command_for_wrench(desired.lift, desired.tau_B, state, vehicle, self.allocation)
 
 
 def stick_pilot(
     vehicle: Vehicle, mode: str = "hold", limits: StickLimits | None = None, period: float = 4e-3
 ) -> StickPilot:
-    """A pilot for a vehicle in one of the `MODES`, called every `period` [s]"""
+    """Build a pilot for a vehicle.
+
+    Args:
+        vehicle: model of the vehicle, from which allocation and gains follow.
+        mode: one of `MODES`.
+        limits: demands of fully deflected sticks; None for `stick_limits`.
+        period: time between calls [s].
+    """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r}: expected one of {', '.join(MODES)}")
     if not 0.0 < period < math.inf:
         raise ValueError(f"period = {period} s: expected a positive number")
     allocation = allocation_for(vehicle)
-    own = limits or stick_limits(vehicle, allocation)
-    return StickPilot(mode, gains_for(vehicle, lead=0.0), own, allocation, period, nothing_seen(vehicle))
+    limits_used = limits or stick_limits(vehicle, allocation)
+    return StickPilot(mode, gains_for(vehicle, lead=0.0), limits_used, allocation, period, nothing_seen(vehicle))
 
 
 def stick_limits(vehicle: Vehicle, allocation: Allocation) -> StickLimits:
-    """30°, 200°/s, and 20 lengths of an arm a second within 1.5 and 5 m/s; as much lift as is left to steer with"""
+    """30°, 200°/s, 20 arm lengths per second within 1.5 and 5 m/s, and 85 % of the thrust, which leaves a control margin."""
     speed = min(5.0, max(1.5, 20.0 * reach_of(vehicle)))
-    spare = float(allocation.lift.high) / float(vehicle.mass * vehicle["gravity"].acceleration)
-    most = max(1.1, min(2.0, 0.85 * spare))
-    return StickLimits(Vec3(3.5, 3.5, 2.0), math.radians(30.0), speed, 0.5 * speed, 0.1, most)
+    thrust_to_weight = float(allocation.lift.high) / float(vehicle.mass * vehicle["gravity"].acceleration)
+    max_thrust = max(1.1, min(2.0, 0.85 * thrust_to_weight))
+    return StickLimits(Vec3(3.5, 3.5, 2.0), math.radians(30.0), speed, 0.5 * speed, 0.1, max_thrust)
 
 
 # The three modes ---------------------------------------------------------------------------------------------------
 
-_Answer = tuple[Asked, PilotMemory, Vec3]
+_ModeOutput = tuple[Asked, PilotMemory, Vec3]
 
 
 def _weight(vehicle: Vehicle) -> Scalar:
@@ -123,65 +139,71 @@ def _weight(vehicle: Vehicle) -> Scalar:
 
 
 def lift_share(throttle: Scalar, limits: StickLimits) -> Scalar:
-    """1 with the stick in its middle, and at its ends the least and the most lift, of the weight"""
+    """Return thrust over weight: 1 at the centre of the stick, minimum and maximum at its ends."""
     return 1.0 + throttle * where(throttle > 0.0, limits.most_lift - 1.0, 1.0 - limits.least_lift)
 
 
-def _rate(pilot: StickPilot, state: State, sticks: Sticks, vehicle: Vehicle, memory: PilotMemory) -> _Answer:
-    """ω̇ = 2 ω_n (ω_d − ω),  T = share · m g"""
-    most = pilot.limits.rate
-    omega_B = Vec3(sticks.roll * most.x, sticks.pitch * most.y, -sticks.yaw * most.z)
-    off = Deviation(ZERO, state.omega_B - omega_B, omega_B, ZERO)
-    tau_B = required_torque(state.omega_B, wanted_turn(off, pilot.gains), inertia_B=vehicle.inertia_B)
-    lift = lift_share(sticks.throttle, pilot.limits) * _weight(vehicle)
-    here = memory._replace(p_W=state.p_W, v_W=state.v_W, yaw=euler_from_quat(state.q_WB).yaw)
-    return Asked(lift, tau_B), here, ZERO
+def _rate(pilot: StickPilot, state: State, sticks: Sticks, vehicle: Vehicle, pilot_state: PilotMemory) -> _ModeOutput:
+    """ω̇ = 2 ω_n (ω_d − ω),  T = fraction · m g"""
+    max_rate = pilot.limits.rate
+    omega_B = Vec3(sticks.roll * max_rate.x, sticks.pitch * max_rate.y, -sticks.yaw * max_rate.z)
+    error = Deviation(ZERO, state.omega_B - omega_B, omega_B, ZERO)
+    tau_B = required_torque(state.omega_B, wanted_turn(error, pilot.gains), inertia_B=vehicle.inertia_B)
+    collective_thrust = lift_share(sticks.throttle, pilot.limits) * _weight(vehicle)
+    next_state = pilot_state._replace(p_W=state.p_W, v_W=state.v_W, yaw=euler_from_quat(state.q_WB).yaw)
+    return Asked(collective_thrust, tau_B), next_state, ZERO
 
 
-def _angle(pilot: StickPilot, state: State, sticks: Sticks, vehicle: Vehicle, memory: PilotMemory) -> _Answer:
-    """f/m = share · g (tan(tilt) · sticks ahead and aside, 1)"""
-    nose, yaw, rate = _turned_heading(pilot, state, sticks, memory)
-    up = lift_share(sticks.throttle, pilot.limits) * vehicle["gravity"].acceleration
-    lean = up * math.tan(pilot.limits.tilt)
-    aside_W = _ahead_and_aside(sticks.pitch * lean, sticks.roll * lean, nose)
-    pull_W = Vec3(aside_W.x, aside_W.y, up) - side_pull(state, vehicle, pilot.allocation)
-    wanted = _along(pull_W, pilot, state, Reference(state.p_W, yaw=yaw, yaw_rate=rate), vehicle)
-    return wanted, memory._replace(p_W=state.p_W, v_W=state.v_W, yaw=yaw), ZERO
+def _angle(pilot: StickPilot, state: State, sticks: Sticks, vehicle: Vehicle, pilot_state: PilotMemory) -> _ModeOutput:
+    """f/m = fraction · g (tan(tilt) · sticks forward and right, 1)"""
+    heading, yaw, rate = _advance_heading(pilot, state, sticks, pilot_state)
+    vertical = lift_share(sticks.throttle, pilot.limits) * vehicle["gravity"].acceleration
+    horizontal = vertical * math.tan(pilot.limits.tilt)
+    horizontal_W = _heading_vector(sticks.pitch * horizontal, sticks.roll * horizontal, heading)
+    acceleration_W = Vec3(horizontal_W.x, horizontal_W.y, vertical) - side_pull(state, vehicle, pilot.allocation)
+    desired = _along(acceleration_W, pilot, state, Reference(state.p_W, yaw=yaw, yaw_rate=rate), vehicle)
+    return desired, pilot_state._replace(p_W=state.p_W, v_W=state.v_W, yaw=yaw), ZERO
 
 
-def _hold(pilot: StickPilot, state: State, sticks: Sticks, vehicle: Vehicle, memory: PilotMemory) -> _Answer:
-    """v ← v + (v_d − v) dt/T,  p ← p + v dt, on a leash: flown to with integral action;  T = 2/ω of that loop"""
-    limits, dt, soon = pilot.limits, pilot.period, SMOOTH / pilot.gains.position
-    nose, yaw, rate = _turned_heading(pilot, state, sticks, memory)
-    level_W = _ahead_and_aside(sticks.pitch * limits.speed, sticks.roll * limits.speed, nose)
-    a_W = (Vec3(level_W.x, level_W.y, sticks.throttle * limits.climb) - memory.v_W) / soon
-    v_W = memory.v_W + a_W * dt
-    away = memory.p_W + v_W * dt - state.p_W
-    leash = LEASH * limits.speed
-    p_W = state.p_W + away * (leash / maximum(norm(away), leash))
-    there = Reference(p_W, v_W, a_W, yaw=yaw, yaw_rate=rate)
-    balance_W, _ = parted(memory.control)
-    flight = FlightLimits(speed=2.0 * limits.speed)
-    pull_W, balance_W = steered_pull(state, there, vehicle, balance_W, pilot.gains, flight, pilot.allocation, dt)
-    return _along(pull_W, pilot, state, there, vehicle), memory._replace(p_W=p_W, v_W=v_W, yaw=yaw), balance_W
+def _hold(pilot: StickPilot, state: State, sticks: Sticks, vehicle: Vehicle, pilot_state: PilotMemory) -> _ModeOutput:
+    """v ← v + (v_d − v) dt/T,  p ← p + v dt near the vehicle, tracked with integral action;  T = 2/ω of that loop"""
+    limits, dt, time_constant = pilot.limits, pilot.period, SMOOTH / pilot.gains.position
+    heading, yaw, rate = _advance_heading(pilot, state, sticks, pilot_state)
+    level_W = _heading_vector(sticks.pitch * limits.speed, sticks.roll * limits.speed, heading)
+    a_W = (Vec3(level_W.x, level_W.y, sticks.throttle * limits.climb) - pilot_state.v_W) / time_constant
+    v_W = pilot_state.v_W + a_W * dt
+    offset_W = pilot_state.p_W + v_W * dt - state.p_W
+    max_distance = LEASH * limits.speed
+    p_W = state.p_W + offset_W * (max_distance / maximum(norm(offset_W), max_distance))
+    reference = Reference(p_W, v_W, a_W, yaw=yaw, yaw_rate=rate)
+    integral_W, _ = parted(pilot_state.control)
+    flight_limits = FlightLimits(speed=2.0 * limits.speed)
+    acceleration_W, integral_W = steered_pull(
+        state, reference, vehicle, integral_W, pilot.gains, flight_limits, pilot.allocation, dt
+    )
+    return (
+        _along(acceleration_W, pilot, state, reference, vehicle),
+        pilot_state._replace(p_W=p_W, v_W=v_W, yaw=yaw),
+        integral_W,
+    )
 
 
-_MODES: dict[str, Callable[..., _Answer]] = {"rate": _rate, "angle": _angle, "hold": _hold}
+_MODES: dict[str, Callable[..., _ModeOutput]] = {"rate": _rate, "angle": _angle, "hold": _hold}
 
 
-def _along(pull_W: Vec3, pilot: StickPilot, state: State, there: Reference, vehicle: Vehicle) -> Asked:
-    return Asked(*geometric_wrench(pull_W, state, there, vehicle, pilot.gains, pilot.allocation.keeps_yaw))
+def _along(acceleration_W: Vec3, pilot: StickPilot, state: State, reference: Reference, vehicle: Vehicle) -> Asked:
+    return Asked(*geometric_wrench(acceleration_W, state, reference, vehicle, pilot.gains, pilot.allocation.keeps_yaw))
 
 
-def _turned_heading(
-    pilot: StickPilot, state: State, sticks: Sticks, memory: PilotMemory
+def _advance_heading(
+    pilot: StickPilot, state: State, sticks: Sticks, pilot_state: PilotMemory
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """Where the nose is, ψ ← ψ + r dt on a leash to it, and r: rotors that cannot turn the body are not waited for"""
-    nose, rate = euler_from_quat(state.q_WB).yaw, -sticks.yaw * pilot.limits.rate.z
-    ahead = clamp(wrap_angle(memory.yaw + rate * pilot.period - nose), -AHEAD, AHEAD)
-    return nose, nose + ahead, rate
+    """Heading, ψ ← ψ + r dt within `AHEAD` of it, and r: the held heading does not run away if the rotors cannot yaw"""
+    heading, rate = euler_from_quat(state.q_WB).yaw, -sticks.yaw * pilot.limits.rate.z
+    yaw_lead = clamp(wrap_angle(pilot_state.yaw + rate * pilot.period - heading), -AHEAD, AHEAD)
+    return heading, heading + yaw_lead, rate
 
 
-def _ahead_and_aside(ahead: Scalar, right: Scalar, yaw: Scalar) -> Vec3:
-    """A vector along the heading and to its right, in the world"""
-    return Vec3(ahead * cos(yaw) + right * sin(yaw), ahead * sin(yaw) - right * cos(yaw), 0.0)
+def _heading_vector(forward: Scalar, right: Scalar, yaw: Scalar) -> Vec3:
+    """Return the world vector of a forward and a right component relative to the heading."""
+    return Vec3(forward * cos(yaw) + right * sin(yaw), forward * sin(yaw) - right * cos(yaw), 0.0)

@@ -1,8 +1,7 @@
-"""The Crazyflie firmware's own controllers, from its Python bindings `cffirmware`, which their user has built and installed.
+"""The Crazyflie firmware's controllers, through its Python bindings `cffirmware`, which the user builds and installs.
 
-Each drone has a process of its own that loads the module: the firmware keeps integrals and filters in globals of C, which two
-drones in one process would share. Inputs and outputs are in its units, which only `conversions` and
-`motors` convert.
+Each drone has a separate process that loads the module: the firmware stores integrals and filters in C globals, which two
+drones in one process would share. Inputs and outputs are in the firmware's units; only `conversions` and `motors` convert them.
 """
 
 from samara.core.lazy_import import lazily as _lazily

@@ -1,7 +1,8 @@
-"""A controller of the firmware as one of ours: `controller(state, reference, vehicle, memory) → command, memory`.
+"""Firmware controllers with Samara's interface: `controller(state, reference, vehicle, controller_state) → command, …`.
 
-The memory is the drone's own firmware, started at its first tick. A PWM becomes the thrust that Bitcraze's curve gives for it,
-and this the command with which the vehicle's rotor gives the same. Where the vehicle has a battery, its voltage is measured.
+The controller state is the drone's firmware process, started at its first tick. A PWM is converted to the thrust of Bitcraze's
+curve, and this to the command at which the vehicle's rotor gives the same thrust. If the vehicle has a battery, the firmware
+measures its voltage.
 """
 
 import importlib.util
@@ -36,11 +37,11 @@ from samara.vehicles.limits import within_limits
 
 MODULE = "cffirmware"
 REQUEST = worker.request_format(FIELDS)
-MAX_PROCESSES = 64  # one for each drone: a batch of a thousand flights would start a thousand
+MAX_PROCESSES = 64  # one per drone: a batch of a thousand flights would start a thousand
 
 
 def module_folder(name: str) -> str:
-    """The directory of the bindings; MissingExtraError if they are not installed"""
+    """Return the directory of the bindings; raise MissingExtraError if they are not installed."""
     try:
         spec = importlib.util.find_spec(MODULE)
     except (ImportError, ValueError):
@@ -55,11 +56,11 @@ def module_folder(name: str) -> str:
 
 
 class FirmwareError(ChildProcessError):
-    """The firmware's process is of no use, or gone; the message is one sentence."""
+    """The firmware's process ended or is unusable; the message is one sentence."""
 
 
 class FirmwareProcess:
-    """`tick(numbers, supply)` → PWM of four motors; `curve` is the thrust curve of the build."""
+    """The firmware in a process; `tick(numbers, supply)` returns the PWM of four motors; `curve` is the thrust curve."""
 
     def __init__(self, controller: str) -> None:
         self._controller = controller
@@ -77,7 +78,7 @@ class FirmwareProcess:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env={**os.environ, "PYTHONPATH": paths},
-            start_new_session=True,  # an interrupt is for the one who waits for it
+            start_new_session=True,  # Ctrl-C is handled by the parent
         )
         _RUNNING.add(self._process)
         self.close = weakref.finalize(self, _end, self._process, self._stderr)
@@ -96,15 +97,15 @@ class FirmwareProcess:
             raise FirmwareError(f"{PREFIX}{self._controller}: {description['error']}")
         return description
 
-    def tick(self, numbers: Sequence[float], supply: float) -> tuple[float, ...]:
-        """One millisecond of the firmware"""
+    def tick(self, inputs: Sequence[float], supply: float) -> tuple[float, ...]:
+        """Advance the firmware by one millisecond."""
         requests, replies = self._process.stdin, self._process.stdout
         assert requests is not None and replies is not None
         try:
-            requests.write(REQUEST.pack(*numbers, supply))
+            requests.write(REQUEST.pack(*inputs, supply))
             requests.flush()
             reply = replies.read(worker.REPLY.size)
-        except (OSError, ValueError):  # it has ended, or was closed
+        except (OSError, ValueError):  # the process has ended, or was closed
             reply = b""
         if len(reply) < worker.REPLY.size:
             raise self._gone()
@@ -114,12 +115,13 @@ class FirmwareProcess:
         code = None
         with suppress(subprocess.TimeoutExpired):
             code = self._process.wait(1.0)
-        words = "" if self._stderr.closed else _last_line(self._stderr)
+        last_message = "" if self._stderr.closed else _last_line(self._stderr)
         self.close()
-        how = "by signal" if code is not None and code < 0 else "with status"
-        ended = "" if code is None else f" {how} {abs(code)}"
+        manner = "by signal" if code is not None and code < 0 else "with status"
+        status = "" if code is None else f" {manner} {abs(code)}"
         return FirmwareError(
-            f"{PREFIX}{self._controller}: the firmware's process ended{ended}" + (f": {words}" if words else "")
+            f"{PREFIX}{self._controller}: the firmware's process ended{status}"
+            + (f": {last_message}" if last_message else "")
         )
 
 
@@ -151,10 +153,10 @@ def _end(process: "subprocess.Popen[bytes]", stderr: IO[bytes]) -> None:
 
 @dataclass(frozen=True)
 class CrazyflieController:
-    """`controller(state, reference, vehicle, memory) → command, memory`; the first memory is `initial_memory`
+    """Controller of the firmware for one vehicle; the first call starts the firmware.
 
-    It has no instants to look ahead to, and is called in Python. A rotor that fails is nothing that the firmware is told, and
-    so its memory `goes_on` where another controller would be built anew.
+    `look_ahead` is empty: it previews nothing, and is called in Python. The firmware is not informed of a rotor failure:
+    with `goes_on`, its state survives where another controller would be rebuilt.
     """
 
     kind: str
@@ -164,14 +166,31 @@ class CrazyflieController:
     goes_on: bool = True
 
     def __call__(
-        self, state: State, reference: Reference, vehicle: Vehicle, memory: "Flying | None"
+        self, state: State, reference: Reference, vehicle: Vehicle, controller_state: "Flying | None"
     ) -> tuple[Command, "Flying"]:
-        own = memory if memory is not None else Flying(self.kind, vehicle)
-        return own.tick(state, reference, vehicle, self.order), own
+        """Run one tick of the firmware.
+
+        Args:
+            state: estimated state of the vehicle.
+            reference: desired position, velocity, acceleration, jerk and yaw.
+            vehicle: model of the vehicle.
+            controller_state: the firmware that the previous call returned; None at the first call, which starts it.
+
+        Returns:
+            The command and the firmware for the next call.
+        """
+        firmware = controller_state if controller_state is not None else Flying(self.kind, vehicle)
+        return firmware.tick(state, reference, vehicle, self.order), firmware
 
 
 def crazyflie_controller(kind: str, vehicle: Vehicle, period: float) -> CrazyflieController:
-    """A controller of the firmware for a quadrotor in X, called every millisecond"""
+    """Build a firmware controller for a quadrotor in X configuration.
+
+    Args:
+        kind: name of the firmware's controller, one of `FUNCTIONS`.
+        vehicle: model of the vehicle.
+        period: time between calls [s], which must be 1 ms.
+    """
     name = f"{PREFIX}{kind}"
     if abs(period * RATE - 1.0) > 1e-9:
         raise ValueError(
@@ -183,7 +202,7 @@ def crazyflie_controller(kind: str, vehicle: Vehicle, period: float) -> Crazyfli
 
 
 class Flying:
-    """The firmware of one drone in flight."""
+    """The firmware of one drone, with its state."""
 
     def __init__(self, kind: str, vehicle: Vehicle) -> None:
         self.firmware = FirmwareProcess(kind)
@@ -192,44 +211,44 @@ class Flying:
         self._fly(vehicle)
 
     def _fly(self, vehicle: Vehicle) -> None:
-        """This vehicle from now on: it may have picked up a load, or lost a cell."""
+        """Use this vehicle from now on: its load or battery may have changed."""
         self._vehicle = vehicle
         self._commands = _commands_code(vehicle).machine()
         self._supplies = _supply_code(vehicle).machine() if vehicle.has("battery") else None
 
     def tick(self, state: State, reference: Reference, vehicle: Vehicle, order: tuple[int, ...]) -> Command:
-        """The command for a millisecond"""
+        """Compute the command of one millisecond."""
         if vehicle is not self._vehicle:
             self._fly(vehicle)
         gravity = vehicle["gravity"].acceleration
         a_W = ZERO if self._v_W is None else (state.v_W - self._v_W) * RATE
         self._v_W = state.v_W
-        numbers = flatten(state)
-        supply, curve = self._supply(numbers, vehicle), self.firmware.curve
+        state_values = flatten(state)
+        supply, curve = self._supply(state_values, vehicle), self.firmware.curve
         pwm = self.firmware.tick(numbers_of(firmware_inputs(state, a_W, reference, gravity)), supply)
         thrusts = [0.0] * len(order)
-        for rotor, own in zip(order, pwm, strict=True):
-            thrusts[rotor] = thrust_of_pwm(own, supply, curve)
-        self._commands.held[:, 0] = [*numbers, *thrusts]
+        for rotor, motor_pwm in zip(order, pwm, strict=True):
+            thrusts[rotor] = thrust_of_pwm(motor_pwm, supply, curve)
+        self._commands.held[:, 0] = [*state_values, *thrusts]
         self._commands.run(1)
         self._command = tuple(self._commands.carry[:, 0].tolist())
         return self._command
 
-    def _supply(self, numbers: list[Any], vehicle: Vehicle) -> float:
-        """The battery's voltage; without one that at which full PWM gives what the rotors can give at most  [V]"""
+    def _supply(self, state_values: list[Any], vehicle: Vehicle) -> float:
+        """Battery voltage; without a battery, the voltage at which full PWM gives the rotors' maximum thrust  [V]"""
         if self._supplies is None:
             return voltage_of_thrust(most_thrust(vehicle), self.firmware.curve)
-        self._supplies.held[:, 0] = [*numbers, *self._command]
+        self._supplies.held[:, 0] = [*state_values, *self._command]
         self._supplies.run(1)
         return float(self._supplies.carry[0, 0])
 
     def close(self) -> None:
-        """Ends the firmware's process"""
+        """End the firmware's process."""
         self.firmware.close()
 
 
 def command_of_thrusts(thrusts: tuple[Any, ...], state: State, vehicle: Vehicle) -> Command:
-    """Ωᵢ = √(Tᵢ / kF), and the command that keeps Ω, within its limits"""
+    """Ωᵢ = √(Tᵢ / kF), and the command that holds Ω, within its limits"""
     ratio = density_ratio(CALM.air_density)
     speeds = tuple(
         safe_sqrt(thrust / (rotor.k_thrust * ratio)) for thrust, rotor in zip(thrusts, vehicle.rotors, strict=True)
@@ -239,24 +258,24 @@ def command_of_thrusts(thrusts: tuple[Any, ...], state: State, vehicle: Vehicle)
 
 @lru_cache(maxsize=16)
 def most_thrust(vehicle: Vehicle) -> float:
-    """Of the strongest rotor  [N]"""
+    """Maximum thrust of the strongest rotor  [N]"""
     return float(max(limit.high for limit in allocation_for(vehicle).limits))
 
 
 @lru_cache(maxsize=16)
 def _commands_code(vehicle: Vehicle) -> CompiledStep:
-    nothing = tuple(0.0 for _ in vehicle.rotors)
+    zeros = tuple(0.0 for _ in vehicle.rotors)
 
-    def body(own: Any, held: Any) -> Any:
-        return command_of_thrusts(held[1], held[0], vehicle)
+    def body(carry: Any, inputs: Any) -> Any:
+        return command_of_thrusts(inputs[1], inputs[0], vehicle)
 
-    return CompiledStep(body, nothing, (at_rest(vehicle), nothing))
+    return CompiledStep(body, zeros, (at_rest(vehicle), zeros))
 
 
 @lru_cache(maxsize=16)
 def _supply_code(vehicle: Vehicle) -> CompiledStep:
-    def body(own: Any, held: Any) -> Any:
-        state, command = held
+    def body(carry: Any, inputs: Any) -> Any:
+        state, command = inputs
         return (supply_voltage(state, command, vehicle, CALM),)
 
     return CompiledStep(body, (0.0,), (at_rest(vehicle), tuple(0.0 for _ in vehicle.rotors)))

@@ -1,7 +1,7 @@
-"""The inputs of the firmware, in its own units: degrees, degrees per second, g, and a pitch that is positive nose up.
+"""Inputs of the firmware, in its units: degrees, degrees per second, g, and a pitch angle that is positive nose up.
 
-Its world is ours, z up, and so is its body: x forward, y left, z up. Its Euler angles are Z-Y-X too, but for the sign of the
-pitch, which it calls legacy. Rates of its gyroscope and of its set point have our signs.
+World (z up) and body frame (x forward, y left, z up) are those of Samara. The Euler angles are Z-Y-X, too, except for the sign
+of the pitch, which the firmware calls legacy. Rates of the gyroscope and of the set point have Samara's signs.
 """
 
 import math
@@ -18,7 +18,7 @@ from samara.plan.flatness import attitude_along
 
 
 class Angles(NamedTuple):
-    """Or their rates: as the firmware names them  [deg, deg/s]"""
+    """Euler angles or their rates, as the firmware names them  [deg, deg/s]."""
 
     roll: Scalar
     pitch: Scalar
@@ -26,7 +26,7 @@ class Angles(NamedTuple):
 
 
 class FirmwareState(NamedTuple):
-    """state_t: `acc` in the world without gravity [g], the attitude with its pitch positive nose up"""
+    """state_t: `acc` in the world without gravity [g], the attitude with its pitch positive nose up."""
 
     position: Vec3
     velocity: Vec3
@@ -36,20 +36,20 @@ class FirmwareState(NamedTuple):
 
 
 class FirmwareSensors(NamedTuple):
-    """sensorData_t: rates [deg/s], and the specific force, 1 g upwards at rest  [g]"""
+    """sensorData_t: rates [deg/s], and the specific force, 1 g upwards at rest  [g]."""
 
     gyro: Vec3
     acc: Vec3
 
 
 class Yaw(NamedTuple):
-    """The one angle that a set point of position has  [deg]"""
+    """The yaw of a position set point  [deg]."""
 
     yaw: Scalar
 
 
 class FirmwareSetpoint(NamedTuple):
-    """setpoint_t of a place and its derivatives in the world, as its high-level commander fills it"""
+    """setpoint_t of a position and its derivatives in the world, as the firmware's high-level commander fills it."""
 
     position: Vec3
     velocity: Vec3
@@ -80,15 +80,15 @@ def firmware_state(state: State, a_W: Vec3, gravity: Scalar) -> FirmwareState:
 
 
 def firmware_sensors(state: State, a_W: Vec3, gravity: Scalar) -> FirmwareSensors:
-    """ω 180/π,  Rᵀ (a + g e₃)/g: an accelerometer that was scaled to 1 g at rest, as the firmware does when it starts"""
+    """ω 180/π,  Rᵀ (a + g e₃)/g: an accelerometer that was scaled to 1 g at rest, as the firmware does at start-up"""
     f_B = rotate_inverse(state.q_WB, a_W + Vec3(0.0, 0.0, gravity))
     return FirmwareSensors(_degrees(state.omega_B), f_B / gravity)
 
 
 def firmware_setpoint(reference: Reference, gravity: Scalar) -> FirmwareSetpoint:
-    """p, v, a, j, the yaw within ±180°, and ω of the attitude that a + g e₃ and the yaw ask for"""
-    pull_W = reference.a_W + Vec3(0.0, 0.0, gravity)
-    omega_D = turning_along(pull_W, reference, attitude_along(pull_W, reference.yaw)).omega
+    """p, v, a, j, the yaw within ±180°, and ω of the attitude that a + g e₃ and the yaw require"""
+    acceleration_W = reference.a_W + Vec3(0.0, 0.0, gravity)
+    omega_D = turning_along(acceleration_W, reference, attitude_along(acceleration_W, reference.yaw)).omega
     return FirmwareSetpoint(
         reference.p_W,
         reference.v_W,
@@ -100,7 +100,14 @@ def firmware_setpoint(reference: Reference, gravity: Scalar) -> FirmwareSetpoint
 
 
 def firmware_inputs(state: State, a_W: Vec3, reference: Reference, gravity: Scalar) -> FirmwareInputs:
-    """The whole of a tick: what is known of the motion, and what is asked"""
+    """Convert state and reference to the inputs of one tick.
+
+    Args:
+        state: estimated state of the vehicle.
+        a_W: acceleration of the centre of mass [m/s²].
+        reference: desired motion.
+        gravity: gravitational acceleration [m/s²].
+    """
     return FirmwareInputs(
         firmware_state(state, a_W, gravity),
         firmware_sensors(state, a_W, gravity),
@@ -108,23 +115,23 @@ def firmware_inputs(state: State, a_W: Vec3, reference: Reference, gravity: Scal
     )
 
 
-def numbers_of(own: FirmwareInputs) -> list[float]:
-    """In the order of `FIELDS`"""
-    return [float(x) for x in flatten(own)]
+def numbers_of(inputs: FirmwareInputs) -> list[float]:
+    """Flatten the inputs in the order of `FIELDS`."""
+    return [float(x) for x in flatten(inputs)]
 
 
-def _degrees(own: Iterable[Any]) -> Vec3:
-    return Vec3(*(math.degrees(x) for x in own))
+def _degrees(radians: Iterable[Any]) -> Vec3:
+    return Vec3(*(math.degrees(x) for x in radians))
 
 
-_NONE, _LEVEL = Vec3(0.0, 0.0, 0.0), Angles(0.0, 0.0, 0.0)
+_ZERO, _LEVEL = Vec3(0.0, 0.0, 0.0), Angles(0.0, 0.0, 0.0)
 FIELDS = tuple(
     leaf_names(
         FirmwareInputs(
-            FirmwareState(_NONE, _NONE, _NONE, _LEVEL, Quat(1.0, 0.0, 0.0, 0.0)),
-            FirmwareSensors(_NONE, _NONE),
-            FirmwareSetpoint(_NONE, _NONE, _NONE, _NONE, Yaw(0.0), _LEVEL),
+            FirmwareState(_ZERO, _ZERO, _ZERO, _LEVEL, Quat(1.0, 0.0, 0.0, 0.0)),
+            FirmwareSensors(_ZERO, _ZERO),
+            FirmwareSetpoint(_ZERO, _ZERO, _ZERO, _ZERO, Yaw(0.0), _LEVEL),
         )
     )
 )
-"""The firmware's own names of them, such as state.attitude.pitch."""
+"""The firmware's names of the inputs, such as state.attitude.pitch."""

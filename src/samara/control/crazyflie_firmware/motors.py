@@ -1,15 +1,15 @@
-"""From the thrust that the firmware wants of a motor to its PWM, and from the PWM to the thrust that the motor gives.
+"""Conversion of the firmware's motor thrust to PWM, and of the PWM to the thrust of the motor.
 
-A number up to 65535 stands for a thrust up to the motor's greatest; the motor's voltage for it follows from a cubic that
-Bitcraze measured for each kind of propeller, and the PWM is that voltage's share of the supply's. The firmware does this
-outside its bindings, in `motors.c`; the cubics are those of its `platform_defaults`.
+Values up to 65535 represent thrusts up to the motor's maximum. The motor voltage follows from a cubic that Bitcraze measured
+for each propeller type, and the PWM is the ratio of that voltage to the supply voltage. The firmware computes this outside its
+bindings, in `motors.c`; the cubics are those of its `platform_defaults`.
 """
 
 import math
 from typing import NamedTuple
 
 PREFIX = "crazyflie_"
-RATE = 1000.0  # [Hz] of the firmware's loop; what runs less often counts its ticks
+RATE = 1000.0  # [Hz] of the firmware's loop; slower parts count its ticks
 
 FUNCTIONS = {
     "pid": "controllerPid",
@@ -18,18 +18,18 @@ FUNCTIONS = {
     "lee": "controllerLee",
     "indi": "controllerINDI",
 }
-"""By our name without the prefix, the firmware's function"""
+"""The firmware's function by Samara's name without the prefix."""
 
-NAMES = tuple(f"{PREFIX}{own}" for own in FUNCTIONS)
+NAMES = tuple(f"{PREFIX}{name}" for name in FUNCTIONS)
 
 
-FULL = 65535  # of 16 bits
-LEAST_SUPPLY = 2.0  # [V]: below it the firmware believes no measurement, and stops
-FORGETTING = 0.01  # of the supply's measurement, each millisecond
+FULL = 65535  # 16 bits
+LEAST_SUPPLY = 2.0  # [V]: below it the firmware rejects the measurement and stops
+FORGETTING = 0.01  # of the filter of the supply voltage, per millisecond
 
 
 class Curve(NamedTuple):
-    """T = c₀ + c₁ V + c₂ V² + c₃ V³, from `least` to `most` [N], and the reaction torque of a thrust  [m]"""
+    """T = c₀ + c₁ V + c₂ V² + c₃ V³, from `least` to `most` [N], and the ratio of reaction torque to thrust  [m]."""
 
     coefficients: tuple[float, float, float, float]
     least: float
@@ -64,23 +64,23 @@ CURVES = {
         0.00569278844371417,
     ),
 }
-"""By the kind of propellers that a build of the firmware is for."""
+"""By the propellers that a build of the firmware is for."""
 
 
-def curve_of(most: float, torque_ratio: float) -> tuple[str, Curve]:
-    """The curve of a build, by the torque ratio that can be asked of it; the most thrust of a brushless one is its builder's"""
-    for name, own in CURVES.items():
-        if abs(torque_ratio / own.torque_ratio - 1.0) < 1e-3:
-            return name, own._replace(most=most)
-    known = ", ".join(f"{own.torque_ratio:.5f} m ({name})" for name, own in CURVES.items())
+def curve_of(max_thrust: float, torque_ratio: float) -> tuple[str, Curve]:
+    """Identify the curve of a build by its torque ratio; `most` replaces its maximum thrust, which brushless builds choose."""
+    for name, curve in CURVES.items():
+        if abs(torque_ratio / curve.torque_ratio - 1.0) < 1e-3:
+            return name, curve._replace(most=max_thrust)
+    expected = ", ".join(f"{curve.torque_ratio:.5f} m ({name})" for name, curve in CURVES.items())
     raise ValueError(
-        f"this cffirmware is built for motors of {most:.4g} N and {torque_ratio:.5f} m, whose curve is not known here; "
-        f"expected {known}, with ENABLE_THRUST_BAT_COMPENSATED as by default"
+        f"this cffirmware is built for motors of {max_thrust:.4g} N and {torque_ratio:.5f} m, whose thrust curve is unknown; "
+        f"expected {expected}, with ENABLE_THRUST_BAT_COMPENSATED as by default"
     )
 
 
 def thrust_of_voltage(volts: float, curve: Curve) -> float:
-    """T = c₀ + c₁ V + c₂ V² + c₃ V³, not below 0, and 0 of a motor that stands  [N]"""
+    """T = c₀ + c₁ V + c₂ V² + c₃ V³, not below 0, and 0 for a motor at rest  [N]"""
     c0, c1, c2, c3 = curve.coefficients
     return max(0.0, c0 + volts * (c1 + volts * (c2 + volts * c3))) if volts > 0.0 else 0.0
 
@@ -94,14 +94,14 @@ def voltage_of_thrust(thrust: float, curve: Curve) -> float:
     return math.cbrt(q + root) + math.cbrt(q - root) + p
 
 
-def pwm_of_thrust(wanted: float, supply: float, curve: Curve) -> int:
-    """65535 V(T)/V_supply of a thrust of 0 … 65535, which may be more than 65535; 0 below the least thrust"""
-    thrust = wanted / FULL * curve.most
+def pwm_of_thrust(thrust_value: float, supply: float, curve: Curve) -> int:
+    """65535 V(T)/V_supply of a thrust of 0 … 65535, which may exceed 65535; 0 below the minimum thrust"""
+    thrust = thrust_value / FULL * curve.most
     if supply < LEAST_SUPPLY or thrust < curve.least:
         return 0
     return int(FULL * voltage_of_thrust(thrust, curve) / supply)
 
 
 def thrust_of_pwm(pwm: float, supply: float, curve: Curve) -> float:
-    """T(PWM/65535 V_supply): what the motor gives  [N]"""
+    """T(PWM/65535 V_supply): the thrust of the motor  [N]"""
     return thrust_of_voltage(pwm / FULL * supply, curve)

@@ -1,7 +1,7 @@
 """iLQR for many problems on the CPU: one problem in each lane of the vector registers, tile after tile.
 
 The programs are those of a single problem, and the stage of the backward pass is traced with all its columns, without the zeros
-of [A B]. Arrays are (step, number, lane); those of a tile stay in the cache from its first iteration to its last.
+of [A B]. Arrays are (step, component, lane); those of a tile stay in the cache from its first iteration to its last.
 """
 
 from collections.abc import Sequence
@@ -50,15 +50,15 @@ class BatchCode(NamedTuple):
 
 @lru_cache(maxsize=8)
 def batch_code(problem: Problem, dtype: str, sizes: int) -> BatchCode:
-    """Compile the code for tiles of a problem, with so many step sizes."""
+    """Compile the code for tiles of a problem, with `sizes` step sizes."""
     size, trace, width = problem.sizes, linearise(problem), vector_width(dtype)
     constant, varying = ([(i, j) for i, j in entries if j <= i] for entries in trace.curvature[1:])
     stages = Rows("stages", len(trace.jacobian.varying) + size.width + len(varying), width, 1)
     K = size.command * size.width
     gains = Rows("gains", K + size.command, width, 1)
-    tried, nominal, given = (Rows(name, size.step, width, 1) for name in ("tried", "nominal", "given"))
+    tried, nominal, start = (Rows(name, size.step, width, 1) for name in ("tried", "nominal", "given"))
     arrays = RolloutArrays(
-        tried, nominal, Rows("goals", size.goal, width, 1), given, (gains.at(K), gains.at(size.command, K))
+        tried, nominal, Rows("goals", size.goal, width, 1), start, (gains.at(K), gains.at(size.command, K))
     )
     parameters, curvature = shared("parameters", size.parameters), shared("curvature", len(constant))
     trajectory = (
@@ -68,9 +68,9 @@ def batch_code(problem: Problem, dtype: str, sizes: int) -> BatchCode:
         arrays.goals.at(size.goal),
         parameters,
     )
-    counts = len(trace.jacobian.varying), size.width, len(varying)
-    firsts = (0, counts[0], counts[0] + counts[1])
-    targets = tuple(stages.at(count, first) for count, first in zip(counts, firsts, strict=True))
+    output_sizes = len(trace.jacobian.varying), size.width, len(varying)
+    offsets = (0, output_sizes[0], output_sizes[0] + output_sizes[1])
+    targets = tuple(stages.at(count, first) for count, first in zip(output_sizes, offsets, strict=True))
     derivatives = Pass(trace.step_program(varying), trajectory, targets, width)
     constants = Pass(trace.constants_program(constant), (parameters,), (curvature,), 1)
     costs = Rows("costs", sizes, width, 1).once(sizes)
@@ -95,23 +95,23 @@ def _backward(
     n, m, nominal = size.tangent, size.command, arrays.nominal
 
     def step(*arguments: Tree) -> Tree:
-        V, v, stored, constant, parameters, damping, sums, u, K, k, u_next, later = arguments
-        numbers = iter(stored)
-        M = trace.jacobian.matrix([next(numbers) for _ in trace.jacobian.varying])
-        slope = [next(numbers) for _ in range(n + m)]
-        H = symmetric(dict(zip((*hessian[1], *hessian[0]), (*constant, *numbers), strict=True)), n + m)
+        V, v, stage_values, constant, parameters, damping, sums, u, K, k, u_next, smoothing_weight = arguments
+        values = iter(stage_values)
+        M = trace.jacobian.matrix([next(values) for _ in trace.jacobian.varying])
+        slope = [next(values) for _ in range(n + m)]
+        H = symmetric(dict(zip((*hessian[1], *hessian[0]), (*constant, *values), strict=True)), n + m)
         model = Model(symmetric(dict(zip(places, V, strict=True)), n), traced_column(v), M, H, traced_column(slope))
         gains = np.array(K, dtype=object).reshape(m, n + m)
-        change = smoothing(later, gains, k, u, u_next, TRACED) if trace.is_smooth else None
+        change = smoothing(smoothing_weight, gains, k, u, u_next, TRACED) if trace.is_smooth else None
         by_previous = TRACED.scale(np.eye(m).astype(object), -problem.smoothing(parameters))
         result = stage(model, Inputs(problem.limits(parameters), u, damping), change, by_previous, TRACED)
         box = result.box
-        added = (a + b for a, b in zip(sums, (box.linear, box.quadratic, box.gradient), strict=True))
+        next_sums = (a + b for a, b in zip(sums, (box.linear, box.quadratic, box.gradient), strict=True))
         return (
             tuple(result.V[place] for place in places),
             tuple(result.v.ravel()),
             (*result.gains.ravel(), *box.step),
-            tuple(added),
+            tuple(next_sums),
         )
 
     def once(name: str, count: int = 1) -> ArraySpec:
@@ -136,9 +136,11 @@ def _backward(
         nominal.at(m, size.state, later=2),
         (Rows("later", 1).at(1), 0.0),
     )
-    each = trace_pass(step, inputs, (*value, gains.at(K + m), sums), width)
-    end = (nominal.at(size.state, later=1), arrays.goals.at(size.goal), parameters)
-    return Loop((Pass(trace.end_program(), end, (*value, sums), width),), at="end"), Loop((each,), reverse=True)
+    step_pass = trace_pass(step, inputs, (*value, gains.at(K + m), sums), width)
+    end_inputs = (nominal.at(size.state, later=1), arrays.goals.at(size.goal), parameters)
+    return Loop((Pass(trace.end_program(), end_inputs, (*value, sums), width),), at="end"), Loop(
+        (step_pass,), reverse=True
+    )
 
 
 class Tile:
@@ -156,7 +158,7 @@ class Tile:
         size, code = problem.sizes, batch_code(problem, dtype, len(step_sizes))
         self.problem, self.horizon, self.width, self._code = problem, horizon, code.width, code
         count, width = len(step_sizes), code.width
-        memory = self._memory = Arrays(
+        arrays = self._memory = Arrays(
             dtype,
             given=(size.step, width),
             goals=(horizon + 1, size.goal, width),
@@ -177,9 +179,9 @@ class Tile:
             alpha=(1, width),
             choice=(len(Choice._fields), width),
         )
-        self.goals, memory["parameters"][:], memory["sizes"][:] = memory["goals"], flatten(parameters), step_sizes
-        memory["later"][:-1] = problem.smoothing(parameters)
-        code.constants.call(memory.table(code.constants), 1)
+        self.goals, arrays["parameters"][:], arrays["sizes"][:] = arrays["goals"], flatten(parameters), step_sizes
+        arrays["later"][:-1] = problem.smoothing(parameters)
+        code.constants.call(arrays.table(code.constants), 1)
         self._tried = aligned(2, horizon + 2, size.step, width, dtype=dtype)
         self._start = aligned(horizon + 2, size.step, width, dtype=dtype)
         self._tried[:, :, : size.state] = self._start[:, : size.state] = np.array(flatten(problem.state))[:, None]
@@ -189,37 +191,37 @@ class Tile:
         no_gains, level_gains = (aligned(horizon + 1, code.gains, width, dtype=dtype) for _ in range(2))
         level_gains[:, : start_gains.size] = start_gains.reshape(-1)[:, None]
         self._warm, self._cold = (
-            memory.table(code.rollout, tried=self._tried[0], nominal=self._start, gains=gains)
+            arrays.table(code.rollout, tried=self._tried[0], nominal=self._start, gains=gains)
             for gains in (no_gains, level_gains)
         )
-        self._choose = memory.table(code.choose)
+        self._choose = arrays.table(code.choose)
         self._calls = [self._calls_from(side) for side in (0, 1)]
         self._side = 0
 
     def _calls_from(self, side: int) -> tuple[int, int, list[int]]:
-        """Tables of derivatives, backward pass, and a rollout for each step size and for the one chosen"""
-        code, memory, nominal, tried = self._code, self._memory, self._tried[side], self._tried[1 - side]
-        alphas = (*self._alphas, memory["choice"][Choice._fields.index("alpha")])
+        """Build the tables of derivatives, backward pass, and a rollout for each step size and for the chosen one."""
+        code, arrays, nominal, tried = self._code, self._memory, self._tried[side], self._tried[1 - side]
+        alphas = (*self._alphas, arrays["choice"][Choice._fields.index("alpha")])
         rollouts = [
-            memory.table(code.rollout, nominal=nominal, tried=tried, alpha=alpha, cost=cost)
-            for alpha, cost in zip(alphas, (*memory["costs"], memory["cost"]), strict=True)
+            arrays.table(code.rollout, nominal=nominal, tried=tried, alpha=alpha, cost=cost)
+            for alpha, cost in zip(alphas, (*arrays["costs"], arrays["cost"]), strict=True)
         ]
-        return memory.table(code.derivatives, nominal=nominal), memory.table(code.backward, nominal=nominal), rollouts
+        return arrays.table(code.derivatives, nominal=nominal), arrays.table(code.backward, nominal=nominal), rollouts
 
     def load(self, states: Array, previous: Array, inputs: Array) -> None:
-        """Write problems into as many lanes as there are; the lanes left over keep what they had, and nobody reads them."""
-        lanes, n, given = slice(0, states.shape[1]), self.problem.sizes.state, self._memory["given"]
-        given[:n, lanes], given[n:, lanes] = states, previous
+        """Write problems into the first lanes; the other lanes retain their values, which nobody reads."""
+        lanes, n, start_values = slice(0, states.shape[1]), self.problem.sizes.state, self._memory["given"]
+        start_values[:n, lanes], start_values[n:, lanes] = states, previous
         self._inputs[..., lanes] = inputs
 
     def run(self, iterations: int, tolerance: float, cold: bool) -> None:
-        """Iterate from the inputs loaded; a cold start has the problem's feedback around them."""
-        code, n, memory, problem = self._code, self.horizon, self._memory, self.problem
+        """Iterate from the loaded inputs; a cold start applies the problem's feedback around them."""
+        code, n, arrays, problem = self._code, self.horizon, self._memory, self.problem
         if cold and problem.start is not None:
-            for i, values in enumerate(problem.start.nominal(memory["given"], np.hypot)):
+            for i, values in enumerate(problem.start.nominal(arrays["given"], np.hypot)):
                 self._start[:, i] = values
         code.rollout.call(self._cold if cold else self._warm, n)
-        memory["least"][:], memory["damping"][:], memory["tolerance"][:] = memory["cost"], 0.0, tolerance
+        arrays["least"][:], arrays["damping"][:], arrays["tolerance"][:] = arrays["cost"], 0.0, tolerance
         self._side = 0
         for _ in range(iterations):
             derivatives, backward, rollouts = self._calls[self._side]

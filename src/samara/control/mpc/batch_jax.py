@@ -1,4 +1,4 @@
-"""iLQR for thousands of problems in JAX: on whatever device JAX has, compiled for a horizon and a number of iterations.
+"""iLQR for thousands of problems in JAX, on any JAX device, compiled for a horizon and an iteration count.
 
 Physics is elementwise on arrays of B problems: rollouts over (step sizes, B), derivatives over (columns, N, B) by forward
 differentiation of the same step and residuals. The backward pass is batched matrix products, one stage after another.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from samara.control.mpc.controller import ILQR
 
 Traced: TypeAlias = Scalar
-"""An array of JAX, or a nested tuple of arrays"""
+"""An array of JAX, or a nested tuple of arrays."""
 
 Rows: TypeAlias = list[Traced]  # one array for each component of a state, an input, a goal
 
@@ -51,7 +51,7 @@ JAX = Library(jnp.vstack, jnp.hstack, jnp.vstack)
 
 
 class Batch(NamedTuple):
-    """B problems: states (n, B), targets for `goals`, previous inputs (m, B), first inputs (N, m, B).
+    """B problems: states (n, B), targets for `goals`, previous inputs (m, B), initial inputs (N, m, B).
 
     The first rollout applies these inputs and the feedback `start_gains` (m, · + m) of a cold start: 0 for a warm one.
     """
@@ -81,13 +81,13 @@ def jax_solver(
     dtype: str,
     goals: Callable[[Traced, Traced], Traced],
 ) -> Callable[[Batch, Traced, float], Solved]:
-    """solve(batch, parameters, tolerance), parameters flat; compiled when first called with a number of problems
+    """Return solve(batch, parameters, tolerance), with flat parameters; it compiles at the first call with a batch size.
 
     `goals(states, targets)` are the goals (N + 1, ·, B) of a batch.
     """
 
     @jax.jit
-    def compiled(batch: Batch, parameters: Traced, tolerance: Traced) -> Solved:
+    def compiled_solve(batch: Batch, parameters: Traced, tolerance: Traced) -> Solved:
         values = unflatten(problem.parameters, iter(parameters))
         solver = _Solver(problem, horizon, iterations, sizes, dtype, goals(batch.states, batch.targets), values)
         return solver.solve(batch, tolerance)
@@ -95,8 +95,8 @@ def jax_solver(
     def solve(batch: Batch, parameters: Traced, tolerance: float) -> Solved:
         with precision(dtype), jax.default_matmul_precision("highest"):
             arguments = jax.tree.map(lambda x: jnp.asarray(x, dtype), (batch, tolerance))
-            solved: Solved = compiled(arguments[0], jnp.asarray(parameters, dtype), arguments[1])
-            return solved
+            solution: Solved = compiled_solve(arguments[0], jnp.asarray(parameters, dtype), arguments[1])
+            return solution
 
     return solve
 
@@ -111,7 +111,7 @@ class PointTargets(NamedTuple):
 
 @lru_cache(maxsize=8)
 def point_goals(model: Model, horizon: int) -> Callable[[Traced, PointTargets], Traced]:
-    """The shaped paths from the states of a vehicle to `PointTargets`: goals (N + 1, 12, B)"""
+    """Return the function that computes the shaped paths from states to `PointTargets`: goals (N + 1, 12, B)."""
 
     def goals(states: Traced, targets: PointTargets) -> Traced:
         start = Vec3(*states[:3])
@@ -144,19 +144,19 @@ class _Solver:
     def resume(self, batch: Batch, tolerance: Traced) -> Solved:
         """Solve from the cheaper of two rollouts, of the warm-start inputs and of `problem.command`, until each problem has
         converged; the cost is not finite if neither rollout's is"""
-        ends = jnp.array([0.0, 1.0], self.dtype)
-        warm, level = zip(*jax.vmap(lambda end: self._begin(batch, end))(ends), strict=True)
-        first = tuple(jnp.where(warm[2] <= level[2], a, b) for a, b in zip(warm, level, strict=True))
-        return self._iterate(batch, first, tolerance, stop=True)
+        blends = jnp.array([0.0, 1.0], self.dtype)
+        warm, hover = zip(*jax.vmap(lambda blend: self._begin(batch, blend))(blends), strict=True)
+        initial = tuple(jnp.where(warm[2] <= hover[2], a, b) for a, b in zip(warm, hover, strict=True))
+        return self._iterate(batch, initial, tolerance, stop=True)
 
     def _begin(self, batch: Batch, blend: Traced) -> Traced:
-        """States, inputs and cost of the first rollout, its inputs `blend` of the way to `problem.command`"""
+        """States, inputs and cost of the first rollout, its inputs interpolated by `blend` towards `problem.command`"""
         gains = jnp.broadcast_to(batch.start_gains[..., None], (self.horizon, *batch.start_gains.shape, 1))
         steps = jnp.array(self.problem.command, self.dtype)[:, None] - batch.controls
         return self._rollout(batch, (self._start(batch.states), batch.controls), gains, steps, blend)
 
     def _iterate(self, batch: Batch, first: Traced, tolerance: Traced, stop: bool) -> Solved:
-        """Iterate from the first rollout; with `stop`, a problem that has converged stays as it is"""
+        """Iterate from the first rollout; with `stop`, a converged problem does not change any more."""
 
         def iterate(_: Traced, carry: Traced) -> Traced:
             x, u, cost, damping, converged = carry
@@ -166,20 +166,20 @@ class _Solver:
                 jnp.array(self.sizes, self.dtype)
             )
             choice = choose([*costs], self.sizes, cost, sums[0], sums[1], damping, tolerance)
-            x, u = (_best(tried, before, choice) for tried, before in ((xs, x), (us, u)))
-            after = (jnp.asarray(value, self.dtype) for value in (choice.cost, choice.damping, choice.converged))
-            advanced = (x, u, *after)
+            x, u = (_best(rollouts, nominal_before, choice) for rollouts, nominal_before in ((xs, x), (us, u)))
+            next_values = (jnp.asarray(value, self.dtype) for value in (choice.cost, choice.damping, choice.converged))
+            advanced = (x, u, *next_values)
             if not stop or self.iterations == 1:
                 return advanced
-            done = (converged > 0.0) | (damping > MAX_DAMPING)
-            return tuple(jnp.where(done, old, new) for old, new in zip(carry, advanced, strict=True))
+            is_done = (converged > 0.0) | (damping > MAX_DAMPING)
+            return tuple(jnp.where(is_done, old, new) for old, new in zip(carry, advanced, strict=True))
 
         zeros = jnp.zeros_like(first[2])
         x, u, cost, _, converged = lax.fori_loop(0, self.iterations, iterate, (*first, zeros, zeros))
         return Solved(u, x, cost, converged > 0.0)
 
     def _start(self, states: Traced) -> Traced:
-        """The nominal states of a cold start (N, n, B)"""
+        """Nominal states of a cold start (N, n, B)"""
         start = self.problem.start
         nominal = flatten(self.problem.state) if start is None else start.nominal(states, jnp.hypot)
         rows = jnp.stack([jnp.broadcast_to(jnp.asarray(x, self.dtype), states.shape[1:]) for x in nominal])
@@ -205,14 +205,14 @@ class _Solver:
             x, u_before, u_before_nominal, cost = carry
             goal, x_nominal, u_nominal, K, k = row
             trace = new_trace(self.dtype)
-            state, near = (folded(problem.state, rows, trace) for rows in (x, [*x_nominal]))
+            state, nominal_state = (folded(problem.state, rows, trace) for rows in (x, [*x_nominal]))
             change = (a - b for a, b in zip(u_before, u_before_nominal, strict=True))
-            error = [*unfolded(problem.difference(state, near)), *change]
+            error = [*unfolded(problem.difference(state, nominal_state)), *change]
             u = feedback([*u_nominal], [*k], [[*gain] for gain in K], error, alpha, limits)
-            after = unfolded(problem.step(state, folded(tuple(u), u, trace), self._folded_parameters(trace)))
+            next_x = unfolded(problem.step(state, folded(tuple(u), u, trace), self._folded_parameters(trace)))
             residuals = problem.stage_residuals(self._state(x), tuple(u), tuple(u_before), self._goal(goal), parameters)
-            after = [jnp.broadcast_to(leaf, jnp.shape(cost)) for leaf in after]
-            return (after, u, [*u_nominal], cost + total(residuals)), (jnp.stack(after), jnp.stack(u))
+            next_x = [jnp.broadcast_to(leaf, jnp.shape(cost)) for leaf in next_x]
+            return (next_x, u, [*u_nominal], cost + total(residuals)), (jnp.stack(next_x), jnp.stack(u))
 
         x0, before = batch.states, [*batch.before]
         carry = ([*x0], before, before, jnp.zeros_like(x0[0]))
@@ -220,24 +220,26 @@ class _Solver:
         cost = cost + total(problem.final(self._state(x), self._goal(self.goals[-1]), parameters))
         return jnp.concatenate([x0[None], states]), inputs, cost
 
-    def _derivatives(self, nominal: Traced, before: Traced) -> tuple[Traced, Traced, Traced]:
+    def _derivatives(self, nominal: Traced, u_previous: Traced) -> tuple[Traced, Traced, Traced]:
         """[A B] (N, B, ·, · + m), the cost's gradient (N, B, · + m) and Hessian (N, B, · + m, · + m)"""
         (x, u), problem, size = nominal, self.problem, self.problem.sizes
-        earlier = jnp.concatenate([before[None], u[:-1]])
+        previous_inputs = jnp.concatenate([u_previous[None], u[:-1]])
         rows, inputs = [x[:, i] for i in range(size.state)], [u[:, a] for a in range(size.command)]
         goal = self._goal([self.goals[:-1, i] for i in range(size.goal)])
-        u_before = tuple(earlier[:, a] for a in range(size.command))
+        u_before = tuple(previous_inputs[:, a] for a in range(size.command))
 
         def local(*delta: Traced) -> tuple[list[Traced], Residuals]:
             trace = new_trace(self.dtype)
             state, parameters = folded(problem.state, rows, trace), self._folded_parameters(trace)
-            nudges = zip(inputs, delta[size.tangent :], strict=True)
-            command = tuple(folded((0.0,), [a + b], trace)[0] for a, b in nudges)
-            near = problem.moved(state, folded(problem.tangent, delta[: size.tangent], trace))
-            still = problem.step(state, folded(tuple(inputs), inputs, trace), parameters)
-            after = unfolded(problem.difference(problem.step(near, command, parameters), still))
-            plain = self._state([jnp.asarray(leaf) for leaf in unfolded(near)])
-            return after, problem.stage_residuals(plain, tuple(unfolded(command)), u_before, goal, self.parameters)
+            pairs = zip(inputs, delta[size.tangent :], strict=True)
+            command = tuple(folded((0.0,), [a + b], trace)[0] for a, b in pairs)
+            displaced = problem.moved(state, folded(problem.tangent, delta[: size.tangent], trace))
+            next_nominal = problem.step(state, folded(tuple(inputs), inputs, trace), parameters)
+            difference = unfolded(problem.difference(problem.step(displaced, command, parameters), next_nominal))
+            plain_state = self._state([jnp.asarray(leaf) for leaf in unfolded(displaced)])
+            return difference, problem.stage_residuals(
+                plain_state, tuple(unfolded(command)), u_before, goal, self.parameters
+            )
 
         jacobian, slope, curvature = self._linearised(local, rows[0], size.width)
         return jnp.stack(jacobian, axis=-2), slope, curvature
@@ -245,7 +247,7 @@ class _Solver:
     def _linearised(
         self, local: Callable[..., tuple[list[Traced], Residuals]], like: Traced, size: int
     ) -> tuple[Traced, Traced, Traced]:
-        """The derivatives of (values, residuals) by `size` scalars at 0: of the values, and Gauss–Newton's of the cost"""
+        """Derivatives of (values, residuals) by `size` scalars at 0: of the values, and Gauss–Newton's of the cost"""
 
         def split(*delta: Traced) -> tuple[list[Traced], list[Traced], list[Traced]]:
             values, residuals = local(*delta)
@@ -263,34 +265,36 @@ class _Solver:
         """Gains (N, m, · + m, B), steps (N, m, B), and the sums over the horizon"""
         problem, size = self.problem, self.problem.sizes
         m, count, weight = size.command, u.shape[-1], problem.smoothing(self.parameters)
-        later = jnp.full((self.horizon,), weight, self.dtype).at[-1].set(0.0)
+        smoothing_weights = jnp.full((self.horizon,), weight, self.dtype).at[-1].set(0.0)
         following, limits = jnp.concatenate([u[1:], u[-1:]]), problem.limits(self.parameters)
         by_previous = -weight * jnp.eye(m, dtype=self.dtype)
 
-        def one(value: Traced, model: Traced, here: Traced, next_u: Traced, damping: Traced, s: Traced) -> Traced:
+        def one(value: Traced, model: Traced, current_u: Traced, next_u: Traced, damping: Traced, s: Traced) -> Traced:
             (V, v, K, k), (M, slope, H) = value, model
-            change = None if is_zero(weight) else smoothing(s, K, [*k], [*here], [*next_u], JAX)
-            inputs = Inputs(limits, [*here], damping)
+            change = None if is_zero(weight) else smoothing(s, K, [*k], [*current_u], [*next_u], JAX)
+            inputs = Inputs(limits, [*current_u], damping)
             result = stage(StageModel(V, v, M, H, slope[:, None]), inputs, change, by_previous, JAX)
             symmetric, box = 0.5 * (result.V + result.V.T), result.box
             return (symmetric, result.v, result.gains, jnp.stack(box.step)), jnp.stack([box.linear, box.quadratic])
 
         def body(carry: Traced, row: Traced) -> Traced:
-            (value, sums), (model, here, next_u, s) = carry, row
-            value, added = jax.vmap(one, in_axes=(0, 0, 0, 0, 0, None))(value, model, here.T, next_u.T, damping, s)
-            return (value, sums + added), value[2:]
+            (value, sums), (model, current_u, next_u, s) = carry, row
+            value, stage_sums = jax.vmap(one, in_axes=(0, 0, 0, 0, 0, None))(
+                value, model, current_u.T, next_u.T, damping, s
+            )
+            return (value, sums + stage_sums), value[2:]
 
         gains, steps, sums = (jnp.zeros((count, *shape), self.dtype) for shape in ((m, size.width), (m,), (2,)))
         carry = ((*self._final(x_end), gains, steps), sums)
-        (_, sums), (gains, steps) = lax.scan(body, carry, (model, u, following, later), reverse=True)
+        (_, sums), (gains, steps) = lax.scan(body, carry, (model, u, following, smoothing_weights), reverse=True)
         return jnp.moveaxis(gains, 1, -1), jnp.moveaxis(steps, 1, -1), sums.T
 
     def _final(self, x: Traced) -> tuple[Traced, Traced]:
         """V and v at the end of the horizon"""
 
         def local(*delta: Traced) -> tuple[list[Traced], Residuals]:
-            near = self.problem.moved(self._state([*x]), unflatten(self.problem.tangent, iter(delta)))
-            return [], self.problem.final(near, self._goal(self.goals[-1]), self.parameters)
+            displaced = self.problem.moved(self._state([*x]), unflatten(self.problem.tangent, iter(delta)))
+            return [], self.problem.final(displaced, self._goal(self.goals[-1]), self.parameters)
 
         _, slope, curvature = self._linearised(local, x[0], self.problem.sizes.tangent)
         return curvature, slope[:, :, None]
@@ -307,11 +311,11 @@ def _gauss_newton(
     return slope, curvature
 
 
-def _best(tried: Traced, before: Traced, choice: Choice) -> Traced:
-    """Of the rollouts tried (sizes, ·, ·, B), the best of each problem; or the one before, if none was accepted"""
-    index = jnp.broadcast_to(jnp.asarray(choice.index, int), before.shape[-1:])
-    best = jnp.take_along_axis(tried, index[None, None, None], axis=0)[0]
-    return jnp.where(choice.accepted > 0.5, best, before)
+def _best(rollouts: Traced, previous: Traced, choice: Choice) -> Traced:
+    """Return the best of the rollouts (sizes, ·, ·, B) of each problem, or the previous one if none was accepted."""
+    index = jnp.broadcast_to(jnp.asarray(choice.index, int), previous.shape[-1:])
+    best = jnp.take_along_axis(rollouts, index[None, None, None], axis=0)[0]
+    return jnp.where(choice.accepted > 0.5, best, previous)
 
 
 # In flight -----------------------------------------------------------------------------------------------------------
@@ -320,8 +324,8 @@ def _best(tried: Traced, before: Traced, choice: Choice) -> Traced:
 class ControllerState(NamedTuple):
     """The state of n controllers between two ticks: in each field rows (·, n), or for one of them a tuple of scalars.
 
-    The inputs of the last solution, the input applied and the command made of it, the disturbance observer and whether it has
-    observed before (1 or 0), the torque observer of a vehicle that has one, the positions planned [m], and the number of
+    The inputs of the last solution, the applied input and the command computed from it, the disturbance observer and whether it
+    has observed before (1 or 0), the torque observer of a vehicle that has one, the predicted positions [m], and the count of
     ticks without a solution, at which the hover input was applied instead.
     """
 
@@ -351,13 +355,20 @@ class FlightController:
         return ControllerState(*(jnp.tile(jnp.array(flatten(field), dtype).reshape(-1, 1), n) for field in self.start))
 
     def __call__(
-        self, state: Traced, ahead: Traced, vehicle: Traced, before: ControllerState
+        self, state: Traced, ahead: Traced, vehicle: Traced, controller_state: ControllerState
     ) -> tuple[Traced, ControllerState]:
-        """`step` as stages call a controller, with `Folded` scalars, arrays of any shape → command, controller state
+        """Apply `step` with the interface of controllers, to `Folded` scalars of arrays of any shape.
 
-        `ahead` is a tuple of N + 1 references. The vehicle is the one the controller was made for, whatever is passed.
+        Args:
+            state: estimated states.
+            ahead: tuple of N + 1 references, at the instants `ILQR.look_ahead` from now.
+            vehicle: not used; the controller was built for its vehicle.
+            controller_state: the state that the previous call returned; `start` at the first call.
+
+        Returns:
+            The commands and the controller states for the next call.
         """
-        leaves = flatten((state, ahead, before))
+        leaves = flatten((state, ahead, controller_state))
         trace = next(leaf.trace for leaf in leaves if isinstance(leaf, Folded))
         shape = jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in unfolded(tuple(leaves))))
         n = math.prod(shape)
@@ -365,54 +376,68 @@ class FlightController:
         def rows(tree: Traced) -> Traced:
             return _rows(tuple(jnp.broadcast_to(leaf, shape).reshape(n) for leaf in unfolded(tree)), n, trace.dtype)
 
-        states, references, *fields = (rows(tree) for tree in (state, ahead, *before))
-        command, after = self.step(ControllerState(*fields), states, references.reshape(len(ahead), -1, n))
-        controls, leaves = ([x.reshape(shape) for row in own for x in row] for own in ([command], after))
+        states, references, *fields = (rows(tree) for tree in (state, ahead, *controller_state))
+        command, next_state = self.step(ControllerState(*fields), states, references.reshape(len(ahead), -1, n))
+        controls, leaves = (
+            [x.reshape(shape) for row in fields_out for x in row] for fields_out in ([command], next_state)
+        )
         return folded(self.start.command, controls, trace), folded(self.start, leaves, trace)
 
 
 def _rows(tree: Traced, n: int, dtype: Traced) -> Traced:
-    """The leaves of a nested tuple of scalars as rows (leaves, n)"""
+    """Stack the leaves of a nested tuple of scalars as rows (leaves, n)."""
     leaves = [jnp.broadcast_to(jnp.asarray(leaf, dtype), (n,)) for leaf in unfolded(tree)]
     return jnp.stack(leaves) if leaves else jnp.zeros((0, n), dtype)
 
 
 def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
-    """Return `OnArrays.run` of a controller as a pure function of arrays, in the precision of the states
+    """Return `BatchController.run` of a controller as a pure function of arrays, in the precision of the states.
 
-    A state or reference that is not finite, or a start without a finite cost, is answered with the hover input and counted in
-    `fallbacks` (there with a warning, and for such a start after a cold start has failed, too). ValueError for a vehicle that
-    the controller does not match.
+    A state or reference that is not finite, or a start without a finite cost, gives the hover input and is counted in
+    `fallbacks`. (`BatchController` issues a warning, and tries a cold start first.)
+
+    Args:
+        controller: the controller.
+        vehicle: vehicle of the flights; ValueError if the controller does not match it.
     """
     if not controller.matches(vehicle):
         raise ValueError(
-            f"{controller!r} for vehicle {vehicle.name!r}: expected an ILQR made for a vehicle with its state"
+            f"{controller!r} for vehicle {vehicle.name!r}: expected an ILQR built for a vehicle with the same state"
         )
     vehicle, model, horizon, period = controller.vehicle, controller.model, controller.horizon, controller.period
     (hover_state, hover_command), torque_start = hover(vehicle), observer_for(vehicle) or ()
-    level, shift = model.hover_input, shift_of(period, model.dt, horizon)
-    nowhere = (math.nan,) * len(ZERO) * (horizon + 1)
-    start = ControllerState((level,) * horizon, level, hover_command, NOTHING, 0.0, torque_start, nowhere, 0.0)
+    hover_input, shift = model.hover_input, shift_of(period, model.dt, horizon)
+    no_path = (math.nan,) * len(ZERO) * (horizon + 1)
+    start = ControllerState(
+        (hover_input,) * horizon, hover_input, hover_command, NOTHING, 0.0, torque_start, no_path, 0.0
+    )
 
-    def step(before: ControllerState, states: Traced, ahead: Traced) -> tuple[Traced, ControllerState]:
+    def step(controller_state: ControllerState, states: Traced, ahead: Traced) -> tuple[Traced, ControllerState]:
         n, dtype = states.shape[1], states.dtype
         trace, is_finite = new_trace(dtype), jnp.isfinite(states.sum(axis=0))
-        sound = jnp.where(is_finite, states, _rows(hover_state, n, dtype))
-        norm = jnp.linalg.norm(sound[ATTITUDE], axis=0)
-        known = jnp.where(is_finite, before.torque_observer, 0.0)
-        fields = (sound, norm[None], before.command, before.push_observer, before.confirmed, known)
+        valid_states = jnp.where(is_finite, states, _rows(hover_state, n, dtype))
+        q_norm = jnp.linalg.norm(valid_states[ATTITUDE], axis=0)
+        torque_values = jnp.where(is_finite, controller_state.torque_observer, 0.0)
+        fields = (
+            valid_states,
+            q_norm[None],
+            controller_state.command,
+            controller_state.push_observer,
+            controller_state.confirmed,
+            torque_values,
+        )
         templates = (hover_state, (0.0,), hover_command, NOTHING, (0.0,), torque_start)
-        state, (size,), command, push, (confirmed,), torque = (
+        state, (state_q_norm,), command, observer, (confirmed,), torque = (
             folded(template, [*rows], trace) for template, rows in zip(templates, fields, strict=True)
         )
-        sensed = Sensed(state, size, command, push, confirmed, torque)
-        push, body = problem_start(sensed, vehicle, controller.observer_gain, period)
-        push_W = push.push_W
+        sensed = Sensed(state, state_q_norm, command, observer, confirmed, torque)
+        observer, body = problem_start(sensed, vehicle, controller.observer_gain, period)
+        push_W = observer.push_W
         references = folded(Reference(ZERO), [*jnp.moveaxis(ahead, 1, 0)], trace)
         goals = [jnp.broadcast_to(leaf, (horizon + 1, n)) for leaf in unfolded(goal_of(references, model, push_W))]
-        shifted = shift_inputs(before.controls.reshape(horizon, -1, n), *shift)
+        shifted = shift_inputs(controller_state.controls.reshape(horizon, -1, n), *shift)
         no_gains = jnp.zeros((model.inputs, controller.problem.sizes.width), dtype)
-        batch = Batch(_rows(body, n, dtype), (), before.before, shifted, no_gains)
+        batch = Batch(_rows(body, n, dtype), (), controller_state.before, shifted, no_gains)
         leaves = unfolded(controller.parameters._replace(push_W=push_W))
         parameters = unflatten(controller.problem.parameters, iter([jnp.asarray(x, dtype) for x in leaves]))
         iterations, sizes = controller.control_iterations, controller.line_search
@@ -420,21 +445,21 @@ def flight_controller(controller: "ILQR", vehicle: Vehicle) -> FlightController:
             controller.problem, horizon, iterations, sizes, dtype.name, jnp.stack(goals, axis=1), parameters
         )
         with jax.default_matmul_precision("highest"):
-            solved = solver.resume(batch, controller.tolerance)
-        has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solved.cost < jnp.inf)
-        controls = jnp.where(has_solution, solved.controls, jnp.asarray(level, dtype)[:, None])
-        wrench = model.thrust_and_torque(folded(level, [*controls[0]], trace))
+            solution = solver.resume(batch, controller.tolerance)
+        has_solution = is_finite & jnp.isfinite(ahead.sum(axis=(0, 1))) & (solution.cost < jnp.inf)
+        controls = jnp.where(has_solution, solution.controls, jnp.asarray(hover_input, dtype)[:, None])
+        wrench = model.thrust_and_torque(folded(hover_input, [*controls[0]], trace))
         allocated, torque = compensated_command(wrench, state, torque, vehicle, controller.allocation, period)
-        planned = jnp.where(has_solution, solved.states[:, : len(ZERO)], 0.0)
+        predicted = jnp.where(has_solution, solution.states[:, : len(ZERO)], 0.0)
         return (command := _rows(allocated, n, dtype)), ControllerState(
             controls.reshape(-1, n),
             controls[0],
             command,
-            jnp.where(is_finite, _rows(push, n, dtype), 0.0),
+            jnp.where(is_finite, _rows(observer, n, dtype), 0.0),
             is_finite[None].astype(dtype),
             _rows(torque, n, dtype),
-            planned.reshape(-1, n),
-            before.fallbacks + ~has_solution,
+            predicted.reshape(-1, n),
+            controller_state.fallbacks + ~has_solution,
         )
 
     return FlightController(start, step)

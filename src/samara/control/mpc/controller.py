@@ -2,7 +2,7 @@
 
     ilqr = ILQR(vehicle, horizon=20, dt=0.05)
     result = ilqr.solve(state, (1.0, 0.0, 1.5))        # result.controls (N, 4), result.states (N + 1, 13), result.cost
-    command, memory = ilqr(state, (1.0, 0.0, 1.5), vehicle, ilqr.initial_memory)
+    command, controller_state = ilqr(state, (1.0, 0.0, 1.5), vehicle, ilqr.initial_memory)
 
 See docs/ilqr.md for the problem it solves and the shape of every array.
 """
@@ -48,12 +48,12 @@ from samara.physics.multirotor import at_rest, empty_command
 from samara.physics.types import BODY, Command, State, Vehicle
 from samara.vehicles.trim import hover
 
-_BANDWIDTH_WITH_LEAD = 2.0  # of the geometric controller's: of the tilt, if the motors' lag is compensated
-_BANDWIDTH_WITHOUT_LEAD = 0.8  # if it is not, and the plan does not know of it
+_BANDWIDTH_WITH_LEAD = 2.0  # of the tilt over the geometric controller's, if the motors' lag is compensated
+_BANDWIDTH_WITHOUT_LEAD = 0.8  # if the lag is neither compensated nor part of the prediction
 
 
 class Times(NamedTuple):
-    """The duration of each phase of a solution  [s]"""
+    """Duration of each phase of a solution  [s]."""
 
     goals: float
     start: float
@@ -64,9 +64,9 @@ class Times(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A solution: N inputs, N + 1 states (p, v, q in the order of `layout`, ω), and its course.
+    """A solution: N inputs, N + 1 states (p, v, q in the order of `layout`, ω), and its convergence history.
 
-    `gradient_norm` is √Σ|Q_u|² over the inputs that are free to follow it; `gains` (N, m, 12) is the feedback K of
+    `gradient_norm` is √Σ|Q_u|² over the inputs that are not at a limit; `gains` (N, m, 12) is the feedback K of
     u = u_k + K (x ⊖ x_k); `goals` (N + 1, 12) are p, v, b₃, b₁ of the reference.
     """
 
@@ -93,7 +93,7 @@ class Result(NamedTuple):
 
 
 class BatchResult(NamedTuple):
-    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs and convergence (B,), the number of iterations, and the order
+    """B solutions: inputs (N, m, B), states (N + 1, 13, B), costs and convergence (B,), the iteration count, and the order
     of the quaternion in the states."""
 
     controls: Array
@@ -105,10 +105,19 @@ class BatchResult(NamedTuple):
 
 
 class SolveOptions(NamedTuple):
-    """How to solve: the `layout` of the quaternion in a state that is an array, "xyzw" in the iLQR document, "wxyz" in `Quat`;
-    the `time` on a trajectory; the `yaw` at a point; a `warm_start`, an earlier result or its inputs (N, m), `shift` seconds
-    old; the input `before`, hover by default; the number of `iterations`, 1 for a real-time iteration; a steady acceleration
-    from outside `push_W` [m/s²], as wind gives; and the observer of torques, with which the motors' lag is compensated."""
+    """Options of `ILQR.solve`.
+
+    Args:
+        layout: order of the quaternion in a state that is an array: "xyzw" in the iLQR document, "wxyz" in `Quat`.
+        time: time on a trajectory [s].
+        yaw: desired yaw at a point [rad].
+        warm_start: an earlier result, or its inputs (N, m).
+        shift: age of the warm start [s].
+        before: previous input; None for hover.
+        iterations: maximum iterations; 1 for a real-time iteration, None for `max_iterations`.
+        push_W: steady external acceleration, such as that of wind [m/s²].
+        turned: disturbance observer, with which the motors' lag is compensated.
+    """
 
     layout: str | None = None
     time: float = 0.0
@@ -121,7 +130,7 @@ class SolveOptions(NamedTuple):
     turned: Turned | None = None
 
     def require_numbers(self) -> None:
-        """ValueError for an option that is not a number where one is needed"""
+        """Raise ValueError for an option that has to be a number and is not."""
         for name, value in (("time", self.time), ("yaw", self.yaw), ("shift", self.shift)):
             if type(value) is not float and not isinstance(value, (Real, np.ndarray)):
                 raise ValueError(f"{name} is {value!r:.60}; expected a number")
@@ -132,7 +141,7 @@ class SolveOptions(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """B problems: states (13, B), targets (3, B), yaws (B,), previous inputs (m, B), first inputs (N, m, B)"""
+    """B problems: states (13, B), targets (3, B), yaws (B,), previous inputs (m, B), initial inputs (N, m, B)."""
 
     states: Array
     targets: Array
@@ -142,9 +151,13 @@ class _Batch(NamedTuple):
 
 
 class ILQR:
-    """iLQR for one vehicle, with options by the names of `MpcOptions`, `Weights` and `Shaping`
+    """Model-predictive controller for one vehicle.
 
     Compiling takes a second or two, once for each vehicle and type of problem.
+
+    Args:
+        vehicle: model of the vehicle.
+        options: options by the names of `MpcOptions`, `Weights` and `Shaping`.
     """
 
     def __init__(self, vehicle: Vehicle, **options: Scalar) -> None:
@@ -179,58 +192,64 @@ class ILQR:
 
     @property
     def weights(self) -> Weights:
-        """The weights in use"""
+        """The weights in use."""
         return self.parameters.weights
 
     # Solving ---------------------------------------------------------------------------------------------------------
 
     def solve(self, state: State | Sequence[float], target: object, **options: Scalar) -> Result:
-        """Find the best inputs from a state to a target: a point (x, y, z), a `Trajectory`, or a `Reference`
+        """Solve for the optimal inputs from a state to a target.
 
-        `state` is a `State`, or its 13 numbers p, v, q, ω; `options` are those of `SolveOptions`. A `Reference` of arrays
-        has the references of the N + 1 instants `look_ahead` from now. A state or target that is not finite, or has no finite
-        cost, is answered with hover and a warning.
+        A state or target that is not finite, or a problem without finite cost, gives hover and a warning.
+
+        Args:
+            state: a `State`, or its 13 components p, v, q, ω.
+            target: a point (x, y, z), a `Trajectory`, or a `Reference`; a `Reference` of arrays has the references of the
+                N + 1 instants `look_ahead` from now.
+            options: fields of `SolveOptions`.
         """
-        began = perf_counter()
+        start_time = perf_counter()
         try:
-            chosen = SolveOptions(**options)
+            solve_options = SolveOptions(**options)
         except TypeError:
             name = next(name for name in options if name not in SolveOptions._fields)
             raise TypeError(f"solve has no option {name!r}; {suggestion(name, SolveOptions._fields)}") from None
-        chosen.require_numbers()
-        push_W, layout = chosen.push_W, _layout_of(state, chosen.layout)
+        solve_options.require_numbers()
+        push_W, layout = solve_options.push_W, _quaternion_layout(state, solve_options.layout)
         x = _components(state, layout)
         if x is None or not math.isfinite(sum(push_W)):
-            return self._hover_result("the state is not finite", began, layout)
-        if isinstance(state, State) and chosen.turned is not None:
+            return self._hover_result("the state is not finite", start_time, layout)
+        if isinstance(state, State) and solve_options.turned is not None:
             body = body_of(State.from_numpy(np.array(x), "wxyz"))
-            x = [float(leaf) for leaf in flatten(led_body(body, state, chosen.turned, self.vehicle))]
+            x = [float(leaf) for leaf in flatten(led_body(body, state, solve_options.turned, self.vehicle))]
         self._push[:] = push_W
-        reason = self._goals.write(target, x, chosen.time, chosen.yaw)
+        reason = self._goals.write(target, x, solve_options.time, solve_options.yaw)
         if reason is not None:
-            return self._hover_result(reason, began, layout)
-        ready = perf_counter()
-        controls = None if chosen.warm_start is None else self._shifted(chosen.warm_start, chosen.shift)
-        iterations = self.options.max_iterations if chosen.iterations is None else chosen.iterations
-        solution = self._solver.solve(x, chosen.before, controls, iterations, self.tolerance)
+            return self._hover_result(reason, start_time, layout)
+        goals_time = perf_counter()
+        controls = (
+            None if solve_options.warm_start is None else self._shifted(solve_options.warm_start, solve_options.shift)
+        )
+        iterations = self.options.max_iterations if solve_options.iterations is None else solve_options.iterations
+        solution = self._solver.solve(x, solve_options.before, controls, iterations, self.tolerance)
         if solution is None:
-            return self._hover_result("the predicted cost is not finite", began, layout)
-        solver, course = self._solver, solution[:-1]
-        times = Times(ready - began, *solution.seconds, perf_counter() - began)
+            return self._hover_result("the predicted cost is not finite", start_time, layout)
+        solver, history = self._solver, solution[:-1]
+        times = Times(goals_time - start_time, *solution.seconds, perf_counter() - start_time)
         states = _in_order(solver.states, layout)
-        return Result(solver.controls.copy(), states, *course, solver.gains.copy(), solver.goals.copy(), times, layout)
+        return Result(solver.controls.copy(), states, *history, solver.gains.copy(), solver.goals.copy(), times, layout)
 
-    def _hover_result(self, reason: str, began: float, layout: str) -> Result:
-        """Return hover, and warn of the reason."""
+    def _hover_result(self, reason: str, start_time: float, layout: str) -> Result:
+        """Return hover, and warn with the reason."""
         warnings.warn(f"iLQR: {reason}; hovering instead", RuntimeWarning, stacklevel=3)
-        solver, total = self._solver, perf_counter() - began
-        level = np.tile(np.array(flatten(self.model.template)), (self.horizon + 1, 1))
-        nothing = (np.zeros_like(solver.gains), np.zeros_like(solver.goals), Times(total, 0.0, 0.0, 0.0, 0.0, total))
-        course = (math.inf, 0, False, (), (), math.inf)
-        return Result(self._hover.copy(), _in_order(level, layout), *course, *nothing, layout)
+        solver, total = self._solver, perf_counter() - start_time
+        hover_states = np.tile(np.array(flatten(self.model.template)), (self.horizon + 1, 1))
+        zeros = (np.zeros_like(solver.gains), np.zeros_like(solver.goals), Times(total, 0.0, 0.0, 0.0, 0.0, total))
+        history = (math.inf, 0, False, (), (), math.inf)
+        return Result(self._hover.copy(), _in_order(hover_states, layout), *history, *zeros, layout)
 
     def _shifted(self, warm_start: "Result | Array", shift: float) -> Array:
-        """The inputs some seconds later, linear between steps; the last one is repeated"""
+        """Shift the inputs by `shift` seconds, linear between steps; the last one is repeated."""
         controls = np.asarray(warm_start.controls if isinstance(warm_start, Result) else warm_start, dtype=float)
         if controls.shape != self._hover.shape:
             raise ValueError(f"warm_start has shape {controls.shape}; expected {self._hover.shape}")
@@ -249,42 +268,54 @@ class ILQR:
         backend: str = "llvm",
         dtype: str = "float32",
     ) -> BatchResult:
-        """Solve B problems: states (13, B) in a `layout` or a `State` of arrays, targets (3, B) or one point for all
+        """Solve B problems at once, all with the same iteration count.
 
-        On this CPU with a problem in each lane of its vector registers ("llvm"), or wherever JAX is ("jax", which compiles
-        anew for another number of problems or iterations). All make as many iterations; the warm start is an earlier result or
-        inputs (N, m, B). A problem without a finite cost is answered with hover, and a warning says how many there are.
+        A problem without a finite cost gives hover; a warning states the count of such problems.
+
+        Args:
+            states: (13, B) in a `layout`, or a `State` of arrays.
+            targets: (3, B), or one point for all.
+            layout: order of the quaternion in an array, "xyzw" or "wxyz".
+            yaw: desired yaw [rad], one or (B,).
+            warm_start: an earlier result or inputs (N, m, B).
+            before: previous inputs (m, B); None for hover.
+            iterations: iteration count; None for `max_iterations`.
+            backend: "llvm" for one problem per vector lane of this CPU, or "jax", which compiles again for another
+                problem or iteration count.
+            dtype: "float32" or "float64".
         """
         if backend not in ("llvm", "jax") or dtype not in ("float32", "float64"):
             raise ValueError(f"backend = {backend!r}, dtype = {dtype!r}: expected llvm or jax, float32 or float64")
-        layout = _layout_of(states, layout)
-        x = _batch_of(states, layout)
+        layout = _quaternion_layout(states, layout)
+        x = _batch_states(states, layout)
         m, count = self.model.inputs, x.shape[1]
-        first = self._hover[:, :, None]
+        initial_inputs = self._hover[:, :, None]
         if warm_start is not None:
-            first = warm_start.controls if isinstance(warm_start, BatchResult) else np.asarray(warm_start)
+            initial_inputs = warm_start.controls if isinstance(warm_start, BatchResult) else np.asarray(warm_start)
         previous = np.asarray(self.model.hover_input if before is None else before, dtype=float)
         batch = _Batch(
             x,
             np.broadcast_to(np.reshape(np.asarray(targets, dtype=float), (3, -1)), (3, count)),
             np.broadcast_to(np.asarray(yaw, dtype=float), (count,)),
             np.broadcast_to(previous.reshape(m, -1), (m, count)),
-            np.broadcast_to(first, (self.horizon, m, count)),
+            np.broadcast_to(initial_inputs, (self.horizon, m, count)),
         )
         solve = self._solve_in_jax if backend == "jax" else self._solve_in_lanes
-        rounds = self.options.max_iterations if iterations is None else iterations
-        result = solve(batch, rounds, dtype, warm_start is None)
+        iteration_count = self.options.max_iterations if iterations is None else iterations
+        result = solve(batch, iteration_count, dtype, warm_start is None)
         if layout != result.layout:
             result = result._replace(states=_in_order(result.states, layout), layout=layout)
-        lost = ~np.isfinite(np.asarray(result.cost))
-        if lost.any():
+        is_invalid = ~np.isfinite(np.asarray(result.cost))
+        if is_invalid.any():
             warnings.warn(
-                f"iLQR: {int(lost.sum())} of {count} problems have no finite cost; hovering instead",
+                f"iLQR: {int(is_invalid.sum())} of {count} problems have no finite cost; hovering instead",
                 RuntimeWarning,
                 stacklevel=2,
             )
-            controls = np.where(lost, self._hover[:, :, None], np.asarray(result.controls))
-            result = result._replace(controls=controls.astype(dtype), converged=np.asarray(result.converged) & ~lost)
+            controls = np.where(is_invalid, self._hover[:, :, None], np.asarray(result.controls))
+            result = result._replace(
+                controls=controls.astype(dtype), converged=np.asarray(result.converged) & ~is_invalid
+            )
         return result
 
     def _solve_in_lanes(self, batch: _Batch, iterations: int, dtype: str, cold: bool) -> BatchResult:
@@ -314,10 +345,10 @@ class ILQR:
         solve = jax_solver(self.problem, self.horizon, iterations, self.line_search, dtype, goals)
         gains = self._solver.start_gains if cold else np.zeros_like(self._solver.start_gains)
         targets = PointTargets(batch.targets, batch.yaw, self.shaping)
-        solved = solve(
+        solution = solve(
             Batch(batch.states, targets, batch.before, batch.inputs, gains), flatten(self.parameters), self.tolerance
         )
-        return BatchResult(*solved, iterations)
+        return BatchResult(*solution, iterations)
 
     # Controlling -----------------------------------------------------------------------------------------------------
 
@@ -328,42 +359,49 @@ class ILQR:
 
     @cached_property
     def initial_memory(self) -> Memory:
-        """Hover, at time 0, with no disturbance observed"""
-        nowhere = np.full((self.horizon + 1, 3), np.nan)
+        """Hover, at time 0, with zero observed disturbance."""
+        no_path = np.full((self.horizon + 1, 3), np.nan)
         observer = observer_for(self.vehicle)
-        return Memory(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, nowhere, observer)
+        return Memory(self._hover, self.model.hover_input, hover(self.vehicle)[1], 0.0, None, no_path, observer)
 
     def __call__(
-        self, state: State, target: object, vehicle: Vehicle, memory: Memory | tuple[()] = ()
+        self, state: State, target: object, vehicle: Vehicle, controller_state: Memory | tuple[()] = ()
     ) -> tuple[Command, Memory]:
-        """`controller(state, target, vehicle, memory) → command, memory`: real-time iterations, warm-started by shifting
+        """Run real-time iterations, warm-started by shifting the previous inputs.
 
-        The target is a point, a `Reference` or a `Trajectory`, which is followed at the memory's time. The command is that of
-        the vehicle's actuators; if there is no solution it is that of hover, with a warning.
+        Args:
+            state: estimated state of the vehicle.
+            target: a point, a `Reference`, or a `Trajectory`, which is followed at the controller state's time.
+            vehicle: not used; the model is that of the constructor.
+            controller_state: the state that the previous call returned; () at the first call.
+
+        Returns:
+            The command of the vehicle's actuators (hover, with a warning, if the solver fails), and the controller
+            state for the next call.
         """
-        before = memory if isinstance(memory, Memory) else self.initial_memory
-        after = self._single.tick(state, target, before)
-        return after.command, after
+        previous_state = controller_state if isinstance(controller_state, Memory) else self.initial_memory
+        next_state = self._single.tick(state, target, previous_state)
+        return next_state.command, next_state
 
     def _fallback(
-        self, state: State, target: object, memory: Memory, push_W: Vec3
+        self, state: State, target: object, controller_state: Memory, push_W: Vec3
     ) -> tuple[Result, Command, Turned | None]:
-        """The solution a period after that of the memory, its first command, and the observer of torques, on floats"""
+        """Return the solution one period after `memory`, its first command, and the disturbance observer, on floats."""
         result = self.solve(
             state,
             target,
-            time=memory.time,
-            warm_start=memory.controls,
+            time=controller_state.time,
+            warm_start=controller_state.controls,
             shift=self.period,
-            before=memory.before,
+            before=controller_state.before,
             iterations=self.control_iterations,
             push_W=push_W,
-            turned=memory.turned,
+            turned=controller_state.turned,
         )
-        return result, *self._compensated(result.controls[0].tolist(), state, memory.turned)
+        return result, *self._compensated(result.controls[0].tolist(), state, controller_state.turned)
 
     def matches(self, vehicle: Vehicle) -> bool:
-        """Whether batches of `vehicle` can be flown: its state has the fields of this one's, and no method is overridden"""
+        """Whether batches of `vehicle` are supported: its state has the fields of this one's, and no method is overridden."""
         expected, actual = (leaf_names((at_rest(v), empty_command(v))) for v in (self.vehicle, vehicle))
         return type(self) is ILQR and expected == actual
 
@@ -392,22 +430,24 @@ class ILQR:
         )
 
     def command(self, controls: Sequence[float], state: State) -> Command:
-        """The vehicle's command for an input: the rotor speeds that give its thrust and torque, within their limits"""
+        """Return the vehicle's command for an input: the rotor speeds of its thrust and torque, within their limits."""
         return self._compensated(controls, state, observer_for(self.vehicle))[0]
 
     def _compensated(
-        self, controls: Sequence[float], state: State, turned: Turned | None
+        self, controls: Sequence[float], state: State, observer: Turned | None
     ) -> tuple[Command, Turned | None]:
         if not math.isfinite(sum(flatten(state))):
-            state, turned = hover(self.vehicle)[0], observer_for(self.vehicle)
-        before = turned if observer_for(self.vehicle) is not None else ()
+            state, observer = hover(self.vehicle)[0], observer_for(self.vehicle)
+        observer_input = observer if observer_for(self.vehicle) is not None else ()
         wrench = self.model.thrust_and_torque(tuple(controls))
-        command, after = compensated_command(wrench, state, before, self.vehicle, self.allocation, self.period)
-        return tuple(float(u) for u in command), after or None
+        command, next_observer = compensated_command(
+            wrench, state, observer_input, self.vehicle, self.allocation, self.period
+        )
+        return tuple(float(u) for u in command), next_observer or None
 
 
-def _layout_of(state: object, layout: str | None) -> str:
-    """The order of the quaternion in states: a `State` names its components, an array has to be told"""
+def _quaternion_layout(state: object, layout: str | None) -> str:
+    """Return the order of the quaternion in states: that of `State`, or `layout` for an array."""
     order = "wxyz" if layout is None and isinstance(state, State) else layout
     quaternion_order(order)
     assert order is not None
@@ -415,29 +455,29 @@ def _layout_of(state: object, layout: str | None) -> str:
 
 
 def _in_order(states: Array, layout: str) -> Array:
-    """A copy of states (N + 1, 13, …) with w, x, y, z, their quaternions in the layout's order"""
+    """Copy states (N + 1, 13, …) in the order w, x, y, z to the order of `layout`."""
     if layout == "wxyz":
         return np.array(states)
     return np.asarray(states)[:, [*range(6), *(6 + i for i in quaternion_order(layout)), *range(10, BODY)]]
 
 
 def _components(state: State | Sequence[float], layout: str) -> list[float] | None:
-    """(p, v, q as w, x, y, z, ω) with q of unit length, or None if anything is not finite"""
-    named = isinstance(state, State)
+    """(p, v, q as w, x, y, z, ω) with q of unit length, or None if a component is not finite"""
+    is_state = isinstance(state, State)
     leaves: Sequence[Scalar] = (*state[0], *state[1], *state[2], *state[3]) if isinstance(state, State) else state
     x = [float(leaf) for leaf in leaves]
     if len(x) != BODY:
         raise ValueError(f"state has {len(x)} numbers; expected a State, or the {BODY} of p, v, q and ω")
-    if not named:
+    if not is_state:
         x[6:10] = [x[6 + layout.index(letter)] for letter in "wxyz"]
-    size = math.hypot(*x[6:10])
-    if not (math.isfinite(sum(x)) and size > 0.0):
+    length = math.hypot(*x[6:10])
+    if not (math.isfinite(sum(x)) and length > 0.0):
         return None
-    x[6:10] = [leaf / size for leaf in x[6:10]]
+    x[6:10] = [leaf / length for leaf in x[6:10]]
     return x
 
 
-def _batch_of(states: State | Array, layout: str) -> Array:
+def _batch_states(states: State | Array, layout: str) -> Array:
     """(13, B), quaternions as w, x, y, z, of unit length"""
     if isinstance(states, State):
         leaves = (np.atleast_1d(np.asarray(leaf, dtype=float)) for leaf in flatten(tuple(states[:4])))
@@ -448,17 +488,17 @@ def _batch_of(states: State | Array, layout: str) -> Array:
         raise ValueError(f"states have shape {x.shape}; expected a State of arrays, or ({BODY}, B)")
     if not isinstance(states, State):
         x[6:10] = x[[6 + layout.index(letter) for letter in "wxyz"]]
-    with np.errstate(invalid="ignore", divide="ignore"):  # what is no attitude has no cost either
+    with np.errstate(invalid="ignore", divide="ignore"):  # an invalid quaternion gives an infinite cost
         x[6:10] /= np.sqrt((x[6:10] ** 2).sum(axis=0))
     return x
 
 
 def default_torque_weight(vehicle: Vehicle) -> float:
-    """tilt_weight / (J ω²)²: a tilt is undone at the rate ω that the motors can follow, 0.8 of the geometric controller's
+    """tilt_weight / (J ω²)²: corrects a tilt error at the rate ω that the motors can follow, 0.8 of the geometric controller's
 
     min ∫ w_tilt θ² + w τ² with J θ̈ = τ has the closed loop s⁴ = −w_tilt / (w J²). The iLQR document's 5e-4 is 1e9 times less
     for its Crazyflie: torque costs nothing, and without a lead such a plan tumbles one with 72 ms of lag. If the lag is
-    compensated, as for a vehicle with slow motors or one that the air turns, ω is twice that controller's without lead.
+    compensated, as for a vehicle with slow motors or with a moment of airspeed, ω is twice that controller's without lead.
     """
     factor = _BANDWIDTH_WITHOUT_LEAD if observer_for(vehicle) is None else _BANDWIDTH_WITH_LEAD
     rate = gains_for(vehicle, lead=0.0).attitude.x * factor

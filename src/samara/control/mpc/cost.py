@@ -1,4 +1,4 @@
-"""The cost of a vehicle's plan, by default the iLQR document's residuals, and the problem of a model with such a cost."""
+"""The cost of a vehicle's plan, by default the iLQR document's residuals, and the problem of a prediction model with a cost."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -22,7 +22,7 @@ from samara.physics.types import Command, State
 
 
 class Goal(NamedTuple):
-    """Where to be at one step: position, velocity, and the directions of thrust and of the nose."""
+    """Target at one step of the horizon: position, velocity, and the directions of thrust and of the nose."""
 
     p_W: Vec3
     v_W: Vec3
@@ -34,14 +34,14 @@ ANY_GOAL = Goal(ZERO, ZERO, Vec3(0.0, 0.0, 1.0), Vec3(1.0, 0.0, 0.0))
 
 
 class Sphere(NamedTuple):
-    """What to keep out of: a centre and a radius, the vehicle's own included  [m]"""
+    """A sphere to avoid: centre, and radius enlarged by the vehicle's  [m]."""
 
     p_W: Vec3
     radius: Scalar
 
 
 class Parameters(NamedTuple):
-    """The numbers of a vehicle's problem that do not change along the horizon."""
+    """Parameters of a vehicle's problem that are constant along the horizon."""
 
     weights: Weights
     hover_input: tuple[Scalar, ...]
@@ -49,14 +49,14 @@ class Parameters(NamedTuple):
     high: tuple[Scalar, ...]
     spheres: tuple[Sphere, ...]
     cos_tilt: Scalar  # of the largest tilt that costs nothing
-    push_W: Vec3 = ZERO  # an acceleration from outside, as wind gives  [m/s²]
+    push_W: Vec3 = ZERO  # external acceleration, such as that of wind  [m/s²]
 
 
 class Cost(NamedTuple):
     """The residuals (w, r) of a step and of the end of the horizon; each costs ½ w r².
 
-    `residuals(state, command, goal, parameters, model)` and `final(state, goal, parameters)` are functions of scalars. What
-    the change of the inputs costs, ½ smoothing_weight |u − u₋|², is the solver's own and not among them.
+    `residuals(state, command, goal, parameters, model)` and `final(state, goal, parameters)` are functions of scalars. The
+    solver adds the cost of the change of the inputs, ½ smoothing_weight |u − u₋|².
     """
 
     residuals: Callable[[State, Command, Goal, Parameters, Model], Residuals]
@@ -64,14 +64,14 @@ class Cost(NamedTuple):
 
 
 def tracking_residuals(state: State, command: Command, goal: Goal, parameters: Parameters, model: Model) -> Residuals:
-    """p − p_ref, v − v_ref, b₃ − b₃ref, ω_z, what leaves the tilt limit or enters a sphere, and the inputs' effort"""
+    """p − p_ref, v − v_ref, b₃ − b₃ref, ω_z, violations of the tilt limit and of the spheres, and the effort of the inputs"""
     w = parameters.weights
     return [
         *_tracking(state, goal, w.position_weight, w.velocity_weight, w.tilt_weight, w.yaw_weight),
         (w.yaw_rate_weight, state.omega_B.z),
         (w.roll_pitch_rate_weight, state.omega_B.x),
         (w.roll_pitch_rate_weight, state.omega_B.y),
-        *_kept_out(state, parameters),
+        *_constraint_residuals(state, parameters),
         *_effort(command, parameters, model),
     ]
 
@@ -83,12 +83,12 @@ def final_residuals(state: State, goal: Goal, parameters: Parameters) -> Residua
         *_tracking(
             state, goal, w.terminal_position_weight, w.terminal_velocity_weight, w.terminal_tilt_weight, w.yaw_weight
         ),
-        *_kept_out(state, parameters),
+        *_constraint_residuals(state, parameters),
     ]
 
 
 TRACKING = Cost(tracking_residuals, final_residuals)
-"""The iLQR document's."""
+"""The iLQR document's cost."""
 
 
 def _tracking(state: State, goal: Goal, position: Scalar, velocity: Scalar, tilt: Scalar, yaw: Scalar) -> Residuals:
@@ -100,20 +100,26 @@ def _tracking(state: State, goal: Goal, position: Scalar, velocity: Scalar, tilt
     ]
 
 
-def _kept_out(state: State, parameters: Parameters) -> Residuals:
-    w, upright = parameters.weights, thrust_axis(state).z
+def _constraint_residuals(state: State, parameters: Parameters) -> Residuals:
+    w, cos_tilt = parameters.weights, thrust_axis(state).z
     return [
-        (w.tilt_limit_weight, maximum(parameters.cos_tilt - upright, 0.0)),
-        *((w.obstacle_weight, maximum(own.radius - norm(state.p_W - own.p_W), 0.0)) for own in parameters.spheres),
+        (w.tilt_limit_weight, maximum(parameters.cos_tilt - cos_tilt, 0.0)),
+        *(
+            (w.obstacle_weight, maximum(sphere.radius - norm(state.p_W - sphere.p_W), 0.0))
+            for sphere in parameters.spheres
+        ),
     ]
 
 
 def _effort(command: Command, parameters: Parameters, model: Model) -> Residuals:
-    """T − T_hover and τ; of rotors, each thrust less its own at hover, and the torque they make"""
+    """T − T_hover and τ; for rotors, each thrust less that of hover, and the torque of all"""
     w, tau_B = parameters.weights, model.wrench(command).tau_B
-    thrusts = 1 if model.takes_wrench else model.inputs
+    thrust_count = 1 if model.takes_wrench else model.inputs
     return [
-        *((w.thrust_weight, u - level) for u, level in zip(command[:thrusts], parameters.hover_input, strict=False)),
+        *(
+            (w.thrust_weight, u - hover)
+            for u, hover in zip(command[:thrust_count], parameters.hover_input, strict=False)
+        ),
         *((w.torque_weight, torque) for torque in tau_B),
     ]
 
@@ -122,7 +128,7 @@ def _effort(command: Command, parameters: Parameters, model: Model) -> Residuals
 
 
 class Kind(NamedTuple):
-    """What decides the machine code beside the model: which weights are on, and how many spheres there are."""
+    """Structure that determines the machine code besides the model: the active weights, and the count of spheres."""
 
     weighs: tuple[bool, ...]
     spheres: int
@@ -134,22 +140,26 @@ def kind_of(parameters: Parameters) -> Kind:
 
 @lru_cache(maxsize=64)
 def vehicle_problem(model: Model, kind: Kind, cost: Cost = TRACKING) -> Problem:
-    """The problem of a model and a cost, for parameters of a kind: what a weight that is off weighs drops out of the trace"""
+    """Build the problem of a model and a cost; residuals whose weight is off in `kind` are not traced."""
 
-    def weighed(own: Parameters) -> Parameters:
-        weights = (weight if on else 0.0 for weight, on in zip(own.weights, kind.weighs, strict=True))
-        return own._replace(weights=Weights(*weights))
+    def active_parameters(parameters: Parameters) -> Parameters:
+        weights = (
+            weight if is_active else 0.0 for weight, is_active in zip(parameters.weights, kind.weighs, strict=True)
+        )
+        return parameters._replace(weights=Weights(*weights))
 
     return Problem(
         state=model.template,
         command=model.hover_input,
         goal=ANY_GOAL,
         parameters=Parameters(Weights(), model.hover_input, *model.limits, (Sphere(ZERO, 1.0),) * kind.spheres, 0.0),
-        step=lambda state, command, own: model.step(state, command, own.push_W),
-        residuals=lambda state, command, goal, own: cost.residuals(state, command, goal, weighed(own), model),
-        final=lambda state, goal, own: cost.final(state, goal, weighed(own)),
-        limits=lambda own: Limits(own.low, own.high),
-        smoothing=lambda own: weighed(own).weights.smoothing_weight,
+        step=lambda state, command, parameters: model.step(state, command, parameters.push_W),
+        residuals=lambda state, command, goal, parameters: cost.residuals(
+            state, command, goal, active_parameters(parameters), model
+        ),
+        final=lambda state, goal, parameters: cost.final(state, goal, active_parameters(parameters)),
+        limits=lambda parameters: Limits(parameters.low, parameters.high),
+        smoothing=lambda parameters: active_parameters(parameters).weights.smoothing_weight,
         moved=moved,
         difference=difference,
         start=Start(levelled, TILT_AND_TURN),

@@ -27,11 +27,11 @@ from samara.core.types import Array
 FLOOR = 1e-6  # the iLQR document adds it to the diagonal of Quu
 BOX_ITERATIONS = 3
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-6
-MIN_DECREASE = 1e-4  # of the decrease that the model predicts: the least for which a step is accepted
+MIN_DECREASE = 1e-4  # minimum ratio of the actual to the predicted decrease for which a step is accepted
 
 
 class Library(NamedTuple):
-    """A library of matrices: stacking, a column of scalars, and the product of a matrix with a scalar."""
+    """A matrix library: stacking, a column of scalars, and the product of a matrix with a scalar."""
 
     vstack: Callable[[Sequence[Array]], Scalar]
     hstack: Callable[[Sequence[Array]], Scalar]
@@ -39,10 +39,10 @@ class Library(NamedTuple):
     scale: Callable[[Scalar, Scalar], Scalar] = operator.mul
 
 
-def traced_column(numbers: Numbers) -> Array:
-    """A column (n, 1) of traced scalars"""
-    matrix = np.empty((len(numbers), 1), dtype=object)
-    matrix[:, 0] = numbers
+def traced_column(scalars: Numbers) -> Array:
+    """Return a column (n, 1) of traced scalars."""
+    matrix = np.empty((len(scalars), 1), dtype=object)
+    matrix[:, 0] = scalars
     return matrix
 
 
@@ -88,7 +88,7 @@ def box_step(
 ) -> BoxStep:
     """min ½ kᵀ(Q + D)k + qᵀk for low ≤ k ≤ high, D = 1e-6 + damping · diag Q
 
-    Primal–dual active sets: inputs at a limit which −q pushes against are fixed there, the others solved for; those that
+    Primal–dual active sets: inputs at a limit which −q pushes against are fixed at it, the others solved for; those that
     leave the box are fixed next, those whose multiplier has the wrong sign released. The last solution is clamped to the box.
     """
     m = range(len(q))
@@ -112,8 +112,8 @@ def box_step(
             [where(free[a] > 0.5, step[a] > high[a], logical_and(at_high[a], multiplier[a] < 0.0)) for a in m],
         )
     active, following = (
-        [where(condition, 1.0, 0.0) for condition in (*ends[0], *ends[1])]
-        for ends in ((at_low, at_high), (next_low, next_high))
+        [where(condition, 1.0, 0.0) for condition in (*bounds[0], *bounds[1])]
+        for bounds in ((at_low, at_high), (next_low, next_high))
     )
     step = [clamp(step[a], low[a], high[a]) for a in m]
     Q_step = [_sum(Q[a][b] * step[b] for b in m) for a in m]
@@ -169,22 +169,22 @@ class Smoothing(NamedTuple):
 
 
 def smoothing(
-    weight: Scalar, gains: Array, step: Numbers, here: Numbers, following: Numbers, library: Library
+    weight: Scalar, gains: Array, step: Numbers, current: Numbers, following: Numbers, library: Library
 ) -> Smoothing:
-    """From the next stage's gains (K, K₋) and step k, its input and the one here; the weight is 0 at the last stage."""
+    """From the next stage's gains (K, K₋) and step k, its input and the present one; the weight is 0 at the last stage."""
     m, n = range(len(step)), gains.shape[1] - len(step)
     return Smoothing(
         by_x=library.scale(gains[:, :n], -weight),
         by_itself=[[weight * ((1.0 if a == b else 0.0) - gains[a, n + b]) for b in m] for a in m],
-        slope=[weight * (here[a] - following[a] - step[a]) for a in m],
+        slope=[weight * (current[a] - following[a] - step[a]) for a in m],
     )
 
 
-# A stage in four parts, for some columns or for all of them ------------------------------------------------------------
+# A stage in four parts, for some or all columns ------------------------------------------------------------------------
 
 
 class Model(NamedTuple):
-    """The quadratic model of a stage: V and v of the next one, M = [A B], and Hessian and gradient of the cost here."""
+    """The quadratic model of a stage: V and v of the next one, M = [A B], and Hessian and gradient of this stage's cost."""
 
     V: Array
     v: Array
@@ -220,7 +220,7 @@ def input_step(
     inputs: Inputs,
     iterations: int = BOX_ITERATIONS,
 ) -> BoxStep:
-    """The step within the limits, from Q_uu, which has S B added already; `transposed` is (S B)ᵀ."""
+    """Step within the limits, from Q_uu, which already includes S B; `transposed` is (S B)ᵀ."""
     m = range(len(q))
     if change is not None:
         Q = [[Q[a][b] + transposed[a][b] + change.by_itself[a][b] for b in m] for a in m]
@@ -254,7 +254,7 @@ class Stage(NamedTuple):
 
 
 def stage(model: Model, inputs: Inputs, change: Smoothing | None, by_previous: Array, library: Library) -> Stage:
-    """A stage with all its columns
+    """Compute a stage with all its columns.
 
     `change` is the smoothing of the next stage, None without it; `by_previous` (m, m) is −s 1, the derivative of this stage's
     gradient by the previous input.
@@ -265,9 +265,9 @@ def stage(model: Model, inputs: Inputs, change: Smoothing | None, by_previous: A
     corner = [[Q[n + a, n + b] for b in m] for a in m]
     transposed = [] if by_inputs is None else [[by_inputs[b, n + a] for b in m] for a in m]
     box = input_step(corner, [q[n + a, 0] for a in m], transposed, change, inputs)
-    wide = library.hstack([Q[n:, :n], by_previous])
-    rows = gain_rows(box.factors, [wide[a : a + 1, :] for a in m], library.scale)
-    gains, damped = (library.vstack(each) for each in rows)
+    gain_rhs = library.hstack([Q[n:, :n], by_previous])
+    rows = gain_rows(box.factors, [gain_rhs[a : a + 1, :] for a in m], library.scale)
+    gains, damped = (library.vstack(row_list) for row_list in rows)
     V, v = value(Q[:, :n], q[:n], damped[:, :n], gains[:, :n], *map(library.column, (box.step, box.slope)))
     return Stage(V, v, gains, box)
 
@@ -283,7 +283,7 @@ def _sum(terms: Iterable[Scalar]) -> Scalar:
 
 
 class Choice(NamedTuple):
-    """The rollout accepted, by its index and step size, or none (`accepted` 0, step size 0); and what follows from it."""
+    """The accepted rollout, by its index and step size, or none (`accepted` 0, step size 0); the cost and damping after it."""
 
     accepted: Scalar
     index: Scalar

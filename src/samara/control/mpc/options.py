@@ -1,4 +1,4 @@
-"""The options of iLQR: records with the iLQR document's values, their checks, and the controller type that scenarios name."""
+"""Options of iLQR: records with the iLQR document's values, their checks, and the controller type for scenarios."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ INPUTS = ("wrench", "rotors")
 class Weights(NamedTuple):
     """Weights with the iLQR document's values; the last four are not in it, and off by default.
 
-    The document asks for a higher weight of the tilt at the end without a number: `terminal_tilt_weight` is twice
+    The document requires a higher weight of the tilt at the end but gives no value: `terminal_tilt_weight` is twice
     `tilt_weight`, as `terminal_position_weight` is twice `position_weight`.
     """
 
@@ -56,9 +56,9 @@ class Weights(NamedTuple):
 
 
 class Shaping(NamedTuple):
-    """The iLQR document's values: gains [1/s], largest speed [m/s] and acceleration [m/s²] of the reference.
+    """The iLQR document's values: gains [1/s], maximum speed [m/s] and acceleration [m/s²] of the reference.
 
-    `reference_follow` is not in it: how much v_des is renewed along the path, from 0 to 1.
+    `reference_follow` is not in it: the fraction, from 0 to 1, by which v_des is updated along the path.
     """
 
     reference_velocity_gain: Scalar = 1.4
@@ -72,11 +72,22 @@ class Shaping(NamedTuple):
 class MpcOptions:
     """The options of an `ILQR` except for weights and shaping.
 
-    `horizon` steps of `dt` [s]; `inputs` "wrench" (T, τ) or "rotors" (a thrust for each); `limits` of the inputs, the motors'
-    by default; `obstacles` as (centre, radius), the vehicle's own size included; `max_tilt` [rad]; `integrator` "rk4" or
-    "euler". As a controller it is called every `period` [s] and makes `control_iterations` iterations each time; `healthy`
-    tells which rotors still work, and `disturbance_time_constant` [s] is that of the disturbance observer, 0 for none. `cost`
-    is the iLQR document's by default.
+    Args:
+        horizon: steps of the prediction.
+        dt: duration of a step [s].
+        max_iterations: maximum iterations of `solve`.
+        tolerance: relative decrease of the cost at which `solve` has converged.
+        line_search: step sizes of the line search, in (0, 1].
+        integrator: "rk4" or "euler".
+        inputs: "wrench" (T, τ) or "rotors" (one thrust per rotor).
+        limits: limits of the inputs; None for those of the motors.
+        obstacles: spheres (centre, radius) [m], enlarged by the vehicle's size.
+        max_tilt: limit of the tilt [rad]; None for no limit.
+        period: time between calls as a controller [s].
+        control_iterations: iterations per call as a controller.
+        healthy: for each rotor, whether it works; None for all.
+        disturbance_time_constant: time constant of the disturbance observer [s]; 0 for none.
+        cost: cost of the problem; None for the iLQR document's.
     """
 
     horizon: int = 20
@@ -96,14 +107,14 @@ class MpcOptions:
     cost: "Cost | None" = None
 
 
-_NUMBERS = {
+_WEIGHT_PARSERS = {
     **dict.fromkeys((*Weights._fields, *Shaping._fields), NOT_NEGATIVE),
     "max_reference_velocity": POSITIVE,
     "max_reference_acceleration": POSITIVE,
     "reference_follow": FRACTION,
 }
-_CHOSEN = {
-    **_NUMBERS,
+_SCENARIO_PARSERS = {
+    **_WEIGHT_PARSERS,
     "horizon": COUNT,
     "dt": POSITIVE,
     "control_iterations": COUNT,
@@ -112,17 +123,22 @@ _CHOSEN = {
     "max_tilt": ANGLE,
     "disturbance_time_constant": NOT_NEGATIVE,
 }
-_KNOBS = {**_CHOSEN, "max_iterations": COUNT, "period": POSITIVE, "tolerance": NOT_NEGATIVE}
+_PARSERS = {**_SCENARIO_PARSERS, "max_iterations": COUNT, "period": POSITIVE, "tolerance": NOT_NEGATIVE}
 
 
 def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[MpcOptions, Weights, Shaping]:
-    """Sort options by name into the three records, and check them; `torque_weight` is the vehicle's default."""
+    """Sort options by name into the three records and check them.
+
+    Args:
+        options: options by the names of `MpcOptions`, `Weights` and `Shaping`.
+        torque_weight: the vehicle's default.
+    """
     names = [field.name for field in dataclasses.fields(MpcOptions)]
     for name, value in options.items():
-        if name not in names and name not in _NUMBERS:
-            raise TypeError(f"ILQR has no option {name!r}; {suggestion(name, (*names, *_NUMBERS))}")
-        if name in _KNOBS and value is not None and _KNOBS[name].read(value) is None:
-            raise ValueError(f"{name} = {value!r:.60}: expected {_KNOBS[name].expected}")
+        if name not in names and name not in _WEIGHT_PARSERS:
+            raise TypeError(f"ILQR has no option {name!r}; {suggestion(name, (*names, *_WEIGHT_PARSERS))}")
+        if name in _PARSERS and value is not None and _PARSERS[name].read(value) is None:
+            raise ValueError(f"{name} = {value!r:.60}: expected {_PARSERS[name].expected}")
     mpc = MpcOptions(**{name: value for name, value in options.items() if name in names})
     if not 1 <= len(mpc.line_search) <= MAX_STEP_SIZES or not all(0.0 < alpha <= 1.0 for alpha in mpc.line_search):
         raise ValueError(f"line_search = {mpc.line_search}: expected one to {MAX_STEP_SIZES} step sizes in (0, 1]")
@@ -139,7 +155,7 @@ def split_options(options: Mapping[str, Scalar], torque_weight: float) -> tuple[
 
 
 def _build(vehicle: Vehicle, *, healthy: Sequence[bool], period: float, **options: Scalar) -> Controller:
-    from samara.control.mpc import ILQR  # which imports the compiler
+    from samara.control.mpc import ILQR  # imported here, because it imports the compiler
 
     return ILQR(vehicle, healthy=healthy, period=period, **{"yaw_weight": YAW_WEIGHT, **options})
 
@@ -148,7 +164,7 @@ TYPES = (
     ControllerType(
         "ilqr",
         _build,
-        _CHOSEN,
+        _SCENARIO_PARSERS,
         instants_ahead=lambda options: int(options.get("horizon", MpcOptions.horizon)) + 1,
     ),
 )

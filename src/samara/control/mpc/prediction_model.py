@@ -1,8 +1,8 @@
-"""The body that iLQR predicts: the vehicle's own equations of motion, driven by a wrench or by a thrust at each rotor.
+"""The prediction model of iLQR: the vehicle's equations of motion, driven by a wrench or by a thrust at each rotor.
 
-Mass, inertia, gravity, drag and damping are the vehicle's; rotors and motors answer at once, and there is no ground and no
-other air than drag's (what is not `planned` is left out). A state is (p_W, v_W, q_WB, ω_B); near it, 12 numbers
-(δp, δv, δθ, δω) with δθ in body axes say where another is.
+Mass, inertia, gravity, drag and damping are the vehicle's. Rotors and motors respond instantly, and there are no ground and no
+air effects except drag (effects that are not `planned` are left out). A state is (p_W, v_W, q_WB, ω_B); the difference of two
+near states is 12 components (δp, δv, δθ, δω) with δθ in body axes.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ from samara.physics.types import CALM, Command, Environment, State, Vehicle
 from samara.vehicles.limits import thrust_limits
 from samara.vehicles.trim import effective, effectiveness, hover
 
-LEAST_LIFT = 0.2  # of g: the least that a wanted thrust points up with
+LEAST_LIFT = 0.2  # fraction of g: minimum vertical part of the desired thrust
 
-_NOT_PREDICTED = (Role.THRUST, Role.MOMENTUM, Role.ACTUATOR, Role.SUPPLY, Role.SHAPE)  # the input takes their place
+_NOT_PREDICTED = (Role.THRUST, Role.MOMENTUM, Role.ACTUATOR, Role.SUPPLY, Role.SHAPE)  # the input replaces them
 
 
 class Tangent(NamedTuple):
-    """A small difference between two states: the turn δθ is about the body axes."""
+    """A small difference between two states; the rotation δθ is about the body axes."""
 
     p_W: Vec3
     v_W: Vec3
@@ -40,15 +40,17 @@ class Tangent(NamedTuple):
     omega_B: Vec3
 
 
-TILT_AND_TURN = tuple(range(6, 12))  # the numbers of δθ and δω
+TILT_AND_TURN = tuple(range(6, 12))  # indices of δθ and δω
 
 
 DOCUMENTED_LIMITS = Limits((0.0, -0.02, -0.02, -0.01), (0.72, 0.02, 0.02, 0.01))
-"""The iLQR document's for the Crazyflie [N, N·m]: more torque than its motors have."""
+"""The iLQR document's limits for the Crazyflie [N, N·m]: more torque than its motors have."""
 
 
-def _thrusts(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
-    """Σ over the rotors of the wrench of each thrust, its reaction torque T kM/kF included"""
+def _rotor_thrust_wrench(
+    effect_state: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment
+) -> Wrench:
+    """Sum the wrenches of the rotor thrusts, including the reaction torques T kM/kF."""
     total = Wrench()
     for thrust, rotor in zip(command, vehicle["rotor_thrusts"], strict=True):
         load = RotorLoad(thrust, thrust * (rotor.k_torque / rotor.k_thrust))
@@ -56,11 +58,11 @@ def _thrusts(own: Any, state: State, command: Command, vehicle: Vehicle, environ
     return total
 
 
-ROTOR_THRUSTS = Effect("rotor_thrusts", wrench=_thrusts, role=Role.THRUST)
+ROTOR_THRUSTS = Effect("rotor_thrusts", wrench=_rotor_thrust_wrench, role=Role.THRUST)
 
 
-def _leaning(own: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
-    """(T, τ), and with the lift what rotors that tilt push sideways"""
+def _leaning(effect_state: Any, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Wrench:
+    """(T, τ), and the sideways force of tilting rotors, in proportion to the thrust"""
     thrust, *tau_B = command
     return Wrench(f_B=(vehicle["leaning_wrench"] * thrust)._replace(z=thrust), tau_B=Vec3(*tau_B))
 
@@ -80,26 +82,26 @@ class Model:
     limits: Limits
 
     def rate(self, state: State, command: Command) -> State:
-        """ẋ, from the one equation of motion"""
+        """ẋ, by the equations of motion"""
         return derivative(state, command, self.body)
 
     def step(self, state: State, command: Command, push_W: Vec3 = ZERO) -> State:
-        """x(t + dt), the input held, and with it an acceleration that is not of the vehicle's own making"""
+        """x(t + dt) with a constant input and a constant external acceleration `push_W`"""
 
-        def pushed(x: State) -> State:
+        def accelerated_rate(x: State) -> State:
             rate = self.rate(x, command)
             return rate._replace(v_W=rate.v_W + push_W)
 
-        advanced: State = integrator_named(self.integrator, RUNGE_KUTTA).advance(pushed, state, self.dt)
-        return advanced
+        next_state: State = integrator_named(self.integrator, RUNGE_KUTTA).advance(accelerated_rate, state, self.dt)
+        return next_state
 
     def wrench(self, command: Command) -> Wrench:
-        """What the inputs do to the body: force and torque in body axes"""
-        push = self.body.structure.effects[-1]
-        return push.wrench((), self.template, command, self.body, CALM)
+        """Wrench of the inputs on the body, in body axes"""
+        input_effect = self.body.structure.effects[-1]
+        return input_effect.wrench((), self.template, command, self.body, CALM)
 
     def thrust_and_torque(self, command: Command) -> Command:
-        """Return (T, τ_x, τ_y, τ_z) of the inputs, which are those numbers themselves or a thrust for each rotor."""
+        """Return (T, τ_x, τ_y, τ_z) of the inputs, which are a wrench already or one thrust per rotor."""
         if self.takes_wrench:
             return command
         wrench = self.wrench(tuple(command))
@@ -107,17 +109,17 @@ class Model:
 
     @property
     def takes_wrench(self) -> bool:
-        """Whether the inputs are (T, τ), not a thrust for each rotor"""
+        """Whether the inputs are (T, τ) rather than one thrust per rotor."""
         return self.body.structure.effects[-1] in (COMMANDED_WRENCH, LEANING_WRENCH)
 
     @property
     def template(self) -> State:
-        """A state of the body at rest"""
+        """A state of the body at rest."""
         return at_rest(self.body)
 
 
 def model_of(vehicle: Vehicle, options: MpcOptions) -> Model:
-    """Return the model of a vehicle with these options; the limits are by default those of the working motors."""
+    """Build the prediction model of a vehicle; the default limits are those of the working motors."""
     inputs, limits, healthy = options.inputs, options.limits, options.healthy
     integrator_named(options.integrator, RUNGE_KUTTA)
     if inputs not in INPUTS:
@@ -127,29 +129,29 @@ def model_of(vehicle: Vehicle, options: MpcOptions) -> Model:
     vehicle = effective(vehicle)
     if inputs == "rotors" and vehicle.servos:
         raise ValueError(f"inputs = 'rotors': vehicle {vehicle.name!r} has rotors that tilt; expected 'wrench'")
-    push: tuple[Effect, Any] = (ROTOR_THRUSTS, vehicle.rotors) if inputs == "rotors" else (COMMANDED_WRENCH, ())
+    input_effect: tuple[Effect, Any] = (ROTOR_THRUSTS, vehicle.rotors) if inputs == "rotors" else (COMMANDED_WRENCH, ())
     if vehicle.servos:
         side_B = allocation_for(vehicle, healthy).side_B or ZERO
-        push = (LEANING_WRENCH, side_B / float(vehicle.mass * vehicle["gravity"].acceleration))
+        input_effect = (LEANING_WRENCH, side_B / float(vehicle.mass * vehicle["gravity"].acceleration))
     predicted = [
-        (effect, numbers)
-        for effect, numbers in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
+        (effect, effect_parameters)
+        for effect, effect_parameters in zip(vehicle.structure.effects, vehicle.parameters, strict=True)
         if effect.planned and effect.role not in _NOT_PREDICTED and effect.initial(vehicle) == ()
     ]
-    effects, parameters = zip(*predicted, push, strict=True)
+    effects, parameters = zip(*predicted, input_effect, strict=True)
     structure = replace(vehicle.structure, actuation=WRENCH, effects=tuple(effects), inflow=None)
     body = replace(vehicle, structure=structure, rotors=(), parameters=tuple(parameters))
-    level = _hover_input(vehicle, inputs)
+    hover_input = _hover_input(vehicle, inputs)
     if limits is None:
         limits = _rotor_limits(vehicle, healthy) if inputs == "rotors" else wrench_limits(vehicle, healthy)
-        if healthy is not None and not all(healthy):  # hover is where plans begin, even out of reach
-            limits = Limits(tuple(map(min, limits.low, level)), tuple(map(max, limits.high, level)))
-    if not (len(limits.low) == len(limits.high) == len(level)):
-        raise ValueError(f"limits = {limits}: expected {len(level)} numbers for each end")
-    for low, at, high in zip(limits.low, level, limits.high, strict=True):
-        if not low <= at <= high:
-            raise ValueError(f"limits = {limits}: the hover input {at:.6g} is not between {low:.6g} and {high:.6g}")
-    return Model(body, options.integrator, float(options.dt), len(level), level, limits)
+        if healthy is not None and not all(healthy):  # plans start from hover, even if it is infeasible
+            limits = Limits(tuple(map(min, limits.low, hover_input)), tuple(map(max, limits.high, hover_input)))
+    if not (len(limits.low) == len(limits.high) == len(hover_input)):
+        raise ValueError(f"limits = {limits}: expected {len(hover_input)} numbers for each end")
+    for low, value, high in zip(limits.low, hover_input, limits.high, strict=True):
+        if not low <= value <= high:
+            raise ValueError(f"limits = {limits}: the hover input {value:.6g} is not between {low:.6g} and {high:.6g}")
+    return Model(body, options.integrator, float(options.dt), len(hover_input), hover_input, limits)
 
 
 def _hover_input(vehicle: Vehicle, inputs: str) -> tuple[float, ...]:
@@ -160,80 +162,84 @@ def _hover_input(vehicle: Vehicle, inputs: str) -> tuple[float, ...]:
 
 
 def _rotor_limits(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Limits:
-    low, high = _ends(vehicle, healthy).T.tolist()
+    low, high = _thrust_ranges(vehicle, healthy).T.tolist()
     return Limits(tuple(low), tuple(high))
 
 
-def _ends(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Any:
-    """The least and the most thrust of each rotor, (n, 2); none of one that failed"""
-    ends = np.array(thrust_limits(vehicle), dtype=float)
+def _thrust_ranges(vehicle: Vehicle, healthy: Sequence[bool] | None) -> Any:
+    """Minimum and maximum thrust of each rotor, (n, 2); zero for a failed one"""
+    thrust_ranges = np.array(thrust_limits(vehicle), dtype=float)
     if healthy is None:
-        return ends
-    turning = np.array([*healthy, *(healthy[i] for i in vehicle.servos)], dtype=float)
-    return ends * turning[:, None]
+        return thrust_ranges
+    is_healthy = np.array([*healthy, *(healthy[i] for i in vehicle.servos)], dtype=float)
+    return thrust_ranges * is_healthy[:, None]
 
 
 def wrench_limits(vehicle: Vehicle, healthy: Sequence[bool] | None = None) -> Limits:
-    """The lift of all rotors at their least and most, and the torque about each axis alone that they have left at hover
+    """Range of the collective thrust, and the torque about each axis alone that the rotors can give at hover
 
-    T = T_hover + y τ with the smallest Σ T² stays within the rotors' limits for |τ| up to the least room/|y| of all. A body
-    driven by a wrench has no motors: it gets the documented accelerations, T/m and τ/J of its Crazyflie. A failed rotor takes
-    its lift away, and the torque about z where that can no longer be balanced; of roll and pitch the allocation gives what
-    there is.
+    T = T_hover + y τ with the smallest Σ T² stays within the rotors' limits for |τ| up to the minimum of margin/|y|. A body
+    driven by a wrench has no motors: it gets the documented accelerations, T/m and τ/J of its Crazyflie. A failed rotor
+    removes its thrust, and the torque about z if that can no longer be balanced; roll and pitch are limited by the allocation.
     """
     weight = float(vehicle.mass * vehicle["gravity"].acceleration)
     if not vehicle.rotors:
-        of_weight, alpha = 0.72 / (0.028 * 9.81), (0.02 / 1.4e-5, 0.02 / 1.4e-5, 0.01 / 2.17e-5)
+        thrust_to_weight, alpha = 0.72 / (0.028 * 9.81), (0.02 / 1.4e-5, 0.02 / 1.4e-5, 0.01 / 2.17e-5)
         inertia = (vehicle.inertia_B.xx, vehicle.inertia_B.yy, vehicle.inertia_B.zz)
-        torque = tuple(float(own) * a for own, a in zip(inertia, alpha, strict=True))
-        return Limits((0.0, *(-t for t in torque)), (of_weight * weight, *torque))
-    ends, effect = np.array(thrust_limits(vehicle), dtype=float), effectiveness(vehicle)[2:]
-    lift_low, lift_high = np.sort(effect[0][:, None] * _ends(vehicle, healthy), axis=1).sum(axis=0).tolist()
-    shares = pseudoinverse(effect)
-    level = weight * shares[:, 0]
-    torques = [_largest(sign * shares[:, axis], level, ends) for axis in (1, 2, 3) for sign in (-1.0, 1.0)]
+        torque = tuple(float(moment) * a for moment, a in zip(inertia, alpha, strict=True))
+        return Limits((0.0, *(-t for t in torque)), (thrust_to_weight * weight, *torque))
+    thrust_ranges, matrix = np.array(thrust_limits(vehicle), dtype=float), effectiveness(vehicle)[2:]
+    min_thrust, max_thrust = np.sort(matrix[0][:, None] * _thrust_ranges(vehicle, healthy), axis=1).sum(axis=0).tolist()
+    allocation = pseudoinverse(matrix)
+    hover_thrusts = weight * allocation[:, 0]
+    torques = [
+        _largest(sign * allocation[:, axis], hover_thrusts, thrust_ranges) for axis in (1, 2, 3) for sign in (-1.0, 1.0)
+    ]
     if healthy is not None and not allocation_for(vehicle, healthy).keeps_yaw:
         torques[4:] = [0.0, 0.0]
-    return Limits((lift_low, *(-t for t in torques[::2])), (lift_high, *torques[1::2]))
+    return Limits((min_thrust, *(-t for t in torques[::2])), (max_thrust, *torques[1::2]))
 
 
-def _largest(per_torque: Any, level: Any, ends: Any) -> float:
-    """The largest torque whose thrusts stay within their ends; 0 where it takes none, or where there is no room"""
-    limits = np.where(per_torque > 0.0, ends[:, 1], ends[:, 0])
-    used = np.abs(per_torque) > 1e-9 * np.abs(per_torque).max(initial=1e-12)
-    room = (limits[used] - level[used]) / per_torque[used]
-    return max(float(room.min(initial=np.inf)), 0.0) if used.any() else 0.0
+def _largest(per_torque: Any, hover_thrusts: Any, thrust_ranges: Any) -> float:
+    """Largest torque whose thrusts stay within their limits; 0 if it needs no thrust or the margin is zero"""
+    limits = np.where(per_torque > 0.0, thrust_ranges[:, 1], thrust_ranges[:, 0])
+    is_used = np.abs(per_torque) > 1e-9 * np.abs(per_torque).max(initial=1e-12)
+    margin = (limits[is_used] - hover_thrusts[is_used]) / per_torque[is_used]
+    return max(float(margin.min(initial=np.inf)), 0.0) if is_used.any() else 0.0
 
 
 # Near a state ------------------------------------------------------------------------------------------------------
 
 
-def moved(state: State, by: Tangent) -> State:
+def moved(state: State, delta: Tangent) -> State:
     """x ⊕ δ: p + δp, v + δv, q ⊗ (1, ½ δθ), ω + δω, to first order in δ"""
-    turn = Quat(1.0, *(by.theta_B * 0.5))
+    rotation = Quat(1.0, *(delta.theta_B * 0.5))
     return state._replace(
-        p_W=state.p_W + by.p_W, v_W=state.v_W + by.v_W, q_WB=state.q_WB * turn, omega_B=state.omega_B + by.omega_B
+        p_W=state.p_W + delta.p_W,
+        v_W=state.v_W + delta.v_W,
+        q_WB=state.q_WB * rotation,
+        omega_B=state.omega_B + delta.omega_B,
     )
 
 
 def difference(state: State, origin: State) -> Tangent:
     """x ⊖ x₀: δθ = 2 vec(q₀* ⊗ q), the same for q and −q; the inverse of `moved` to first order"""
-    turn = conjugate(origin.q_WB) * state.q_WB
+    rotation = conjugate(origin.q_WB) * state.q_WB
     return Tangent(
         state.p_W - origin.p_W,
         state.v_W - origin.v_W,
-        turn.vector * where(turn.w < 0, -2.0, 2.0),
+        rotation.vector * where(rotation.w < 0, -2.0, 2.0),
         state.omega_B - origin.omega_B,
     )
 
 
 def levelled(x: Sequence[Any], length: Callable[[Any, Any], Any]) -> list[Any]:
-    """The numbers of a state at rest and upright, the nose where it is: q ∥ (w, 0, 0, z), or 1 where that is nothing"""
+    """Components of a state at rest and upright with the same heading: q ∥ (w, 0, 0, z), or 1 if that is zero"""
     w, _, _, z = x[6:10]
-    size = length(w, z)
-    sound = size > 1e-6
-    safe = where(sound, size, 1.0)
-    return [0.0] * 6 + [where(sound, w / safe, 1.0), 0.0, 0.0, where(sound, z / safe, 0.0)] + [0.0] * 3
+    norm = length(w, z)
+    is_valid = norm > 1e-6
+    safe_norm = where(is_valid, norm, 1.0)
+    return [0.0] * 6 + [where(is_valid, w / safe_norm, 1.0), 0.0, 0.0, where(is_valid, z / safe_norm, 0.0)] + [0.0] * 3
 
 
 def thrust_axis(state: State) -> Vec3:
@@ -247,12 +253,12 @@ def heading_axis(state: State) -> Vec3:
 
 
 def thrust_direction(a_W: Vec3, v_W: Vec3, push_W: Vec3, model: Model) -> Vec3:
-    """b₃ ∥ a − a₀(v) − push: where thrust must point for an acceleration a at a velocity v
+    """b₃ ∥ a − a₀(v) − push: the thrust direction for an acceleration a at a velocity v
 
-    a₀ is the acceleration without thrust of the level body: −g e₃ and what drag adds. Without drag, b₃ ∥ a + g e₃. It points
-    up, with a fifth of g at least: faster down than the body falls is not flown to upside down.
+    a₀ is the acceleration of the level body without thrust: −g e₃ and the drag. Without drag, b₃ ∥ a + g e₃. The vertical part
+    is at least a fifth of g: a descent faster than free fall does not turn the body upside down.
     """
-    coasting = model.template._replace(v_W=v_W)
-    pull_W = a_W - model.rate(coasting, tuple(0.0 for _ in range(model.inputs))).v_W - push_W
-    least = LEAST_LIFT * model.body["gravity"].acceleration
-    return direction(pull_W._replace(z=maximum(pull_W.z, least)))
+    level_state = model.template._replace(v_W=v_W)
+    thrust_W = a_W - model.rate(level_state, tuple(0.0 for _ in range(model.inputs))).v_W - push_W
+    min_vertical = LEAST_LIFT * model.body["gravity"].acceleration
+    return direction(thrust_W._replace(z=maximum(thrust_W.z, min_vertical)))

@@ -17,23 +17,23 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten, unflatten
 
 Tree: TypeAlias = Any
-"""A nested tuple of scalars"""
+"""A nested tuple of scalars."""
 
 Numbers: TypeAlias = Sequence[Scalar]
 
 Residuals = list[tuple[Scalar, Scalar]]
-"""(w, r): each costs ½ w r²"""
+"""(w, r): each costs ½ w r²."""
 
 
 class Limits(NamedTuple):
-    """The least and the largest value of every input."""
+    """Lower and upper limit of every input."""
 
     low: tuple[Scalar, ...]
     high: tuple[Scalar, ...]
 
 
 class Start(NamedTuple):
-    """The feedback of a cold start: towards `nominal(x, hypot)`, with these `columns` of the gain at the problem's own state.
+    """The feedback of a cold start: towards `nominal(x, hypot)`, with `columns` of the gain at the problem's template state.
 
     `nominal` takes and returns the components of a state, scalars or arrays; `hypot(a, b)` is √(a² + b²) of such.
     """
@@ -53,7 +53,7 @@ def minus(x: Tree, origin: Tree) -> Tree:
 
 
 class Sizes(NamedTuple):
-    """The number of components of each."""
+    """Component counts of states, tangents, commands, goals and parameters."""
 
     state: int
     tangent: int
@@ -63,21 +63,21 @@ class Sizes(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Of (δx, u), and of (δx, the previous input)"""
+        """Size of (δx, u), and of (δx, the previous input)."""
         return self.tangent + self.command
 
     @property
     def step(self) -> int:
-        """Of a state and an input"""
+        """Size of a state and an input."""
         return self.state + self.command
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The functions of one step, and templates of their arguments: nested tuples of numbers.
+    """The functions of one step, and templates of their arguments: nested tuples of scalars.
 
-    A cold start applies the input `command` all along. `parameters` do not change along the horizon, and other values of
-    them need no other code. A residual whose weight is the literal 0 is dropped. `moved(x, δ)` and `difference(x, x₀)` are
+    A cold start applies the constant input `command`. `parameters` are constant along the horizon; changing their values does
+    not require new code. A residual whose weight is the literal 0 is dropped. `moved(x, δ)` and `difference(x, x₀)` are
     x ⊕ δ and x ⊖ x₀, for states that are not plain vectors.
     """
 
@@ -96,7 +96,7 @@ class Problem:
 
     @cached_property
     def tangent(self) -> Tree:
-        """x ⊖ x: the template of a small difference of states"""
+        """x ⊖ x: the template of a small difference of states."""
         return self.difference(self.state, self.state)
 
     @cached_property
@@ -107,7 +107,7 @@ class Problem:
     def stage_residuals(self, state: Tree, command: Tree, previous: Tree, goal: Tree, parameters: Tree) -> Residuals:
         """Return the residuals of one step, with those of the change of its inputs from the `previous` ones."""
         s = self.smoothing(parameters)
-        change = [(s, u - before) for u, before in zip(command, previous, strict=True)]
+        change = [(s, u - u_before) for u, u_before in zip(command, previous, strict=True)]
         return self.residuals(state, command, goal, parameters) + change
 
 
@@ -120,7 +120,7 @@ def total(residuals: Residuals) -> Scalar:
 
 
 def is_zero(weight: Scalar) -> bool:
-    """Whether a weight is the literal 0, which no parameter can change"""
+    """Whether a weight is the literal 0, which no parameter can change."""
     return isinstance(weight, float) and weight == 0.0
 
 

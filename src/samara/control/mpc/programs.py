@@ -1,8 +1,8 @@
 """The programs of iLQR: the derivatives of a problem along a trajectory, and passes of compiled loops over arrays in memory.
 
-An entry of a matrix is a literal number, or depends on the parameters (weights) alone, or changes from step to step.
-`Pattern` separates them, so that each is computed and stored where it belongs. Rows of an array are steps of the horizon; lanes
-are step sizes, columns of a matrix, or problems.
+An entry of a matrix is a literal, or depends on the parameters (weights) alone, or changes from step to step. `Pattern`
+separates them, so that each is computed and stored only as often as it changes. Rows of an array are steps of the horizon;
+lanes are step sizes, columns of a matrix, or problems.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ Place = tuple[int, int]
 
 
 class Pattern(NamedTuple):
-    """The entries of a matrix by (row, column) that are not zero: those equal at every step, and those that vary."""
+    """The nonzero entries of a matrix by (row, column): those equal at every step, and those that vary."""
 
     shape: tuple[int, int]
     constant: dict[Place, Scalar]
@@ -72,12 +72,12 @@ class Linearised(NamedTuple):
 
 
 def below_diagonal(size: int) -> list[Place]:
-    """The entries of a symmetric matrix that are stored"""
+    """Return the indices of the stored entries of a symmetric matrix."""
     return [(i, j) for i in range(size) for j in range(i + 1)]
 
 
 def linearise(problem: Problem) -> Linearised:
-    """The exact derivatives of one step by (δx, δu) at 0, and the Gauss–Newton Hessian Σ w ∇r ∇rᵀ of the cost."""
+    """Return the exact derivatives of one step by (δx, δu) at 0, and the Gauss–Newton Hessian Σ w ∇r ∇rᵀ of the cost."""
     sizes, n = problem.sizes, problem.sizes.tangent
     templates = (problem.state, problem.command, problem.command, problem.goal, problem.parameters)
     vectors = [symbols(f"x{i}", len(flatten(template))) for i, template in enumerate(templates)]
@@ -85,19 +85,21 @@ def linearise(problem: Problem) -> Linearised:
         unflatten(template, iter(vector)) for template, vector in zip(templates, vectors, strict=True)
     )
     delta = symbols("delta", sizes.width)
-    near = problem.moved(x, unflatten(problem.tangent, iter(delta[:n])))
-    nudged = tuple(a + b for a, b in zip(u, delta[n:], strict=True))
-    after, still = problem.step(near, nudged, parameters), problem.step(x, u, parameters)
-    residuals = problem.stage_residuals(near, nudged, previous, goal, parameters)
-    _require_sizes(problem, len(flatten(after)), *map(len, problem.limits(parameters)))
+    displaced = problem.moved(x, unflatten(problem.tangent, iter(delta[:n])))
+    displaced_u = tuple(a + b for a, b in zip(u, delta[n:], strict=True))
+    next_displaced, next_nominal = problem.step(displaced, displaced_u, parameters), problem.step(x, u, parameters)
+    residuals = problem.stage_residuals(displaced, displaced_u, previous, goal, parameters)
+    _require_sizes(problem, len(flatten(next_displaced)), *map(len, problem.limits(parameters)))
     slope, curvature = _gauss_newton(residuals, delta)
-    final_slope, final_curvature = _gauss_newton(problem.final(near, goal, parameters), delta)
-    entries = jacobian(flatten(problem.difference(after, still)), delta, at=dict.fromkeys(range(sizes.width), 0.0))
+    final_slope, final_curvature = _gauss_newton(problem.final(displaced, goal, parameters), delta)
+    entries = jacobian(
+        flatten(problem.difference(next_displaced, next_nominal)), delta, at=dict.fromkeys(range(sizes.width), 0.0)
+    )
     return Linearised(
         vectors,
-        _pattern((n, sizes.width), entries, [leaf for vector in vectors for leaf in vector]),
+        _sort_entries((n, sizes.width), entries, [leaf for vector in vectors for leaf in vector]),
         slope,
-        _pattern((sizes.width, sizes.width), curvature, [leaf for vector in vectors[:-1] for leaf in vector]),
+        _sort_entries((sizes.width, sizes.width), curvature, [leaf for vector in vectors[:-1] for leaf in vector]),
         final_slope[:n],
         {place: entry for place, entry in final_curvature.items() if max(place) < n},
         not is_zero(problem.smoothing(parameters)),
@@ -120,17 +122,17 @@ def _gauss_newton(residuals: Residuals, delta: list[Scalar]) -> tuple[list[Scala
     if not weighted:
         return zeros, {}
     r = [residual for _, residual in weighted]
-    slopes, scaled = (np.zeros((len(r), len(delta)), dtype=object) for _ in range(2))
+    gradients, weighted_gradients = (np.zeros((len(r), len(delta)), dtype=object) for _ in range(2))
     for (i, j), entry in jacobian(r, delta, at=dict(enumerate(zeros))).items():
-        slopes[i, j], scaled[i, j] = entry, weighted[i][0] * entry
-    columns = substitute(list((scaled.T @ slopes).T.ravel()), delta, zeros)
+        gradients[i, j], weighted_gradients[i, j] = entry, weighted[i][0] * entry
+    columns = substitute(list((weighted_gradients.T @ gradients).T.ravel()), delta, zeros)
     places = [(i, j) for j in range(len(delta)) for i in range(len(delta))]
-    slope = substitute(list(scaled.T @ np.array(substitute(r, delta, zeros), dtype=object)), delta, zeros)
+    slope = substitute(list(weighted_gradients.T @ np.array(substitute(r, delta, zeros), dtype=object)), delta, zeros)
     return slope, dict(zip(places, columns, strict=True))
 
 
-def _pattern(shape: tuple[int, int], entries: dict[Place, Scalar], step: list[Scalar]) -> Pattern:
-    """Sort the entries that are not zero by whether they depend on the symbols of a step."""
+def _sort_entries(shape: tuple[int, int], entries: dict[Place, Scalar], step: list[Scalar]) -> Pattern:
+    """Sort the nonzero entries by whether they depend on the symbols of a step."""
     pattern = Pattern(shape, {}, {})
     for place, entry in entries.items():
         if not is_zero(entry):
@@ -142,7 +144,7 @@ LANES = MAX_STEP_SIZES  # step sizes tried at once, and steps of the horizon lin
 
 
 class Rows(NamedTuple):
-    """An array (steps, `row`, `width`): the numbers of a step, each in every lane. With `lane` 0 all lanes read the first."""
+    """An array (steps, `row`, `width`): the values of a step in every lane. With `lane` 0 all lanes read the first."""
 
     name: str
     row: int
@@ -154,26 +156,26 @@ class Rows(NamedTuple):
         return tuple(range(start, start + count * self.width, self.width))
 
     def at(self, count: int, first: int = 0, later: int = 0) -> ArraySpec:
-        """`count` numbers of a step, from the `first`, `later` steps ahead"""
+        """`count` values of a step, from index `first`, `later` steps ahead"""
         return ArraySpec(self.name, self._indices(count, first, later), self.row * self.width, self.lane)
 
     def tiled(self, count: int, first: int = 0, later: int = 0) -> ArraySpec:
-        """The same with a step of the horizon in each lane"""
+        """The same with one step of the horizon per lane"""
         step = self.row * self.width
         return ArraySpec(self.name, self._indices(count, first, later), LANES * step, step)
 
     def once(self, count: int = 1, first: int = 0) -> ArraySpec:
-        """The same numbers at every step"""
+        """The same values at every step"""
         return ArraySpec(self.name, self._indices(count, first, 0), 0, self.lane)
 
 
 def shared(name: str, count: int = 1) -> ArraySpec:
-    """Numbers that are the same for every step and lane"""
+    """Specify values that are the same for every step and lane."""
     return Rows(name, count).once(count)
 
 
 def indexed(name: str, indices: Array, step: int = 0, lane: int = 0) -> ArraySpec:
-    """The numbers at these indices of an array"""
+    """Specify the values at these indices of an array."""
     return ArraySpec(name, tuple(np.ravel(indices).tolist()), step, lane)
 
 
@@ -184,9 +186,9 @@ def trace_pass(
     width: int = 1,
     when: ArraySpec | None = None,
 ) -> Pass:
-    """Trace `function`, whose results fill the output arrays, one each
+    """Trace `function`, whose results fill the output arrays, one each.
 
-    Its arguments are the numbers of the input arrays: a tuple of scalars, or shaped like the template given with the array.
+    Its arguments are the values of the input arrays: a tuple of scalars, or shaped like the template given with the array.
     """
     pairs = [(item, None) if isinstance(item, ArraySpec) else item for item in inputs]
     arrays = [array for array, _ in pairs]
@@ -195,12 +197,12 @@ def trace_pass(
 
 
 def copy_pass(source: ArraySpec, *targets: ArraySpec) -> Pass:
-    """Copy numbers into other arrays."""
-    return trace_pass(lambda numbers: (numbers,) * len(targets), (source,), targets)
+    """Copy values into other arrays."""
+    return trace_pass(lambda values: (values,) * len(targets), (source,), targets)
 
 
 def aligned(*shape: int, dtype: str = "float64") -> Array:
-    """Return zeros that begin at a cache line."""
+    """Return an array of zeros that begins at a cache line."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + 64, dtype=np.uint8)
     start = -raw.ctypes.data % 64
@@ -220,11 +222,11 @@ class Arrays:
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
 
-    def extended(self, **others: Array) -> "Arrays":
+    def extended(self, **extra_arrays: Array) -> "Arrays":
         """Return the same arrays with others; its tables live as long as it does."""
-        both = Arrays()
-        both.arrays = {**self.arrays, **others}
-        return both
+        combined = Arrays()
+        combined.arrays = {**self.arrays, **extra_arrays}
+        return combined
 
     def table(self, loops: Loops, **replaced: Array) -> int:
         """Return the address of a table for these loops, with some arrays replaced or added."""
@@ -235,7 +237,7 @@ class Arrays:
 
 
 class RolloutArrays(NamedTuple):
-    """Where rollouts are: `tried` in their lanes, from the state and previous input `given`, around a `nominal` trajectory."""
+    """Arrays of rollouts: `tried` in their lanes, from the state and previous input `given`, around a `nominal` trajectory."""
 
     tried: Rows
     nominal: Rows
@@ -246,24 +248,24 @@ class RolloutArrays(NamedTuple):
 
 def rollout_loops(problem: Problem, arrays: RolloutArrays) -> tuple[Loop, ...]:
     """Roll out the feedback around a nominal trajectory, x' = step(x, u), and sum up the cost."""
-    size, (tried, nominal, goals, given, gains) = problem.sizes, arrays
-    n, m, span = size.state, size.command, size.width
+    size, (tried, nominal, goals, start, gains) = problem.sizes, arrays
+    n, m, width = size.state, size.command, size.width
     state, previous = tried.at(n, later=1), tried.at(m, n)
     cost, alpha = (Rows(name, 1, tried.width, 1).once() for name in ("cost", "alpha"))
     goal, parameters = (goals.at(size.goal), problem.goal), (shared("parameters", size.parameters), problem.parameters)
 
     def step(*arguments: Tree) -> Tree:
-        x, before, x_nominal, before_nominal, u_nominal, K, k, alpha, goal, parameters, cost = arguments
-        off = [
+        x, u_before, x_nominal, u_before_nominal, u_nominal, K, k, alpha, goal, parameters, cost = arguments
+        error = [
             *flatten(problem.difference(x, x_nominal)),
-            *(a - b for a, b in zip(before, before_nominal, strict=True)),
+            *(a - b for a, b in zip(u_before, u_before_nominal, strict=True)),
         ]
-        rows = [K[a * span : (a + 1) * span] for a in range(m)]
-        u = tuple(feedback(u_nominal, k, rows, off, alpha, problem.limits(parameters)))
-        residuals = problem.stage_residuals(x, u, before, goal, parameters)
+        rows = [K[a * width : (a + 1) * width] for a in range(m)]
+        u = tuple(feedback(u_nominal, k, rows, error, alpha, problem.limits(parameters)))
+        residuals = problem.stage_residuals(x, u, u_before, goal, parameters)
         return u, problem.step(x, u, parameters), cost + total(residuals)
 
-    each = trace_pass(
+    step_pass = trace_pass(
         step,
         (
             (state, problem.state),
@@ -280,27 +282,27 @@ def rollout_loops(problem: Problem, arrays: RolloutArrays) -> tuple[Loop, ...]:
         (tried.at(m, n, later=1), tried.at(n, later=2), cost),
         tried.width,
     )
-    first = trace_pass(
-        lambda x, before: (x, before, 0.0), (given.once(n), given.once(m, n)), (state, previous, cost), tried.width
+    first_pass = trace_pass(
+        lambda x, before: (x, before, 0.0), (start.once(n), start.once(m, n)), (state, previous, cost), tried.width
     )
-    last = trace_pass(
+    final_pass = trace_pass(
         lambda x, goal, parameters, cost: (cost + total(problem.final(x, goal, parameters)),),
         ((state, problem.state), goal, parameters, (cost, 0.0)),
         (cost,),
         tried.width,
     )
-    return Loop((first,), at="start"), Loop((each,)), Loop((last,), at="end")
+    return Loop((first_pass,), at="start"), Loop((step_pass,)), Loop((final_pass,), at="end")
 
 
 def choose_loops(costs: ArraySpec, sizes: ArraySpec, width: int) -> tuple[Loop, ...]:
     """Choose the rollout that is the next nominal trajectory."""
-    least, damping = (Rows(name, 1, width, 1).once() for name in ("least", "damping"))
+    best_cost, damping = (Rows(name, 1, width, 1).once() for name in ("least", "damping"))
     sums, fields = Rows("sums", SUMS, width, 1).once(SUMS), len(Choice._fields)
 
-    def chosen(costs: Tree, sizes: Tree, cost: Tree, damping: Tree, tolerance: Tree, sums: Tree) -> Tree:
+    def choose_next(costs: Tree, sizes: Tree, cost: Tree, damping: Tree, tolerance: Tree, sums: Tree) -> Tree:
         choice = choose(costs, sizes, cost, sums[0], sums[1], damping, tolerance)
         return choice, choice.cost, choice.damping
 
-    scalars = ((least, 0.0), (damping, 0.0), (shared("tolerance"), 0.0))
-    outputs = (Rows("choice", fields, width, 1).once(fields), least, damping)
-    return (Loop((trace_pass(chosen, (costs, sizes, *scalars, sums), outputs, width),), at="start"),)
+    scalars = ((best_cost, 0.0), (damping, 0.0), (shared("tolerance"), 0.0))
+    outputs = (Rows("choice", fields, width, 1).once(fields), best_cost, damping)
+    return (Loop((trace_pass(choose_next, (costs, sizes, *scalars, sums), outputs, width),), at="start"),)

@@ -1,16 +1,17 @@
-"""The goals along the horizon: the iLQR document's shaped path to a point, or a trajectory at the instants of the horizon.
+"""Goals, the MPC targets along the horizon: the iLQR document's shaped path to a point, or points of a trajectory.
 
     v_des = reference_velocity_gain (p_target − p_start), at most max_reference_velocity
     a_ref = reference_acceleration_gain (v_des − v), at most max_reference_acceleration
     p ← p + v dt + ½ a_ref dt²,  v ← v + a_ref dt
 
-a_ref tilts the desired thrust towards the target, so that hovering is no minimum of the cost. As the document writes it, v_des
-is that of the start all along; after more than a second or so such a reference flies past its target. With `reference_follow` 1
-it is renewed from the reference's own position in every step, and ends at the target; between 0 and 1, something between.
+a_ref tilts the desired thrust towards the target, so that hovering is not a minimum of the cost. In the document, v_des is that
+of the start along the whole path; beyond a second or so such a reference overshoots its target. With `reference_follow` 1
+v_des is updated from the position of the reference in every step, and the path ends at the target; values between 0 and 1
+interpolate.
 
-Goals are computed by compiled loops: the shaped path step by step, goals at known instants eight at a time. Their arrays are
-"path" (p, v) in place, "target" (p, start, yaw), "shaping", "push" (an acceleration from outside), "times" (one for each step),
-"reference" (of one instant), "ahead" (N + 1, a reference for each step), and "goals" (N + 1, 12).
+Compiled loops compute the goals: the shaped path step by step, goals at known instants eight at a time. Their arrays are
+"path" (p, v) in place, "target" (p, start, yaw), "shaping", "push" (an external acceleration), "times" (one per step),
+"reference" (of one instant), "ahead" (N + 1, a reference per step), and "goals" (N + 1, 12).
 """
 
 import math
@@ -50,9 +51,9 @@ class Target(NamedTuple):
     yaw: Scalar
 
 
-def limited(v: Vec3, largest: Scalar) -> Vec3:
-    """v, no longer than `largest`"""
-    return v * (largest / maximum(norm(v), largest))
+def limited(v: Vec3, max_norm: Scalar) -> Vec3:
+    """v, scaled down to the length `largest` if it is longer"""
+    return v * (max_norm / maximum(norm(v), max_norm))
 
 
 def reference_acceleration(path: PathPoint, target: Target, shaping: Shaping) -> Vec3:
@@ -65,22 +66,22 @@ def reference_acceleration(path: PathPoint, target: Target, shaping: Shaping) ->
 def shaped_step(
     path: PathPoint, target: Target, shaping: Shaping, model: Model, push_W: Vec3 = ZERO
 ) -> tuple[PathPoint, Goal]:
-    """The next point of the path, p + v dt + ½ a_ref dt², v + a_ref dt, and the goal at this one"""
+    """Return the next point of the path, p + v dt + ½ a_ref dt², v + a_ref dt, and the goal at this one."""
     a_W, dt = reference_acceleration(path, target, shaping), model.dt
     goal = goal_of(Reference(path.p_W, path.v_W, a_W, yaw=target.yaw), model, push_W)
     return PathPoint(path.p_W + path.v_W * dt + a_W * (0.5 * dt * dt), path.v_W + a_W * dt), goal
 
 
 def goal_of(reference: Reference, model: Model, push_W: Vec3 = ZERO) -> Goal:
-    """Position and velocity; b₃ along the thrust that the acceleration needs, b₁ at right angles to it towards the yaw"""
+    """Position and velocity; b₃ along the thrust that the acceleration requires, b₁ perpendicular to it towards the yaw"""
     b3_W = thrust_direction(reference.a_W, reference.v_W, push_W, model)
-    ahead_W = Vec3(cos(reference.yaw), sin(reference.yaw), 0.0)
-    b1_W = cross(direction(cross(b3_W, ahead_W)), b3_W)
+    heading_W = Vec3(cos(reference.yaw), sin(reference.yaw), 0.0)
+    b1_W = cross(direction(cross(b3_W, heading_W)), b3_W)
     return Goal(reference.p_W, reference.v_W, b3_W, b1_W)
 
 
 def extrapolated(reference: Reference, time: Scalar, shaping: Shaping) -> Reference:
-    """A reference of one instant, t later: v + a t, limited to its own speed or the maximum, and p by the mean of v"""
+    """Extrapolate a reference by a time t: v + a t, limited to its speed or the maximum, and p by the mean of v."""
     v_W = limited(reference.v_W + reference.a_W * time, maximum(norm(reference.v_W), shaping.max_reference_velocity))
     return reference._replace(
         p_W=reference.p_W + (reference.v_W + v_W) * (0.5 * time),
@@ -99,7 +100,7 @@ SHAPING, PUSH = (shared("shaping", len(Shaping())), Shaping()), (shared("push", 
 
 @lru_cache(maxsize=16)
 def point_goals(model: Model, width: int = 1, dtype: str = "float64") -> Loops:
-    """path, target, shaping, push → goals, path: a step of the horizon each turn, a problem in each lane"""
+    """path, target, shaping, push → goals, path: one step of the horizon per iteration, one problem per lane"""
     path, target = Rows("path", _PATH_SIZE, width, 1), Rows("target", _TARGET_SIZE, width, 1)
 
     def step(path: PathPoint, target: Target, shaping: Shaping, push_W: Vec3) -> Tree:
@@ -128,14 +129,14 @@ def trajectory_goals(model: Model, trajectory: Trajectory) -> Loops | None:
 
 @lru_cache(maxsize=16)
 def ahead_goals(model: Model) -> Loops:
-    """ahead, push → goals: a reference for every step; and the sum of all their numbers, which is finite if they are"""
+    """ahead, push → goals: a reference for every step; and the sum of all values, which is finite if they are"""
     total = (shared("total"), 0.0)
 
-    def add(numbers: Sequence[Scalar], total: Scalar) -> Tree:
-        amount: Scalar = 0.0
-        for number in numbers:
-            amount = amount + number
-        return (total + amount,)
+    def add(reference_values: Sequence[Scalar], total: Scalar) -> Tree:
+        row_sum: Scalar = 0.0
+        for value in reference_values:
+            row_sum = row_sum + value
+        return (total + row_sum,)
 
     zero = trace_pass(lambda: (0.0,), (), total[:1])
     sums = (Loop((zero,), at="start"), Loop((trace_pass(add, (AHEAD.at(_FIELDS), total), total[:1]),)))
@@ -146,20 +147,20 @@ def _goal_loops(
     reference: Callable[..., Reference],
     model: Model,
     inputs: Sequence[tuple[ArraySpec, Tree]],
-    after: tuple[Loop, ...] = (),
+    final_loops: tuple[Loop, ...] = (),
 ) -> Loops:
-    """The goals of references of the input arrays, eight steps of the horizon at a time"""
-    each = trace_pass(
+    """Compile the loops that compute goals from references, eight steps of the horizon at a time."""
+    goal_pass = trace_pass(
         lambda *arguments: (goal_of(reference(*arguments[:-1]), model, arguments[-1]),),
         (*inputs, PUSH),
         (GOALS.tiled(GOALS.row),),
         LANES,
     )
-    return compile_loops((Loop((each,), tile=LANES), *after))
+    return compile_loops((Loop((goal_pass,), tile=LANES), *final_loops))
 
 
 class PointGoals:
-    """Writes the shaped path to a point into `goals`, (N + 1, 12) or (N + 1, 12, width) with a problem in each lane."""
+    """Writer of the shaped path to a point into `goals`, (N + 1, 12) or (N + 1, 12, width) with one problem per lane."""
 
     def __init__(self, model: Model, shaping: Shaping, goals: Array, push: Array) -> None:
         width, dtype = goals.shape[2] if goals.ndim == 3 else 1, goals.dtype.name
@@ -169,13 +170,13 @@ class PointGoals:
         self._table = self._memory.table(self._loops, push=push, goals=goals)
 
     def write(self, path: Array | Sequence[float], target: Array | Sequence[float], lanes: int | slice = 0) -> None:
-        """Write the goals from the numbers of a `PathPoint` and a `Target`."""
+        """Write the goals from the values of a `PathPoint` and a `Target`."""
         self._memory["path"][:, lanes], self._memory["target"][:, lanes] = path, target
         self._loops.call(self._table, self._steps)
 
 
 class Goals:
-    """Writes the goals of one problem for any type of target; `push` (3,) is read."""
+    """Writer of the goals of one problem for any type of target; reads `push` (3,)."""
 
     def __init__(self, model: Model, shaping: Shaping, goals: Array, push: Array) -> None:
         rows = -(-len(goals) // LANES) * LANES
@@ -192,7 +193,14 @@ class Goals:
         return self._clock[: self._steps]
 
     def write(self, target: object, x: Sequence[float], time: float, yaw: float) -> str | None:
-        """Write the goals of the horizon; return the reason if there are none."""
+        """Write the goals of the horizon; return the reason if the target has none.
+
+        Args:
+            target: a point (x, y, z), a `Trajectory` or a `Reference`.
+            x: state of the body (p, v, q, ω).
+            time: time on the trajectory [s].
+            yaw: desired yaw at a point [rad].
+        """
         if isinstance(target, Trajectory):
             return self._follow(target, time)
         if isinstance(target, Reference):
@@ -209,16 +217,16 @@ class Goals:
         return None
 
     def _extrapolate(self, reference: Reference) -> str | None:
-        numbers = flatten(reference)
-        if not math.isfinite(sum(numbers)):
+        values = flatten(reference)
+        if not math.isfinite(sum(values)):
             return "the reference is not finite"
-        self._memory["reference"][:], self._memory["times"][:] = numbers, self._clock
+        self._memory["reference"][:], self._memory["times"][:] = values, self._clock
         self._call(reference_goals)
         return None
 
     def _look_along(self, reference: Reference) -> str | None:
-        for k, leaf in enumerate(flatten(reference)):
-            self.ahead[:, k] = leaf
+        for i, leaf in enumerate(flatten(reference)):
+            self.ahead[:, i] = leaf
         self._call(ahead_goals)
         return None if self.ahead_was_finite() else "the reference is not finite"
 
@@ -231,11 +239,11 @@ class Goals:
         return None
 
     def ahead_was_finite(self) -> bool:
-        """Whether the last references in `ahead` were finite"""
+        """Whether the latest references in `ahead` were finite."""
         return math.isfinite(self._memory["total"][0])
 
     def call_ahead(self) -> Call:
-        """The call that writes the goals of the references in `ahead` (N + 1, fields)"""
+        """Return the call that writes the goals of the references in `ahead` (N + 1, fields)."""
         loops, table = self._code(ahead_goals)
         assert loops is not None
         return loops, table, self._steps
@@ -244,17 +252,17 @@ class Goals:
     def _to_point(self) -> PointGoals:
         return PointGoals(self._model, self._shaping, self._goals, self._push)
 
-    def _call(self, compiled: Callable[..., Loops | None], *arguments: Hashable) -> bool:
-        """Run the loops of the model; False if there are none."""
-        loops, table = self._code(compiled, *arguments)
+    def _call(self, compile_goals: Callable[..., Loops | None], *arguments: Hashable) -> bool:
+        """Run the loops of the model; return False if it has none."""
+        loops, table = self._code(compile_goals, *arguments)
         if loops is not None:
             loops.call(table, self._steps)
         return loops is not None
 
-    def _code(self, compiled: Callable[..., Loops | None], *arguments: Hashable) -> tuple[Loops | None, int]:
-        key = (compiled, *arguments)
+    def _code(self, compile_goals: Callable[..., Loops | None], *arguments: Hashable) -> tuple[Loops | None, int]:
+        key = (compile_goals, *arguments)
         if key not in self._prepared:
-            loops = compiled(self._model, *arguments)
+            loops = compile_goals(self._model, *arguments)
             table = 0 if loops is None else self._memory.table(loops, goals=self._goals, push=self._push)
             self._prepared[key] = loops, table
         return self._prepared[key]

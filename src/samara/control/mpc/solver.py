@@ -1,6 +1,6 @@
-"""iLQR for one problem, compiled: three calls an iteration, and no Python between the steps of the horizon.
+"""iLQR for one problem, compiled: three calls per iteration, and no Python between the steps of the horizon.
 
-Lanes lie along the horizon where its steps are independent (derivatives), along the columns of a matrix where they are not
+Lanes run along the horizon if its steps are independent (derivatives), along the columns of a matrix if they are not
 (backward pass), and along the step sizes of the line search (rollouts). Between the calls everything stays in these arrays:
 
     tried     2 × (N + 2, n + m, 8)    states and inputs of eight rollouts; row k + 1 is step k, row 0 the previous input
@@ -61,7 +61,7 @@ from samara.core.quantity import Scalar
 from samara.core.tree import flatten
 from samara.core.types import Array
 
-MAX_DAMPING = 1e6  # a problem whose cost does not fall even so is given up
+MAX_DAMPING = 1e6  # the solver gives up if the cost does not fall at this damping
 
 
 class Layout:
@@ -82,7 +82,7 @@ class Layout:
         ends = np.cumsum(list(blocks.values()))
         table = np.arange(ends[-1] * columns).reshape(-1, columns)
         self.blocks = dict(zip(blocks, np.split(table, ends[:-1]), strict=True))
-        """Rows of the scratch by name, (rows, columns)"""
+        """Rows of the scratch by name, (rows, columns)."""
         zeros = (0.0,) * m
         self.box_template = Factors(zeros, tuple(zeros[:a] for a in range(m)), zeros, zeros), zeros
         count = len(flatten(self.box_template))
@@ -92,19 +92,19 @@ class Layout:
         self.scratch = table.size + count + 1 + SUMS
 
     def hessian_row(self, row: int) -> Array:
-        """The indices in a stage of a row of the Hessian that varies"""
+        """Return the indices in a stage of a varying row of the Hessian."""
         return self.stage[self.sizes.tangent + 1 + self.varying_rows.index(row)]
 
     def across(self, name: str, rows: slice = slice(None)) -> ArraySpec:
-        """Rows of a block of the scratch, a column in each lane"""
+        """Specify rows of a block of the scratch, one column per lane."""
         return indexed("scratch", self.blocks[name][rows, 0], lane=1)
 
     def of_stage(self, indices: Array | Sequence[int], lane: int = 0) -> ArraySpec:
-        """Numbers of a stage"""
+        """Specify values of a stage."""
         return indexed("stages", np.asarray(indices, dtype=int), self.stage.size, lane)
 
     def of_gains(self, indices: Array, later: int = 0, lane: int = 0) -> ArraySpec:
-        """Numbers of the gains, `later` stages ahead"""
+        """Specify values of the gains, `later` stages ahead."""
         return indexed("gains", indices + later * self.gains, self.gains, lane)
 
 
@@ -117,7 +117,7 @@ class CompiledSolver(NamedTuple):
     choose: Loops
     constants: Loops
     layout: Layout
-    literal: tuple[tuple[int, float], ...]  # entries of a stage that never change
+    literal: tuple[tuple[int, float], ...]  # entries of a stage that are constant
 
 
 @lru_cache(maxsize=16)
@@ -149,7 +149,7 @@ def _compile_derivatives(trace: Linearised, layout: Layout) -> Loops:
     size, entries = layout.sizes, {**trace.curvature.constant, **trace.curvature.varying}
     places = [place for place in entries if place[0] in layout.varying_rows]
 
-    def tiled(indices: Array | Sequence[int]) -> ArraySpec:
+    def tile_spec(indices: Array | Sequence[int]) -> ArraySpec:
         spec = layout.of_stage(indices)
         return spec._replace(step=LANES * spec.step, lane=spec.step)
 
@@ -163,9 +163,9 @@ def _compile_derivatives(trace: Linearised, layout: Layout) -> Loops:
             layout.parameters,
         ),
         (
-            tiled([layout.stage[place] for place in trace.jacobian.varying]),
-            tiled(layout.slope + np.arange(size.width)),
-            tiled([layout.hessian_row(i)[j] for i, j in places]),
+            tile_spec([layout.stage[place] for place in trace.jacobian.varying]),
+            tile_spec(layout.slope + np.arange(size.width)),
+            tile_spec([layout.hessian_row(i)[j] for i, j in places]),
         ),
         LANES,
     )
@@ -188,7 +188,7 @@ def compile_backward(problem: Problem, trace: Linearised, layout: Layout) -> Loo
     """V and v at the end, then stage after stage from the last to the first: gains, and the sums over the horizon
 
     Q and q are computed for all columns at once, then the box step in one lane, the gains, and V and v in place. The first
-    iteration of the box step nearly always settles it if no limit is met: all of them run only if it does not.
+    iteration of the box step nearly always settles it if no limit is active; the others run only if it does not.
     """
     n, size, v = layout.sizes.tangent, layout.sizes, layout.blocks["v"]
     end = Pass(
@@ -213,7 +213,7 @@ def _value_array(layout: Layout) -> ArraySpec:
 
 
 def symmetric(entries: dict[Place, Scalar], size: int) -> Array:
-    """A symmetric matrix from its entries below the diagonal: rounding cannot make it asymmetric"""
+    """Build a symmetric matrix from its entries below the diagonal, so that rounding cannot make it asymmetric."""
     matrix = np.zeros((size, size), dtype=object)
     for (i, j), entry in entries.items():
         matrix[i, j] = matrix[j, i] = entry
@@ -221,7 +221,7 @@ def symmetric(entries: dict[Place, Scalar], size: int) -> Array:
 
 
 class FollowingStage:
-    """The arrays of the next stage that smoothing needs, none if its weight is the literal 0: K, k, input, and the weight."""
+    """The arrays of the next stage that smoothing needs: K, k, input, and the weight; none if the weight is the literal 0."""
 
     def __init__(self, trace: Linearised, layout: Layout) -> None:
         size, self._shape = layout.sizes, layout.K.shape
@@ -235,12 +235,12 @@ class FollowingStage:
         if not self.is_smooth:
             self.arrays = ()
 
-    def change(self, here: Numbers, arguments: Sequence[Numbers]) -> Smoothing | None:
-        """Return the smoothing at an input, from the numbers of the arrays."""
+    def change(self, current: Numbers, arguments: Sequence[Numbers]) -> Smoothing | None:
+        """Return the smoothing at an input, from the values of the arrays."""
         if not self.is_smooth:
             return None
         K, k, u, (weight,) = arguments
-        return smoothing(weight, np.array(K, dtype=object).reshape(self._shape), k, here, u, TRACED)
+        return smoothing(weight, np.array(K, dtype=object).reshape(self._shape), k, current, u, TRACED)
 
 
 def _expand_pass(trace: Linearised, layout: Layout, following: FollowingStage) -> Pass:
@@ -248,8 +248,8 @@ def _expand_pass(trace: Linearised, layout: Layout, following: FollowingStage) -
     n, m, columns = layout.sizes.tangent, layout.sizes.command, layout.columns
     varying, constant = layout.varying_rows, [i for i in range(n + m) if i not in layout.varying_rows]
 
-    def expanded(*arguments: Tree) -> Tree:
-        V, of_M, M, h_varying, h_constant, v, slope, *others = arguments
+    def expand_column(*arguments: Tree) -> Tree:
+        V, column_of_M, M, h_varying, h_constant, v, slope, *following_values = arguments
         rows = dict(zip((*varying, *constant), (*h_varying, *h_constant), strict=True))
         model = Model(
             symmetric(dict(zip(below_diagonal(n), V, strict=True)), n),
@@ -258,7 +258,9 @@ def _expand_pass(trace: Linearised, layout: Layout, following: FollowingStage) -
             traced_column([rows[i] for i in range(n + m)]),
             traced_column(slope),
         )
-        Q, q, by_inputs = expand(model, traced_column(of_M), following.change((0.0,) * m, others), TRACED)
+        Q, q, by_inputs = expand(
+            model, traced_column(column_of_M), following.change((0.0,) * m, following_values), TRACED
+        )
         return (*(tuple(x.ravel()) for x in (Q, q)), () if by_inputs is None else tuple(by_inputs.ravel()))
 
     inputs = (
@@ -272,23 +274,23 @@ def _expand_pass(trace: Linearised, layout: Layout, following: FollowingStage) -
         *following.arrays,
     )
     SM = layout.across("SM", slice(None) if following.is_smooth else slice(0))
-    return trace_pass(expanded, inputs, (layout.across("Q"), layout.across("q"), SM), columns)
+    return trace_pass(expand_column, inputs, (layout.across("Q"), layout.across("q"), SM), columns)
 
 
 def box_passes(problem: Problem, layout: Layout, following: FollowingStage) -> tuple[Pass, Pass]:
-    """The step within the limits and the sums, in one lane: one iteration, and all of them if that does not settle it"""
+    """Step within the limits and the sums, in one lane: one iteration, and the others if it does not settle the step"""
     n, m = layout.sizes.tangent, layout.sizes.command
     inputs = range(m)
 
     def box(iterations: int, arguments: Sequence[Tree]) -> tuple[BoxStep, Tree]:
-        corner, by_inputs, slope, damping, parameters, u, *others, sums = arguments
-        # Q_uu is read below its diagonal alone, and S B above
+        corner, by_inputs, slope, damping, parameters, u, *following_values, sums = arguments
+        # only the entries of Q_uu below its diagonal, and of S B above, are read
         Q = [[corner[max(a, b) * m + min(a, b)] for b in inputs] for a in inputs]
         transposed = [[by_inputs[min(a, b) * m + max(a, b)] for b in inputs] for a in inputs]
-        at = Inputs(problem.limits(parameters), u, damping)
-        step = input_step(Q, slope, transposed, following.change(u, others), at, iterations)
-        added = (a + b for a, b in zip(sums, (step.linear, step.quadratic, step.gradient), strict=True))
-        return step, ((step.factors, step.slope), step.step, tuple(added))
+        stage_inputs = Inputs(problem.limits(parameters), u, damping)
+        step = input_step(Q, slope, transposed, following.change(u, following_values), stage_inputs, iterations)
+        next_sums = (a + b for a, b in zip(sums, (step.linear, step.quadratic, step.gradient), strict=True))
+        return step, ((step.factors, step.slope), step.step, tuple(next_sums))
 
     def quick(*arguments: Tree) -> Tree:
         step, results = box(1, arguments)
@@ -362,9 +364,9 @@ def _value_pass(layout: Layout) -> Pass:
 
 
 class Solution(NamedTuple):
-    """The course of a solution; its trajectory stays in the solver until the next one.
+    """History of a solution; its trajectory stays in the solver until the next one.
 
-    `gradient_norm` is √Σ|Q_u|² over the inputs that are free to follow it.
+    `gradient_norm` is √Σ|Q_u|² over the inputs that are not at a limit.
     """
 
     cost: float
@@ -388,7 +390,7 @@ class _Calls(NamedTuple):
 
 
 class Solver:
-    """iLQR for one problem: write `goals` (N + 1, ·) and `parameters`, then `solve` from a state
+    """iLQR for one problem: write `goals` (N + 1, ·) and `parameters`, then `solve` from a state.
 
     Afterwards `states` (N + 1, ·), `controls` (N, m) and `gains` (N, m, ·) are those of the solution.
     """
@@ -401,7 +403,7 @@ class Solver:
         values = problem.parameters if parameters is None else parameters
         self.problem, self.horizon, self._code = problem, horizon, code
         rows = -(-horizon // LANES) * LANES + LANES  # derivatives are computed for whole tiles
-        memory = self._memory = Arrays(
+        arrays = self._memory = Arrays(
             goals=(rows + 1, size.goal),
             stages=(rows, layout.stage.size),
             gains=(horizon + 1, layout.gains),
@@ -419,14 +421,14 @@ class Solver:
             tolerance=1,
             choice=len(Choice._fields),
         )
-        self.goals, self.parameters = memory["goals"][: horizon + 1], memory["parameters"]
-        memory["goals"][:], self.parameters[:] = flatten(problem.goal), flatten(values)
-        memory["alpha"][:] = [*step_sizes, *(step_sizes[-1],) * (LANES - len(step_sizes))]
-        memory["later"][:-1] = problem.smoothing(values)
-        memory["masks"][0, : size.tangent] = 1.0
-        memory["masks"][1:, size.tangent : size.width] = np.eye(m)
+        self.goals, self.parameters = arrays["goals"][: horizon + 1], arrays["parameters"]
+        arrays["goals"][:], self.parameters[:] = flatten(problem.goal), flatten(values)
+        arrays["alpha"][:] = [*step_sizes, *(step_sizes[-1],) * (LANES - len(step_sizes))]
+        arrays["later"][:-1] = problem.smoothing(values)
+        arrays["masks"][0, : size.tangent] = 1.0
+        arrays["masks"][1:, size.tangent : size.width] = np.eye(m)
         for index, literal in code.literal:
-            memory["stages"][:, index] = literal
+            arrays["stages"][:, index] = literal
         self._level_input = np.array(problem.command)
         self._tried = aligned(2, rows + 2, n + m, LANES)
         self._start, self._level = (aligned(rows + 2, n + m, LANES) for _ in range(2))
@@ -441,16 +443,18 @@ class Solver:
         self._start_steps = self._start_gains[:horizon, m * layout.columns :]
         warm = {"nominal": self._start, "gains": self._start_gains, "alpha": blend}
         cold = {"nominal": self._level, "gains": self._level_gains}
-        self._warm, self._cold = (memory.table(code.rollout, tried=self._tried[0], **own) for own in (warm, cold))
-        self._choose = memory.table(code.choose)
+        self._warm, self._cold = (
+            arrays.table(code.rollout, tried=self._tried[0], **replacements) for replacements in (warm, cold)
+        )
+        self._choose = arrays.table(code.choose)
         self._calls = [[self._calls_from(side, lane) for lane in range(LANES)] for side in (0, 1)]
         self._side, self._lane = 0, 0
-        code.constants.call(memory.table(code.constants), 1)
+        code.constants.call(arrays.table(code.constants), 1)
         if problem.start is not None:
             self._compute_level_gains(list(problem.start.columns))
 
     def _compute_level_gains(self, columns: list[int]) -> None:
-        """Compute some columns of the feedback at the problem's own state and input by a backward pass there."""
+        """Compute some columns of the feedback at the problem's template state and input by a backward pass at that point."""
         self._tried[0, :, self.problem.sizes.state :] = self._level_input[:, None]
         self._code.derivatives.call(self._calls[0][0].derivatives, self.horizon)
         self._code.backward.call(self._calls[0][0].backward, self.horizon)
@@ -464,11 +468,11 @@ class Solver:
         return gains[:, : m * columns].reshape(-1, m, columns)
 
     def _calls_from(self, side: int, lane: int) -> _Calls:
-        code, memory, nominal, n = self._code, self._memory, self._nominal[side][lane], self.horizon
+        code, arrays, nominal, n = self._code, self._memory, self._nominal[side][lane], self.horizon
         tables = (
-            memory.table(code.derivatives, nominal=nominal),
-            memory.table(code.backward, nominal=nominal),
-            memory.table(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
+            arrays.table(code.derivatives, nominal=nominal),
+            arrays.table(code.backward, nominal=nominal),
+            arrays.table(code.rollout, nominal=nominal, tried=self._tried[1 - side]),
         )
         phases = zip((code.derivatives, code.backward, code.rollout), tables, (n, n, n), strict=True)
         calls = [*phases, (code.choose, self._choose, 1)]
@@ -482,20 +486,25 @@ class Solver:
         iterations: int = 12,
         tolerance: float = 1e-4,
     ) -> Solution | None:
-        """Solve from a state, the previous input (`problem.command` by default) and inputs (N, m) of a warm start
+        """Solve from a state; return None if even a cold start has no finite cost.
 
-        Without inputs, or if they have no finite cost, the start is cold. None if that has no finite cost either.
+        Args:
+            x: components of the state.
+            previous: previous input; None for `problem.command`.
+            controls: inputs (N, m) of a warm start; None, or inputs without a finite cost, for a cold start.
+            iterations: maximum iterations.
+            tolerance: decrease of the cost at which the solution has converged.
         """
-        began = perf_counter()
-        before = self.problem.command if previous is None else previous
-        cost = math.inf if controls is None else self.begin(x, before, controls)
+        start_time = perf_counter()
+        previous_input = self.problem.command if previous is None else previous
+        cost = math.inf if controls is None else self.begin(x, previous_input, controls)
         if not cost < math.inf:
-            cost = self.begin_cold(x, before)
-        return self.run(cost, iterations, tolerance, began) if cost < math.inf else None
+            cost = self.begin_cold(x, previous_input)
+        return self.run(cost, iterations, tolerance, start_time) if cost < math.inf else None
 
     def _write_start(self, x: Sequence[float], previous: Sequence[float]) -> None:
-        given, n = self._memory["given"], self.problem.sizes.state
-        given[:n], given[n:] = x, previous
+        start_values, n = self._memory["given"], self.problem.sizes.state
+        start_values[:n], start_values[n:] = x, previous
 
     def begin(self, x: Sequence[float], previous: Sequence[float], controls: Array) -> float:
         """Roll out these inputs, or `problem.command` if that costs less; return the cost, NaN if neither has one."""
@@ -506,7 +515,7 @@ class Solver:
         return self.accept_start()
 
     def begin_chain(self, *calls: Call) -> Chain:
-        """Calls that write the arrays of `start_memory`, and then the rollouts, as one; `accept_start` follows."""
+        """Chain calls that write the arrays of `start_memory` with the rollouts; `accept_start` follows."""
         return Chain(*calls, (self._code.rollout, self._warm, self.horizon))
 
     def accept_start(self) -> float:
@@ -516,7 +525,7 @@ class Solver:
         return warm if warm <= level else level
 
     def begin_cold(self, x: Sequence[float], previous: Sequence[float]) -> float:
-        """Roll out `problem.command` with the problem's feedback (open loop, a turning body would tumble); return the cost."""
+        """Roll out `problem.command` with the problem's feedback (open loop, a rotating body would tumble); return the cost."""
         self._write_start(x, previous)
         if self.problem.start is not None:
             nominal = self.problem.start.nominal(x, lambda a, b: float((a * a + b * b) ** 0.5))
@@ -525,18 +534,18 @@ class Solver:
         self._side, self._lane = 0, 0
         return float(self._memory["cost"][0])
 
-    def run(self, cost: float, iterations: int, tolerance: float, began: float = math.nan) -> Solution:
-        """Iterate from the trajectory that `begin` left: derivatives, backward pass, rollouts, and the best of them
+    def run(self, cost: float, iterations: int, tolerance: float, start_time: float = math.nan) -> Solution:
+        """Iterate from the trajectory of `begin`: derivatives, backward pass, rollouts, and the choice of the best.
 
         If none is accepted the derivatives stay, and the next backward pass has more damping.
         """
         code, n, nominal = self._code, self.horizon, self._calls[self._side][self._lane]
         self._reset(cost, tolerance)
-        costs, steps, accepted, converged, passes = [cost], [], 1.0, 0.0, 0
+        costs, steps, accepted, converged, iteration_count = [cost], [], 1.0, 0.0, 0
         in_derivatives = in_backward = in_rollouts = 0.0
-        clock = started = perf_counter()
-        while passes < iterations:
-            passes += 1
+        clock = loop_start = perf_counter()
+        while iteration_count < iterations:
+            iteration_count += 1
             if accepted:
                 code.derivatives.call(nominal.derivatives, n)
                 in_derivatives -= clock - (clock := perf_counter())
@@ -552,12 +561,12 @@ class Solver:
                 steps.append(alpha)
             if converged or damping > MAX_DAMPING:
                 break
-        seconds = started - began, in_derivatives, in_backward, in_rollouts
+        seconds = loop_start - start_time, in_derivatives, in_backward, in_rollouts
         gradient = float(self._memory["sums"][2]) ** 0.5
-        return Solution(cost, passes, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
+        return Solution(cost, iteration_count, converged > 0.0, tuple(costs), tuple(steps), gradient, seconds)
 
     def iterate(self, cost: float, iterations: int, tolerance: float) -> None:
-        """Do the same as `run`, with one call an iteration and no account of it."""
+        """Do the same as `run`, with one call per iteration and without a history."""
         self._reset(cost, tolerance)
         accepted = 1.0
         for _ in range(iterations):
@@ -572,25 +581,25 @@ class Solver:
         arrays["least"][0], arrays["damping"][0], arrays["tolerance"][0] = cost, 0.0, tolerance
 
     def _take_best(self) -> list[float]:
-        """Return the numbers of the `Choice`; the rollout chosen, if any, becomes the nominal trajectory."""
+        """Return the values of the `Choice`; the accepted rollout, if any, becomes the nominal trajectory."""
         choice: list[float] = self._memory["choice"].tolist()
         if choice[0]:
             self._side, self._lane = 1 - self._side, int(choice[1])
         return choice
 
-    def start_memory(self, **others: Array) -> Arrays:
-        """The arrays for compiled code that writes a start: "given", "start" (a nominal trajectory with the warm-start inputs)
-        and "start_gains", whose k lead from them to `problem.command`; and others"""
-        return self._memory.extended(start=self._start, start_gains=self._start_gains, **others)
+    def start_memory(self, **extra_arrays: Array) -> Arrays:
+        """Return the arrays for compiled code that writes a start: "given", "start" (a nominal trajectory with the warm-start
+        inputs) and "start_gains", whose k lead from them to `problem.command`; and others."""
+        return self._memory.extended(start=self._start, start_gains=self._start_gains, **extra_arrays)
 
     @property
     def nominal_index(self) -> tuple[int, int]:
-        """The side and lane of the rollout that is the nominal trajectory"""
+        """The side and lane of the rollout that is the nominal trajectory."""
         return self._side, self._lane
 
     @property
     def nominal(self) -> Array:
-        """The nominal trajectory for compiled code, as `Layout.nominal` describes it"""
+        """The nominal trajectory for compiled code, as `Layout.nominal` describes it."""
         return self._nominal[self._side][self._lane]
 
     @property
