@@ -287,15 +287,15 @@ def test_drones_of_flights_of_their_own_do_not_see_each_other():
         ("width = 21", "width = 0", "expected a positive number"),
         ("width = 21", "width = 9999", "9999 × 15 rays; expected at most 16384"),
         ("width = 21", "wide = 21", "there is no 'wide'; expected one of rate,"),
-        ("lost = 0.0", "lost = 1.5", "depth_camera.lost = 1.5: expected a share from 0 to 1"),
+        ("lost = 0.0", "lost = 1.5", "depth_camera.lost = 1.5: expected a fraction from 0 to 1"),
         ("lost = 0.0", "farthest = 0.1", "depth_camera.farthest = 0.1: expected more than nearest, 0.28 m"),
         ("lost = 0.0", "view_x = 3.2", "depth_camera.view_x = 3.2: expected an angle up to 2.967 rad"),
-        ("lost = 0.0", "k1 = -2.0", "has no inverse within the picture; expected less distortion"),
+        ("lost = 0.0", "k1 = -2.0", "has no inverse within the image; expected less distortion"),
         ("columns = 36", "columns = nan", "expected a finite number"),
         ("columns = 36", "sweep = 7.0", "lidar.sweep = 7: expected an angle up to 2π rad"),
         ("columns = 36", "lowest = 0.5", "lidar.lowest = 0.5: expected at most highest, 0.261799"),
         ("columns = 36", "petals = 2.5", "lidar.petals = 2.5: expected a whole number"),
-        ("columns = 36", "rate = 7", "no whole number"),
+        ("columns = 36", "rate = 7", "not a whole number"),
     ],
 )
 def test_a_camera_that_cannot_be_gets_one_sentence(before, after, sentence):

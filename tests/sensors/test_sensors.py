@@ -542,12 +542,12 @@ def test_a_sensor_is_sampled_at_its_rate_and_heard_exactly_its_delay_later(trace
 def test_a_rate_that_does_not_divide_the_axis_and_a_delay_between_its_ticks_are_refused():
     x = Sensor("x", ("x",), ("m",), lambda s, *_: (s.p_W.x,), rate=100.0)
     with pytest.raises(
-        ValueError, match="sensor 'x' samples at 100 Hz, which does not divide the sensor axis of 250 Hz"
+        ValueError, match="sensor 'x' samples at 100 Hz, which does not divide the sensor clock of 250 Hz"
     ):
         sampling(x, 4000)
     late = replace(x, rate=0.0, delay=0.005)
     with pytest.raises(
-        ValueError, match=r"expected a multiple of the sensor axis' 0.004 s: the nearest are 0.004 s and"
+        ValueError, match=r"expected a multiple of the sensor clock's 0.004 s: the nearest are 0.004 s and"
     ):
         sampling(late, 4000)
     with pytest.raises(ValueError, match=r"sensor 'x' has a rate of -1.0 Hz"):

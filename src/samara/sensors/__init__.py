@@ -1,4 +1,4 @@
-"""Sensors: what a drone can measure, as records of one function each.
+"""Sensors of a drone: one measurement function each, with parameters from data sheets.
 
 from samara.sensors import part
 

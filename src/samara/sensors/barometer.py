@@ -1,4 +1,4 @@
-"""The barometer: the standard atmosphere at its height, with drift, noise, and what the moving air adds."""
+"""The barometer: pressure of the standard atmosphere at its height, with drift, noise, and the pressure of moving air."""
 
 import math
 from functools import lru_cache
@@ -26,8 +26,8 @@ from samara.sensors.site import HOME, Place
 
 
 class BarometerPart(NamedTuple):
-    """A barometer. The drift is a Gauss–Markov process: sensor and weather together; the two pressure coefficients are parts
-    of the dynamic pressure of the airspeed, and of the rotors' own wind, that leak into the housing."""
+    """Parameters of a barometer. The drift is a Gauss–Markov process of sensor and weather. The two pressure coefficients
+    are the fractions of the dynamic pressure of airspeed and of rotor wake that leak into the housing."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.5)]
@@ -40,13 +40,13 @@ class BarometerPart(NamedTuple):
 
 
 class BarometerReading(NamedTuple):
-    """The static pressure  [Pa]"""
+    """The static pressure [Pa]."""
 
     pressure: Scalar
 
 
 class BarometerModel(NamedTuple):
-    """What a barometer was made of, and how high the world's origin is."""
+    """A barometer's part and mounting, and the altitude of the world's origin [m]."""
 
     part: BarometerPart
     mounting: Mounting
@@ -54,7 +54,7 @@ class BarometerModel(NamedTuple):
 
 
 def rotor_dynamic_pressure(state: State, vehicle: Vehicle, environment: Environment) -> Scalar:
-    """½ ρ v_i² = T / 4A: the wind a rotor makes, by momentum theory, over all discs whose radius is known  [Pa]"""
+    """½ ρ v_i² = T / 4A: dynamic pressure of the induced flow, by momentum theory, over all discs of known radius  [Pa]"""
     thrust: Scalar = 0.0
     area: Scalar = 0.0
     for load, rotor in zip(rotor_loads(state, tilted(state, vehicle), environment), vehicle.rotors, strict=True):
@@ -66,20 +66,20 @@ def rotor_dynamic_pressure(state: State, vehicle: Vehicle, environment: Environm
 @lru_cache(maxsize=256)
 @remade
 def barometer(part: BarometerPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
-    """A barometer of these numbers, over a place on Earth"""
+    """Create a barometer for a site on Earth."""
     altitude = where.origin.altitude
 
-    def equation(now: Sample) -> tuple[BarometerReading, tuple[Scalar]]:
+    def equation(inputs: Sample) -> tuple[BarometerReading, tuple[Scalar]]:
         """y = Q(p_ISA(h₀ + z) + c_a ½ρ|v_air|² + c_r T/4A + d + σ n)  [Pa]"""
-        drift = gauss_markov(now.memory[0], now.normals[1], now.dt, sigma=part.drift, tau=part.drift_time)
-        state, environment = now.state, now.environment
+        drift = gauss_markov(inputs.memory[0], inputs.normals[1], inputs.dt, sigma=part.drift, tau=part.drift_time)
+        state, environment = inputs.state, inputs.environment
         height = state.p_W.z + rotate(state.q_WB, mounting.r_B).z
-        pressure = air_pressure(altitude + height) + drift + part.noise * now.normals[0]
+        pressure = air_pressure(altitude + height) + drift + part.noise * inputs.normals[0]
         if part.airspeed_pressure:
             wind = environment.wind_W - state.v_W
             pressure = pressure + part.airspeed_pressure * 0.5 * environment.air_density * dot(wind, wind)
         if part.rotor_pressure:
-            pressure = pressure + part.rotor_pressure * rotor_dynamic_pressure(state, now.vehicle, environment)
+            pressure = pressure + part.rotor_pressure * rotor_dynamic_pressure(state, inputs.vehicle, environment)
         return BarometerReading(quantised(pressure, part.resolution)), (drift,)
 
     return reading_sensor(

@@ -1,4 +1,4 @@
-"""The battery monitor: voltage and current of the bus, as an analogue front end sees them."""
+"""The battery monitor: voltage and current of the bus, with the errors of an analogue front end."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorTyp
 
 
 class BatteryMonitorPart(NamedTuple):
-    """A monitor: gain errors and the current's offset are standard deviations from one part to the next."""
+    """Parameters of a battery monitor: gain errors and current offset are standard deviations between parts."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.5)]
@@ -27,7 +27,7 @@ class BatteryMonitorPart(NamedTuple):
 
 
 class BatteryReading(NamedTuple):
-    """Bus voltage [V] and the motors' current [A], positive while it discharges."""
+    """Bus voltage [V] and motor current [A], positive while discharging."""
 
     voltage: Scalar
     current: Scalar
@@ -42,7 +42,7 @@ class BatteryErrors(NamedTuple):
 
 
 class BatteryMonitorModel(NamedTuple):
-    """What a monitor was made of."""
+    """A battery monitor's part and mounting."""
 
     part: BatteryMonitorPart
     mounting: Mounting
@@ -51,7 +51,7 @@ class BatteryMonitorModel(NamedTuple):
 @lru_cache(maxsize=256)
 @remade
 def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
-    """A monitor of these numbers; a vehicle without a battery has nothing to tell it"""
+    """Create a battery monitor; ValueError for a vehicle without a battery."""
 
     def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> BatteryErrors:
         if not vehicle.has("battery"):
@@ -62,18 +62,18 @@ def battery_monitor(part: BatteryMonitorPart, mounting: Mounting = AT_CENTRE, na
             part.current_offset * normals[2],
         )
 
-    def equation(now: Sample) -> tuple[BatteryReading, BatteryErrors]:
+    def equation(inputs: Sample) -> tuple[BatteryReading, BatteryErrors]:
         """V' = Q(g_V V + σ_V n),  I' = Q(g_I I + o + σ_I n)  [V, A]"""
-        vehicle, errors = now.vehicle, now.memory
-        supply = now.state, now.command, vehicle, now.environment
+        vehicle, errors = inputs.vehicle, inputs.memory
+        supply = inputs.state, inputs.command, vehicle, inputs.environment
         if not vehicle.has("battery"):
             raise ValueError(f"vehicle {vehicle.name!r} draws no current; expected one with a battery")
         voltage = errors.voltage_gain * supply_voltage(*supply)
         current = errors.current_gain * bus_current(*supply) + errors.current_offset
         return (
             BatteryReading(
-                quantised(voltage + part.voltage_noise * now.normals[0], part.voltage_resolution),
-                quantised(current + part.current_noise * now.normals[1], part.current_resolution),
+                quantised(voltage + part.voltage_noise * inputs.normals[0], part.voltage_resolution),
+                quantised(current + part.current_noise * inputs.normals[1], part.current_resolution),
             ),
             errors,
         )

@@ -1,4 +1,4 @@
-"""The depth camera: a picture of how far away things are along its axis, through a pinhole with distortion."""
+"""The depth camera: an image of distances along its axis, through a pinhole with lens distortion."""
 
 import math
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from samara.sensors.ray_sensors import (
 )
 from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Scene, Sensor, SensorType
 
-ROUNDS = 12  # of Newton's method; a lens that turns pictures over (k₁ r² < −1/3) has no inverse there
+ROUNDS = 12  # of Newton's method; a lens that folds the image (k₁ r² < −1/3) has no inverse there
 
 
 class Lens(NamedTuple):
-    """Radial (k₁, k₂) and tangential (p₁, p₂) distortion, of tangents."""
+    """Radial (k₁, k₂) and tangential (p₁, p₂) distortion, for tangents of angles."""
 
     k1: Scalar = 0.0
     k2: Scalar = 0.0
@@ -37,7 +37,7 @@ CLEAR = Lens()
 
 
 class Pinhole(NamedTuple):
-    """A picture of so many pixels: focal lengths and where the axis meets it, in pixels, and the lens before it."""
+    """A pinhole camera: image size, focal lengths and principal point, in pixels, and the distortion of its lens."""
 
     width: int
     height: int
@@ -49,7 +49,7 @@ class Pinhole(NamedTuple):
 
 
 def pinhole(width: int, height: int, view_x: float, view_y: float, lens: Lens = CLEAR) -> Pinhole:
-    """f = ½ n / tan ½α, for the angles of view of a lens without distortion  [rad]"""
+    """f = ½ n / tan ½α, for the fields of view α without distortion  [rad]"""
     return Pinhole(
         width,
         height,
@@ -64,26 +64,29 @@ def pinhole(width: int, height: int, view_x: float, view_y: float, lens: Lens = 
 def distorted(right: Scalar, down: Scalar, lens: Lens) -> tuple[Scalar, Scalar]:
     """x' = x (1 + k₁ r² + k₂ r⁴) + 2 p₁ x y + p₂ (r² + 2x²),  y' = y (…) + p₁ (r² + 2y²) + 2 p₂ x y"""
     x, y = right, down
-    square = x * x + y * y
-    radial = 1.0 + square * (lens.k1 + lens.k2 * square)
+    radius_squared = x * x + y * y
+    radial = 1.0 + radius_squared * (lens.k1 + lens.k2 * radius_squared)
     return (
-        x * radial + 2.0 * lens.p1 * x * y + lens.p2 * (square + 2.0 * x * x),
-        y * radial + lens.p1 * (square + 2.0 * y * y) + 2.0 * lens.p2 * x * y,
+        x * radial + 2.0 * lens.p1 * x * y + lens.p2 * (radius_squared + 2.0 * x * x),
+        y * radial + lens.p1 * (radius_squared + 2.0 * y * y) + 2.0 * lens.p2 * x * y,
     )
 
 
 def undistorted(right: Scalar, down: Scalar, lens: Lens) -> tuple[Scalar, Scalar]:
-    """(x, y) whose `distorted` is this: Newton's method from where it would be without a lens"""
+    """Invert `distorted` by Newton's method, starting at the distorted point."""
     x, y = right, down
     for _ in range(ROUNDS if any(lens) else 0):
-        square = x * x + y * y
-        radial, slope = 1.0 + square * (lens.k1 + lens.k2 * square), 2.0 * lens.k1 + 4.0 * lens.k2 * square
+        radius_squared = x * x + y * y
+        radial, slope = (
+            1.0 + radius_squared * (lens.k1 + lens.k2 * radius_squared),
+            2.0 * lens.k1 + 4.0 * lens.k2 * radius_squared,
+        )
         xx = radial + slope * x * x + 2.0 * lens.p1 * y + 6.0 * lens.p2 * x
         xy = slope * x * y + 2.0 * lens.p1 * x + 2.0 * lens.p2 * y
         yy = radial + slope * y * y + 6.0 * lens.p1 * y + 2.0 * lens.p2 * x
-        there = distorted(x, y, lens)
-        off_x, off_y, area = there[0] - right, there[1] - down, xx * yy - xy * xy
-        x, y = x - (yy * off_x - xy * off_y) / area, y - (xx * off_y - xy * off_x) / area
+        distorted_point = distorted(x, y, lens)
+        error_x, error_y, determinant = distorted_point[0] - right, distorted_point[1] - down, xx * yy - xy * xy
+        x, y = x - (yy * error_x - xy * error_y) / determinant, y - (xx * error_y - xy * error_x) / determinant
     return x, y
 
 
@@ -96,7 +99,7 @@ def pixel_ray(column: Scalar, row: Scalar, camera: Pinhole) -> Vec3:
 
 
 def pixel_of(direction_S: Vec3, camera: Pinhole) -> tuple[Scalar, Scalar]:
-    """(u, v): the column and row that see a direction before the lens, as `pixel_ray` counts them"""
+    """(u, v): the column and row of a direction, with pixel centres at whole numbers as in `pixel_ray`"""
     right, down = distorted(-direction_S.y / direction_S.x, -direction_S.z / direction_S.x, camera.lens)
     return (
         camera.focal_x * right + camera.center_x - 0.5,
@@ -109,9 +112,9 @@ WIDEST = math.radians(170.0)
 
 
 class DepthCameraPart(NamedTuple):
-    """A depth camera: the deviation of a depth z is noise + noise_growth · z², as of two eyes that look at one point.
+    """Parameters of a depth camera: the standard deviation of a depth z is noise + noise_growth · z², as for stereo cameras.
 
-    `view_x` and `view_y` are its angles of view without distortion, `lost` the share of pixels that say nothing.
+    `view_x` and `view_y` are the fields of view without distortion, `lost` the fraction of pixels without a reading.
     """
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
@@ -133,17 +136,17 @@ class DepthCameraPart(NamedTuple):
 
     @property
     def camera(self) -> Pinhole:
-        """Its pinhole and its lens"""
+        """The pinhole model with its lens."""
         lens = Lens(self.k1, self.k2, self.p1, self.p2)
         return pinhole(int(self.width), int(self.height), self.view_x, self.view_y, lens)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns"""
+        """Rows and columns."""
         return int(self.height), int(self.width)
 
     def beams(self) -> Beam:
-        """One through the middle of each pixel, all at the same instant"""
+        """Return one beam through the centre of each pixel, all emitted at the same instant."""
         row, column = (index.ravel().astype(float) for index in np.indices(self.shape))
         return Beam(pixel_ray(column, row, self.camera))
 
@@ -154,16 +157,16 @@ class DepthCameraPart(NamedTuple):
 
 
 class Depths(NamedTuple):
-    """Depths [m], rows from the top and columns from the left; 0 where nothing was seen."""
+    """Depths [m], rows from the top and columns from the left; 0 without a return."""
 
     depth: tuple[tuple[Scalar, ...], ...]
 
 
 def _has_inverse(part: DepthCameraPart, direction_S: Vec3) -> bool:
-    """Whether what every pixel sees comes back to that pixel, within a millionth of it"""
+    """Return whether the direction of every pixel projects back to that pixel, within 1e-6 pixels."""
     row, column = (index.ravel() for index in np.indices(part.shape))
-    back = pixel_of(direction_S, part.camera)
-    return bool((np.abs(back[0] - column) < 1e-6).all() and (np.abs(back[1] - row) < 1e-6).all())
+    projected = pixel_of(direction_S, part.camera)
+    return bool((np.abs(projected[0] - column) < 1e-6).all() and (np.abs(projected[1] - row) < 1e-6).all())
 
 
 @lru_cache(maxsize=256)
@@ -171,19 +174,19 @@ def _has_inverse(part: DepthCameraPart, direction_S: Vec3) -> bool:
 def depth_camera(
     part: DepthCameraPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND
 ) -> Sensor:
-    """A depth camera of these numbers; it looks along its x axis, z is up in its picture"""
+    """Create a depth camera that points along its x axis; z is up in its image."""
     require_count("depth_camera", part, "width", "height")
     require_range("depth_camera", part, FARTHEST)
     for view in ("view_x", "view_y"):
         if not 0.0 < getattr(part, view) <= WIDEST:
             raise ValueError(f"depth_camera.{view} = {getattr(part, view):g}: expected an angle up to {WIDEST:.3f} rad")
-    eye = Eye(part, mounting, scene)
-    if not _has_inverse(part, eye.beams.direction_S):
+    model = Eye(part, mounting, scene)
+    if not _has_inverse(part, model.beams.direction_S):
         raise ValueError(
             f"depth_camera: k1, k2, p1, p2 = {', '.join(f'{x:g}' for x in part.camera.lens)}: such a lens "
-            "has no inverse within the picture; expected less distortion"
+            "has no inverse within the image; expected less distortion"
         )
-    return eye_sensor("depth_camera", Depths(((0.0,) * part.shape[1],) * part.shape[0]), eye, name)
+    return eye_sensor("depth_camera", Depths(((0.0,) * part.shape[1],) * part.shape[0]), model, name)
 
 
 TYPE = SensorType("depth_camera", DepthCameraPart, depth_camera, detects="terrain", has_image=True)

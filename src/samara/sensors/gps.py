@@ -1,4 +1,4 @@
-"""The GPS receiver: latitude, longitude, altitude and velocity of its antenna, late, and with errors that wander."""
+"""The GPS receiver: latitude, longitude, altitude and velocity of its antenna, with delay and drifting errors."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,7 +16,7 @@ from samara.sensors.site import HOME, Place
 
 
 class GpsPart(NamedTuple):
-    """A GPS receiver: white noise of each fix, and a Gauss–Markov wander that they share, both along each axis."""
+    """Parameters of a GPS receiver: white noise of each fix, and a Gauss–Markov drift of the position, both along each axis."""
 
     rate: Annotated[float, Quantity("Hz", 0.1, 100.0)]
     delay: Annotated[float, Quantity("s", 0.0, 1.0)]
@@ -31,7 +31,7 @@ class GpsPart(NamedTuple):
 
 
 class GpsReading(NamedTuple):
-    """A fix: WGS-84 [rad, m], velocity east, north, up [m/s]; `valid` is 0 without one."""
+    """A fix: WGS-84 [rad, m], velocity east, north, up [m/s]; `valid` is 0 for a missing fix."""
 
     place: Geodetic
     v_W: Vec3
@@ -39,7 +39,7 @@ class GpsReading(NamedTuple):
 
 
 class GpsMemory(NamedTuple):
-    """The wander [m], the last fix, and how many there were."""
+    """The position drift [m], the last fix, and the fix count."""
 
     wander: Vec3
     last: GpsReading
@@ -47,7 +47,7 @@ class GpsMemory(NamedTuple):
 
 
 class GpsModel(NamedTuple):
-    """What a receiver was made of, and where the world's origin is."""
+    """A receiver's part and mounting, and the world's origin."""
 
     part: GpsPart
     mounting: Mounting
@@ -62,29 +62,29 @@ def axes_of(horizontal: float, vertical: float) -> Vec3:
 @lru_cache(maxsize=256)
 @remade
 def gps(part: GpsPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
-    """A GPS receiver of these numbers, at a place on Earth"""
-    nothing = GpsReading(where.origin, ZERO, 0.0)
+    """Create a GPS receiver for a site on Earth."""
+    no_fix = GpsReading(where.origin, ZERO, 0.0)
     sigma = axes_of(part.horizontal_wander, part.vertical_wander)
 
     def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> GpsMemory:
-        return GpsMemory(scale(vector(normals, 0), sigma), nothing, 0.0)
+        return GpsMemory(scale(vector(normals, 0), sigma), no_fix, 0.0)
 
-    def equation(now: Sample) -> tuple[GpsReading, GpsMemory]:
-        """p + R r + w + σ n on the ellipsoid,  v + R (ω × r) + σ_v n;  w' by Gauss and Markov"""
-        state, normals, memory = now.state, now.normals, now.memory
-        drives = zip(memory.wander, vector(normals, 0), sigma, strict=True)
-        wander = Vec3(*(gauss_markov(w, n, now.dt, sigma=s, tau=part.wander_time) for w, n, s in drives))
+    def equation(inputs: Sample) -> tuple[GpsReading, GpsMemory]:
+        """p + R r + w + σ n on the ellipsoid,  v + R (ω × r) + σ_v n;  w a Gauss–Markov process"""
+        state, normals, sensor_state = inputs.state, inputs.normals, inputs.memory
+        wander_inputs = zip(sensor_state.wander, vector(normals, 0), sigma, strict=True)
+        wander = Vec3(*(gauss_markov(w, n, inputs.dt, sigma=s, tau=part.wander_time) for w, n, s in wander_inputs))
         white = scale(vector(normals, 3), axes_of(part.horizontal_noise, part.vertical_noise))
         p_W = state.p_W + rotate(state.q_WB, mounting.r_B) + wander + white
         v_W = state.v_W + rotate(state.q_WB, cross(state.omega_B, mounting.r_B))
         fix = GpsReading(geodetic_from_enu(p_W, where.origin), v_W + vector(normals, 6) * part.velocity_noise, 1.0)
-        valid = heard(normals[9], memory.count * now.dt, lost=part.lost, outages=part.outages)
-        said = held_where_lost(valid, fix, memory.last)
-        return said, GpsMemory(wander, said, memory.count + 1.0)
+        valid = heard(normals[9], sensor_state.count * inputs.dt, lost=part.lost, outages=part.outages)
+        reading = held_where_lost(valid, fix, sensor_state.last)
+        return reading, GpsMemory(wander, reading, sensor_state.count + 1.0)
 
     return reading_sensor(
         "gps",
-        nothing,
+        no_fix,
         ("rad", "rad", "m") + ("m/s",) * 3 + ("1",),
         equation,
         part,

@@ -1,8 +1,8 @@
-"""The inertial measurement unit: specific force and angular velocity where it sits, with all that MEMS do to them.
+"""The inertial measurement unit: specific force and angular velocity at its mounting, with the errors of MEMS sensors.
 
-White noise is given by its density N (σ = N/√dt of a sample), the slow wander of the bias by the bias instability B of the
+White noise is given by its density N (σ = N/√dt of a sample), the slow drift of the bias by the bias instability B of the
 data sheet. Flicker noise has no state-space model; a first-order Gauss–Markov process has, and its Allan deviation has a
-broad peak where flicker noise has its floor. The drift is that process, with the peak put at the floor: 0.664 B.
+broad peak where flicker noise has its floor. The drift is that process, with its peak at the floor: 0.664 B.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from samara.sensors.sensor import (
 
 
 class Gyroscope(NamedTuple):
-    """Numbers of a gyroscope; turn-on bias, scale and misalignment are standard deviations from one part to the next."""
+    """Parameters of a gyroscope; turn-on bias, scale and misalignment are standard deviations between parts."""
 
     noise_density: Annotated[Vec3, Quantity("rad/s/sqrt(Hz)", 0.0, 1.0)]
     bias_instability: Annotated[float, Quantity("rad/s", 0.0, 1.0)]
@@ -43,7 +43,7 @@ class Gyroscope(NamedTuple):
 
 
 class Accelerometer(NamedTuple):
-    """Numbers of an accelerometer, as of a gyroscope."""
+    """Parameters of an accelerometer, as those of a gyroscope."""
 
     noise_density: Annotated[Vec3, Quantity("m/s^2/sqrt(Hz)", 0.0, 1.0)]
     bias_instability: Annotated[float, Quantity("m/s^2", 0.0, 1.0)]
@@ -59,8 +59,9 @@ Triad = TypeVar("Triad", Gyroscope, Accelerometer)
 
 
 class ImuPart(NamedTuple):
-    """An IMU. `residual` is what calibration leaves of turn-on bias, scale and misalignment; `imbalance` is the mass times
-    eccentricity of each rotor, which shakes it alone; a vehicle with the effect `imbalance` is shaken as a whole instead."""
+    """Parameters of an IMU. `residual` is the fraction of turn-on bias, scale and misalignment that calibration leaves.
+    `imbalance` is the mass times eccentricity of each rotor, whose vibration only the IMU feels; it is ignored for a vehicle
+    with the effect `imbalance`, which shakes the complete vehicle."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 8000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.1)]
@@ -71,14 +72,14 @@ class ImuPart(NamedTuple):
 
 
 class ImuReading(NamedTuple):
-    """What it says, in its own axes: those of the body unless it is mounted otherwise  [m/s², rad/s]"""
+    """Specific force and angular velocity in the axes of the IMU, by default those of the body  [m/s², rad/s]"""
 
     specific_force_B: Vec3
     omega_B: Vec3
 
 
 class TriadMemory(NamedTuple):
-    """The errors of three axes: fixed at turn-on, and drifting."""
+    """The errors of three axes: constant after turn-on, and drifting."""
 
     bias: Vec3
     drift: Vec3
@@ -87,7 +88,7 @@ class TriadMemory(NamedTuple):
 
 
 class ImuMemory(NamedTuple):
-    """Both triads, and how far each rotor has turned [rad]."""
+    """The errors of both triads, and the phase of each rotor [rad]."""
 
     gyroscope: TriadMemory
     accelerometer: TriadMemory
@@ -95,14 +96,14 @@ class ImuMemory(NamedTuple):
 
 
 class ImuModel(NamedTuple):
-    """What an IMU was made of."""
+    """An IMU's part and mounting."""
 
     part: ImuPart
     mounting: Mounting
 
 
 def triad_at_turn_on(normals: Sequence[Scalar], triad: Gyroscope | Accelerometer, residual: Scalar) -> TriadMemory:
-    """Twelve normals: bias, drift, scale, misalignment of one part"""
+    """Return bias, drift, scale and misalignment of one part from twelve normals."""
     return TriadMemory(
         vector(normals, 0) * (triad.turn_on_bias * residual),
         vector(normals, 3) * drift_sigma(triad.bias_instability),
@@ -114,18 +115,18 @@ def triad_at_turn_on(normals: Sequence[Scalar], triad: Gyroscope | Accelerometer
 def triad_reading(
     true: Vec3,
     normals: Sequence[Scalar],
-    memory: TriadMemory,
+    triad_state: TriadMemory,
     dt: Scalar,
     triad: Gyroscope | Accelerometer,
 ) -> tuple[Vec3, TriadMemory]:
-    """y = Q(clamp((1 + S) x + m × x + b + d + N/√dt n)),  d' by Gauss and Markov; six normals"""
+    """y = Q(clamp((1 + S) x + m × x + b + d + N/√dt n)),  d a Gauss–Markov process; six normals"""
     drift = wandered(
-        memory.drift, vector(normals, 3), dt, sigma=drift_sigma(triad.bias_instability), tau=triad.bias_time
+        triad_state.drift, vector(normals, 3), dt, sigma=drift_sigma(triad.bias_instability), tau=triad.bias_time
     )
-    shown = true + scale(memory.scale, true) + cross(memory.misalignment, true)
+    scaled = true + scale(triad_state.scale, true) + cross(triad_state.misalignment, true)
     noise = scale(triad.noise_density, vector(normals, 0)) / sqrt(dt)
-    told = quantised(saturated(shown + memory.bias + drift + noise, triad.full_scale), triad.resolution)
-    return told, memory._replace(drift=drift)
+    reading = quantised(saturated(scaled + triad_state.bias + drift + noise, triad.full_scale), triad.resolution)
+    return reading, triad_state._replace(drift=drift)
 
 
 def specific_force_at(r_B: Vec3, state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Vec3:
@@ -138,7 +139,7 @@ def specific_force_at(r_B: Vec3, state: State, command: Command, vehicle: Vehicl
 
 
 def vibration(phases: tuple[Scalar, ...], state: State, vehicle: Vehicle, imbalance: float) -> Vec3:
-    """a = Σ U Ω² (e₁ cos φ + s e₂ sin φ)/m: each rotor's imbalance U turns with it, in its plane  [m/s²]"""
+    """a = Σ U Ω² (e₁ cos φ + s e₂ sin φ)/m: each rotor's imbalance U rotates with it, in its plane  [m/s²]"""
     total = ZERO
     for phase, speed, rotor in zip(phases, state.rotor_speed, vehicle.rotors, strict=True):
         total = total + unbalance_force(phase, speed, imbalance, rotor) / vehicle.mass
@@ -148,30 +149,30 @@ def vibration(phases: tuple[Scalar, ...], state: State, vehicle: Vehicle, imbala
 @lru_cache(maxsize=256)
 @remade
 def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
-    """An IMU of these numbers, at its place"""
+    """Create an IMU at its mounting."""
 
     def initial(vehicle: Vehicle, normals: Sequence[Scalar]) -> ImuMemory:
-        shaken_here = part.imbalance > 0.0 and not vehicle.has("imbalance")
+        local_vibration = part.imbalance > 0.0 and not vehicle.has("imbalance")
         return ImuMemory(
             triad_at_turn_on(normals[:12], part.gyroscope, part.residual),
             triad_at_turn_on(normals[12:], part.accelerometer, part.residual),
-            tuple(0.0 for _ in vehicle.rotors) if shaken_here else (),
+            tuple(0.0 for _ in vehicle.rotors) if local_vibration else (),
         )
 
-    def equation(now: Sample) -> tuple[ImuReading, ImuMemory]:
-        state, normals, memory, dt = now.state, now.normals, now.memory, now.dt
-        f_B = specific_force_at(mounting.r_B, state, now.command, now.vehicle, now.environment)
-        phases = memory.phases
+    def equation(inputs: Sample) -> tuple[ImuReading, ImuMemory]:
+        state, normals, sensor_state, dt = inputs.state, inputs.normals, inputs.memory, inputs.dt
+        f_B = specific_force_at(mounting.r_B, state, inputs.command, inputs.vehicle, inputs.environment)
+        phases = sensor_state.phases
         if phases:
             phases = tuple(
                 wrap_angle(phase + speed * dt) for phase, speed in zip(phases, state.rotor_speed, strict=True)
             )
-            f_B = f_B + vibration(phases, state, now.vehicle, part.imbalance)
+            f_B = f_B + vibration(phases, state, inputs.vehicle, part.imbalance)
         omega, gyroscope = triad_reading(
-            rotate_inverse(mounting.q_BS, state.omega_B), normals[:6], memory.gyroscope, dt, part.gyroscope
+            rotate_inverse(mounting.q_BS, state.omega_B), normals[:6], sensor_state.gyroscope, dt, part.gyroscope
         )
         force, accelerometer = triad_reading(
-            rotate_inverse(mounting.q_BS, f_B), normals[6:], memory.accelerometer, dt, part.accelerometer
+            rotate_inverse(mounting.q_BS, f_B), normals[6:], sensor_state.accelerometer, dt, part.accelerometer
         )
         return ImuReading(force, omega), ImuMemory(gyroscope, accelerometer, phases)
 
@@ -190,13 +191,15 @@ def imu(part: ImuPart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor
 
 
 def perfect(part: ImuPart) -> ImuPart:
-    """The part without any error: only its rate is left"""
+    """Return the part without errors; only its rate is unchanged."""
 
-    def of(triad: Triad) -> Triad:
-        nothing = dict.fromkeys(("bias_instability", "turn_on_bias", "scale", "misalignment", "resolution"), 0.0)
-        return triad._replace(noise_density=ZERO, full_scale=1e9, **nothing)
+    def ideal_triad(triad: Triad) -> Triad:
+        zero_errors = dict.fromkeys(("bias_instability", "turn_on_bias", "scale", "misalignment", "resolution"), 0.0)
+        return triad._replace(noise_density=ZERO, full_scale=1e9, **zero_errors)
 
-    return part._replace(gyroscope=of(part.gyroscope), accelerometer=of(part.accelerometer), imbalance=0.0, delay=0.0)
+    return part._replace(
+        gyroscope=ideal_triad(part.gyroscope), accelerometer=ideal_triad(part.accelerometer), imbalance=0.0, delay=0.0
+    )
 
 
 TYPE = SensorType("imu", ImuPart, imu, faults=("gyro", "accelerometer"), exact=lambda site: IMU)

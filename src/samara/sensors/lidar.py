@@ -1,7 +1,7 @@
-"""The lidar: how far things are along beams that go round, or over a pattern, within the period of a reading.
+"""The lidar: distances along beams that rotate, or scan a pattern, within the period of a reading.
 
-The beams of one reading are not sent at once. The drone has moved on between the first and the last, and the cloud is bent by
-that, as a real one is.
+The beams of one reading are emitted one after the other. The drone moves between the first and the last, which distorts the
+point cloud as that of a real lidar.
 """
 
 import math
@@ -30,11 +30,11 @@ FARTHEST = 1000.0  # [m]
 
 
 class LidarPart(NamedTuple):
-    """A lidar: the deviation of a reading is noise + noise_growth · distance.
+    """Parameters of a lidar: the standard deviation of a reading is noise + noise_growth · distance.
 
-    `channels` beams one above the other, from `lowest` to `highest`, are sent at `columns` instants while the head turns
-    through `sweep` about z. With `petals` there is no head: a rosette of so many petals is drawn in the cone of half the sweep
-    about x.
+    `channels` beams one above the other, from `lowest` to `highest`, are emitted at `columns` instants while the head turns
+    through `sweep` about z. With `petals` > 0 the head does not rotate: the beams scan a rosette with that petal count in the
+    cone of half the sweep about x.
     """
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
@@ -54,18 +54,18 @@ class LidarPart(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Channels, from the highest down, and columns as they are sent"""
+        """Channels, from the highest down, and columns in the order of emission."""
         return int(self.channels), int(self.columns)
 
     def beams(self) -> Beam:
-        """A turn from right to left, the last column just now; or the rosette"""
+        """Return a turn from right to left, with the last column at the reading's instant; or the rosette."""
         channel, column = (index.ravel().astype(float) for index in np.indices(self.shape))
         if self.petals:
             return rosette((column * self.channels + channel + 1.0) / (self.channels * self.columns), self)
         azimuth = self.sweep * ((column + 0.5) / self.columns - 0.5)
-        upwards = self.highest - (self.highest - self.lowest) * channel / max(self.channels - 1.0, 1.0)
-        level = cos(upwards)
-        direction_S = Vec3(level * cos(azimuth), level * sin(azimuth), sin(upwards))
+        elevation = self.highest - (self.highest - self.lowest) * channel / max(self.channels - 1.0, 1.0)
+        cos_elevation = cos(elevation)
+        direction_S = Vec3(cos_elevation * cos(azimuth), cos_elevation * sin(azimuth), sin(elevation))
         return Beam(direction_S, (1.0 - (column + 1.0) / self.columns) / self.rate)
 
     def told(self, distance: Scalar, beam: Beam, normals: Sequence[Scalar]) -> Scalar:
@@ -73,17 +73,17 @@ class LidarPart(NamedTuple):
         return ranged(distance, distance + (self.noise + self.noise_growth * distance) * normals[0], normals, self)
 
 
-def rosette(share: Scalar, part: LidarPart) -> Beam:
-    """ρ = ½ sweep · cos(k θ),  θ = 2π u: a rose of k petals (2k where k is even), at a share u of the period"""
-    around = 2.0 * math.pi * share
-    off_axis = 0.5 * part.sweep * cos(part.petals * around)
-    across = sin(off_axis)
-    direction_S = Vec3(cos(off_axis), across * cos(around), across * sin(around))
-    return Beam(direction_S, (1.0 - share) / part.rate)
+def rosette(fraction: Scalar, part: LidarPart) -> Beam:
+    """ρ = ½ sweep · cos(k θ),  θ = 2π u: a rose of k petals (2k for even k), at the fraction u of the period"""
+    theta = 2.0 * math.pi * fraction
+    rho = 0.5 * part.sweep * cos(part.petals * theta)
+    sin_rho = sin(rho)
+    direction_S = Vec3(cos(rho), sin_rho * cos(theta), sin_rho * sin(theta))
+    return Beam(direction_S, (1.0 - fraction) / part.rate)
 
 
 class Ranges(NamedTuple):
-    """Distances [m], channel by channel from the highest, in the order they were sent; 0 where nothing was met."""
+    """Distances [m], channel by channel from the highest, in the order of emission; 0 without a return."""
 
     distance: tuple[tuple[Scalar, ...], ...]
 
@@ -91,7 +91,7 @@ class Ranges(NamedTuple):
 @lru_cache(maxsize=256)
 @remade
 def lidar(part: LidarPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND) -> Sensor:
-    """A lidar of these numbers; its head turns about its z axis, and the middle of its sweep is along x"""
+    """Create a lidar whose head turns about its z axis; the centre of its sweep is along x."""
     require_count("lidar", part, "channels", "columns")
     require_range("lidar", part, FARTHEST)
     if not 0.0 < part.sweep <= 2.0 * math.pi + 1e-9:
@@ -101,9 +101,9 @@ def lidar(part: LidarPart, mounting: Mounting = AT_CENTRE, name: str = "", scene
             f"lidar.lowest = {part.lowest:g}: expected at most highest, {part.highest:g}, both within ±π/2 rad"
         )
     if not float(part.petals).is_integer():
-        raise ValueError(f"lidar.petals = {part.petals:g}: expected a whole number, or 0 for a head that turns")
-    eye = Eye(part, mounting, scene)
-    return eye_sensor("lidar", Ranges(((0.0,) * part.shape[1],) * part.shape[0]), eye, name)
+        raise ValueError(f"lidar.petals = {part.petals:g}: expected a whole number, or 0 for a rotating head")
+    model = Eye(part, mounting, scene)
+    return eye_sensor("lidar", Ranges(((0.0,) * part.shape[1],) * part.shape[0]), model, name)
 
 
 TYPE = SensorType("lidar", LidarPart, lidar, detects="terrain", has_image=True)

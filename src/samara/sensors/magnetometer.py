@@ -1,4 +1,4 @@
-"""The magnetometer: the Earth's field in its axes, bent by the vehicle's iron."""
+"""The magnetometer: the Earth's field in its axes, distorted by the vehicle's iron."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,8 +13,8 @@ from samara.sensors.site import HOME, Place, magnetic_field
 
 
 class MagnetometerPart(NamedTuple):
-    """A magnetometer. Hard and soft iron are standard deviations from one vehicle to the next, `residual` what calibration
-    leaves of them."""
+    """Parameters of a magnetometer. Hard and soft iron are standard deviations between vehicles, `residual` the fraction that
+    calibration leaves."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.1)]
@@ -27,20 +27,20 @@ class MagnetometerPart(NamedTuple):
 
 
 class MagnetometerReading(NamedTuple):
-    """The field in the sensor's axes  [T]"""
+    """The magnetic field in the sensor's axes [T]."""
 
     field_B: Vec3
 
 
 class Iron(NamedTuple):
-    """b_S of the hard iron [T] and A of the soft: y = A x + b."""
+    """Hard iron b_S [T] and soft iron A: y = A x + b."""
 
     hard: Vec3
     soft: Mat3
 
 
 class MagnetometerModel(NamedTuple):
-    """What a magnetometer was made of, and the field it is in."""
+    """A magnetometer's part and mounting, and the magnetic field at its site."""
 
     part: MagnetometerPart
     mounting: Mounting
@@ -48,7 +48,7 @@ class MagnetometerModel(NamedTuple):
 
 
 def iron(normals: Sequence[Scalar], part: MagnetometerPart) -> Iron:
-    """b = σ_b n,  A = 1 + σ_A N, symmetric: what nine normals and calibration leave"""
+    """b = σ_b n,  A = 1 + σ_A N, symmetric: from nine normals, after calibration"""
     s = part.soft_iron * part.residual
     xx, yy, zz, xy, xz, yz = (s * n for n in normals[3:9])
     return Iron(
@@ -60,14 +60,14 @@ def iron(normals: Sequence[Scalar], part: MagnetometerPart) -> Iron:
 @lru_cache(maxsize=256)
 @remade
 def magnetometer(part: MagnetometerPart, mounting: Mounting = AT_CENTRE, where: Place = HOME, name: str = "") -> Sensor:
-    """A magnetometer of these numbers, at a place on Earth"""
+    """Create a magnetometer for a site on Earth."""
     field_W = magnetic_field(where)
 
-    def equation(now: Sample) -> tuple[MagnetometerReading, Iron]:
+    def equation(inputs: Sample) -> tuple[MagnetometerReading, Iron]:
         """y = Q(clamp(A R_SBᵀ R_WBᵀ B_W + b + σ n))  [T]"""
-        true = rotate_inverse(mounting.q_BS, rotate_inverse(now.state.q_WB, field_W))
-        told = now.memory.soft @ true + now.memory.hard + vector(now.normals, 0) * part.noise
-        return MagnetometerReading(quantised(saturated(told, part.full_scale), part.resolution)), now.memory
+        true = rotate_inverse(mounting.q_BS, rotate_inverse(inputs.state.q_WB, field_W))
+        measured = inputs.memory.soft @ true + inputs.memory.hard + vector(inputs.normals, 0) * part.noise
+        return MagnetometerReading(quantised(saturated(measured, part.full_scale), part.resolution)), inputs.memory
 
     return reading_sensor(
         "magnetometer",

@@ -1,4 +1,4 @@
-"""Motion capture: the pose of a marker body, in the cameras' own frame."""
+"""Motion capture: the pose of a marker body, in the frame of the cameras."""
 
 from functools import lru_cache
 from typing import Annotated, NamedTuple
@@ -11,7 +11,7 @@ from samara.sensors.sensor import AT_CENTRE, Mounting, Sample, Sensor, SensorTyp
 
 
 class MotionCapturePart(NamedTuple):
-    """Cameras: noise of each pose, what is lost, and their frame M in the world: p_W = p_WM + R(q_WM) p_M."""
+    """Parameters of a motion capture system: pose noise, dropouts, and its frame M in the world: p_W = p_WM + R(q_WM) p_M."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.5)]
@@ -24,7 +24,7 @@ class MotionCapturePart(NamedTuple):
 
 
 class PoseReading(NamedTuple):
-    """The pose of the marker body in the cameras' frame [m, 1]; `valid` is 0 when they lost it."""
+    """The pose of the marker body in the frame of the cameras [m, 1]; `valid` is 0 when tracking is lost."""
 
     p_M: Vec3
     q_MB: Quat
@@ -32,14 +32,14 @@ class PoseReading(NamedTuple):
 
 
 class PoseMemory(NamedTuple):
-    """The last pose, and how many there were."""
+    """The last pose, and the pose count."""
 
     last: PoseReading
     count: Scalar
 
 
 class PoseModel(NamedTuple):
-    """What a motion capture system was made of."""
+    """A motion capture system's part and mounting."""
 
     part: MotionCapturePart
     mounting: Mounting
@@ -48,29 +48,29 @@ class PoseModel(NamedTuple):
 @lru_cache(maxsize=256)
 @remade
 def motion_capture(part: MotionCapturePart, mounting: Mounting = AT_CENTRE, name: str = "") -> Sensor:
-    """Cameras of these numbers; the marker body sits at its mounting and is turned with it"""
-    nothing = PoseReading(ZERO, IDENTITY, 0.0)
+    """Create a motion capture system; the marker body has the position and attitude of `mounting`."""
+    no_pose = PoseReading(ZERO, IDENTITY, 0.0)
 
-    def equation(now: Sample) -> tuple[PoseReading, PoseMemory]:
+    def equation(inputs: Sample) -> tuple[PoseReading, PoseMemory]:
         """p_M = R(q_WM)ᵀ (p + R r − p_WM) + σ n,  q = q_WM* ⊗ q_WB ⊗ q_BS ⊗ exp(σ n)"""
-        state, normals, memory = now.state, now.normals, now.memory
+        state, normals, sensor_state = inputs.state, inputs.normals, inputs.memory
         p_W = state.p_W + rotate(state.q_WB, mounting.r_B)
         p_M = rotate_inverse(part.q_WM, p_W - part.p_WM) + vector(normals, 0) * part.position_noise
-        turn = quat_exp(vector(normals, 3) * part.attitude_noise)
-        pose = PoseReading(p_M, conjugate(part.q_WM) * state.q_WB * mounting.q_BS * turn, 1.0)
-        valid = heard(normals[6], memory.count * now.dt, lost=part.lost, outages=part.outages)
-        said = held_where_lost(valid, pose, memory.last)
-        return said, PoseMemory(said, memory.count + 1.0)
+        attitude_error = quat_exp(vector(normals, 3) * part.attitude_noise)
+        pose = PoseReading(p_M, conjugate(part.q_WM) * state.q_WB * mounting.q_BS * attitude_error, 1.0)
+        valid = heard(normals[6], sensor_state.count * inputs.dt, lost=part.lost, outages=part.outages)
+        reading = held_where_lost(valid, pose, sensor_state.last)
+        return reading, PoseMemory(reading, sensor_state.count + 1.0)
 
     return reading_sensor(
         "motion_capture",
-        nothing,
+        no_pose,
         ("m",) * 3 + ("1",) * 5,
         equation,
         part,
         name=name,
         normals_needed=7,
-        initial=lambda vehicle, normals: PoseMemory(nothing, 0.0),
+        initial=lambda vehicle, normals: PoseMemory(no_pose, 0.0),
         about=PoseModel(part, mounting),
     )
 

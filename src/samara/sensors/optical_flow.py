@@ -1,7 +1,7 @@
-"""The optical flow sensor: how far the picture has turned about the lens' two axes since the last reading.
+"""The optical flow sensor: rotation of the image about the lens' two axes since the last reading.
 
-The lens looks along its x axis, y and z are across. A point in the middle of the picture at distance s moves with the
-angular velocity of the line of sight relative to the lens: what the lens turns, and what it moves over s.
+The lens points along its x axis; y and z are across. A point in the centre of the image at distance s moves with the
+angular velocity of the line of sight relative to the lens: its rotation, and its velocity over s.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ from samara.sensors.sensor import AT_CENTRE, ONLY_GROUND, Mounting, Sample, Scen
 
 
 class OpticalFlowPart(NamedTuple):
-    """A flow sensor: noise of each reading, the largest flow it follows, and where it is in focus."""
+    """Parameters of a flow sensor: noise of each reading, the largest flow rate, and the range of distances in focus."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.5)]
@@ -28,8 +28,8 @@ class OpticalFlowPart(NamedTuple):
 
 
 class FlowReading(NamedTuple):
-    """Angles turned through since the last reading, right-handed about the sensor's y and z axes [rad]; the time that took
-    [s]; 0 when it sees nothing."""
+    """Rotation angles since the last reading, right-handed about the sensor's y and z axes [rad]; time between readings [s];
+    `valid` is 0 for distances out of range."""
 
     about_y: Scalar
     about_z: Scalar
@@ -38,7 +38,7 @@ class FlowReading(NamedTuple):
 
 
 class FlowModel(NamedTuple):
-    """What a flow sensor was made of."""
+    """A flow sensor's part, mounting and scene."""
 
     part: OpticalFlowPart
     mounting: Mounting
@@ -48,9 +48,9 @@ class FlowModel(NamedTuple):
 def flow_rate(
     state: State, mounting: Mounting, environment: Environment, scene: Scene = ONLY_GROUND
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """(ω_y − v_z/s, ω_z + v_y/s, s): with v and ω of the lens in its own axes, s the distance along x  [rad/s, m]
+    """(ω_y − v_z/s, ω_z + v_y/s, s): with v and ω of the lens in its axes, s the distance along x  [rad/s, m]
 
-    Turning right-handed about y, and moving against z, both carry the picture the same way.
+    A right-handed rotation about y and a motion along −z move the image in the same direction.
     """
     distance = distance_seen(state, mounting, environment, scene)
     v_B = rotate_inverse(state.q_WB, state.v_W) + cross(state.omega_B, mounting.r_B)
@@ -65,20 +65,20 @@ def flow_rate(
 def optical_flow(
     part: OpticalFlowPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND
 ) -> Sensor:
-    """A flow sensor of these numbers; its x axis is where it looks"""
+    """Create a flow sensor that points along its x axis."""
 
-    def equation(now: Sample) -> tuple[FlowReading, tuple[Scalar, Scalar]]:
-        """θ = ½ (ω_last + ω_now) dt + σ n: the flow over the period, by trapezium"""
-        y, z, distance = flow_rate(now.state, mounting, now.environment, scene)
-        seen = logical_and(distance >= part.nearest, distance <= part.farthest)
+    def equation(inputs: Sample) -> tuple[FlowReading, tuple[Scalar, Scalar]]:
+        """θ = ½ (ω_last + ω_now) dt + σ n: the flow over the period, by the trapezoidal rule"""
+        y, z, distance = flow_rate(inputs.state, mounting, inputs.environment, scene)
+        in_range = logical_and(distance >= part.nearest, distance <= part.farthest)
         rates = tuple(clamp(rate, -part.fastest, part.fastest) for rate in (y, z))
         angles = [
-            0.5 * (last + own) * now.dt + part.noise * n
-            for last, own, n in zip(now.memory, rates, (now.normals[0], now.normals[1]), strict=True)
+            0.5 * (previous_rate + rate) * inputs.dt + part.noise * n
+            for previous_rate, rate, n in zip(inputs.memory, rates, (inputs.normals[0], inputs.normals[1]), strict=True)
         ]
-        valid = where(seen, 1.0, 0.0)
-        told = [where(seen, angle, 0.0) for angle in angles]
-        return FlowReading(told[0], told[1], now.dt, valid), (rates[0], rates[1])
+        valid = where(in_range, 1.0, 0.0)
+        valid_angles = [where(in_range, angle, 0.0) for angle in angles]
+        return FlowReading(valid_angles[0], valid_angles[1], inputs.dt, valid), (rates[0], rates[1])
 
     return reading_sensor(
         "optical_flow",

@@ -1,4 +1,4 @@
-"""The range finder: how far the nearest surface is along its own x axis."""
+"""The range finder: distance to the nearest surface along its x axis."""
 
 from functools import lru_cache
 from typing import Annotated, NamedTuple
@@ -14,7 +14,7 @@ from samara.world.obstacles import Ray, nearest_along
 
 
 class RangeFinderPart(NamedTuple):
-    """A range finder: the deviation of a reading is noise + noise_growth · distance."""
+    """Parameters of a range finder: the standard deviation of a reading is noise + noise_growth · distance."""
 
     rate: Annotated[float, Quantity("Hz", 1.0, 1000.0)]
     delay: Annotated[float, Quantity("s", 0.0, 0.5)]
@@ -26,14 +26,14 @@ class RangeFinderPart(NamedTuple):
 
 
 class RangeReading(NamedTuple):
-    """The distance [m], and 1 when it is within what the part can see; else 0, and the distance is its end."""
+    """The distance [m]; `valid` is 0 outside the range of the part, where the distance is the nearer limit."""
 
     distance: Scalar
     valid: Scalar
 
 
 class RangeModel(NamedTuple):
-    """What a range finder was made of."""
+    """A range finder's part, mounting and scene."""
 
     part: RangeFinderPart
     mounting: Mounting
@@ -41,13 +41,13 @@ class RangeModel(NamedTuple):
 
 
 def ray_of(state: State, mounting: Mounting) -> Ray:
-    """From where the sensor is, along its x axis"""
+    """Return the ray from the sensor along its x axis."""
     axis_B = rotate(mounting.q_BS, EAST)
     return Ray(state.p_W + rotate(state.q_WB, mounting.r_B), rotate(state.q_WB, axis_B))
 
 
 def distance_seen(state: State, mounting: Mounting, environment: Environment, scene: Scene = ONLY_GROUND) -> Scalar:
-    """min of `distance_along` over the ground and the solids: 0 from inside one, 1e9 where none is met  [m]"""
+    """min of `distance_along` over the ground and the solids: 0 from inside a solid, 1e9 without a hit  [m]"""
     return nearest_along(ray_of(state, mounting), scene.surfaces(environment))
 
 
@@ -56,15 +56,17 @@ def distance_seen(state: State, mounting: Mounting, environment: Environment, sc
 def range_finder(
     part: RangeFinderPart, mounting: Mounting = AT_CENTRE, name: str = "", scene: Scene = ONLY_GROUND
 ) -> Sensor:
-    """A range finder of these numbers; its x axis is where it looks"""
+    """Create a range finder that points along its x axis."""
 
-    def equation(now: Sample) -> RangeReading:
-        """y = Q(s + (σ₀ + σ₁ s) n) for s within its limits"""
-        true = distance_seen(now.state, mounting, now.environment, scene)
-        valid = where(logical_and(true >= part.nearest, true <= part.farthest), 1.0, 0.0)
-        end = where(true < part.nearest, part.nearest, part.farthest)
-        told = quantised(true + (part.noise + part.noise_growth * true) * now.normals[0], part.resolution)
-        return RangeReading(where(valid > 0.5, told, end), valid)
+    def equation(inputs: Sample) -> RangeReading:
+        """y = Q(s + (σ₀ + σ₁ s) n) for s within the range of the part"""
+        distance = distance_seen(inputs.state, mounting, inputs.environment, scene)
+        valid = where(logical_and(distance >= part.nearest, distance <= part.farthest), 1.0, 0.0)
+        limit = where(distance < part.nearest, part.nearest, part.farthest)
+        measured = quantised(
+            distance + (part.noise + part.noise_growth * distance) * inputs.normals[0], part.resolution
+        )
+        return RangeReading(where(valid > 0.5, measured, limit), valid)
 
     return reading_sensor(
         "range_finder",

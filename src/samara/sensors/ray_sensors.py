@@ -1,11 +1,11 @@
-"""What looks in many directions at once: a depth camera, a lidar. One equation is that of each of its rays.
+"""Ray sensors: depth camera and lidar. One equation describes every ray.
 
     ray = ray_sent(state, mounting, beam)
     distance = first_hit(ray, solids)
     part.told(distance, beam, normals)
 
-Asked with Python's floats it is the reference, slow and plain. A flight compiles the same functions with the rays of a picture
-in the lanes (`samara.sim.ray_sensors`), and `samara.sensors.depth_jax` traces them for thousands of drones.
+Called with Python floats, it is the slow and simple reference. A flight compiles the same functions with the rays of an image
+in the SIMD lanes (`samara.sim.ray_sensors`), and `samara.sensors.depth_jax` traces them for thousands of drones.
 """
 
 from collections.abc import Sequence
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 RayPart: TypeAlias = Union["LidarPart", "DepthCameraPart"]
 MOST_RAYS = 16_384  # 128 × 128: each is a field of the recording
-MILLIMETRE = 1e-3  # what readings are whole multiples of by default, as in pictures of depth everywhere (16UC1)
-FINEST = 1e-6  # of the farthest distance: a resolution that single precision still tells apart
-NO_RETURN = 0.0  # what a ray says that met nothing it could tell
+MILLIMETRE = 1e-3  # default resolution of readings, as in most depth images (16UC1)
+FINEST = 1e-6  # resolution over the largest distance: a limit of single precision
+NO_RETURN = 0.0  # reading of a ray without a hit in range
 
 
 class Beam(NamedTuple):
-    """One ray in the sensor's own axes: a unit vector, and how long before the reading it was sent [s]."""
+    """One ray in the sensor's axes: a unit vector, and the time between its emission and the reading [s]."""
 
     direction_S: Vec3
     age: Scalar = 0.0
 
 
 class Eye(NamedTuple):
-    """What a sensor with many rays was made of: its numbers, where it sits, and the scene it detects.
+    """The model of a ray sensor: its part, its mounting, and the scene it detects.
 
-    Its part knows the `shape` of a picture (rows and columns), the `beams` in it, row by row, and what is `told` of a distance.
+    The part has the `shape` of an image (rows and columns), its `beams`, row by row, and the reading `told` of a distance.
     """
 
     part: "RayPart"
@@ -55,40 +55,40 @@ class Eye(NamedTuple):
 
     @property
     def rays(self) -> int:
-        """How many there are"""
+        """The ray count."""
         rows, columns = self.part.shape
         return int(rows * columns)
 
     @property
     def is_camera(self) -> bool:
-        """Whether it says depths along its axis; a lidar says distances along its rays"""
+        """Whether it measures depths along its axis; a lidar measures distances along its rays."""
         return hasattr(self.part, "camera")
 
     @property
     def beams(self) -> Beam:
-        """All of them, (rays,)"""
+        """The beams of all rays; arrays of shape (rays,)."""
         return _beams(self.part)
 
     @property
     def draws(self) -> int:
-        """How many normals each ray takes: one for its noise, and another where readings are lost"""
+        """The count of normals per ray: one for noise, and another if readings can be lost."""
         return 1 + (self.part.lost > 0.0)
 
 
 @lru_cache(maxsize=64)
 def _beams(part: "RayPart") -> Beam:
-    made = part.beams()
-    leaves = [np.array(leaf) for leaf in np.broadcast_arrays(*flatten(made))]
+    beams = part.beams()
+    leaves = [np.array(leaf) for leaf in np.broadcast_arrays(*flatten(beams))]
     for leaf in leaves:
         leaf.setflags(write=False)
-    own: Beam = unflatten(made, iter(leaves))
-    return own
+    read_only: Beam = unflatten(beams, iter(leaves))
+    return read_only
 
 
 def ray_sent(state: State, mounting: Mounting, beam: Beam) -> Ray:
-    """p = p_W − τ v + q ⊗ r_B,  d = q ⊗ q_BS ⊗ s,  q = q_WB ⊗ exp(−τ ω): from where the drone was when it was sent
+    """p = p_W − τ v + q ⊗ r_B,  d = q ⊗ q_BS ⊗ s,  q = q_WB ⊗ exp(−τ ω): from the pose of the drone at emission
 
-    Since then it has moved as it moves now. A ray whose age is a literal 0 was sent just now.
+    Velocity and angular velocity are assumed constant since then. An age of literal 0 means emission at the present instant.
     """
     if isinstance(beam.age, float) and beam.age == 0.0:
         p_W, q_WB = state.p_W, state.q_WB
@@ -97,33 +97,32 @@ def ray_sent(state: State, mounting: Mounting, beam: Beam) -> Ray:
     return Ray(p_W + rotate(q_WB, mounting.r_B), matrix_from_quat(q_WB * mounting.q_BS) @ beam.direction_S)
 
 
-def ranged(distance: Scalar, told: Scalar, normals: Sequence[Scalar], part: "RayPart") -> Scalar:
-    """Δ ⌊told/Δ + ½⌋ of a distance within the limits of a part, Δ its resolution; 0 beyond them or, as often as `lost` says, at
-    random"""
-    missed = logical_or(distance < part.nearest, distance > part.farthest)
+def ranged(distance: Scalar, measured: Scalar, normals: Sequence[Scalar], part: "RayPart") -> Scalar:
+    """Δ ⌊y/Δ + ½⌋ of a measured value y, Δ the resolution; 0 out of range and, with probability `lost`, at random"""
+    no_return = logical_or(distance < part.nearest, distance > part.farthest)
     if part.lost > 0.0:
-        missed = logical_or(missed, normals[-1] < NormalDist().inv_cdf(min(part.lost, 1.0 - 1e-12)))
-    counted = floor(told / part.resolution + 0.5)
-    return where(missed, NO_RETURN, part.resolution * where(counted < 0.0, 0.0, counted))
+        no_return = logical_or(no_return, normals[-1] < NormalDist().inv_cdf(min(part.lost, 1.0 - 1e-12)))
+    steps = floor(measured / part.resolution + 0.5)
+    return where(no_return, NO_RETURN, part.resolution * where(steps < 0.0, 0.0, steps))
 
 
 def drone_box(p_W: Vec3, q_WB: Quat, lowest_B: Vec3, highest_B: Vec3) -> Box:
-    """Another drone as a box along its axes, from its lowest corner to its highest"""
+    """Return another drone as a box along its body axes, between its lowest and highest corners."""
     half = (highest_B - lowest_B) * 0.5
     return Box(p_W + rotate(q_WB, lowest_B + half), half, q_WB)
 
 
 def eye_sensor(kind: str, reading: Tree, eye: Eye, name: str = "") -> Sensor:
-    """The sensor of an eye; asked in Python it goes from ray to ray"""
+    """Create the sensor of a ray-sensor model; called in Python, it evaluates ray by ray."""
 
-    def equation(now: Sample) -> tuple[Scalar, ...]:
+    def equation(inputs: Sample) -> tuple[Scalar, ...]:
         """yₖ = told(min of all hits along ray k)"""
-        solids, each, said = eye.scene.surfaces(now.environment), eye.draws, []
+        solids, draws, readings = eye.scene.surfaces(inputs.environment), eye.draws, []
         for k, leaves in enumerate(np.stack(flatten(eye.beams), axis=1).tolist()):
             beam = Beam(Vec3(*leaves[:3]), *leaves[3:])
-            distance = first_hit(ray_sent(now.state, eye.mounting, beam), solids)
-            said.append(eye.part.told(distance, beam, now.normals[each * k : each * (k + 1)]))
-        return tuple(said)
+            distance = first_hit(ray_sent(inputs.state, eye.mounting, beam), solids)
+            readings.append(eye.part.told(distance, beam, inputs.normals[draws * k : draws * (k + 1)]))
+        return tuple(readings)
 
     return reading_sensor(
         kind,
@@ -139,7 +138,7 @@ def eye_sensor(kind: str, reading: Tree, eye: Eye, name: str = "") -> Sensor:
 
 
 def require_count(kind: str, part: "RayPart", *names: str) -> None:
-    """ValueError where one of a part's numbers is no count, or all of them together are too many rays"""
+    """Raise a ValueError if one of a part's counts is not a whole number from 1, or if it has too many rays."""
     rays = 1.0
     for name in names:
         count = getattr(part, name)
@@ -148,19 +147,19 @@ def require_count(kind: str, part: "RayPart", *names: str) -> None:
         rays *= count
     if rays > MOST_RAYS:
         raise ValueError(
-            f"{kind}: {' × '.join(f'{getattr(part, own):g}' for own in names)} rays; expected at most {MOST_RAYS}"
+            f"{kind}: {' × '.join(f'{getattr(part, count_name):g}' for count_name in names)} rays; expected at most {MOST_RAYS}"
         )
 
 
-def require_range(kind: str, part: "RayPart", most: float) -> None:
-    """ValueError where the limits of what a part can see are none"""
-    if not part.nearest < part.farthest <= most:
+def require_range(kind: str, part: "RayPart", limit: float) -> None:
+    """Raise a ValueError if the distance limits, the resolution or the dropout rate of a part are invalid."""
+    if not part.nearest < part.farthest <= limit:
         raise ValueError(
-            f"{kind}.farthest = {part.farthest:g}: expected more than nearest, {part.nearest:g} m, and at most {most:g} m"
+            f"{kind}.farthest = {part.farthest:g}: expected more than nearest, {part.nearest:g} m, and at most {limit:g} m"
         )
     if not part.resolution >= FINEST * part.farthest:
         raise ValueError(
             f"{kind}.resolution = {part.resolution:g}: expected at least {FINEST:g} of farthest, {FINEST * part.farthest:g} m"
         )
     if part.lost > 1.0:
-        raise ValueError(f"{kind}.lost = {part.lost:g}: expected a share from 0 to 1")
+        raise ValueError(f"{kind}.lost = {part.lost:g}: expected a fraction from 0 to 1")

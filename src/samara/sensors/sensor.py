@@ -1,14 +1,14 @@
-"""A sensor is one function of the instant, with names and units for what it gives.
+"""Sensors: a measurement function of one instant, with the names and units of its values.
 
     def height(state, command, vehicle, environment, normals):
         return (state.p_W.z + 0.05 * normals[0],)
 
     Sensor("altimeter", ("height",), ("m",), height, normals_needed=1)
 
-A simulation asks it at the sensor axis and records what it says. One that remembers (a bias that drifts, a phase that turns)
-has `initial`, and its function takes two more arguments and gives two results:
+A simulation calls the function at the sensor's rate and records its values. A sensor with state (a drifting bias, a phase) has
+`initial`; its function takes two more arguments and returns two results:
 
-    values, memory = measure(state, command, vehicle, environment, normals, memory, dt)
+    values, sensor_state = measure(state, command, vehicle, environment, normals, sensor_state, dt)
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ Measure = Callable[..., Tree]
 
 
 class Mounting(NamedTuple):
-    """Where a sensor sits, from the centre of mass [m], and how it is turned: q_BS takes its axes into the body's."""
+    """Position of a sensor relative to the centre of mass [m], and its attitude: q_BS rotates its axes into the body's."""
 
     r_B: Vec3 = ZERO
     q_BS: Quat = IDENTITY
@@ -42,18 +42,18 @@ AT_CENTRE = Mounting()
 
 
 class Scene(NamedTuple):
-    """What rays may meet: solids, and the ground; without one it is the plane below the drone."""
+    """The surfaces that rays can hit: solids, and the ground; None is the plane below the drone."""
 
     solids: tuple[Solid, ...] = ()
     ground: Ground | HeightMap | None = None
 
     @property
     def is_traceable(self) -> bool:
-        """Whether a ray can be compiled: over a height map it takes as many steps as it needs"""
+        """Whether rays can be compiled: over a height map their step count is unbounded."""
         return not any(isinstance(solid, HeightMap) for solid in self.solids)
 
     def surfaces(self, environment: Environment) -> tuple[Solid, ...]:
-        """The ground and the solids"""
+        """Return the ground and the solids."""
         return (environment.ground if self.ground is None else self.ground, *self.solids)
 
 
@@ -62,16 +62,15 @@ ONLY_GROUND = Scene()
 
 @dataclass(frozen=True)
 class Sensor:
-    """`measure(state, command, vehicle, environment, normals)` gives one number for each field
+    """A sensor: `measure(state, command, vehicle, environment, normals)` returns one number per field.
 
-    `normals_needed` standard normals are drawn for each drone and sample. A `traced` function uses only
-    `samara.core.ops` and is
-    compiled; any other is called in Python. With `initial(vehicle, normals)`, which gets `start_normals` of them once,
-    `measure` takes (…, normals, memory, dt) and gives (values, memory); dt is the time between samples [s].
+    Each sample of each drone gets `normals_needed` standard normal numbers. A `traced` function uses only `samara.core.ops` and
+    is compiled; any other is called in Python. With `initial(vehicle, normals)`, which gets `start_normals` of them once,
+    `measure` takes (…, normals, sensor_state, dt) and returns (values, sensor_state); dt is the time between samples [s].
 
-    It samples at `rate` [Hz], which divides the sensor axis (0: at each of its ticks), and is heard `delay` [s] later. A field
-    called `valid` that is 0 says that there was no sample. `kind`, `reading` (a named tuple of zeros in the shape of the
-    values) and `about` (the numbers it was made of) are for the estimators that use it.
+    The sensor samples at `rate` [Hz], which divides the sensor rate of the simulation (0: at each of its ticks); its values
+    arrive `delay` [s] later. A field `valid` of 0 marks a missing sample. `kind`, `reading` (a named tuple of zeros with the
+    shape of the values) and `about` (the sensor's model) are for the estimators that use it.
     """
 
     name: str
@@ -93,19 +92,19 @@ class Sensor:
             raise ValueError(
                 f"sensor {self.name!r} has {len(self.fields)} fields and {len(self.units)} units; expected one unit for each"
             )
-        for what, value, unit in (("rate", self.rate, "Hz"), ("delay", self.delay, "s")):
+        for label, value, unit in (("rate", self.rate, "Hz"), ("delay", self.delay, "s")):
             if not 0.0 <= value < 1e6:
                 raise ValueError(
-                    f"sensor {self.name!r} has a {what} of {value!r} {unit}; expected a finite number that is not negative"
+                    f"sensor {self.name!r} has a {label} of {value!r} {unit}; expected a finite number that is not negative"
                 )
 
 
 class SensorType(NamedTuple):
-    """A type of sensor: everything that its parts share besides their equation.
+    """A type of sensor: the properties that its parts share.
 
-    `part` is the record of its parameters, which data sheets are read into, and `build(part, mounting, name=…)` the sensor.
-    `faults` are the names under which an event may fail it, by default its own name. With `has_site`, `build` takes the site
-    on Earth as `where`. A sensor that `detects` "solids", or "terrain" besides, takes a `scene`; the `about` of its sensors has
+    `part` is the named tuple of its parameters, read from data sheets, and `build(part, mounting, name=…)` returns the sensor.
+    `faults` are the names under which an event can fail it; () means the type's name. With `has_site`, `build` takes the site
+    on Earth as `where`. A sensor that `detects` "solids", or also "terrain", takes a `scene`; the `about` of its sensors has
     `part` and `mounting`. `has_image` means that single pixels or beams can fail. `exact` builds the sensor without error for a
     site.
     """
@@ -121,13 +120,13 @@ class SensorType(NamedTuple):
 
     @property
     def fault_names(self) -> frozenset[str]:
-        """The faults that silence the sensor"""
+        """The names of the faults that silence the sensor."""
         return frozenset(self.faults or (self.name,))
 
 
 class Sample(NamedTuple):
-    """What a sensor's equation may use at one sample: the drone as it is, the draws, what it remembers, and the time between
-    samples [s]."""
+    """Inputs of a measurement equation at one sample: the true state and its conditions, random numbers, the sensor state, and
+    the time between samples [s]."""
 
     state: State
     command: Command
@@ -139,13 +138,19 @@ class Sample(NamedTuple):
 
 
 def reading_sensor(
-    kind: str, reading: Tree, units: tuple[str, ...], equation: Callable[[Sample], Tree], part: Tree, **more: Any
+    kind: str, reading: Tree, units: tuple[str, ...], equation: Callable[[Sample], Tree], part: Tree, **options: Any
 ) -> Sensor:
-    """A traced sensor of a part's rate and delay, whose fields are those of its reading, and whose name is its kind by default
+    """Create a sensor whose fields are those of its reading, with the rate and delay of its part.
 
-    `equation(now)` gives the reading of a `Sample` or, of a sensor that remembers, (reading, memory).
+    Args:
+        kind: name of the sensor type, and the default name of the sensor.
+        reading: a reading of zeros, which gives shape and field names.
+        units: unit of each field.
+        equation: returns the reading for a `Sample` or, for a sensor with state, (reading, sensor state).
+        part: parameters of the sensor.
+        more: further fields of `Sensor`; `traced` is True by default.
     """
-    name, traced = more.pop("name", "") or kind, more.pop("traced", True)
+    name, traced = options.pop("name", "") or kind, options.pop("traced", True)
 
     def measure(*inputs: Tree) -> Tree:
         return equation(Sample(*inputs))
@@ -160,21 +165,21 @@ def reading_sensor(
         delay=part.delay,
         kind=kind,
         reading=reading,
-        **more,
+        **options,
     )
 
 
 def specific_force(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Vec3:
     """f_B = (Σ forces without the weight) / m, at the centre of mass: 0 in free fall, g upwards at rest  [m/s²]"""
     parts = zip(vehicle.structure.effects, wrench_breakdown(state, command, vehicle, environment).values(), strict=True)
-    felt = [part for effect, part in parts if effect.role is not Role.WEIGHT]
-    f_B, f_W = felt[0].f_B, felt[0].f_W
-    for part in felt[1:]:
+    measured = [part for effect, part in parts if effect.role is not Role.WEIGHT]
+    f_B, f_W = measured[0].f_B, measured[0].f_W
+    for part in measured[1:]:
         f_B, f_W = f_B + part.f_B, f_W + part.f_W
     return (f_B + rotate_inverse(state.q_WB, f_W)) / vehicle.mass
 
 
-# Without error ------------------------------------------------------------------------------------------------------
+# Sensors without error ---------------------------------------------------------------------------------------------
 
 
 def _imu(
@@ -211,7 +216,7 @@ POSITION = Sensor(
 @lru_cache(maxsize=64)
 @remade
 def exact_barometer(home_altitude: float) -> Sensor:
-    """A barometer without error: the standard atmosphere's pressure at the altitude h₀ + z of the centre of mass"""
+    """Create a barometer without error: the pressure of the standard atmosphere at the centre of mass, altitude h₀ + z."""
 
     def pressure(
         state: State, command: Command, vehicle: Vehicle, environment: Environment, normals: Sequence[Scalar]
@@ -223,5 +228,5 @@ def exact_barometer(home_altitude: float) -> Sensor:
 
 
 def kind_of(sensor: Sensor) -> str:
-    """What a sensor is: its kind, or the name of one that has no kind"""
+    """Return the sensor's type name, or its name if it has no type."""
     return sensor.kind or sensor.name

@@ -1,4 +1,4 @@
-"""Where on Earth the world's origin is, and when: what a magnetometer, a barometer and a GPS receiver need to know."""
+"""The site: position of the world's origin on Earth and date, for magnetometer, barometer and GPS receiver."""
 
 import math
 from functools import lru_cache
@@ -14,7 +14,7 @@ HOME_DEGREES = (47.397742, 8.545594, 0.0)
 
 
 def geodetic(latitude_deg: float, longitude_deg: float, altitude: float) -> Geodetic:
-    """The same place in radians, for `samara.physics.frames`"""
+    """Convert degrees and metres to a `Geodetic` position in radians."""
     return Geodetic(latitude_deg * (math.pi / 180.0), longitude_deg * (math.pi / 180.0), altitude)
 
 
@@ -29,31 +29,31 @@ HOME = Place()
 
 
 def place(latitude_deg: float, longitude_deg: float, altitude: float = 0.0, year: float = HOME.year) -> Place:
-    """A place by degrees and metres above mean sea level"""
-    for what, value, limit in (("latitude_deg", latitude_deg, 90.0), ("longitude_deg", longitude_deg, 180.0)):
+    """Return the site at a latitude and longitude in degrees and an altitude in metres above mean sea level."""
+    for label, value, limit in (("latitude_deg", latitude_deg, 90.0), ("longitude_deg", longitude_deg, 180.0)):
         if not abs(value) <= limit:
-            raise ValueError(f"{what} is {value}; expected a number within [-{limit:g}, {limit:g}]")
+            raise ValueError(f"{label} is {value}; expected a number within [-{limit:g}, {limit:g}]")
     if not -1000.0 <= altitude <= 20000.0:
         raise ValueError(f"altitude is {altitude} m; expected a number within [-1000, 20000]")
     return Place(Geodetic(math.radians(latitude_deg), math.radians(longitude_deg), float(altitude)), float(year))
 
 
 @lru_cache(maxsize=64)
-def magnetic_field(where: Place) -> Vec3:
+def magnetic_field(site: Place) -> Vec3:
     """B_W of the World Magnetic Model, by pygeomag; east, north, up  [T]"""
     try:
         from pygeomag import GeoMag  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError("a magnetometer needs the World Magnetic Model: pip install pygeomag") from None
-    origin = where.origin
+    origin = site.origin
     try:
-        model = GeoMag(base_year=where.year)
-        found = model.calculate(
+        model = GeoMag(base_year=site.year)
+        field = model.calculate(
             glat=math.degrees(origin.latitude),
             glon=math.degrees(origin.longitude),
             alt=origin.altitude / 1000.0,
-            time=where.year,
+            time=site.year,
         )
     except ValueError as error:
-        raise ValueError(f"the magnetic field of the year {where.year:g} is not known: {error}") from None
-    return enu_from_ned(Vec3(found.x, found.y, found.z)) * NANOTESLA
+        raise ValueError(f"the magnetic field of the year {site.year:g} is not known: {error}") from None
+    return enu_from_ned(Vec3(field.x, field.y, field.z)) * NANOTESLA
