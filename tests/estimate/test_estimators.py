@@ -610,14 +610,14 @@ def test_sensors_without_error_leave_the_truth_and_names_are_checked():
     assert scenario.drones[0].estimator.name == "truth"
     one = '[[drones]]\nvehicle = "iris_documented"\nsensors = {}\n'
     for sensors, sentence in (
-        ('["bmi088", "bmi088"]', "a name of its own for each; two are called 'imu'"),
+        ('["bmi088", "bmi088"]', "a unique name for each; two are called 'imu'"),
         ('[{ part = "bmp388", nose = 1 }]', "drones[0].sensors[0]: bmp388: there is no 'nose'"),
         (
             '["bmi088", "neo-m9n"]\nestimator = { kind = "ekf", x = 1 }',
             "drones[0].estimator.x = 1: expected only the keys",
         ),
         ('["neo-m9n"]\nestimator = "ekf"', "drones[0].estimator: the estimator ekf needs an IMU"),
-        ('["bmi088"]\n[rates]\nsensor = 100', "samples at 250 Hz, which does not divide the sensor axis of 100 Hz"),
+        ('["bmi088"]\n[rates]\nsensor = 100', "samples at 250 Hz, which does not divide the sensor clock of 100 Hz"),
     ):
         with pytest.raises(ScenarioError) as caught:
             parse_scenario("duration = 1.0\n" + one.format(sensors), "mine.toml")

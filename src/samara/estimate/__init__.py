@@ -1,4 +1,4 @@
-"""Estimators: the state as a controller knows it, ideal, delayed, noisy, or fused from sensors."""
+"""Estimators: the state as a controller receives it: true, delayed, noisy, or fused from sensors."""
 
 from samara.core.lazy_import import lazily as _lazily
 from samara.estimate.estimator import Estimate, Fusion

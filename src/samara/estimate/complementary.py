@@ -1,11 +1,11 @@
 """A complementary filter: gyroscope for the fast part of the attitude, gravity and magnetic field for the slow one.
 
 The attitude is Mahony's (R. Mahony, T. Hamel, J.-M. Pflimlin, "Nonlinear complementary filters on the special orthogonal
-group", IEEE TAC 53, 2008): the angle between where gravity and north should be and where they are seen turns it back, and its
-integral is the gyroscope's bias. Velocity and position follow the accelerometer and are pulled to each fix.
+group", IEEE TAC 53, 2008): the angle between the expected and the measured directions of gravity and north corrects it, and the
+integral of that angle is the gyroscope's bias. Velocity and position follow the accelerometer and are corrected by each fix.
 
-It has no covariance and a handful of gains. The accelerometer feels thrust, not gravity: in a long turn it pulls the attitude
-upright where it is not. Where that matters, use the Kalman filter.
+The filter has no covariance and a handful of gains. The accelerometer measures thrust, not gravity: in a long turn it pulls the
+attitude upright although the vehicle is tilted. If that matters, use the Kalman filter.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ AIDS = ("gps", "barometer", "magnetometer", "motion_capture")
 
 
 class Gains(NamedTuple):
-    """How fast each error is worn away  [1/s]; `bias` is the square of such a rate."""
+    """Decay rates of the errors  [1/s]; `bias` is the square of such a rate."""
 
     tilt: float = 0.05
     heading: float = 0.5
@@ -62,14 +62,14 @@ class Gains(NamedTuple):
     position: float = 0.5
     velocity: float = 1.0
     pose: float = 20.0
-    gravity_within: float = 0.3  # of g: how far the specific force may be from gravity's size to be taken for it
+    gravity_within: float = 0.3  # fraction of g: tolerance within which the specific force counts as gravity
 
 
 STANDARD = Gains()
 
 
 class ComplementaryMemory(NamedTuple):
-    """The motion at the IMU, the gyroscope's bias, and the IMU's last reading."""
+    """Motion at the IMU, bias of the gyroscope, and the latest reading of the IMU."""
 
     q_WB: Quat
     v_W: Vec3
@@ -87,9 +87,17 @@ def complementary(
     start: Start = STANDING,
     gains: Gains = STANDARD,
 ) -> Fusion:
-    """The filter of a drone's sensors, updated every `period` seconds"""
+    """Build the complementary filter of a drone.
+
+    Args:
+        sensors: the drone's sensors, among them an IMU and a position sensor.
+        period: time between updates [s].
+        gravity: gravitational acceleration [m/s²].
+        start: uncertainty of the initial state.
+        gains: gains of the filter.
+    """
     imu = inertial(sensors, "the estimator complementary", period)
-    aids = tuple(sensor for kind in AIDS for sensor in of_kind(sensors, kind))
+    aids = tuple(sensor for sensor_type in AIDS for sensor in of_kind(sensors, sensor_type))
     require_position(sensors, "the estimator complementary")
     mounting = imu.about.mounting
 
@@ -104,65 +112,82 @@ def complementary(
             ImuReading(UP * gravity, ZERO),
         )
 
-    def predict(sample: Sample, memory: ComplementaryMemory, dt: Scalar) -> ComplementaryMemory:
+    def predict(sample: Sample, filter_state: ComplementaryMemory, dt: Scalar) -> ComplementaryMemory:
         """q' = q ⊗ exp((ω − b + k e) dt),  b' = b − k_b e dt,  e = f/|f| × Rᵀ e₃, while |f| is about g"""
-        now: ImuReading = sample.reading
-        omega_B = rotate(mounting.q_BS, (memory.imu.omega_B + now.omega_B) * 0.5) - memory.gyroscope_bias
-        f_B = rotate(mounting.q_BS, (memory.imu.specific_force_B + now.specific_force_B) * 0.5)
-        trust = maximum(1.0 - absolute(norm(f_B) / gravity - 1.0) / gains.gravity_within, 0.0)
-        error_B = cross(direction(f_B), rotate_inverse(memory.q_WB, UP)) * trust
+        reading: ImuReading = sample.reading
+        omega_B = (
+            rotate(mounting.q_BS, (filter_state.imu.omega_B + reading.omega_B) * 0.5) - filter_state.gyroscope_bias
+        )
+        f_B = rotate(mounting.q_BS, (filter_state.imu.specific_force_B + reading.specific_force_B) * 0.5)
+        gravity_weight = maximum(1.0 - absolute(norm(f_B) / gravity - 1.0) / gains.gravity_within, 0.0)
+        error_B = cross(direction(f_B), rotate_inverse(filter_state.q_WB, UP)) * gravity_weight
         half = quat_exp((omega_B + error_B * gains.tilt) * (0.5 * dt))
-        middle = memory.q_WB * half
+        middle = filter_state.q_WB * half
         a_W = rotate(middle, f_B) - UP * gravity
         return ComplementaryMemory(
             normalize(middle * half),
-            memory.v_W + a_W * dt,
-            memory.p_W + memory.v_W * dt + a_W * (0.5 * dt * dt),
-            memory.gyroscope_bias - error_B * (gains.bias * dt),
-            now,
+            filter_state.v_W + a_W * dt,
+            filter_state.p_W + filter_state.v_W * dt + a_W * (0.5 * dt * dt),
+            filter_state.gyroscope_bias - error_B * (gains.bias * dt),
+            reading,
         )
 
-    def correct(sensor: Sensor, sample: Sample, memory: ComplementaryMemory) -> ComplementaryMemory:
-        """Each error is worn away by gain · time since the last sample, at most all of it"""
-        part, about, span = sensor.about.part, sensor.about, 1.0 / sensor.rate
+    def correct(sensor: Sensor, sample: Sample, filter_state: ComplementaryMemory) -> ComplementaryMemory:
+        """Reduce each error by the fraction gain · time since the last sample, at most 1."""
+        part, model, span = sensor.about.part, sensor.about, 1.0 / sensor.rate
 
-        def share(gain: float) -> Scalar:
+        def fraction(gain: float) -> Scalar:
             return min(gain * span, 1.0) * sample.fresh
 
-        lever_W = rotate(memory.q_WB, about.mounting.r_B - mounting.r_B)
-        p_W = memory.p_W + lever_W - memory.v_W * sensor.delay
+        lever_W = rotate(filter_state.q_WB, model.mounting.r_B - mounting.r_B)
+        p_W = filter_state.p_W + lever_W - filter_state.v_W * sensor.delay
         if sensor.kind == "gps":
-            missing = enu_from_geodetic(Geodetic(*sample.reading.place), about.origin) - p_W
-            slower = sample.reading.v_W - memory.v_W
-            return memory._replace(
-                p_W=memory.p_W + missing * share(gains.position), v_W=memory.v_W + slower * share(gains.velocity)
+            position_error = enu_from_geodetic(Geodetic(*sample.reading.place), model.origin) - p_W
+            velocity_error = sample.reading.v_W - filter_state.v_W
+            return filter_state._replace(
+                p_W=filter_state.p_W + position_error * fraction(gains.position),
+                v_W=filter_state.v_W + velocity_error * fraction(gains.velocity),
             )
         if sensor.kind == "barometer":
-            altitude = about.altitude + p_W.z
-            up = (air_pressure(altitude) - sample.reading.pressure) / (air_density(altitude) * STANDARD_GRAVITY)
-            return memory._replace(p_W=memory.p_W + UP * (up * share(gains.position)))
-        if sensor.kind == "magnetometer":
-            seen = rotate(memory.q_WB * about.mounting.q_BS, sample.reading.field_B)
-            true = about.field_W
-            turn = atan2(seen.x * true.y - seen.y * true.x, seen.x * true.x + seen.y * true.y)
-            return _turned(
-                memory, rotate_inverse(memory.q_WB, UP) * turn, sample, share(gains.heading), gains.bias * span
+            altitude = model.altitude + p_W.z
+            height_error = (air_pressure(altitude) - sample.reading.pressure) / (
+                air_density(altitude) * STANDARD_GRAVITY
             )
-        seen_q = part.q_WM * sample.reading.q_MB * conjugate(about.mounting.q_BS)
-        missing = rotate(part.q_WM, sample.reading.p_M) + part.p_WM - p_W
-        turn_B = quat_log(conjugate(memory.q_WB) * seen_q)
-        turned = _turned(memory, turn_B, sample, share(gains.pose), gains.bias * span)
+            return filter_state._replace(p_W=filter_state.p_W + UP * (height_error * fraction(gains.position)))
+        if sensor.kind == "magnetometer":
+            field_W = rotate(filter_state.q_WB * model.mounting.q_BS, sample.reading.field_B)
+            expected_W = model.field_W
+            yaw_error = atan2(
+                field_W.x * expected_W.y - field_W.y * expected_W.x, field_W.x * expected_W.x + field_W.y * expected_W.y
+            )
+            return _turned(
+                filter_state,
+                rotate_inverse(filter_state.q_WB, UP) * yaw_error,
+                sample,
+                fraction(gains.heading),
+                gains.bias * span,
+            )
+        measured_q = part.q_WM * sample.reading.q_MB * conjugate(model.mounting.q_BS)
+        position_error = rotate(part.q_WM, sample.reading.p_M) + part.p_WM - p_W
+        rotation_B = quat_log(conjugate(filter_state.q_WB) * measured_q)
+        corrected = _turned(filter_state, rotation_B, sample, fraction(gains.pose), gains.bias * span)
         rate = gains.pose * gains.pose / 2.0  # critically damped, as an α–β filter
-        return turned._replace(
-            p_W=turned.p_W + missing * share(gains.pose),
-            v_W=turned.v_W + missing * (min(rate * span, rate) * sample.fresh),
+        return corrected._replace(
+            p_W=corrected.p_W + position_error * fraction(gains.pose),
+            v_W=corrected.v_W + position_error * (min(rate * span, rate) * sample.fresh),
         )
 
-    def estimate(memory: ComplementaryMemory) -> Estimate:
+    def estimate(filter_state: ComplementaryMemory) -> Estimate:
         """At the centre of mass: p − R r,  v − R (ω × r)"""
-        omega_B = rotate(mounting.q_BS, memory.imu.omega_B) - memory.gyroscope_bias
-        swing = rotate(memory.q_WB, cross(omega_B, mounting.r_B))
-        return Estimate(memory.p_W - rotate(memory.q_WB, mounting.r_B), memory.v_W - swing, memory.q_WB, omega_B, ())
+        omega_B = rotate(mounting.q_BS, filter_state.imu.omega_B) - filter_state.gyroscope_bias
+        lever_velocity_W = rotate(filter_state.q_WB, cross(omega_B, mounting.r_B))
+        return Estimate(
+            filter_state.p_W - rotate(filter_state.q_WB, mounting.r_B),
+            filter_state.v_W - lever_velocity_W,
+            filter_state.q_WB,
+            omega_B,
+            (),
+        )
 
     return Fusion(
         "complementary", imu, aids, initial, predict, correct, estimate, start_normals=9, knows_variances=False
@@ -170,14 +195,14 @@ def complementary(
 
 
 def _turned(
-    memory: ComplementaryMemory, turn_B: Vec3, sample: Sample, share: Scalar, learn: float
+    filter_state: ComplementaryMemory, rotation_B: Vec3, sample: Sample, fraction: Scalar, bias_gain: float
 ) -> ComplementaryMemory:
-    """Turned by a share of an angle, which also teaches the bias; untouched without a sample."""
-    turned = normalize(memory.q_WB * quat_exp(turn_B * share))
-    pairs = zip(turned, memory.q_WB, strict=True)
-    return memory._replace(
+    """Rotate by a fraction of an angle and correct the bias; unchanged without a new sample."""
+    corrected_q = normalize(filter_state.q_WB * quat_exp(rotation_B * fraction))
+    pairs = zip(corrected_q, filter_state.q_WB, strict=True)
+    return filter_state._replace(
         q_WB=Quat(*(where(sample.fresh > 0.5, new, old) for new, old in pairs)),
-        gyroscope_bias=memory.gyroscope_bias - turn_B * (learn * sample.fresh),
+        gyroscope_bias=filter_state.gyroscope_bias - rotation_B * (bias_gain * sample.fresh),
     )
 
 

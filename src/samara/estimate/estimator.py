@@ -1,10 +1,10 @@
-"""Estimators that are told what the sensors said, and never the truth.
+"""Estimators that use sensor readings, never the true state.
 
-    memory = estimator.initial(state, normals)                    # where the flight begins, known so well
-    estimate, memory = estimator.update(samples, memory, dt)      # samples["imu"].reading, samples["imu"].fresh
+    estimator_state = estimator.initial(state, normals)                          # a start with known uncertainty
+    estimate, estimator_state = estimator.update(samples, estimator_state, dt)   # samples["imu"].reading, samples["imu"].fresh
 
-`samples` has one for each name in `needs`: the sensor's last reading, and 1 where it is new since the last update, else 0.
-All of it is pure and component-wise: it takes one drone or a batch, and every backend compiles it.
+`samples` has one sample for each name in `needs`: its latest reading, and 1 if it is new since the last update, else 0.
+All functions are pure and component-wise: they take one drone or a batch, and every backend compiles them.
 """
 
 import math
@@ -20,14 +20,14 @@ from samara.sensors.sensor import Sensor
 
 
 class Sample(NamedTuple):
-    """What a sensor said last, in the shape of its reading, and whether that is new: 1 or 0."""
+    """The latest reading of a sensor, and whether it is new: 1 or 0."""
 
     reading: Tree
     fresh: Scalar
 
 
 class Variances(NamedTuple):
-    """Squares of the standard deviations an estimator believes its errors have, axis by axis."""
+    """Variances of the errors of an estimate, axis by axis, as the estimator computes them."""
 
     p_W: Vec3 = ZERO
     v_W: Vec3 = ZERO
@@ -46,7 +46,7 @@ VARIANCE_UNITS = {
 
 
 class Estimate(NamedTuple):
-    """The motion of the centre of mass, as the first four of `State`; and how sure of it: `Variances`, or () if unknown."""
+    """The motion of the centre of mass, as the first four fields of `State`; and its `Variances`, or () if unknown."""
 
     p_W: Vec3 = ZERO
     v_W: Vec3 = ZERO
@@ -56,7 +56,7 @@ class Estimate(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Standard deviations of what an estimator is told of the beginning: it knows where it stands, and not exactly."""
+    """Standard deviations of the initial state that an estimator receives."""
 
     position: float = 0.1  # [m]
     velocity: float = 0.05  # [m/s]
@@ -69,10 +69,11 @@ STANDING = Start()
 
 @dataclass(frozen=True)
 class Fusion:
-    """An estimator: `driver` is the sensor whose every reading moves it on, `aids` are those that correct it.
+    """An estimator that fuses sensors: the readings of `driver` drive the prediction, those of `aids` correct it.
 
-    `initial(state, normals)` with `start_normals` of them gives its memory, a nested tuple of scalars; `predict(sample, memory,
-    dt)` and `correct(aid, sample, memory)` the next; `estimate(memory)` what it knows.
+    `initial(state, normals)`, with `start_normals` standard normals, returns the estimator's state, a nested tuple of scalars;
+    `predict(sample, estimator_state, dt)` and `correct(aid, sample, estimator_state)` return the next one;
+    `estimate(estimator_state)` returns the estimate.
     """
 
     name: str
@@ -88,19 +89,19 @@ class Fusion:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The names of the sensors it listens to, the driver first"""
+        """Names of the required sensors, the driver first."""
         return (self.driver.name, *(sensor.name for sensor in self.aids))
 
-    def update(self, samples: Mapping[str, Sample], memory: Tree, dt: Scalar) -> tuple[Estimate, Tree]:
-        """Predicted by the driver's sample, corrected by each of the others that is fresh"""
-        memory = self.predict(samples[self.driver.name], memory, dt)
+    def update(self, samples: Mapping[str, Sample], estimator_state: Tree, dt: Scalar) -> tuple[Estimate, Tree]:
+        """Predict with the driver's sample, and correct with the samples of the aids that are fresh."""
+        estimator_state = self.predict(samples[self.driver.name], estimator_state, dt)
         for aid in self.aids:
-            memory = self.correct(aid, samples[aid.name], memory)
-        return self.estimate(memory), memory
+            estimator_state = self.correct(aid, samples[aid.name], estimator_state)
+        return self.estimate(estimator_state), estimator_state
 
 
 class EstimatorSetup(NamedTuple):
-    """The inputs of an estimator's construction: the drone's sensors, the time between updates [s], and gravity [m/s²]."""
+    """Inputs of an estimator's construction: the drone's sensors, the time between updates [s], and gravity [m/s²]."""
 
     sensors: tuple[Sensor, ...]
     period: float
@@ -110,8 +111,8 @@ class EstimatorSetup(NamedTuple):
 class Options(NamedTuple):
     """Parameters of an estimator in a scenario file: the fields of a named tuple, each above a bound.
 
-    The estimator is built with the record as the argument `argument`. The fields stand in the estimator's table or, with
-    `table`, in the table of that name within it. A field without a default is required.
+    The estimator is built with the record as the argument `argument`. The fields are keys of the estimator's table or, with
+    `table`, of the table of that name within it. A field without a default is required.
     """
 
     argument: str
@@ -121,7 +122,7 @@ class Options(NamedTuple):
 
 
 class EstimatorType(NamedTuple):
-    """A type of estimator: `build(setup, **records)` makes one of its options; `fuses` means that it uses the sensors."""
+    """A type of estimator: `build(setup, **records)` builds one from its options; `fuses` marks one that uses sensors."""
 
     name: str
     build: Callable[..., Any]
@@ -134,33 +135,33 @@ POSITION_SENSORS = ("gps", "motion_capture")
 
 
 def can_fuse(sensors: Sequence[Sensor]) -> bool:
-    """Whether an IMU and a position sensor are among the sensors: without them no estimate of the position is bounded."""
+    """Whether the sensors include an IMU and a position sensor; without them the position error grows without bound."""
     return any(sensor.kind == "imu" for sensor in sensors) and any(
         sensor.kind in POSITION_SENSORS for sensor in sensors
     )
 
 
-def require_position(sensors: Sequence[Sensor], who: str) -> None:
-    """ValueError if none of the sensors measures the position"""
+def require_position(sensors: Sequence[Sensor], user: str) -> None:
+    """Raise ValueError if none of the sensors measures the position."""
     if not any(sensor.kind in POSITION_SENSORS for sensor in sensors):
         names = ", ".join(sensor.name for sensor in sensors)
-        raise ValueError(f"{who} needs a GPS receiver or motion capture; the sensors are {names}")
+        raise ValueError(f"{user} needs a GPS receiver or motion capture; the sensors are {names}")
 
 
 def of_kind(sensors: Sequence[Sensor], kind: str) -> tuple[Sensor, ...]:
-    """The sensors of a kind, in their order"""
+    """Return the sensors of a type, in their order."""
     return tuple(sensor for sensor in sensors if sensor.kind == kind)
 
 
-def inertial(sensors: Sequence[Sensor], who: str, period: float) -> Sensor:
-    """The one IMU an estimator is driven by; at least as fast as its updates"""
-    found = of_kind(sensors, "imu")
-    if not found:
+def inertial(sensors: Sequence[Sensor], user: str, period: float) -> Sensor:
+    """Return the first IMU; raise ValueError if there is none, or if it is slower than the updates of the estimator."""
+    imus = of_kind(sensors, "imu")
+    if not imus:
         names = ", ".join(sensor.name for sensor in sensors) or "none"
-        raise ValueError(f"{who} needs an IMU such as bmi088; the sensors are {names}")
-    if found[0].rate * period < 1.0 - 1e-9:
+        raise ValueError(f"{user} needs an IMU such as bmi088; the sensors are {names}")
+    if imus[0].rate * period < 1.0 - 1e-9:
         raise ValueError(
-            f"{who} is updated every {period:g} s and its IMU samples at {found[0].rate:g} Hz; expected at least "
+            f"{user} is updated every {period:g} s and its IMU samples at {imus[0].rate:g} Hz; expected at least "
             f"{1.0 / period:g} Hz"
         )
-    return found[0]
+    return imus[0]

@@ -1,12 +1,12 @@
-"""Three estimators that need no sensors: the truth, the truth with noise, and the truth of a while ago.
+"""Three estimators that need no sensors: the true state, the true state with noise, and the delayed true state.
 
 An estimator is a record of two functions and a count:
 
-    memory = estimator.initial(state)
-    estimate, memory = estimator.update(state, normals, memory, dt)      # estimator.normals_needed standard normals
+    estimator_state = estimator.initial(state)
+    estimate, estimator_state = estimator.update(state, normals, estimator_state, dt)   # normals: `normals_needed` of them
 
-`update` is pure and component-wise: it takes one drone or a batch, and every backend compiles it. `normals` are components
-first; `dt` is the time since the last update [s].
+`update` is pure and component-wise: it takes one drone or a batch, and every backend compiles it. `normals` are standard
+normals, components first; `dt` is the time since the last update [s].
 """
 
 import math
@@ -27,8 +27,8 @@ NOISY_NORMALS = 13  # 3 position, 3 velocity, 1 yaw, 3 rate, 3 bias
 
 @dataclass(frozen=True)
 class Estimator:
-    """`initial(state)` gives its memory, a nested tuple of scalars; `update(state, normals, memory, dt)` the estimate and
-    the memory for the next."""
+    """An estimator without sensors: `initial(state)` returns its state, a nested tuple of scalars, and `update(state, normals,
+    estimator_state, dt)` the estimate and the next estimator state."""
 
     name: str
     initial: Callable[[State], Tree]
@@ -37,7 +37,7 @@ class Estimator:
 
 
 class Noise(NamedTuple):
-    """Standard deviations of what the noisy estimator adds, and how long its rate bias remembers."""
+    """Standard deviations of the noise, and the correlation time of the rate bias."""
 
     position: float = 0.02  # [m]
     velocity: float = 0.05  # [m/s]
@@ -53,26 +53,26 @@ DOCUMENT_003 = Noise()
 # The three as functions ---------------------------------------------------------------------------------------------
 
 
-def truth(state: State, normals: Sequence[Scalar], memory: Tree, dt: Scalar) -> tuple[State, Tree]:
+def truth(state: State, normals: Sequence[Scalar], estimator_state: Tree, dt: Scalar) -> tuple[State, Tree]:
     """x̂ = x"""
-    return state, memory
+    return state, estimator_state
 
 
 def noisy(
-    state: State, normals: Sequence[Scalar], memory: Vec3, dt: Scalar, *, noise: Noise = DOCUMENT_003
+    state: State, normals: Sequence[Scalar], bias_before: Vec3, dt: Scalar, *, noise: Noise = DOCUMENT_003
 ) -> tuple[State, Vec3]:
     """p̂ = p + σ_p n,  v̂ = v + σ_v n,  q̂ = q_z(σ_ψ n) ⊗ q,  ω̂ = ω + b + σ_ω n,  b' = α b + σ_b √(1 − α²) n,  α = e^{−dt/τ}
 
-    The yaw error turns about the world's vertical: roll and pitch stay true. The memory is the rate bias b; it starts at 0, as
-    after a calibration on the ground, and with dt = ∞ is drawn settled.
+    The yaw error is a rotation about the world's vertical: roll and pitch are exact. The estimator state is the rate bias b; it
+    starts at 0, as after a calibration on the ground, and dt = ∞ draws it from its stationary distribution.
     """
     if len(normals) != NOISY_NORMALS:
         raise ValueError(f"noisy got {len(normals)} normals; expected {NOISY_NORMALS}")
-    position, velocity, rate, drift = (Vec3(*(normals[i + k] for k in range(3))) for i in (0, 3, 7, 10))
+    position, velocity, rate, bias_normals = (Vec3(*(normals[i + k] for k in range(3))) for i in (0, 3, 7, 10))
     bias = Vec3(
         *(
             gauss_markov(b, n, dt, sigma=noise.rate_bias, tau=noise.bias_time)
-            for b, n in zip(memory, drift, strict=True)
+            for b, n in zip(bias_before, bias_normals, strict=True)
         )
     )
     estimate = state._replace(
@@ -84,43 +84,48 @@ def noisy(
     return estimate, bias
 
 
-def delayed(state: State, normals: Sequence[Scalar], memory: tuple[State, ...], dt: Scalar) -> tuple[State, Tree]:
-    """x̂ₖ = xₖ₋ₙ: the memory holds the last n states, the oldest first"""
-    line = (*memory, state)
-    return line[0], line[1:]
+def delayed(
+    state: State, normals: Sequence[Scalar], previous_states: tuple[State, ...], dt: Scalar
+) -> tuple[State, Tree]:
+    """x̂ₖ = xₖ₋ₙ: the estimator state contains the last n states, the oldest first"""
+    delay_line = (*previous_states, state)
+    return delay_line[0], delay_line[1:]
 
 
-# and as records -----------------------------------------------------------------------------------------------------
+# The estimators -----------------------------------------------------------------------------------------------------
 
 
-def _remembers_nothing(state: State) -> tuple[()]:
+def _empty_state(state: State) -> tuple[()]:
     return ()
 
 
-TRUTH = Estimator("truth", _remembers_nothing, truth)
+TRUTH = Estimator("truth", _empty_state, truth)
 
 
 @cache
 @remade
 def noisy_estimator(noise: Noise = DOCUMENT_003) -> Estimator:
-    """The truth with noise. Equal numbers give the same record, so that drones which share one are computed together."""
+    """Build the noisy estimator. Equal parameters give the same record, so that drones which share it are computed together."""
     for field, value in noise._asdict().items():
-        lowest = 1.0 if field == "bias_time" else 0.0
-        if wanted := expected(value, Quantity("", lowest, math.inf)):
-            raise ValueError(f"noise.{field} is {value!r}; expected {wanted}")
+        lower_bound = 1.0 if field == "bias_time" else 0.0
+        if expected_value := expected(value, Quantity("", lower_bound, math.inf)):
+            raise ValueError(f"noise.{field} is {value!r}; expected {expected_value}")
 
-    def update(state: State, normals: Sequence[Scalar], memory: Tree, dt: Scalar) -> tuple[State, Tree]:
-        return noisy(state, normals, memory, dt, noise=noise)
+    def update(state: State, normals: Sequence[Scalar], estimator_state: Tree, dt: Scalar) -> tuple[State, Tree]:
+        return noisy(state, normals, estimator_state, dt, noise=noise)
 
     return Estimator("noisy", lambda state: ZERO, update, NOISY_NORMALS)
 
 
 @cache
 @remade
-def delayed_estimator(delay: float, period: float, of: Estimator = TRUTH) -> Estimator:
-    """What another estimator (the truth by default) said `delay` seconds ago; a multiple of the period of its updates [s]
+def delayed_estimator(delay: float, period: float, source: Estimator = TRUTH) -> Estimator:
+    """Delay another estimator, the true state by default; until `delay` has passed, the estimate is the first one.
 
-    Until so much time has passed, its estimate is the first one.
+    Args:
+        delay: delay [s], a multiple of the period.
+        period: time between updates [s].
+        of: the estimator to delay.
     """
     if not (math.isfinite(period) and period > 0.0):
         raise ValueError(f"period is {period} s; expected a positive number")
@@ -128,32 +133,32 @@ def delayed_estimator(delay: float, period: float, of: Estimator = TRUTH) -> Est
         raise ValueError(f"delay is {delay} s; expected a number that is not negative")
     ticks = round(delay / period)
     if abs(delay - ticks * period) > 1e-9 * period:
-        below = math.floor(delay / period)
+        ticks_below = math.floor(delay / period)
         raise ValueError(
             f"delay is {delay:g} s; expected a multiple of the estimator's period of {period:g} s: "
-            f"the nearest are {below * period:g} s and {(below + 1) * period:g} s"
+            f"the nearest are {ticks_below * period:g} s and {(ticks_below + 1) * period:g} s"
         )
 
     def initial(state: State) -> Tree:
-        return of.initial(state), (state,) * ticks
+        return source.initial(state), (state,) * ticks
 
-    def update(state: State, normals: Sequence[Scalar], memory: Tree, dt: Scalar) -> tuple[State, Tree]:
-        said, own = of.update(state, normals, memory[0], dt)
-        estimate, line = delayed(said, (), memory[1], dt)
-        return estimate, (own, line)
+    def update(state: State, normals: Sequence[Scalar], estimator_state: Tree, dt: Scalar) -> tuple[State, Tree]:
+        source_estimate, source_state = source.update(state, normals, estimator_state[0], dt)
+        estimate, delay_line = delayed(source_estimate, (), estimator_state[1], dt)
+        return estimate, (source_state, delay_line)
 
-    name = "delayed" if of.name == "truth" else f"delayed {of.name}"
-    return Estimator(name, initial, update, of.normals_needed)
+    name = "delayed" if source.name == "truth" else f"delayed {source.name}"
+    return Estimator(name, initial, update, source.normals_needed)
 
 
 class Delay(NamedTuple):
-    """How old the estimate is; a multiple of the estimator's period."""
+    """Age of the estimate; a multiple of the estimator's period."""
 
     delay: float  # [s]
 
 
 class Latency(NamedTuple):
-    """As `Delay`, none by default."""
+    """Like `Delay`, 0 by default."""
 
     delay: float = 0.0  # [s]
 
@@ -166,14 +171,14 @@ def _build_truth(setup: EstimatorSetup) -> Estimator:
 
 
 def _build_noisy(setup: EstimatorSetup, noise: Noise = DOCUMENT_003, latency: Latency = NO_LATENCY) -> Estimator:
-    return _late(noisy_estimator(noise), latency.delay, setup.period)
+    return _add_delay(noisy_estimator(noise), latency.delay, setup.period)
 
 
 def _build_delayed(setup: EstimatorSetup, latency: Delay) -> Estimator:
-    return _late(TRUTH, latency.delay, setup.period)
+    return _add_delay(TRUTH, latency.delay, setup.period)
 
 
-def _late(source: Estimator, delay: float, period: float) -> Estimator:
+def _add_delay(source: Estimator, delay: float, period: float) -> Estimator:
     return delayed_estimator(delay, period, source) if delay else source
 
 
