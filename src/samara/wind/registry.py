@@ -1,8 +1,8 @@
-"""Wind sources by name: another one is a module with its class, and an entry in `WINDS`.
+"""Wind sources by name. To add one, write a module with its class and register it in `WINDS`.
 
-A scenario file fills the parameters of the class or function by name. Some of them have a meaning of their own: `data` and
-`name` are the content and the name of the `file` that the table names, `ground` is the height of the ground unless it is given,
-and a `mean` beside a `height` is a wind or a table of one.
+A scenario file sets the parameters of the class or function by name. Some of them are special: `data` and `name` are the
+content and the name of the `file` that the table names, `ground` defaults to the height of the ground, and a `mean` beside a
+`height` is a wind vector or the table of another source.
 """
 
 from collections.abc import Callable

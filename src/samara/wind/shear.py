@@ -1,4 +1,4 @@
-"""A mean wind that grows with height: the boundary layer as a source of wind."""
+"""Mean wind that grows with height: the boundary layer as a wind source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from samara.wind.validation import keep_vector, require_numbers
 
 @dataclass(frozen=True)
 class BoundaryLayer(Deterministic):
-    """w(h) = w₀ W(h), h the height above ground and w₀ the wind at h₀, where W = 1
+    """w(h) = w₀ W(h), h the height above ground and w₀ the wind at h₀, at which W = 1
 
-    `sample`, for all drones alike, is the wind at the reference height h₀.
+    `sample`, the wind of a whole fleet, is the wind at the reference height h₀.
     """
 
     wind_W: Vec3
@@ -27,25 +27,25 @@ class BoundaryLayer(Deterministic):
         require_numbers(self, "at", positive=True)
 
     def share(self, z: Scalar) -> Scalar:
-        """W at a height in world axes [m]"""
+        """W at a height z in world axes [m]"""
         raise NotImplementedError
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
         """w₀"""
-        return self.wind_W, memory
+        return self.wind_W, wind_state
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree, p_W: Vec3, v_W: Vec3
     ) -> tuple[Vec3, Tree]:
         """w₀ W(h)"""
-        return self.wind_W * self.share(p_W.z), memory
+        return self.wind_W * self.share(p_W.z), wind_state
 
 
 @dataclass(frozen=True)
 class PowerLaw(BoundaryLayer):
     """w(h) = w₀ (h/h₀)^α, h = z − ground: α is 1/7 over open land, 0.1 over water, 0.3 and more over a town
 
-    `sample`, for all drones alike, is the wind at the reference height h₀.
+    `sample`, the wind of a whole fleet, is the wind at the reference height h₀.
     """
 
     exponent: Exponent = 1.0 / 7.0
@@ -65,7 +65,7 @@ class PowerLaw(BoundaryLayer):
         exponent: Exponent = 1.0 / 7.0,
         ground: Height = 0.0,
     ) -> "PowerLaw":
-        """By the speed [m/s] at the reference height and where it comes from, clockwise from north [rad]."""
+        """Create from the speed [m/s] at the reference height and the direction it comes from, clockwise from north [rad]."""
         return PowerLaw(wind_enu_from_direction(speed, direction_from), at, exponent, ground)
 
     def share(self, z: Scalar) -> Scalar:
@@ -77,7 +77,7 @@ class PowerLaw(BoundaryLayer):
 class LogLaw(BoundaryLayer):
     """w(h) = w₀ ln(h/z₀) / ln(h₀/z₀), h = z − ground, and calm below the roughness length z₀
 
-    `sample`, for all drones alike, is the wind at the reference height h₀.
+    `sample`, the wind of a whole fleet, is the wind at the reference height h₀.
     """
 
     roughness: Height = 0.03
@@ -94,7 +94,7 @@ class LogLaw(BoundaryLayer):
     def from_direction(
         speed: Scalar, direction_from: Scalar, *, at: Height = 10.0, roughness: Height = 0.03, ground: Height = 0.0
     ) -> "LogLaw":
-        """By the speed [m/s] at the reference height and where it comes from, clockwise from north [rad]."""
+        """Create from the speed [m/s] at the reference height and the direction it comes from, clockwise from north [rad]."""
         return LogLaw(wind_enu_from_direction(speed, direction_from), at, roughness, ground)
 
     def share(self, z: Scalar) -> Scalar:

@@ -1,22 +1,22 @@
-"""Where the air goes: wind sources, sampled once per step and held through it.
+"""Wind sources, sampled once per step and constant through it.
 
-A source is a frozen record of numbers with three things to ask of it:
+A source is a frozen record of parameters with
 
-    memory = wind.initial()
-    wind_W, memory = wind.sample(time, dt, normals, memory)      # wind.normals_needed standard normals, components first
+    wind_state = wind.initial()
+    wind_W, wind_state = wind.sample(time, dt, normals, wind_state)  # wind.normals_needed standard normals, components first
 
-`sample` is pure. It gives the velocity of the air over the ground in world axes (ENU) [m/s], not where it blows from;
-`from_direction` takes that. `time` is in seconds (µs / 1e6, so that a step at 0.3 s is met at 300 000 µs), `dt` the time
-since the last sample; with dt = ∞ the first sample of a random source is drawn from its stationary distribution, with
-dt = 0 it is the mean. Numbers and normals may be arrays: then the wind is that of a batch.
+`sample` is pure. It returns the velocity of the air over the ground in world axes (ENU) [m/s], not the direction it comes from;
+`from_direction` takes that. `time` is in seconds (µs / 1e6, so that a step at 0.3 s happens at 300 000 µs), `dt` the time
+since the last sample; with dt = ∞ the first sample of a random source has its stationary distribution, with dt = 0 it is
+the mean. Parameters and normals may be arrays: then the wind is that of a batch.
 
-Where the wind depends on the place, or on how fast a drone flies through it, a source has also
+A source whose wind depends on a drone's position or velocity also has
 
-    wind_W, memory = wind.sample_at(time, dt, normals, memory, p_W, v_W)
+    wind_W, wind_state = wind.sample_at(time, dt, normals, wind_state, p_W, v_W)
 
-with position and velocity of one drone, or of all as arrays, each with normals and memory of its own. `sample` then is the
-wind of a drone that hovers at one place. `wind_at` asks either kind, and `is_local` tells which it is. A source that uses
-`samara.core.ops` alone says `traced`: a flight then compiles it.
+with position and velocity of one drone, or of all as arrays, each with its own normals and state. `sample` is then the wind of
+a drone that hovers at one position. `wind_at` samples either type, and `is_local` distinguishes them. A source that uses only
+`samara.core.ops` sets `traced`: a flight then compiles it.
 """
 
 import math
@@ -40,71 +40,71 @@ Tau = Annotated[Tree, OneOrThree("s", -1e5, 1e5)]
 
 
 class WindSource(Protocol):
-    """What a source of wind can be asked."""
+    """Interface of a wind source."""
 
     @property
     def normals_needed(self) -> int:
-        """How many standard normals one sample takes."""
+        """Count of standard normals that one sample uses."""
 
     def initial(self) -> Tree:
-        """The memory to give the first sample: a nested tuple of scalars."""
+        """Return the state for the first sample: a nested tuple of scalars."""
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
-        """The wind in world axes [m/s] at a time [s], dt [s] after the last sample, and the memory for the next."""
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
+        """Return the wind in world axes [m/s] at a time [s], dt [s] after the last sample, and the state for the next."""
 
 
 @runtime_checkable
 class LocalWindSource(WindSource, Protocol):
-    """A source whose wind is not the same for all drones."""
+    """A source whose wind differs between drones."""
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree, p_W: Vec3, v_W: Vec3
     ) -> tuple[Vec3, Tree]:
-        """The wind [m/s] at a place p_W [m], for a drone that flies at v_W [m/s]."""
+        """Return the wind [m/s] at a position p_W [m], for a drone with velocity v_W [m/s], and the state for the next."""
 
 
 def is_local(source: WindSource) -> bool:
-    """Whether drones at other places and speeds meet another wind"""
+    """Return whether the wind depends on a drone's position or velocity."""
     if isinstance(source, Sum):
-        return any(is_local(own) for own in source.sources)
-    return _asks_where(source)
+        return any(is_local(component) for component in source.sources)
+    return _is_local_source(source)
 
 
-def _asks_where(source: WindSource) -> TypeGuard[LocalWindSource]:
-    return hasattr(source, "sample_at")  # `isinstance` of a protocol takes 25 µs, at every tick of the wind
+def _is_local_source(source: WindSource) -> TypeGuard[LocalWindSource]:
+    return hasattr(source, "sample_at")  # `isinstance` with a protocol takes 25 µs, at every tick of the wind
 
 
 def is_traced(source: WindSource) -> bool:
-    """Whether it can be compiled: it says so by `traced`, as a source of one's own may that uses only `samara.core.ops`"""
+    """Return whether the source can be compiled; a custom source that uses only `samara.core.ops` sets `traced`."""
     return bool(getattr(source, "traced", False))
 
 
 def wind_at(
-    source: WindSource, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+    source: WindSource, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree, p_W: Vec3, v_W: Vec3
 ) -> tuple[Vec3, Tree]:
-    """The wind of any source where a drone is, and the memory for its next sample"""
-    if _asks_where(source):
-        return source.sample_at(time, dt, normals, memory, p_W, v_W)
-    return source.sample(time, dt, normals, memory)
+    """Sample any source at a drone's position; return the wind and the state for its next sample."""
+    if _is_local_source(source):
+        return source.sample_at(time, dt, normals, wind_state, p_W, v_W)
+    return source.sample(time, dt, normals, wind_state)
 
 
 class Traced:
-    """A source written with `samara.core.ops` alone: it can be compiled, unless its numbers are those of a batch."""
+    """A source written with only `samara.core.ops`: it can be compiled, unless its parameters are arrays of a batch."""
 
     @property
     def traced(self) -> bool:
-        """Whether it can be compiled, and all sources in it"""
-        own = flatten(tuple(vars(self).values()))
-        return not any(isinstance(x, np.ndarray) or (hasattr(x, "sample") and not is_traced(x)) for x in own)
+        """Whether the source and all sources in it can be compiled."""
+        values = flatten(tuple(vars(self).values()))
+        return not any(isinstance(x, np.ndarray) or (hasattr(x, "sample") and not is_traced(x)) for x in values)
 
 
 class Deterministic(Traced):
-    """A wind that nothing is drawn for and that remembers nothing."""
+    """A wind without random numbers and without state."""
 
     normals_needed: ClassVar[int] = 0
 
     def initial(self) -> tuple[()]:
-        """Nothing to remember."""
+        """Return the empty state."""
         return ()
 
 
@@ -112,9 +112,9 @@ class Deterministic(Traced):
 class NoWind(Deterministic):
     """w = 0"""
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
         """w = 0"""
-        return ZERO, memory
+        return ZERO, wind_state
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ class Constant(Deterministic):
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar) -> "Constant":
-        """By speed [m/s] and where it comes from, clockwise from north [rad]."""
+        """Create from speed [m/s] and the direction the wind comes from, clockwise from north [rad]."""
         return Constant(wind_enu_from_direction(speed, direction_from))
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
         """w(t) = w"""
-        return self.wind_W, memory
+        return self.wind_W, wind_state
 
 
 @dataclass(frozen=True)
@@ -151,19 +151,19 @@ class Step(Deterministic):
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar, *, at: Seconds) -> "Step":
-        """From calm to a speed [m/s], from a direction clockwise from north [rad]."""
+        """Create a step from calm to a speed [m/s], from a direction clockwise from north [rad]."""
         return Step(wind_enu_from_direction(speed, direction_from), at)
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
-        """w(t) = before for t < at, after for t ≥ at; a time that is not a number gives no wind that is one"""
-        early, late = time < self.at, time >= self.at
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
+        """w(t) = before for t < at, after for t ≥ at; NaN for a time that is NaN"""
+        is_before, is_after = time < self.at, time >= self.at
         pairs = zip(self.before_W, self.after_W, strict=True)
-        return Vec3(*(where(early, before, where(late, after, time)) for before, after in pairs)), memory
+        return Vec3(*(where(is_before, before, where(is_after, after, time)) for before, after in pairs)), wind_state
 
 
 @dataclass(frozen=True)
 class Gust(Deterministic):
-    """w(t) = ½ A (1 − cos 2πx),  x = (t − start) / duration within [0, 1]: the 1-cosine gust, its peak A in the middle"""
+    """w(t) = ½ A (1 − cos 2πx),  x = (t − start) / duration within [0, 1]: the 1-cosine gust with its peak A at x = ½"""
 
     amplitude_W: Vec3
     start: Seconds
@@ -176,13 +176,13 @@ class Gust(Deterministic):
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar, *, start: Seconds, duration: Seconds) -> "Gust":
-        """By its peak speed [m/s] and where it comes from, clockwise from north [rad]."""
+        """Create from its peak speed [m/s] and the direction it comes from, clockwise from north [rad]."""
         return Gust(wind_enu_from_direction(speed, direction_from), start, duration)
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
         """w(t) = ½ A (1 − cos 2πx)"""
         x = clamp((time - self.start) / self.duration, 0.0, 1.0)
-        return self.amplitude_W * (0.5 * (1.0 - cos(2.0 * math.pi * x))), memory
+        return self.amplitude_W * (0.5 * (1.0 - cos(2.0 * math.pi * x))), wind_state
 
 
 @dataclass(frozen=True)
@@ -208,25 +208,25 @@ class OrnsteinUhlenbeck(Traced):
 
     @staticmethod
     def from_direction(speed: Scalar, direction_from: Scalar, *, sigma: Sigma, tau: Tau) -> "OrnsteinUhlenbeck":
-        """By the mean's speed [m/s] and where it comes from, clockwise from north [rad]."""
+        """Create from the mean's speed [m/s] and the direction it comes from, clockwise from north [rad]."""
         return OrnsteinUhlenbeck(wind_enu_from_direction(speed, direction_from), sigma, tau)
 
     def initial(self) -> Vec3:
         """w − w̄ = 0"""
         return ZERO
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
-        """w = w̄ + x,  x' = e^{−dt/τ} x + σ √(1 − e^{−2dt/τ}) n: exact, whatever the step"""
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
+        """w = w̄ + x,  x' = e^{−dt/τ} x + σ √(1 − e^{−2dt/τ}) n: exact for any step"""
         if len(normals) != 3:
             raise ValueError(f"OrnsteinUhlenbeck.sample got {len(normals)} normals; expected 3")
-        drives = zip(memory, normals, self.sigma, self.tau, strict=True)
-        offset = Vec3(*(gauss_markov(x, n, dt, sigma=sigma, tau=tau) for x, n, sigma, tau in drives))
+        axes = zip(wind_state, normals, self.sigma, self.tau, strict=True)
+        offset = Vec3(*(gauss_markov(x, n, dt, sigma=sigma, tau=tau) for x, n, sigma, tau in axes))
         return self.mean_W + offset, offset
 
 
 @dataclass(frozen=True)
 class Sum(Traced):
-    """w = Σ wᵢ: a mean wind, a gust and turbulence at once"""
+    """w = Σ wᵢ: for example a mean wind, a gust and turbulence"""
 
     sources: tuple[WindSource, ...]
 
@@ -235,29 +235,39 @@ class Sum(Traced):
 
     @property
     def normals_needed(self) -> int:
-        """Σ nᵢ, taken by the sources in their order."""
+        """Σ nᵢ; the sources use them in order."""
         return sum(source.normals_needed for source in self.sources)
 
     def initial(self) -> tuple[Tree, ...]:
-        """Every source's own."""
+        """Return the states of all sources."""
         return tuple(source.initial() for source in self.sources)
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
         """w = Σ wᵢ"""
-        return self._added(normals, memory, lambda source, drawn, own: source.sample(time, dt, drawn, own))
+        return self._added(
+            normals,
+            wind_state,
+            lambda source, source_normals, source_state: source.sample(time, dt, source_normals, source_state),
+        )
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree, p_W: Vec3, v_W: Vec3
     ) -> tuple[Vec3, Tree]:
-        """w = Σ wᵢ, each where the drone is"""
-        return self._added(normals, memory, lambda source, drawn, own: wind_at(source, time, dt, drawn, own, p_W, v_W))
+        """w = Σ wᵢ, each at the drone's position"""
+        return self._added(
+            normals,
+            wind_state,
+            lambda source, source_normals, source_state: wind_at(
+                source, time, dt, source_normals, source_state, p_W, v_W
+            ),
+        )
 
     def _added(
-        self, normals: Sequence[Scalar], memory: Tree, asked: Callable[..., tuple[Vec3, Tree]]
+        self, normals: Sequence[Scalar], wind_state: Tree, sample_source: Callable[..., tuple[Vec3, Tree]]
     ) -> tuple[Vec3, Tree]:
-        total, memories, used = ZERO, [], 0
-        for source, own in zip(self.sources, memory, strict=True):
-            wind_W, kept = asked(source, normals[used : used + source.normals_needed], own)
+        total, next_states, used = ZERO, [], 0
+        for source, source_state in zip(self.sources, wind_state, strict=True):
+            wind_W, next_state = sample_source(source, normals[used : used + source.normals_needed], source_state)
             total, used = total + wind_W, used + source.normals_needed
-            memories.append(kept)
-        return total, tuple(memories)
+            next_states.append(next_state)
+        return total, tuple(next_states)

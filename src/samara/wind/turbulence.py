@@ -1,7 +1,7 @@
-"""Turbulence of MIL-HDBK-1797 as sources of wind: Dryden's and von Kármán's.
+"""Turbulence of MIL-HDBK-1797 as wind sources: Dryden and von Kármán.
 
-Each drone flies through turbulence of its own, frozen in the mean wind, at its own height and airspeed. Two drones side by
-side do not feel the same gust: the handbook says how strong and how long gusts are, not how they look across.
+Each drone flies through its own turbulence, frozen in the mean wind, at its own height and airspeed. Two neighbouring drones do
+not experience the same gust: the handbook specifies intensities and lengths of gusts, not their lateral correlation.
 """
 
 from collections.abc import Sequence
@@ -31,17 +31,17 @@ from samara.physics.frames import wind_enu_from_direction
 from samara.wind.sources import Constant, Traced, wind_at
 from samara.wind.validation import require_numbers
 
-_PER_SHARE = 5  # normals: one along, two across, two up
+_NORMALS_PER_COMPONENT = 5  # normals: one along, two across, two up
 _AT_REST = (0.0, Transverse(0.0, 0.0), Transverse(0.0, 0.0))
 
 
 @dataclass(frozen=True)
 class Turbulence(Traced):
-    """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄: a sum of Dryden turbulences, by their shares
+    """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄: a sum of Dryden turbulences, weighted by `shares`
 
-    Near the ground the mean wind at 6 m decides how strong it is; above 600 m `sigma_aloft` [m/s] does: 1.5 is light, 3
-    moderate, 6 severe. `mean` is a wind, or a source of one that takes no normals. `sample`, for all drones alike, is
-    what one that hovers `height` [m] above the `ground` [m] feels.
+    Near the ground the mean wind at 6 m determines the intensity; above 600 m `sigma_aloft` [m/s] does: 1.5 is light, 3
+    moderate, 6 severe. `mean` is a wind vector, or a source without random numbers. `sample`, the wind of a whole fleet, is
+    that of a drone that hovers `height` [m] above the `ground` [m].
     """
 
     mean: Tree
@@ -73,43 +73,43 @@ class Turbulence(Traced):
         height: Height = 10.0,
         ground: Height = 0.0,
     ) -> Self:
-        """By the mean's speed [m/s] and where it comes from, clockwise from north [rad]."""
+        """Create from the mean's speed [m/s] and the direction it comes from, clockwise from north [rad]."""
         return cls(Constant(wind_enu_from_direction(speed, direction_from)), sigma_aloft, height, ground)
 
     def initial(self) -> Tree:
-        """No gust yet."""
+        """Return the state without a gust."""
         return tuple(_AT_REST for _ in self.shares)
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
-        """What hovers at `height` feels"""
-        return self.sample_at(time, dt, normals, memory, Vec3(0.0, 0.0, self.ground + self.height), ZERO)
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
+        """Wind of a drone that hovers at `height`."""
+        return self.sample_at(time, dt, normals, wind_state, Vec3(0.0, 0.0, self.ground + self.height), ZERO)
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree, p_W: Vec3, v_W: Vec3
     ) -> tuple[Vec3, Tree]:
-        """Each filter steps through V dt, V the airspeed in the mean wind"""
+        """Advance each filter by the distance V dt, V the airspeed in the mean wind."""
         if len(normals) != self.normals_needed:
             raise ValueError(f"{type(self).__name__}.sample got {len(normals)} normals; expected {self.normals_needed}")
         mean_W = self._mean(time, p_W, v_W)
-        below_W = self._mean(time, Vec3(p_W.x, p_W.y, self.ground + REFERENCE_HEIGHT), v_W)
+        reference_W = self._mean(time, Vec3(p_W.x, p_W.y, self.ground + REFERENCE_HEIGHT), v_W)
         lengths = turbulence_lengths(p_W.z - self.ground, aloft=self.aloft)
-        sigma = turbulence_deviations(p_W.z - self.ground, wind_6m=norm(below_W), aloft=self.sigma_aloft)
+        sigma = turbulence_deviations(p_W.z - self.ground, wind_6m=norm(reference_W), aloft=self.sigma_aloft)
         distance = flown(norm(v_W - mean_W), dt)
 
-        gust, kept = ZERO, []
-        for i, (share, (along, across, up)) in enumerate(zip(self.shares, memory, strict=True)):
-            n = normals[_PER_SHARE * i : _PER_SHARE * (i + 1)]
-            along = gauss_markov(along, n[0], distance, sigma=1.0, tau=share.length * lengths.x)
-            across = transverse_step(across, n[1], n[2], distance, length=share.length * lengths.y)
-            up = transverse_step(up, n[3], n[4], distance, length=share.length * lengths.z)
-            kept.append((along, across, up))
-            gust = gust + Vec3(along, transverse_gust(across), transverse_gust(up)) * safe_sqrt(share.variance)
+        gust, next_state = ZERO, []
+        for i, (component, (along, across, up)) in enumerate(zip(self.shares, wind_state, strict=True)):
+            n = normals[_NORMALS_PER_COMPONENT * i : _NORMALS_PER_COMPONENT * (i + 1)]
+            along = gauss_markov(along, n[0], distance, sigma=1.0, tau=component.length * lengths.x)
+            across = transverse_step(across, n[1], n[2], distance, length=component.length * lengths.y)
+            up = transverse_step(up, n[3], n[4], distance, length=component.length * lengths.z)
+            next_state.append((along, across, up))
+            gust = gust + Vec3(along, transverse_gust(across), transverse_gust(up)) * safe_sqrt(component.variance)
 
         speed = safe_norm(mean_W.x, mean_W.y)
-        ahead = Vec3(where(speed > 0.0, safe_divide(mean_W.x, speed), 1.0), safe_divide(mean_W.y, speed), 0.0)
-        beside = cross(UP, ahead)
-        turbulence_W = ahead * (sigma.x * gust.x) + beside * (sigma.y * gust.y) + UP * (sigma.z * gust.z)
-        return mean_W + turbulence_W, tuple(kept)
+        along_wind = Vec3(where(speed > 0.0, safe_divide(mean_W.x, speed), 1.0), safe_divide(mean_W.y, speed), 0.0)
+        across_wind = cross(UP, along_wind)
+        turbulence_W = along_wind * (sigma.x * gust.x) + across_wind * (sigma.y * gust.y) + UP * (sigma.z * gust.z)
+        return mean_W + turbulence_W, tuple(next_state)
 
     def _mean(self, time: Scalar, p_W: Vec3, v_W: Vec3) -> Vec3:
         return wind_at(self.mean, time, 0.0, (), self.mean.initial(), p_W, v_W)[0]
@@ -117,20 +117,20 @@ class Turbulence(Traced):
 
 @dataclass(frozen=True)
 class Dryden(Turbulence):
-    """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄, with Dryden's spectra: all as for `Turbulence`"""
+    """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄, with Dryden's spectra; see `Turbulence`"""
 
     shares: ClassVar[tuple[Share, ...]] = DRYDEN
     aloft: ClassVar[float] = DRYDEN_ALOFT
-    normals_needed: ClassVar[int] = _PER_SHARE * len(DRYDEN)
+    normals_needed: ClassVar[int] = _NORMALS_PER_COMPONENT * len(DRYDEN)
 
 
 @dataclass(frozen=True)
 class VonKarman(Turbulence):
     """w = w̄ + σ_u x e + σ_v y (ẑ × e) + σ_w z ẑ, e along the mean wind w̄, with von Kármán's spectra, to 0.13 dB
 
-    All as for `Turbulence`; above 600 m the lengths are longer than Dryden's.
+    See `Turbulence`; above 600 m the lengths are longer than Dryden's.
     """
 
     shares: ClassVar[tuple[Share, ...]] = VON_KARMAN
     aloft: ClassVar[float] = VON_KARMAN_ALOFT
-    normals_needed: ClassVar[int] = _PER_SHARE * len(VON_KARMAN)
+    normals_needed: ClassVar[int] = _NORMALS_PER_COMPONENT * len(VON_KARMAN)

@@ -1,4 +1,4 @@
-"""The numbers of a source of wind: finite and of the right sign, or refused in one sentence. Symbols pass."""
+"""Check the parameters of wind sources: finite and of the right sign. Traced symbols pass."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from samara.core.tree import flatten, leaf_names
 
 
 def keep_vector(record: object, name: str) -> None:
-    """Three finite components, as a Vec3."""
+    """Convert a field to a Vec3 and require three finite components."""
     value = getattr(record, name)
     if not isinstance(value, (tuple, list)) or len(value) != 3:
         raise ValueError(f"{type(record).__name__}.{name} is {value!r}; expected three components")
@@ -19,19 +19,21 @@ def keep_vector(record: object, name: str) -> None:
 
 
 def require_numbers(record: object, name: str, *, positive: bool = False, negative: bool = True) -> None:
-    """Finite numbers of the right sign; symbols pass."""
-    wanted = "a positive number" if positive else "a finite number" if negative else "a number that is not negative"
+    """Require finite values of the right sign; traced symbols pass."""
+    requirement = (
+        "a positive number" if positive else "a finite number" if negative else "a number that is not negative"
+    )
     value = getattr(record, name)
-    for place, leaf in zip(leaf_names(value, f"{type(record).__name__}.{name}"), flatten(value), strict=True):
+    for path, leaf in zip(leaf_names(value, f"{type(record).__name__}.{name}"), flatten(value), strict=True):
         if leaf is None or isinstance(leaf, (str, bytes, list, dict)):
-            raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}")
+            raise ValueError(f"{path} is {shown(leaf)}; expected {requirement}")
         if isinstance(leaf, BatchScalar) and ((positive and leaf <= 0.0) or (not negative and leaf < 0.0)):
-            raise ValueError(f"{place} is {leaf}; expected {wanted}")
+            raise ValueError(f"{path} is {leaf}; expected {requirement}")
         if not isinstance(leaf, (int, float, np.ndarray, np.generic)):
             continue
         if isinstance(leaf, int) and abs(leaf) > LARGEST:
-            raise ValueError(f"{place} is {shown(leaf)}; expected {wanted}, at most {LARGEST:g} in size")
+            raise ValueError(f"{path} is {shown(leaf)}; expected {requirement}, at most {LARGEST:g} in magnitude")
         numbers = np.asarray(leaf, dtype=float).reshape(-1)
-        wrong = ~np.isfinite(numbers) | (positive & (numbers <= 0.0)) | ((not negative) & (numbers < 0.0))
-        if wrong.any():
-            raise ValueError(f"{place} is {numbers[wrong][0]}; expected {wanted}")
+        invalid = ~np.isfinite(numbers) | (positive & (numbers <= 0.0)) | ((not negative) & (numbers < 0.0))
+        if invalid.any():
+            raise ValueError(f"{path} is {numbers[invalid][0]}; expected {requirement}")

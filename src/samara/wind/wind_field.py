@@ -1,4 +1,4 @@
-"""Wind that was measured or computed elsewhere: a field on a grid, and a log to blow again.
+"""Measured or computed wind: a field on a grid, and the replay of a log.
 
 Files: `Field` reads an `.npz` with arrays x (nx), y (ny), z (nz) [m] and wind (nx, ny, nz, 3) [m/s], or a `.csv` with the
 columns x, y, z, wind_x, wind_y, wind_z and one row for every corner; `Replay` a `.csv` with time, wind_x, wind_y, wind_z.
@@ -27,11 +27,11 @@ Built = TypeVar("Built")
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """w(p), linear along x, y and z between the corners of a grid; outside it as at its edge
+    """w(p), linear along x, y and z between the corners of a grid; constant outside it
 
-    A field that is carried is w(p − c t): a frozen pattern that drifts with the mean wind c = `carried_W` [m/s], and comes
-    again and again along the axes it is carried along; its last plane there should be its first. `sample`, for all drones
-    alike, is the wind at the grid's middle.
+    A moving field is w(p − c t): a frozen pattern that drifts with the mean wind c = `carried_W` [m/s] and repeats along the
+    axes of c; its last plane there should equal its first. `sample`, the wind of a whole fleet, is that at the grid's
+    centre.
     """
 
     x: Array
@@ -48,69 +48,69 @@ class Field:
             if axis.ndim != 1 or not len(axis) or not np.isfinite(axis).all() or not (np.diff(axis) > 0.0).all():
                 raise ValueError(f"Field.{name} is {shown(axis.tolist())}; expected finite numbers that increase")
             object.__setattr__(self, name, axis)
-        wind, wanted = numbers_in(self.wind_W, "Field.wind_W"), (len(self.x), len(self.y), len(self.z), 3)
-        if wind.shape != wanted:
-            raise ValueError(f"Field.wind_W has shape {wind.shape}; expected {wanted}")
+        wind, expected_shape = numbers_in(self.wind_W, "Field.wind_W"), (len(self.x), len(self.y), len(self.z), 3)
+        if wind.shape != expected_shape:
+            raise ValueError(f"Field.wind_W has shape {wind.shape}; expected {expected_shape}")
         _require_finite("Field.wind_W", wind)
         object.__setattr__(self, "wind_W", wind)
 
     @staticmethod
     def from_file(path: str | Path, *, carried_W: Vec3 = ZERO) -> "Field":
-        """From an `.npz` or a `.csv`"""
+        """Read an `.npz` or a `.csv` file."""
         return Field.from_bytes(read_bytes(Path(path)), str(path), carried_W=carried_W)
 
     @staticmethod
     def from_bytes(data: bytes, name: str, *, carried_W: Vec3 = ZERO) -> "Field":
-        """From what an `.npz` or a `.csv` holds; its name tells which it is"""
+        """Parse the content of an `.npz` or a `.csv` file; the suffix of `name` decides."""
         if name.endswith(".npz"):
-            x, y, z, winds = arrays_inside(data, name, ("x", "y", "z", "wind"))
-            return _named(name, lambda: Field(x, y, z, winds, carried_W))
+            x, y, z, wind_array = arrays_inside(data, name, ("x", "y", "z", "wind"))
+            return _named(name, lambda: Field(x, y, z, wind_array, carried_W))
         rows = _read(data, name, ("x", "y", "z", "wind_x", "wind_y", "wind_z"))
         axes = [np.unique(rows[:, i]) for i in range(3)]
-        at = tuple(np.searchsorted(axis, rows[:, i]) for i, axis in enumerate(axes))
+        indices = tuple(np.searchsorted(axis, rows[:, i]) for i, axis in enumerate(axes))
         shape = tuple(len(axis) for axis in axes)
-        known = np.zeros(len(rows) if math.prod(shape) == len(rows) else 0, dtype=bool)
-        if len(known):
-            known[np.ravel_multi_index(at, shape)] = True
+        is_set = np.zeros(len(rows) if math.prod(shape) == len(rows) else 0, dtype=bool)
+        if len(is_set):
+            is_set[np.ravel_multi_index(indices, shape)] = True
         if (
-            not known.any() or not known.all()
-        ):  # looked at first: rows that are no grid would make one of their number cubed
+            not is_set.any() or not is_set.all()
+        ):  # checked before the grid is allocated: scattered rows would make a grid of up to their count cubed
             sizes = " × ".join(map(str, shape))
             raise ValueError(f"{name}: {len(rows)} rows; expected one for each of the {sizes} corners of the grid")
         wind = np.empty((*shape, 3))
-        wind[at] = rows[:, 3:]
+        wind[indices] = rows[:, 3:]
         return _named(name, lambda: Field(axes[0], axes[1], axes[2], wind, carried_W))
 
     def initial(self) -> tuple[()]:
-        """Nothing to remember."""
+        """Return the empty state."""
         return ()
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
-        """The wind at the grid's middle"""
-        middle = Vec3(*(0.5 * float(axis[0] + axis[-1]) for axis in (self.x, self.y, self.z)))
-        return self.sample_at(time, dt, normals, memory, middle, ZERO)
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
+        """Wind at the grid's centre."""
+        centre = Vec3(*(0.5 * float(axis[0] + axis[-1]) for axis in (self.x, self.y, self.z)))
+        return self.sample_at(time, dt, normals, wind_state, centre, ZERO)
 
     def sample_at(
-        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree, p_W: Vec3, v_W: Vec3
+        self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree, p_W: Vec3, v_W: Vec3
     ) -> tuple[Vec3, Tree]:
-        """Σ over the eight corners around p of their wind, weighted by how near they are along each axis"""
-        numbers = _library(time, *p_W)
-        grid = numbers.asarray(self.wind_W)
-        ways = zip(p_W, (self.x, self.y, self.z), self.carried_W, strict=True)
-        places = [_place(_brought_back(p, axis, c * time, numbers) if c else p, axis, numbers) for p, axis, c in ways]
+        """Trilinear interpolation over the eight corners around p."""
+        xp = _library(time, *p_W)
+        grid = xp.asarray(self.wind_W)
+        axes = zip(p_W, (self.x, self.y, self.z), self.carried_W, strict=True)
+        cells = [_place(_wrap_position(p, axis, c * time, xp) if c else p, axis, xp) for p, axis, c in axes]
         total: Scalar = 0.0
         for corner in np.ndindex(2, 2, 2):
-            at = tuple(low + side * more for (low, more, _), side in zip(places, corner, strict=True))
+            index = tuple(low + side * step for (low, step, _), side in zip(cells, corner, strict=True))
             weight = 1.0
-            for (_, _, share), side in zip(places, corner, strict=True):
-                weight = weight * (share if side else 1.0 - share)
-            total = total + weight * numbers.moveaxis(grid[at], -1, 0)
-        return Vec3(*(_plain(total[i]) for i in range(3))), memory
+            for (_, _, fraction), side in zip(cells, corner, strict=True):
+                weight = weight * (fraction if side else 1.0 - fraction)
+            total = total + weight * xp.moveaxis(grid[index], -1, 0)
+        return Vec3(*(_plain(total[i]) for i in range(3))), wind_state
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """w(t) from a log: held since the last entry, or along straight lines between them; before and after, its ends"""
+    """w(t) from a log: held since the last entry, or linear between entries; constant before and after"""
 
     times: Array
     wind_W: Array
@@ -129,48 +129,48 @@ class Replay:
 
     @staticmethod
     def from_file(path: str | Path, *, linear: bool = False) -> "Replay":
-        """From a `.csv`"""
+        """Read a `.csv` file."""
         return Replay.from_bytes(read_bytes(Path(path)), str(path), linear=linear)
 
     @staticmethod
     def from_bytes(data: bytes, name: str, *, linear: bool = False) -> "Replay":
-        """From what a `.csv` of that name holds"""
+        """Parse the content of a `.csv` file called `name`."""
         rows = _read(data, name, ("time", "wind_x", "wind_y", "wind_z"))
         return _named(name, lambda: Replay(rows[:, 0], rows[:, 1:], linear))
 
     def initial(self) -> tuple[()]:
-        """Nothing to remember."""
+        """Return the empty state."""
         return ()
 
-    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], memory: Tree) -> tuple[Vec3, Tree]:
-        """The wind of that time"""
-        numbers = _library(time)
-        times, wind = numbers.asarray(self.times), numbers.asarray(self.wind_W)
+    def sample(self, time: Scalar, dt: Scalar, normals: Sequence[Scalar], wind_state: Tree) -> tuple[Vec3, Tree]:
+        """Wind at that time."""
+        xp = _library(time)
+        times, wind = xp.asarray(self.times), xp.asarray(self.wind_W)
         if self.linear:
-            return Vec3(*(_plain(numbers.interp(time, times, wind[:, i])) for i in range(3))), memory
-        at = numbers.clip(numbers.searchsorted(times, time, side="right") - 1, 0, len(self.times) - 1)
-        unknown = time * 0.0  # a time that is not a number gives no wind that is one
-        return Vec3(*(_plain(wind[at, i] + unknown) for i in range(3))), memory
+            return Vec3(*(_plain(xp.interp(time, times, wind[:, i])) for i in range(3))), wind_state
+        index = xp.clip(xp.searchsorted(times, time, side="right") - 1, 0, len(self.times) - 1)
+        nan_offset = time * 0.0  # NaN for a time that is NaN
+        return Vec3(*(_plain(wind[index, i] + nan_offset) for i in range(3))), wind_state
 
 
 def _library(*values: Any) -> Any:
-    """The namespace of the arrays among them, JAX's or NumPy's: tables are looked up in arrays"""
-    spaces = (value.__array_namespace__() for value in values if hasattr(value, "__array_namespace__"))
-    return next((space for space in spaces if space is not np), np)
+    """Return the array namespace of the values: JAX's, else NumPy's."""
+    namespaces = (value.__array_namespace__() for value in values if hasattr(value, "__array_namespace__"))
+    return next((namespace for namespace in namespaces if namespace is not np), np)
 
 
-def _place(p: Scalar, axis: Array, numbers: Any) -> tuple[Scalar, int, Scalar]:
-    """The corner before p, 1 where there is one after it, and how far p is between the two; NaN stays NaN"""
+def _place(p: Scalar, axis: Array, xp: Any) -> tuple[Scalar, int, Scalar]:
+    """Return the index of the corner before p, 1 if there is a next corner (else 0), and the fraction between both."""
     if len(axis) == 1:
-        return numbers.zeros(numbers.shape(p), dtype=int), 0, p * 0.0
-    knots = numbers.asarray(axis)
-    low = numbers.clip(numbers.searchsorted(knots, p, side="right") - 1, 0, len(axis) - 2)
-    return low, 1, numbers.clip((p - knots[low]) / (knots[low + 1] - knots[low]), 0.0, 1.0)
+        return xp.zeros(xp.shape(p), dtype=int), 0, p * 0.0
+    knots = xp.asarray(axis)
+    low = xp.clip(xp.searchsorted(knots, p, side="right") - 1, 0, len(axis) - 2)
+    return low, 1, xp.clip((p - knots[low]) / (knots[low + 1] - knots[low]), 0.0, 1.0)
 
 
-def _brought_back(p: Scalar, axis: Array, way: Scalar, numbers: Any) -> Scalar:
-    """p − c t, within the grid that repeats"""
-    return axis[0] + numbers.mod(p - way - axis[0], axis[-1] - axis[0]) if len(axis) > 1 else p
+def _wrap_position(p: Scalar, axis: Array, drift: Scalar, xp: Any) -> Scalar:
+    """p − c t, wrapped into the periodic grid"""
+    return axis[0] + xp.mod(p - drift - axis[0], axis[-1] - axis[0]) if len(axis) > 1 else p
 
 
 def _plain(x: Scalar) -> Scalar:
@@ -179,8 +179,8 @@ def _plain(x: Scalar) -> Scalar:
 
 def _require_finite(name: str, wind: Array) -> None:
     if not np.isfinite(wind).all():
-        at = tuple(int(i) for i in np.argwhere(~np.isfinite(wind))[0])
-        raise ValueError(f"{name}{list(at)} is {wind[at]}; expected a finite number")
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(wind))[0])
+        raise ValueError(f"{name}{list(index)} is {wind[index]}; expected a finite number")
 
 
 def _named(name: str, build: Callable[[], Built]) -> Built:
@@ -191,12 +191,12 @@ def _named(name: str, build: Callable[[], Built]) -> Built:
 
 
 def _read(data: bytes, name: str, columns: tuple[str, ...]) -> Array:
-    """The named columns of a CSV file, as numbers"""
+    """Read the named columns of a CSV file as numbers."""
     require_cells(data, name)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{name}: is no text; expected a .csv with {', '.join(columns)}") from None
+        raise ValueError(f"{name}: is not text; expected a .csv with {', '.join(columns)}") from None
     table = csv.DictReader(io.StringIO(text, newline=""))
     try:
         names = table.fieldnames or ()
