@@ -1,4 +1,4 @@
-"""Conditions of events and the rules of landing, of one drone: on floats, compiled, and against what the words say."""
+"""Conditions of events and the criteria of landing for one drone: on floats, compiled, and against their definitions."""
 
 import math
 
@@ -32,22 +32,22 @@ from samara.scenario.snapshot import BatteryStatus
 IRIS = samara.vehicle("iris")
 
 
-def drone_at(seed):
-    """Somewhere, leaning, on its way, with a battery that is half empty: its state, reference, command and surroundings."""
+def random_drone(seed):
+    """Return the state, reference, command and environment of a tilted, moving drone with a partly discharged battery."""
     rng = np.random.default_rng(seed)
     state, command = samara.hover(IRIS)
     axis = rng.uniform(-2.0, 2.0, 3)
     p_W, v_W, aim_W = (Vec3(*rng.uniform(-5.0, 5.0, 3).tolist()) for _ in range(3))
     effects = list(state.effects)
-    at = IRIS.index("battery")
-    effects[at] = tuple(each._replace(charge=float(rng.uniform(0.2, 0.9))) for each in effects[at])
+    index = IRIS.index("battery")
+    effects[index] = tuple(battery._replace(charge=float(rng.uniform(0.2, 0.9))) for battery in effects[index])
     state = state._replace(p_W=p_W, v_W=v_W, q_WB=quat_exp(Vec3(*axis.tolist())), effects=tuple(effects))
     return state, Reference(aim_W), command, environment_of(IRIS)
 
 
-def told(seed, landed, crashed):
-    """The same drone by NumPy: what each word means."""
-    state, reference, command, environment = drone_at(seed)
+def expected_quantities(seed, landed, crashed):
+    """Compute every quantity of the same drone with NumPy."""
+    state, reference, command, environment = random_drone(seed)
     R = np.array(matrix_from_quat(state.q_WB)).reshape(3, 3)
     (battery,) = state.effects[IRIS.index("battery")]
     (status,) = battery_status(state, command, IRIS, environment)
@@ -68,45 +68,47 @@ def told(seed, landed, crashed):
     }
 
 
-def test_every_quantity_means_what_it_says_on_floats_and_compiled():
-    """Of three drones at once: the machine code of all quantities, the floats of each, and NumPy's matrix of its attitude"""
+def test_every_quantity_has_its_defined_value_on_floats_and_compiled():
+    """Three drones at once: compiled quantities against floats, and floats against NumPy's rotation matrix."""
 
-    def body(own, held):
-        time, state, reference, landed, crashed, command, environment = held
+    def body(carry, inputs):
+        time, state, reference, landed, crashed, command, environment = inputs
         drone = Watched(state, reference, landed, crashed, batteries_of(state, command, IRIS, environment))
         return tuple(quantity(time, drone) for quantity in QUANTITIES.values())
 
-    given = (0.0, at_rest(IRIS), Reference(ZERO), 0.0, 0.0, empty_command(IRIS), environment_of(IRIS))
-    machine = CompiledStep(body, (0.0,) * len(QUANTITIES), given).machine(3)
-    for lane in range(3):
-        state, reference, command, environment = drone_at(lane)
-        held = (2.5, state, reference, float(lane == 1), float(lane == 2), command, environment)
-        machine.held[:, lane] = flatten(held)
+    templates = (0.0, at_rest(IRIS), Reference(ZERO), 0.0, 0.0, empty_command(IRIS), environment_of(IRIS))
+    machine = CompiledStep(body, (0.0,) * len(QUANTITIES), templates).machine(3)
+    for column in range(3):
+        state, reference, command, environment = random_drone(column)
+        inputs = (2.5, state, reference, float(column == 1), float(column == 2), command, environment)
+        machine.held[:, column] = flatten(inputs)
     machine.run()
-    for lane in range(3):
-        state, reference, command, environment = drone_at(lane)
-        drone = Watched(state, reference, lane == 1, lane == 2, battery_status(state, command, IRIS, environment))
-        expected = told(lane, float(lane == 1), float(lane == 2))
+    for column in range(3):
+        state, reference, command, environment = random_drone(column)
+        drone = Watched(state, reference, column == 1, column == 2, battery_status(state, command, IRIS, environment))
+        expected = expected_quantities(column, float(column == 1), float(column == 2))
         assert set(expected) == set(QUANTITIES)
         for row, (name, quantity) in enumerate(QUANTITIES.items()):
             assert quantity(2.5, drone) == pytest.approx(expected[name], rel=1e-12, abs=1e-12), name
-            assert machine.carry[row, lane] == pytest.approx(quantity(2.5, drone), rel=1e-14, abs=1e-14), name
+            assert machine.carry[row, column] == pytest.approx(quantity(2.5, drone), rel=1e-14, abs=1e-14), name
 
 
-def test_a_sentence_compares_as_its_signs_do():
-    """At, below and above the limit, compiled too; several comparisons hold together"""
+def test_a_condition_compares_as_its_signs_do():
+    """At, below and above the limit, also compiled; several comparisons are combined by `and`."""
     drone = Watched(at_rest(IRIS), Reference(ZERO), True, False)
-    wanted = {"<": (1, 0, 0), "<=": (1, 1, 0), ">": (0, 0, 1), ">=": (0, 1, 1), "==": (0, 1, 0)}
-    assert set(wanted) == set(COMPARISONS)
-    sentences = {sign: read_sentence(f"time {sign} 2 and landed == 1") for sign in wanted}
+    truth_tables = {"<": (1, 0, 0), "<=": (1, 1, 0), ">": (0, 0, 1), ">=": (0, 1, 1), "==": (0, 1, 0)}
+    assert set(truth_tables) == set(COMPARISONS)
+    sentences = {sign: read_sentence(f"time {sign} 2 and landed == 1") for sign in truth_tables}
     machine = CompiledStep(
-        lambda own, held: tuple(holds(each, held[0], drone._replace(landed=held[1])) for each in sentences.values()),
-        (0.0,) * len(wanted),
+        lambda carry, inputs: tuple(
+            holds(sentence, inputs[0], drone._replace(landed=inputs[1])) for sentence in sentences.values()
+        ),
+        (0.0,) * len(truth_tables),
         (0.0, 0.0),
     ).machine(3)
     machine.held[:] = [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]
     machine.run()
-    for row, (sign, truth) in enumerate(wanted.items()):
+    for row, (sign, truth) in enumerate(truth_tables.items()):
         assert [holds(sentences[sign], time, drone) for time in (1.0, 2.0, 3.0)] == [bool(x) for x in truth]
         assert machine.carry[row].tolist() == list(truth)
     machine.held[1] = 0.0
@@ -127,21 +129,24 @@ def test_a_condition_keeps_its_sentence_and_a_function_has_none():
     assert written.drone == "scout"
     assert when_charge_below(0.3).sentence == (Comparison("charge", "<", 0.3),)
     assert when(lambda bus: True).sentence == ()
-    with pytest.raises(ValueError, match="'height > 5 and' is not understood; expected one of time, x"):
+    with pytest.raises(ValueError, match="'height > 5 and' cannot be parsed; expected one of time, x"):
         when("height > 5 and")
 
 
-def test_the_failsafe_is_written_in_sentences():
-    """To return below 30 %, to land below 20 %, and to disarm once it stands there"""
-    own = Drone("d", IRIS, trajectory.hover(ZERO), battery_failsafe=BatteryFailsafe(0.3, 0.2))
-    home, down, off = (event.trigger for event in failsafe_events(own))
-    assert (home.sentence, down.sentence) == ((Comparison("charge", "<", 0.3),), (Comparison("charge", "<", 0.2),))
-    assert off.sentence == (*down.sentence, Comparison("landed", "==", 1.0))
-    assert home.drone == down.drone == off.drone == "d"
+def test_the_failsafe_is_written_as_conditions():
+    """Return below 30 %, land below 20 %, and disarm after landing."""
+    drone = Drone("d", IRIS, trajectory.hover(ZERO), battery_failsafe=BatteryFailsafe(0.3, 0.2))
+    return_trigger, land_trigger, disarm_trigger = (event.trigger for event in failsafe_events(drone))
+    assert (return_trigger.sentence, land_trigger.sentence) == (
+        (Comparison("charge", "<", 0.3),),
+        (Comparison("charge", "<", 0.2),),
+    )
+    assert disarm_trigger.sentence == (*land_trigger.sentence, Comparison("landed", "==", 1.0))
+    assert return_trigger.drone == land_trigger.drone == disarm_trigger.drone == "d"
 
 
-def test_landed_and_crashed_by_the_rules():
-    """Every case by hand, on floats, on arrays, compiled and in JAX: at rest on its feet, too fast, leaning, hit, a wreck"""
+def test_landed_and_crashed_by_their_criteria():
+    """Cases computed by hand, on floats, on arrays, compiled and in JAX: at rest, too fast, tilted, after impact, crashed."""
     level, over = Quat(1.0, 0.0, 0.0, 0.0), quat_exp(Vec3(CRASH_TILT + 1e-6, 0.0, 0.0))
     almost = quat_exp(Vec3(0.0, CRASH_TILT - 1e-6, 0.0))
     slow, slower = Vec3(0.06, 0.0, 0.0801), Vec3(0.06, 0.0, 0.0799)  # |v| = 0.1 between them
@@ -171,22 +176,22 @@ def test_landed_and_crashed_by_the_rules():
         ((ZERO, level, ZERO, low, 3.1, 1.0, 0.0), (0, 1, 1)),
     ]
 
-    def ruled(v_W, q_WB, omega_B, clearance, impact_speed, landed, crashed):
+    def evaluate(v_W, q_WB, omega_B, clearance, impact_speed, landed, crashed):
         status = {"landed": landed, "crashed": crashed}
         return touchdown(v_W, q_WB, omega_B, clearance=clearance, impact_speed=impact_speed, **status)
 
-    for given, expected in cases:
-        assert ruled(*given) == expected
-        assert ruled(*given[:5], given[5] > 0.0, given[6] > 0.0) == expected
-    wanted = np.array([expected for _, expected in cases], dtype=float).T
-    rows = np.array([flatten(given) for given, _ in cases]).T
+    for inputs, expected in cases:
+        assert evaluate(*inputs) == expected
+        assert evaluate(*inputs[:5], inputs[5] > 0.0, inputs[6] > 0.0) == expected
+    expected_rows = np.array([expected for _, expected in cases], dtype=float).T
+    rows = np.array([flatten(inputs) for inputs, _ in cases]).T
     template = cases[0][0]
-    np.testing.assert_array_equal(np.stack(ruled(*unflatten(template, iter(rows)))), wanted)
-    machine = CompiledStep(lambda own, held: ruled(*held), (0.0,) * 3, template).machine(len(cases))
+    np.testing.assert_array_equal(np.stack(evaluate(*unflatten(template, iter(rows)))), expected_rows)
+    machine = CompiledStep(lambda carry, values: evaluate(*values), (0.0,) * 3, template).machine(len(cases))
     machine.held[:] = rows
     machine.run()
-    np.testing.assert_array_equal(machine.carry, wanted)
+    np.testing.assert_array_equal(machine.carry, expected_rows)
     scan = compile_scan_jax(
-        lambda own, held, given: (ruled(*held), ()), Templates((0.0,) * 3, template, ()), dtype="float64"
+        lambda carry, values, inputs: (evaluate(*values), ()), Templates((0.0,) * 3, template, ()), dtype="float64"
     )
-    np.testing.assert_array_equal(scan(np.zeros((3, len(cases))), list(rows), None, 1)[0], wanted)
+    np.testing.assert_array_equal(scan(np.zeros((3, len(cases))), list(rows), None, 1)[0], expected_rows)

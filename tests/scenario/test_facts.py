@@ -1,4 +1,4 @@
-"""What happened in a flight, as numbers: the stream `event` says what the status, the motors' power and the log say."""
+"""Occurrences of a flight as numbers: the stream `event` agrees with the status, the motors' power and the log."""
 
 import re
 from pathlib import Path
@@ -27,19 +27,19 @@ QUAD = samara.vehicle("crazyflie_documented")
 
 
 @pytest.fixture(scope="module")
-def flown(tmp_path_factory):
-    """Up from the ground for a second, with a motor that fails for one step of the physics, and down again."""
-    way = trajectory.sequence(
+def hop(tmp_path_factory):
+    """Take off for a second, with a motor that loses power for 10 ms, and land."""
+    task = trajectory.sequence(
         trajectory.take_off((0.0, 0.0, 0.0), height=0.3), trajectory.land((0.0, 0.0, 0.3), height=-0.05)
     )
-    happening = (Event(at(0.5), events.degrade_motor(2, 0.9)), Event(at(0.51), events.restore_motor(2)))
-    drone = Drone("quad", QUAD, way)
+    motor_events = (Event(at(0.5), events.degrade_motor(2, 0.9)), Event(at(0.51), events.restore_motor(2)))
+    drone = Drone("quad", QUAD, task)
     path = tmp_path_factory.mktemp("facts") / "hop.mcap"
-    return samara.fly(Scenario("hop", (drone,), 3.5, events=happening), out=path), path
+    return samara.fly(Scenario("hop", (drone,), 3.5, events=motor_events), out=path), path
 
 
-def test_the_numbers_of_facts_are_those_that_recordings_hold():
-    assert [(own.name, int(own)) for own in Fact] == [
+def test_the_numbers_of_occurrences_never_change():
+    assert [(member.name, int(member)) for member in Fact] == [
         ("TOOK_OFF", 1),
         ("LANDED", 2),
         ("CRASHED", 3),
@@ -52,45 +52,45 @@ def test_the_numbers_of_facts_are_those_that_recordings_hold():
         ("COMMAND_NOT_FINITE", 10),
         ("COMMAND_OUT_OF_RANGE", 11),
     ]
-    assert [own.name for own in PartKind] == ["NONE", "BODY", "FOOT", "MOTOR", "PROPELLER"]
-    assert [own.name for own in Against] == ["NOTHING", "GROUND", "SOLID", "DRONE", "BY_DRONE"]
+    assert [member.name for member in PartKind] == ["NONE", "BODY", "FOOT", "MOTOR", "PROPELLER"]
+    assert [member.name for member in Against] == ["NOTHING", "GROUND", "SOLID", "DRONE", "BY_DRONE"]
     assert EVENT_FIELDS == ("fact", "part", "number", "against", "other", "speed", "value")
     for fact in Fact:
-        own = Occurrence(7, 1, fact, PartKind.PROPELLER, 3, Against.DRONE, 0, 1.25, 0.5)
-        assert occurrence(7, 1, own.row) == own
+        event = Occurrence(7, 1, fact, PartKind.PROPELLER, 3, Against.DRONE, 0, 1.25, 0.5)
+        assert occurrence(7, 1, event.row) == event
     with pytest.raises(ValueError, match="99"):
         occurrence(0, 0, (99.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
 
 
-def test_a_hop_is_a_take_off_and_a_landing_where_the_status_changes(flown):
-    """It may bounce, and then it lands more than once."""
-    run, _ = flown
-    status, stood = run.tables["status"], [own for own in run.facts if own.number < 0]
-    assert [(own.time_us, own.fact is Fact.LANDED) for own in stood] == list(
+def test_a_hop_is_a_take_off_and_a_landing_where_the_status_changes(hop):
+    """A bounce counts as another landing."""
+    run, _ = hop
+    status, status_events = run.tables["status"], [event for event in run.facts if event.number < 0]
+    assert [(event.time_us, event.fact is Fact.LANDED) for event in status_events] == list(
         zip(status.times_us[1:].tolist(), status["landed"][1:] > 0.5, strict=True)
     )
-    assert {own.fact for own in stood} == {Fact.TOOK_OFF, Fact.LANDED}
-    assert stood[0].fact is Fact.TOOK_OFF and stood[-1].fact is Fact.LANDED
+    assert {event.fact for event in status_events} == {Fact.TOOK_OFF, Fact.LANDED}
+    assert status_events[0].fact is Fact.TOOK_OFF and status_events[-1].fact is Fact.LANDED
     assert run.tables["event"].units == ("1",) * 5 + ("m/s", "1")
 
 
-def test_a_motor_that_loses_power_and_gets_it_back_is_told_with_its_number(flown):
-    run, _ = flown
+def test_a_motor_that_loses_and_regains_power_is_recorded_with_its_number(hop):
+    run, _ = hop
     power, times = run.tables["environment"]["motor_power"], run.tables["environment"].times_us
     changed = np.argwhere(np.diff(power, axis=0))
-    motors = [own for own in run.facts if own.number >= 0]
-    assert [(own.time_us, own.number, own.value) for own in motors] == [
+    motors = [event for event in run.facts if event.number >= 0]
+    assert [(event.time_us, event.number, event.value) for event in motors] == [
         (times[row + 1], motor, power[row + 1, motor]) for row, motor in changed
     ]
-    assert [run.describe(own) for own in motors] == ["quad: motor 2 degraded to 0.9", "quad: motor 2 restored"]
+    assert [run.describe(event) for event in motors] == ["quad: motor 2 degraded to 0.9", "quad: motor 2 restored"]
 
 
-def test_no_fact_is_thinned_away(flown):
-    run, _ = flown
+def test_no_fact_is_thinned_away(hop):
+    run, _ = hop
     track = run.tracks[0]
-    few = thinned(track, 10_000_000)
-    assert len(few["state"].rows) < len(track.tables["state"].rows)
-    np.testing.assert_array_equal(few["event"].rows, track.tables["event"].rows)
+    thinned_tables = thinned(track, 10_000_000)
+    assert len(thinned_tables["state"].rows) < len(track.tables["state"].rows)
+    np.testing.assert_array_equal(thinned_tables["event"].rows, track.tables["event"].rows)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_change_of_status_has_one_name(before, after, fact):
 
 
 @pytest.mark.parametrize(
-    ("own", "sentence"),
+    ("event", "sentence"),
     [
         (
             Occurrence(0, 0, Fact.CRASHED, against=Against.GROUND, speed=4.04),
@@ -117,7 +117,7 @@ def test_a_change_of_status_has_one_name(before, after, fact):
         ),
         (
             Occurrence(0, 0, Fact.CRASHED, against=Against.GROUND, speed=0.2),
-            "a crashed: touched the ground leaning over",
+            "a crashed: touched the ground tilted over",
         ),
         (
             Occurrence(0, 0, Fact.STRUCK, PartKind.BODY, -1, Against.SOLID, 1, 2.0),
@@ -137,26 +137,26 @@ def test_a_change_of_status_has_one_name(before, after, fact):
         ),
     ],
 )
-def test_every_fact_is_a_sentence(own, sentence):
-    assert sentence_of(own, ("a", "b"), ("", "solid wall (box)")) == sentence
+def test_every_fact_is_a_sentence(event, sentence):
+    assert sentence_of(event, ("a", "b"), ("", "solid wall (box)")) == sentence
 
 
 def test_a_command_that_is_out_of_range_is_a_fact():
-    """Motor 3 is asked for 1.5 of its range: the fact says which and how much, once."""
+    """Motor 3 is commanded to 1.5 of its range: one occurrence with the motor and the value."""
 
-    def greedy(state, reference, vehicle, memory):
-        return (0.2, 0.2, 0.2, 1.5), memory
+    def saturating(state, reference, vehicle, controller_state):
+        return (0.2, 0.2, 0.2, 1.5), controller_state
 
     start = samara.Vec3(0.0, 0.0, 1.0)
-    drone = Drone("greedy", QUAD, trajectory.hover(start), start, airborne=True, controller=greedy)
+    drone = Drone("greedy", QUAD, trajectory.hover(start), start, airborne=True, controller=saturating)
     with pytest.warns(RuntimeWarning, match="out of range|within"):
         run = samara.fly(Scenario("asks", (drone,), 0.05))
-    (own,) = run.facts
-    assert (own.fact, own.number, own.value) == (Fact.COMMAND_OUT_OF_RANGE, 3, 1.5)
+    (event,) = run.facts
+    assert (event.fact, event.number, event.value) == (Fact.COMMAND_OUT_OF_RANGE, 3, 1.5)
 
 
-def test_no_code_takes_a_message_or_the_name_of_a_part_to_pieces():
+def test_no_code_parses_a_message_or_the_name_of_a_part():
     source = Path(samara.__file__).parent
-    reading = re.compile(r"(message|part\.name)(\.(split|startswith|endswith|partition)\(| ==)|in \w+\.message")
-    own = [path.name for path in source.rglob("*.py") if reading.search(path.read_text(encoding="utf-8"))]
-    assert own == []
+    parsing = re.compile(r"(message|part\.name)(\.(split|startswith|endswith|partition)\(| ==)|in \w+\.message")
+    offenders = [path.name for path in source.rglob("*.py") if parsing.search(path.read_text(encoding="utf-8"))]
+    assert offenders == []

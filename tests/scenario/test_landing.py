@@ -1,4 +1,4 @@
-"""Where a landing aims: as deep as ever, or deep enough that the feet of a tricopter hold against its tail."""
+"""The depth that a landing aims at: the default, or deep enough that the feet of a tricopter resist its tail's thrust."""
 
 import math
 from dataclasses import replace
@@ -18,13 +18,13 @@ SLOW = Lag(100.0, 1000.0, 0.12, 0.12)
 
 
 def slow_tricopter(friction=0.3):
-    """One whose loops are so slow that a landing to 0.3 m below the ground leaves 97 % of its weight to the rotors"""
-    bare = tricopter()
-    rotors = tuple(own._replace(motor=SLOW) for own in bare.rotors)
+    """A tricopter with such slow loops that a landing to 0.3 m below the ground leaves 97 % of its weight to the rotors."""
+    base = tricopter()
+    rotors = tuple(rotor._replace(motor=SLOW) for rotor in base.rotors)
     return samara.build_vehicle(
         "slow tricopter",
-        mass=bare.mass,
-        inertia=(bare.inertia_B.xx, bare.inertia_B.yy, bare.inertia_B.zz),
+        mass=base.mass,
+        inertia=(base.inertia_B.xx, base.inertia_B.yy, base.inertia_B.zz),
         rotors=rotors,
         actuation="normalized",
         contact=ContactShape(derived_feet(rotors), friction=friction),
@@ -32,32 +32,32 @@ def slow_tricopter(friction=0.3):
 
 
 @pytest.mark.parametrize("name", samara.vehicle_names())
-def test_rotors_that_do_not_tilt_land_as_ever(name):
+def test_rotors_that_do_not_tilt_have_the_default_depth(name):
     assert landing_depth(samara.vehicle(name)) == BELOW_GROUND
 
 
 @pytest.mark.parametrize("friction", [0.15, 0.2])
-def test_the_feet_hold_twice_what_the_tail_pushes(friction):
-    """F = W/3 tan δ, tan δ = κ/L, of which thrust 1 − λ leaves as much; friction is μ λ W: both are equal at half the load"""
+def test_the_feet_resist_twice_the_thrust_of_the_tail(friction):
+    """F = W/3 tan δ, tan δ = κ/L, reduced to 1 − λ by the thrust; friction is μ λ W: both are equal at half the load."""
     vehicle = slow_tricopter(friction)
-    g, loop = vehicle["gravity"].acceleration, gains_for(vehicle).position
-    load = 0.5 * landing_depth(vehicle) * loop * loop / g
-    aside = LEVER / ARM / 3.0
-    assert aside * (1.0 - load) == pytest.approx(friction * load, rel=0.01)
+    g, bandwidth = vehicle["gravity"].acceleration, gains_for(vehicle).position
+    load_fraction = 0.5 * landing_depth(vehicle) * bandwidth * bandwidth / g
+    side_force = LEVER / ARM / 3.0
+    assert side_force * (1.0 - load_fraction) == pytest.approx(friction * load_fraction, rel=0.01)
 
 
-def test_on_ice_it_asks_for_half_of_the_weight_and_no_more():
+def test_without_friction_the_load_is_half_of_the_weight():
     vehicle = slow_tricopter(friction=0.0)
-    loop = gains_for(vehicle).position
-    assert landing_depth(vehicle) == pytest.approx(0.5 * vehicle["gravity"].acceleration / (loop * loop))
+    bandwidth = gains_for(vehicle).position
+    assert landing_depth(vehicle) == pytest.approx(0.5 * vehicle["gravity"].acceleration / (bandwidth * bandwidth))
 
 
 def test_a_slow_tricopter_lands_and_stands_still():
-    """Aiming 0.3 m below the ground, its tail pushes it 5 m to the side"""
+    """Aiming at 0.3 m below the ground, its tail would push it 5 m to the side."""
     scenario = samara.load_scenario("hover", {"duration": 24.0})
     (drone,) = scenario.drones
-    own = replace(scenario, drones=(replace(drone, vehicle=slow_tricopter()),))
-    run = fly(own, controller="geometric")
+    tricopter_scenario = replace(scenario, drones=(replace(drone, vehicle=slow_tricopter()),))
+    run = fly(tricopter_scenario, controller="geometric")
     (track,) = run.tracks
     assert track.landed and float(abs(track.velocity[-250:]).max()) < 1e-3
     assert math.hypot(*track.position[-1, :2]) < 0.3 and track.position[-1, 2] == pytest.approx(0.125, abs=0.01)

@@ -30,13 +30,13 @@ def test_it_ends_within_two_centimetres(flight):
 
 
 def test_it_hovers_at_ten_metres_before_it_moves(flight):
-    """At the end of the first leg's rest: 10 m up, still, over the start."""
-    moment = np.searchsorted(flight.time, TRAVEL + REST) - 1
-    assert flight.position[moment] == pytest.approx([0.0, 0.0, 10.0], abs=0.02)
-    assert flight.velocity[moment] == pytest.approx(np.zeros(3), abs=0.02)
+    """At the end of the rest after the first leg: at 10 m, at rest, above the start."""
+    row = np.searchsorted(flight.time, TRAVEL + REST) - 1
+    assert flight.position[row] == pytest.approx([0.0, 0.0, 10.0], abs=0.02)
+    assert flight.velocity[row] == pytest.approx(np.zeros(3), abs=0.02)
 
 
-def test_right_is_right_in_the_documents_own_frame(flight):
+def test_right_is_right_in_the_frame_of_the_document(flight):
     """In NED, facing north (yaw 0), 10 m to the right at height 10 m is (0, 10, −10)."""
     final = ned_from_enu(Vec3(*flight.position[-1].tolist()))
     assert np.array(final) == pytest.approx([0.0, 10.0, -10.0], abs=0.02)
@@ -44,14 +44,14 @@ def test_right_is_right_in_the_documents_own_frame(flight):
     assert yaw_from_quat(facing) == pytest.approx(0.0, abs=1e-3)
 
 
-def test_it_leans_right_to_go_right_and_left_to_stop(flight):
+def test_it_tilts_right_to_go_right_and_left_to_stop(flight):
     """+roll is right side down: positive while it accelerates, negative while it brakes."""
-    second = TRAVEL + REST
+    second_leg = TRAVEL + REST
     roll = flight.euler[:, 0]
-    early = roll[(flight.time > second + 0.5) & (flight.time < second + 2.0)]
-    late = roll[(flight.time > second + 4.0) & (flight.time < second + 5.5)]
-    assert early.min() > 0.05
-    assert late.max() < -0.05
+    accelerating = roll[(flight.time > second_leg + 0.5) & (flight.time < second_leg + 2.0)]
+    braking = roll[(flight.time > second_leg + 4.0) & (flight.time < second_leg + 5.5)]
+    assert accelerating.min() > 0.05
+    assert braking.max() < -0.05
 
 
 def test_it_stands_on_the_ground_until_the_rotors_carry_it(flight):

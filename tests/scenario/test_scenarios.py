@@ -1,4 +1,4 @@
-"""Scenario files: every shipped one does what it says, and a slip in one's own is one sentence."""
+"""Scenario files: every shipped one satisfies its expectations, and an error in a file is one sentence."""
 
 import math
 
@@ -16,15 +16,15 @@ SMALLEST = 'duration = 1.0\n[[drones]]\nvehicle = "crazyflie_documented"\n'
 
 
 @pytest.mark.parametrize("name", scenario_names())
-def test_every_shipped_scenario_does_what_it_expects(name):
-    """Its own `expect` block, and something is expected at all."""
+def test_every_shipped_scenario_satisfies_its_expectations(name):
+    """The `expect` block is satisfied, and has at least two expectations."""
     scenario = load_scenario(name)
     assert scenario.name == name
     assert scenario.description
     run = samara.fly(scenario)
-    checked = check_expectations(run, scenario.expect)
-    assert len(checked) >= 2
-    assert [each.text for each in checked if not each.satisfied] == []
+    outcomes = check_expectations(run, scenario.expect)
+    assert len(outcomes) >= 2
+    assert [outcome.text for outcome in outcomes if not outcome.satisfied] == []
     for track in run.tracks:
         rows = track.tables["command"].rows
         assert np.abs(np.diff(rows, axis=0)).mean() < 0.01, (
@@ -32,7 +32,7 @@ def test_every_shipped_scenario_does_what_it_expects(name):
         )
 
 
-def test_the_issue_of_each_scenario_is_there():
+def test_the_scenarios_of_the_documents_are_shipped():
     names = {
         "hover",
         "waypoints",
@@ -54,13 +54,13 @@ def test_tasks_follow_each_other_without_a_jump():
         task = scenario.drones[0].task
         time = np.arange(0.0, scenario.duration, 1e-3)
         reference = task.at(time)
-        for field, most in (("p_W", 0.012), ("v_W", 0.05)):
+        for field, max_step in (("p_W", 0.012), ("v_W", 0.05)):
             rows = np.stack(np.broadcast_arrays(*getattr(reference, field), time)[:-1])
-            assert np.abs(np.diff(rows, axis=1)).max() < most, (name, field)
+            assert np.abs(np.diff(rows, axis=1)).max() < max_step, (name, field)
 
 
 def test_copies_stand_apart_and_fly_their_own_figures():
-    """Twenty of one table: in rows of five, two metres apart, and so are their references at every time."""
+    """Twenty copies of one table: in rows of five, two metres apart, and so are their references at every time."""
     swarm = load_scenario("swarm")
     assert len(swarm.drones) == 20
     assert swarm.drones[7].start_W == (4.0, 2.0, 0.0)
@@ -88,10 +88,10 @@ def test_a_vehicle_beside_the_scenario_is_found(tmp_path):
     assert load_scenario(tmp_path / "flight.toml").drones[0].vehicle.mass == 0.03
 
 
-def test_settings_reach_into_the_file():
+def test_settings_change_the_file():
     changed = load_scenario("swarm", {"duration": 2.0, "drones.vehicle": "crazyflie", "rates.log": 50})
     assert changed.duration == 2.0
-    assert {own.vehicle.name for own in changed.drones} == {"crazyflie"}
+    assert {drone.vehicle.name for drone in changed.drones} == {"crazyflie"}
     assert changed.rates.log == 50.0
     assert load_scenario("motor_failure", {"drones[1].start": [0, 5, 9]}).drones[1].start_W == (0.0, 5.0, 9.0)
     assert parse_override("seed=7") == ("seed", 7)
@@ -113,7 +113,7 @@ def test_settings_reach_into_the_file():
         ("strict = 1", "mine.toml: strict = 1: expected true or false"),
         (
             "[rates]\nwind = 300",
-            "mine.toml: rates.wind is 300 Hz, a period of 3333.333 µs, no whole number; the nearest",
+            "mine.toml: rates.wind is 300 Hz, a period of 3333.333 µs, not a whole number; the nearest",
         ),
         ("[rates]\nradar = 10", "mine.toml: rates.radar = 10: expected only the keys physics, "),
         (
@@ -144,7 +144,7 @@ def test_settings_reach_into_the_file():
         ('[[events]]\nat = 1\ndo = "arm"\ndrone = "x"', "mine.toml: events[0].drone = 'x': expected one of drone0"),
         (
             '[[events]]\nwhen = "height is 5"\ndo = "arm"',
-            "mine.toml: events[0].when: the condition 'height is 5' is not un",
+            "mine.toml: events[0].when: the condition 'height is 5' cannot be",
         ),
         ("[expect]\nmax_tilt = 3", "mine.toml: expect.max_tilt = 3: expected only the keys crashed, "),
         ("drones = 3", "mine.toml: drones = 3: expected a list of tables"),
@@ -236,12 +236,12 @@ def test_a_slip_in_a_drone_is_one_sentence(table, sentence):
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_name_that_is_no_scenario():
+def test_an_unknown_scenario_name_is_an_error():
     with pytest.raises(ScenarioError, match=r"no scenario 'hoover'; expected a .toml file or one of battery_sag, "):
         load_scenario("hoover")
 
 
-def test_settings_that_fit_nowhere():
+def test_settings_without_a_matching_entry_are_an_error():
     with pytest.raises(ScenarioError, match=r"cannot set 'drones\[7\]\.start': there is no 'drones\[7\]'"):
         load_scenario("hover", {"drones[7].start": [0, 0, 0]})
     with pytest.raises(ScenarioError, match="--set 'duration': expected key=value"):

@@ -33,7 +33,7 @@ def test_triangles_enclose_the_volume_of_their_solid(name):
 
 
 def test_both_triangles_of_every_cell_of_a_height_map_are_drawn():
-    """Seen from above they cover the map once, and each corner has the height of its place"""
+    """From above they cover the map once, and each corner has the height of its position."""
     x, y = np.array([0.0, 1.0, 3.0]), np.array([-1.0, 0.5, 1.0, 4.0])
     z = np.arange(12.0).reshape(3, 4) ** 2
     vertices, triangles = triangles_of(HeightMap(x, y, z))

@@ -1,4 +1,4 @@
-"""What is to be flown: drones, tasks, events, world, and the file it is read from."""
+"""Scenarios: drones, tasks, events, world, and the TOML file that describes them."""
 
 from samara.core.lazy_import import lazily as _lazily
 

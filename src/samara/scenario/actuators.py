@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 MOTOR_CHANNELS, SERVO_CHANNELS = 12, 8
 _MOTOR_RANGE, _SERVO_RANGE = (0.0, 1.0), (-1.0, 1.0)
-_ROUNDING = 1e-6  # what single precision and unit conversion may add to a full command
+_ROUNDING = 1e-6  # that single precision and unit conversion may add to a full command
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,10 @@ def _channels(name: str, values: Sequence[float], count: int, limits: tuple[floa
 
 
 def px4_command(motors: Sequence[float], servos: Sequence[float] = ()) -> ActuatorCommand:
-    """The command in what PX4 sends: NaN marks a channel it does not use and becomes 0; out of range is an error, but
-    for rounding up to 1e-6"""
+    """Convert the outputs that PX4 sends.
+
+    NaN marks an unused channel and becomes 0; values out of range are an error, except for rounding up to 1e-6.
+    """
     return ActuatorCommand(
         tuple(_used(value, _MOTOR_RANGE) for value in motors), tuple(_used(value, _SERVO_RANGE) for value in servos)
     )
@@ -46,12 +48,12 @@ def px4_command(motors: Sequence[float], servos: Sequence[float] = ()) -> Actuat
 def _used(value: float, limits: tuple[float, float]) -> float:
     if math.isnan(value):
         return 0.0
-    held = _held(value, limits)
-    return held if abs(held - value) <= _ROUNDING else value
+    clamped = _held(value, limits)
+    return clamped if abs(clamped - value) <= _ROUNDING else value
 
 
 def sanitized_command(motors: Sequence[float], servos: Sequence[float] = ()) -> ActuatorCommand:
-    """The nearest command there is: what is not finite becomes 0, what is out of range goes to its end"""
+    """Return the nearest valid command: values that are not finite become 0, values out of range are clipped."""
     return ActuatorCommand(
         tuple(_held(value, _MOTOR_RANGE) if math.isfinite(value) else 0.0 for value in motors),
         tuple(_held(value, _SERVO_RANGE) if math.isfinite(value) else 0.0 for value in servos),
@@ -64,33 +66,35 @@ def _held(value: float, limits: tuple[float, float]) -> float:
 
 @dataclass(frozen=True)
 class MotorMap:
-    """Wiring: output channel c drives the physical propulsor `propulsor[c]`, or nothing where that is None.
+    """Wiring: output channel c drives the physical propulsor `propulsor[c]`; None marks an unused channel.
 
-    N channels that drive something drive the propulsors 0 … N − 1, each one of them once.
+    N used channels drive the propulsors 0 … N − 1, each once.
     """
 
     propulsor: tuple[int | None, ...]
 
     def __post_init__(self) -> None:
-        wired = tuple(None if own is None else operator.index(own) for own in self.propulsor)
+        wired = tuple(None if propulsor is None else operator.index(propulsor) for propulsor in self.propulsor)
         if len(wired) > MOTOR_CHANNELS:
             raise ValueError(f"the motor map has {len(wired)} channels; expected at most {MOTOR_CHANNELS}")
         count = len(wired) - wired.count(None)
-        for channel, own in enumerate(wired):
-            if own is not None and not 0 <= own < count:
-                raise ValueError(f"channel {channel} drives propulsor {own}; expected one of 0 to {count - 1}")
-            if own is not None and own in wired[:channel]:
-                raise ValueError(f"channels {wired.index(own)} and {channel} both drive propulsor {own}; expected one")
+        for channel, propulsor in enumerate(wired):
+            if propulsor is not None and not 0 <= propulsor < count:
+                raise ValueError(f"channel {channel} drives propulsor {propulsor}; expected one of 0 to {count - 1}")
+            if propulsor is not None and propulsor in wired[:channel]:
+                raise ValueError(
+                    f"channels {wired.index(propulsor)} and {channel} both drive propulsor {propulsor}; expected one"
+                )
         object.__setattr__(self, "propulsor", wired)
 
     @property
     def count(self) -> int:
-        """How many propulsors are driven."""
+        """Count of driven propulsors."""
         return len(self.propulsor) - self.propulsor.count(None)
 
 
 def motor_disable_mask(*propulsors: int) -> int:
-    """Σ 2ⁱ over the physical propulsors i that have failed: propulsors, not output channels"""
+    """Σ 2ⁱ over the physical propulsors i that have failed: propulsors, not output channels."""
     mask = 0
     for propulsor in propulsors:
         if not 0 <= propulsor < MOTOR_CHANNELS:
@@ -100,14 +104,14 @@ def motor_disable_mask(*propulsors: int) -> int:
 
 
 def disabled_propulsors(mask: int) -> tuple[int, ...]:
-    """The physical propulsors that a mask holds still: the inverse of `motor_disable_mask`"""
+    """Return the failed physical propulsors of a mask: the inverse of `motor_disable_mask`."""
     return tuple(propulsor for propulsor in range(mask.bit_length()) if mask >> propulsor & 1)
 
 
 def power_of_mask(mask: int, propulsors: int | None = None) -> tuple[float, ...]:
-    """The power of each physical propulsor's motor: 0 where the mask has its bit, 1 elsewhere
+    """Return the power of each physical propulsor's motor: 0 if its bit in the mask is set, else 1.
 
-    `propulsors` is the number of propulsors; by default the highest one in the mask is the last.
+    `propulsors` is the propulsor count; by default the highest one in the mask is the last.
     """
     if isinstance(mask, bool) or not isinstance(mask, int) or not 0 <= mask < 1 << MOTOR_CHANNELS:
         raise ValueError(f"motor_disable_mask = {mask!r}: expected an integer from 0 to {(1 << MOTOR_CHANNELS) - 1:#b}")
@@ -120,10 +124,10 @@ def power_of_mask(mask: int, propulsors: int | None = None) -> tuple[float, ...]
 
 
 def propulsor_duties(command: ActuatorCommand, motor_map: MotorMap, mask: int = 0) -> tuple[float, ...]:
-    """The duty of each physical propulsor: its channel's, or 0 where the mask says that the propulsor has failed"""
+    """Return the duty of each physical propulsor: that of its channel, or 0 if its bit in the mask is set."""
     if mask < 0 or mask >> motor_map.count:
         raise ValueError(
-            f"motor_disable_mask {mask:#b} names propulsors that are not there; {motor_map.count} are driven"
+            f"motor_disable_mask {mask:#b} names propulsors that do not exist; {motor_map.count} are driven"
         )
     duties = [0.0] * motor_map.count
     for channel, propulsor in enumerate(motor_map.propulsor):

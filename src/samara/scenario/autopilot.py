@@ -1,4 +1,4 @@
-"""Which autopilot flies a drone, how it is reached, and what happens when it is lost."""
+"""The external autopilot of a drone: its type, its connection, and the reaction to its loss."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach a host of this name"""
+    """Whether a host name refers to this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -35,15 +35,23 @@ Host: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class Autopilot:
-    """Which autopilot flies a drone: `kind` is the name of a registered type (`samara.scenario.autopilot_types`).
+    """The external autopilot of a drone: `kind` is the name of a registered type (`samara.scenario.autopilot_types`).
 
-    It is started from `binary`, or waited for where that is empty. `rate` [Hz] is how often it receives sensor data (0: the
-    default of its type). `on_loss` is what happens when it dies or hangs: "end" ends the flight, "wait" holds it until the
-    autopilot is back. `patience` [s, wall-clock] is how long it may be silent, `wait` how long its first message is waited
-    for. `hover` is its output at hover. With `outputs` "thrust" an output is a thrust, with "command" it is the motor command,
-    as on the aircraft. `convention` is the version of its protocol; empty: detect it. `parameters` (name, value) are set
-    when it is started here. With a `mode` it follows the scenario's reference once it has taken off. Which outputs,
-    conventions and modes there are, its type says.
+    kind         name of the registered type
+    binary       program to start; "" waits for a running autopilot
+    instance     index of the autopilot, which determines its ports
+    rate         rate at which it receives sensor data [Hz]; 0 is the default of its type
+    on_loss      reaction if it exits or hangs: "end" ends the flight, "wait" pauses it until the autopilot is back
+    host         address of the autopilot
+    hover        its output at hover
+    patience     maximum silence [s, wall-clock]
+    wait         maximum wait for its first message [s, wall-clock]
+    convention   version of its protocol; "" detects it
+    parameters   (name, value) pairs that are set when it is started here
+    outputs      "thrust": an output is a thrust; "command": it is the motor command, as on the aircraft
+    mode         flight mode in which it follows the scenario's reference after take-off; "" for none
+
+    Its type lists the available outputs, conventions and modes.
     """
 
     kind: str = PX4.name
@@ -87,28 +95,28 @@ class Autopilot:
 
     @property
     def type(self) -> AutopilotType:
-        """Its entry in the registry"""
+        """Entry of the autopilot in the registry."""
         return AUTOPILOTS[self.kind]
 
     @property
     def flight_mode(self) -> FlightMode | None:
-        """The mode in which it follows the reference; None without a mode"""
+        """The mode in which it follows the reference; None without a mode."""
         return next((mode for mode in self.type.modes if mode.name == self.mode), None)
 
     @property
     def sensor_rate(self) -> float:
-        """How often it receives sensor data  [Hz]"""
+        """Rate at which it receives sensor data [Hz]."""
         mode = self.flight_mode
         return self.rate or (mode.rate if mode is not None else 0.0) or self.type.default_rate
 
     @property
     def commands_motors(self) -> bool:
-        """Whether its outputs are motor commands instead of thrusts"""
+        """Whether its outputs are motor commands instead of thrusts."""
         mode = self.flight_mode
         return self.outputs == "command" or (mode is not None and mode.commands_motors)
 
     def _require_offered(self, field: str, choices: Callable[[AutopilotType], tuple[str, ...]]) -> None:
-        """Raise ValueError unless the field is empty or one of what its type offers"""
+        """Raise a ValueError unless the field is empty or among the choices of the type."""
         value = getattr(self, field)
         if value and not choices(self.type):
             offering = " or ".join(entry.name for entry in AUTOPILOTS.values() if choices(entry))

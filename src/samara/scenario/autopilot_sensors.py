@@ -1,4 +1,4 @@
-"""A scenario made ready for autopilots: the sensors they need, the rate they want them at, a port of its own for each."""
+"""Prepare a scenario for autopilots: add the sensors they need, set the rates, and give each a separate port."""
 
 import math
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from samara.sensors.registry import part
 from samara.sensors.sensor import Sensor, kind_of
 from samara.sensors.site import Place
 
-CELL_VOLTAGE = 4.2  # [V], of a full one
-MOST_CELLS = 10  # a message of MAVLink's has room for
+CELL_VOLTAGE = 4.2  # [V], of a full cell
+MOST_CELLS = 10  # limit of a MAVLink message
 
 
 def battery_of(vehicle: Vehicle) -> Thevenin | None:
-    """The battery that empties, the first where several are in parallel; None without one"""
+    """Return the battery that discharges, the first of several in parallel; None without one."""
     if not vehicle.has("battery") or isinstance(vehicle["battery"], Ideal):
         return None
     first: Thevenin = vehicle["battery"][0]
@@ -30,71 +30,73 @@ def battery_of(vehicle: Vehicle) -> Thevenin | None:
 
 
 def milliampere_hours(vehicle: Vehicle) -> float:
-    """Of a full battery, of all that are in parallel"""
+    """Return the capacity of all batteries in parallel, when full [mA h]."""
     battery = battery_of(vehicle)
     return 0.0 if battery is None else float(battery.capacity) * len(vehicle["battery"]) / 3.6
 
 
 def cells_of(battery: Thevenin) -> int:
-    """How many are in series, by its voltage when it is full"""
+    """Return the cells in series, estimated from the voltage of the full battery."""
     return min(max(round(float(battery.table_voltage[-1]) / CELL_VOLTAGE), 1), MOST_CELLS)
 
 
 def failsafe_parameters(autopilot_type: AutopilotType, vehicle: Vehicle, failsafe: BatteryFailsafe) -> dict[str, float]:
-    """The autopilot's parameters for a battery failsafe; none if it has no failsafe or the battery never empties"""
+    """Return the autopilot's parameters for a battery failsafe; {} if it has no failsafe or the battery never discharges."""
     parameters = autopilot_type.failsafe_parameters
     if parameters is None or battery_of(vehicle) is None:
         return {}
     return parameters(failsafe, milliampere_hours(vehicle))
 
 
-def default_sensor(kind: str, rate: float, where: Place) -> Sensor:
-    """A part of that kind, the receiver on a day when its fixes do not wander"""
+def default_sensor(kind: str, rate: float, home: Place) -> Sensor:
+    """Return the default part for a type of sensor; the GPS receiver has no wandering fixes."""
     if kind == "imu":
         return part("bmi088", rate=rate).sensor()
     if kind == "magnetometer":
-        return part("bmm150", rate=50.0).sensor(where=where)
+        return part("bmm150", rate=50.0).sensor(where=home)
     if kind == "barometer":
-        return part("bmp388", drift=0.0).sensor(where=where)
+        return part("bmp388", drift=0.0).sensor(where=home)
     if kind == "gps":
-        return part("neo-m9n", horizontal_wander=0.0, vertical_wander=0.0).sensor(where=where)
+        return part("neo-m9n", horizontal_wander=0.0, vertical_wander=0.0).sensor(where=home)
     raise ValueError(
         f"an autopilot needs a sensor {kind!r}: expected imu, magnetometer, barometer or gps, or one in `sensors`"
     )
 
 
 def prepared(scenario: Scenario) -> Scenario:
-    """The scenario with what its autopilots need; without any it is the same"""
-    flown = [drone.autopilot for drone in scenario.drones if drone.autopilot is not None]
-    if not flown:
+    """Return the scenario with the sensors, rates and instances of its autopilots; unchanged without autopilots."""
+    autopilots = [drone.autopilot for drone in scenario.drones if drone.autopilot is not None]
+    if not autopilots:
         return at_own_rate(scenario)
-    firmware = {rate for drone in scenario.drones if drone.autopilot is None and (rate := own_rate(drone.controller))}
-    fastest = sorted({own.sensor_rate for own in flown} | firmware)
-    if len(fastest) > 1:
-        listed = " and ".join(f"{rate:g} Hz" for rate in fastest)
-        raise ValueError(f"the autopilots want their sensors at {listed}; expected one rate for all of them")
-    rate = fastest[0]
-    numbers = _instances([drone.autopilot for drone in scenario.drones])
+    firmware_rates = {
+        rate for drone in scenario.drones if drone.autopilot is None and (rate := own_rate(drone.controller))
+    }
+    rates_needed = sorted({autopilot.sensor_rate for autopilot in autopilots} | firmware_rates)
+    if len(rates_needed) > 1:
+        rate_list = " and ".join(f"{rate:g} Hz" for rate in rates_needed)
+        raise ValueError(f"the autopilots need their sensors at {rate_list}; expected one rate for all of them")
+    rate = rates_needed[0]
+    instances = _instances([drone.autopilot for drone in scenario.drones])
     drones = tuple(
-        _fitted(own, instance, scenario.home) for own, instance in zip(scenario.drones, numbers, strict=True)
+        _fitted(drone, instance, scenario.home) for drone, instance in zip(scenario.drones, instances, strict=True)
     )
-    spans = [period(rate, "the autopilot's rate")]
+    periods_us = [period(rate, "the autopilot's rate")]
     for sensor in {sensor for drone in drones for sensor in drone.sensors}:
         if sensor.rate:
-            spans.append(period(sensor.rate, f"the rate of sensor {sensor.name!r}"))
+            periods_us.append(period(sensor.rate, f"the rate of sensor {sensor.name!r}"))
         if sensor.delay:
-            spans.append(microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}"))
+            periods_us.append(microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}"))
     rates = replace(
         scenario.rates,
         autopilot=rate,
-        sensor=MICROSECONDS / math.gcd(*spans),
+        sensor=MICROSECONDS / math.gcd(*periods_us),
         physics=max(scenario.rates.physics, rate),
     )
     return replace(scenario, drones=drones, rates=rates)
 
 
 def at_own_rate(scenario: Scenario) -> Scenario:
-    """The scenario with its controllers as often as those of a firmware have to be called; without any it is the same"""
+    """Return the scenario with the controller rate that a firmware controller requires; unchanged without one."""
     rates = {rate for drone in scenario.drones if (rate := own_rate(drone.controller)) is not None}
     if not rates:
         return scenario
@@ -103,39 +105,43 @@ def at_own_rate(scenario: Scenario) -> Scenario:
 
 
 def flown_by(scenario: Scenario, autopilot: Autopilot) -> Scenario:
-    """The scenario with all its drones flown by an autopilot of their own"""
-    return prepared(replace(scenario, drones=tuple(replace(own, autopilot=autopilot) for own in scenario.drones)))
+    """Return the scenario with an autopilot for each of its drones."""
+    return prepared(replace(scenario, drones=tuple(replace(drone, autopilot=autopilot) for drone in scenario.drones)))
 
 
-def _fitted(drone: Drone, instance: int, where: Place) -> Drone:
-    own = drone.autopilot
-    if own is None:
+def _fitted(drone: Drone, instance: int, home: Place) -> Drone:
+    autopilot_setup = drone.autopilot
+    if autopilot_setup is None:
         return drone
-    has = {kind_of(sensor) for sensor in drone.sensors}
-    more = tuple(default_sensor(kind, own.sensor_rate, where) for kind in own.type.sensors if kind not in has)
-    sensors = (*drone.sensors, *more)
-    numbers = {**_gps_delay(own.type, sensors), **dict(own.parameters)}
+    present = {kind_of(sensor) for sensor in drone.sensors}
+    added = tuple(
+        default_sensor(kind, autopilot_setup.sensor_rate, home)
+        for kind in autopilot_setup.type.sensors
+        if kind not in present
+    )
+    sensors = (*drone.sensors, *added)
+    parameters = {**_gps_delay(autopilot_setup.type, sensors), **dict(autopilot_setup.parameters)}
     if drone.battery_failsafe is not None:
-        numbers = {**failsafe_parameters(own.type, drone.vehicle, drone.battery_failsafe), **numbers}
-    autopilot = replace(own, instance=instance, parameters=tuple(numbers.items()))
+        parameters = {**failsafe_parameters(autopilot_setup.type, drone.vehicle, drone.battery_failsafe), **parameters}
+    autopilot = replace(autopilot_setup, instance=instance, parameters=tuple(parameters.items()))
     return replace(drone, autopilot=autopilot, sensors=sensors, estimator=TRUTH)
 
 
 def _gps_delay(autopilot_type: AutopilotType, sensors: Sequence[Sensor]) -> dict[str, float]:
-    """The parameters for the delay of the first GPS receiver [ms]; PX4 assumes 10 ms in a simulation"""
+    """Return the parameters for the delay of the first GPS receiver [ms]; PX4 assumes 10 ms in a simulation."""
     receivers = [sensor for sensor in sensors if kind_of(sensor) == "gps"]
     return dict.fromkeys(autopilot_type.gps_delay_parameters, 1e3 * receivers[0].delay) if receivers else {}
 
 
 def _instances(autopilots: Sequence[Autopilot | None]) -> list[int]:
-    """The instance each asked for, or the next that is free"""
+    """Return the requested instance of each autopilot, or the next free one."""
     taken: set[int] = set()
-    numbers = []
-    for own in autopilots:
-        number = 0 if own is None else own.instance
-        while own is not None and number in taken:
-            number += 1
-        if own is not None:
-            taken.add(number)
-        numbers.append(number)
-    return numbers
+    instances = []
+    for autopilot in autopilots:
+        instance = 0 if autopilot is None else autopilot.instance
+        while autopilot is not None and instance in taken:
+            instance += 1
+        if autopilot is not None:
+            taken.add(instance)
+        instances.append(instance)
+    return instances

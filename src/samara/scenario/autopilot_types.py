@@ -16,7 +16,7 @@ PX4_WARNING_MARGIN = 0.05  # fraction of the charge: PX4 requires BAT_LOW_THR ab
 
 
 class Executable(NamedTuple):
-    """Where an autopilot's program is found when no option names it, in this order.
+    """The search for an autopilot's program if no option names it, in this order.
 
     The path in the environment variable `variable`; a file on the PATH that has one of `names`, in which `*` stands for a
     version; one of `paths`; the file of an installed Python package, `package_file` = (package, path inside it). `install`
@@ -61,7 +61,7 @@ class AutopilotType:
     takes_sticks    a person's sticks reach it, through its radio receiver
     failsafe_parameters   (failsafe, capacity [mA h]) -> its parameters; None if it has no battery failsafe
     gps_delay_parameters  its parameters for the delay of the GPS receiver [ms]
-    description     follows the name in help texts, where the name is not enough
+    description     follows the name in help texts, if the name is not enough
     """
 
     name: str
@@ -92,12 +92,12 @@ class AutopilotType:
 
     @property
     def variable(self) -> str:
-        """The environment variable that names its program; "" for one that is never started here"""
+        """The environment variable that names its program; "" for one that is never started here."""
         return "" if self.executable is None else self.executable.variable
 
     @property
     def has_failsafe_events(self) -> bool:
-        """Whether the battery failsafe acts by events: it takes orders and has no such failsafe itself"""
+        """Whether the battery failsafe acts by events: it takes orders and has no such failsafe itself."""
         return self.failsafe_parameters is None and self.takes_orders
 
 

@@ -16,59 +16,61 @@ if TYPE_CHECKING:
     from samara.scenario.scenario import Drone
 
 
-def with_cells(vehicle: Vehicle, left: float) -> Vehicle:
-    """The vehicle with this fraction of its cells, all in series: OCV' = left · OCV; its motors are rated as before"""
-    if left == 1.0 or not vehicle.has("battery"):
+def with_cells(vehicle: Vehicle, fraction: float) -> Vehicle:
+    """Return the vehicle with this fraction of its cells, all in series: OCV' = left · OCV; its motors keep their rating."""
+    if fraction == 1.0 or not vehicle.has("battery"):
         return vehicle
     battery = vehicle["battery"]
     if any(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
         rated = zip(vehicle.rotors, rated_voltages(vehicle), strict=True)
-        motors = (rotor._replace(motor=rotor.motor._replace(full_voltage=full)) for rotor, full in rated)
+        motors = (
+            rotor._replace(motor=rotor.motor._replace(full_voltage=full_voltage)) for rotor, full_voltage in rated
+        )
         vehicle = vehicle.replace(rotors=tuple(motors))
     if isinstance(battery, Ideal):
-        return vehicle.replace({"battery.voltage": battery.voltage * left})
-    table = tuple(left * volts for volts in battery[0].table_voltage)
+        return vehicle.replace({"battery.voltage": battery.voltage * fraction})
+    table = tuple(fraction * volts for volts in battery[0].table_voltage)
     return vehicle.replace({"battery.table_voltage": table})
 
 
 def batteries_of(
     state: State, command: tuple[Scalar, ...], vehicle: Vehicle, environment: Environment
 ) -> tuple[BatteryStatus, ...]:
-    """Charge, bus voltage and current of each battery, of any scalars; a supply that does not sag is always full"""
+    """Return charge, bus voltage and current of each battery, for any scalar type; an ideal supply is always full."""
     if not vehicle.has("battery"):
         return ()
     connected = environment.battery_connected
     voltage = supply_voltage(state, command, vehicle, environment)
     if isinstance(vehicle["battery"], Ideal):
         return (BatteryStatus(1.0, voltage, bus_current(state, command, vehicle, environment), connected),)
-    own = state.effects[vehicle.index("battery")]
+    battery_states = state.effects[vehicle.index("battery")]
     return tuple(
         BatteryStatus(
-            each.charge,
+            battery_state.charge,
             voltage,
-            where(equal(connected, 0.0), 0.0, share_of_current(source_of(each, battery), voltage)),
+            where(equal(connected, 0.0), 0.0, share_of_current(source_of(battery_state, battery), voltage)),
             connected,
         )
-        for each, battery in zip(own, vehicle["battery"], strict=True)
+        for battery_state, battery in zip(battery_states, vehicle["battery"], strict=True)
     )
 
 
 def battery_status(
     state: State, command: tuple[float, ...], vehicle: Vehicle, environment: Environment
 ) -> tuple[BatteryStatus, ...]:
-    """The same as numbers and a bool"""
+    """Return the status of each battery as floats and a bool."""
     return tuple(
-        BatteryStatus(float(own.charge), float(own.voltage), float(own.current), bool(own.connected))
-        for own in batteries_of(state, command, vehicle, environment)
+        BatteryStatus(float(status.charge), float(status.voltage), float(status.current), bool(status.connected))
+        for status in batteries_of(state, command, vehicle, environment)
     )
 
 
 @dataclass(frozen=True)
 class BatteryFailsafe:
-    """Below `return_below` of its charge a drone returns to where it started, below `land_below` it lands and disarms.
+    """Below `return_below` of its charge a drone returns to its start, below `land_below` it lands and disarms.
 
-    Autopilots with a battery failsafe of their own get it as parameters (`AutopilotType.failsafe_parameters`). For other
-    autopilots that take orders, and for Samara's controllers, it is events.
+    Autopilots with a battery failsafe get it as parameters (`AutopilotType.failsafe_parameters`). For other autopilots that
+    take orders, and for Samara's controllers, it consists of events.
     """
 
     return_below: float = 0.2
@@ -83,12 +85,12 @@ class BatteryFailsafe:
 
 
 def failsafe_events(drone: "Drone") -> tuple[Event, ...]:
-    """To return, to land and then to disarm, unless its autopilot sees to that or nothing is set"""
-    own, autopilot, name = drone.battery_failsafe, drone.autopilot, drone.name
-    if own is None or (autopilot is not None and not autopilot.type.has_failsafe_events):
+    """Return the events to return, to land and then to disarm; () without a failsafe or if the autopilot has its own."""
+    failsafe, autopilot, name = drone.battery_failsafe, drone.autopilot, drone.name
+    if failsafe is None or (autopilot is not None and not autopilot.type.has_failsafe_events):
         return ()
     return (
-        Event(when_charge_below(own.return_below, name), return_home(drone=name)),
-        Event(when_charge_below(own.land_below, name), land(drone=name)),
-        Event(when(f"charge < {own.land_below} and landed == 1", name), disarm(name)),
+        Event(when_charge_below(failsafe.return_below, name), return_home(drone=name)),
+        Event(when_charge_below(failsafe.land_below, name), land(drone=name)),
+        Event(when(f"charge < {failsafe.land_below} and landed == 1", name), disarm(name)),
     )

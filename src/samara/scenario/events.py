@@ -1,10 +1,10 @@
-"""Events: something happens once, at a time, at a step, or when a condition holds.
+"""Events: actions that happen once, at a time, at a step, or when a condition holds.
 
     Event(at(5.0), wind_step((4.0, 0.0, 0.0)))
     Event(when(lambda bus: bus.drones[0].state.p_W.z > 5.0), fail_motor(2))
 
-An action is a pure function (setting, bus) → setting: what it changes is a new record, and the simulation makes it so. Drones
-are named, or all of them meant when none is.
+An action is a pure function (setting, bus) → setting; the simulation applies the setting that it returns. An action affects the
+named drone, or all drones if none is named.
 """
 
 import math
@@ -33,7 +33,7 @@ from samara.wind.sources import Constant, Gust, Sum
 
 
 class Watched(NamedTuple):
-    """What a condition looks at of one drone; a `DroneBus` has it too."""
+    """The inputs of a condition on one drone; a `DroneBus` has these fields as well."""
 
     state: State
     reference: Reference
@@ -77,20 +77,20 @@ class Comparison(NamedTuple):
 Sentence = tuple[Comparison, ...]
 
 
-def holds(sentence: Sentence, time: Scalar, drone: Any) -> Scalar:
-    """Whether all of it is true of one drone (a `Watched` or a `DroneBus`) at a time [s]: a condition"""
+def holds(condition: Sentence, time: Scalar, drone: Any) -> Scalar:
+    """Whether a condition is satisfied by one drone (a `Watched` or a `DroneBus`) at a time [s]."""
     return reduce(
-        logical_and, (COMPARISONS[sign](QUANTITIES[name](time, drone), limit) for name, sign, limit in sentence)
+        logical_and, (COMPARISONS[sign](QUANTITIES[name](time, drone), limit) for name, sign, limit in condition)
     )
 
 
 def read_sentence(text: str) -> Sentence:
-    """ "charge < 0.1 and landed == 1" as its comparisons"""
+    """Parse a condition such as "charge < 0.1 and landed == 1" into its comparisons."""
     parts = [part.split() for part in text.split(" and ")]
     for words in parts:
         if len(words) != 3 or words[0] not in QUANTITIES or words[1] not in COMPARISONS or not _is_number(words[2]):
             raise ValueError(
-                f"the condition {text!r} is not understood; expected one of {', '.join(QUANTITIES)}, one of "
+                f"the condition {text!r} cannot be parsed; expected one of {', '.join(QUANTITIES)}, one of "
                 f"{' '.join(COMPARISONS)}, and a number, with spaces between them; several joined by `and`"
             )
     return tuple(Comparison(name, sign, float(limit)) for name, sign, limit in parts)
@@ -104,9 +104,10 @@ def _is_number(word: str) -> bool:
 
 
 class Order(NamedTuple):
-    """What an autopilot that flies a drone is asked: arm, disarm, take_off, go_to, reach or land.
+    """An order to the autopilot that flies a drone: arm, disarm, take_off, go_to, reach or land.
 
-    A place in the world [m], and a speed [m/s; 0: its own]. To reach a place is to be there before anything else is asked.
+    `p_W` is a position [m], `speed` [m/s] of the flight there; 0 is the autopilot's default. `reach` delays further orders
+    until the drone is at the position.
     """
 
     kind: str
@@ -115,8 +116,9 @@ class Order(NamedTuple):
 
 
 class DroneSetting(NamedTuple):
-    """What one drone is to do, and what is wrong with it. `since_us` is when its task began; `orders` are all its autopilot
-    was asked so far. `landing_depth` is how far below the ground its landings aim [m]."""
+    """The task, faults and load of one drone. `since_us` is the start of its task; `orders` are all orders to its autopilot.
+    `landing_depth` is the depth below the ground that its landings aim at [m].
+    """
 
     task: Trajectory
     since_us: int = 0
@@ -129,50 +131,50 @@ class DroneSetting(NamedTuple):
     landing_depth: float = BELOW_GROUND
 
     def ordered(self, kind: str, p_W: Vec3 = ZERO, speed: float = 0.0) -> "DroneSetting":
-        """The setting with one order more"""
+        """Return the setting with an order appended."""
         return self._replace(orders=(*self.orders, Order(kind, p_W, speed)))
 
 
 class Setting(NamedTuple):
-    """The drones' settings in their order, the wind's source and what disturbs it."""
+    """The settings of the drones in order, the source of the wind, and its disturbance."""
 
     drones: tuple[DroneSetting, ...]
     wind: Any
     wind_disturbance_W: Vec3 = ZERO
 
     def with_drone(self, index: int, drone: DroneSetting) -> "Setting":
-        """The setting with another one for this drone"""
+        """Return the setting with that of one drone replaced."""
         return self._replace(drones=(*self.drones[:index], drone, *self.drones[index + 1 :]))
 
 
 Action: TypeAlias = Callable[[Setting, Bus], Setting]
 Change: TypeAlias = Callable[[DroneSetting, DroneBus, int], DroneSetting]
 
-SPEED = 2.0  # [m/s], of a task an event gives
+SPEED = 2.0  # [m/s], of a task that an event starts
 LANDING_SPEED = 0.5  # [m/s]
-AT_HAND = 1e-6  # [m, m/s]: a reference that is already there
+AT_HAND = 1e-6  # [m, m/s]: within this the reference has reached its target
 
 
 @dataclass(frozen=True)
 class At:
-    """At a time in whole microseconds."""
+    """Trigger at a time in whole microseconds."""
 
     time_us: int
 
 
 @dataclass(frozen=True)
 class AtStep:
-    """At the end of so many physics steps."""
+    """Trigger at the end of a physics step, counted from 1; 0 is the start."""
 
     step: int
 
 
 @dataclass(frozen=True)
 class When:
-    """At the first instant of the scenario axis at which condition(bus) holds.
+    """Trigger at the first tick of the scenario clock at which condition(bus) holds.
 
-    One that was written as a sentence keeps it, and whom it is about ("" for any drone): `samara.scenario.events.holds`
-    says of one drone whether it is true, and can be traced. A function of the bus has no sentence.
+    A condition given as text also has its comparisons (`sentence`) and its drone ("" for any): `samara.scenario.events.holds`
+    evaluates it for one drone, and can be traced. A function of the bus has none.
     """
 
     condition: Callable[[Bus], bool]
@@ -183,7 +185,7 @@ class When:
 
 @dataclass(frozen=True)
 class Event:
-    """What happens, and when; once."""
+    """A trigger and the action it starts, once."""
 
     trigger: At | AtStep | When
     action: Action
@@ -195,15 +197,15 @@ class Event:
 
 
 def at(time: float) -> At:
-    """At a time  [s]"""
-    exact = microseconds(time, "the time of an event")
-    if exact < 0:
+    """Trigger at a time [s]."""
+    time_us = microseconds(time, "the time of an event")
+    if time_us < 0:
         raise ValueError(f"the time of an event is {time!r} s; expected a number that is not negative")
-    return At(exact)
+    return At(time_us)
 
 
 def at_step(step: int) -> AtStep:
-    """After so many physics steps"""
+    """Trigger after a count of physics steps."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise ValueError(f"the step of an event is {step!r}; expected a whole number that is not negative")
     return AtStep(step)
@@ -214,21 +216,21 @@ def at_step(step: int) -> AtStep:
 
 @remade
 def when(condition: Callable[[Bus], bool] | str, drone: str = "") -> When:
-    """When a function of the bus holds, or a sentence such as "height > 5 and speed < 1" of a named drone, or of any"""
+    """Trigger when a function of the bus is true, or a condition such as "height > 5 and speed < 1" on a named or any drone."""
     if not isinstance(condition, str):
         if not callable(condition):
-            raise ValueError(f"the condition {shown(condition)} is none; expected a sentence, or a function of the bus")
+            raise ValueError(f"the condition is {shown(condition)}; expected a text, or a function of the bus")
         return When(condition, getattr(condition, "__name__", "condition"))
     sentence = read_sentence(condition)
 
-    def met(bus: Bus) -> bool:
-        return any(holds(sentence, bus.time, own) for own in bus.drones if drone in ("", own.name))
+    def is_met(bus: Bus) -> bool:
+        return any(holds(sentence, bus.time, drone_bus) for drone_bus in bus.drones if drone in ("", drone_bus.name))
 
-    return When(met, condition, sentence, drone)
+    return When(is_met, condition, sentence, drone)
 
 
 def when_charge_below(charge: float, drone: str = "") -> When:
-    """When a battery's state of charge falls below this, from 0 to 1"""
+    """Trigger when a battery's state of charge, from 0 to 1, falls below a value."""
     return when(f"charge < {charge}", drone)
 
 
@@ -236,15 +238,15 @@ def when_charge_below(charge: float, drone: str = "") -> When:
 
 
 def _on(drone: str, change: Change, name: str) -> Action:
-    """The change of one named drone, or of all."""
+    """Create the action that changes one named drone, or all."""
 
     def action(setting: Setting, bus: Bus) -> Setting:
-        known = [own.name for own in bus.drones]
-        if drone and drone not in known:
-            raise ValueError(f"{name}: there is no drone {drone!r}; there are {', '.join(known)}")
-        for index, own in enumerate(bus.drones):
-            if drone in ("", own.name):
-                setting = setting.with_drone(index, change(setting.drones[index], own, bus.time_us))
+        names = [drone_bus.name for drone_bus in bus.drones]
+        if drone and drone not in names:
+            raise ValueError(f"{name}: no drone {drone!r}: expected one of {', '.join(names)}")
+        for index, drone_bus in enumerate(bus.drones):
+            if drone in ("", drone_bus.name):
+                setting = setting.with_drone(index, change(setting.drones[index], drone_bus, bus.time_us))
         return setting
 
     action.__name__ = f"{name} ({drone})" if drone else name
@@ -253,91 +255,100 @@ def _on(drone: str, change: Change, name: str) -> Action:
 
 @remade
 def arm(drone: str = "") -> Action:
-    """The motors may turn"""
-    return _on(drone, lambda own, bus, now: own._replace(armed=True).ordered("arm"), "arm")
+    """Enable the motors."""
+    return _on(drone, lambda drone_setting, bus, time_us: drone_setting._replace(armed=True).ordered("arm"), "arm")
 
 
 @remade
 def disarm(drone: str = "") -> Action:
-    """Every motor's command is 0"""
-    return _on(drone, lambda own, bus, now: own._replace(armed=False).ordered("disarm"), "disarm")
+    """Set every motor's command to 0."""
+    return _on(
+        drone, lambda drone_setting, bus, time_us: drone_setting._replace(armed=False).ordered("disarm"), "disarm"
+    )
 
 
 @remade
 def follow(trajectory: Trajectory, drone: str = "", speed: float = SPEED) -> Action:
-    """A trajectory from its beginning, once the reference of now has been brought there, at a peak speed"""
+    """Follow a trajectory from its start, after a transfer from the present reference at a peak speed [m/s]."""
 
-    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
-        first = Vec3(*(float(x) for x in trajectory.at(0.0).p_W))
-        here = bus.reference
-        if norm(first - here.p_W) < AT_HAND and norm(here.v_W) < AT_HAND:
-            return own._replace(task=trajectory, since_us=now)
-        way = transfer(here, first, speed=speed)
-        return own._replace(task=plan.sequence(way, trajectory), since_us=now)
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
+        start_W = Vec3(*(float(x) for x in trajectory.at(0.0).p_W))
+        reference = bus.reference
+        if norm(start_W - reference.p_W) < AT_HAND and norm(reference.v_W) < AT_HAND:
+            return drone_setting._replace(task=trajectory, since_us=time_us)
+        approach = transfer(reference, start_W, speed=speed)
+        return drone_setting._replace(task=plan.sequence(approach, trajectory), since_us=time_us)
 
     return _on(drone, change, f"follow {trajectory.name}")
 
 
-def _from_here(bus: DroneBus, target_W: Vec3, speed: float) -> Trajectory:
+def _approach(bus: DroneBus, target_W: Vec3, speed: float) -> Trajectory:
     return transfer(bus.reference, target_W, speed=speed)
 
 
 @remade
 def go_to(p_W: Place, speed: Speed = SPEED, drone: str = "") -> Action:
-    """From the reference of now, in its motion, to rest at a place"""
-    target = three_in(p_W, "go to: the place")
+    """Fly from the present reference, continuing its motion, to rest at a position [m]."""
+    target = three_in(p_W, "go to: the position")
     name = f"go to ({target.x:g}, {target.y:g}, {target.z:g})"
 
-    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
-        return own._replace(task=_from_here(bus, target, speed), since_us=now).ordered("go_to", target, speed)
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
+        return drone_setting._replace(task=_approach(bus, target, speed), since_us=time_us).ordered(
+            "go_to", target, speed
+        )
 
     return _on(drone, change, name)
 
 
 @remade
 def take_off(height: Length, speed: Speed = SPEED, drone: str = "") -> Action:
-    """Armed, and straight up to a height above the world's origin  [m]"""
+    """Arm, and climb vertically to a height above the world's origin [m]."""
     if not 0.0 < height < 10_000.0:
         raise ValueError(f"take off: the height is {height!r} m; expected a number above 0")
 
-    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
         target = bus.reference.p_W._replace(z=float(height))
-        risen = own._replace(task=_from_here(bus, target, speed), since_us=now, armed=True)
-        return risen.ordered("take_off", target, speed)
+        new_setting = drone_setting._replace(task=_approach(bus, target, speed), since_us=time_us, armed=True)
+        return new_setting.ordered("take_off", target, speed)
 
     return _on(drone, change, f"take off to {height:g} m")
 
 
 @remade
 def return_home(height: Length = 0.0, speed: Speed = SPEED, drone: str = "") -> Action:
-    """To above the place it started from, at a height or, with 0, at the height it has"""
+    """Fly to above the start, at a height [m] or, with 0, at the present height."""
 
-    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
-        target = Vec3(own.home_W.x, own.home_W.y, height or bus.reference.p_W.z)
-        return own._replace(task=_from_here(bus, target, speed), since_us=now).ordered("go_to", target, speed)
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
+        target = Vec3(drone_setting.home_W.x, drone_setting.home_W.y, height or bus.reference.p_W.z)
+        return drone_setting._replace(task=_approach(bus, target, speed), since_us=time_us).ordered(
+            "go_to", target, speed
+        )
 
     return _on(drone, change, "return")
 
 
 @remade
 def land(speed: Speed = LANDING_SPEED, drone: str = "") -> Action:
-    """To rest, then straight down to below the ground, so that it stands there with little thrust"""
+    """Stop, then descend vertically to below the ground, so that the drone rests on it with little thrust."""
 
-    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
-        own = own.ordered("land")
-        first = stop(bus.reference)
-        above, bottom = first.waypoints[-1].p_W, bus.environment.ground.point_W.z - own.landing_depth
-        if bottom >= above.z:
-            return own._replace(task=first, since_us=now)
-        down = plan.land(above, height=bottom, speed=speed, yaw=bus.reference.yaw)
-        return own._replace(task=plan.sequence(first, down), since_us=now)
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
+        drone_setting = drone_setting.ordered("land")
+        stopping = stop(bus.reference)
+        stop_W, target_height = (
+            stopping.waypoints[-1].p_W,
+            bus.environment.ground.point_W.z - drone_setting.landing_depth,
+        )
+        if target_height >= stop_W.z:
+            return drone_setting._replace(task=stopping, since_us=time_us)
+        descent = plan.land(stop_W, height=target_height, speed=speed, yaw=bus.reference.yaw)
+        return drone_setting._replace(task=plan.sequence(stopping, descent), since_us=time_us)
 
     return _on(drone, change, "land")
 
 
 @remade
 def wind_step(wind_W: Velocity) -> Action:
-    """From now on this wind, in world axes  [m/s]"""
+    """Replace the wind by a constant one, in world axes [m/s]."""
     source = Constant(three_in(wind_W, "wind step: the wind"))
 
     def action(setting: Setting, bus: Bus) -> Setting:
@@ -349,7 +360,7 @@ def wind_step(wind_W: Velocity) -> Action:
 
 @remade
 def gust(amplitude_W: Velocity, duration: Seconds) -> Action:
-    """½ A (1 − cos 2πt/T) on top of the wind, from now  [m/s, s]"""
+    """½ A (1 − cos 2πt/T) on top of the wind, from now [m/s, s]."""
     amplitude = three_in(amplitude_W, "gust: the amplitude")
     if not is_number(duration) or duration <= 0.0:
         raise ValueError(f"gust: the duration is {shown(duration)} s; expected a positive number")
@@ -365,25 +376,25 @@ def _motor(motor: int, power: float, drone: str, name: str) -> Action:
     if not 0.0 <= power <= 1.0:
         raise ValueError(f"{name}: power is {power}; expected a number within [0, 1]")
 
-    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
-        powers = list(own.faults.motor_power)
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
+        powers = list(drone_setting.faults.motor_power)
         if not 0 <= motor < len(powers):
             raise ValueError(f"{name}: {bus.name} has no motor {motor}; expected one of 0 to {len(powers) - 1}")
         powers[motor] = power
-        return own._replace(faults=own.faults._replace(motor_power=tuple(powers)))
+        return drone_setting._replace(faults=drone_setting.faults._replace(motor_power=tuple(powers)))
 
     return _on(drone, change, name)
 
 
 @remade
 def fail_motor(motor: int, drone: str = "") -> Action:
-    """A physical propulsor's motor is dead: its rotor spins down"""
+    """Fail the motor of a physical propulsor: its rotor spins down."""
     return _motor(motor, 0.0, drone, f"fail motor {motor}")
 
 
 @remade
 def degrade_motor(motor: int, power: float, drone: str = "") -> Action:
-    """A motor delivers only this fraction of its command"""
+    """Limit a motor to a fraction of its command."""
     if not is_number(power):
         raise ValueError(f"degrade motor: power is {shown(power)}; expected a number within [0, 1]")
     return _motor(motor, power, drone, f"degrade motor {motor} to {power:g}")
@@ -391,32 +402,36 @@ def degrade_motor(motor: int, power: float, drone: str = "") -> Action:
 
 @remade
 def restore_motor(motor: int, drone: str = "") -> Action:
-    """A motor is healthy again"""
+    """Restore a motor to full power."""
     return _motor(motor, 1.0, drone, f"restore motor {motor}")
 
 
-def _fault(drone: str, name: str, **changes: Any) -> Action:
-    return _on(drone, lambda own, bus, now: own._replace(faults=own.faults._replace(**changes)), name)
+def _set_faults(drone: str, name: str, **changes: Any) -> Action:
+    return _on(
+        drone,
+        lambda drone_setting, bus, time_us: drone_setting._replace(faults=drone_setting.faults._replace(**changes)),
+        name,
+    )
 
 
 @remade
 def disconnect_battery(drone: str = "") -> Action:
-    """0 V on the bus"""
-    return _fault(drone, "disconnect battery", battery_connected=False)
+    """Disconnect the battery: 0 V on the bus."""
+    return _set_faults(drone, "disconnect battery", battery_connected=False)
 
 
 @remade
 def connect_battery(drone: str = "") -> Action:
-    """The battery is back"""
-    return _fault(drone, "connect battery", battery_connected=True)
+    """Connect the battery again."""
+    return _set_faults(drone, "connect battery", battery_connected=True)
 
 
 @remade
 def fail_cell(cells: int, drone: str = "") -> Action:
-    """One of so many cells in series is gone: the open-circuit voltage falls to (cells − 1)/cells"""
+    """Fail one of `cells` cells in series: the open-circuit voltage falls to (cells − 1)/cells."""
     if isinstance(cells, bool) or not isinstance(cells, int) or cells < 2:
         raise ValueError(f"fail cell: the battery has {cells!r} cells; expected a whole number of at least 2")
-    return _fault(drone, f"fail one of {cells} cells", cells_left=(cells - 1) / cells)
+    return _set_faults(drone, f"fail one of {cells} cells", cells_left=(cells - 1) / cells)
 
 
 FAILURES = ("frozen", "blank", "occluded", "dead")
@@ -424,76 +439,84 @@ FAILURES = ("frozen", "blank", "occluded", "dead")
 
 @remade
 def fail_sensor(sensor: str, drone: str = "", how: str = "frozen", share: float = 0.5) -> Action:
-    """What the sensor told stays as it was last; a depth camera or a lidar may fail in other ways too
+    """Fail a sensor: its reading stays constant; a depth camera or a lidar may fail in other modes.
 
-    "blank" sees nothing, "occluded" nothing in a `share` of the picture from its left edge, and "dead" nothing in that share of
-    its pixels or beams, here and there.
+    "blank" returns nothing, "occluded" nothing in the fraction `share` of the image from its left edge, and "dead" nothing in
+    that fraction of its pixels or beams, at random.
     """
     if sensor not in SENSOR_FAULTS:
-        raise ValueError(f"fail sensor: {sensor!r} is none; expected one of {', '.join(SENSOR_FAULTS)}")
+        raise ValueError(f"fail sensor: no sensor {sensor!r}: expected one of {', '.join(SENSOR_FAULTS)}")
     modes = FAILURES if SENSOR_FAULTS[sensor] else FAILURES[:1]
     if how not in modes:
         raise ValueError(f"fail sensor: {sensor} cannot be {how!r}; expected {' or '.join(modes)}")
     if not is_number(share) or not 0.0 < share <= 1.0:
         raise ValueError(f"fail sensor: the share is {share!r}; expected a number above 0 and up to 1")
 
-    def broken(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
         if how == "frozen":
-            return own._replace(faults=own.faults._replace(sensors=own.faults.sensors | {sensor}))
+            return drone_setting._replace(
+                faults=drone_setting.faults._replace(sensors=drone_setting.faults.sensors | {sensor})
+            )
         fault = Blindness(sensor, how, 1.0 if how == "blank" else float(share))
-        return own._replace(faults=own.faults._replace(eyes=(*own.faults.eyes, fault)))
+        return drone_setting._replace(faults=drone_setting.faults._replace(eyes=(*drone_setting.faults.eyes, fault)))
 
-    return _on(drone, broken, f"fail {sensor}" if how == "frozen" else f"fail {sensor}: {how}")
+    return _on(drone, change, f"fail {sensor}" if how == "frozen" else f"fail {sensor}: {how}")
 
 
 @remade
 def restore_sensor(sensor: str, drone: str = "") -> Action:
-    """The sensor works again"""
+    """Restore a failed sensor."""
 
-    def whole(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
-        eyes = tuple(fault for fault in own.faults.eyes if fault.sensor != sensor)
-        return own._replace(faults=own.faults._replace(sensors=own.faults.sensors - {sensor}, eyes=eyes))
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
+        remaining = tuple(fault for fault in drone_setting.faults.eyes if fault.sensor != sensor)
+        return drone_setting._replace(
+            faults=drone_setting.faults._replace(sensors=drone_setting.faults.sensors - {sensor}, eyes=remaining)
+        )
 
-    return _on(drone, whole, f"restore {sensor}")
+    return _on(drone, change, f"restore {sensor}")
 
 
 @remade
 def freeze_estimator(drone: str = "") -> Action:
-    """The estimate no longer changes"""
-    return _fault(drone, "freeze estimator", estimator_frozen=True)
+    """Freeze the estimate at its present value."""
+    return _set_faults(drone, "freeze estimator", estimator_frozen=True)
 
 
 @remade
 def unfreeze_estimator(drone: str = "") -> Action:
-    """The estimate follows the truth again"""
-    return _fault(drone, "unfreeze estimator", estimator_frozen=False)
+    """Resume the updates of the estimate."""
+    return _set_faults(drone, "unfreeze estimator", estimator_frozen=False)
 
 
 @remade
 def add_payload(
     mass: Annotated[float, Limits("kg", 0.0, 1e4)], r_B: Place = (0.0, 0.0, 0.0), drone: str = ""
 ) -> Action:
-    """A point mass is fixed to the body at r_B from the bare vehicle's centre of mass  [kg, m]; 0 kg drops it"""
+    """Fix a point mass to the body at r_B from the bare vehicle's centre of mass [kg, m]; 0 kg removes it."""
     if not is_number(mass) or mass < 0.0:
         raise ValueError(f"add payload: mass is {shown(mass)} kg; expected a finite number that is not negative")
-    payload = Payload(float(mass), three_in(r_B, "add payload: the place"))
-    return _on(drone, lambda own, bus, now: own._replace(payload=payload), f"payload {payload.mass:g} kg")
+    payload = Payload(float(mass), three_in(r_B, "add payload: the position"))
+    return _on(
+        drone,
+        lambda drone_setting, bus, time_us: drone_setting._replace(payload=payload),
+        f"payload {payload.mass:g} kg",
+    )
 
 
 @remade
 def release_load(drone: str = "") -> Action:
-    """The cable is let go: the load flies on by itself"""
+    """Release the cable: the load moves freely."""
 
-    def change(own: DroneSetting, bus: DroneBus, now: int) -> DroneSetting:
+    def change(drone_setting: DroneSetting, bus: DroneBus, time_us: int) -> DroneSetting:
         if not any(isinstance(effect, LoadState) for effect in bus.state.effects):
-            raise ValueError(f"release load: {bus.name} has none on a cable; expected a vehicle with slung_load")
-        return own._replace(cable_holds=False)
+            raise ValueError(f"release load: {bus.name} has no load on a cable; expected a vehicle with slung_load")
+        return drone_setting._replace(cable_holds=False)
 
     return _on(drone, change, "release load")
 
 
 def event_time_us(event: Event, physics_us: int) -> int | None:
-    """When an event is due, if that is a time and no condition  [µs]"""
+    """Return the time at which an event is due [µs]; None for a condition."""
     if isinstance(event.trigger, At):
         return event.trigger.time_us
     return event.trigger.step * physics_us if isinstance(event.trigger, AtStep) else None

@@ -1,4 +1,4 @@
-"""The expectations of a scenario, evaluated for one flight, or for many with arrays in place of numbers."""
+"""The expectations of a scenario, evaluated for one flight, or for a batch with arrays instead of scalars."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class DroneResult(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """One expectation by its field of `Expect`; its drone, if evaluated per drone; the value; whether it is satisfied"""
+    """One expectation by its field of `Expect`; its drone, if evaluated per drone; the value; whether it is satisfied."""
 
     field: str
     drone: str
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """An expectation that bounds a metric: a field of `Expect`, the metric, and whether the bound is the least value"""
+    """An expectation that bounds a metric: a field of `Expect`, the metric, and whether the bound is a minimum."""
 
     field: str
     metric: str
@@ -70,7 +70,7 @@ def outcomes(expect: Expect, drones: Sequence[DroneResult]) -> Iterator[Outcome]
 
 
 def relative_margin(outcome: Outcome, expect: Expect) -> Scalar:
-    """(limit − value)/|limit|, negative if the expectation fails; None if it does not bound a number"""
+    """(limit − value)/|limit|, negative if the expectation fails; None if it does not bound a number."""
     if outcome.field == "final_position":
         return (expect.within - np.asarray(outcome.value)) / max(abs(expect.within), 1e-12)
     for limit in LIMITS:

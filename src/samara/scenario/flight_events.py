@@ -1,6 +1,6 @@
-"""What happened to a drone, as data: the rows of the stream `event`, and the one sentence that tells a person of each.
+"""Occurrences of a flight as data: the rows of the stream `event`, and a sentence for each.
 
-A number in such a row never changes its meaning: recordings hold them.
+The numbers in these rows never change their meaning, because recordings contain them.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from samara.scenario.landing import CRASH_SPEED
 
 
 class Fact(IntEnum):
-    """What happened. It took off when it no longer stands at rest on its feet."""
+    """The type of an occurrence. A drone has taken off when it no longer rests on its feet."""
 
     TOOK_OFF = 1
     LANDED = 2
@@ -27,7 +27,7 @@ class Fact(IntEnum):
 
 
 class PartKind(IntEnum):
-    """What of a drone touched something; of some parts there are several, which have numbers."""
+    """The part of a drone that touched something; motors, feet and propellers are numbered."""
 
     NONE = 0
     BODY = 1
@@ -37,7 +37,7 @@ class PartKind(IntEnum):
 
 
 class Against(IntEnum):
-    """What a drone's part touched; `BY_DRONE` where it was the other drone's part that touched this one."""
+    """The object that a drone's part touched; `BY_DRONE` if another drone's part touched this drone."""
 
     NOTHING = 0
     GROUND = 1
@@ -47,7 +47,7 @@ class Against(IntEnum):
 
 
 class Touch(NamedTuple):
-    """Which part touched what, by its number, and how fast  [m/s]"""
+    """The part and its number, the object it touched and its index, and the speed [m/s]."""
 
     part: PartKind
     number: int
@@ -57,11 +57,11 @@ class Touch(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """A fact of one drone, by its number in the scenario, at a time in whole microseconds.
+    """An occurrence of one drone, by its index in the scenario, at a time in whole microseconds.
 
-    `part` and `number` are what touched, or the number is that of the motor; `other` is that of the drone in the scenario or of
-    the solid in its world; −1 where there is none. `speed` is that of a touch [m/s], `value` the power that a motor has left,
-    from 0 to 1, or the command that was asked for.
+    `part` and `number` are those that touched, or `number` is that of the motor; `other` is the index of the other drone in the
+    scenario or of the solid in its world; −1 if not applicable. `speed` is that of the contact [m/s], `value` the remaining
+    power of a motor, from 0 to 1, or the requested command.
     """
 
     time_us: int
@@ -76,68 +76,68 @@ class Occurrence(NamedTuple):
 
     @property
     def time(self) -> float:
-        """[s]"""
+        """Time of the occurrence [s]."""
         return self.time_us / 1e6
 
     @property
     def row(self) -> tuple[float, ...]:
-        """Its numbers in the stream `event`, in the order of `EVENT_FIELDS`"""
-        return tuple(float(own) for own in self[2:])
+        """The values in the stream `event`, in the order of `EVENT_FIELDS`."""
+        return tuple(float(value) for value in self[2:])
 
 
 EVENT_FIELDS = Occurrence._fields[2:]
 
 
 def occurrence(time_us: int, drone: int, row: Sequence[float]) -> Occurrence:
-    """The inverse of `Occurrence.row`; ValueError of a number that has no meaning here"""
+    """Parse a row of the stream `event`, the inverse of `Occurrence.row`; raise a ValueError for an unknown number."""
     fact, part, number, against, other = map(int, row[:5])
     return Occurrence(time_us, drone, Fact(fact), PartKind(part), number, Against(against), other, row[5], row[6])
 
 
 def part_name(part: PartKind, number: int) -> str:
-    """'propeller 2', 'body'"""
+    """Return the name of a part, such as 'propeller 2' or 'body'."""
     name = part.name.lower()
     return name if number < 0 else f"{name} {number}"
 
 
-def motor_change(before: float, after: float) -> Fact:
-    """What it is called when a motor that obeyed one share of its command obeys another"""
-    if after == 0.0:
+def motor_change(old_power: float, new_power: float) -> Fact:
+    """Return the occurrence for a change of a motor's power."""
+    if new_power == 0.0:
         return Fact.MOTOR_FAILED
-    return Fact.MOTOR_RESTORED if after > before else Fact.MOTOR_DEGRADED
+    return Fact.MOTOR_RESTORED if new_power > old_power else Fact.MOTOR_DEGRADED
 
 
-def status_change(before: Sequence[float], after: Sequence[float]) -> Fact | None:
-    """What it is called when (landed, crashed), each 1 or 0, change: a wreck has neither landed nor taken off"""
-    if after[1]:
-        return None if before[1] else Fact.CRASHED
-    if after[0] == before[0]:
+def status_change(old_status: Sequence[float], new_status: Sequence[float]) -> Fact | None:
+    """Return the occurrence for a change of (landed, crashed), each 1 or 0; None after a crash or without a change."""
+    if new_status[1]:
+        return None if old_status[1] else Fact.CRASHED
+    if new_status[0] == old_status[0]:
         return None
-    return Fact.LANDED if after[0] else Fact.TOOK_OFF
+    return Fact.LANDED if new_status[0] else Fact.TOOK_OFF
 
 
-def sentence_of(own: Occurrence, drones: Sequence[str], solids: Sequence[object] = ()) -> str:
-    """One sentence for people, with the names of the scenario's drones and of its world's solids"""
-    name = drones[own.drone]
-    match own.fact:
-        case Fact.CRASHED if own.against != Against.NOTHING:
-            return f"{name} crashed: {_touch(own, drones, solids)}"
+def sentence_of(event: Occurrence, drones: Sequence[str], solids: Sequence[object] = ()) -> str:
+    """Describe an occurrence in a sentence, with the names of the scenario's drones and of its world's solids."""
+    name = drones[event.drone]
+    match event.fact:
+        case Fact.CRASHED if event.against != Against.NOTHING:
+            return f"{name} crashed: {_describe_contact(event, drones, solids)}"
         case Fact.STRUCK:
-            return f"{name}: {_touch(own, drones, solids)}"
+            return f"{name}: {_describe_contact(event, drones, solids)}"
         case Fact.MOTOR_FAILED | Fact.MOTOR_RESTORED | Fact.MOTOR_DEGRADED:
-            left = f" to {own.value:g}" if own.fact == Fact.MOTOR_DEGRADED else ""
-            return f"{name}: {own.fact.name.lower().replace('_', f' {own.number} ')}{left}"
+            power = f" to {event.value:g}" if event.fact == Fact.MOTOR_DEGRADED else ""
+            return f"{name}: {event.fact.name.lower().replace('_', f' {event.number} ')}{power}"
         case Fact.COMMAND_OUT_OF_RANGE:
-            return f"{name}: the command of motor {own.number} was out of range: {own.value:.6g}"
+            return f"{name}: the command of motor {event.number} was out of range: {event.value:.6g}"
         case _:
-            return f"{name}: {own.fact.name.lower().replace('_', ' ')}"
+            return f"{name}: {event.fact.name.lower().replace('_', ' ')}"
 
 
-def _touch(own: Occurrence, drones: Sequence[str], solids: Sequence[object]) -> str:
-    if own.against == Against.GROUND:
-        return "touched the ground " + (f"at {own.speed:.1f} m/s" if own.speed > CRASH_SPEED else "leaning over")
-    part = part_name(own.part, own.number)
-    if own.against == Against.BY_DRONE:
-        return f"struck by {drones[own.other]}'s {part} at {own.speed:.1f} m/s"
-    what = drones[own.other] if own.against == Against.DRONE else solids[own.other]
-    return f"{part} struck {what} at {own.speed:.1f} m/s"
+def _describe_contact(event: Occurrence, drones: Sequence[str], solids: Sequence[object]) -> str:
+    if event.against == Against.GROUND:
+        return "touched the ground " + (f"at {event.speed:.1f} m/s" if event.speed > CRASH_SPEED else "tilted over")
+    part = part_name(event.part, event.number)
+    if event.against == Against.BY_DRONE:
+        return f"struck by {drones[event.other]}'s {part} at {event.speed:.1f} m/s"
+    target = drones[event.other] if event.against == Against.DRONE else solids[event.other]
+    return f"{part} struck {target} at {event.speed:.1f} m/s"

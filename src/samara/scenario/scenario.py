@@ -1,4 +1,4 @@
-"""A scenario: who flies what, where, in which air, and what happens meanwhile. Frozen; `scenario_file` reads it from TOML."""
+"""A scenario: drones, world, wind, events and expectations. Frozen; `samara.scenario.file` reads it from TOML."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -24,18 +24,18 @@ from samara.wind.sources import NoWind, WindSource
 
 
 class ScenarioError(ValueError):
-    """A scenario with something wrong in it; the message is one sentence."""
+    """An error in a scenario; the message is one sentence."""
 
 
 @dataclass(frozen=True)
 class Drone:
-    """One drone: its vehicle, where it starts and faces, what it follows, who controls it and on what knowledge.
+    """One drone: its vehicle, start, task, estimator and controller.
 
     It starts at rest on its feet at `start_W`, or hovering there when `airborne`; its batteries have `start_charge`, from 1 to
-    0. A controller is a name, a name with numbers (`samara.control.registry.tuned`), or a function controller(state, reference,
-    vehicle, memory) → command or (command, memory).
-    An `autopilot` flies it in the place of both. `battery_failsafe` brings it home before its battery is empty. `model` is the
-    vehicle that its controller is made for, where that is not quite the one that flies.
+    0. A controller is a name, a name with options (`samara.control.registry.tuned`), or a function controller(state, reference,
+    vehicle, controller_state) → command or (command, controller_state). An `autopilot` replaces both estimator and controller.
+    `battery_failsafe` makes it return before its battery is empty. `model` is the vehicle that its controller is designed for,
+    if it differs from the one that flies.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Drone:
 
 @dataclass(frozen=True)
 class Expect:
-    """What must be true at the end of a flight, or on the way; None asks nothing. Lengths in m, angles in degrees."""
+    """Conditions at the end of a flight, or during it; None is not checked. Lengths in m, angles in degrees."""
 
     final_position: Vec3 | None = None
     within: float = 0.2
@@ -71,10 +71,13 @@ class Expect:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Drones in one world for so many seconds. With `wind_at_hubs` a wind that depends on the place blows on every rotor as it
-    is there. `text` is the file it was read from, `settings` what was changed of it, `files` the tables it names.
-    `backend` is what the physics runs on, as `samara.fly` is told. `home` is where the world's origin is on Earth;
-    `environment.air_density` is the density of the air there, and in a flight it follows the height (`environment_at`)."""
+    """Drones in one world for `duration` seconds.
+
+    With `wind_at_hubs`, a wind that depends on the position acts on each rotor with its value at the hub. `text` is the file it
+    was read from, `settings` the changes of that file, `files` the tables it names. `backend` is that of the physics, as in
+    `samara.fly`. `home` is the location of the world's origin on Earth; `environment.air_density` is the air density there, and
+    in a flight it follows the height (`environment_at`).
+    """
 
     name: str
     drones: tuple[Drone, ...]
@@ -97,10 +100,10 @@ class Scenario:
     home: Place = HOME
 
     def __repr__(self) -> str:
-        """Name, fleet, duration and seed, then the parts of the world that are not the default"""
-        flown = Counter(drone.vehicle.name for drone in self.drones)
-        fleet = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in flown.most_common(3))
-        parts = [f"{fleet}, …" if len(flown) > 3 else fleet, f"{self.duration:g} s", f"seed {self.seed}"]
+        """Name, fleet, duration and seed, then the parts of the world that differ from the defaults."""
+        vehicle_counts = Counter(drone.vehicle.name for drone in self.drones)
+        fleet = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in vehicle_counts.most_common(3))
+        parts = [f"{fleet}, …" if len(vehicle_counts) > 3 else fleet, f"{self.duration:g} s", f"seed {self.seed}"]
         if not isinstance(self.wind, NoWind):
             parts.append(f"wind {type(self.wind).__name__}")
         parts += [f"home at {self.home.origin.altitude:g} m"] if self.home.origin.altitude else []
@@ -109,7 +112,7 @@ class Scenario:
         return f"<Scenario {self.name!r}: {', '.join(parts)}>"
 
     def environment_at(self, height: Scalar) -> Environment:
-        """The environment with the density of the air at a height above home: `density_at_height`"""
+        """Return the environment with the air density at a height above home: `density_at_height`."""
         density = density_at_height(
             height, home_density=self.environment.air_density, home_altitude=self.home.origin.altitude
         )

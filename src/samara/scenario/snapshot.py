@@ -1,6 +1,6 @@
-"""The bus: everything one instant knows, in one frozen record.
+"""The bus: a snapshot of the flight at one instant, in one frozen record.
 
-Commands, wind and faults are held from the instant that sets them until the next that does.
+Commands, wind and faults are constant from the instant that sets them until the next that does.
 """
 
 import math
@@ -18,21 +18,22 @@ from samara.sensors.registry import SENSOR_TYPES
 from samara.vehicles.limits import UNIT_RANGE
 
 BUS_SCHEMA_VERSION = 3
-"""Counts up when the meaning of a field changes, or of what a flight is recorded in; it is in every recording.
+"""Increases when the meaning of a field or of a recorded stream changes; stored in every recording.
 
 1: effects' states by number, settings as comments of the scenario, crashes and landings as sentences. 2: effects' states by
-name, settings apart, and the streams `status` and `outputs`. 3: what happened as numbers, in the stream `event`.
+name, separate settings, and the streams `status` and `outputs`. 3: occurrences as numbers, in the stream `event`.
 """
 
 SENSOR_FAULTS: dict[str, bool] = {
     fault: sensor.has_image for sensor in SENSOR_TYPES.values() for fault in (sensor.faults or (sensor.name,))
 }
-"""The sensors that can fail, by the names of their faults, and whether single pixels or beams of them can"""
+"""The sensors that can fail, by the names of their faults, and whether single pixels or beams can fail."""
 
 
 class Blindness(NamedTuple):
-    """What cameras or lidars of a drone no longer see: "blank" nothing at all, "occluded" a share of the picture from its left
-    edge, "dead" single pixels or beams, so many of all."""
+    """A fault of a drone's cameras or lidars: "blank" returns nothing, "occluded" nothing in the fraction `share` of the image
+    from its left edge, "dead" nothing in that fraction of single pixels or beams.
+    """
 
     sensor: str
     how: str
@@ -40,7 +41,7 @@ class Blindness(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """What is broken: the power of each physical propulsor's motor (1 healthy, 0 dead), the battery, sensors, estimator."""
+    """The faults of a drone: the power of each physical propulsor's motor (1 healthy, 0 dead), battery, sensors, estimator."""
 
     motor_power: tuple[float, ...] = ()
     battery_connected: bool = True
@@ -51,12 +52,12 @@ class Faults(NamedTuple):
 
     @property
     def motor_disable_mask(self) -> int:
-        """Bit i is set when physical propulsor i is dead."""
+        """Bit i is set if physical propulsor i is dead."""
         return motor_disable_mask(*(i for i, power in enumerate(self.motor_power) if power == 0.0))
 
     @property
     def healthy(self) -> tuple[bool, ...]:
-        """Rotors the controller allocates thrust to; all of them if none works, where its commands have no effect."""
+        """Rotors the controller allocates thrust to; all of them if none works, as its commands then have no effect."""
         working = tuple(power > 0.0 for power in self.motor_power)
         return working if any(working) else (True,) * len(working)
 
@@ -65,7 +66,7 @@ class FaultState(Faults):
     """`Faults` under the NED simulator's name, which can also be constructed from its mask of dead propulsors.
 
     `FaultState(motor_disable_mask=0b0100, propulsors=4)` is `Faults(motor_power=(1, 1, 0, 1))`: bit i of the mask is physical
-    propulsor i. `propulsors` is the number of propulsors; by default the highest one in the mask is the last.
+    propulsor i. `propulsors` is the propulsor count; by default the highest one in the mask is the last.
     """
 
     __slots__ = ()
@@ -88,7 +89,7 @@ class FaultState(Faults):
 
 
 class AutopilotCommand(NamedTuple):
-    """What the autopilot is asked to do: whether the motors may turn, and the task it follows since when."""
+    """The command to the autopilot: whether the motors may turn, the task it follows, and the time the task began."""
 
     armed: bool = True
     task: str = ""
@@ -105,8 +106,9 @@ class BatteryStatus(NamedTuple):
 
 
 class DroneBus(NamedTuple):
-    """One drone at one instant. `state` is the truth, `measurements` what its sensors said last, `estimate` what the
-    autopilot knows."""
+    """One drone at one instant. `state` is the truth, `measurements` the last readings of its sensors, `estimate` the state
+    that the controller uses.
+    """
 
     name: str
     state: State
@@ -133,31 +135,31 @@ class Bus(NamedTuple):
 
     @property
     def time(self) -> float:
-        """[s]"""
+        """Flight time [s]."""
         return self.time_us / MICROSECONDS
 
     @property
     def wind_ned(self) -> Vec3:
-        """The air's own velocity in NED  [m/s]"""
+        """Velocity of the air in NED [m/s]."""
         return ned_from_enu(self.wind_W)
 
 
 def sanitized(
     values: Sequence[float], limits: tuple[float, float] | None = UNIT_RANGE
 ) -> tuple[tuple[float, ...], int]:
-    """What is not finite becomes 0, what is out of range goes to its end; and how many were changed"""
+    """Replace values that are not finite by 0 and clip the others; return them and the count of changed values."""
     low, high = limits or (-math.inf, math.inf)
-    held = tuple(min(max(float(x), low), high) if math.isfinite(x) else 0.0 for x in values)
-    return held, sum(1 for a, b in zip(held, values, strict=True) if a != b)
+    clipped = tuple(min(max(float(x), low), high) if math.isfinite(x) else 0.0 for x in values)
+    return clipped, sum(1 for a, b in zip(clipped, values, strict=True) if a != b)
 
 
-def require_command(values: Sequence[Scalar], limits: tuple[float, float] | None, who: str, time_us: int) -> None:
-    """ValueError naming channel and time of the first value that is not finite, or out of range by more than 1e-6"""
+def require_command(values: Sequence[Scalar], limits: tuple[float, float] | None, source: str, time_us: int) -> None:
+    """Raise a ValueError with channel and time of the first value that is not finite, or out of range by more than 1e-6."""
     low, high = limits or (-math.inf, math.inf)
     for channel, value in enumerate(values):
         if not low - 1e-6 <= value <= high + 1e-6:
             bounds = f" within [{low:g}, {high:g}]" if limits else ""
             raise ValueError(
-                f"{who}: command of motor {channel} is {value} at {time_us / MICROSECONDS:.6f} s; "
+                f"{source}: command of motor {channel} is {value} at {time_us / MICROSECONDS:.6f} s; "
                 f"expected a finite number{bounds}"
             )

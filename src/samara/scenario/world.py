@@ -1,8 +1,8 @@
-"""What stands in the world: solids with names and materials, the shape of the ground, and what a touch does.
+"""The world of a scenario: solids with names and materials, the shape of the ground, and the effects of contact.
 
     World((Placed("table", Box(Vec3(3.0, 0.0, 0.7), half=Vec3(0.6, 0.4, 0.02))),), collisions=True)
 
-A scenario file's tables become it by the functions here, and a recording carries it as `world_json`, height maps and all.
+The functions here create it from the tables of a scenario file; a recording stores it as `world_json`, with height maps.
 """
 
 import json
@@ -25,7 +25,7 @@ WORLD_FILE = "world.json"
 
 
 class Placed(NamedTuple):
-    """A solid that nothing moves, what it is called, and how things bounce off it."""
+    """A fixed solid, its name, and its material for impacts."""
 
     name: str
     solid: Solid
@@ -33,7 +33,7 @@ class Placed(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """plane, sphere, capsule, box or height_map"""
+        """Type of the solid: plane, sphere, capsule, box or height_map."""
         return kind_of(self.solid)
 
     def __str__(self) -> str:
@@ -41,9 +41,9 @@ class Placed(NamedTuple):
 
 
 class World(NamedTuple):
-    """The solids, the ground where it is a height map, whether drones hit each other, and what a propeller's strike does.
+    """The solids, the ground if it is a height map, whether drones collide, and the effect of a propeller strike.
 
-    A strike is reported, and with "break" that motor fails from then on.
+    A strike is reported; with "break", that motor also fails.
     """
 
     solids: tuple[Placed, ...] = ()
@@ -54,22 +54,24 @@ class World(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to touch but the ground's plane"""
+        """Whether only the ground plane can be touched."""
         return not self.solids and self.terrain is None and not self.collisions
 
 
 def spheres_of(world: World, around: float = 0.0) -> list[Sphere]:
-    """Its spheres, each larger by the reach of who must not touch them: obstacles for `ILQR`  [m]"""
+    """Return the spheres, enlarged by the radius of the vehicle that must avoid them: obstacles for `ILQR` [m]."""
     return [
-        own.solid._replace(radius=own.solid.radius + around) for own in world.solids if isinstance(own.solid, Sphere)
+        obstacle.solid._replace(radius=obstacle.solid.radius + around)
+        for obstacle in world.solids
+        if isinstance(obstacle.solid, Sphere)
     ]
 
 
-# From the words of a file -------------------------------------------------------------------------------------------
+# From a scenario file -----------------------------------------------------------------------------------------------
 
 
 def plane(point: Vec3 = ZERO, normal: Vec3 = UP) -> Ground:
-    """All that is below a point, against a direction that need not have length 1"""
+    """Create the half-space below a point, against a direction of any length."""
     size = norm(normal)
     if not size > 0.0:
         raise ValueError(f"normal = {list(normal)}: expected a direction")
@@ -77,17 +79,17 @@ def plane(point: Vec3 = ZERO, normal: Vec3 = UP) -> Ground:
 
 
 def sphere(center: Vec3, radius: float) -> Sphere:
-    """A ball"""
+    """Create a ball."""
     return Sphere(center, _above("radius", radius))
 
 
 def capsule(a: Vec3, b: Vec3, radius: float) -> Capsule:
-    """A pole or a cable from a to b, with round ends"""
+    """Create a pole or a cable from a to b, with round ends."""
     return Capsule(a, b, _above("radius", radius))
 
 
 def box(center: Vec3, size: Vec3, rotation_deg: Vec3 = ZERO) -> Box:
-    """A box by its centre, its three sides, and roll, pitch and yaw"""
+    """Create a box from its centre, its three sides, and roll, pitch and yaw."""
     half = Vec3(*(0.5 * _above(f"size[{k}]", side) for k, side in enumerate(size)))
     return Box(center, half, quat_from_euler(*(math.radians(angle) for angle in rotation_deg)))
 
@@ -99,7 +101,7 @@ def height_map(
     origin: Sequence[float] = (0.0, 0.0),
     data: bytes | None = None,
 ) -> HeightMap:
-    """Heights at the corners of a grid, from a file's data or written out: `rows[i][j]` at x = x₀ + i·s, y = y₀ + j·s"""
+    """Create a height map from a file's data or from rows: `rows[i][j]` is the height at x = x₀ + i·s, y = y₀ + j·s."""
     if bool(file) == (rows is not None):
         raise ValueError("expected a file (.npz, .npy, .csv) or rows of heights, one of them")
     if not isinstance(origin, (list, tuple)) or len(origin) != 2 or not all(is_number(x) for x in origin):
@@ -124,30 +126,35 @@ def _above(name: str, value: float) -> float:
 
 
 def world_json(world: World) -> str:
-    """All of a world's numbers, bit for bit: what a recording carries, height maps and all"""
+    """Return a world as JSON, bit for bit, as a recording stores it, with height maps."""
     solids = [
-        {"name": own.name, "kind": own.kind, "solid": _leaves(own.solid), "material": [float(x) for x in own.material]}
-        for own in world.solids
+        {
+            "name": obstacle.name,
+            "kind": obstacle.kind,
+            "solid": _leaves(obstacle.solid),
+            "material": [float(x) for x in obstacle.material],
+        }
+        for obstacle in world.solids
     ]
     terrain = None if world.terrain is None else _leaves(world.terrain)
     return json.dumps(world._asdict() | {"solids": solids, "terrain": terrain})
 
 
 def world_inside(attachments: Mapping[str, bytes]) -> World:
-    """The world of a recording, by the files in it; an empty one where it carries none"""
+    """Return the world of a recording from its attachments; an empty one if it has none."""
     return world_from_json(attachments[WORLD_FILE].decode("utf-8", "replace")) if WORLD_FILE in attachments else World()
 
 
 def world_from_json(text: str) -> World:
-    """The world that `world_json` wrote; ValueError when it is none"""
+    """Parse the world that `world_json` wrote; raise a ValueError if that fails."""
     try:
-        own = parsed(text)
+        data = parsed(text)
         solids = tuple(
-            Placed(str(each["name"]), _solid(each["kind"], each["solid"]), _material(each["material"]))
-            for each in own["solids"]
+            Placed(str(entry["name"]), _solid(entry["kind"], entry["solid"]), _material(entry["material"]))
+            for entry in data["solids"]
         )
-        terrain = None if own["terrain"] is None else HeightMap(*own["terrain"])
-        return World(solids, terrain, bool(own["collisions"]), str(own["propeller_strike"]), _material(own["drone"]))
+        terrain = None if data["terrain"] is None else HeightMap(*data["terrain"])
+        return World(solids, terrain, bool(data["collisions"]), str(data["propeller_strike"]), _material(data["drone"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"the solids of the recording cannot be read ({type(error).__name__}: {shown(str(error))}); expected a world"

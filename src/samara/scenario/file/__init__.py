@@ -1,6 +1,6 @@
-"""From a TOML file to a scenario: strict, and one sentence about what is wrong.
+"""Read a scenario from a TOML file: strictly, with one sentence for the first error.
 
-The file's own keys are read here; `drones`, `mission` and `environment` read its tables.
+The top-level keys are read here; `drones`, `mission` and `environment` read the tables.
 """
 
 import math
@@ -30,7 +30,7 @@ SCENARIOS = Shipped("scenario", "samara.scenarios", ScenarioError)
 
 
 def scenario_names() -> list[str]:
-    """The names of the scenarios that come with Samara."""
+    """Return the names of the scenarios that come with Samara."""
     return SCENARIOS.names()
 
 
@@ -41,21 +41,28 @@ def load_scenario(
     effects: Sequence[EffectOption] = (),
     folder: Path | None = None,
 ) -> Scenario:
-    """Load a scenario by its shipped name or from a file; `settings` such as {"duration": 5.0} are put into the file first.
+    """Load a scenario by its shipped name or from a file.
 
-    Settings are as untrusted as the file: only texts of type `Typed` may name a program, a host or a file outside the
-    scenario's folder (`samara.load_scenario` marks those of a Python call). `folder` is where the settings of a shipped
-    scenario may name files. Vehicles may have `effects` from outside the package, as in `samara.vehicle`.
+    Args:
+        name_or_path: name of a shipped scenario, or path of a TOML file.
+        settings: changes of the file by key, such as {"duration": 5.0}. They are as untrusted as the file: only texts of type
+            `Typed` may name a program, a host or a file outside the scenario's folder (`samara.load_scenario` marks those of a
+            Python call).
+        effects: custom effects that vehicles may have, as in `samara.vehicle`.
+        folder: folder in which the settings of a shipped scenario may name files.
+
+    Raises:
+        ScenarioError: the scenario does not exist, or its file has an error.
     """
-    text, origin, beside = SCENARIOS.find(name_or_path)
-    own = parse_scenario(text, origin, settings, beside or folder, effects=effects)
-    if not is_name(own.name):  # runs are kept in a folder of this name
-        raise ScenarioError(f"{origin}: name = {shown(own.name)}: expected {NAME}")
-    return own
+    text, origin, scenario_folder = SCENARIOS.find(name_or_path)
+    scenario = parse_scenario(text, origin, settings, scenario_folder or folder, effects=effects)
+    if not is_name(scenario.name):  # runs are saved in a folder of this name
+        raise ScenarioError(f"{origin}: name = {shown(scenario.name)}: expected {NAME}")
+    return scenario
 
 
 def scenario_document(name_or_path: str | Path, settings: Mapping[str, object] | None = None) -> dict[str, Any]:
-    """The tables of a scenario's file as they are written, with settings put in"""
+    """Return the tables of a scenario's file as written, with the settings applied."""
     text, origin, _ = SCENARIOS.find(name_or_path)
     return _document(text, origin, settings)
 
@@ -68,10 +75,10 @@ def _document(text: str, origin: str, settings: Mapping[str, object] | None) -> 
 
 
 def steady_wind(name_or_path: str | Path, speed: float) -> dict[str, object]:
-    """The setting for a steady wind [m/s] in the place of a scenario's own: from where that comes, or else from the west"""
-    blowing = scenario_document(name_or_path).get("wind", [])
-    tables = [own for own in (blowing if isinstance(blowing, list) else [blowing]) if isinstance(own, dict)]
-    directions = [own["from_deg"] for own in tables if "from_deg" in own]
+    """Return the setting that replaces the wind by a steady one [m/s], from the same direction, or from the west."""
+    winds = scenario_document(name_or_path).get("wind", [])
+    tables = [table for table in (winds if isinstance(winds, list) else [winds]) if isinstance(table, dict)]
+    directions = [table["from_deg"] for table in tables if "from_deg" in table]
     return {"wind": {"kind": "constant", "speed": speed, "from_deg": directions[0] if directions else WEST}}
 
 
@@ -84,10 +91,16 @@ def parse_scenario(
     *,
     effects: Sequence[EffectOption] = (),
 ) -> Scenario:
-    """A scenario from the text of a file; `origin` is what errors call it, `folder` where its own vehicles and tables are
+    """Parse a scenario from the text of a file.
 
-    `inside` are the files of the recording that the text is from: then nothing else is read, and no program is named. Of text
-    and settings alike, only what is of type `Typed` may name a program, a host or a file outside the folder.
+    Args:
+        text: content of the file.
+        origin: name of the file in errors.
+        settings: changes of the file by key. In text and settings, only values of type `Typed` may name a program, a host or a
+            file outside the folder.
+        folder: folder of the vehicles and tables that the file names.
+        inside: files of the recording that the text is from; then no other files are read, and no program is named.
+        effects: custom effects that vehicles may have.
     """
     document = _document(text, origin, settings)
     file = Table(document, File(origin, ScenarioError))
@@ -97,34 +110,34 @@ def parse_scenario(
     seed = file.whole("seed", 0, low=0, high=2**63 - 1)
     integrator = file.text("integrator", "rk4", IN_FLIGHT)
     strict = file.flag("strict", False)
-    given_rates = document.get("rates")
-    with_axis = isinstance(given_rates, dict) and "sensor" in given_rates
+    rates_table = document.get("rates")
+    has_sensor_rate = isinstance(rates_table, dict) and "sensor" in rates_table
     rates = _rates(file)
-    environment, where = read_environment(file)
-    beside = Beside(folder, inside, effects)
-    drones = read_drones(file, rates, beside, where)
-    blowing, at_hubs = read_wind(file, beside, environment, drones)
+    environment, home = read_environment(file)
+    files = Beside(folder, inside, effects)
+    drones = read_drones(file, rates, files, home)
+    wind, wind_at_hubs = read_wind(file, files, environment, drones)
     with file.at():
-        rates = _sensor_axis(rates, drones, with_axis)
+        rates = _fit_sensor_clock(rates, drones, has_sensor_rate)
     scenario = Scenario(
         name,
         drones,
         duration,
         seed,
         rates,
-        blowing,
+        wind,
         environment,
         tuple(read_event(table, drones) for table in file.tables("events")),
         integrator,
         strict,
-        _expect(file, drones),
+        _read_expectations(file, drones),
         description,
-        world=read_world(file, beside, environment, drones),
-        wind_at_hubs=at_hubs,
-        files=beside.read,
+        world=read_world(file, files, environment, drones),
+        wind_at_hubs=wind_at_hubs,
+        files=files.read,
         text=text,
         settings=dict(settings or {}),
-        home=where,
+        home=home,
     )
     file.finish()
     with file.at():
@@ -135,33 +148,33 @@ def _rates(file: Table) -> Rates:
     table = file.optional_table("rates")
     if table is None:
         return Rates()
-    rates = Rates(**table.given_numbers([own.name for own in fields(Rates)], above=0.0))
+    rates = Rates(**table.given_numbers([field.name for field in fields(Rates)], above=0.0))
     table.finish()
     with file.at():
         rates.periods()
     return rates
 
 
-def _sensor_axis(rates: Rates, drones: tuple[Drone, ...], given: bool) -> Rates:
-    """The sensor axis of the file, which every sensor must fit, or the slowest they all fit into."""
+def _fit_sensor_clock(rates: Rates, drones: tuple[Drone, ...], is_fixed: bool) -> Rates:
+    """Return the rates with the sensor clock of the file, which every sensor must fit, or the slowest that fits all."""
     sensors = {sensor for drone in drones for sensor in drone.sensors}
-    timed = [sensor for sensor in sensors if sensor.rate]
-    if timed and not given:
-        spans = [round(MICROSECONDS / sensor.rate) for sensor in timed]
-        spans += [microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}") for sensor in timed]
-        rates = replace(rates, sensor=MICROSECONDS / math.gcd(*spans))
+    rated_sensors = [sensor for sensor in sensors if sensor.rate]
+    if rated_sensors and not is_fixed:
+        periods_us = [round(MICROSECONDS / sensor.rate) for sensor in rated_sensors]
+        periods_us += [microseconds(sensor.delay, f"the delay of sensor {sensor.name!r}") for sensor in rated_sensors]
+        rates = replace(rates, sensor=MICROSECONDS / math.gcd(*periods_us))
     for sensor in sensors:
         sampling(sensor, rates.periods()["sensor"])
     return rates
 
 
-def _expect(file: Table, drones: tuple[Drone, ...]) -> Expect:
+def _read_expectations(file: Table, drones: tuple[Drone, ...]) -> Expect:
     table = file.optional_table("expect")
     if table is None:
         return Expect()
-    names = [own.name for own in drones]
+    names = [drone.name for drone in drones]
     crashed = table.take("crashed", "a list", [])
-    if not isinstance(crashed, list) or not all(own in names for own in crashed):
+    if not isinstance(crashed, list) or not all(name in names for name in crashed):
         raise table.error("crashed", crashed, f"a list of names among {', '.join(names[:20])}")
     expect = Expect(
         final_position=table.vector("final_position") if "final_position" in table else None,

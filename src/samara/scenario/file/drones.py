@@ -1,4 +1,4 @@
-"""`[[drones]]` of a scenario: the vehicle, where it starts, its sensors and estimator, and what flies it."""
+"""`[[drones]]` of a scenario: vehicle, start, sensors, estimator, and controller or autopilot."""
 
 import math
 from dataclasses import replace
@@ -35,87 +35,87 @@ AIRBORNE_HEIGHT = 1.0  # [m]: default height of the start of an airborne drone
 MOST_DRONES = 10_000
 
 
-def read_drones(file: Table, rates: Rates, beside: Beside, where: Place) -> tuple[Drone, ...]:
-    """All of them, with the downwash of each other where the file has it"""
+def read_drones(file: Table, rates: Rates, files: Beside, home: Place) -> tuple[Drone, ...]:
+    """Read all drones, with their mutual downwash if the file enables it."""
     drones: list[Drone] = []
     for table in file.tables("drones"):
-        drones += _copies(table, rates, beside, where, len(drones))
+        drones += _copies(table, rates, files, home, len(drones))
     if not drones:
         raise file.missing("drones", "one [[drones]] at least")
-    if (twice := first_twice(own.name for own in drones)) is not None:
+    if (twice := first_twice(drone.name for drone in drones)) is not None:
         raise file.wrong(f"two drones are called {twice!r}; expected a name for each")
-    return _with_downwash(file, tuple(drones))
+    return _add_downwash(file, tuple(drones))
 
 
-def _copies(table: Table, rates: Rates, beside: Beside, where: Place, before: int) -> list[Drone]:
-    """One drone, or `count` of them in rows of `columns`, `spacing` apart, each with its tasks moved along."""
-    name = table.text("name", f"drone{before}")
+def _copies(table: Table, rates: Rates, files: Beside, home: Place, drone_count: int) -> list[Drone]:
+    """Read one drone, or `count` of them in rows of `columns`, `spacing` apart, each with its tasks shifted."""
+    name = table.text("name", f"drone{drone_count}")
     if not is_name(name):
         raise table.error("name", name, NAME)
     count = table.whole("count", 1, low=1, high=MOST_DRONES)
-    own_vehicle = _vehicle(table, beside, name if count == 1 else f"{name}0")
+    drone_vehicle = _vehicle(table, files, name if count == 1 else f"{name}0")
     airborne, armed = table.flag("airborne", False), table.flag("armed", True)
     start = table.vector("start", (0.0, 0.0, AIRBORNE_HEIGHT if airborne else 0.0))
     yaw = math.radians(table.number("yaw_deg", 0.0))
-    controller = _controller(table, beside, own_vehicle)
-    sensors = read_sensors(table, beside, where)
-    autopilot, failsafe = _autopilot(table, beside), _battery_failsafe(table, own_vehicle)
-    charge = _charge(table, own_vehicle)
-    estimator = read_estimator(table, rates, sensors, own_vehicle)
-    motor_map = _motor_map(table, len(own_vehicle.rotors))
+    controller = _controller(table, files, drone_vehicle)
+    sensors = read_sensors(table, files, home)
+    autopilot, failsafe = _autopilot(table, files), _battery_failsafe(table, drone_vehicle)
+    charge = _start_charge(table, drone_vehicle)
+    estimator = read_estimator(table, rates, sensors, drone_vehicle)
+    motor_map = _motor_map(table, len(drone_vehicle.rotors))
     columns = table.whole("columns", count, low=1, high=MOST_DRONES)
     spacing = table.vector("spacing", (1.0, 1.0, 0.0))
     try:
         task = read_tasks(table.tables("tasks"), start, yaw)
-    except ArithmeticError as error:  # a way of 1e-300 m
+    except ArithmeticError as error:  # a path of 1e-300 m
         raise table.wrong(f" cannot be flown ({error})", "tasks") from None
     table.finish()
-    flown = (airborne, armed, controller, estimator, motor_map, sensors, autopilot, failsafe, charge)
-    made = []
+    options = (airborne, armed, controller, estimator, motor_map, sensors, autopilot, failsafe, charge)
+    drones = []
     for i in range(count):
         shift = Vec3(spacing.x * (i % columns), spacing.y * (i // columns), spacing.z * i)
-        called = name if count == 1 else f"{name}{i}"
-        made.append(Drone(called, own_vehicle, task.moved(shift), start + shift, yaw, *flown))
-    return made
+        drone_name = name if count == 1 else f"{name}{i}"
+        drones.append(Drone(drone_name, drone_vehicle, task.moved(shift), start + shift, yaw, *options))
+    return drones
 
 
-def _vehicle(table: Table, beside: Beside, drone: str) -> Vehicle:
-    name, flown = table.text("vehicle"), f"vehicle/{drone}.toml"
-    if beside.inside is not None and flown in beside.inside:  # as it flew, with the effects it had
+def _vehicle(table: Table, files: Beside, drone: str) -> Vehicle:
+    name, recorded_name = table.text("vehicle"), f"vehicle/{drone}.toml"
+    if files.inside is not None and recorded_name in files.inside:  # as it flew, with the effects it had
         table.entries.pop("effects", None)
-        text = beside.inside[flown].decode("utf-8", "replace")
-        if text not in beside.vehicles:
-            beside.vehicles[text] = parse_vehicle(text, f"{drone}.toml", effects=beside.effects)
-        return beside.vehicles[text]
-    file = beside.path(table, "vehicle", name) if is_file(name) else name
-    if file not in beside.vehicles:
+        text = files.inside[recorded_name].decode("utf-8", "replace")
+        if text not in files.vehicles:
+            files.vehicles[text] = parse_vehicle(text, f"{drone}.toml", effects=files.effects)
+        return files.vehicles[text]
+    file = files.path(table, "vehicle", name) if is_file(name) else name
+    if file not in files.vehicles:
         try:
-            beside.vehicles[file] = vehicle(file, effects=beside.effects)
+            files.vehicles[file] = vehicle(file, effects=files.effects)
         except ValueError as error:
             raise table.wrong(f" = {name!r}: {error}", "vehicle") from None
-    own = beside.vehicles[file]
-    return _with_effects(table, own, beside) if "effects" in table else own
+    loaded = files.vehicles[file]
+    return _apply_effects(table, loaded, files) if "effects" in table else loaded
 
 
-def _with_effects(table: Table, own: Vehicle, beside: Beside) -> Vehicle:
-    """The vehicle with effects by their names, or by a table of them: true, false, or numbers in SI units"""
-    wanted = table.entries.pop("effects")
-    if isinstance(wanted, list) and all(isinstance(name, str) for name in wanted):
-        wanted = effects_by_name(wanted)
-    if not isinstance(wanted, dict):
+def _apply_effects(table: Table, base_vehicle: Vehicle, files: Beside) -> Vehicle:
+    """Apply effects given by their names, or as a table: true, false, or parameters in SI units."""
+    effects = table.entries.pop("effects")
+    if isinstance(effects, list) and all(isinstance(name, str) for name in effects):
+        effects = effects_by_name(effects)
+    if not isinstance(effects, dict):
         raise table.error(
-            "effects", wanted, f"a list of names among {', '.join(switch_names(own))}, or a table of them"
+            "effects", effects, f"a list of names among {', '.join(switch_names(base_vehicle))}, or a table of them"
         )
-    for numbers in wanted.values():
-        blade = numbers.get("blade") if isinstance(numbers, dict) else None
+    for parameters in effects.values():
+        blade = parameters.get("blade") if isinstance(parameters, dict) else None
         if isinstance(blade, str) and is_file(blade):
-            numbers["blade"] = str(beside.path(table, "effects", blade))
+            parameters["blade"] = str(files.path(table, "effects", blade))
     with table.at("effects"):
-        return with_effects(own, wanted)
+        return with_effects(base_vehicle, effects)
 
 
-def _with_downwash(file: Table, drones: tuple[Drone, ...]) -> tuple[Drone, ...]:
-    """The drones that have rotors, each felt by the others and feeling them, when the file says so"""
+def _add_downwash(file: Table, drones: tuple[Drone, ...]) -> tuple[Drone, ...]:
+    """Enable downwash for all drones that have rotors, if the file does."""
     if "downwash" not in file:
         return drones
     if isinstance(file.entries["downwash"], bool):
@@ -125,96 +125,100 @@ def _with_downwash(file: Table, drones: tuple[Drone, ...]) -> tuple[Drone, ...]:
     table = file.table("downwash")
     numbers = table.given_numbers(Downwash._fields)
     table.finish()
-    made: dict[int, Vehicle] = {}
-    for own in drones:
-        if own.vehicle.rotors and id(own.vehicle) not in made:
-            given = {**own.vehicle["downwash"]._asdict(), **numbers} if own.vehicle.has("downwash") else numbers
+    vehicles: dict[int, Vehicle] = {}
+    for drone in drones:
+        if drone.vehicle.rotors and id(drone.vehicle) not in vehicles:
+            parameters = (
+                {**drone.vehicle["downwash"]._asdict(), **numbers} if drone.vehicle.has("downwash") else numbers
+            )
             with table.at():
-                made[id(own.vehicle)] = switch_on(own.vehicle, "downwash", **given)
-    return tuple(replace(own, vehicle=made.get(id(own.vehicle), own.vehicle)) for own in drones)
+                vehicles[id(drone.vehicle)] = switch_on(drone.vehicle, "downwash", **parameters)
+    return tuple(replace(drone, vehicle=vehicles.get(id(drone.vehicle), drone.vehicle)) for drone in drones)
 
 
-def _controller(table: Table, beside: Beside, vehicle: Vehicle) -> str | Tuned:
-    """A name, or a table of its kind and the numbers chosen of it."""
+def _controller(table: Table, files: Beside, vehicle: Vehicle) -> str | Tuned:
+    """Read a controller: a name, or a table of its kind and options."""
     if not isinstance(table.entries.get("controller"), dict):
         name = table.text("controller", "geometric", NAMES)
         if name == "policy":
             raise table.error("controller", name, 'a table with its folder: { kind = "policy", file = "policy/" }')
         return name
-    own = table.table("controller")
-    kind = own.text("kind", "geometric", NAMES)
-    if "track" in own:
-        own.entries["track"] = _track(own, beside)
+    controller_table = table.table("controller")
+    kind = controller_table.text("kind", "geometric", NAMES)
+    if "track" in controller_table:
+        controller_table.entries["track"] = _track(controller_table, files)
     if kind == "policy":
-        return _policy(own, beside, vehicle)
+        return _policy(controller_table, files, vehicle)
     try:
-        return tuned(kind, **own.entries) if own.entries else kind
+        return tuned(kind, **controller_table.entries) if controller_table.entries else kind
     except ValueError as error:
-        raise own.wrong(f".{error}") from None
+        raise controller_table.wrong(f".{error}") from None
 
 
-def _policy(table: Table, beside: Beside, vehicle: Vehicle) -> Tuned:
-    """The policy of a folder beside the scenario, or of those files inside a recording"""
+def _policy(table: Table, files: Beside, vehicle: Vehicle) -> Tuned:
+    """Read a policy from a folder beside the scenario, or from the files of a recording."""
     name = table.text("file")
     track = {"track": table.entries.pop("track")} if "track" in table else {}
     table.finish()
-    held = {file: f"policy/{quote(name, safe='')}/{file}" for file in (ABOUT, WEIGHTS)}
+    paths = {file_name: f"policy/{quote(name, safe='')}/{file_name}" for file_name in (ABOUT, WEIGHTS)}
     try:
-        if beside.inside is None:
-            own = load_policy(beside.path(table, "file", name))
-        elif all(path in beside.inside for path in held.values()):
-            own = parse_policy(beside.inside[held[ABOUT]], beside.inside[held[WEIGHTS]], name)
+        if files.inside is None:
+            policy = load_policy(files.path(table, "file", name))
+        elif all(path in files.inside for path in paths.values()):
+            policy = parse_policy(files.inside[paths[ABOUT]], files.inside[paths[WEIGHTS]], name)
         else:
             raise table.error("file", name, "a policy inside the recording")
     except PolicyError as error:
         raise table.wrong(f" = {shown(name)}: {error}", "file") from None
     with table.at("file"):
-        own.require(vehicle)
-    beside.read |= {held[file]: data for file, data in own.files}
-    return tuned("policy", file=own, **track)
+        policy.require(vehicle)
+    files.read |= {paths[file_name]: data for file_name, data in policy.files}
+    return tuned("policy", file=policy, **track)
 
 
-def _track(table: Table, beside: Beside) -> Track:
-    """The track that a controller races on: one that comes with Samara, or that of a file beside the scenario"""
+def _track(table: Table, files: Beside) -> Track:
+    """Read the track of a racing controller: one that comes with Samara, or a file beside the scenario."""
     name = table.text("track")
     with table.at("track"):
         if not is_file(name):
             return load_track(name)
-        text = beside.bytes_of(table, "track", name).decode("utf-8", "replace")
-        return parse_track(text, name, beside.path(table, "track", name).parent if beside.inside is None else None)
+        text = files.bytes_of(table, "track", name).decode("utf-8", "replace")
+        return parse_track(text, name, files.path(table, "track", name).parent if files.inside is None else None)
 
 
-def _autopilot(table: Table, beside: Beside) -> Autopilot | None:
-    """The autopilot that flies it: its kind, or a table of kind, rate, on_loss and so on.
+def _autopilot(table: Table, files: Beside) -> Autopilot | None:
+    """Read the autopilot of a drone: its kind, or a table of kind, rate, on_loss and so on.
 
-    `Autopilot` itself says which of its fields only the user may give. A recording that has them is read without them.
+    `Autopilot` determines which of its fields only the user may set. They are removed from the scenario of a recording.
     """
     if "autopilot" not in table:
         return None
-    own = table.kind_table("autopilot")
-    if beside.inside is not None:
-        own.entries = {key: value for key, value in own.entries.items() if key not in ("binary", "host")}
-    numbers = own.optional_table("parameters")
-    given = {} if numbers is None else numbers.given_numbers(list(numbers.entries))
-    version = own.entries.get("convention")
+    autopilot_table = table.kind_table("autopilot")
+    if files.inside is not None:
+        autopilot_table.entries = {
+            key: value for key, value in autopilot_table.entries.items() if key not in ("binary", "host")
+        }
+    parameter_table = autopilot_table.optional_table("parameters")
+    parameters = {} if parameter_table is None else parameter_table.given_numbers(list(parameter_table.entries))
+    version = autopilot_table.entries.get("convention")
     if isinstance(version, (int, float)):  # 2026.12 without quotes is a number
-        own.entries["convention"] = str(version)
-    made: Autopilot = own.call(Autopilot, parameters=tuple(given.items()))
-    return made
+        autopilot_table.entries["convention"] = str(version)
+    autopilot: Autopilot = autopilot_table.call(Autopilot, parameters=tuple(parameters.items()))
+    return autopilot
 
 
 def _battery_failsafe(table: Table, vehicle: Vehicle) -> BatteryFailsafe | None:
-    own = table.optional_table("battery_failsafe")
-    if own is None:
+    failsafe_table = table.optional_table("battery_failsafe")
+    if failsafe_table is None:
         return None
     if battery_of(vehicle) is None:
-        raise own.wrong(f": vehicle {vehicle.name!r} has no battery that empties; expected one that does")
-    made: BatteryFailsafe = own.call(BatteryFailsafe)
-    return made
+        raise failsafe_table.wrong(f": vehicle {vehicle.name!r} has no battery that empties; expected one that does")
+    failsafe: BatteryFailsafe = failsafe_table.call(BatteryFailsafe)
+    return failsafe
 
 
-def _charge(table: Table, vehicle: Vehicle) -> float:
-    """Of its batteries at the start, from 1 down to 0"""
+def _start_charge(table: Table, vehicle: Vehicle) -> float:
+    """Read the state of charge at the start, from 1 to 0."""
     if "start_charge" in table and battery_of(vehicle) is None:
         raise table.wrong(
             f": vehicle {vehicle.name!r} has no battery that empties; expected one that does", "start_charge"
@@ -231,40 +235,40 @@ def _motor_map(table: Table, rotors: int) -> tuple[int, ...]:
     return tuple(value)
 
 
-def read_sensors(table: Table, beside: Beside, where: Place) -> tuple[Sensor, ...]:
+def read_sensors(table: Table, files: Beside, home: Place) -> tuple[Sensor, ...]:
     entries = table.take("sensors", "a list", [])
     if not isinstance(entries, list) or not all(isinstance(entry, (str, dict)) for entry in entries):
         raise table.error("sensors", entries, "a list of names, or of tables with a part")
-    sensors = [_sensor(table, k, entries, beside, where) for k in range(len(entries))]
+    sensors = [_sensor(table, k, entries, files, home) for k in range(len(entries))]
     if (twice := first_twice(sensor.name for sensor in sensors)) is not None:
-        raise table.error("sensors", entries, f"a name of its own for each; two are called {twice!r}")
+        raise table.error("sensors", entries, f"a unique name for each; two are called {twice!r}")
     return tuple(sensors)
 
 
-def _sensor(table: Table, k: int, entries: list[object], beside: Beside, where: Place) -> Sensor:
-    """One without error by its name, or a part as it is, or a table of a part, its mounting, and other numbers for it."""
+def _sensor(table: Table, k: int, entries: list[object], files: Beside, home: Place) -> Sensor:
+    """Read a sensor: an ideal one by name, a part by name, or a table of a part, its mounting, and changed parameters."""
     entry = {"part": entries[k]} if isinstance(entries[k], str) else entries[k]
-    own = Table(entry, table.file, f"{table.name('sensors')}[{k}]")
-    kind = own.text("part")
-    if kind in EXACT and not own.entries:
-        return EXACT[kind](where)
+    sensor_table = Table(entry, table.file, f"{table.name('sensors')}[{k}]")
+    kind = sensor_table.text("part")
+    if kind in EXACT and not sensor_table.entries:
+        return EXACT[kind](home)
     if kind not in part_names() and not is_file(kind):
-        known = ", ".join((*EXACT, *part_names()))
-        raise table.error("sensors", entries, f"a list of names among {known}, or of .toml files, each once")
-    name, r_B = own.text("name", ""), own.vector("r_B", (0.0, 0.0, 0.0))
-    angles = own.vector("rotation_deg", (0.0, 0.0, 0.0))
+        names = ", ".join((*EXACT, *part_names()))
+        raise table.error("sensors", entries, f"a list of names among {names}, or of .toml files, each once")
+    name, r_B = sensor_table.text("name", ""), sensor_table.vector("r_B", (0.0, 0.0, 0.0))
+    angles = sensor_table.vector("rotation_deg", (0.0, 0.0, 0.0))
     q_BS = quat_from_euler(*(math.radians(angle) for angle in angles))
-    with own.at():
+    with sensor_table.at():
         if is_file(kind):
-            text = beside.bytes_of(own, "part", kind).decode("utf-8")
-            made = altered(parse_part(text, Path(kind).name), **own.entries)
+            text = files.bytes_of(sensor_table, "part", kind).decode("utf-8")
+            sensor_part = altered(parse_part(text, Path(kind).name), **sensor_table.entries)
         else:
-            made = part(kind, **own.entries)
-        return made.sensor(r_B=r_B, q_BS=q_BS, where=where, name=name)
+            sensor_part = part(kind, **sensor_table.entries)
+        return sensor_part.sensor(r_B=r_B, q_BS=q_BS, where=home, name=name)
 
 
 def read_estimator(table: Table, rates: Rates, sensors: tuple[Sensor, ...], vehicle: Vehicle) -> Estimator | Fusion:
-    """The estimator that is named; without a name the Kalman filter if the sensors allow it, else the truth"""
+    """Read the estimator; by default the Kalman filter if the sensors allow it, else the truth."""
     if "estimator" not in table:
         if not can_fuse(sensors):
             return TRUTH
@@ -280,15 +284,15 @@ def read_estimator(table: Table, rates: Rates, sensors: tuple[Sensor, ...], vehi
 
 
 def _record(block: Table, options: Options) -> Any:
-    """The record of an estimator's options, with its defaults for the keys that are missing"""
+    """Read an estimator's options, with defaults for the keys that are missing."""
     table = block.optional_table(options.table) if options.table else block
     if table is None:
         return options.record()
-    numbers = {
+    values = {
         key: table.number(key, above=options.above)
         for key in options.record._fields
         if key in table or key not in options.record._field_defaults
     }
     if options.table:
         table.finish()
-    return options.record(**numbers)
+    return options.record(**values)

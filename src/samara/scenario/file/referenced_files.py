@@ -1,4 +1,4 @@
-"""The files that a scenario names."""
+"""The files that a scenario refers to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from samara.vehicles.effects import EffectOption
 
 @dataclass
 class Beside:
-    """The files that a scenario names, and what was read of them; and the effects that its vehicles may have.
+    """The files that a scenario names with their contents, and the effects that its vehicles may have.
 
-    A file names those in its own folder, a recording those inside it. A name that the user typed may be that of a file
-    anywhere; without a folder only such names are read, from the working directory.
+    A scenario file may name files in its folder, a recording those inside it. A name that the user typed may refer to any
+    file; without a folder only such names are read, from the working directory.
     """
 
     folder: Path | None
@@ -26,7 +26,7 @@ class Beside:
     vehicles: dict[str | Path, Vehicle] = field(default_factory=dict)  # parsed, by file or text: drones may share one
 
     def path(self, table: Table, key: str, name: str) -> Path:
-        """Where the file is that a key names"""
+        """Return the path of the file that a key names."""
         if self.inside is not None:
             raise table.error(key, name, "a file inside the recording")
         if isinstance(name, Typed):
@@ -39,7 +39,7 @@ class Beside:
         raise table.error(key, name, "a file beside the scenario or below it; --vehicle and --set may name any other")
 
     def bytes_of(self, table: Table, key: str, name: str) -> bytes:
-        """What the file that a key names holds"""
+        """Read the file that a key names."""
         if self.inside is not None and name in self.inside:
             self.read[name] = self.inside[name]
         else:
@@ -47,6 +47,6 @@ class Beside:
             try:
                 self.read[name] = read_bytes(path)
             except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or error
-                raise table.error(key, name, f"a file beside the scenario ({why})") from None
+                reason = getattr(error, "strerror", None) or error
+                raise table.error(key, name, f"a file beside the scenario ({reason})") from None
         return self.read[name]
