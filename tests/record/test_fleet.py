@@ -250,8 +250,8 @@ def test_a_file_another_program_has_sorted_is_still_a_recording(tmp_path):
 
 WRONG = {
     "time": (31, 0x11, "its time is missing"),
-    "tag": (40, 0x1A, "what stands at its byte 40 is not field 0"),
-    "length": (41, 0x7F, "what stands at its byte 40 is not field 0"),
+    "tag": (40, 0x1A, "byte 40 does not begin field 0"),
+    "length": (41, 0x7F, "byte 40 does not begin field 0"),
 }
 
 

@@ -109,7 +109,7 @@ def test_what_is_no_whole_step_is_refused_and_a_run_that_was_changed_is_saved_as
     rows = measured(NARROW, 2)[:, :, 0]
     rows[1, 4] += 1e-4
     with Recorder(tmp_path / "run.mcap", [stream("/a/depth", NARROW)]) as own:
-        with pytest.raises(RecordingError, match=r"/a/depth: a picture is not of whole multiples of 0\.001; expected"):
+        with pytest.raises(RecordingError, match=r"/a/depth: an image is not of whole multiples of 0\.001; expected"):
             own.write({"/a/depth": (np.arange(2), rows)})
         for off in (-0.001, 65.535, np.inf):
             with pytest.raises(RecordingError, match="whole multiples"):
@@ -162,6 +162,6 @@ def test_a_stream_whose_fields_are_not_its_pixels_is_refused(tmp_path):
     own = stream("/a/depth", NARROW)
     for wrong in (own._replace(fields=own.fields[::-1]), own._replace(units=("m",) * 14 + ("ft",))):
         with pytest.raises(
-            RecordingError, match="a picture of 3 × 5; expected a field for each pixel, in the same unit"
+            RecordingError, match="an image of 3 × 5; expected a field for each pixel, in the same unit"
         ):
             Recorder(tmp_path / "run.mcap", [wrong])

@@ -169,7 +169,7 @@ def test_a_form_fills_in_what_columns_do(kind):
         numbers += np.ravel(columns[path]).tolist()
     form = Form(layout, list(layout.places))
     assert form.filled(numbers) == layout.packed(1, columns)[0].tobytes()
-    with pytest.raises(ValueError, match="numbers for a message that has"):
+    with pytest.raises(ValueError, match="numbers for a message with"):
         form.filled([*numbers, 0])
 
 

@@ -121,7 +121,7 @@ def test_a_run_and_a_vehicle_print_as_a_few_lines(landing):
     assert "drone: iris flown by geometric, ends at " in repr(landing)
     assert len(str(landing).splitlines()) == 2
     many = replace(landing, tracks=tuple(replace(landing.tracks[0], name=f"d{k}") for k in range(100)))
-    assert repr(many).splitlines()[-1] == "  and 94 drones more" and len(repr(many).splitlines()) == 8
+    assert repr(many).splitlines()[-1] == "  and 94 more drones" and len(repr(many).splitlines()) == 8
     text = str(landing.vehicle)
     assert text.startswith("iris: ") and "mass             1.5 kg" in text and len(text.splitlines()) < 14
 

@@ -1,4 +1,4 @@
-"""Recordings: written while a flight goes on, read back, compared, exported."""
+"""Recordings: written during a flight, read back, compared, exported."""
 
 from samara.core.lazy_import import lazily as _lazily
 

@@ -37,23 +37,23 @@ from samara.record.streams import (
 
 
 def identifiers(fields: Sequence[str]) -> list[str]:
-    """Names that protobuf and a plotting tool accept, one of its own for each field: 'rotor_speed[2]' → 'rotor_speed_2'."""
-    taken = {"time_us"}
+    """Return unique names that protobuf and plotting tools accept: 'rotor_speed[2]' → 'rotor_speed_2'."""
+    used = {"time_us"}
     names = []
     for field in fields:
-        plain = re.sub(r"[^A-Za-z0-9_]+", "_", field).strip("_") or "value"
-        plain = plain if not plain[0].isdigit() else f"value_{plain}"
-        name, again = plain, 2
-        while name in taken:
-            name, again = f"{plain}_{again}", again + 1
-        taken.add(name)
+        base = re.sub(r"[^A-Za-z0-9_]+", "_", field).strip("_") or "value"
+        base = base if not base[0].isdigit() else f"value_{base}"
+        name, suffix = base, 2
+        while name in used:
+            name, suffix = f"{base}_{suffix}", suffix + 1
+        used.add(name)
         names.append(name)
     return names
 
 
 @lru_cache(maxsize=64)
 def stream_schema(fields: tuple[str, ...], name: str, *, repeated: bool = False) -> bytes:
-    """A FileDescriptorSet with one message: time_us as sfixed64, then a double for each field, or one for each drone."""
+    """Return a FileDescriptorSet with one message: time_us as sfixed64, then a double per field; a list if `repeated`."""
     package, _, message = name.rpartition(".")
     file = FileDescriptorProto(name=f"{name.replace('.', '/')}.proto", package=package, syntax="proto3")
     record = file.message_type.add(name=message)
@@ -65,9 +65,9 @@ def stream_schema(fields: tuple[str, ...], name: str, *, repeated: bool = False)
     return FileDescriptorSet(file=[file]).SerializeToString(deterministic=True)
 
 
-@lru_cache(maxsize=64)  # a thousand drones of one kind have one schema
+@lru_cache(maxsize=64)  # a thousand drones of one vehicle have one schema
 def message_type(schema: bytes, name: str) -> type[Message]:
-    """The protobuf class of a message from the schema in the file."""
+    """Return the protobuf class of a message from a schema in the file."""
     pool = DescriptorPool()
     for file in FileDescriptorSet.FromString(schema).file:
         pool.Add(file)
@@ -75,7 +75,7 @@ def message_type(schema: bytes, name: str) -> type[Message]:
 
 
 def published_schema(message: Message | type[Message]) -> bytes:
-    """The FileDescriptorSet of a generated class, with the files it builds on before it."""
+    """Return the FileDescriptorSet of a generated class, with its dependencies before it."""
     files: dict[str, FileDescriptorProto] = {}
 
     def collect(descriptor: FileDescriptor) -> None:
@@ -90,9 +90,9 @@ def published_schema(message: Message | type[Message]) -> bytes:
 
 
 class StreamLayouts(NamedTuple):
-    """A stream on its way into the file: its own layout, and those of the pose and the transform drawn from it.
+    """The record layouts of a stream, and of the pose and the transform derived from it.
 
-    Streams of one family have their numbers in the same places, and those of the pose in the same columns.
+    Streams of one family have their numbers at the same offsets, and those of the pose in the same columns.
     """
 
     stream: Stream
@@ -103,7 +103,7 @@ class StreamLayouts(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The streams by topic, the numbers of the log's channel and the scene's (0: none), and the records of all channels."""
+    """The layouts by topic, the channel ids of the log and of the scene (0: none), and the records of all channels."""
 
     tracks: dict[str, StreamLayouts]
     log: int
@@ -113,24 +113,24 @@ class Contents(NamedTuple):
 
 
 def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
-    """Schemas and channels numbered from 1 as they come; streams of one kind with the same fields share a schema."""
-    tracks: dict[str, StreamLayouts] = {}
+    """Number schemas and channels from 1, in order; streams with the same schema name and fields share a schema."""
+    layouts_by_topic: dict[str, StreamLayouts] = {}
     schemas: dict[tuple[str, tuple[str, ...]], Schema] = {}
     channels: dict[str, Channel] = {}
 
-    def add_schema(kind: str, fields: tuple[str, ...] = (), published: type[Message] | None = None) -> Schema:
-        if (kind, fields) not in schemas:
-            # Tools keep one definition for each name, so a second set of fields under one kind needs a name of its own.
-            name, again = kind, 2
+    def add_schema(base_name: str, fields: tuple[str, ...] = (), published: type[Message] | None = None) -> Schema:
+        if (base_name, fields) not in schemas:
+            # Tools store one definition per name, so a second set of fields under one name needs another name.
+            name, suffix = base_name, 2
             while name in (schema.name for schema in schemas.values()):
-                name, again = f"{kind}_{again}", again + 1
+                name, suffix = f"{base_name}_{suffix}", suffix + 1
             data = published_schema(published) if published else stream_schema(fields, name)
-            schemas[kind, fields] = Schema(len(schemas) + 1, data, SchemaEncoding.Protobuf, name)
-        return schemas[kind, fields]
+            schemas[base_name, fields] = Schema(len(schemas) + 1, data, SchemaEncoding.Protobuf, name)
+        return schemas[base_name, fields]
 
     def add_channel(topic: str, schema: Schema, metadata: dict[str, str]) -> int:
         if topic in channels:
-            raise RecordingError(f"topic {topic!r} is there twice; expected one stream for each")
+            raise RecordingError(f"topic {topic!r} occurs twice; expected one stream for each topic")
         if len(channels) == MOST_CHANNELS:
             raise RecordingError(f"topic {topic!r} is one too many; expected at most {MOST_CHANNELS}")
         channels[topic] = Channel(len(channels) + 1, topic, MessageEncoding.Protobuf, metadata, schema.id)
@@ -146,20 +146,24 @@ def contents_of(streams: Sequence[Stream], scene: bool = False) -> Contents:
             schema = add_schema(stream.kind, tuple(stream.fields))
             channel = add_channel(stream.topic, schema, stream_metadata(stream))
             layout = stream_layout(message_type(schema.data, schema.name)).on(channel)  # type: ignore[arg-type]
-        tracks[stream.topic] = StreamLayouts(stream, layout, posed(stream), (), 0)
+        layouts_by_topic[stream.topic] = StreamLayouts(stream, layout, posed(stream), (), 0)
     log = add_channel(LOG_TOPIC, add_schema("foxglove.Log", published=Log), {})
-    if any(track.posed for track in tracks.values()):
+    if any(layouts.posed for layouts in layouts_by_topic.values()):
         poses = add_schema("foxglove.PoseInFrame", published=PoseInFrame)
         transforms = add_schema("foxglove.FrameTransform", published=FrameTransform)
-        shared = add_channel(TRANSFORM_TOPIC, transforms, {})
-        for topic, track in tracks.items():
-            if track.posed:
-                own = add_channel(track.posed.topic, poses, {})
-                tracks[topic] = track._replace(drawn=(pose_layout(own), transform_layout(shared, track.posed.frame)))
-    drawn = add_channel(SCENE_TOPIC, add_schema("foxglove.SceneUpdate", published=SceneUpdate), {}) if scene else 0
+        transform_channel = add_channel(TRANSFORM_TOPIC, transforms, {})
+        for topic, layouts in layouts_by_topic.items():
+            if layouts.posed:
+                pose_channel = add_channel(layouts.posed.topic, poses, {})
+                layouts_by_topic[topic] = layouts._replace(
+                    drawn=(pose_layout(pose_channel), transform_layout(transform_channel, layouts.posed.frame))
+                )
+    scene_channel = (
+        add_channel(SCENE_TOPIC, add_schema("foxglove.SceneUpdate", published=SceneUpdate), {}) if scene else 0
+    )
     families: dict[tuple[object, ...], int] = {}
-    for topic, track in tracks.items():
-        columns = tuple(track.posed.columns.tolist()) if track.posed else ()
-        alike = (track.layout.places, columns, *(layout.places for layout in track.drawn))
-        tracks[topic] = track._replace(family=families.setdefault(alike, len(families)))
-    return Contents(tracks, log, drawn, list(schemas.values()), list(channels.values()))
+    for topic, layouts in layouts_by_topic.items():
+        columns = tuple(layouts.posed.columns.tolist()) if layouts.posed else ()
+        family_key = (layouts.layout.places, columns, *(layout.places for layout in layouts.drawn))
+        layouts_by_topic[topic] = layouts._replace(family=families.setdefault(family_key, len(families)))
+    return Contents(layouts_by_topic, log, scene_channel, list(schemas.values()), list(channels.values()))

@@ -1,4 +1,4 @@
-"""What follows from a drone's motion and is recorded with it: supply, currents and airspeed."""
+"""Outputs derived from a drone's motion and recorded with it: supply voltage, currents and airspeed."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -24,14 +24,14 @@ KIND = "samara.Outputs"
 
 
 class Air(NamedTuple):
-    """The relative wind that the body feels, in body axes, and how fast it is  [m/s]"""
+    """The air velocity relative to the body, in body axes, and its norm  [m/s]."""
 
     v_air_B: Vec3
     airspeed: Scalar
 
 
 class Supplied(NamedTuple):
-    """Bus voltage [V], the current of all motors and of each [A; positive discharges], and the air as without a battery."""
+    """Bus voltage [V], the current of all motors and of each [A; positive discharges], and the air data."""
 
     voltage: Scalar
     current: Scalar
@@ -44,56 +44,56 @@ UNITS = {"voltage": "V", "current": "A", "motor_current": "A", "v_air_B": "m/s",
 
 
 def outputs(state: State, command: Command, vehicle: Vehicle, environment: Environment) -> Air | Supplied:
-    """v_air = Rᵀ (wind − v);  V and Iᵢ by the motors' equations, I = Σ Iᵢ, of a vehicle that has a battery"""
+    """v_air = Rᵀ (wind − v);  V and Iᵢ by the motors' equations, I = Σ Iᵢ, of a vehicle with a battery."""
     v_air_B = air_velocity(state.q_WB, state.v_W, environment.wind_W)
     air = Air(v_air_B, norm(v_air_B))
     if not vehicle.has("battery"):
         return air
-    now = (state, command, vehicle, environment)
-    return Supplied(supply_voltage(*now), bus_current(*now), motor_currents(*now), *air)
+    inputs = (state, command, vehicle, environment)
+    return Supplied(supply_voltage(*inputs), bus_current(*inputs), motor_currents(*inputs), *air)
 
 
 def output_fields(vehicle: Vehicle) -> tuple[str, ...]:
-    """The columns of the stream"""
+    """Return the columns of the stream."""
     return tuple(leaf_names(outputs(at_rest(vehicle), empty_command(vehicle), vehicle, environment_of(vehicle))))
 
 
 def output_units(fields: tuple[str, ...]) -> tuple[str, ...]:
-    """The unit of each column"""
+    """Return the unit of each column."""
     return tuple(UNITS[field.partition(".")[0].partition("[")[0]] for field in fields)
 
 
 def output_rows(states: Array, commands: Array, environments: Array, vehicle: Vehicle) -> Array:
-    """All of it for rows (m, components, ...) of states, and of the commands and surroundings held then: (m, columns, ...)"""
+    """Compute the outputs for rows (m, components, ...) of states, held commands and environments: (m, columns, ...)."""
     state: State = unflatten(at_rest(vehicle), iter(np.moveaxis(states, 1, 0)))
-    around: Environment = unflatten(environment_of(vehicle), iter(np.moveaxis(environments, 1, 0)))
-    with np.errstate(all="ignore"):  # a drone that goes astray is told of where its state is looked at
-        found = outputs(state, tuple(np.moveaxis(commands, 1, 0)), vehicle, around)
+    environment: Environment = unflatten(environment_of(vehicle), iter(np.moveaxis(environments, 1, 0)))
+    with np.errstate(all="ignore"):  # the check of the state reports a diverged drone
+        result = outputs(state, tuple(np.moveaxis(commands, 1, 0)), vehicle, environment)
     shape = (len(states), *states.shape[2:])
-    return np.stack([np.broadcast_to(leaf, shape) for leaf in flatten(found)], axis=1)
+    return np.stack([np.broadcast_to(leaf, shape) for leaf in flatten(result)], axis=1)
 
 
 class OutputCode:
-    """`output_rows` of a flight as machine code, with the same bits: a battery's voltage is a thousand instructions a row."""
+    """`output_rows` of a flight, compiled, with the same bits: a battery's voltage takes a thousand instructions a row."""
 
     def __init__(self, vehicles: tuple[Vehicle, ...]) -> None:
-        """Of one vehicle; or of one for each drone, where their numbers differ"""
+        """Compile for one vehicle, or for one vehicle per drone if their parameters differ."""
         self._code = batch_code(_output_step, [(vehicle,) for vehicle in vehicles])
-        sizes = [len(flatten(own)) for own in _now(vehicles[0])]
+        sizes = [len(flatten(tree)) for tree in _now(vehicles[0])]
         self._reads = [(k, *_place(k, sizes)) for k in self._code.reads]
         self._machine = self._code.machine(0)
 
     def rows(self, states: Array, commands: Array, environments: Array) -> Array:
-        """Of rows (m, components, drones) of states, commands and surroundings: (m, columns, drones)"""
+        """Compute the outputs for rows (m, components, drones) of states, commands and environments: (m, columns, drones)."""
         m, _, drones = states.shape
-        lanes, width = m * drones, vector_width("float64")
-        if self._machine.n < lanes:
-            self._machine = self._code.machine(-(-lanes // width) * width)
+        count, width = m * drones, vector_width("float64")
+        if self._machine.n < count:
+            self._machine = self._code.machine(-(-count // width) * width)
         sources, machine = (states, commands, environments), self._machine
-        for k, which, column in self._reads:
-            machine.held[k, :lanes].reshape(m, drones)[...] = sources[which][:, column]
+        for k, source, column in self._reads:
+            machine.held[k, :count].reshape(m, drones)[...] = sources[source][:, column]
         machine.run()
-        return np.ascontiguousarray(machine.carry[:, :lanes].reshape(-1, m, drones).transpose(1, 0, 2))
+        return np.ascontiguousarray(machine.carry[:, :count].reshape(-1, m, drones).transpose(1, 0, 2))
 
 
 def _now(vehicle: Vehicle) -> tuple[State, Command, Environment]:
@@ -101,45 +101,54 @@ def _now(vehicle: Vehicle) -> tuple[State, Command, Environment]:
 
 
 def _output_step(vehicle: Vehicle) -> StepFunction:
-    """`outputs` of (state, command, environment)"""
-    state, command, environment = now = _now(vehicle)
+    """Build the step function of `outputs` of (state, command, environment)."""
+    state, command, environment = example = _now(vehicle)
     return StepFunction(
-        lambda carry, held: outputs(held[0], held[1], vehicle, held[2]),
+        lambda carry, inputs: outputs(inputs[0], inputs[1], vehicle, inputs[2]),
         outputs(state, command, vehicle, environment),
-        now,
+        example,
         as_written=True,
     )
 
 
 def _place(k: int, sizes: list[int]) -> tuple[int, int]:
-    """In which of some blocks of these sizes, one below the other, row k is, and its number there"""
-    for which, size in enumerate(sizes):
+    """Return the index of the block of these sizes that holds row k, and the row's index in it."""
+    for block, size in enumerate(sizes):
         if k < size:
-            return which, k
+            return block, k
         k -= size
     raise IndexError(k)
 
 
 @lru_cache(maxsize=16)
 def output_code(*vehicles: Vehicle) -> OutputCode:
-    """The code of a vehicle's outputs, or of those of several lanes, compiled once"""
+    """Return the compiled outputs of a vehicle, or of one vehicle per drone; cached."""
     return OutputCode(vehicles)
 
 
 def output_table(tables: Mapping[str, Table], vehicle: Vehicle) -> Table:
-    """The stream of a flight, from the states, commands and surroundings that were recorded of it"""
-    state, command, around = (tables[name] for name in ("state", "command", "environment"))
-    told, held = (_held(own.times_us, state.times_us) for own in (command, around))
-    fields, known = output_fields(vehicle), len(flatten(environment_of(vehicle)))
+    """Compute the stream of a flight from its recorded states, commands and environments."""
+    state, command, environment = (tables[name] for name in ("state", "command", "environment"))
+    command_rows, environment_rows = (_held(table.times_us, state.times_us) for table in (command, environment))
+    fields, environment_size = output_fields(vehicle), len(flatten(environment_of(vehicle)))
     rows = np.empty((len(state.rows), len(fields)))
-    loads, of = np.unique(np.column_stack([around["payload"], around["cells_left"]])[held], axis=0, return_inverse=True)
+    loads, load_index = np.unique(
+        np.column_stack([environment["payload"], environment["cells_left"]])[environment_rows],
+        axis=0,
+        return_inverse=True,
+    )
     for k, (mass, *r_B, cells) in enumerate(loads.tolist()):
-        own = np.flatnonzero(of == k)
+        rows_of_load = np.flatnonzero(load_index == k)
         loaded = with_payload(with_cells(vehicle, cells), Payload(mass, Vec3(*r_B)))
-        rows[own] = output_rows(state.rows[own], command.rows[told[own]], around.rows[held[own], :known], loaded)
+        rows[rows_of_load] = output_rows(
+            state.rows[rows_of_load],
+            command.rows[command_rows[rows_of_load]],
+            environment.rows[environment_rows[rows_of_load], :environment_size],
+            loaded,
+        )
     return Table(fields, output_units(fields), KIND, state.times_us, rows)
 
 
 def _held(times_us: Array, now_us: Array) -> Array:
-    """For each time the last row that is not after it."""
+    """Return for each time the index of the last row that is not after it."""
     return np.maximum(np.searchsorted(times_us, now_us, side="right") - 1, 0)

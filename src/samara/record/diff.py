@@ -1,4 +1,4 @@
-"""When and where two runs first differ, and by how much."""
+"""The first difference between two runs, and the distances between them."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ FEW = 6  # drones that are named one by one
 
 
 class Difference(NamedTuple):
-    """The first difference of two runs: which drone, stream and field, when, and both values (None where one has no more)."""
+    """The first difference of two runs: drone, stream, field, time, and both values (None if one run has no such row)."""
 
     drone: str
     stream: str
@@ -30,17 +30,17 @@ class Difference(NamedTuple):
 
 
 def different_vehicles(a: Run, b: Run) -> str:
-    """Which drones are other vehicles in the two runs, in words; "" when all are the same
+    """Describe which drones have different vehicles in the two runs; "" if all are the same.
 
-    Two vehicles are the same when their files are: the name alone may hide another mass.
+    Vehicles are compared by their files: vehicles of the same name may have different parameters.
     """
-    told = []
-    for one, two in zip(a.tracks, b.tracks, strict=False):
-        if one.vehicle.name != two.vehicle.name:
-            told.append(f"{one.name} is {one.vehicle.name} and {two.vehicle.name}")
-        elif _file(a, one.name) != _file(b, two.name):
-            told.append(f"{one.name} is {one.vehicle.name} with other numbers")
-    return "; ".join(told[:FEW]) + (f"; and {len(told) - FEW} more" if len(told) > FEW else "")
+    differences = []
+    for record_a, record_b in zip(a.tracks, b.tracks, strict=False):
+        if record_a.vehicle.name != record_b.vehicle.name:
+            differences.append(f"{record_a.name} is {record_a.vehicle.name} and {record_b.vehicle.name}")
+        elif _file(a, record_a.name) != _file(b, record_b.name):
+            differences.append(f"{record_a.name} is {record_a.vehicle.name} with other parameters")
+    return "; ".join(differences[:FEW]) + (f"; and {len(differences) - FEW} more" if len(differences) > FEW else "")
 
 
 def _file(run: Run, drone: str) -> bytes:
@@ -48,36 +48,44 @@ def _file(run: Run, drone: str) -> bytes:
 
 
 def first_difference(a: Run, b: Run) -> Difference | None:
-    """The earliest difference, bit for bit; None when every number of every common stream is the same"""
-    names = [[track.name for track in run.tracks] for run in (a, b)]
+    """Return the earliest difference, bit for bit; None if every value of every common stream is the same."""
+    names = [[drone_record.name for drone_record in run.tracks] for run in (a, b)]
     if names[0] != names[1]:
-        raise ValueError(f"the runs have other drones: {', '.join(names[0])} and {', '.join(names[1])}")
-    found = [
-        each
-        for one, two in zip(a.tracks, b.tracks, strict=True)
-        for stream in one.tables
-        if stream in two.tables
-        for each in _in_stream(one.name, stream, one.tables[stream], two.tables[stream])
+        raise ValueError(f"the runs have different drones: {', '.join(names[0])} and {', '.join(names[1])}")
+    differences = [
+        difference
+        for record_a, record_b in zip(a.tracks, b.tracks, strict=True)
+        for stream in record_a.tables
+        if stream in record_b.tables
+        for difference in _stream_differences(record_a.name, stream, record_a.tables[stream], record_b.tables[stream])
     ]
-    return min(found, key=lambda own: own.time_us, default=None)
+    return min(differences, key=lambda difference: difference.time_us, default=None)
 
 
-def _in_stream(drone: str, stream: str, one: Table, two: Table) -> list[Difference]:
-    if one.fields != two.fields:
-        other = next((x for x in (*one.fields, *two.fields) if (x in one.fields) != (x in two.fields)), one.fields[0])
-        return [Difference(drone, stream, f"{other} (only in one)", 0, None, None)]
-    rows = min(len(one.times_us), len(two.times_us))
-    differs = np.flatnonzero(
-        (one.times_us[:rows] != two.times_us[:rows]) | (_bits(one.rows[:rows]) != _bits(two.rows[:rows])).any(axis=1)
+def _stream_differences(drone: str, stream: str, table_a: Table, table_b: Table) -> list[Difference]:
+    if table_a.fields != table_b.fields:
+        field = next(
+            (x for x in (*table_a.fields, *table_b.fields) if (x in table_a.fields) != (x in table_b.fields)),
+            table_a.fields[0],
+        )
+        return [Difference(drone, stream, f"{field} (only in one)", 0, None, None)]
+    rows = min(len(table_a.times_us), len(table_b.times_us))
+    different_rows = np.flatnonzero(
+        (table_a.times_us[:rows] != table_b.times_us[:rows])
+        | (_bits(table_a.rows[:rows]) != _bits(table_b.rows[:rows])).any(axis=1)
     )
-    if len(differs):
-        row = int(differs[0])
-        columns = np.flatnonzero(_bits(one.rows[row]) != _bits(two.rows[row]))
+    if len(different_rows):
+        row = int(different_rows[0])
+        columns = np.flatnonzero(_bits(table_a.rows[row]) != _bits(table_b.rows[row]))
         column = int(columns[0]) if len(columns) else 0
-        values = float(one.rows[row, column]), float(two.rows[row, column])
-        return [Difference(drone, stream, one.fields[column], int(min(one.times_us[row], two.times_us[row])), *values)]
-    if len(one.times_us) != len(two.times_us):
-        longer = one if len(one.times_us) > rows else two
+        values = float(table_a.rows[row, column]), float(table_b.rows[row, column])
+        return [
+            Difference(
+                drone, stream, table_a.fields[column], int(min(table_a.times_us[row], table_b.times_us[row])), *values
+            )
+        ]
+    if len(table_a.times_us) != len(table_b.times_us):
+        longer = table_a if len(table_a.times_us) > rows else table_b
         return [Difference(drone, stream, "", int(longer.times_us[rows]), None, None)]
     return []
 
@@ -87,7 +95,7 @@ def _bits(rows: Array) -> Array:
 
 
 class Distance(NamedTuple):
-    """How far apart two runs of a drone are: RMS and largest difference of position [m] and attitude [deg]"""
+    """The distance between two runs of a drone: RMS and largest difference of position [m] and attitude [deg]."""
 
     drone: str
     position_rms: float
@@ -96,12 +104,16 @@ class Distance(NamedTuple):
 
 
 def distances(a: Run, b: Run) -> list[Distance]:
-    """Drone by drone, at the times both have logged"""
-    found = []
-    for one, two in zip(a.tracks, b.tracks, strict=True):
-        _, i, j = np.intersect1d(one.tables["state"].times_us, two.tables["state"].times_us, return_indices=True)
-        gap = distance_between(one.position[i], two.position[j])
-        cosine = np.abs((one.attitude[i] * two.attitude[j]).sum(axis=1))
-        turn = 2.0 * np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
-        found.append(Distance(one.name, sum_of(gap**2).rms, float(gap.max()), float(turn.max())))
-    return found
+    """Compute the distance of each drone, at the times that both runs have logged."""
+    result = []
+    for record_a, record_b in zip(a.tracks, b.tracks, strict=True):
+        _, i, j = np.intersect1d(
+            record_a.tables["state"].times_us, record_b.tables["state"].times_us, return_indices=True
+        )
+        distance = distance_between(record_a.position[i], record_b.position[j])
+        cosine = np.abs((record_a.attitude[i] * record_b.attitude[j]).sum(axis=1))
+        attitude_difference = 2.0 * np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
+        result.append(
+            Distance(record_a.name, sum_of(distance**2).rms, float(distance.max()), float(attitude_difference.max()))
+        )
+    return result

@@ -1,4 +1,4 @@
-"""A recording as tables for other programs: one CSV or Parquet file for each stream."""
+"""Export a recording as tables: one CSV or Parquet file for each stream."""
 
 import csv
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from samara.core.atomic_files import atomic_write
 from samara.record.recording import RecordingError
 from samara.record.streams import Recording, Table
 
-ROWS = 10_000  # written at a time
+ROWS = 10_000  # formatted at once
 
 
 def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
-    """One file for each stream, '/drone0/state' as drone0.state.csv, and log.csv: the paths.
+    """Write one file for each stream, '/drone0/state' as drone0.state.csv, and log.csv; return the paths.
 
-    The first row has names and units. Every number is written with the digits that give the same double back.
+    The first row has names and units. Numbers have the digits that restore the same double.
     """
     paths = []
     for topic, table in recording.streams.items():
@@ -33,7 +33,7 @@ def export_csv(recording: Recording, folder: str | Path) -> list[Path]:
 
 
 def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
-    """One file for each stream, '/drone0/state' as drone0.state.parquet: the paths. Units are in the fields' metadata."""
+    """Write one file per stream, '/drone0/state' as drone0.state.parquet; return the paths. Field metadata hold the units."""
     try:
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
@@ -45,8 +45,8 @@ def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
         types = [pyarrow.float64(), pyarrow.int64(), *[pyarrow.float64()] * len(table.fields)]
         names, units = ("time", "time_us", *table.fields), ("s", "us", *table.units)
         fields = [
-            pyarrow.field(name, kind, metadata={"unit": unit})
-            for name, kind, unit in zip(names, types, units, strict=True)
+            pyarrow.field(name, field_type, metadata={"unit": unit})
+            for name, field_type, unit in zip(names, types, units, strict=True)
         ]
         schema = pyarrow.schema(fields, metadata={**recording.metadata, "topic": topic, "kind": table.kind})
         path = Path(folder) / f"{_name(topic)}.parquet"
@@ -57,7 +57,7 @@ def export_parquet(recording: Recording, folder: str | Path) -> list[Path]:
 
 
 def data_frame(table: Table) -> Any:
-    """A pandas DataFrame: a column for each field, the time [s] as its index; `attrs["units"]` has their units"""
+    """Convert a table to a pandas DataFrame with the time [s] as its index; `attrs["units"]` holds the units."""
     try:
         import pandas  # type: ignore[import-untyped]
     except ImportError as error:
@@ -68,13 +68,13 @@ def data_frame(table: Table) -> Any:
 
 
 def _name(topic: str) -> str:
-    """No part of a topic has a dot, so two topics never share a name."""
+    """Return a file name for a topic; no part of a topic has a dot, so two topics never share a name."""
     return topic.strip("/").replace("/", ".")
 
 
 def _headings(table: Table) -> list[str]:
-    named = [f"{name} [{unit}]" if unit else name for name, unit in zip(table.fields, table.units, strict=True)]
-    return ["time [s]", "time_us", *named]
+    headings = [f"{name} [{unit}]" if unit else name for name, unit in zip(table.fields, table.units, strict=True)]
+    return ["time [s]", "time_us", *headings]
 
 
 def _lines(table: Table) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""One message for many drones at an instant: their numbers stand side by side, field by field, as a flight has them in memory.
+"""One message for many drones at an instant: their numbers are side by side, field by field, as in the simulation's memory.
 
-A message of a drone alone and its place in the index take 56 bytes besides its numbers and their tags. A field of a fleet is
-a packed `repeated double`, with a number for each drone; or with a single one where all drones have the same throughout a
-chunk: what contact remembers in the air, or the speed that is asked of all of them.
+A message of a single drone and its index entry take 56 bytes besides its numbers and their tags. A field of a fleet is a packed
+`repeated double`, with a number for each drone; or with a single one if all drones have the same value throughout a chunk, such
+as the contact state in the air, or a common reference speed.
 """
 
 import json
@@ -21,14 +21,14 @@ from samara.record.channels import message_type, stream_schema
 from samara.record.layout import HEAD, Layout, stream_layout
 from samara.record.streams import MOST_CHANNELS, Stream, stream_metadata
 
-MANY = 32  # drones: fewer have messages of their own, which a person plots by the drone's name
+MANY = 32  # drones: fewer have separate messages, which tools plot by the drone's name
 HEADER = 31  # bytes of a Message record before its data
 TIME_TAG = 0x09  # field 1, eight bytes
-PACKED = 2  # protobuf's wire type of what has a length
+PACKED = 2  # protobuf's wire type of length-delimited fields
 
 
 class Fleet:
-    """A stream of many drones that is written as one: its channel and schema, and the layouts that it has had so far."""
+    """A stream of many drones that is written as one: its channel and schema, and its cached layouts."""
 
     def __init__(self, channel: Channel, schema: Schema, drones: int) -> None:
         self.channel, self.schema = channel, schema
@@ -36,40 +36,40 @@ class Fleet:
         self._layouts: dict[bytes, list[Layout]] = {}
 
     def layouts(self, rows: Array) -> list[Layout]:
-        """The layout of rows (m, fields, drones), alone in a list"""
-        shared = same_in_all(rows)
-        key = shared.tobytes()
+        """Return the layout for rows (m, fields, drones), in a list."""
+        is_shared = same_in_all(rows)
+        key = is_shared.tobytes()
         if key not in self._layouts:
-            counts = tuple(np.where(shared, 1, self._drones).tolist())
+            counts = tuple(np.where(is_shared, 1, self._drones).tolist())
             self._layouts[key] = [stream_layout(self._message, counts).on(self.channel.id)]  # type: ignore[arg-type]
         return self._layouts[key]
 
 
 class Fleets:
-    """The fleets of a recording as they came: channels and schemas numbered on from those of its streams."""
+    """The fleets of a recording: channels and schemas are numbered after those of its streams."""
 
     def __init__(self, schemas: Sequence[Schema], channels: Sequence[Channel]) -> None:
         self.all: list[Fleet] = []
         self._channels = len(channels)
-        self._schemas: dict[str | tuple[str, tuple[str, ...]], Schema] = {own.name: own for own in schemas}
+        self._schemas: dict[str | tuple[str, tuple[str, ...]], Schema] = {schema.name: schema for schema in schemas}
         self._taken = {channel.topic.split("/")[1] for channel in channels}
-        self._names: dict[tuple[str, ...], str] = {}  # of some drones
+        self._names: dict[tuple[str, ...], str] = {}  # fleet name by its drones
 
     def of(self, streams: Sequence[Stream]) -> Fleet | None:
-        """A new one of many streams that differ in their drones alone; else none
+        """Create the fleet of many streams that differ only in their drones; None for other streams.
 
-        '/cf0/state' and its like are '/fleet/state', or '/fleet2/state' where others are the fleet already.
+        '/cf0/state' and so on become '/fleet/state', or '/fleet2/state' if another fleet has that name.
         """
-        first, number = streams[0], self._channels + len(self.all) + 1
+        first, channel_id = streams[0], self._channels + len(self.all) + 1
         if (
             len(streams) < MANY
             or first.raster
-            or any(own[1:] != first[1:] for own in streams)
-            or number > MOST_CHANNELS
+            or any(stream[1:] != first[1:] for stream in streams)
+            or channel_id > MOST_CHANNELS
         ):
             return None
-        drones, lasts = zip(*(stream.topic.rsplit("/", 1) for stream in streams), strict=True)
-        if len(set(lasts)) > 1:
+        drones, stream_names = zip(*(stream.topic.rsplit("/", 1) for stream in streams), strict=True)
+        if len(set(stream_names)) > 1:
             return None
         if drones not in self._names:
             self._names[drones] = _fresh("fleet", self._taken)
@@ -80,90 +80,94 @@ class Fleets:
             data = stream_schema(first.fields, name, repeated=True)
             self._schemas[key] = Schema(len(self._schemas) + 1, data, SchemaEncoding.Protobuf, name)
         schema, topics = self._schemas[key], [stream.topic for stream in streams]
-        about = {**stream_metadata(first), "topics": json.dumps(topics)}
-        topic = f"/{self._names[drones]}/{lasts[0]}"
-        channel = Channel(number, topic, MessageEncoding.Protobuf, about, schema.id)
+        metadata = {**stream_metadata(first), "topics": json.dumps(topics)}
+        topic = f"/{self._names[drones]}/{stream_names[0]}"
+        channel = Channel(channel_id, topic, MessageEncoding.Protobuf, metadata, schema.id)
         self.all.append(Fleet(channel, schema, len(topics)))
         return self.all[-1]
 
 
-def _fresh(name: str, taken: AbstractSet[str]) -> str:
-    """The name, or with a number where it is taken"""
-    own, again = name, 2
-    while own in taken:
-        own, again = f"{name}{again}", again + 1
-    return own
+def _fresh(name: str, used: AbstractSet[str]) -> str:
+    """Return the name, with a number if it is in use."""
+    candidate, suffix = name, 2
+    while candidate in used:
+        candidate, suffix = f"{name}{suffix}", suffix + 1
+    return candidate
 
 
 def same_in_all(rows: Array) -> Array:
-    """Which fields of rows (m, fields, drones) are the same in all drones at all times, by their bits"""
+    """Return which fields of rows (m, fields, drones) are the same in all drones at all times, by their bits."""
     bits = rows.view(np.int64)
-    found = (bits[[0, -1]] == bits[[0, -1], :, :1]).all(axis=(0, 2))
-    ends = np.flatnonzero(np.diff(found, prepend=False, append=False)).tolist()
-    for first, last in zip(ends[::2], ends[1::2], strict=True):  # neighbours at once: a call for each takes longer
-        some = bits[:, first:last]
-        differs = some != some[:, :, :1]
+    is_same = (bits[[0, -1]] == bits[[0, -1], :, :1]).all(axis=(0, 2))
+    ends = np.flatnonzero(np.diff(is_same, prepend=False, append=False)).tolist()
+    for first, last in zip(ends[::2], ends[1::2], strict=True):  # adjacent fields together: one call each is slower
+        columns = bits[:, first:last]
+        differs = columns != columns[:, :, :1]
         if differs.any():
-            found[first:last] = ~differs.any(axis=(0, 2))
-    return found
+            is_same[first:last] = ~differs.any(axis=(0, 2))
+    return is_same
 
 
 class _Skeleton(NamedTuple):
-    """Of a message that was read: of each field its number, where it begins and how long it is; and the bytes between them."""
+    """A parsed message: index, offset and number count of each field; and the offsets of the bytes between them."""
 
     fields: list[tuple[int, int, int]]
     between: Array
 
 
 def unpack_fleet(block: Array, fields: int, drones: int) -> tuple[Array, Array, Array]:
-    """Sequence numbers, times [µs] and rows (m, fields, drones) of those messages (n, size) that are laid out as the first
+    """Return sequence numbers, times [µs] and rows (m, fields, drones) of those messages (n, size) laid out as the first.
 
-    ValueError or IndexError where it is none of a fleet's.
+    Raise ValueError or IndexError if the first is not a message of a fleet.
     """
     skeleton = _skeleton(block[0].tobytes(), fields, drones)
-    same = (block[:, skeleton.between] == block[0, skeleton.between]).all(axis=1)
-    count = len(block) if same.all() else int(same.argmin())
-    whole, rows = np.ascontiguousarray(block[:count]), np.empty((count, fields, drones))
-    for field, offset, numbers in skeleton.fields:
-        rows[:, field] = np.ndarray((count, numbers), "<f8", whole, offset, (whole.shape[1], 8))
-    counted, times_us = (
-        np.ndarray(count, kind, whole, at, (whole.shape[1],)).astype(np.int64)
-        for kind, at in (("<u4", HEAD), ("<i8", HEADER + 1))
+    is_equal = (block[:, skeleton.between] == block[0, skeleton.between]).all(axis=1)
+    count = len(block) if is_equal.all() else int(is_equal.argmin())
+    messages, rows = np.ascontiguousarray(block[:count]), np.empty((count, fields, drones))
+    for field, offset, count_per_field in skeleton.fields:
+        rows[:, field] = np.ndarray((count, count_per_field), "<f8", messages, offset, (messages.shape[1], 8))
+    sequence, times_us = (
+        np.ndarray(count, number_format, messages, offset, (messages.shape[1],)).astype(np.int64)
+        for number_format, offset in (("<u4", HEAD), ("<i8", HEADER + 1))
     )
-    return counted, times_us, rows
+    return sequence, times_us, rows
 
 
 def _skeleton(record: bytes, fields: int, drones: int) -> _Skeleton:
-    found: list[tuple[int, int, int]] = []
-    between, at = [HEADER], HEADER + 9
+    fields_found: list[tuple[int, int, int]] = []
+    between, position = [HEADER], HEADER + 9
     if record[HEADER] != TIME_TAG:
         raise ValueError("its time is missing")
-    while at < len(record):
-        begin = at
-        tag, at = _varint(record, at)
-        length, at = _varint(record, at)
-        if tag != (len(found) + 2) << 3 | PACKED or length not in (8, 8 * drones) or at + length > len(record):
-            raise ValueError(f"what stands at its byte {begin} is not field {len(found)}")
-        found.append((len(found), at, length // 8))
-        between += range(begin, at)
-        at += length
-    if len(found) != fields:
-        raise ValueError(f"it has {len(found)} fields, not {fields}")
-    return _Skeleton(found, np.array(between))
+    while position < len(record):
+        begin = position
+        tag, position = _varint(record, position)
+        length, position = _varint(record, position)
+        if (
+            tag != (len(fields_found) + 2) << 3 | PACKED
+            or length not in (8, 8 * drones)
+            or position + length > len(record)
+        ):
+            raise ValueError(f"byte {begin} does not begin field {len(fields_found)}")
+        fields_found.append((len(fields_found), position, length // 8))
+        between += range(begin, position)
+        position += length
+    if len(fields_found) != fields:
+        raise ValueError(f"it has {len(fields_found)} fields, not {fields}")
+    return _Skeleton(fields_found, np.array(between))
 
 
-def _varint(record: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends"""
+def _varint(record: bytes, position: int) -> tuple[int, int]:
+    """Return a decoded varint and the offset of its end."""
     value = shift = 0
     while True:
-        byte = record[at]
-        value, at = value | (byte & 0x7F) << shift, at + 1
+        byte = record[position]
+        value, position = value | (byte & 0x7F) << shift, position + 1
         if byte < 0x80:
-            return value, at
+            return value, position
         shift += 7
 
 
 @lru_cache(maxsize=16)
 def topics_of(text: str) -> tuple[str, ...]:
-    """The topics of a fleet's streams, from the metadata of its channel"""
+    """Return the topics of a fleet's streams, from the metadata of its channel."""
     return tuple(map(str, parsed(text)))

@@ -1,4 +1,4 @@
-"""The streams that a flight is recorded in: their fields and units, and the rows of the last second."""
+"""The streams of a flight's recording: their fields and units, and buffers for their rows."""
 
 from collections.abc import Sequence
 from typing import get_type_hints
@@ -23,7 +23,7 @@ from samara.sensors.sensor import Sensor
 
 
 class Rows:
-    """Rows of a stream for all drones of a group, until they are handed on: (rows, fields, drones)."""
+    """Buffer for the rows of a stream of all drones of a group: (rows, fields, drones)."""
 
     def __init__(self, topics: tuple[str, ...], fields: int, capacity: int) -> None:
         self.topics = topics
@@ -32,27 +32,27 @@ class Rows:
         self.count = 0
 
     def add(self, time_us: int, *parts: np.ndarray) -> None:
-        """One more row, from arrays stacked below each other"""
+        """Append a row, from arrays stacked along the fields."""
         self.extend(np.array([time_us]), *(part[None] for part in parts))
 
     def extend(self, times_us: np.ndarray, *parts: np.ndarray) -> None:
-        """Append rows, from arrays (rows or 1, fields, drones) stacked along the fields"""
-        after = self.count + len(times_us)
-        while after > len(self.times):
+        """Append rows, from arrays (rows or 1, fields, drones) stacked along the fields."""
+        end = self.count + len(times_us)
+        while end > len(self.times):
             self.times = np.concatenate([self.times, np.empty_like(self.times)])
             self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
-        rows, at = self.rows[self.count : after], 0
+        rows, column = self.rows[self.count : end], 0
         for part in parts:
-            rows[:, at : at + part.shape[1]] = part
-            at += part.shape[1]
-        self.times[self.count : after] = times_us
-        self.count = after
+            rows[:, column : column + part.shape[1]] = part
+            column += part.shape[1]
+        self.times[self.count : end] = times_us
+        self.count = end
 
     def handed_on(self) -> Block:
-        """What is there; from now on rows are written elsewhere"""
+        """Return the buffered rows as a block and clear the buffer; later rows go to other memory."""
         times, rows, count = self.times[: self.count], self.rows[: self.count], self.count
         self.count = 0
-        if 2 * count < len(self.times):  # few of many: what is handed on must not keep all the memory
+        if 2 * count < len(self.times):  # copy a small part: a view would retain the whole buffer
             return Block(self.topics, times.copy(), rows.copy())
         self.times, self.rows = np.empty_like(self.times), np.empty_like(self.rows)
         return Block(self.topics, times, rows)
@@ -61,9 +61,9 @@ class Rows:
 ESTIMATE_FIELDS = tuple(leaf_names(State(ZERO, ZERO, IDENTITY, ZERO)))
 LOAD_FIELDS = ("payload.mass", "payload.r_B.x", "payload.r_B.y", "payload.r_B.z", "cells_left")
 CABLE_FIELD = "cable_holds"
-LARGEST_NORMAL = 9.0  # no draw of 53 bits is further out
-SENSOR_KIND = "samara.sensor."  # what the kinds of sensors' streams begin with
-STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row whenever one changes
+LARGEST_NORMAL = 9.0  # larger than any normal number drawn from 53 random bits
+SENSOR_KIND = "samara.sensor."  # prefix of the schema names of sensors' streams
+STATUS_FIELDS = ("landed", "crashed")  # 1 or 0, a row at each change
 UNITS = {
     "p_W": "m",
     "v_W": "m/s",
@@ -88,7 +88,7 @@ UNITS |= {
 
 
 def unit_of(field: str) -> str:
-    """The unit of a recorded field, where its name tells"""
+    """Return the unit of a recorded field by its name; "1" for an unknown name."""
     if field.startswith("payload.r_B"):
         return "m"
     if field.startswith("pushes"):
@@ -99,56 +99,65 @@ def unit_of(field: str) -> str:
 
 
 def state_units(vehicle: Vehicle) -> tuple[str, ...]:
-    """The unit of every number of a vehicle's state, in the order of `state_names`"""
-    resting = at_rest(vehicle)
-    units = [unit_of(field) for field in leaf_names(resting._replace(effects=()))]
-    for effect, own in zip(vehicle.structure.effects, resting.effects, strict=True):
-        units += _leaf_units(own, effect.state_unit)
+    """Return the unit of every component of a vehicle's state, in the order of `state_names`."""
+    state = at_rest(vehicle)
+    units = [unit_of(field) for field in leaf_names(state._replace(effects=()))]
+    for effect, effect_state in zip(vehicle.structure.effects, state.effects, strict=True):
+        units += _leaf_units(effect_state, effect.state_unit)
     return tuple(units)
 
 
 def _leaf_units(tree: object, unit: str) -> list[str]:
-    """Units as the fields of a named tuple declare them; below one that declares none, that of what it is part of."""
+    """Return the units that the fields of a named tuple declare; a field that declares none has the unit of its parent."""
     if not isinstance(tree, tuple):
         return [unit]
     hints = get_type_hints(type(tree), include_extras=True) if hasattr(tree, "_fields") else {}
-    declared = [
-        next((own.unit for own in getattr(hint, "__metadata__", ()) if isinstance(own, Quantity)), unit)
-        for hint in (hints[name] for name in getattr(tree, "_fields", ()))
+    branch_units = [
+        next(
+            (quantity.unit for quantity in getattr(annotation, "__metadata__", ()) if isinstance(quantity, Quantity)),
+            unit,
+        )
+        for annotation in (hints[name] for name in getattr(tree, "_fields", ()))
     ] or [unit] * len(tree)
-    return [leaf for branch, own in zip(tree, declared, strict=True) for leaf in _leaf_units(branch, own)]
+    return [
+        leaf
+        for branch, branch_unit in zip(tree, branch_units, strict=True)
+        for leaf in _leaf_units(branch, branch_unit)
+    ]
 
 
 def load_fields(vehicle: Vehicle) -> tuple[str, ...]:
-    """What is recorded of a vehicle's load with the environment: where it has a cable, whether that holds"""
+    """Return the fields about the load that are recorded with the environment, with `cable_holds` for a slung load."""
     return (*LOAD_FIELDS, CABLE_FIELD) if vehicle.has("slung_load") else LOAD_FIELDS
 
 
-def event_blocks(facts: Sequence[Occurrence], drones: Sequence[Drone]) -> list[Block]:
-    """The rows of the streams `event` of those drones that something happened to, together where it did at the same times"""
-    of_drone: dict[int, list[Occurrence]] = {}
-    for own in facts:
-        of_drone.setdefault(own.drone, []).append(own)
-    at: dict[tuple[int, ...], list[int]] = {}
-    for index, found in of_drone.items():
-        at.setdefault(tuple(own.time_us for own in found), []).append(index)
+def event_blocks(occurrences: Sequence[Occurrence], drones: Sequence[Drone]) -> list[Block]:
+    """Build the blocks of the streams `event`; drones with events at the same times share a block."""
+    occurrences_by_drone: dict[int, list[Occurrence]] = {}
+    for occurrence in occurrences:
+        occurrences_by_drone.setdefault(occurrence.drone, []).append(occurrence)
+    drones_by_times: dict[tuple[int, ...], list[int]] = {}
+    for index, drone_occurrences in occurrences_by_drone.items():
+        drones_by_times.setdefault(tuple(occurrence.time_us for occurrence in drone_occurrences), []).append(index)
     return [
         Block(
-            tuple(f"/{drones[index].name}/event" for index in alike),
+            tuple(f"/{drones[index].name}/event" for index in drone_indexes),
             np.array(times_us),
-            np.array([[own.row for own in of_drone[index]] for index in alike], dtype=float).transpose(1, 2, 0),
+            np.array(
+                [[occurrence.row for occurrence in occurrences_by_drone[index]] for index in drone_indexes], dtype=float
+            ).transpose(1, 2, 0),
         )
-        for times_us, alike in at.items()
+        for times_us, drone_indexes in drones_by_times.items()
     ]
 
 
 def is_reading(table: Table) -> bool:
-    """Whether a stream is a sensor's"""
+    """Whether a table is the stream of a sensor."""
     return table.kind.startswith(SENSOR_KIND)
 
 
 def streams_of(drone: Drone) -> dict[str, Stream]:
-    """The streams a drone's flight is recorded in, by their short names"""
+    """Return the streams of a drone's recording, by their short names."""
     commands = [f"motor[{i}]" for i in range(len(drone.vehicle.rotors))] or ["thrust", "tau_B.x", "tau_B.y", "tau_B.z"]
     commands += [f"servo[{k}]" for k in range(len(drone.vehicle.servos))]
     fields = {
@@ -163,36 +172,39 @@ def streams_of(drone: Drone) -> dict[str, Stream]:
     }
     if callable(drone.controller) and drone.autopilot is None:
         fields["excess"] = tuple(commands)
-    planned = instants_ahead(drone.controller)
-    if planned:
-        fields["plan"] = tuple(f"p_W[{k}].{axis}" for k in range(planned) for axis in "xyz")
+    plan_length = instants_ahead(drone.controller)
+    if plan_length:
+        fields["plan"] = tuple(f"p_W[{k}].{axis}" for k in range(plan_length) for axis in "xyz")
     streams = {
         name: Stream(
-            f"/{drone.name}/{name}", own, tuple(unit_of(field) for field in own), f"samara.{name.capitalize()}"
+            f"/{drone.name}/{name}",
+            stream_fields,
+            tuple(unit_of(field) for field in stream_fields),
+            f"samara.{name.capitalize()}",
         )
-        for name, own in fields.items()
+        for name, stream_fields in fields.items()
     }
     streams["state"] = streams["state"]._replace(units=state_units(drone.vehicle))
     streams["outputs"] = streams["outputs"]._replace(units=output_units(fields["outputs"]))
     if isinstance(drone.estimator, Fusion) and drone.estimator.knows_variances:
-        own = tuple(leaf_names(Variances()))
-        units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in own)
-        streams["covariance"] = Stream(f"/{drone.name}/covariance", own, units, "samara.Covariance")
+        covariance_fields = tuple(leaf_names(Variances()))
+        units = tuple(VARIANCE_UNITS[field.partition(".")[0]] for field in covariance_fields)
+        streams["covariance"] = Stream(f"/{drone.name}/covariance", covariance_fields, units, "samara.Covariance")
     for sensor in drone.sensors:
         if sensor.name in streams:
             raise ValueError(f"{drone.name} has a sensor called {sensor.name!r}, the name of another stream")
-        kind = f"{SENSOR_KIND}{sensor.name}"
+        schema_name = f"{SENSOR_KIND}{sensor.name}"
         raster = raster_of(sensor)
-        streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, kind, raster)
+        streams[sensor.name] = Stream(f"/{drone.name}/{sensor.name}", sensor.fields, sensor.units, schema_name, raster)
     return streams
 
 
 def raster_of(sensor: Sensor) -> Raster | None:
-    """How the pictures of a camera or a lidar are written; None of other sensors, and where steps are too many to be told"""
+    """Return the raster of a camera or lidar; None for other sensors, and if there are too many steps for a pixel."""
     if not isinstance(sensor.about, Eye):
         return None
     part = sensor.about.part
-    steps = part.told(part.farthest, Beam(Vec3(1.0, 0.0, 0.0)), (LARGEST_NORMAL,) * 2) / part.resolution
+    max_steps = part.told(part.farthest, Beam(Vec3(1.0, 0.0, 0.0)), (LARGEST_NORMAL,) * 2) / part.resolution
     rows, columns = part.shape
-    raster = Raster(sensor.reading._fields[0], rows, columns, part.resolution, wide=steps >= NOT_A_NUMBER)
-    return raster if steps < MOST_STEPS else None
+    raster = Raster(sensor.reading._fields[0], rows, columns, part.resolution, wide=max_steps >= NOT_A_NUMBER)
+    return raster if max_steps < MOST_STEPS else None

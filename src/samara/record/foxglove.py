@@ -1,4 +1,4 @@
-"""Messages that Foxglove draws by itself, in its published schemas: poses, transforms, lines of log, and the scene."""
+"""Messages in Foxglove's published schemas, which it displays without configuration: poses, transforms, log and scene."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -34,12 +34,12 @@ from samara.world.obstacles import Solid
 
 WORLD = "world"
 Microseconds = TypeVar("Microseconds", int, Array)
-RATE = 30  # poses a second at most; an eye needs no more, and a tool interpolates between them
+RATE = 30  # poses per second at most: enough for display, and tools interpolate
 POSE_FIELDS = ("p_W.x", "p_W.y", "p_W.z", "q_WB.x", "q_WB.y", "q_WB.z", "q_WB.w")  # in the order of foxglove.Pose
 
 
 class Posed(NamedTuple):
-    """A stream that says where a body is: the columns of its pose, the topic it is drawn under, and its frame."""
+    """The pose of a stream: its columns, the topic of the pose messages, and its frame."""
 
     columns: Array
     topic: str
@@ -47,17 +47,20 @@ class Posed(NamedTuple):
 
 
 def posed(stream: Stream) -> Posed | None:
-    """'/drone0/state' gives '/drone0/pose' and the frame 'drone0'; any other stream a pose and a frame below its own name."""
+    """Return the pose columns of a stream; None without a pose.
+
+    '/drone0/state' gives '/drone0/pose' and the frame 'drone0'; any other stream a pose and a frame below its topic.
+    """
     if not set(POSE_FIELDS) <= set(stream.fields):
         return None
     columns = np.array([stream.fields.index(name) for name in POSE_FIELDS])
-    drone, _, last = stream.topic.rpartition("/")
-    owner = drone if drone and last == "state" else stream.topic
-    return Posed(columns, f"{owner}/pose", owner.strip("/"))
+    drone, _, stream_name = stream.topic.rpartition("/")
+    prefix = drone if drone and stream_name == "state" else stream.topic
+    return Posed(columns, f"{prefix}/pose", prefix.strip("/"))
 
 
 def pose_layout(channel: int) -> Layout:
-    """foxglove.PoseInFrame in the world."""
+    """Return the layout of foxglove.PoseInFrame in the world."""
     return _any_pose().on(channel)
 
 
@@ -69,7 +72,7 @@ def _any_pose() -> Layout:
 
 
 def transform_layout(channel: int, frame: str) -> Layout:
-    """foxglove.FrameTransform from the world to a body's frame."""
+    """Return the layout of foxglove.FrameTransform from the world to a body's frame."""
     translation, rotation = _marked()
     message = FrameTransform(
         timestamp=_stamp(), parent_frame_id=WORLD, child_frame_id=frame, translation=translation, rotation=rotation
@@ -87,23 +90,23 @@ def _marked() -> tuple[Vector3, Quaternion]:
 
 
 def slots(times_us: Microseconds) -> Microseconds:
-    """Which thirtieth of a second each time is in; the first row of each is drawn.
+    """Return the index of the thirtieth of a second that each time is in; the first row of each is displayed.
 
-    A microsecond is added because a thirtieth is no whole number of them: 33 333 µs is in the second.
+    A microsecond is added because a thirtieth of a second is not an integer count of microseconds: 33 333 µs is in the second.
     """
     return (times_us + 1) * RATE // 1_000_000
 
 
-def first_of_each(slot: Array, before: int) -> Array:
-    """Which rows are the first of their slot, the last row before them having been in `before`."""
+def first_of_each(slot: Array, previous_slot: int) -> Array:
+    """Return the rows that are the first of their slot; the last row before them was in slot `before`."""
     changes = np.empty(len(slot), bool)
-    changes[0] = slot[0] != before
+    changes[0] = slot[0] != previous_slot
     np.not_equal(slot[1:], slot[:-1], out=changes[1:])
     return np.flatnonzero(changes)
 
 
 def log_message(line: LogLine) -> bytes:
-    """A line as foxglove.Log."""
+    """Encode a log line as foxglove.Log."""
     seconds, micros = divmod(line.time_us, 1_000_000)
     stamp = Timestamp(seconds=seconds, nanos=micros * 1000)
     level: Any = LEVELS.index(line.level) + 1
@@ -111,7 +114,7 @@ def log_message(line: LogLine) -> bytes:
 
 
 def log_line(data: bytes) -> LogLine:
-    """The inverse of `log_message`."""
+    """Invert `log_message`."""
     log = Log.FromString(data)
     time_us = log.timestamp.seconds * 1_000_000 + log.timestamp.nanos // 1000
     return LogLine(time_us, LEVELS[log.level - 1], log.name, log.message)
@@ -119,20 +122,21 @@ def log_line(data: bytes) -> LogLine:
 
 DISC_ALPHA = 0.4
 REFERENCE_COLOUR = "#78828c"
-PATH_POINTS, MOST_POINTS, LEAST_POINTS = 24_000, 500, 60  # of all paths together, and of one
+PATH_POINTS, MOST_POINTS, LEAST_POINTS = 24_000, 500, 60  # of all paths together, and limits for one
 EMPTY = World()
-THIN = 0.01  # of the reach: how thick a propeller's disc is
+THIN = 0.01  # thickness of a propeller disc, relative to the vehicle's reach
 
 
 def scene_message(
     vehicles: Mapping[str, Vehicle], world: World = EMPTY, references: Mapping[str, Array] | None = None
 ) -> bytes:
-    """One entity for each drone in the frame of its name, one for each solid and each path asked for in the world's, for ever
+    """Build the scene: one entity for each drone in its frame, and one for each solid and reference path in the world.
 
-    `references` are places (points, 3) [m] by the drones' names.
+    `references` are positions (points, 3) [m] by drone name. The entities never expire.
     """
     shapes = {
-        id(vehicle): scene_entity("", vehicle) for vehicle in {id(own): own for own in vehicles.values()}.values()
+        id(vehicle): scene_entity("", vehicle)
+        for vehicle in {id(vehicle): vehicle for vehicle in vehicles.values()}.values()
     }
     paths = {name: path for name, path in (references or {}).items() if len(path) and np.ptp(path, axis=0).any()}
     entities = chain(
@@ -140,27 +144,27 @@ def scene_message(
         (solid_entity(name, solid, colour) for name, solid, colour in drawn(world)),
         (reference_entity(name, path[_few(len(path), len(paths))]) for name, path in paths.items()),
     )
-    # Messages of one entity after the other are, in protobuf, the message of all: so a thousand are not in memory at once.
-    return b"".join(SceneUpdate(entities=[own]).SerializeToString(deterministic=True) for own in entities)
+    # Concatenated messages of one entity each are, in protobuf, one message of all: so a thousand are not in memory at once.
+    return b"".join(SceneUpdate(entities=[entity]).SerializeToString(deterministic=True) for entity in entities)
 
 
 def _named(shape: SceneEntity, name: str, vehicle: Vehicle) -> SceneEntity:
-    """The entity of a vehicle in a drone's frame"""
-    own = SceneEntity()
-    own.CopyFrom(shape)
-    own.frame_id, own.id = name, f"{name} {vehicle.name}"
-    return own
+    """Copy the entity of a vehicle to a drone's frame."""
+    entity = SceneEntity()
+    entity.CopyFrom(shape)
+    entity.frame_id, entity.id = name, f"{name} {vehicle.name}"
+    return entity
 
 
 def scene_entity(name: str, vehicle: Vehicle) -> SceneEntity:
-    """Rods and discs as cylinders, the body as a cube"""
-    parts, reach = parts_of(vehicle), reach_of(vehicle)
+    """Build a vehicle's entity: rods and discs as cylinders, the body as a cube."""
+    parts, extent = parts_of(vehicle), reach_of(vehicle)
     return SceneEntity(
         timestamp=Timestamp(seconds=0),
         frame_id=name,
         id=f"{name} {vehicle.name}",
         frame_locked=True,
-        cylinders=[_cylinder(part, reach) for part in parts if not isinstance(part, Box)],
+        cylinders=[_cylinder(part, extent) for part in parts if not isinstance(part, Box)],
         cubes=[
             CubePrimitive(
                 pose=_pose(part.centre_B, IDENTITY), size=_vector(part.size_B), color=_colour(part.colour, 1.0)
@@ -172,7 +176,7 @@ def scene_entity(name: str, vehicle: Vehicle) -> SceneEntity:
 
 
 def solid_entity(name: str, solid: Solid, colour: str) -> SceneEntity:
-    """A solid as triangles"""
+    """Build a solid's entity as triangles."""
     vertices, triangles = triangles_of(solid, span=40.0)
     return SceneEntity(
         timestamp=Timestamp(seconds=0),
@@ -190,13 +194,13 @@ def solid_entity(name: str, solid: Solid, colour: str) -> SceneEntity:
 
 
 def _few(count: int, drones: int) -> Array:
-    """The rows of a path that are drawn: its ends, and a bounded number between them"""
-    most = int(np.clip(PATH_POINTS // drones, LEAST_POINTS, MOST_POINTS))
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+    """Return the rows of a path to display: its ends, and a bounded count between them."""
+    max_points = int(np.clip(PATH_POINTS // drones, LEAST_POINTS, MOST_POINTS))
+    return np.unique(np.linspace(0, count - 1, min(count, max_points)).round().astype(int))
 
 
 def reference_entity(name: str, path: Array) -> SceneEntity:
-    """The way a drone was asked to go, as a line two pixels wide"""
+    """Build the reference path of a drone as a line two pixels wide."""
     return SceneEntity(
         timestamp=Timestamp(seconds=0),
         frame_id=WORLD,
@@ -214,12 +218,18 @@ def reference_entity(name: str, path: Array) -> SceneEntity:
     )
 
 
-def _cylinder(part: Rod | Disc, reach: float) -> CylinderPrimitive:
+def _cylinder(part: Rod | Disc, extent: float) -> CylinderPrimitive:
     if isinstance(part, Rod):
-        along = part.end_B - part.start_B
-        centre, axis, radius, length, alpha = part.start_B + along * 0.5, along, part.radius, float(norm(along)), 1.0
+        axis_vector = part.end_B - part.start_B
+        centre, axis, radius, length, alpha = (
+            part.start_B + axis_vector * 0.5,
+            axis_vector,
+            part.radius,
+            float(norm(axis_vector)),
+            1.0,
+        )
     else:
-        centre, axis, radius, length, alpha = part.centre_B, part.axis_B, part.radius, THIN * reach, DISC_ALPHA
+        centre, axis, radius, length, alpha = part.centre_B, part.axis_B, part.radius, THIN * extent, DISC_ALPHA
     size = Vec3(2.0 * radius, 2.0 * radius, length)
     return CylinderPrimitive(
         pose=_pose(centre, from_up_to(axis)),
@@ -231,7 +241,7 @@ def _cylinder(part: Rod | Disc, reach: float) -> CylinderPrimitive:
 
 
 def from_up_to(axis: Vec3) -> Quat:
-    """q ∝ (1 + z·a, z × a), the shortest turn that takes z to a; half a turn about x where a is −z, none where a is 0"""
+    """q ∝ (1 + z·a, z × a), the shortest rotation from z to a; half a turn about x for a = −z, the identity for a = 0."""
     if float(norm(axis)) == 0.0:
         return IDENTITY
     a = direction(axis)
@@ -243,8 +253,8 @@ def from_up_to(axis: Vec3) -> Quat:
 
 
 def _pose(centre: Vec3, q: Quat) -> Pose:
-    turn = Quaternion(x=float(q.x), y=float(q.y), z=float(q.z), w=float(q.w))
-    return Pose(position=_vector(centre), orientation=turn)
+    orientation = Quaternion(x=float(q.x), y=float(q.y), z=float(q.z), w=float(q.w))
+    return Pose(position=_vector(centre), orientation=orientation)
 
 
 def _vector(v: Vec3) -> Vector3:

@@ -1,7 +1,7 @@
-"""Pictures in a recording: numbers in rows and columns that are whole multiples of a step, as foxglove.RawImage.
+"""Images in a recording: numbers in rows and columns that are whole multiples of a step, as foxglove.RawImage.
 
-A number of a stream takes eleven bytes with its tag, a pixel two or four, and Foxglove shows it as it is. What is read back is
-what was measured, bit for bit: a sensor counts steps, x = k Δ, and the file holds k (16UC1) or the single-precision number next
+A value of a stream takes eleven bytes with its tag, a pixel two or four, and Foxglove displays it directly. Reading restores
+the measurement bit for bit: a sensor counts steps, x = k Δ, and the file holds k (16UC1) or the single-precision number nearest
 to x (32FC1), from which k follows.
 """
 
@@ -16,12 +16,12 @@ import numpy as np
 from samara.core.atomic_files import parsed
 from samara.core.types import Array
 
-MOST_STEPS = 4e6  # that a single-precision number tells apart, with some to spare
+MOST_STEPS = 4e6  # that a single-precision number can distinguish, with a margin
 NOT_A_NUMBER = 0xFFFF  # in 16UC1
 
 
 class Raster(NamedTuple):
-    """The numbers of a stream are `depth[row][column]`, whole multiples of a step [m]; `wide` where 65 534 are too few."""
+    """The values of a stream are `depth[row][column]`, multiples of a step [m]; `wide` if 16 bits are too few for them."""
 
     name: str
     rows: int
@@ -31,35 +31,35 @@ class Raster(NamedTuple):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of its numbers, row by row"""
+        """The names of its numbers, row by row."""
         return _fields(self.name, self.rows, self.columns)
 
     @property
     def encoding(self) -> str:
-        """What foxglove.RawImage calls its pixels"""
+        """The pixel encoding in foxglove.RawImage."""
         return "32FC1" if self.wide else "16UC1"
 
     @property
     def pixel(self) -> np.dtype[np.generic]:
-        """One of them"""
+        """The type of a pixel."""
         return np.dtype("<f4" if self.wide else "<u2")
 
     def pixels(self, rows: Array) -> Array:
-        """Numbers as pixels"""
+        """Convert numbers to pixels."""
         if self.wide:
             return rows.astype(self.pixel)
-        counted = np.where(np.isnan(rows), NOT_A_NUMBER, np.rint(rows / self.step))
-        return counted.clip(0, NOT_A_NUMBER).astype(self.pixel)
+        steps = np.where(np.isnan(rows), NOT_A_NUMBER, np.rint(rows / self.step))
+        return steps.clip(0, NOT_A_NUMBER).astype(self.pixel)
 
     def numbers(self, pixels: Array) -> Array:
-        """Pixels as numbers: k Δ"""
+        """Convert pixels to numbers: k Δ."""
         if self.wide:
-            found: Array = self.step * np.rint(pixels.astype(float) / self.step)
-            return found
+            numbers: Array = self.step * np.rint(pixels.astype(float) / self.step)
+            return numbers
         return np.where(pixels == NOT_A_NUMBER, np.nan, self.step * pixels.astype(float))
 
     def holds(self, rows: Array) -> bool:
-        """Whether numbers come back from their pixels as they are"""
+        """Whether the numbers survive a conversion to pixels unchanged."""
         return np.array_equal(self.numbers(self.pixels(rows)), rows, equal_nan=True)
 
 
@@ -68,15 +68,20 @@ def _fields(name: str, rows: int, columns: int) -> tuple[str, ...]:
     return tuple(f"{name}[{row}][{column}]" for row in range(rows) for column in range(columns))
 
 
-def raster_metadata(raster: Raster, kind: str, units: Sequence[str]) -> dict[str, str]:
-    """What the metadata of a channel say of a stream that is written so; one unit for all"""
-    return {"kind": kind, "unit": units[0], "raster": json.dumps(raster)}
+def raster_metadata(raster: Raster, schema_name: str, units: Sequence[str]) -> dict[str, str]:
+    """Return the channel metadata of a stream of images; all fields have one unit."""
+    return {"kind": schema_name, "unit": units[0], "raster": json.dumps(raster)}
 
 
-def raster_from(metadata: Mapping[str, str], most: int) -> Raster:
-    """The inverse; ValueError where it cannot be, or has more pixels than are allowed"""
+def raster_from(metadata: Mapping[str, str], max_pixels: int) -> Raster:
+    """Invert `raster_metadata`; raise ValueError if it is invalid or has more than `most` pixels."""
     name, rows, columns, step, wide = parsed(metadata["raster"])
-    own = Raster(str(name), int(rows), int(columns), float(step), bool(wide))
-    if own.rows < 1 or own.columns < 1 or own.rows * own.columns > most or not 0.0 < own.step < math.inf:
-        raise ValueError(f"a picture of {own.rows} × {own.columns} pixels in steps of {own.step:g}")
-    return own
+    raster = Raster(str(name), int(rows), int(columns), float(step), bool(wide))
+    if (
+        raster.rows < 1
+        or raster.columns < 1
+        or raster.rows * raster.columns > max_pixels
+        or not 0.0 < raster.step < math.inf
+    ):
+        raise ValueError(f"an image of {raster.rows} × {raster.columns} pixels in steps of {raster.step:g}")
+    return raster

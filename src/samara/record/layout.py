@@ -1,9 +1,9 @@
 """Messages of fixed length as rows of bytes, so that NumPy writes and reads all messages of a chunk at once.
 
-A protobuf message whose fields are all doubles and fixed-width integers has the same bytes in the same places every time,
-and so has the MCAP record around it: only the numbers change. Where they stand is not computed here. The libraries write
-one message with known markers for numbers, and the markers are looked up. (With the `mcap` library's writer, which takes one
-message at a time, one drone is written in 117 ms instead of 5.5 ms per minute: six times what the flight takes.)
+A protobuf message whose fields are all doubles and fixed-width integers has the same bytes at the same offsets every time,
+and so has the MCAP record around it: only the numbers change. The offsets are not computed: the libraries write one message
+with known marker values, and the markers are searched in it. (With the `mcap` library's writer, which takes one message at a
+time, one drone is written in 117 ms instead of 5.5 ms per minute: six times the duration of the simulation.)
 """
 
 import struct
@@ -21,19 +21,19 @@ from mcap.records import Message
 from samara.core.types import Array
 from samara.record.image_stream import Raster
 
-MARK = 0x3C5AF00D_00000000  # its bytes are not UTF-8, so no name in a message can hold them
+MARK = 0x3C5AF00D_00000000  # its bytes are not UTF-8, so no name in a message can contain them
 TIME_MARK, LOG_MARK, PUBLISH_MARK = (MARK + 0xFFFF_FFF0 + k for k in range(3))
 SEQUENCE_MARK = 0xC3A5F1E7
-SECONDS_MARK, NANOS_MARK = 0x4_A5A5_A5A5, 0x2D5A_5A5A  # as large as to take all five bytes of their varints
+SECONDS_MARK, NANOS_MARK = 0x4_A5A5_A5A5, 0x2D5A_5A5A  # large enough for all five bytes of their varints
 SHIFTS, MORE = np.array([0, 7, 14, 21, 28]), np.array([0x80, 0x80, 0x80, 0x80, 0])
 CHANNEL = struct.Struct("<H")
-HEAD = 11  # opcode, length and channel: what all records of one channel and size begin with
+HEAD = 11  # opcode, length and channel: equal in all records of one channel and size
 
 
 class Run(NamedTuple):
     """Fields at equal distances: `width` of them from field `first`, the first at byte `offset`.
 
-    Each has a number for as many drones as `drones`: more than one where a message is of a fleet.
+    Each has `drones` numbers: more than one in a message of a fleet.
     """
 
     first: int
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where in a Message record the numbers stand: its columns, which have the record's size, and the runs of its fields.
+    """The offsets of the numbers in a Message record: its columns, which have the record's size, and the runs of its fields.
 
     Numbers are doubles, or the pixels of a `raster`. Those of a `fleet` are of all its drones.
     """
@@ -56,14 +56,14 @@ class Places(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """One MCAP Message record: its bytes (1,), and the places of its numbers. Those of equal places are packed together."""
+    """One MCAP Message record: its bytes (1,), and the offsets of its numbers. Layouts of equal offsets are packed together."""
 
     channel: int
     record: Array
     places: Places
 
     def on(self, channel: int) -> "Layout":
-        """Return the same record on another channel, with the same places."""
+        """Return the same record on another channel, with the same offsets."""
         record = bytearray(self.record.tobytes())
         CHANNEL.pack_into(record, HEAD - CHANNEL.size, channel)
         return self._replace(channel=channel, record=np.frombuffer(bytes(record), self.record.dtype))
@@ -74,40 +74,40 @@ class Layout(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many fields it holds."""
+        """Count of fields."""
         return sum(run.width for run in self.places.runs)
 
 
 def marker(number: int) -> float:
-    """The double that marks the place of a number."""
+    """Return the double that marks the offset of a number."""
     return struct.unpack("<d", struct.pack("<Q", MARK + number))[0]
 
 
 def message_record(channel: int, sequence: int, log_time: int, publish_time: int, data: bytes) -> bytes:
-    """One MCAP Message record."""
+    """Build one MCAP Message record."""
     builder = RecordBuilder()
     Message(channel, log_time, data, publish_time, sequence).write(builder)
     return builder.end()  # type: ignore[no-untyped-call]
 
 
 def marked_record(message: ProtobufMessage) -> bytes:
-    """A Message record on channel 0 whose counter and times are markers."""
+    """Build a Message record on channel 0 whose sequence number and times are markers."""
     return message_record(0, SEQUENCE_MARK, LOG_MARK, PUBLISH_MARK, message.SerializeToString())
 
 
-def layout_of(marked: ProtobufMessage, drones: Sequence[int], *, fleet: bool = False) -> Layout:
-    """The layout of a message whose fields are markers 0, 1, 2 …, each for as many `drones`, and those of its times."""
-    record = marked_record(marked)
+def layout_of(message: ProtobufMessage, drones: Sequence[int], *, fleet: bool = False) -> Layout:
+    """Return the layout of a message whose fields are markers 0, 1, 2 …, repeated by `drones`, and its time markers."""
+    record = marked_record(message)
     marks = [struct.pack("<d", marker(number)) * count for number, count in enumerate(drones)]
     offsets = [_only_place(record, mark) for mark in marks]
     if min(offsets, default=0) < 0:
-        raise ValueError(f"a field is missing from a message of {len(record)} bytes, or not in one piece")
+        raise ValueError(f"a field is missing from a message of {len(record)} bytes, or not contiguous")
     places = Places(_columns(record), tuple(_runs(offsets, drones)), fleet=fleet)
     return Layout(0, np.frombuffer(record, f"V{len(record)}"), places)
 
 
 def _columns(record: bytes) -> np.dtype[np.void]:
-    """Where the counter and the times of a marked record stand"""
+    """Return the offsets of the sequence number and the times of a marked record."""
     columns = {
         "sequence": ("<u4", struct.pack("<I", SEQUENCE_MARK)),
         "log_time": ("<i8", struct.pack("<Q", LOG_MARK)),
@@ -124,12 +124,12 @@ def _columns(record: bytes) -> np.dtype[np.void]:
 
 def _only_place(record: bytes, mark: bytes) -> int:
     if record.count(mark) > 1:
-        raise ValueError(f"a marker stands twice in a message of {len(record)} bytes")
+        raise ValueError(f"a marker occurs twice in a message of {len(record)} bytes")
     return record.find(mark)
 
 
 def _runs(offsets: Sequence[int], drones: Sequence[int]) -> Iterator[Run]:
-    """As few runs as possible: a tag is one byte up to field 15 and two from there, and fields differ in their length."""
+    """Yield as few runs as possible: a tag is one byte up to field 15 and two from there, and fields differ in length."""
     run: Run | None = None
     for number, (offset, count) in enumerate(zip(offsets, drones, strict=True)):
         stride = offset - offsets[number - 1]
@@ -143,9 +143,9 @@ def _runs(offsets: Sequence[int], drones: Sequence[int]) -> Iterator[Run]:
         yield run
 
 
-@lru_cache(maxsize=64)  # a thousand drones of one vehicle have one
+@lru_cache(maxsize=64)  # a thousand drones of one vehicle share a layout
 def stream_layout(message: type[ProtobufMessage], drones: tuple[int, ...] = ()) -> Layout:
-    """The layout of a stream's message: `time_us`, then a double for each field; of a fleet one for each of its `drones`."""
+    """Return the layout of a stream's message: `time_us`, then a double per field; of a fleet one for each of `drones`."""
     time, *fields = message.DESCRIPTOR.fields
     marks = {field.name: marker(number) for number, field in enumerate(fields)}
     if drones:
@@ -156,7 +156,7 @@ def stream_layout(message: type[ProtobufMessage], drones: tuple[int, ...] = ()) 
 
 @lru_cache(maxsize=256)
 def raster_layout(raster: Raster, frame: str) -> Layout:
-    """The layout of foxglove.RawImage of a sensor, whose frame is named as its topic is."""
+    """Return the layout of a sensor's foxglove.RawImage, whose frame is named after its topic."""
     pixel, width = raster.pixel.itemsize, raster.rows * raster.columns
     message = RawImage(
         timestamp=Timestamp(seconds=SECONDS_MARK, nanos=NANOS_MARK),
@@ -166,7 +166,7 @@ def raster_layout(raster: Raster, frame: str) -> Layout:
         step=raster.columns * pixel,
         data=bytes(width * pixel),
     )
-    begin = len(marked_record(message)) - width * pixel  # only the frame comes after the pixels
+    begin = len(marked_record(message)) - width * pixel  # only the frame follows the pixels
     message.frame_id = frame
     record = marked_record(message)
     places = Places(_columns(record), (Run(0, width, begin, pixel),), raster)
@@ -174,17 +174,17 @@ def raster_layout(raster: Raster, frame: str) -> Layout:
 
 
 def varint(values: Array) -> Array:
-    """Protobuf's varints, each padded to five bytes; a parser takes the padding as leading zeros."""
+    """Encode protobuf varints, each padded to five bytes; a parser takes the padding as leading zeros."""
     return (values[..., None] >> SHIFTS & 0x7F | MORE).astype(np.uint8)
 
 
 def sequence(first: int, count: int) -> Array:
-    """Numbers of messages as MCAP counts them, modulo 2³²."""
+    """Return MCAP sequence numbers, modulo 2³²."""
     return np.arange(first, first + count) & 0xFFFF_FFFF
 
 
 class Times(NamedTuple):
-    """Times of messages (m,), in µs, in ns, and as protobuf's seconds and nanoseconds for messages that have those."""
+    """Times of messages (m,), in µs, in ns, and as protobuf's seconds and nanoseconds if the messages need them."""
 
     us: Array
     ns: Array
@@ -192,13 +192,13 @@ class Times(NamedTuple):
 
 
 def times_of(us: Array, stamped: bool = False) -> Times:
-    """The times in all the forms that are written."""
+    """Convert times to all formats that are written."""
     ns = us * 1000
     return Times(us, ns, tuple(varint(np.array(np.divmod(ns, 1_000_000_000)))) if stamped else ())
 
 
 class Messages:
-    """Records of k layouts with equal places in memory, `count` for each layout."""
+    """Records of k layouts with equal offsets in memory, `count` for each layout."""
 
     def __init__(self, layouts: Sequence[Layout], count: int, memory: Array) -> None:
         """Write the constant bytes of all records to the start of `memory`; `fill` adds the numbers."""
@@ -214,7 +214,10 @@ class Messages:
         ]
 
     def fill(self, first: Array, times: Times, rows: Array) -> None:
-        """Write counters from `first` (k,), times (m,) and rows (m, width, drones); one drone a layout, or all of a fleet."""
+        """Write sequence numbers from `first` (k,), times (m,) and rows (m, width, drones).
+
+        Each layout takes one drone, or the single layout of a fleet all of them.
+        """
         block, raster = self._block, self._places.raster
         block["sequence"] = first[:, None] + np.arange(self.count) & 0xFFFF_FFFF
         block["log_time"] = block["publish_time"] = times.ns
@@ -224,12 +227,12 @@ class Messages:
             block[name] = digits
         numbers = rows[None] if self._places.fleet else np.ascontiguousarray(rows.transpose(2, 0, 1))[..., None]
         numbers = raster.pixels(numbers) if raster else numbers
-        for fields, place in self._numbers:
-            place[...] = numbers[:, :, fields, : place.shape[3]]
+        for fields, target in self._numbers:
+            target[...] = numbers[:, :, fields, : target.shape[3]]
 
 
 def unpack(layout: Layout, block: Array) -> tuple[Array, Array, Array]:
-    """Sequence numbers, times [µs] and rows of an array of messages (m, size); not of a fleet."""
+    """Return sequence numbers, times [µs] and rows of an array of messages (m, size); not of a fleet."""
     places = layout.places
     messages = np.ndarray(len(block), places.columns, np.ascontiguousarray(block))
     parts = [_view(messages, run, places)[..., 0] for run in places.runs]
@@ -240,24 +243,24 @@ def unpack(layout: Layout, block: Array) -> tuple[Array, Array, Array]:
 
 
 def alike(data: bytes, start: int, size: int) -> Array:
-    """The records from `start` on that begin as the first does, as an array of bytes (m, size).
+    """Return the records from `start` on that have the head of the first, as an array of bytes (m, size).
 
-    Few are looked at first, then more, so that the work goes with those found and not with all that follow.
+    The search window grows, so that the work is proportional to the result and not to the length of the data.
     """
     possible = (len(data) - start) // size
     block = np.frombuffer(data, np.uint8, possible * size, start).reshape(possible, size)
-    looked_at = 16
+    window = 16
     while True:
-        same = (block[:looked_at, :HEAD] == block[0, :HEAD]).all(axis=1)
-        if not same.all():
-            return block[: int(same.argmin())]
-        if looked_at >= possible:
+        is_equal = (block[:window, :HEAD] == block[0, :HEAD]).all(axis=1)
+        if not is_equal.all():
+            return block[: int(is_equal.argmin())]
+        if window >= possible:
             return block
-        looked_at *= 16
+        window *= 16
 
 
 def _view(messages: Array, run: Run, places: Places) -> Array:
-    """The numbers (…, width, drones) of a run in every message: a view, at whatever address."""
+    """Return a view of the numbers (…, width, drones) of a run in every message, at any alignment."""
     dtype = places.raster.pixel if places.raster else np.dtype("<f8")
     strides = (*messages.strides, run.stride, dtype.itemsize)
     return np.ndarray((*messages.shape, run.width, run.drones), dtype, messages, run.offset, strides)

@@ -1,9 +1,9 @@
-"""A recording as a run: all of it, or a long one in little memory, with the metrics of every row and as many rows as a picture
-shows.
+"""Load a recording as a run: completely, or a long one in little memory, with the metrics of all rows and as many rows as a
+plot shows.
 
-A long one is read piece by piece. Of each piece the metrics are merged with those before, and its rows are thinned: time is cut
-into equal spans, in each of which the rows stay that hold the least and the largest of any column, of the error and of the
-tilt. What is least or largest of two spans is so in one of them: thinned again, peaks stay what they are.
+A long recording is read piece by piece. The metrics of each piece are merged with those before, and its rows are thinned: time
+is divided into equal spans, and each span retains the rows with the smallest and largest value of any column, of the error and
+of the tilt. The extremes of two spans are extremes of one of them, so repeated thinning preserves all peaks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,19 @@ from samara.record.run import Run, Track, run_from
 from samara.record.streams import Recording, Table
 from samara.vehicles.effects import EffectOption
 
-MOST_ROWS = 20_000  # of a stream: five times what a picture shows of a curve
+MOST_ROWS = 20_000  # of a stream: five times as many as a plot shows of a curve
 FIRST_SPAN_US = 50_000
-WHOLE = frozenset({"event"})  # few rows, none of which stands for another
+WHOLE = frozenset({"event"})  # streams with few rows, all of which matter
 
 
 def load_run(path: str | Path, *, effects: Sequence[EffectOption] = (), whole: bool = True) -> Run:
-    """A run from its file; with the `effects` from outside the package that its vehicles were flown with
+    """Load a run from its file.
 
-    Where not the `whole` is wanted, a long one has as many rows as a picture shows. Its metrics are still those of every row,
-    and peaks stay in its tables.
+    Args:
+        path: the recording.
+        effects: effects from outside the package that its vehicles use.
+        whole: load all rows. Otherwise a long recording has as many rows as a plot shows: its metrics are still those of
+            all rows, and its tables retain the peaks.
     """
     return run_from(read_recording(path), effects) if whole else load_long_run(path, effects)
 
@@ -46,21 +49,21 @@ def load_long_run(
     most: int = MOST_ROWS,
     vehicles: Mapping[str, Vehicle] | None = None,
 ) -> Run:
-    """The run of a file: all of it where it is read in one piece, else with no more than so many rows of each stream"""
-    reading = _Reading(effects, most, vehicles or {})
-    rest = read_recording(path, reading.take)
-    if not reading.drones:
-        return run_from(rest, effects, vehicles)
-    reading.take(rest)
-    run = run_from(rest, effects, reading.vehicles)
-    return replace(run, tracks=tuple(reading.drones[track.name].track for track in run.tracks))
+    """Load a run: completely if it is read in one piece, else with at most `most` rows of each stream."""
+    reader = _Reading(effects, most, vehicles or {})
+    last_piece = read_recording(path, reader.take)
+    if not reader.drones:
+        return run_from(last_piece, effects, vehicles)
+    reader.take(last_piece)
+    run = run_from(last_piece, effects, reader.vehicles)
+    return replace(run, tracks=tuple(reader.drones[drone_record.name].track for drone_record in run.tracks))
 
 
 class _Reading:
-    """What is known after some pieces."""
+    """The run after some pieces."""
 
-    def __init__(self, effects: Sequence[EffectOption], most: int, vehicles: Mapping[str, Vehicle]) -> None:
-        self._effects, self._most = effects, most
+    def __init__(self, effects: Sequence[EffectOption], max_rows: int, vehicles: Mapping[str, Vehicle]) -> None:
+        self._effects, self._most = effects, max_rows
         self._begun: set[str] = set()
         self.vehicles = dict(vehicles)
         self.drones: dict[str, _Drone] = {}
@@ -69,86 +72,90 @@ class _Reading:
         """Add the next piece, which begins with the last row of each stream before; False if it holds no flight."""
         if "drones" not in piece.metadata:
             return False
-        for track in run_from(piece, self._effects, self.vehicles).tracks:
-            self.vehicles[track.name] = track.vehicle
-            again = {name for name in track.tables if f"/{track.name}/{name}" in self._begun}
-            if track.name in self.drones:
-                self.drones[track.name].take(track, again)
+        for drone_record in run_from(piece, self._effects, self.vehicles).tracks:
+            self.vehicles[drone_record.name] = drone_record.vehicle
+            carried = {name for name in drone_record.tables if f"/{drone_record.name}/{name}" in self._begun}
+            if drone_record.name in self.drones:
+                self.drones[drone_record.name].take(drone_record, carried)
             else:
-                self.drones[track.name] = _Drone(track, self._most)
+                self.drones[drone_record.name] = _Drone(drone_record, self._most)
         self._begun = {topic for topic, table in piece.streams.items() if len(table.rows)}
         return True
 
 
 class _Drone:
-    """One drone's track after some pieces: the rows that stay, and the metrics of all."""
+    """One drone's record after some pieces: the retained rows, and the metrics of all rows."""
 
-    def __init__(self, first: Track, most: int) -> None:
-        self._most, self._span_us = most, 0
+    def __init__(self, first: Track, max_rows: int) -> None:
+        self._most, self._span_us = max_rows, 0
         self.track = self._little(replace(first, merged_metrics=RecordedMetrics(first).after(None)))
 
     def take(self, piece: Track, carried: AbstractSet[str]) -> None:
-        """The next piece; the first row of streams that are `carried` is here already"""
+        """Add the next piece; the first row of the streams in `carried` is known already."""
         metrics = RecordedMetrics(piece, carried).after(self.track.merged_metrics)
-        thin = thinned(piece, self._span_us) if self._span_us else piece.tables
+        thinned_tables = thinned(piece, self._span_us) if self._span_us else piece.tables
         tables = dict(self.track.tables)
-        for name, table in thin.items():
-            tables[name] = _joined(tables[name], _some(table, slice(1, None))) if name in carried else table
+        for name, table in thinned_tables.items():
+            tables[name] = _concatenate_tables(tables[name], _some(table, slice(1, None))) if name in carried else table
         self.track = self._little(replace(piece, tables=tables, merged_metrics=metrics))
 
-    def _little(self, track: Track) -> Track:
-        """The track with few enough rows, in spans as long as that takes"""
-        end_us = int(track.tables["state"].times_us[-1])
-        while _most_rows(track) > self._most and self._span_us <= end_us:
+    def _little(self, drone_record: Track) -> Track:
+        """Thin the record until it has few enough rows, in spans that double each time."""
+        end_us = int(drone_record.tables["state"].times_us[-1])
+        while _most_rows(drone_record) > self._most and self._span_us <= end_us:
             self._span_us = 2 * self._span_us or FIRST_SPAN_US
-            track = replace(track, tables=thinned(track, self._span_us))
-        return track
+            drone_record = replace(drone_record, tables=thinned(drone_record, self._span_us))
+        return drone_record
 
 
-def _most_rows(track: Track) -> int:
-    return max(len(table.rows) for name, table in track.tables.items() if name not in WHOLE)
+def _most_rows(drone_record: Track) -> int:
+    return max(len(table.rows) for name, table in drone_record.tables.items() if name not in WHOLE)
 
 
-def thinned(track: Track, span_us: int) -> dict[str, Table]:
-    """Its tables with rows at the instants that tell most of each span, the same for all streams
+def thinned(drone_record: Track, span_us: int) -> dict[str, Table]:
+    """Return the tables with the rows at the significant instants of each span, the same for all streams.
 
-    Every stream has the row that was held at each of these instants, so that rows which belong together stay so.
+    Every stream retains the row that was held at each of these instants, so that corresponding rows stay together.
     """
-    recorded = {name: table for name, table in track.tables.items() if len(table.rows) and name not in WHOLE}
-    derived = np.column_stack([track.error, track.tilt]) if "reference" in recorded else track.tilt[:, None]
-    told = (table for table in recorded.values() if table.raster is None)  # a picture's pixels are no curves
-    telling = [_telling(table.times_us, table.rows, span_us) for table in told]
-    telling.append(_telling(recorded["state"].times_us, derived, span_us))
-    instants = np.unique(np.concatenate(telling))
-    found = dict(track.tables)
+    recorded = {name: table for name, table in drone_record.tables.items() if len(table.rows) and name not in WHOLE}
+    derived = (
+        np.column_stack([drone_record.error, drone_record.tilt])
+        if "reference" in recorded
+        else drone_record.tilt[:, None]
+    )
+    curve_tables = (table for table in recorded.values() if table.raster is None)  # pixels are not curves
+    significant_times = [_extreme_times(table.times_us, table.rows, span_us) for table in curve_tables]
+    significant_times.append(_extreme_times(recorded["state"].times_us, derived, span_us))
+    instants = np.unique(np.concatenate(significant_times))
+    tables = dict(drone_record.tables)
     for name, table in recorded.items():
-        stays = np.isin(table.times_us, instants)
-        stays[np.maximum(np.searchsorted(table.times_us, instants, side="right") - 1, 0)] = True
-        found[name] = _some(table, np.flatnonzero(stays))
-    return found
+        is_retained = np.isin(table.times_us, instants)
+        is_retained[np.maximum(np.searchsorted(table.times_us, instants, side="right") - 1, 0)] = True
+        tables[name] = _some(table, np.flatnonzero(is_retained))
+    return tables
 
 
-def _telling(times_us: Array, columns: Array, span_us: int) -> Array:
-    """The first and the last time, and those at which any column is first at its least and at its largest in its span"""
+def _extreme_times(times_us: Array, columns: Array, span_us: int) -> Array:
+    """Return the first and last time, and the times of the first minimum and maximum of any column in each span."""
     starts = np.flatnonzero(np.diff(times_us // span_us, prepend=-1))
     span = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(times_us)))
-    tells = np.zeros(len(times_us), dtype=bool)
-    tells[[0, -1]] = True
-    for own in columns.T:
-        for ends in (np.fmin.reduceat(own, starts), np.fmax.reduceat(own, starts)):
-            at = np.flatnonzero(own == ends[span])
-            tells[at[np.diff(span[at], prepend=-1) > 0]] = True
-    return times_us[tells]
+    is_significant = np.zeros(len(times_us), dtype=bool)
+    is_significant[[0, -1]] = True
+    for column in columns.T:
+        for extremes in (np.fmin.reduceat(column, starts), np.fmax.reduceat(column, starts)):
+            matches = np.flatnonzero(column == extremes[span])
+            is_significant[matches[np.diff(span[matches], prepend=-1) > 0]] = True
+    return times_us[is_significant]
 
 
-def _joined(before: Table, later: Table) -> Table:
+def _concatenate_tables(earlier: Table, later: Table) -> Table:
     return replace(
-        before,
-        times_us=np.concatenate([before.times_us, later.times_us]),
-        rows=np.concatenate([before.rows, later.rows]),
+        earlier,
+        times_us=np.concatenate([earlier.times_us, later.times_us]),
+        rows=np.concatenate([earlier.rows, later.rows]),
     )
 
 
 def _some(table: Table, rows: slice | Array) -> Table:
-    """Some of its rows, as arrays of their own: a view would keep all of them"""
+    """Copy rows of a table: a view would retain all rows."""
     return replace(table, times_us=table.times_us[rows].copy(), rows=table.rows[rows].copy())

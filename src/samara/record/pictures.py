@@ -1,7 +1,7 @@
-"""What cameras and lidars saw, for Foxglove: depth as foxglove.RawImage, points as foxglove.PointCloud, in a file of their own.
+"""Camera and lidar data for Foxglove: depth as foxglove.RawImage, points as foxglove.PointCloud, in a separate file.
 
-A recording holds every ray as a number. Here pictures are made of them: depth in millimetres (16UC1), and points in the frame
-of the drone, at the pose of the sensor. The drones' transforms and the scene come along, so that points stand where they were.
+A recording holds every ray as a number. This module converts them to depth images in millimetres (16UC1), and to points in the
+drone's frame at the pose of the sensor. The file also has the drones' transforms and the scene, which place the points.
 """
 
 import math
@@ -38,7 +38,7 @@ FLOATS = ("x", "y", "z", "distance")  # of a point
 
 
 class Told(NamedTuple):
-    """A message of a topic, at a time."""
+    """A message of a topic at a time."""
 
     time_us: int
     topic: str
@@ -46,41 +46,45 @@ class Told(NamedTuple):
 
 
 def eyes_inside(run: Run) -> dict[str, tuple[Sensor, Table]]:
-    """The cameras and lidars of a run by their topics, '/drone/camera', with what they said"""
+    """Return the cameras and lidars of a run by topic, '/drone/camera', with their recorded streams."""
     scenario = scenario_inside(run)
-    found = {}
+    vision_sensors = {}
     for drone in scenario.drones if scenario else ():
-        tables = next((track.tables for track in run.tracks if track.name == drone.name), {})
+        tables = next((drone_record.tables for drone_record in run.tracks if drone_record.name == drone.name), {})
         for sensor in drone.sensors:
             if isinstance(sensor.about, Eye) and sensor.name in tables:
-                found[f"/{drone.name}/{sensor.name}"] = sensor, tables[sensor.name]
-    return found
+                vision_sensors[f"/{drone.name}/{sensor.name}"] = sensor, tables[sensor.name]
+    return vision_sensors
 
 
-def points_of(eye: Eye, row: Array) -> Array:
-    """One row of a table as points (k, 4) in the sensor's axes, with their distances: those of a camera by depth/dₓ  [m]"""
-    direction_S = np.stack(eye.beams.direction_S, axis=1)
-    distance = row / direction_S[:, 0] if eye.is_camera else row
-    met = row > 0.0
-    return np.column_stack([direction_S[met] * distance[met, None], distance[met]])
+def points_of(ray_sensor: Eye, row: Array) -> Array:
+    """Convert a row of a stream to points (k, 4) in the sensor's axes, with their distances; a camera's by depth/dₓ  [m]."""
+    direction_S = np.stack(ray_sensor.beams.direction_S, axis=1)
+    distance = row / direction_S[:, 0] if ray_sensor.is_camera else row
+    has_return = row > 0.0
+    return np.column_stack([direction_S[has_return] * distance[has_return, None], distance[has_return]])
 
 
 def write_pictures(run: Run, path: str | Path) -> Path:
-    """A file with the pictures and clouds of a run, its transforms and its scene; RecordingError where nobody looked"""
-    eyes = eyes_inside(run)
-    if not eyes:
+    """Write the images and point clouds of a run, its transforms and its scene; RecordingError without such a sensor."""
+    vision_sensors = eyes_inside(run)
+    if not vision_sensors:
         raise RecordingError(f"{run.scenario}: no depth_camera and no lidar in it; expected one on a drone")
-    vehicles = {track.name: track.vehicle for track in run.tracks}
+    vehicles = {drone_record.name: drone_record.vehicle for drone_record in run.tracks}
     scene = SceneUpdate.FromString(scene_message(vehicles, world_inside(run.attachments)))
-    told = [Told(0, SCENE_TOPIC, scene)]
-    told += [own for track in run.tracks for own in _transforms(track)]
-    told += [own for topic, (sensor, table) in eyes.items() for own in _seen(topic, sensor, table)]
+    messages = [Told(0, SCENE_TOPIC, scene)]
+    messages += [timed_message for drone_record in run.tracks for timed_message in _transforms(drone_record)]
+    messages += [
+        timed_message
+        for topic, (sensor, table) in vision_sensors.items()
+        for timed_message in _seen(topic, sensor, table)
+    ]
     with atomic_write(Path(path)) as temporary, temporary.open("wb") as file:
         writer = Writer(file, compression=CompressionType.ZSTD)
         writer.start(library=f"samara {__version__}")
         schemas: dict[str, int] = {}
         channels: dict[str, int] = {}
-        for time_us, topic, message in sorted(told, key=lambda own: own.time_us):
+        for time_us, topic, message in sorted(messages, key=lambda timed_message: timed_message.time_us):
             name = message.DESCRIPTOR.full_name
             if name not in schemas:
                 schemas[name] = writer.register_schema(name, SchemaEncoding.Protobuf, published_schema(message))
@@ -91,16 +95,16 @@ def write_pictures(run: Run, path: str | Path) -> Path:
     return Path(path)
 
 
-def _transforms(track: Track) -> Iterator[Told]:
-    """Where a drone is, thirty times a second"""
-    table = track.tables["state"]
+def _transforms(drone_record: Track) -> Iterator[Told]:
+    """Yield the transform of a drone, thirty times a second."""
+    table = drone_record.tables["state"]
     columns = [table.fields.index(name) for name in POSE_FIELDS]
     for k in first_of_each(slots(table.times_us), -1).tolist():
         time_us, (x, y, z, *q) = int(table.times_us[k]), table.rows[k, columns].tolist()
         message = FrameTransform(
             timestamp=_stamp(time_us),
             parent_frame_id=WORLD,
-            child_frame_id=track.name,
+            child_frame_id=drone_record.name,
             translation=Vector3(x=x, y=y, z=z),
             rotation=Quaternion(x=q[0], y=q[1], z=q[2], w=q[3]),
         )
@@ -108,19 +112,19 @@ def _transforms(track: Track) -> Iterator[Told]:
 
 
 def _seen(topic: str, sensor: Sensor, table: Table) -> Iterator[Told]:
-    """A camera's pictures and clouds, or a lidar's clouds: logged when they were heard, stamped when they were taken"""
-    eye, drone = sensor.about, topic.split("/")[1]
-    late_us = round(1e6 * sensor.delay)
+    """Yield a camera's images and clouds, or a lidar's clouds: logged on arrival, stamped with the time of the sample."""
+    ray_sensor, drone = sensor.about, topic.split("/")[1]
+    delay_us = round(1e6 * sensor.delay)
     for time_us, row in zip(table.times_us.tolist(), table.rows, strict=True):
-        stamp = _stamp(time_us - late_us)
-        if eye.is_camera:
-            yield Told(time_us, f"{topic}/image", image_message(eye, row, stamp, f"{drone}/{sensor.name}"))
-        yield Told(time_us, f"{topic}/points", cloud_message(eye, row, stamp, drone))
+        stamp = _stamp(time_us - delay_us)
+        if ray_sensor.is_camera:
+            yield Told(time_us, f"{topic}/image", image_message(ray_sensor, row, stamp, f"{drone}/{sensor.name}"))
+        yield Told(time_us, f"{topic}/points", cloud_message(ray_sensor, row, stamp, drone))
 
 
-def image_message(eye: Eye, row: Array, stamp: Timestamp, frame: str) -> RawImage:
-    """Depth in whole millimetres, 0 where nothing was seen: what REP 118 calls 16UC1"""
-    rows, columns = eye.part.shape
+def image_message(ray_sensor: Eye, row: Array, stamp: Timestamp, frame: str) -> RawImage:
+    """Build a depth image in whole millimetres, 0 without a return: 16UC1 of REP 118."""
+    rows, columns = ray_sensor.part.shape
     depth = np.round(np.nan_to_num(row) / MILLIMETRE).clip(0, 65535).astype("<u2")
     return RawImage(
         timestamp=stamp,
@@ -133,9 +137,9 @@ def image_message(eye: Eye, row: Array, stamp: Timestamp, frame: str) -> RawImag
     )
 
 
-def cloud_message(eye: Eye, row: Array, stamp: Timestamp, frame: str) -> PointCloud:
-    """Points in the sensor's axes, which stand in the drone's at its mounting"""
-    r_B, q_BS = eye.mounting
+def cloud_message(ray_sensor: Eye, row: Array, stamp: Timestamp, frame: str) -> PointCloud:
+    """Build a point cloud in the sensor's axes, with the sensor's mounting as its pose in the drone's frame."""
+    r_B, q_BS = ray_sensor.mounting
     fields = [
         PackedElementField(name=name, offset=4 * k, type=PackedElementField.FLOAT32) for k, name in enumerate(FLOATS)
     ]
@@ -148,7 +152,7 @@ def cloud_message(eye: Eye, row: Array, stamp: Timestamp, frame: str) -> PointCl
         ),
         point_stride=4 * len(FLOATS),
         fields=fields,
-        data=points_of(eye, row).astype("<f4").tobytes(),
+        data=points_of(ray_sensor, row).astype("<f4").tobytes(),
     )
 
 

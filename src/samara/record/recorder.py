@@ -1,4 +1,4 @@
-"""Recording a flight: an MCAP file that grows by one whole chunk at a time, and that a crash cannot spoil."""
+"""Record a flight to an MCAP file that grows by one complete chunk at a time and stays readable after a crash."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ LATEST_US = 1 << 53  # 285 years; in nanoseconds it still fits 64 bits
 
 
 class Written(NamedTuple):
-    """What is whole in the file: bytes, chunks, messages of each channel, the channels as they came, and how many fleets."""
+    """The complete part of the file: bytes, chunks, messages per channel, the channels in order, and the fleet count."""
 
     end: int
     chunks: int
@@ -62,7 +62,7 @@ class Written(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Neighbouring drones of a block whose messages have their numbers in equal places, and the layouts of these messages.
+    """Consecutive drones of a block whose messages have their numbers at equal offsets, and the layouts of these messages.
 
     The rows of a `fleet` are written in one message for all drones; only their transforms are written for each.
     """
@@ -76,24 +76,27 @@ class Part(NamedTuple):
     fleet: Fleet | None = None
 
     def batches(self, times: Times, rows: Array, slot: int) -> Iterator[Batch]:
-        """Yield the rows unless a fleet has them, then the poses to be drawn; the last row before was in `slot`."""
+        """Yield the rows unless a fleet writes them, then the poses for display; the last row before was in `slot`."""
         if self.fleet is None:
-            stamped = times_of(times.us, stamped=True) if self.layouts[0].places.raster else times
-            yield Batch(self.layouts, stamped, rows)
+            stamped_times = times_of(times.us, stamped=True) if self.layouts[0].places.raster else times
+            yield Batch(self.layouts, stamped_times, rows)
         if self.posed:
-            first = first_of_each(slots(times.us), slot)
-            if len(first):
-                stamped, poses = times_of(times.us[first], stamped=True), rows[np.ix_(first, self.posed.columns)]
+            first_rows = first_of_each(slots(times.us), slot)
+            if len(first_rows):
+                stamped_times, poses = (
+                    times_of(times.us[first_rows], stamped=True),
+                    rows[np.ix_(first_rows, self.posed.columns)],
+                )
                 for layouts in self.drawn:
-                    yield Batch(layouts, stamped, poses)
+                    yield Batch(layouts, stamped_times, poses)
 
 
 class Recorder:
-    """Writes streams of numbers and lines of log to an MCAP file that Foxglove and `read_recording` open.
+    """Writes streams of numbers and log lines to an MCAP file that Foxglove and `read_recording` open.
 
-    Each `write` adds one chunk, whole and handed to the system when it returns: a process killed at any moment leaves a
-    file that can be read up to its last chunk. What the disk refuses ends the recording and not the flight: `problem`
-    then holds one sentence, the file is cut back to its last whole chunk, and further writes do nothing.
+    Each `write` adds one complete chunk and passes it to the operating system: a process killed at any moment leaves a
+    file that is readable up to its last chunk. A disk error ends the recording and not the flight: `problem` is then one
+    sentence, the file is truncated to its last complete chunk, and further writes do nothing.
     """
 
     def __init__(
@@ -107,9 +110,16 @@ class Recorder:
         compression: str | None = None,
         scene: bytes = b"",
     ) -> None:
-        """`scene` is a foxglove.SceneUpdate that says how the drones look: the first message of the first chunk.
+        """Create the file.
 
-        Chunks are compressed by "lz4", by "zstd" or not at all (""); None is zstd where there are pictures, which are worth it.
+        Args:
+            path: the file; it must not exist unless `overwrite` is true.
+            streams: all streams that will be written.
+            metadata: texts by name, stored in the file.
+            attachments: files by name, stored in the file.
+            overwrite: replace an existing file.
+            compression: "lz4", "zstd" or "" (none); None selects zstd if there are images.
+            scene: serialised foxglove.SceneUpdate with the shapes of the drones: the first message of the first chunk.
         """
         self.path = Path(path)
         self.problem = ""
@@ -119,51 +129,51 @@ class Recorder:
             compression = "zstd" if any(stream.raster for stream in streams) else ""
         if compression not in COMPRESS:
             raise RecordingError(f"compression {compression!r}: expected one of {', '.join(map(repr, COMPRESS))}")
-        for what, entries in (("metadata", metadata or {}), ("attachment", attachments or {})):
-            _require_named(what, entries, str if what == "metadata" else bytes)
+        for entry_type, entries in (("metadata", metadata or {}), ("attachment", attachments or {})):
+            _require_named(entry_type, entries, str if entry_type == "metadata" else bytes)
         self._compression = compression
         self._contents = contents_of(streams, bool(scene))
         self._scene = scene
         self._tracks = self._contents.tracks
-        about = {"format": str(FORMAT), "samara": __version__, "metadata_crc32": checksum(metadata or {})}
+        format_metadata = {"format": str(FORMAT), "samara": __version__, "metadata_crc32": checksum(metadata or {})}
         self._opened = opening(
             f"samara {__version__}",
-            {ABOUT: about, OWN: metadata or {}},
+            {ABOUT: format_metadata, OWN: metadata or {}},
             attachments or {},
             self._contents.schemas,
             self._contents.channels,
         )
-        # The house writes a file beside its place and renames it when it is done. A recording must be there when the
-        # process is killed, so only its opening is written that way; it then grows in its place, chunk by chunk.
+        # Other files are written to a temporary file that is renamed at the end. A recording must exist if the process is
+        # killed, so only its opening is written that way; the file then grows in place, chunk by chunk.
         with atomic_write(self.path) as temporary:
             temporary.write_bytes(self._opened.data)
-        begin, self._opened = len(self._opened.data), self._opened._replace(data=b"")
+        opening_size, self._opened = len(self._opened.data), self._opened._replace(data=b"")
         self._file: FileIO | None = _reopened(self.path)
-        channels = len(self._contents.channels) + 1
-        self._written = Written(begin, 0, np.zeros(channels, np.int64), (), 0)
+        channel_count = len(self._contents.channels) + 1
+        self._written = Written(opening_size, 0, np.zeros(channel_count, np.int64), (), 0)
         self._chunks: list[Indexed] = []
         self._fleets = Fleets(self._contents.schemas, self._contents.channels)
         self._memory = ChunkMemory()
         self._parts: dict[tuple[str, ...], list[Part]] = {}  # by the topics of a block
         self._single: dict[tuple[str, ...], list[Part]] = {}  # the same, with one stream in each part
-        self._latest_us = np.zeros(channels, np.int64)  # of each stream, by the number of its channel
-        self._slot = np.full(channels, -1)
+        self._latest_us = np.zeros(channel_count, np.int64)  # time of the last row, by channel id
+        self._slot = np.full(channel_count, -1)
 
     def __enter__(self) -> "Recorder":
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
     def write(self, blocks: Mapping[str, tuple[ArrayLike, ArrayLike]], logs: Sequence[LogLine] = ()) -> None:
-        """One chunk: for each topic whole microseconds (m,) that do not fall, and float64 rows (m, number of fields)."""
+        """Write one chunk: for each topic non-decreasing times (m,) in whole microseconds, and float64 rows (m, fields)."""
         tables = [(topic, *self._checked(topic, *block)) for topic, block in blocks.items()]
         self.write_blocks([Block((topic,), times_us, rows[:, :, None]) for topic, times_us, rows in tables], logs)
 
     def write_blocks(self, blocks: Sequence[Block], logs: Sequence[LogLine] = ()) -> None:
-        """One chunk, of blocks of many drones; each topic is in one of them at most."""
+        """Write one chunk of blocks of many drones; each topic may be in one block only."""
         batches, ends = self._batches(blocks)
         for line in logs:
             _require_line(line)
@@ -171,44 +181,55 @@ class Recorder:
             raise RecordingError(f"{self.path}: the recording is closed")
         if self.problem or not (batches or logs):
             return
-        before = self._written
-        new = self._fleets.all[before.fleets :]
-        sent = np.concatenate([before.sent, np.zeros(len(new), np.int64)])
-        lines = self._lines(logs, sent)
-        arranged = self._memory.arranged(batches)
-        arranged.fill(batches, sent)
-        told = [declared([record for own in new for record in (own.schema, own.channel)], before.end)] if new else []
-        begin = before.end + sum(len(own.data) for own in told)
-        data, index = chunk(arranged, batches, lines, begin, self._compression)
-        channels = before.channels
-        if len(channels) < np.count_nonzero(sent):
-            now = (*(line.channel for line in lines), *(k for own in arranged.channels for k in own.tolist()))
-            channels = tuple(dict.fromkeys((*channels, *now)))
-        data = [*(own.data for own in told), *data]
+        progress = self._written
+        new_fleets = self._fleets.all[progress.fleets :]
+        message_counts = np.concatenate([progress.sent, np.zeros(len(new_fleets), np.int64)])
+        lines = self._lines(logs, message_counts)
+        arrangement = self._memory.arranged(batches)
+        arrangement.fill(batches, message_counts)
+        declarations = (
+            [
+                declared(
+                    [record for declaration in new_fleets for record in (declaration.schema, declaration.channel)],
+                    progress.end,
+                )
+            ]
+            if new_fleets
+            else []
+        )
+        chunk_offset = progress.end + sum(len(declaration.data) for declaration in declarations)
+        data, index = chunk(arrangement, batches, lines, chunk_offset, self._compression)
+        channels = progress.channels
+        if len(channels) < np.count_nonzero(message_counts):
+            chunk_channels = (
+                *(line.channel for line in lines),
+                *(k for declaration in arrangement.channels for k in declaration.tolist()),
+            )
+            channels = tuple(dict.fromkeys((*channels, *chunk_channels)))
+        data = [*(declaration.data for declaration in declarations), *data]
         if self._append(data):
-            same = [
-                index._replace(record=own.told.record) for own in told
-            ]  # as if of that time: it has none of its own
-            self._chunks[before.chunks :] = [*same, index]
-            # One assignment, so that Ctrl-C between two instructions cannot leave half of it: `close` believes only this.
-            end = before.end + sum(map(len, data))
-            self._written = Written(end, len(self._chunks), sent, channels, before.fleets + len(new))
-            for numbers, latest in ends:
-                self._latest_us[numbers], self._slot[numbers] = latest, slots(latest)
+            # a declaration chunk has no messages: it takes the times of this chunk
+            declaration_indexes = [index._replace(record=declaration.told.record) for declaration in declarations]
+            self._chunks[progress.chunks :] = [*declaration_indexes, index]
+            # One assignment, so that Ctrl-C between two instructions cannot leave an inconsistent state for `close`.
+            end = progress.end + sum(map(len, data))
+            self._written = Written(end, len(self._chunks), message_counts, channels, progress.fleets + len(new_fleets))
+            for stream_channels, latest_us in ends:
+                self._latest_us[stream_channels], self._slot[stream_channels] = latest_us, slots(latest_us)
 
     def close(self) -> None:
         """Write the summary that lets a reader seek, and close the file."""
         if self._file is None:
             return
-        end, chunks, sent, channels, fleets = self._written
+        end, chunks, message_counts, channels, fleets = self._written
         if not self.problem:
-            counts = dict(zip(channels, sent[list(channels)].tolist(), strict=True))
+            counts = dict(zip(channels, message_counts[list(channels)].tolist(), strict=True))
             data = closing(_with(self._opened, self._fleets.all[:fleets]), self._chunks[:chunks], counts, end)
             if self._append([data]):
                 self._cut(end + len(data))
         try:
             self._file.close()
-        except OSError as error:  # some file systems tell only now that there was no room
+        except OSError as error:  # some file systems report a full disk only now
             self._stop(error)
         self._file, self._memory = None, ChunkMemory()
 
@@ -216,20 +237,20 @@ class Recorder:
         """Check all blocks; return their messages, and the last time [µs] of each set of channels."""
         batches: list[Batch] = []
         ends: list[tuple[Array, int]] = []
-        seen: set[str] = set()
+        topics_in_chunk: set[str] = set()
         for block in blocks:
             if block.topics not in self._parts:
                 self._parts[block.topics] = self._split(block.topics)
             times_us, rows = self._checked_block(block)
-            if not seen.isdisjoint(block.topics):
+            if not topics_in_chunk.isdisjoint(block.topics):
                 raise RecordingError(f"{block.topics[0]}: in two blocks of a chunk; expected each topic in one at most")
-            seen.update(block.topics)
+            topics_in_chunk.update(block.topics)
             if not len(times_us):
                 continue
             parts, times = self._in_one_slot(block.topics), times_of(times_us)
             if fleet := parts[0].fleet:
-                beside = rows if rows.strides[2] == DOUBLE.itemsize else np.ascontiguousarray(rows)
-                batches.append(Batch(fleet.layouts(beside), times, beside))
+                contiguous_rows = rows if rows.strides[2] == DOUBLE.itemsize else np.ascontiguousarray(rows)
+                batches.append(Batch(fleet.layouts(contiguous_rows), times, contiguous_rows))
             for part in parts:
                 self._require_times(part, times_us)
                 batches += part.batches(times, rows[:, :, part.drones], int(self._slot[part.channels[0]]))
@@ -249,44 +270,46 @@ class Recorder:
         """Split the streams of a block into as few parts as they have families."""
         unknown = [topic for topic in topics if topic not in self._tracks]
         if unknown or not topics:
-            named = f"topic {unknown[0]!r}" if unknown else "a block without a topic"
-            raise RecordingError(f"{named}: expected one of {', '.join(self._tracks) or 'none'}")
-        tracks = [self._tracks[topic] for topic in topics]
-        for topic, track in zip(topics, tracks, strict=True):
-            if len(track.stream.fields) != len(tracks[0].stream.fields):
+            subject = f"topic {unknown[0]!r}" if unknown else "a block without a topic"
+            raise RecordingError(f"{subject}: expected one of {', '.join(self._tracks) or 'none'}")
+        stream_layouts = [self._tracks[topic] for topic in topics]
+        for topic, layouts in zip(topics, stream_layouts, strict=True):
+            if len(layouts.stream.fields) != len(stream_layouts[0].stream.fields):
                 raise RecordingError(f"{topic}: in a block with {topics[0]}; expected streams with as many fields")
-        begins = [k for k, track in enumerate(tracks) if k == 0 or track.family != tracks[k - 1].family]
-        fleet = self._fleets.of([track.stream for track in tracks])
-        parts = [self._part(topics, slice(*ends)) for ends in pairwise([*begins, len(topics)])]
+        part_starts = [
+            k for k, layouts in enumerate(stream_layouts) if k == 0 or layouts.family != stream_layouts[k - 1].family
+        ]
+        fleet = self._fleets.of([layouts.stream for layouts in stream_layouts])
+        parts = [self._part(topics, slice(*ends)) for ends in pairwise([*part_starts, len(topics)])]
         return [part._replace(fleet=fleet, drawn=part.drawn[1:]) for part in parts] if fleet else parts
 
     def _part(self, topics: tuple[str, ...], drones: slice) -> Part:
-        tracks = [self._tracks[topic] for topic in topics[drones]]
+        stream_layouts = [self._tracks[topic] for topic in topics[drones]]
         return Part(
             drones,
             topics[drones],
-            np.array([track.layout.channel for track in tracks]),
-            tracks[0].posed,
-            [track.layout for track in tracks],
-            [list(layouts) for layouts in zip(*(track.drawn for track in tracks), strict=True)],
+            np.array([layouts.layout.channel for layouts in stream_layouts]),
+            stream_layouts[0].posed,
+            [layouts.layout for layouts in stream_layouts],
+            [list(layouts) for layouts in zip(*(layouts.drawn for layouts in stream_layouts), strict=True)],
         )
 
-    def _lines(self, logs: Sequence[LogLine], sent: Array) -> list[Line]:
-        """The messages that are of no stream: the log, and in the first chunk the scene; `sent` goes on counting them."""
+    def _lines(self, logs: Sequence[LogLine], message_counts: Array) -> list[Line]:
+        """Return the messages that belong to no stream: the log, and in the first chunk the scene; count them in `sent`."""
         log, scene = self._contents.log, self._contents.scene
         lines = []
         for line in logs:
             time_ns = 1000 * line.time_us
-            record = message_record(log, int(sent[log]) & 0xFFFF_FFFF, time_ns, time_ns, log_message(line))
+            record = message_record(log, int(message_counts[log]) & 0xFFFF_FFFF, time_ns, time_ns, log_message(line))
             lines.append(Line(log, time_ns, record))
-            sent[log] += 1
+            message_counts[log] += 1
         if self._scene and self._written.chunks == 0:
             lines.append(Line(scene, 0, message_record(scene, 0, 0, 0, self._scene)))
-            sent[scene] = 1
+            message_counts[scene] = 1
         return lines
 
     def _checked(self, topic: str, times_us: ArrayLike, rows: ArrayLike) -> tuple[Array, Array]:
-        """The block as arrays; RecordingError where they are not what the stream takes."""
+        """Return a block as arrays; raise RecordingError if they do not fit the stream."""
         if topic not in self._tracks:
             raise RecordingError(f"topic {topic!r}: expected one of {', '.join(self._tracks) or 'none'}")
         times_us, rows = np.asarray(times_us), np.asarray(rows)
@@ -302,7 +325,7 @@ class Recorder:
         return times_us.astype(np.int64, copy=False), rows.astype(DOUBLE, copy=False)
 
     def _checked_block(self, block: Block) -> tuple[Array, Array]:
-        """Its arrays; RecordingError where they are not what its streams take."""
+        """Return the arrays of a block; raise RecordingError if they do not fit its streams."""
         topics, times_us, rows = block
         shape = (len(times_us), len(self._tracks[topics[0]].stream.fields), len(topics))
         if times_us.dtype != np.int64 or rows.dtype != DOUBLE or rows.shape != shape:
@@ -313,29 +336,29 @@ class Recorder:
         raster = self._tracks[topics[0]].stream.raster
         if raster and not raster.holds(rows):
             raise RecordingError(
-                f"{topics[0]}: a picture is not of whole multiples of {raster.step:g}; expected what its sensor measured"
+                f"{topics[0]}: an image is not of whole multiples of {raster.step:g}; expected the readings of its sensor"
             )
         return times_us, rows
 
     def _require_times(self, part: Part, times_us: Array) -> None:
-        most = int(np.argmax(self._latest_us[part.channels]))
-        topic, before = part.topics[most], int(self._latest_us[part.channels[most]])
+        latest_stream = int(np.argmax(self._latest_us[part.channels]))
+        topic, previous_us = part.topics[latest_stream], int(self._latest_us[part.channels[latest_stream]])
         first, last = int(times_us[0]), int(times_us[-1])
-        if first < before or last > LATEST_US or np.count_nonzero(times_us[1:] < times_us[:-1]):
+        if first < previous_us or last > LATEST_US or np.count_nonzero(times_us[1:] < times_us[:-1]):
             raise RecordingError(
-                f"{topic}: times run from {first} to {last} µs after {before} µs; "
-                f"expected times that do not fall, from 0 to {LATEST_US} µs"
+                f"{topic}: times run from {first} to {last} µs after {previous_us} µs; "
+                f"expected times that do not decrease, from 0 to {LATEST_US} µs"
             )
 
     def _append(self, data: Sequence[Buffer]) -> bool:
-        """Whether all of it is in the file, after what is whole there; if not, the recording ends here."""
+        """Append data to the complete part of the file; on failure end the recording and return False."""
         assert self._file is not None
         try:
             self._file.seek(self._written.end)
             for part in data:
-                rest = memoryview(part)
-                while rest:
-                    rest = rest[self._file.write(rest) :]
+                remaining = memoryview(part)
+                while remaining:
+                    remaining = remaining[self._file.write(remaining) :]
         except OSError as error:
             self._stop(error)
             self._cut(self._written.end)
@@ -347,23 +370,23 @@ class Recorder:
         self.problem = f"{self.path}: recording stopped after {seconds:.3f} s: {error.strerror or error}"
 
     def _cut(self, end: int) -> None:
-        """The file without what stands after its whole part; where even that is refused, a reader leaves it out."""
+        """Truncate the file to its complete part; if even that fails, readers ignore the rest."""
         assert self._file is not None
         with suppress(OSError):
             self._file.truncate(end)
 
 
-def _with(opened: Opening, fleets: Sequence[Fleet]) -> Opening:
-    """What the file has come to declare"""
-    schemas = {schema.id: schema for schema in (*opened.schemas, *(own.schema for own in fleets))}
-    channels = *opened.channels, *(own.channel for own in fleets)
-    return opened._replace(schemas=tuple(schemas.values()), channels=channels)
+def _with(file_opening: Opening, fleets: Sequence[Fleet]) -> Opening:
+    """Add the fleets' schemas and channels to the opening, for the summary."""
+    schemas = {schema.id: schema for schema in (*file_opening.schemas, *(fleet.schema for fleet in fleets))}
+    channels = *file_opening.channels, *(fleet.channel for fleet in fleets)
+    return file_opening._replace(schemas=tuple(schemas.values()), channels=channels)
 
 
-def _require_named(what: str, entries: Mapping[str, object], kind: type) -> None:
+def _require_named(entry_type: str, entries: Mapping[str, object], value_type: type) -> None:
     for name, value in entries.items():
-        if not isinstance(name, str) or not isinstance(value, kind):
-            raise RecordingError(f"{what} {name!r} is {value!r:.60}; expected {kind.__name__} under a name")
+        if not isinstance(name, str) or not isinstance(value, value_type):
+            raise RecordingError(f"{entry_type} {name!r} is {value!r:.60}; expected {value_type.__name__} under a name")
 
 
 def _require_line(line: LogLine) -> None:
@@ -374,7 +397,7 @@ def _require_line(line: LogLine) -> None:
 
 
 def _reopened(path: Path) -> FileIO:
-    """The file as the system has it, without a buffer of our own: what is written is out of our hands."""
+    """Open an existing file without a buffer: written data are in the hands of the operating system."""
     return FileIO(path, "r+")
 
 
@@ -382,11 +405,11 @@ AHEAD = 2  # chunks: one that is being written, and one that waits
 
 
 class Background:
-    """Hands blocks to a recorder in another thread, one chunk after the other.
+    """Passes blocks to a recorder in another thread, one chunk after the other.
 
-    `write_blocks` returns at once, or when the chunk before the last is in the file: a killed process loses the last two at
-    most, and what it had not handed over. One alone would have a flight on all cores wait for the thread, which had none.
-    What the recorder raised is raised by a later call. The thread ends with the process.
+    `write_blocks` blocks while two chunks are pending: a killed process loses at most the last two chunks and the data not
+    passed on. With one pending chunk, a flight on all cores would wait for the thread, which would have no core.
+    Exceptions of the recorder are raised by a later call. The thread ends with the process.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -400,9 +423,9 @@ class Background:
         self._thread.start()
 
     def write_blocks(self, blocks: Sequence[Block], logs: Sequence[LogLine] = ()) -> None:
-        """One chunk, written soon; nobody may write to its arrays again
+        """Queue one chunk; its arrays must not be written again.
 
-        The same list of lines twice is one chunk: Ctrl-C may come after it was taken and before its giver knows.
+        The same list of lines twice is one chunk: Ctrl-C may interrupt the caller after the chunk was queued.
         """
         with self._changed:
             if isinstance(logs, list) and logs is self._taken:
@@ -415,7 +438,7 @@ class Background:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Returns when all that was handed over is in the file: also after Ctrl-C, so that nobody closes it under the thread"""
+        """Return when all chunks are in the file: also after Ctrl-C, so that the file is not closed while the thread writes."""
         interrupted: BaseException | None = None
         while self._thread.is_alive():
             try:
@@ -433,7 +456,7 @@ class Background:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
@@ -454,7 +477,7 @@ class Background:
                 self._recorder.write_blocks(blocks, logs)
             except BaseException as error:
                 self._error = error
-            del blocks, logs  # their memory serves the next second
+            del blocks, logs  # free their memory for the next second
             with self._changed:
                 self._chunks.popleft()
                 self._changed.notify_all()

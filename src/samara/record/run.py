@@ -1,4 +1,4 @@
-"""A run: a flight that was flown, as arrays with names and units."""
+"""A run: the result of a flight, as arrays with names and units."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,9 +38,9 @@ BATTERY_CHARGE = re.compile(r"battery(\[\d+\])?\.charge")  # fields of the strea
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Track:
-    """One drone's flight. Arrays have time first; `tables` holds every recorded stream with names and units.
+    """One drone's part of a run. Arrays have time first; `tables` holds every recorded stream with names and units.
 
-    Where `tables` do not hold every row, `merged_metrics` are the metrics of all of them.
+    If `tables` do not hold every row, `merged_metrics` are the metrics of all rows.
     """
 
     name: str
@@ -51,145 +51,145 @@ class Track:
 
     @property
     def time(self) -> Array:
-        """t of every logged state  [s]"""
+        """t of every logged state  [s]."""
         return self.tables["state"].time
 
     @property
     def position(self) -> Array:
-        """p_W, (m, 3)  [m]"""
+        """p_W, (m, 3)  [m]."""
         return self.tables["state"]["p_W"]
 
     @property
     def velocity(self) -> Array:
-        """v_W, (m, 3)  [m/s]"""
+        """v_W, (m, 3)  [m/s]."""
         return self.tables["state"]["v_W"]
 
     @property
     def attitude(self) -> Array:
-        """q_WB as w, x, y, z, (m, 4)"""
+        """q_WB as w, x, y, z, (m, 4)."""
         return self.tables["state"]["q_WB"]
 
     @cached_property
     def euler(self) -> Array:
-        """roll, pitch, yaw, (m, 3)  [rad]"""
+        """roll, pitch, yaw, (m, 3)  [rad]."""
         return np.stack(euler_from_quat(Quat(*self.attitude.T)), axis=1)
 
     @property
     def angular_velocity(self) -> Array:
-        """omega_B, (m, 3)  [rad/s]"""
+        """omega_B, (m, 3)  [rad/s]."""
         return self.tables["state"]["omega_B"]
 
     @property
     def rotor_speed(self) -> Array:
-        """Ω of every rotor, (m, n)  [rad/s]"""
+        """Ω of every rotor, (m, n)  [rad/s]."""
         return self.tables["state"]["rotor_speed"] if self.vehicle.rotors else np.empty((len(self.time), 0))
 
     @property
     def command_time(self) -> Array:
-        """t of every command  [s]"""
+        """t of every command  [s]."""
         return self.tables["command"].time
 
     @property
     def command(self) -> Array:
-        """What each motor was told, (k, n), at `command_time`"""
+        """The commands, (k, n), at `command_time`."""
         return self.tables["command"].rows
 
     @property
     def commands_cut(self) -> int:
-        """How many numbers a controller of one's own asked beyond the range of a command"""
+        """Count of command components of a custom controller that were out of range and clipped."""
         return int(self.metrics.clipped_commands.total)
 
     @property
     def reference_position(self) -> Array:
-        """Where it was asked to be, (m, 3)  [m]"""
+        """Position of the reference, (m, 3)  [m]."""
         return self.tables["reference"]["p_W"]
 
     @property
     def wind(self) -> Array:
-        """The wind at every logged time, held since it last changed, (m, 3)  [m/s]"""
+        """The wind at every logged time, held since its last change, (m, 3)  [m/s]."""
         table = self.tables["environment"]
-        held = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
-        return table["wind_W"][held]
+        rows = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
+        return table["wind_W"][rows]
 
     @cached_property
     def cable(self) -> Array:
-        """The hook and the load on a cable, (m, 2, 3)  [m]; once it was let go both are the load; without one (0, 2, 3)"""
+        """Positions of hook and slung load, (m, 2, 3)  [m]; after the release both are the load; without one (0, 2, 3)."""
         if not self.vehicle.has("slung_load"):
             return np.empty((0, 2, 3))
-        holds, table = np.full(len(self.time), True), self.tables["environment"]
+        is_attached, table = np.full(len(self.time), True), self.tables["environment"]
         if "cable_holds" in table.fields:
-            at = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
-            holds = table["cable_holds"][at] > 0.5
+            rows = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
+            is_attached = table["cable_holds"][rows] > 0.5
         state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
-        return np.moveaxis(np.array(cable_ends(state, self.vehicle, holds)), 2, 0)
+        return np.moveaxis(np.array(cable_ends(state, self.vehicle, is_attached)), 2, 0)
 
     @cached_property
     def servo_angle(self) -> Array:
-        """δ of every servo that tilts a rotor, in the order of `vehicle.servos`, (m, servos)  [rad]"""
+        """δ of every servo that tilts a rotor, in the order of `vehicle.servos`, (m, servos)  [rad]."""
         state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
         angles = tilt_angles(state, self.vehicle)
         return np.stack(angles, axis=1) if angles else np.empty((len(self.time), 0))
 
     @cached_property
     def tilt(self) -> Array:
-        """The angle between body z and up  [rad]"""
+        """The angle between body z and up  [rad]."""
         return np.asarray(tilt(Quat(*self.attitude.T)))
 
     @cached_property
     def speed(self) -> Array:
-        """|v|  [m/s]"""
+        """|v|  [m/s]."""
         return np.asarray(speed(Vec3(*self.velocity.T)))
 
     @cached_property
     def error(self) -> Array:
-        """|p − p_reference|  [m]"""
+        """|p − p_reference|  [m]."""
         return distance_between(self.position, self.reference_position)
 
     @property
     def charge(self) -> Array | None:
-        """State of charge of the first battery, from 1 to 0; None without one that empties"""
+        """State of charge of the first battery, from 1 to 0; None without a battery that empties."""
         return self.charges[0] if self.charges else None
 
     @property
     def charges(self) -> list[Array]:
-        """State of charge of each battery, from 1 to 0; empty without one that empties"""
+        """State of charge of each battery, from 1 to 0; empty without a battery that empties."""
         table = self.tables["state"]
         return [table[name] for name in table.fields if BATTERY_CHARGE.fullmatch(name)]
 
-    def status(self, what: str) -> Array:
-        """Where it has "landed" or "crashed", whenever that changed"""
+    def status(self, field: str) -> Array:
+        """Values of "landed" or "crashed" at their changes."""
         table = self.tables.get("status")
-        return table[what] > 0.5 if table is not None else np.zeros(0, dtype=bool)
+        return table[field] > 0.5 if table is not None else np.zeros(0, dtype=bool)
 
     @cached_property
     def ground(self) -> Ground:
-        """The plane below at every logged time"""
+        """The ground plane below the drone at every logged time."""
         table = self.tables["environment"]
-        held = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
-        return Ground(Vec3(*table["ground.point_W"][held].T), Vec3(*table["ground.normal_W"][held].T))
+        rows = np.searchsorted(table.times_us, self.tables["state"].times_us, side="right") - 1
+        return Ground(Vec3(*table["ground.point_W"][rows].T), Vec3(*table["ground.normal_W"][rows].T))
 
     @cached_property
     def in_the_air(self) -> Array:
-        """At every logged time, whether no part of it touched the ground, (m,)"""
+        """Whether no part of the drone touched the ground, at every logged time, (m,)."""
         state = unflatten(at_rest(self.vehicle), iter(self.tables["state"].rows.T))
         return np.broadcast_to(in_the_air(state, self.vehicle, self.ground), self.time.shape)
 
     @property
     def landed(self) -> bool:
-        """Whether it flew, and ended at rest on its feet, as its status says: a wreck has not landed"""
+        """Whether it flew and ended at rest on its feet, by its status: a crashed drone has not landed."""
         return bool(self.metrics.in_the_air.total and self.status("landed")[-1:].any())
 
     @cached_property
     def metrics(self) -> RecordedMetrics:
-        """Its metrics over every row that was recorded"""
+        """Its metrics over all recorded rows."""
         return self.merged_metrics or RecordedMetrics(self)
 
     def summary(self) -> Summary:
-        """What a person asks first, as numbers with units: how well it followed, how it ended, how hard it worked"""
+        """The main metrics as numbers with units: tracking, end of the flight, effort."""
         return summary(self)
 
     def to_pandas(self, stream: str = "state") -> Any:
-        """A recorded stream as a pandas DataFrame: a column for each field, the time [s] as its index; units in `attrs`"""
+        """Return a recorded stream as a pandas DataFrame with the time [s] as its index; units in `attrs`."""
         from samara.record.export import data_frame
 
         if stream not in self.tables:
@@ -201,7 +201,7 @@ class Track:
 
 
 class CheckedExpectation(NamedTuple):
-    """One expectation of a scenario in words, and whether it is satisfied"""
+    """One expectation of a scenario in words, and whether it is satisfied."""
 
     text: str
     satisfied: bool
@@ -209,7 +209,7 @@ class CheckedExpectation(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """A flight of one drone or more. `run["name"]` is a drone's track; the first drone's arrays are the run's own."""
+    """A flight of one or more drones. `run["name"]` is a drone's record; the attributes of the first drone are the run's."""
 
     scenario: str
     tracks: tuple[Track, ...]
@@ -219,10 +219,10 @@ class Run:
     problem: str = ""
 
     def __getitem__(self, name: str) -> Track:
-        for track in self.tracks:
-            if track.name == name:
-                return track
-        raise KeyError(f"no drone {name!r}; there are {', '.join(track.name for track in self.tracks)}")
+        for drone_record in self.tracks:
+            if drone_record.name == name:
+                return drone_record
+        raise KeyError(f"no drone {name!r}; there are {', '.join(drone_record.name for drone_record in self.tracks)}")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not (hasattr(Track, name) or name in Track.__dataclass_fields__):
@@ -231,7 +231,7 @@ class Run:
 
     @property
     def units(self) -> dict[str, str]:
-        """The unit of every recorded field, by stream and field: 'state.p_W.x': 'm'"""
+        """The unit of every recorded field, by stream and field: 'state.p_W.x': 'm'."""
         return {
             f"{stream}.{field}": unit
             for stream, table in self.tracks[0].tables.items()
@@ -240,42 +240,44 @@ class Run:
 
     @property
     def crashed(self) -> tuple[str, ...]:
-        """The names of drones that hit the ground too hard, or lay on it"""
-        return tuple(track.name for track in self.tracks if track.status("crashed").any())
+        """Names of the drones that hit the ground too hard, or lay on it."""
+        return tuple(drone_record.name for drone_record in self.tracks if drone_record.status("crashed").any())
 
     @cached_property
     def facts(self) -> tuple[Occurrence, ...]:
-        """What happened to its drones, in the order of time; `run.describe(fact)` says it in words"""
-        found = [
+        """The occurrences of all drones in the order of time; `run.describe(fact)` describes one."""
+        occurrences = [
             occurrence(time_us, drone, row)
-            for drone, track in enumerate(self.tracks)
-            if "event" in track.tables
+            for drone, drone_record in enumerate(self.tracks)
+            if "event" in drone_record.tables
             for time_us, row in zip(
-                track.tables["event"].times_us.tolist(), track.tables["event"].rows.tolist(), strict=True
+                drone_record.tables["event"].times_us.tolist(), drone_record.tables["event"].rows.tolist(), strict=True
             )
         ]
-        return tuple(sorted(found, key=lambda own: own.time_us))
+        return tuple(sorted(occurrences, key=lambda fact: fact.time_us))
 
     def describe(self, fact: Occurrence) -> str:
-        """One of its facts as a sentence"""
-        return sentence_of(fact, [track.name for track in self.tracks], world_inside(self.attachments).solids)
+        """Describe an occurrence in a sentence."""
+        return sentence_of(
+            fact, [drone_record.name for drone_record in self.tracks], world_inside(self.attachments).solids
+        )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Writes the run as an MCAP file, with everything in it, and tells where"""
+        """Write the run to an MCAP file; return its path."""
         streams = [
-            Stream(f"/{track.name}/{name}", table.fields, table.units, table.kind, table.fitting_raster)
-            for track in self.tracks
-            for name, table in track.tables.items()
+            Stream(f"/{drone_record.name}/{name}", table.fields, table.units, table.kind, table.fitting_raster)
+            for drone_record in self.tracks
+            for name, table in drone_record.tables.items()
         ]
         from samara.record.foxglove import scene_message
 
-        asked = {
-            track.name: track.reference_position
-            for track in self.tracks
-            if "reference" in track.tables and np.isfinite(track.reference_position).all()
+        reference_paths = {
+            drone_record.name: drone_record.reference_position
+            for drone_record in self.tracks
+            if "reference" in drone_record.tables and np.isfinite(drone_record.reference_position).all()
         }
-        vehicles = {track.name: track.vehicle for track in self.tracks}
-        scene = scene_message(vehicles, world_inside(self.attachments), asked)
+        vehicles = {drone_record.name: drone_record.vehicle for drone_record in self.tracks}
+        scene = scene_message(vehicles, world_inside(self.attachments), reference_paths)
         with Recorder(path, streams, self.metadata, self.attachments, overwrite=overwrite, scene=scene) as recorder:
             for second in range(int(self.tracks[0].time[-1]) + 2):
                 recorder.write(*self._second(second))
@@ -284,22 +286,22 @@ class Run:
         return Path(path)
 
     def _second(self, second: int) -> tuple[dict[str, tuple[Array, Array]], list[LogLine]]:
-        """What happened in one second: a chunk of a file that can be read piece by piece."""
+        """Return the blocks and log lines of one second: a chunk of the file."""
         low, high = second * 1_000_000, (second + 1) * 1_000_000
         blocks = {}
-        for track in self.tracks:
-            for name, table in track.tables.items():
+        for drone_record in self.tracks:
+            for name, table in drone_record.tables.items():
                 first, last = np.searchsorted(table.times_us, (low, high))
                 if last > first:
-                    blocks[f"/{track.name}/{name}"] = table.times_us[first:last], table.rows[first:last]
+                    blocks[f"/{drone_record.name}/{name}"] = table.times_us[first:last], table.rows[first:last]
         return blocks, [line for line in self.logs if low <= line.time_us < high]
 
-    def plot(self, what: str | Path | None = None, path: str | Path | None = None) -> Any:
-        """The page to look at first, or one subject such as "attitude"; a file (.png, .svg, .pdf) when given a path
+    def plot(self, subject: str | Path | None = None, path: str | Path | None = None) -> Any:
+        """Plot the overview, or one subject such as "attitude"; write a file (.png, .svg, .pdf) if a path is given.
 
-        `plot("run.png")` is the page as a file. Without a path the answer is a Matplotlib figure.
+        `plot("run.png")` writes the overview to a file. Without a path the result is a Matplotlib figure.
         """
-        return present("Run.plot", self, what, path)
+        return present("Run.plot", self, subject, path)
 
     def __repr__(self) -> str:
         return several_lines(self)
@@ -310,76 +312,81 @@ class Run:
 
 def check_expectations(run: Run, expect: Expect) -> list[CheckedExpectation]:
     """Evaluate each expectation of a scenario for a run, in words."""
-    several = len(run.tracks) > 1
+    has_several_drones = len(run.tracks) > 1
     evaluated = expectation_outcomes(run, expect)
-    return [CheckedExpectation(_words(outcome, expect, several), bool(outcome.satisfied)) for outcome in evaluated]
+    return [
+        CheckedExpectation(_words(outcome, expect, has_several_drones), bool(outcome.satisfied))
+        for outcome in evaluated
+    ]
 
 
 def expectation_outcomes(run: Run, expect: Expect) -> list[Outcome]:
     """Evaluate each expectation of a scenario for a run."""
-    return list(outcomes(expect, [_result(track) for track in run.tracks]))
+    return list(outcomes(expect, [_result(drone_record) for drone_record in run.tracks]))
 
 
-def _result(track: Track) -> DroneResult:
+def _result(drone_record: Track) -> DroneResult:
     return DroneResult(
-        track.name,
-        track.metrics.final_position.value,
-        bool(track.status("landed")[-1:].any()),
-        bool(track.status("crashed").any()),
-        track.metrics.metric,
+        drone_record.name,
+        drone_record.metrics.final_position.value,
+        bool(drone_record.status("landed")[-1:].any()),
+        bool(drone_record.status("crashed").any()),
+        drone_record.metrics.metric,
     )
 
 
-def _words(outcome: Outcome, expect: Expect, several: bool) -> str:
-    field, of = outcome.field, f" of {outcome.drone}" if several else ""
+def _words(outcome: Outcome, expect: Expect, has_several_drones: bool) -> str:
+    field, suffix = outcome.field, f" of {outcome.drone}" if has_several_drones else ""
     if field == "no_crash":
         return "no crash" if not expect.crashed else f"no crash but of {', '.join(expect.crashed)}"
     if field == "crashed":
         return f"{outcome.drone} crashes"
     if field == "final_position":
-        place = ", ".join(f"{x:g}" for x in expect.final_position or ())
-        return f"ends within {expect.within:g} m of ({place}): {outcome.value:.3f} m"
+        position = ", ".join(f"{x:g}" for x in expect.final_position or ())
+        return f"ends within {expect.within:g} m of ({position}): {outcome.value:.3f} m"
     if field == "landed":
         return "landed at the end" if expect.landed else "in the air at the end"
     if field == "max_tilt_deg":
-        return f"tilt{of} at most {expect.max_tilt_deg:g}°: {outcome.value:.1f}°"
+        return f"tilt{suffix} at most {expect.max_tilt_deg:g}°: {outcome.value:.1f}°"
     if field == "max_error":
-        return f"error{of} at most {expect.max_error:g} m: {outcome.value:.3f} m"
-    return f"height{of} at least {expect.min_height:g} m: {outcome.value:.2f} m"
+        return f"error{suffix} at most {expect.max_error:g} m: {outcome.value:.3f} m"
+    return f"height{suffix} at least {expect.min_height:g} m: {outcome.value:.2f} m"
 
 
 def run_from(
     recording: Recording, effects: Sequence[EffectOption] = (), vehicles: Mapping[str, Vehicle] | None = None
 ) -> Run:
     """Return the run that a recording holds; `vehicles` are the known ones by drone, whose files are not parsed."""
-    by_text: dict[str, Vehicle] = {}
+    vehicles_by_text: dict[str, Vehicle] = {}
     try:
         drones = parsed(recording.metadata["drones"])
-        tracks = []
-        of_drone: dict[str, dict[str, Table]] = {own["name"]: {} for own in drones}
+        drone_records = []
+        tables_by_drone: dict[str, dict[str, Table]] = {drone_metadata["name"]: {} for drone_metadata in drones}
         for topic, table in recording.streams.items():
-            _, _, rest = topic.partition("/")
-            drone, _, stream = rest.partition("/")
-            if drone in of_drone and "/" not in stream:
-                of_drone[drone][stream] = table
-        for own in drones:
-            name = own["name"]
+            _, _, relative_topic = topic.partition("/")
+            drone, _, stream = relative_topic.partition("/")
+            if drone in tables_by_drone and "/" not in stream:
+                tables_by_drone[drone][stream] = table
+        for drone_metadata in drones:
+            name = drone_metadata["name"]
             vehicle = (vehicles or {}).get(name)
             if vehicle is None:
                 text = recording.attachments[f"vehicle/{name}.toml"].decode()
-                if text not in by_text:
-                    by_text[text] = parse_vehicle(text, f"{name}.toml", effects=effects)
-                vehicle = by_text[text]
-            tracks.append(Track(name, vehicle, own["controller"], of_drone[name]))
+                if text not in vehicles_by_text:
+                    vehicles_by_text[text] = parse_vehicle(text, f"{name}.toml", effects=effects)
+                vehicle = vehicles_by_text[text]
+            drone_records.append(Track(name, vehicle, drone_metadata["controller"], tables_by_drone[name]))
     except (KeyError, ValueError, TypeError) as error:
         raise RecordingError(
             f"{recording.path}: holds no flight ({type(error).__name__}: {error}); expected a run of `samara fly`"
         ) from None
-    if not tracks or any("state" not in track.tables or not len(track.time) for track in tracks):
+    if not drone_records or any(
+        "state" not in drone_record.tables or not len(drone_record.time) for drone_record in drone_records
+    ):
         raise RecordingError(f"{recording.path}: holds no state of any drone; expected at least one")
     return Run(
         recording.metadata.get("scenario", recording.path.stem),
-        tuple(tracks),
+        tuple(drone_records),
         recording.logs,
         recording.metadata,
         recording.attachments,
@@ -388,12 +395,16 @@ def run_from(
 
 
 def scenario_inside(run: Run) -> Scenario | None:
-    """The scenario a recording carries; None where there is none, or where it names files that are not here"""
+    """Return the scenario that a recording contains; None if there is none, or if it names files that are missing."""
     from samara.scenario.file import parse_scenario
 
     text, settings = scenario_text(run)
     try:
-        effects = tuple({own.name: own for each in run.tracks for own in each.vehicle.structure.options}.values())
+        effects = tuple(
+            {
+                option.name: option for drone_record in run.tracks for option in drone_record.vehicle.structure.options
+            }.values()
+        )
         return (
             parse_scenario(text, "scenario.toml", settings, inside=run.attachments, effects=effects) if text else None
         )
@@ -402,13 +413,13 @@ def scenario_inside(run: Run) -> Scenario | None:
 
 
 def scenario_text(run: Run) -> tuple[str, dict[str, object]]:
-    """The scenario as it was read, and the settings that changed it"""
+    """Return the text of the scenario, and the settings that changed it."""
     text = run.attachments.get("scenario.toml", b"").decode("utf-8", "replace")
     return text, table_said(run.metadata, "settings")
 
 
 def said(metadata: Mapping[str, str], key: str) -> object:
-    """What a recording says under a key; an empty table where that cannot be read"""
+    """Parse the JSON metadata under a key; return an empty table if that fails."""
     try:
         return parsed(metadata.get(key, "{}"))
     except ValueError:
@@ -416,44 +427,44 @@ def said(metadata: Mapping[str, str], key: str) -> object:
 
 
 def table_said(metadata: Mapping[str, str], key: str) -> dict[str, object]:
-    """What a recording says in a table; an empty one where it says something else"""
-    own = said(metadata, key)
-    return own if isinstance(own, dict) else {}
+    """Parse the JSON table under a key; return an empty one for any other value."""
+    value = said(metadata, key)
+    return value if isinstance(value, dict) else {}
 
 
 def flown_policies(run: Run) -> dict[str, dict[str, str]]:
-    """By drone: task, vehicle, folder and SHA-256 of the policy that flew it"""
-    found = {}
+    """Return the task, vehicle, folder and SHA-256 of the policy that flew each drone, by drone."""
+    policies = {}
     drones = parsed(run.metadata.get("drones", "[]"))
     for drone in drones if isinstance(drones, list) else []:
-        chosen = drone.get("controller_options", {}) if isinstance(drone, dict) else {}
-        own = chosen.get("file") if isinstance(chosen, dict) else None
-        if isinstance(own, dict) and all(isinstance(own.get(key), str) for key in ("folder", "sha256")):
-            found[str(drone.get("name"))] = own
-    return found
+        options = drone.get("controller_options", {}) if isinstance(drone, dict) else {}
+        policy = options.get("file") if isinstance(options, dict) else None
+        if isinstance(policy, dict) and all(isinstance(policy.get(key), str) for key in ("folder", "sha256")):
+            policies[str(drone.get("name"))] = policy
+    return policies
 
 
-def changed_policies(run: Run, beside: Path) -> list[str]:
-    """Report each policy folder that holds another policy now; a recording names only those below its own folder, `beside`."""
-    from samara.control.policy_file import ABOUT, PolicyError, load_policy  # few flights are flown by one
+def changed_policies(run: Run, recording_folder: Path) -> list[str]:
+    """Report each policy folder that holds another policy now; only folders below the recording's folder `beside` count."""
+    from samara.control.policy_file import ABOUT, PolicyError, load_policy  # rarely needed
 
     sentences = []
-    by_folder = {own["folder"]: own["sha256"] for own in flown_policies(run).values()}
+    by_folder = {policy["folder"]: policy["sha256"] for policy in flown_policies(run).values()}
     for folder, digest in by_folder.items():
         try:
-            path = path_beside(beside, folder)
+            path = path_beside(recording_folder, folder)
         except ValueError:
             continue
         if not (path / ABOUT).is_file():
             continue
         try:
-            now = load_policy(path).digest
+            current_digest = load_policy(path).digest
         except PolicyError as error:
             sentences.append(f"the policy of {shown(folder)} has changed since: {error}")
             continue
-        if now != digest:
+        if current_digest != digest:
             sentences.append(
-                f"the policy of {shown(folder)} has changed since: {digest[:8]} flew, and {now[:8]} is there now; what is "
-                "replayed are the commands of the first"
+                f"the policy of {shown(folder)} has changed since: {digest[:8]} flew, and {current_digest[:8]} is there now; "
+                "the replay uses the recorded commands of the first"
             )
     return sentences

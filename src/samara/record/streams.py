@@ -1,4 +1,4 @@
-"""What a recording holds: streams of numbers with names and units, lines of log, and the files inside it."""
+"""The contents of a recording: streams of numbers with names and units, log lines, and attached files."""
 
 import json
 import re
@@ -22,14 +22,14 @@ from samara.vehicles.check import VehicleError
 from samara.vehicles.writer import vehicle_toml
 
 FORMAT = 1  # raised when readers of the previous number cannot read a new file
-ABOUT = "samara.recording"  # the metadata record that makes an MCAP file a recording of ours
-OWN = "samara"  # the metadata record with what the caller gave
+ABOUT = "samara.recording"  # the metadata record that marks an MCAP file as a Samara recording
+OWN = "samara"  # the metadata record with the caller's metadata
 LOG_TOPIC = "/log"
 TRANSFORM_TOPIC = "/tf"
 SCENE_TOPIC = "/scene"
 LEVELS = ("debug", "info", "warning", "error", "fatal")  # numbered from 1 in foxglove.Log
 MOST_CHANNELS = 0xFFFF  # MCAP numbers them with 16 bits
-MOST_FIELDS = 18_000  # protobuf keeps field numbers from 19 000 for itself
+MOST_FIELDS = 18_000  # protobuf reserves field numbers from 19 000
 
 TOPIC = re.compile(r"(/[A-Za-z0-9_-]+)+")
 KIND = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -40,9 +40,9 @@ class RecordingError(ValueError):
 
 
 class Stream(NamedTuple):
-    """Rows of numbers under one topic: '/drone0/state', the names 'p_W.x', their units 'm', and the kind 'samara.State'.
+    """Rows of numbers under one topic: '/drone0/state', the names 'p_W.x', their units 'm', and the schema 'samara.State'.
 
-    Those of a `raster` are written as pictures.
+    Rows with a `raster` are written as images.
     """
 
     topic: str
@@ -62,7 +62,7 @@ class LogLine(NamedTuple):
 
 
 def require_stream(stream: Stream) -> None:
-    """Raise RecordingError unless a stream has a topic, a kind, unique field names and as many units."""
+    """Raise RecordingError unless a stream has a topic, a schema name, unique field names and as many units."""
     if not TOPIC.fullmatch(stream.topic):
         raise RecordingError(f"topic {stream.topic!r}: expected parts of letters and digits, as in '/drone0/state'")
     if stream.topic in (LOG_TOPIC, TRANSFORM_TOPIC, SCENE_TOPIC):
@@ -75,36 +75,36 @@ def require_stream(stream: Stream) -> None:
         )
     if stream.raster and (stream.raster.fields != stream.fields or len(set(stream.units)) > 1):
         raise RecordingError(
-            f"{stream.topic}: a picture of {stream.raster.rows} × {stream.raster.columns}; expected a field for each pixel, "
+            f"{stream.topic}: an image of {stream.raster.rows} × {stream.raster.columns}; expected a field for each pixel, "
             "in the same unit"
         )
     if len(stream.fields) > MOST_FIELDS:
         raise RecordingError(f"{stream.topic}: {len(stream.fields)} fields; expected at most {MOST_FIELDS}")
-    for name, times in Counter(stream.fields).items():
+    for name, count in Counter(stream.fields).items():
         if name in ("time", "time_us"):
             raise RecordingError(
                 f"{stream.topic}: field {name!r}: expected another name; every row has its time already"
             )
-        if not name or times > 1:
-            raise RecordingError(f"{stream.topic}: field {name!r}: expected every field to have a name of its own")
+        if not name or count > 1:
+            raise RecordingError(f"{stream.topic}: field {name!r}: expected every field to have a unique name")
 
 
 def stream_metadata(stream: Stream) -> dict[str, str]:
-    """What protobuf has no place for, as the metadata of a channel."""
+    """Return the channel metadata of a stream: the properties that protobuf cannot express."""
     if stream.raster:
         return raster_metadata(stream.raster, stream.kind, stream.units)
     return {"kind": stream.kind, "fields": _written(stream.fields), "units": _written(stream.units)}
 
 
 def stream_from_metadata(topic: str, metadata: Mapping[str, str]) -> Stream:
-    """The inverse of `stream_metadata`."""
+    """Invert `stream_metadata`."""
     if "raster" in metadata:
         raster = raster_from(metadata, MOST_FIELDS)
         return Stream(topic, raster.fields, (metadata["unit"],) * len(raster.fields), metadata["kind"], raster)
     return Stream(topic, _names(metadata["fields"]), _names(metadata["units"]), metadata["kind"])
 
 
-@lru_cache(maxsize=256)  # a thousand drones of one kind share them
+@lru_cache(maxsize=256)  # a thousand drones of one vehicle share them
 def _written(names: tuple[str, ...]) -> str:
     return json.dumps(names)
 
@@ -115,14 +115,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def checksum(metadata: Mapping[str, str]) -> str:
-    """MCAP protects chunks and attachments by a CRC-32, but not metadata: this one does."""
+    """Return the CRC-32 of metadata, which MCAP does not protect, unlike chunks and attachments."""
     return f"{zlib.crc32(json.dumps(sorted(metadata.items())).encode()):08x}"
 
 
 class Block(NamedTuple):
     """Rows of a stream of n drones at the same times: a topic for each drone, times (m,) and rows (m, fields, n).
 
-    Who is handed a block may keep it: nobody writes to its arrays again.
+    The arrays of a block are never written again: its receiver may retain them.
     """
 
     topics: tuple[str, ...]
@@ -143,7 +143,7 @@ def tables(blocks: Sequence[Block]) -> dict[str, tuple[Array, Array]]:
     for topics, group in groups.items():
         if all(uses[topic] == 1 for topic in topics):
             columns |= zip(topics, _split_drones(group), strict=True)
-    pieces: dict[str, list[tuple[Array, Array]]] = {}  # of drones that were grouped in more than one way
+    pieces: dict[str, list[tuple[Array, Array]]] = {}  # of drones that were in more than one group
     for topics, times_us, rows in blocks:
         if topics[0] not in columns:
             for drone, topic in enumerate(topics):
@@ -158,18 +158,18 @@ def _split_drones(blocks: Sequence[Block]) -> Iterator[tuple[Array, Array]]:
     """Yield the times and rows of each drone in blocks of the same drones."""
     times_us = np.concatenate([block.times_us for block in blocks])
     fields, drones = blocks[0].rows.shape[1:]
-    rows, at = np.empty((drones, len(times_us), fields)), 0
+    rows, start = np.empty((drones, len(times_us), fields)), 0
     for block in blocks:
-        rows[:, at : at + len(block.times_us)] = block.rows.transpose(2, 0, 1)
-        at += len(block.times_us)
+        rows[:, start : start + len(block.times_us)] = block.rows.transpose(2, 0, 1)
+        start += len(block.times_us)
     return ((times_us, values) for values in rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A stream as it was recorded: names and units of its fields, times (m,) and rows (m, number of fields).
+    """A recorded stream: names and units of its fields, times (m,) and rows (m, fields).
 
-    Rows of a `raster` are pictures, and are written as such.
+    Rows with a `raster` are images, and are written as such.
     """
 
     fields: tuple[str, ...]
@@ -181,16 +181,16 @@ class Table:
 
     @property
     def time(self) -> Array:
-        """t  [s]"""
+        """t  [s]."""
         return self.times_us / 1e6
 
     @property
     def fitting_raster(self) -> Raster | None:
-        """Its raster, where its rows are still what a sensor measured"""
+        """The raster, if the rows are still multiples of its step, as the sensor measured them."""
         return self.raster if self.raster and self.raster.holds(self.rows) else None
 
     def __getitem__(self, name: str) -> Array:
-        """The column of one field, 'p_W.x', or the columns of all that begin so, 'p_W' or 'rotor_speed', side by side."""
+        """Return the column of a field, 'p_W.x', or the columns of all fields with that prefix, 'p_W' or 'rotor_speed'."""
         if name in self.fields:
             return self.rows[:, self.fields.index(name)]
         columns = [i for i, field in enumerate(self.fields) if field.startswith((f"{name}.", f"{name}["))]
@@ -229,13 +229,13 @@ class Attachments(Mapping[str, bytes]):
         return sum(1 for _ in self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Attachments, (dict(self),)  # texts: identities are those of this process
+        return Attachments, (dict(self),)  # as texts: identities are valid in this process only
 
 
 class Recording(NamedTuple):
-    """What a file holds. `complete` is False, and `problem` one sentence, where it was not closed or is damaged.
+    """The contents of a file. `complete` is False, and `problem` one sentence, if it was not closed or is damaged.
 
-    Streams of many drones that are written as one are `in_fleet`: under what topic first, and the drone's number there.
+    `in_fleet` maps the topic of a stream that was written in a fleet's channel to that channel's topic and the drone's index.
     """
 
     path: Path
@@ -250,6 +250,6 @@ class Recording(NamedTuple):
 
     @property
     def duration(self) -> float:
-        """From 0 to the last row or line of log  [s]"""
+        """Time of the last row or log line  [s]."""
         ends = [int(table.times_us[-1]) for table in self.streams.values() if len(table.times_us)]
         return max([*ends, *(line.time_us for line in self.logs)], default=0) / 1e6

@@ -1,4 +1,4 @@
-"""A flight of one vehicle that the user's code steps, without a simulation, as a `Run` for plots and metrics."""
+"""Telemetry of one vehicle that the user's code steps, without a simulation, as a `Run` for plots and metrics."""
 
 import json
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Telemetry:
         self._rows: dict[str, list[list[float]]] = {"state": [], "command": [], "environment": []}
 
     def add(self, time: float, state: State, command: Command, environment: Environment = CALM) -> None:
-        """Add a row; one at the same microsecond as the last replaces it, an earlier one is refused."""
+        """Add a row; one at the same microsecond as the last replaces it, an earlier one raises ValueError."""
         time_us = round(time * MICROSECONDS)
         if self._times_us and time_us < self._times_us[-1]:
             raise ValueError(
@@ -45,16 +45,16 @@ class Telemetry:
             self._times_us.pop()
             for rows in self._rows.values():
                 rows.pop()
-        surroundings = environment_of(self._vehicle, environment)
+        vehicle_environment = environment_of(self._vehicle, environment)
         if environment.motor_power:
-            surroundings = surroundings._replace(motor_power=environment.motor_power)
-        if environment.hub_wind_W and surroundings.hub_wind_W:
-            surroundings = surroundings._replace(hub_wind_W=environment.hub_wind_W)
+            vehicle_environment = vehicle_environment._replace(motor_power=environment.motor_power)
+        if environment.hub_wind_W and vehicle_environment.hub_wind_W:
+            vehicle_environment = vehicle_environment._replace(hub_wind_W=environment.hub_wind_W)
         no_load = [1.0 if field in ("cells_left", CABLE_FIELD) else 0.0 for field in load_fields(self._vehicle)]
         self._times_us.append(time_us)
         self._rows["state"].append([float(x) for x in flatten(state)])
         self._rows["command"].append([float(x) for x in command])
-        self._rows["environment"].append([*map(float, flatten(surroundings)), *no_load])
+        self._rows["environment"].append([*map(float, flatten(vehicle_environment)), *no_load])
 
     def run(self, name: str, controller: str, reference: PositionReference = None) -> Run:
         """Return the flight as a `Run` of one drone, in world axes z-up and body axes forward-left-up.
@@ -86,7 +86,7 @@ class Telemetry:
 
 
 def _reference_rows(reference: PositionReference, time: Array) -> Array:
-    """The stream `reference`: the desired position, at rest; NaN without one."""
+    """Return the rows of the stream `reference`: the desired position, at rest; NaN without one."""
     rows = np.full((len(time), len(REFERENCE_FIELDS)), np.nan)
     if reference is None:
         return rows

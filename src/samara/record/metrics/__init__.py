@@ -2,8 +2,8 @@
 
 FlightMetrics       accumulated tick by tick during a flight, compiled or in Python, without a recording
 RecordedMetrics     computed from the streams of a recording, in one piece or many
-METRICS             their names, labels, units and which end of each is the worse one
-summary, report     tables of them for people
+METRICS             their names, labels, units and whether lower values are worse
+summary, report     tables of metrics
 """
 
 from samara.record.metrics.flight import FlightMetrics

@@ -40,22 +40,22 @@ class FlightMetrics(NamedTuple):
 
     @staticmethod
     def initial() -> "FlightMetrics":
-        """Metrics before the first tick"""
+        """Return the metrics before the first tick."""
         return FlightMetrics(0.0, 0.0, 0.0, 0.0, 0.0, -math.inf, math.inf, 1.0, math.inf, 0.0)
 
     def update(
         self, state: State, command: Command, reference: Reference, vehicle: Vehicle, environment: Environment
     ) -> "FlightMetrics":
-        """Metrics after one more tick of the log"""
+        """Return the metrics after one more tick of the log."""
         instant = metrics_at(state, command, reference, vehicle, environment)
         return self.merge(instant)._replace(touchdown_speed=self.touchdown_speed)
 
     def touch_down(self, impact_speed: Scalar) -> "FlightMetrics":
-        """Metrics after a ground contact at `impact_speed` [m/s], 0 if there was none"""
+        """Return the metrics after a ground contact at `impact_speed` [m/s], 0 if there was none."""
         return self._replace(touchdown_speed=maximum(self.touchdown_speed, impact_speed))
 
     def merge(self, later: "FlightMetrics") -> "FlightMetrics":
-        """Metrics of two consecutive pieces of a flight; NaN in either piece is not lost"""
+        """Return the metrics of two consecutive pieces of a flight; NaN in either piece is preserved."""
         return FlightMetrics(
             self.tracking_ticks + later.tracking_ticks,
             self.squared_error + later.squared_error,
@@ -71,7 +71,7 @@ class FlightMetrics(NamedTuple):
 
     @property
     def rms_error(self) -> Scalar:
-        """√(Σe²/n), 0 if there was nothing to track  [m]"""
+        """√(Σe²/n), 0 without tracking ticks  [m]."""
         return safe_sqrt(safe_divide(self.squared_error, self.tracking_ticks))
 
     def metric(self, name: str) -> Any:
@@ -82,7 +82,7 @@ class FlightMetrics(NamedTuple):
 def metrics_at(
     state: State, command: Command, reference: Reference, vehicle: Vehicle, environment: Environment
 ) -> FlightMetrics:
-    """Metrics of a single tick"""
+    """Compute the metrics of a single tick."""
     batteries = batteries_of(state, command, vehicle, environment)
     error = position_error(state.p_W, reference.p_W)
     ground = environment.ground
@@ -102,8 +102,8 @@ def metrics_at(
 
 
 def is_tracking(airborne: Scalar, reference_W: Vec3, vehicle: Vehicle, ground: Ground) -> Scalar:
-    """Whether the position error is a tracking error: the drone and its reference are both in the air
+    """Whether the position error is a tracking error: the drone and its reference are both in the air.
 
-    On the ground a drone stands as high as its legs, wherever its reference is: at take-off, or below the ground at a landing.
+    On the ground a drone stands on its legs, wherever its reference is: at take-off, or below the ground at a landing.
     """
     return logical_and(airborne, asked_to_fly(reference_W, vehicle, ground))

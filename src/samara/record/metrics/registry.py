@@ -1,7 +1,7 @@
 """The metrics of a flight by name: label, unit, and how each is read from a recording.
 
-A name is the column of a campaign, the key of `worst_by` and `[degraded]` in its file, and what expectations refer to; a label
-is what summaries and reports show.
+A name is the column of a campaign, the key of `worst_by` and `[degraded]` in its file, and the name in expectations; a label
+is the text in summaries and reports.
 """
 
 import math
@@ -31,7 +31,7 @@ class Metric(NamedTuple):
 
     @property
     def accumulated(self) -> bool:
-        """Whether `FlightMetrics` has it too, for flights without a recording"""
+        """Whether `FlightMetrics` has it too, for flights without a recording."""
         return hasattr(FlightMetrics, self.name)
 
 
@@ -40,7 +40,7 @@ def _power(metrics: "RecordedMetrics") -> float:
 
 
 def _duration(metrics: "RecordedMetrics") -> float:
-    """From the first logged state to the last  [s]"""
+    """Time from the first logged state to the last  [s]."""
     return float(metrics.end_time.value - metrics.start_time.value)
 
 
@@ -81,9 +81,7 @@ METRICS: dict[str, Metric] = {
             "m",
             lambda metrics: float(np.hypot(*metrics.final_offset.value[0][:2])),
         ),
-        Metric(
-            "estimate_error", "estimate off the truth, RMS", "m", lambda metrics: metrics.squared_estimate_error.rms
-        ),
+        Metric("estimate_error", "estimate error, RMS", "m", lambda metrics: metrics.squared_estimate_error.rms),
         Metric("distance", "distance flown", "m", lambda metrics: float(metrics.distance.total)),
         Metric(
             "angular_speed",
@@ -96,9 +94,9 @@ METRICS: dict[str, Metric] = {
         Metric("thrust", "thrust, largest", "N", lambda metrics: metrics.largest_thrust.value),
         Metric("rotor_speed", "rotor speed, largest", "rad/s", lambda metrics: metrics.rotor_speed.value),
         Metric("command", "command, mean", "", lambda metrics: float(metrics.command.mean)),
-        Metric("command_rate", "rate of command, RMS", "/s", lambda metrics: metrics.squared_command_rate.rms),
-        Metric("upper_saturation", "commands at their most", "%", lambda metrics: 100.0 * metrics.saturation[1]),
-        Metric("lower_saturation", "commands at their least", "%", lambda metrics: 100.0 * metrics.saturation[0]),
+        Metric("command_rate", "command rate, RMS", "/s", lambda metrics: metrics.squared_command_rate.rms),
+        Metric("upper_saturation", "commands at upper limit", "%", lambda metrics: 100.0 * metrics.saturation[1]),
+        Metric("lower_saturation", "commands at lower limit", "%", lambda metrics: 100.0 * metrics.saturation[0]),
         Metric("clipped_commands", "commands out of range", "", lambda metrics: int(metrics.clipped_commands.total)),
         Metric(
             "energy",
@@ -114,4 +112,4 @@ METRICS: dict[str, Metric] = {
 }
 
 FLIGHT_METRICS = tuple(metric.name for metric in METRICS.values() if metric.accumulated)
-"""Metrics of flights without a recording: the columns of a campaign"""
+"""Metrics of flights without a recording: the columns of a campaign."""

@@ -23,7 +23,7 @@ DECIMALS = {"°": 1, "°/s": 0, "rad/s": 0, "%": 1, "s": 2, "m/s": 2, "V": 2, "A
 
 
 class MetricValue(NamedTuple):
-    """A number with its label and unit, or a word. `text` is how it is shown: a length in mm, cm, m or km by its size."""
+    """A number with its label and unit, or a word. `text` is its display form: a length is in mm, cm, m or km."""
 
     name: str
     value: Any
@@ -64,14 +64,14 @@ class Summary(Mapping[str, MetricValue]):
 
 
 def summary_table(summaries: Iterable[Mapping[str, MetricValue]], missing: str = "") -> list[tuple[str, ...]]:
-    """Rows of several summaries side by side: the label, then the text of each summary"""
+    """Return the rows of several summaries side by side: the label, then the text of each summary."""
     columns = list(summaries)
     names = dict.fromkeys(name for column in columns for name in column)
     return [(name, *(column[name].text if name in column else missing for column in columns)) for name in names]
 
 
 def formatted(value: Any, unit: str) -> str:
-    """A number with its unit, as a person writes it; a vector in brackets"""
+    """Format a number with its unit; a vector in brackets."""
     if isinstance(value, (str, int)):
         return f"{value} {unit}".rstrip()
     if isinstance(value, tuple):
@@ -85,136 +85,136 @@ def formatted(value: Any, unit: str) -> str:
 
 
 def length(value: float) -> str:
-    """In the unit that leaves a few digits before the point: 1.25 mm, 12.5 cm, 1.25 m, 12.5 km"""
+    """Format a length in a suitable unit: 1.25 mm, 12.5 cm, 1.25 m, 12.5 km."""
     factor, unit = length_unit(value)
     return f"{factor * value:.2f} {unit}"
 
 
 def length_unit(value: float) -> tuple[float, str]:
-    """The unit for a length of `value` [m]: its conversion factor from metres, and its name"""
+    """Return the unit for a length of `value` [m]: its conversion factor from metres, and its name."""
     return next((factor, unit) for below, factor, unit in LENGTHS if not abs(value) >= below)
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
 
 
-def metric_value(track: "Track", name: str, unit: str | None = None) -> MetricValue:
-    """One of `METRICS` of a track, with its label, unit and note"""
-    metric, metrics = METRICS[name], track.metrics
+def metric_value(drone_record: "Track", name: str, unit: str | None = None) -> MetricValue:
+    """Return one of `METRICS` of a drone record, with its label, unit and note."""
+    metric, metrics = METRICS[name], drone_record.metrics
     return MetricValue(metric.label, metrics.metric(name), metric.unit if unit is None else unit, metric.note(metrics))
 
 
-def summary(track: "Track") -> Summary:
-    """The metrics of one drone that are printed after a flight"""
+def summary(drone_record: "Track") -> Summary:
+    """Return the metrics of one drone that are printed after a flight."""
     return Summary(
         [
-            MetricValue("vehicle", track.vehicle.name),
-            MetricValue("controller", track.controller),
-            *(metric_value(track, name) for name in ("flight_time", "final_position")),
-            *_tracking(track),
-            metric_value(track, "tilt_deg"),
-            *([metric_value(track, "rotor_speed")] if track.vehicle.rotors else []),
-            *_final_charge(track),
-            *_clipped_commands(track),
+            MetricValue("vehicle", drone_record.vehicle.name),
+            MetricValue("controller", drone_record.controller),
+            *(metric_value(drone_record, name) for name in ("flight_time", "final_position")),
+            *_tracking(drone_record),
+            metric_value(drone_record, "tilt_deg"),
+            *([metric_value(drone_record, "rotor_speed")] if drone_record.vehicle.rotors else []),
+            *_final_charge(drone_record),
+            *_clipped_commands(drone_record),
         ]
     )
 
 
-def report_tables(track: "Track") -> dict[str, list[MetricValue]]:
-    """Tables of a flight by their headings: tracking, motion, effort, and where the vehicle has a battery, energy"""
+def report_tables(drone_record: "Track") -> dict[str, list[MetricValue]]:
+    """Return the tables of a flight by heading: tracking, motion, effort, and energy if the vehicle has a battery."""
     tables = {
-        "Tracking": [*_tracking(track), *_estimate(track)],
-        "Motion": _motion(track),
-        "Effort": _effort(track),
-        "Energy": _energy(track),
+        "Tracking": [*_tracking(drone_record), *_estimate(drone_record)],
+        "Motion": _motion(drone_record),
+        "Effort": _effort(drone_record),
+        "Energy": _energy(drone_record),
     }
     return {heading: rows for heading, rows in tables.items() if rows}
 
 
-def report_values(track: "Track") -> Summary:
-    """All tables of a report in one"""
-    return Summary(value for rows in report_tables(track).values() for value in rows)
+def report_values(drone_record: "Track") -> Summary:
+    """Return all tables of a report as one summary."""
+    return Summary(value for rows in report_tables(drone_record).values() for value in rows)
 
 
-def _tracking(track: "Track") -> list[MetricValue]:
-    """The tracking error in flight; at the end the landing error, or the position error in the air"""
-    metrics, rows = track.metrics, []
+def _tracking(drone_record: "Track") -> list[MetricValue]:
+    """The tracking error in flight; at the end the landing error, or the position error in the air."""
+    metrics, rows = drone_record.metrics, []
     if metrics.squared_error.samples:
-        rows = [metric_value(track, name) for name in ("rms_error", "worst_error")]
+        rows = [metric_value(drone_record, name) for name in ("rms_error", "worst_error")]
     if not metrics.in_the_air.total:
         return [*rows, MetricValue("took off", "never")]
-    if track.controller in POSITIONS_ONLY and track.landed and metrics.reference_in_the_air.value:
-        return rows  # its failsafe landed it at a position of its choice
+    if drone_record.controller in POSITIONS_ONLY and drone_record.landed and metrics.reference_in_the_air.value:
+        return rows  # its failsafe chose the landing position
     if not math.isfinite(metrics.final_offset.value[1]):
         return rows  # without a reference
-    return [*rows, metric_value(track, "landing_error" if track.landed else "final_error")]
+    return [*rows, metric_value(drone_record, "landing_error" if drone_record.landed else "final_error")]
 
 
-def _estimate(track: "Track") -> list[MetricValue]:
-    return [metric_value(track, "estimate_error")] if track.metrics.squared_estimate_error.samples else []
+def _estimate(drone_record: "Track") -> list[MetricValue]:
+    return [metric_value(drone_record, "estimate_error")] if drone_record.metrics.squared_estimate_error.samples else []
 
 
-def _motion(track: "Track") -> list[MetricValue]:
+def _motion(drone_record: "Track") -> list[MetricValue]:
     names = ["flight_time", "distance", "highest", "speed", "tilt_deg", "angular_speed"]
-    if track.metrics.metric("wind"):
+    if drone_record.metrics.metric("wind"):
         names.append("wind")
-    return [metric_value(track, name) for name in names]
+    return [metric_value(drone_record, name) for name in names]
 
 
-def _effort(track: "Track") -> list[MetricValue]:
-    """The rate of the command wears the motors; a command at its limit is control authority that was missing."""
-    if not track.vehicle.rotors:
-        return [metric_value(track, name) for name in ("mean_thrust", "thrust")]
-    fastest = metric_value(track, "rotor_speed")
-    unit = "rad/s" if track.vehicle.structure.actuation.name == "speed" else ""
+def _effort(drone_record: "Track") -> list[MetricValue]:
+    """Effort metrics: the command rate wears the motors; a command at its limit shows missing control authority."""
+    if not drone_record.vehicle.rotors:
+        return [metric_value(drone_record, name) for name in ("mean_thrust", "thrust")]
+    fastest = metric_value(drone_record, "rotor_speed")
+    unit = "rad/s" if drone_record.vehicle.structure.actuation.name == "speed" else ""
     rows = [
         fastest._replace(note=f", {60.0 * fastest.value / (2.0 * math.pi):.0f} rpm"),
-        metric_value(track, "command", unit),
+        metric_value(drone_record, "command", unit),
     ]
-    if track.metrics.squared_command_rate.samples:
-        rows.append(metric_value(track, "command_rate", f"{unit}/s"))
-    saturated = (metric_value(track, name) for name in ("upper_saturation", "lower_saturation"))
-    return [*rows, *saturated, *_clipped_commands(track)]
+    if drone_record.metrics.squared_command_rate.samples:
+        rows.append(metric_value(drone_record, "command_rate", f"{unit}/s"))
+    saturations = (metric_value(drone_record, name) for name in ("upper_saturation", "lower_saturation"))
+    return [*rows, *saturations, *_clipped_commands(drone_record)]
 
 
-def _clipped_commands(track: "Track") -> list[MetricValue]:
-    return [metric_value(track, "clipped_commands")] if track.metrics.clipped_commands.total else []
+def _clipped_commands(drone_record: "Track") -> list[MetricValue]:
+    return [metric_value(drone_record, "clipped_commands")] if drone_record.metrics.clipped_commands.total else []
 
 
-def _energy(track: "Track") -> list[MetricValue]:
-    """The energy used, and the extremes of its supply"""
-    if not track.metrics.energy.samples:
+def _energy(drone_record: "Track") -> list[MetricValue]:
+    """The energy used, and the extremes of the supply."""
+    if not drone_record.metrics.energy.samples:
         return []
     names = ("energy", "power", "voltage", "current")
-    return [*(metric_value(track, name) for name in names), *_final_charge(track)]
+    return [*(metric_value(drone_record, name) for name in names), *_final_charge(drone_record)]
 
 
-def _final_charge(track: "Track") -> list[MetricValue]:
-    return [] if track.metrics.final_charge.value is None else [metric_value(track, "final_charge")]
+def _final_charge(drone_record: "Track") -> list[MetricValue]:
+    return [] if drone_record.metrics.final_charge.value is None else [metric_value(drone_record, "final_charge")]
 
 
 # Text ----------------------------------------------------------------------------------------------------------------
 
 
-def one_line(track: "Track") -> str:
-    """Vehicle, controller, final position and tracking of one drone"""
-    values = summary(track)
+def one_line(drone_record: "Track") -> str:
+    """Describe one drone in a line: vehicle, controller, final position and tracking."""
+    values = summary(drone_record)
     labels = ("tracking error, RMS", "landing error, horizontal", "final position error", "took off")
-    shown = [f"{label} {values[label].text}" for label in labels if label in values]
+    errors = [f"{label} {values[label].text}" for label in labels if label in values]
     position = f"ends at {values['final position'].text}"
-    return ", ".join([f"{track.vehicle.name} flown by {track.controller}", position, *shown])
+    return ", ".join([f"{drone_record.vehicle.name} flown by {drone_record.controller}", position, *errors])
 
 
 def several_lines(run: "Run") -> str:
-    """A run as it is printed: scenario and duration, a line for each of its first drones, and the problem, if any"""
+    """Describe a run as it is printed: scenario and duration, a line for each of its first drones, and its problem."""
     count, time = len(run.tracks), float(run.tracks[0].time[-1])
     drones = "1 drone" if count == 1 else f"{count} drones"
     lines = [
         f"Run {run.scenario}: {drones}, {time:.1f} s, {len(run.logs)} {'line' if len(run.logs) == 1 else 'lines'} of log"
     ]
-    lines += [f"  {track.name}: {one_line(track)}" for track in run.tracks[:MAX_PRINTED_DRONES]]
+    lines += [f"  {drone_record.name}: {one_line(drone_record)}" for drone_record in run.tracks[:MAX_PRINTED_DRONES]]
     if count > MAX_PRINTED_DRONES:
-        lines.append(f"  and {count - MAX_PRINTED_DRONES} drones more")
+        lines.append(f"  and {count - MAX_PRINTED_DRONES} more drones")
     if run.problem:
         lines.append(f"  {run.problem}")
     return "\n".join(lines)

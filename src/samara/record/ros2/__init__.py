@@ -1,4 +1,4 @@
-"""Flights as ROS 2 has them: its types of messages, their bytes, and a bag that its tools play and draw."""
+"""Flights as ROS 2 data: message types, their CDR encoding, and a bag that its tools play and display."""
 
 from samara.core.lazy_import import lazily as _lazily
 

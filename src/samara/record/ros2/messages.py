@@ -1,8 +1,8 @@
-"""ROS 2 messages: their types, by the library rosbags, and layouts of their bytes in CDR.
+"""ROS 2 messages: their types, from the library rosbags, and layouts of their bytes in CDR.
 
-CDR is little-endian numbers, each at a multiple of its size after a head of four bytes. A text or a sequence is preceded by its
-length in four bytes, that of a text counting the zero it ends with. While these lengths stay what they are, so do the places of
-all numbers: a layout is found once, and NumPy writes many messages at a time.
+CDR is little-endian numbers, each at a multiple of its size after a header of four bytes. A string or a sequence is preceded
+by its length in four bytes; that of a string includes the terminating zero. While these lengths are constant, so are the
+offsets of all numbers: a layout is computed once, and NumPy writes many messages at a time.
 """
 
 import re
@@ -28,7 +28,7 @@ SIZES = {
 
 
 class Field(NamedTuple):
-    """A field: its name, its type or that of its elements, and how many: one, a fixed number, or None for a sequence
+    """A field: its name, its type or that of its elements, and its length: fixed, or None for a sequence.
 
     `capacity` is the maximum length of a bounded string, 0 without a bound.
     """
@@ -42,7 +42,7 @@ class Field(NamedTuple):
 
 @cache
 def typestore() -> "Typestore":
-    """The types of ROS 2 Jazzy, and those of messages.txt, which rosbags does not have as they are on the wire"""
+    """Return the types of ROS 2 Jazzy, and those of messages.txt, which rosbags lacks or defines differently."""
     try:
         from rosbags.typesys import Stores, get_types_from_msg, get_typestore
     except ImportError as error:
@@ -57,108 +57,108 @@ def typestore() -> "Typestore":
 
 
 @cache
-def fields_of(kind: str) -> tuple[Field, ...]:
-    """The fields of a type 'sensor_msgs/Imu', in the order in which CDR has them"""
+def fields_of(message_type: str) -> tuple[Field, ...]:
+    """Return the fields of a type 'sensor_msgs/Imu', in CDR order."""
     from rosbags.interfaces import Nodetype
 
     fields = []
-    for name, node in typestore().fielddefs[schema_name(kind)][1]:
+    for name, node in typestore().fielddefs[schema_name(message_type)][1]:
         length: int | None = 0
         element: Any = node
         if node[0] in (Nodetype.ARRAY, Nodetype.SEQUENCE):
             element, length = cast(tuple[Any, int], node[1])
             length = length if node[0] == Nodetype.ARRAY else None
-        named = element[0] == Nodetype.NAME
-        type_name, capacity = (element[1].replace("/msg/", "/"), 0) if named else element[1]
+        is_named = element[0] == Nodetype.NAME
+        type_name, capacity = (element[1].replace("/msg/", "/"), 0) if is_named else element[1]
         fields.append(Field(name, type_name, element is not node, length, capacity))
     return tuple(fields)
 
 
-def schema_name(kind: str) -> str:
-    """'sensor_msgs/Imu' as 'sensor_msgs/msg/Imu'"""
-    package, _, name = kind.partition("/")
+def schema_name(message_type: str) -> str:
+    """Convert 'sensor_msgs/Imu' to 'sensor_msgs/msg/Imu'."""
+    package, _, name = message_type.partition("/")
     return f"{package}/msg/{name}"
 
 
-def schema_text(kind: str) -> str:
-    """The definition of a type and of all types within, as MCAP's encoding 'ros2msg' has them"""
-    return typestore().generate_msgdef(schema_name(kind), ros_version=2)[0]
+def schema_text(message_type: str) -> str:
+    """Return the definition of a type and of all nested types, in MCAP's schema encoding 'ros2msg'."""
+    return typestore().generate_msgdef(schema_name(message_type), ros_version=2)[0]
 
 
 @cache
-def type_hash(kind: str) -> str:
-    """The RIHS01 hash of a type (REP 2016)"""
-    return typestore().hash_rihs01(schema_name(kind))
+def type_hash(message_type: str) -> str:
+    """Return the RIHS01 hash of a type (REP 2016)."""
+    return typestore().hash_rihs01(schema_name(message_type))
 
 
 HEAD = b"\x00\x01\x00\x00"  # plain CDR, little-endian
 
 
 class Layout(NamedTuple):
-    """A type of message with its texts and lengths: its bytes (size,), and the place of every number by its path"""
+    """A message type with constant strings and lengths: its bytes (size,), and the type and offset of every number by path."""
 
     kind: str
     data: Array
     places: dict[str, tuple[np.dtype[np.generic], int]]
 
     def packed(self, count: int, columns: Mapping[str, ArrayLike]) -> Array:
-        """The bytes of so many messages (count, size)
+        """Return the bytes of messages (count, size).
 
-        `columns` has the numbers by their paths, 'pose.pose.position' for all of a message below it: (count,), or (count, n)
-        where they are n; of one message for all, () or (n,).
+        `columns` has the numbers by path, 'pose.pose.position' for all numbers below it: (count,), or (count, n) for n
+        numbers; () or (n,) for the same in all messages.
         """
         messages = np.tile(self.data, (count, 1))
         for path, values in columns.items():
-            own = self.below(path)
+            number_offsets = self.below(path)
             values = np.asarray(values)
-            if len(own) == 1 and own[0][0].shape == ():
+            if len(number_offsets) == 1 and number_offsets[0][0].shape == ():
                 values = values[..., None]
-            at = 0
-            for kind, offset in own:
-                width = kind.shape[0] if kind.shape else 1
-                part = np.ndarray(
-                    (count, width), kind.base, messages, offset, (messages.strides[0], kind.base.itemsize)
+            column = 0
+            for number_type, offset in number_offsets:
+                width = number_type.shape[0] if number_type.shape else 1
+                target = np.ndarray(
+                    (count, width), number_type.base, messages, offset, (messages.strides[0], number_type.base.itemsize)
                 )
-                part[...] = values[..., at : at + width]
-                at += width
-            if at != values.shape[-1]:
-                raise ValueError(f"{self.kind}.{path} has {at} numbers, and was given {values.shape[-1]}")
+                target[...] = values[..., column : column + width]
+                column += width
+            if column != values.shape[-1]:
+                raise ValueError(f"{self.kind}.{path} has {column} numbers; got {values.shape[-1]}")
         return messages
 
     def below(self, path: str) -> list[tuple[np.dtype[np.generic], int]]:
-        """The places of the numbers of a path, in their order"""
+        """Return the types and offsets of the numbers below a path, in order."""
         if path in self.places:
             return [self.places[path]]
-        found = [place for name, place in self.places.items() if name.startswith(f"{path}.")]
-        if not found:
+        number_offsets = [place for name, place in self.places.items() if name.startswith(f"{path}.")]
+        if not number_offsets:
             raise KeyError(f"{self.kind} has no number {path!r}; expected one of {', '.join(self.places)}")
-        return found
+        return number_offsets
 
 
-def layout_of(kind: str, **constants: object) -> Layout:
-    """The layout of messages that have these texts, sequences and numbers; the others are 0 and empty
+def layout_of(message_type: str, **constants: object) -> Layout:
+    """Return the layout of messages with these constant strings, sequences and numbers; all others are 0 and empty.
 
-    What is within another message is given as a dict, a sequence of messages as a list of those.
+    A nested message is given as a dict, a sequence of messages as a list of dicts.
     """
     writer = _Writer()
-    writer.message(kind, constants, "")
-    return Layout(kind, np.frombuffer(bytes(writer.data), np.uint8), writer.places)
+    writer.message(message_type, constants, "")
+    return Layout(message_type, np.frombuffer(bytes(writer.data), np.uint8), writer.places)
 
 
 class _Writer:
-    """The bytes so far, and where numbers are among them"""
+    """Writes the bytes of a message and records the offsets of its numbers."""
 
     def __init__(self) -> None:
         self.data = bytearray(HEAD)
         self.places: dict[str, tuple[np.dtype[np.generic], int]] = {}
 
-    def message(self, kind: str, given: Mapping[str, object], path: str) -> None:
-        fields = fields_of(kind)
-        unknown = set(given) - {field.name for field in fields}
+    def message(self, message_type: str, values: Mapping[str, object], path: str) -> None:
+        fields = fields_of(message_type)
+        unknown = set(values) - {field.name for field in fields}
         if unknown:
-            raise KeyError(f"{kind} has no field {min(unknown)!r}")
+            raise KeyError(f"{message_type} has no field {min(unknown)!r}")
         for field in fields:
-            self.field(field, given.get(field.name), f"{path}.{field.name}" if path else field.name)
+            self.field(field, values.get(field.name), f"{path}.{field.name}" if path else field.name)
 
     def field(self, field: Field, value: object, path: str) -> None:
         if not field.is_array:
@@ -173,31 +173,31 @@ class _Writer:
             if len(values):
                 self.numbers(f"{len(values)}{SIZES[field.kind]}", 0 if value is None else values, path)
             return
-        for number, own in enumerate(values):
-            self.one(field.kind, own, f"{path}[{number}]")
+        for index, element in enumerate(values):
+            self.one(field.kind, element, f"{path}[{index}]")
 
-    def one(self, kind: str, value: object, path: str) -> None:
-        if kind == "string":
+    def one(self, type_name: str, value: object, path: str) -> None:
+        if type_name == "string":
             text = str(value or "").encode() + b"\0"
             self.numbers("<u4", len(text))
             self.data += text
-        elif kind in SIZES:
-            self.numbers(SIZES[kind], value or 0, path)
+        elif type_name in SIZES:
+            self.numbers(SIZES[type_name], value or 0, path)
         else:
-            self.message(kind, cast(Mapping[str, object], value or {}), path)
+            self.message(type_name, cast(Mapping[str, object], value or {}), path)
 
-    def numbers(self, form: str, values: object, path: str = "") -> None:
-        kind = np.dtype(_shaped(form))
-        self.data += bytes(-(len(self.data) - len(HEAD)) % kind.base.itemsize)
+    def numbers(self, number_format: str, values: object, path: str = "") -> None:
+        number_type = np.dtype(_shaped(number_format))
+        self.data += bytes(-(len(self.data) - len(HEAD)) % number_type.base.itemsize)
         if path:
-            self.places[path] = kind, len(self.data)
-        self.data += np.full(kind.shape, values, kind.base).tobytes()
+            self.places[path] = number_type, len(self.data)
+        self.data += np.full(number_type.shape, values, number_type.base).tobytes()
 
 
-def _shaped(form: str) -> str | tuple[str, tuple[int]]:
-    """'9<f8' as NumPy's pair of a form and a shape"""
-    digits = form[: len(form) - len(form.lstrip("0123456789"))]
-    return (form[len(digits) :], (int(digits),)) if digits else form
+def _shaped(number_format: str) -> str | tuple[str, tuple[int]]:
+    """Convert '9<f8' to NumPy's pair of a format and a shape."""
+    digits = number_format[: len(number_format) - len(number_format.lstrip("0123456789"))]
+    return (number_format[len(digits) :], (int(digits),)) if digits else number_format
 
 
 LETTERS = {
@@ -206,48 +206,48 @@ LETTERS = {
 
 
 class Form:
-    """The bytes of a layout, with the places of some of its numbers, which stand in the order of their paths"""
+    """The bytes of a message in which the numbers at some paths are variable."""
 
     def __init__(self, layout: Layout, paths: Sequence[str]) -> None:
-        """KeyError where the layout has no such number"""
+        """Create a template; raise KeyError if the layout has no such number."""
         self._data = bytearray(layout.data.tobytes())
         self._parts: list[tuple[struct.Struct, int, int]] = []
-        letters, begin, end = "", 0, 0
-        for kind, offset in (place for path in paths for place in layout.below(path)):
-            own = LETTERS[kind.base.str[1:]] * (kind.shape[0] if kind.shape else 1)
-            if offset != end:  # what stands side by side is written at once
-                self._add(letters, begin)
-                letters, begin = "", offset
-            letters, end = letters + own, offset + kind.itemsize
-        self._add(letters, begin)
+        format_codes, begin, end = "", 0, 0
+        for number_type, offset in (place for path in paths for place in layout.below(path)):
+            codes = LETTERS[number_type.base.str[1:]] * (number_type.shape[0] if number_type.shape else 1)
+            if offset != end:  # adjacent numbers are written at once
+                self._add(format_codes, begin)
+                format_codes, begin = "", offset
+            format_codes, end = format_codes + codes, offset + number_type.itemsize
+        self._add(format_codes, begin)
 
-    def _add(self, letters: str, begin: int) -> None:
-        if letters:
-            self._parts.append((struct.Struct(f"<{letters}"), begin, len(letters)))
+    def _add(self, format_codes: str, begin: int) -> None:
+        if format_codes:
+            self._parts.append((struct.Struct(f"<{format_codes}"), begin, len(format_codes)))
 
     def filled(self, numbers: Sequence[float]) -> bytes:
-        """A message with these numbers, as many as the paths have"""
-        at = 0
-        for form, offset, count in self._parts:
-            form.pack_into(self._data, offset, *numbers[at : at + count])
-            at += count
-        if at != len(numbers):
-            raise ValueError(f"{len(numbers)} numbers for a message that has {at}")
+        """Return the message with these numbers, in the order of the paths."""
+        position = 0
+        for part_format, offset, count in self._parts:
+            part_format.pack_into(self._data, offset, *numbers[position : position + count])
+            position += count
+        if position != len(numbers):
+            raise ValueError(f"{len(numbers)} numbers for a message with {position}")
         return bytes(self._data)
 
 
 class CdrError(ValueError):
-    """Bytes that are not a message of their type"""
+    """Bytes that are not a message of their type."""
 
 
-def parsed(kind: str, data: bytes) -> Any:
-    """A message, its fields as attributes; `CdrError`, in one sentence, where the bytes are not one of this type"""
+def parsed(message_type: str, data: bytes) -> Any:
+    """Deserialise a message, with its fields as attributes; raise `CdrError` if the bytes are not of this type."""
     from rosbags.serde import SerdeError
 
     try:
-        return typestore().deserialize_cdr(data, schema_name(kind))
+        return typestore().deserialize_cdr(data, schema_name(message_type))
     except (SerdeError, ArithmeticError, AssertionError, ValueError, LookupError, struct.error) as error:
-        raise CdrError(f"{' '.join(str(error).split())}; expected the CDR of {kind}") from None
+        raise CdrError(f"{' '.join(str(error).split())}; expected the CDR of {message_type}") from None
 
 
 MAP = "map"
@@ -255,9 +255,9 @@ NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 
 
 class Topic(NamedTuple):
-    """A topic '/drone/imu': its layout, the times of its messages (m,) [µs], and their numbers by path
+    """A topic '/drone/imu': its layout, the times of its messages (m,) [µs], and their numbers by path.
 
-    Who comes late is still told the last message of one that is `latched`.
+    Late subscribers receive the last message of a topic that is `latched` (transient local).
     """
 
     name: str
@@ -266,25 +266,25 @@ class Topic(NamedTuple):
     columns: Mapping[str, Array]
     latched: bool = False
 
-    def packed(self, some: slice) -> Array:
-        """The bytes of some of its messages (k, size)"""
+    def packed(self, rows: slice) -> Array:
+        """Return the bytes of a slice of its messages (k, size)."""
         return self.layout.packed(
-            len(self.times_us[some]), {path: values[some] for path, values in self.columns.items()}
+            len(self.times_us[rows]), {path: values[rows] for path, values in self.columns.items()}
         )
 
 
 def stamped(times_us: Array, path: str = "header.stamp") -> dict[str, Array]:
-    """Whole seconds and nanoseconds of times, as builtin_interfaces/Time has them"""
+    """Return seconds and nanoseconds of times, as in builtin_interfaces/Time, by path."""
     seconds, micros = np.divmod(times_us, 1_000_000)
     return {f"{path}.sec": seconds, f"{path}.nanosec": micros * 1000}
 
 
 def xyzw(q: Array) -> Array:
-    """Quaternions (…, w x y z) in ROS's order"""
+    """Reorder quaternions (…, w x y z) to ROS's x y z w."""
     return q[..., [1, 2, 3, 0]]
 
 
 def ros_name(name: str) -> str:
-    """A drone's name as ROS 2 allows it: letters, digits and _, not beginning with a digit"""
-    plain = NOT_IN_NAMES.sub("_", name)
-    return f"_{plain}" if plain[:1].isdigit() else plain
+    """Convert a drone's name to a valid ROS 2 name: letters, digits and _, not beginning with a digit."""
+    ascii_name = NOT_IN_NAMES.sub("_", name)
+    return f"_{ascii_name}" if ascii_name[:1].isdigit() else ascii_name

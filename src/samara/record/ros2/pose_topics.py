@@ -1,7 +1,7 @@
-"""Where a drone is and what it was told, in the frames of REP 103 and REP 105.
+"""Pose, velocity and setpoint topics of a drone, in the frames of REP 103 and REP 105.
 
 `map` is the world, x east, y north, z up; `NAME/base_link` has its origin at the centre of mass, x forward, y left, z up. The
-odometry is what the estimator says, in `NAME/odom`; the transform from `map` to `NAME/odom` is its error, so that the one from
+odometry is the estimate, in `NAME/odom`; the transform from `map` to `NAME/odom` is its error, so that the transform from
 `map` to `NAME/base_link` is the truth.
 """
 
@@ -19,7 +19,7 @@ MOST_POSES = 2000  # of a path
 
 
 class Said(NamedTuple):
-    """An odometry: poses and velocities at times (m,), with the variances of p_W, θ_B and v_W (m, 9), where they are known"""
+    """Poses and velocities at times (m,), with the variances of p_W, θ_B and v_W (m, 9), if they are known."""
 
     times_us: Array
     p_W: Array
@@ -30,7 +30,7 @@ class Said(NamedTuple):
 
 
 def said_by(table: Table, covariance: Table | None = None) -> Said:
-    """What the stream of a state or an estimate says"""
+    """Extract the odometry from the stream of a state or an estimate."""
     variances = None
     if covariance is not None and len(covariance.rows):
         fields = ("p_W", "theta_B", "v_W")
@@ -39,28 +39,28 @@ def said_by(table: Table, covariance: Table | None = None) -> Said:
 
 
 def held(times_us: Array, at_us: Array) -> Array:
-    """The number of the last row at or before each instant; the first, before it"""
+    """Return the index of the last row at or before each instant; 0 before the first row."""
     return np.maximum(np.searchsorted(times_us, at_us, side="right") - 1, 0)
 
 
-def odometry(name: str, own: Said, frame: str, body: str) -> Topic:
-    """nav_msgs/Odometry: the pose in `frame`, the velocity in the body's axes"""
+def odometry(name: str, data: Said, frame: str, body: str) -> Topic:
+    """nav_msgs/Odometry: the pose in `frame`, the velocity in body axes."""
     layout = layout_of("nav_msgs/Odometry", header={"frame_id": frame}, child_frame_id=body)
-    return Topic(name, layout, own.times_us, {**stamped(own.times_us), **odometry_columns(own)})
+    return Topic(name, layout, data.times_us, {**stamped(data.times_us), **odometry_columns(data)})
 
 
-def odometry_columns(own: Said) -> dict[str, Array]:
-    """The numbers of its messages by path; covariances are 0 where they are not known"""
-    q_WB = Quat(*own.q_WB.T)
+def odometry_columns(data: Said) -> dict[str, Array]:
+    """Return the message values by path; covariances are 0 if they are unknown."""
+    q_WB = Quat(*data.q_WB.T)
     columns = {
-        "pose.pose.position": own.p_W,
-        "pose.pose.orientation": xyzw(own.q_WB),
-        "twist.twist.linear": np.stack(rotate_inverse(q_WB, Vec3(*own.v_W.T)), axis=1),
-        "twist.twist.angular": own.omega_B,
+        "pose.pose.position": data.p_W,
+        "pose.pose.orientation": xyzw(data.q_WB),
+        "twist.twist.linear": np.stack(rotate_inverse(q_WB, Vec3(*data.v_W.T)), axis=1),
+        "twist.twist.angular": data.omega_B,
     }
-    if own.variances is not None:
+    if data.variances is not None:
         R_WB = np.array([list(row) for row in matrix_from_quat(q_WB).rows]).transpose(2, 0, 1)
-        p, theta, v = (own.variances[:, k : k + 3] for k in (0, 3, 6))
+        p, theta, v = (data.variances[:, k : k + 3] for k in (0, 3, 6))
         pose, twist = np.zeros((2, len(p), 6, 6))
         pose[:, :3, :3] = p[:, :, None] * np.eye(3)
         pose[:, 3:, 3:] = np.einsum("nik,nk,njk->nij", R_WB, theta, R_WB)
@@ -70,31 +70,31 @@ def odometry_columns(own: Said) -> dict[str, Array]:
 
 
 def pose(name: str, times_us: Array, p_W: Array, q_WB: Array) -> Topic:
-    """geometry_msgs/PoseStamped in the map"""
+    """geometry_msgs/PoseStamped in the map frame."""
     columns = {**stamped(times_us), "pose.position": p_W, "pose.orientation": xyzw(q_WB)}
     return Topic(name, layout_of("geometry_msgs/PoseStamped", header={"frame_id": MAP}), times_us, columns)
 
 
 def twist(name: str, times_us: Array, linear: Array, angular: Array, frame: str) -> Topic:
-    """geometry_msgs/TwistStamped along the axes of a frame"""
+    """geometry_msgs/TwistStamped in the axes of a frame."""
     columns = {**stamped(times_us), "twist.linear": linear, "twist.angular": angular}
     return Topic(name, layout_of("geometry_msgs/TwistStamped", header={"frame_id": frame}), times_us, columns)
 
 
 def transform(times_us: Array, parent: str, child: str, p: Array, q: Array) -> Topic:
-    """tf2_msgs/TFMessage of one transform that changes"""
-    at = "transforms[0]"
+    """tf2_msgs/TFMessage of one dynamic transform."""
+    prefix = "transforms[0]"
     columns = {
-        **stamped(times_us, f"{at}.header.stamp"),
-        f"{at}.transform.translation": p,
-        f"{at}.transform.rotation": xyzw(q),
+        **stamped(times_us, f"{prefix}.header.stamp"),
+        f"{prefix}.transform.translation": p,
+        f"{prefix}.transform.rotation": xyzw(q),
     }
-    own = {"header": {"frame_id": parent}, "child_frame_id": child}
-    return Topic("/tf", layout_of("tf2_msgs/TFMessage", transforms=[own]), times_us, columns)
+    header = {"header": {"frame_id": parent}, "child_frame_id": child}
+    return Topic("/tf", layout_of("tf2_msgs/TFMessage", transforms=[header]), times_us, columns)
 
 
 def transforms(true: Said, estimate: Said | None, drone: str) -> list[Topic]:
-    """map → odom → base_link: the estimate in odom, and from the map to it the error, which is fixed without an estimate"""
+    """map → odom → base_link: the estimate in odom, and from map to odom its error, which is static without an estimate."""
     odom, body = f"{drone}/odom", f"{drone}/base_link"
     if estimate is None:
         return [transform(true.times_us, odom, body, true.p_W, true.q_WB)]
@@ -107,15 +107,15 @@ def transforms(true: Said, estimate: Said | None, drone: str) -> list[Topic]:
 
 
 def odom_in_map(p_MB: Array, q_MB: Array, p_OB: Array, q_OB: Array) -> tuple[Array, Array]:
-    """T_MO = T_MB T_OB⁻¹:  q_MO = q_MB q_OB*,  p_MO = p_MB − R_MO p_OB"""
+    """T_MO = T_MB T_OB⁻¹:  q_MO = q_MB q_OB*,  p_MO = p_MB − R_MO p_OB."""
     q_MO = Quat(*q_MB.T) * conjugate(Quat(*q_OB.T))
     p_MO = Vec3(*p_MB.T) - rotate(q_MO, Vec3(*p_OB.T))
     return np.stack(p_MO, axis=1), np.stack(q_MO, axis=1)
 
 
 def path(name: str, times_us: Array, p_W: Array, q_WB: Array, at_us: int) -> Topic:
-    """nav_msgs/Path in the map, said once; of a long one so many poses as show its shape"""
-    every = -(-len(times_us) // MOST_POSES)
+    """nav_msgs/Path in the map frame, published once; a long path is thinned to `MOST_POSES` poses."""
+    step = -(-len(times_us) // MOST_POSES)
     poses = [
         {
             "header": {"frame_id": MAP, "stamp": _stamp(time_us)},
@@ -124,7 +124,7 @@ def path(name: str, times_us: Array, p_W: Array, q_WB: Array, at_us: int) -> Top
                 "orientation": dict(zip("wxyz", q, strict=True)),
             },
         }
-        for time_us, p, q in zip(times_us[::every].tolist(), p_W[::every].tolist(), q_WB[::every].tolist(), strict=True)
+        for time_us, p, q in zip(times_us[::step].tolist(), p_W[::step].tolist(), q_WB[::step].tolist(), strict=True)
     ]
     layout = layout_of("nav_msgs/Path", header={"frame_id": MAP, "stamp": _stamp(at_us)}, poses=poses)
     return Topic(name, layout, np.array([at_us]), {}, latched=True)
@@ -136,21 +136,21 @@ def _stamp(time_us: int) -> Mapping[str, int]:
 
 
 def facing(yaw: Array) -> Array:
-    """Level attitudes (m, 4) of this yaw: q = (cos ψ/2, 0, 0, sin ψ/2)"""
+    """Return level attitudes (m, 4) of a yaw: q = (cos ψ/2, 0, 0, sin ψ/2)."""
     q = np.zeros((len(yaw), 4))
     q[:, 0], q[:, 3] = np.cos(0.5 * yaw), np.sin(0.5 * yaw)
     return q
 
 
 def estimate_in(tables: Mapping[str, Table]) -> Said | None:
-    """What the estimator says, where there is one"""
+    """Return the odometry of the estimator; None without one."""
     if "estimate" not in tables or not len(tables["estimate"].rows):
         return None
     return said_by(tables["estimate"], tables.get("covariance"))
 
 
 def flown(tables: Mapping[str, Table], drone: str) -> list[Topic]:
-    """The truth, the odometry, and the transforms between their frames"""
+    """Return the topics of the true motion, the odometry, and the transforms between their frames."""
     true, estimate = said_by(tables["state"]), estimate_in(tables)
     body, end_us = f"{drone}/base_link", int(true.times_us[-1])
     v_B = np.stack(rotate_inverse(Quat(*true.q_WB.T), Vec3(*true.v_W.T)), axis=1)
@@ -165,11 +165,11 @@ def flown(tables: Mapping[str, Table], drone: str) -> list[Topic]:
 
 
 def told(reference: Table, drone: str) -> list[Topic]:
-    """What the controller was to follow: pose, velocity in the map, and the whole path from its start"""
+    """Return the topics of the controller's reference: pose, velocity in the map frame, and the full path at its start."""
     times_us, q = reference.times_us, facing(reference["yaw"])
-    turning = reference["yaw_rate"][:, None] * np.array([0.0, 0.0, 1.0])
+    angular_velocity = reference["yaw_rate"][:, None] * np.array([0.0, 0.0, 1.0])
     return [
         pose(f"/{drone}/setpoint/pose", times_us, reference["p_W"], q),
-        twist(f"/{drone}/setpoint/twist", times_us, reference["v_W"], turning, MAP),
+        twist(f"/{drone}/setpoint/twist", times_us, reference["v_W"], angular_velocity, MAP),
         path(f"/{drone}/setpoint/path", times_us, reference["p_W"], q, int(times_us[0])),
     ]

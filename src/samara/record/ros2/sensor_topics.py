@@ -1,7 +1,7 @@
-"""What sensors read, as sensor_msgs has it; which messages a stream becomes is told by its fields.
+"""Sensor readings as sensor_msgs; the fields of a stream determine its messages.
 
-Each sensor has a frame of its own below the body's, `NAME/imu`. Variances are those of the part's noise; where no part is known
-they are 0, which means unknown in ROS. A message is stamped with the time of the sample, and comes when the delay has passed.
+Each sensor has a frame below the body's, `NAME/imu`. Variances are those of the part's noise; 0, which means unknown in ROS, if
+the part is unknown. A message is stamped with the time of the sample, and published after the sensor's delay.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +30,9 @@ UNKNOWN = dict.fromkeys(("temperature", "charge", "capacity", "design_capacity",
 
 
 class Reading(NamedTuple):
-    """A message of a sensor, below its topic at `place`: its layout, and its numbers by path in rows of the sensor's stream
+    """A message of a sensor: topic suffix, layout, and the function that converts rows of the sensor's stream to columns.
 
-    `columns` takes the rows as a table; it is said where `valid` is true of them, always where that is None.
+    `columns` takes the rows as a table; `valid` selects the rows to publish, None selects all.
     """
 
     place: str
@@ -42,7 +42,7 @@ class Reading(NamedTuple):
 
 
 def imu(frame: str, sensor: Sensor | None) -> list[Reading]:
-    """sensor_msgs/Imu: rates and specific force, without an attitude: its covariance begins with −1"""
+    """sensor_msgs/Imu: rates and specific force; the orientation covariance begins with −1, which means that it is missing."""
     variances = variances_of(sensor)
     layout = layout_of(
         "sensor_msgs/Imu",
@@ -55,27 +55,27 @@ def imu(frame: str, sensor: Sensor | None) -> list[Reading]:
         Reading(
             "",
             layout,
-            lambda own: {"angular_velocity": own["omega_B"], "linear_acceleration": own["specific_force_B"]},
+            lambda table: {"angular_velocity": table["omega_B"], "linear_acceleration": table["specific_force_B"]},
         )
     ]
 
 
 def magnetometer(frame: str, sensor: Sensor | None) -> list[Reading]:
-    """sensor_msgs/MagneticField  [T]"""
+    """sensor_msgs/MagneticField  [T]."""
     covariance = _diagonal(variances_of(sensor).get("field_B"))
     layout = layout_of("sensor_msgs/MagneticField", header={"frame_id": frame}, magnetic_field_covariance=covariance)
-    return [Reading("", layout, lambda own: {"magnetic_field": own["field_B"]})]
+    return [Reading("", layout, lambda table: {"magnetic_field": table["field_B"]})]
 
 
 def barometer(frame: str, sensor: Sensor | None) -> list[Reading]:
-    """sensor_msgs/FluidPressure  [Pa]"""
+    """sensor_msgs/FluidPressure  [Pa]."""
     (variance,) = variances_of(sensor).get("pressure", (0.0,))
     layout = layout_of("sensor_msgs/FluidPressure", header={"frame_id": frame}, variance=variance)
-    return [Reading("", layout, lambda own: {"fluid_pressure": own["pressure"]})]
+    return [Reading("", layout, lambda table: {"fluid_pressure": table["pressure"]})]
 
 
 def gps(frame: str, sensor: Sensor | None) -> list[Reading]:
-    """sensor_msgs/NavSatFix [deg, m], not a number without a fix; and the velocity with one, in the map"""
+    """sensor_msgs/NavSatFix [deg, m], NaN without a fix; and the velocity in the map frame, with a fix only."""
     variances = variances_of(sensor).get("place")
     layout = layout_of(
         "sensor_msgs/NavSatFix",
@@ -85,41 +85,41 @@ def gps(frame: str, sensor: Sensor | None) -> list[Reading]:
         position_covariance_type=DIAGONAL_KNOWN if variances else UNKNOWN_COVARIANCE,
     )
 
-    def fix(own: Table) -> Mapping[str, Array]:
-        valid = _valid(own)
+    def fix(table: Table) -> Mapping[str, Array]:
+        valid = _is_valid(table)
         return {
             "status.status": np.where(valid, FIX, NO_FIX),
-            "latitude": np.where(valid, np.degrees(own["place.latitude"]), np.nan),
-            "longitude": np.where(valid, np.degrees(own["place.longitude"]), np.nan),
-            "altitude": np.where(valid, own["place.altitude"], np.nan),
+            "latitude": np.where(valid, np.degrees(table["place.latitude"]), np.nan),
+            "longitude": np.where(valid, np.degrees(table["place.longitude"]), np.nan),
+            "altitude": np.where(valid, table["place.altitude"], np.nan),
         }
 
-    moving = layout_of("geometry_msgs/TwistStamped", header={"frame_id": MAP})
+    velocity_layout = layout_of("geometry_msgs/TwistStamped", header={"frame_id": MAP})
     return [
         Reading("/fix", layout, fix),
-        Reading("/velocity", moving, lambda own: {"twist.linear": own["v_W"]}, _valid),
+        Reading("/velocity", velocity_layout, lambda table: {"twist.linear": table["v_W"]}, _is_valid),
     ]
 
 
 def range_finder(frame: str, sensor: Sensor | None) -> list[Reading]:
-    """sensor_msgs/Range  [m]; by REP 117 −∞ where it is nearer than the sensor sees, ∞ where farther"""
-    own_part = getattr(sensor.about, "part", None) if sensor else None
-    part = own_part if isinstance(own_part, RangeFinderPart) else None
-    near, far = (part.nearest, part.farthest) if part else (0.0, np.inf)
-    constants = {"radiation_type": INFRARED, "min_range": near, "max_range": far}
+    """sensor_msgs/Range  [m]; by REP 117 −∞ below the sensor's range, ∞ above it."""
+    sensor_part = getattr(sensor.about, "part", None) if sensor else None
+    part = sensor_part if isinstance(sensor_part, RangeFinderPart) else None
+    min_range, max_range = (part.nearest, part.farthest) if part else (0.0, np.inf)
+    constants = {"radiation_type": INFRARED, "min_range": min_range, "max_range": max_range}
     layout = layout_of("sensor_msgs/Range", header={"frame_id": frame}, **constants)
 
-    def columns(own: Table) -> Mapping[str, Array]:
-        distance = own["distance"]
-        beyond = np.where(distance <= near, -np.inf, np.inf)
+    def columns(table: Table) -> Mapping[str, Array]:
+        distance = table["distance"]
+        out_of_range = np.where(distance <= min_range, -np.inf, np.inf)
         deviation = part.noise + part.noise_growth * distance if part else np.zeros_like(distance)
-        return {"range": np.where(_valid(own), distance, beyond), "variance": deviation**2}
+        return {"range": np.where(_is_valid(table), distance, out_of_range), "variance": deviation**2}
 
     return [Reading("", layout, columns)]
 
 
 def battery(frame: str, sensor: Sensor | None) -> list[Reading]:
-    """sensor_msgs/BatteryState: current is negative while it discharges"""
+    """sensor_msgs/BatteryState: the current is negative while it discharges."""
     layout = layout_of(
         "sensor_msgs/BatteryState",
         header={"frame_id": frame},
@@ -127,11 +127,11 @@ def battery(frame: str, sensor: Sensor | None) -> list[Reading]:
         power_supply_status=DISCHARGING,
         **UNKNOWN,
     )
-    return [Reading("", layout, lambda own: {"voltage": own["voltage"], "current": -own["current"]})]
+    return [Reading("", layout, lambda table: {"voltage": table["voltage"], "current": -table["current"]})]
 
 
 def supply(tables: Mapping[str, Table], drone: str) -> list[Topic]:
-    """The battery as it is, with what is left in it, of a vehicle that has one"""
+    """Return the topic of the true battery state, with its charge, of a vehicle with a battery."""
     outputs, state = tables.get("outputs"), tables["state"]
     if outputs is None or not {"voltage", "current"} <= set(outputs.fields) or not len(outputs.rows):
         return []
@@ -153,49 +153,51 @@ BY_FIELDS: tuple[tuple[set[str], Callable[[str, Sensor | None], list[Reading]]],
 
 
 def readings_of(fields: Sequence[str], frame: str, sensor: Sensor | None) -> list[Reading]:
-    """The messages of a sensor with these fields; none where ROS knows no such kind"""
-    found = next((read for needed, read in BY_FIELDS if needed <= set(fields)), None)
-    return found(frame, sensor) if found else []
+    """Return the messages of a sensor with these fields; empty if ROS has no such type."""
+    factory = next((candidate for required, candidate in BY_FIELDS if required <= set(fields)), None)
+    return factory(frame, sensor) if factory else []
 
 
 def readings(tables: Mapping[str, Table], drone: str, sensors: Sequence[Sensor]) -> list[Topic]:
-    """What every sensor of a kind that ROS knows has read"""
-    named = {sensor.name: sensor for sensor in sensors}
-    found = []
+    """Return the topics of all sensors for which ROS has a type."""
+    sensors_by_name = {sensor.name: sensor for sensor in sensors}
+    topics = []
     for name, table in tables.items():
         if not is_reading(table) or not len(table.rows):
             continue
-        own, sensor = ros_name(name), named.get(name)
+        sensor_topic, sensor = ros_name(name), sensors_by_name.get(name)
         delay_us = round(MICROSECONDS * sensor.delay) if sensor else 0
-        for reading in readings_of(table.fields, f"{drone}/{own}", sensor):
+        for reading in readings_of(table.fields, f"{drone}/{sensor_topic}", sensor):
             times_us, columns = table.times_us, reading.columns(table)
             if reading.valid is not None:
-                some = reading.valid(table)
-                times_us, columns = times_us[some], {path: values[some] for path, values in columns.items()}
+                is_valid = reading.valid(table)
+                times_us, columns = times_us[is_valid], {path: values[is_valid] for path, values in columns.items()}
             stamp = stamped(times_us - delay_us)
-            found.append(Topic(f"/{drone}/{own}{reading.place}", reading.layout, times_us, {**stamp, **columns}))
-    return found
+            topics.append(
+                Topic(f"/{drone}/{sensor_topic}{reading.place}", reading.layout, times_us, {**stamp, **columns})
+            )
+    return topics
 
 
 def mounting_of(sensor: Sensor | None) -> Mounting | None:
-    """Where a sensor sits, where it says so"""
+    """Return the mounting of a sensor, if it has one."""
     mounting = getattr(sensor.about, "mounting", None) if sensor else None
     return mounting if isinstance(mounting, Mounting) else None
 
 
-def _valid(own: Table) -> Array:
-    valid: Array = own["valid"] > 0.5
+def _is_valid(table: Table) -> Array:
+    valid: Array = table["valid"] > 0.5
     return valid
 
 
 def _diagonal(variances: Sequence[float] | None) -> list[float]:
-    """A covariance (3, 3) by rows, of three variances; 0 where they are not known"""
-    found = np.diag(variances) if variances is not None else np.zeros((3, 3))
-    return [float(x) for x in found.ravel()]
+    """Return a covariance (3, 3) by rows, of three variances; 0 if they are unknown."""
+    covariance = np.diag(variances) if variances is not None else np.zeros((3, 3))
+    return [float(x) for x in covariance.ravel()]
 
 
 def variances_of(sensor: Sensor | None) -> Mapping[str, tuple[float, ...]]:
-    """σ² of one reading by its fields, from the noise of the sensor's part; empty where it is not made of a part
+    """Return σ² of one reading by field, from the noise of the sensor's part; empty without a part.
 
     White noise of density N has the variance N² f at f samples a second, and rounding to steps of Δ adds Δ²/12. The slow wander
     of a GPS fix or of a pressure is included. Turn-on bias, scale and misalignment are not noise and are left out.
@@ -217,10 +219,10 @@ def variances_of(sensor: Sensor | None) -> Mapping[str, tuple[float, ...]]:
 
 
 def _sampled(triad: Gyroscope | Accelerometer, rate: float) -> tuple[float, ...]:
-    """N² f + Δ²/12 of each axis"""
+    """N² f + Δ²/12 of each axis."""
     return tuple(density**2 * rate + _rounding(triad.resolution) for density in triad.noise_density)
 
 
 def _rounding(step: float) -> float:
-    """Δ²/12"""
+    """Δ²/12."""
     return step**2 / 12.0

@@ -17,44 +17,46 @@ from samara.sensors.sensor import AT_CENTRE, Mounting, Sensor
 
 
 def topics_of(run: Run, sensors: Mapping[str, Sequence[Sensor]] | None = None) -> list[Topic]:
-    """The clock, the log, and each drone's topics below its name; `sensors` are those of each drone, where they are known
+    """Return the clock, the log, and each drone's topics below its name; `sensors` are those of each drone, if known.
 
-    PX4's messages are below '/fmu' of one drone, and below '/px4_1/fmu', '/px4_2/fmu' … of several, as PX4 itself has them.
+    PX4's messages are below '/fmu' for one drone, and below '/px4_1/fmu', '/px4_2/fmu' … for several, as with PX4.
     """
     names: dict[str, str] = {}
-    for track in run.tracks:
-        other = names.setdefault(ros_name(track.name), track.name)
-        if other != track.name:
-            raise RecordingError(f"drones {other!r} and {track.name!r} have one name in ROS 2; expected two")
-    found = [_clock(run), *_log(run.logs)]
-    for number, track in enumerate(run.tracks, start=1):
-        own = (sensors or {}).get(track.name, ())
-        prefix = "" if len(run.tracks) == 1 else f"/px4_{number}"
-        found += [*drone_topics(track, own), *px4_topics(track.tables, prefix, own)]
-    return [*found, *_fixed_frames(run, sensors or {})]
+    for drone_record in run.tracks:
+        other = names.setdefault(ros_name(drone_record.name), drone_record.name)
+        if other != drone_record.name:
+            raise RecordingError(f"drones {other!r} and {drone_record.name!r} have one name in ROS 2; expected two")
+    topics = [_clock(run), *_log(run.logs)]
+    for index, drone_record in enumerate(run.tracks, start=1):
+        drone_sensors = (sensors or {}).get(drone_record.name, ())
+        prefix = "" if len(run.tracks) == 1 else f"/px4_{index}"
+        topics += [*drone_topics(drone_record, drone_sensors), *px4_topics(drone_record.tables, prefix, drone_sensors)]
+    return [*topics, *_static_transform_topics(run, sensors or {})]
 
 
-def drone_topics(track: Track, sensors: Sequence[Sensor]) -> list[Topic]:
-    """Those of one drone, of standard types"""
-    drone, tables = ros_name(track.name), track.tables
-    found = [*flown(tables, drone), *readings(tables, drone, sensors)]
-    taken = {topic.name for topic in found}
-    found += [topic for topic in supply(tables, drone) if topic.name not in taken]
+def drone_topics(drone_record: Track, sensors: Sequence[Sensor]) -> list[Topic]:
+    """Return the topics of one drone with standard types."""
+    drone, tables = ros_name(drone_record.name), drone_record.tables
+    topics = [*flown(tables, drone), *readings(tables, drone, sensors)]
+    names = {topic.name for topic in topics}
+    topics += [topic for topic in supply(tables, drone) if topic.name not in names]
     if "reference" in tables and len(tables["reference"].rows):
-        found += told(tables["reference"], drone)
-    if track.vehicle.rotors:
-        found += _many(f"/{drone}/rotor_speed", "rotor", tables["state"], "rotor_speed")
-        found += _many(f"/{drone}/motors", "motor", tables.get("command"), "motor")
+        topics += told(tables["reference"], drone)
+    if drone_record.vehicle.rotors:
+        topics += _multi_array_topics(f"/{drone}/rotor_speed", "rotor", tables["state"], "rotor_speed")
+        topics += _multi_array_topics(f"/{drone}/motors", "motor", tables.get("command"), "motor")
     status = tables.get("status")
     if status is not None and len(status.rows):
         for field in status.fields:
             columns = {"data": status[field] > 0.5}
-            found.append(Topic(f"/{drone}/{field}", layout_of("std_msgs/Bool"), status.times_us, columns, latched=True))
-    return found
+            topics.append(
+                Topic(f"/{drone}/{field}", layout_of("std_msgs/Bool"), status.times_us, columns, latched=True)
+            )
+    return topics
 
 
-def _many(name: str, label: str, table: Table | None, field: str) -> list[Topic]:
-    """A number of each rotor, as std_msgs/Float64MultiArray"""
+def _multi_array_topics(name: str, label: str, table: Table | None, field: str) -> list[Topic]:
+    """std_msgs/Float64MultiArray with a number for each rotor."""
     if table is None or not len(table.rows):
         return []
     try:
@@ -65,13 +67,13 @@ def _many(name: str, label: str, table: Table | None, field: str) -> list[Topic]
 
 
 def numbers_layout(label: str, count: int) -> Layout:
-    """std_msgs/Float64MultiArray of so many"""
+    """Return the layout of std_msgs/Float64MultiArray with `count` numbers."""
     shape = {"dim": [{"label": label, "size": count, "stride": count}]}
     return layout_of("std_msgs/Float64MultiArray", layout=shape, data=[0.0] * count)
 
 
 def _clock(run: Run) -> Topic:
-    times_us = np.unique(np.concatenate([track.tables["state"].times_us for track in run.tracks]))
+    times_us = np.unique(np.concatenate([drone_record.tables["state"].times_us for drone_record in run.tracks]))
     return Topic("/clock", layout_of("rosgraph_msgs/Clock"), times_us, stamped(times_us, "clock"))
 
 
@@ -80,7 +82,7 @@ def _log(lines: Sequence[LogLine]) -> list[Topic]:
 
 
 def log_layout(line: LogLine) -> Layout:
-    """rcl_interfaces/Log, whose levels are ten times ours: debug 10, info 20 …"""
+    """rcl_interfaces/Log, whose levels are ten times those of Samara: debug 10, info 20 …."""
     seconds, micros = divmod(line.time_us, 1_000_000)
     return layout_of(
         "rcl_interfaces/Log",
@@ -91,32 +93,32 @@ def log_layout(line: LogLine) -> Layout:
     )
 
 
-def _fixed_frames(run: Run, sensors: Mapping[str, Sequence[Sensor]]) -> list[Topic]:
-    estimated = {track.name: estimate_in(track.tables) is not None for track in run.tracks}
+def _static_transform_topics(run: Run, sensors: Mapping[str, Sequence[Sensor]]) -> list[Topic]:
+    estimated = {drone_record.name: estimate_in(drone_record.tables) is not None for drone_record in run.tracks}
     layout = fixed_frames(estimated, sensors)
     return [Topic("/tf_static", layout, np.array([0]), {}, latched=True)] if layout else []
 
 
 def fixed_frames(estimated: Mapping[str, bool], sensors: Mapping[str, Sequence[Sensor]]) -> Layout | None:
-    """The transforms that never change, all in one message: `odom` of drones without an estimator, and where each sensor sits
+    """Return all static transforms in one message: `odom` of drones without an estimator, and the sensors' mountings.
 
-    `estimated` tells of every drone whether it has an estimator. None where there are no such transforms.
+    `estimated` is whether each drone has an estimator. Return None if there are no static transforms.
     """
-    fixed = []
+    transforms = []
     for name, has_estimate in estimated.items():
         drone = ros_name(name)
         if not has_estimate:
-            fixed.append(_fixed(MAP, f"{drone}/odom", AT_CENTRE))
+            transforms.append(_static_transform(MAP, f"{drone}/odom", AT_CENTRE))
         for sensor in sensors.get(name, ()):
             mounting = mounting_of(sensor)
             if mounting is not None:
-                fixed.append(_fixed(f"{drone}/base_link", f"{drone}/{ros_name(sensor.name)}", mounting))
-    return layout_of("tf2_msgs/TFMessage", transforms=fixed) if fixed else None
+                transforms.append(_static_transform(f"{drone}/base_link", f"{drone}/{ros_name(sensor.name)}", mounting))
+    return layout_of("tf2_msgs/TFMessage", transforms=transforms) if transforms else None
 
 
-def _fixed(parent: str, child: str, mounting: Mounting) -> dict[str, object]:
-    place = {"translation": mounting.r_B._asdict(), "rotation": mounting.q_BS._asdict()}
-    return {"header": {"frame_id": parent}, "child_frame_id": child, "transform": place}
+def _static_transform(parent: str, child: str, mounting: Mounting) -> dict[str, object]:
+    transform = {"translation": mounting.r_B._asdict(), "rotation": mounting.q_BS._asdict()}
+    return {"header": {"frame_id": parent}, "child_frame_id": child, "transform": transform}
 
 
 NED = 1  # a pose's or a velocity's frame
@@ -125,18 +127,18 @@ NAN3 = [float("nan")] * 3
 
 
 def px4_topics(tables: Mapping[str, Table], prefix: str, sensors: Sequence[Sensor]) -> list[Topic]:
-    """VehicleOdometry and VehicleAttitude of what the estimator says, SensorCombined of the first IMU, ActuatorMotors"""
-    own = estimate_in(tables) or said_by(tables["state"])
-    q = np.stack(attitude_ned_frd_from_enu_flu(Quat(*own.q_WB.T)), axis=1)
-    times = {"timestamp": own.times_us, "timestamp_sample": own.times_us}
+    """VehicleOdometry and VehicleAttitude of the estimate, SensorCombined of the first IMU, and ActuatorMotors."""
+    odometry_data = estimate_in(tables) or said_by(tables["state"])
+    q = np.stack(attitude_ned_frd_from_enu_flu(Quat(*odometry_data.q_WB.T)), axis=1)
+    times = {"timestamp": odometry_data.times_us, "timestamp_sample": odometry_data.times_us}
     pose = {
-        "position": _turned(ned_from_enu, own.p_W),
+        "position": _turned(ned_from_enu, odometry_data.p_W),
         "q": q,
-        "velocity": _turned(ned_from_enu, own.v_W),
-        "angular_velocity": _turned(frd_from_flu, own.omega_B),
+        "velocity": _turned(ned_from_enu, odometry_data.v_W),
+        "angular_velocity": _turned(frd_from_flu, odometry_data.omega_B),
     }
-    if own.variances is not None:  # a variance has no sign: only the axes change places
-        p, theta, v = (own.variances[:, k : k + 3] for k in (0, 3, 6))
+    if odometry_data.variances is not None:  # a variance has no sign: the axes are only reordered
+        p, theta, v = (odometry_data.variances[:, k : k + 3] for k in (0, 3, 6))
         pose |= {
             "position_variance": p[:, [1, 0, 2]],
             "orientation_variance": theta,
@@ -146,23 +148,23 @@ def px4_topics(tables: Mapping[str, Table], prefix: str, sensors: Sequence[Senso
     odometry = layout_of("px4_msgs/VehicleOdometry", pose_frame=NED, velocity_frame=NED, **unknown)
     attitude = layout_of("px4_msgs/VehicleAttitude", delta_q_reset=[1.0, 0.0, 0.0, 0.0])
     return [
-        Topic(f"{prefix}/fmu/out/vehicle_odometry", odometry, own.times_us, {**times, **pose}),
-        Topic(f"{prefix}/fmu/out/vehicle_attitude", attitude, own.times_us, {**times, "q": q}),
-        *_combined(tables, prefix, sensors),
+        Topic(f"{prefix}/fmu/out/vehicle_odometry", odometry, odometry_data.times_us, {**times, **pose}),
+        Topic(f"{prefix}/fmu/out/vehicle_attitude", attitude, odometry_data.times_us, {**times, "q": q}),
+        *_sensor_combined_topics(tables, prefix, sensors),
         *_motors(tables, prefix),
     ]
 
 
-def _combined(tables: Mapping[str, Table], prefix: str, sensors: Sequence[Sensor]) -> list[Topic]:
-    """The IMU's readings along the body's axes: only of one of which it is known how it is turned"""
-    found = [(sensor, tables[sensor.name]) for sensor in sensors if sensor.kind == "imu" and sensor.name in tables]
-    if not found or not len(found[0][1].rows):
+def _sensor_combined_topics(tables: Mapping[str, Table], prefix: str, sensors: Sequence[Sensor]) -> list[Topic]:
+    """The readings of an IMU with a known mounting, in body axes."""
+    imus = [(sensor, tables[sensor.name]) for sensor in sensors if sensor.kind == "imu" and sensor.name in tables]
+    if not imus or not len(imus[0][1].rows):
         return []
-    sensor, table = found[0]
+    sensor, table = imus[0]
     mounting = mounting_of(sensor)
     if mounting is None:
         return []
-    between = np.diff(table.times_us, prepend=0)
+    intervals = np.diff(table.times_us, prepend=0)
 
     def body(rows: Array) -> Array:
         return np.stack(frd_from_flu(rotate(mounting.q_BS, Vec3(*rows.T))), axis=1)
@@ -170,16 +172,16 @@ def _combined(tables: Mapping[str, Table], prefix: str, sensors: Sequence[Sensor
     columns = {
         "timestamp": table.times_us,
         "gyro_rad": body(table["omega_B"]),
-        "gyro_integral_dt": between,
+        "gyro_integral_dt": intervals,
         "accelerometer_m_s2": body(table["specific_force_B"]),
-        "accelerometer_integral_dt": between,
+        "accelerometer_integral_dt": intervals,
     }
     layout = layout_of("px4_msgs/SensorCombined")
     return [Topic(f"{prefix}/fmu/out/sensor_combined", layout, table.times_us, columns)]
 
 
 def _motors(tables: Mapping[str, Table], prefix: str) -> list[Topic]:
-    """What each motor was told, in the vehicle's own order; those that it has not are not a number"""
+    """The motor commands in the vehicle's order; NaN for motors that it does not have."""
     table = tables.get("command")
     motors = [name for name in table.fields if name.startswith("motor[")] if table else []
     if table is None or not len(table.rows) or not 0 < len(motors) <= MOTORS:
