@@ -32,18 +32,18 @@ yaw_deg = 90.0
 
 
 def scenario(duration, vehicle="hakoniwa", **options):
-    own = parse_scenario(SCENARIO.format(duration=duration, vehicle=vehicle), "hover.toml")
-    return flown_by(own, Autopilot("ardupilot", **options))
+    mission = parse_scenario(SCENARIO.format(duration=duration, vehicle=vehicle), "hover.toml")
+    return flown_by(mission, Autopilot("ardupilot", **options))
 
 
-def test_a_line_is_the_one_that_was_seen_to_work_byte_for_byte():
-    """What ArduCopter took, written in FRD, from the same motion in FLU: facing north."""
+def test_a_line_equals_the_one_that_was_observed_to_work_byte_for_byte():
+    """A line that ArduCopter accepted, written in FRD, from the same motion in FLU: facing north."""
     readings = standing()._replace(specific_force_B=Vec3(0.0025, 0.0026, 9.7938), omega_B=Vec3(0.0001, 0.0005, -0.0004))
     assert state_line(readings, 0.001) == LINE
 
 
-def test_keys_have_no_space_and_come_in_an_order_its_search_understands():
-    """It looks for `"velocity":` as a text: what only begins like it must come later."""
+def test_keys_have_no_space_and_come_in_an_order_that_its_search_understands():
+    """It searches for `"velocity":` as a text: longer keys with that prefix must come later."""
     text = state_line(standing(), 1.0).decode()
     for key in ("timestamp", "imu", "gyro", "accel_body", "position", "quaternion", "velocity"):
         assert text.count(f'"{key}":') == 1
@@ -51,10 +51,10 @@ def test_keys_have_no_space_and_come_in_an_order_its_search_understands():
 
 def test_position_is_north_east_down_from_home():
     moved = standing()._replace(state=State(Vec3(2.0, 3.0, 4.1), Vec3(0.2, 0.3, 0.4), quat_from_euler(0, 0, 0), ZERO))
-    told = json.loads(state_line(moved, 1.0, home_height=0.1))
-    assert told["position"] == pytest.approx([3.0, 2.0, -4.0])
-    assert told["velocity"] == pytest.approx([0.3, 0.2, -0.4])
-    assert told["quaternion"] == pytest.approx([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])  # east: yaw +90°
+    line = json.loads(state_line(moved, 1.0, home_height=0.1))
+    assert line["position"] == pytest.approx([3.0, 2.0, -4.0])
+    assert line["velocity"] == pytest.approx([0.3, 0.2, -0.4])
+    assert line["quaternion"] == pytest.approx([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])  # east: yaw +90°
 
 
 @pytest.mark.parametrize(("magic", "outputs", "size"), [(18458, 16, 40), (29569, 32, 72)])
@@ -72,27 +72,27 @@ def test_pulses_are_outputs():
 @pytest.mark.parametrize("vehicle", ["iris_documented", "crazyflie_documented", "hexarotor_x", "octorotor_x"])
 def test_each_output_drives_the_rotor_at_its_place(vehicle):
     """ArduPilot's first output is front right and its second on the other side of the centre, in every frame."""
-    craft = samara.vehicle(vehicle)
-    order = rotor_of_output(craft, "ardupilot")
-    assert sorted(order) == list(range(len(craft.rotors)))
-    first, second = (craft.rotors[i].r_B for i in order[:2])
+    model = samara.vehicle(vehicle)
+    order = rotor_of_output(model, "ardupilot")
+    assert sorted(order) == list(range(len(model.rotors)))
+    first, second = (model.rotors[i].r_B for i in order[:2])
     assert (first.x * second.x + first.y * second.y) < 0.0 and first.y < 0.0
     values = [0.1 * k for k in range(len(order))]
     assert [outputs_by_rotor(values, order)[rotor] for rotor in order] == values
 
 
-def test_a_frame_ardupilot_has_not_is_one_sentence():
+def test_a_frame_that_ardupilot_lacks_is_one_sentence():
     with pytest.raises(ValueError, match="has 0 rotors; ardupilot is wired for 4, 6, 8"):
         open_link(Autopilot("ardupilot"), samara.vehicle("rigid_body_quadrotor"), print)
-    craft = samara.vehicle("iris_documented")
-    turned = replace(craft, rotors=tuple(rotor._replace(spin=-rotor.spin) for rotor in craft.rotors))
+    vehicle = samara.vehicle("iris_documented")
+    reversed_spins = replace(vehicle, rotors=tuple(rotor._replace(spin=-rotor.spin) for rotor in vehicle.rotors))
     with pytest.raises(ValueError, match="turns the other way than ardupilot's; expected counter-clockwise"):
-        rotor_of_output(turned, "ardupilot")
+        rotor_of_output(reversed_spins, "ardupilot")
 
 
 def test_its_parameters_say_x_frame_and_linear_thrust():
-    numbers = ardupilot_parameters(samara.vehicle("hexarotor_x"), 0.5)
-    assert (numbers["FRAME_CLASS"], numbers["FRAME_TYPE"], numbers["MOT_THST_EXPO"]) == (2, 1, 0)
+    parameters = ardupilot_parameters(samara.vehicle("hexarotor_x"), 0.5)
+    assert (parameters["FRAME_CLASS"], parameters["FRAME_TYPE"], parameters["MOT_THST_EXPO"]) == (2, 1, 0)
 
 
 @pytest.mark.parametrize("outputs", [16, 32])
@@ -107,10 +107,10 @@ def test_a_whole_flight_through_the_protocol_hovers_within_ten_centimetres(outpu
     assert np.array_equal(samara.replay(run).tables["state"].rows, run.tables["state"].rows)
 
 
-def opened(said, **options):
+def opened(messages, **options):
     options = {"wait": 5.0, "patience": 1.0, **options}
     return open_link(
-        Autopilot("ardupilot", **options), samara.vehicle("iris_documented"), lambda level, text: said.append(text)
+        Autopilot("ardupilot", **options), samara.vehicle("iris_documented"), lambda level, text: messages.append(text)
     )
 
 
@@ -119,18 +119,18 @@ def exchanged(link, steps):
 
 
 def test_pulses_of_zero_and_a_thousand_are_motors_that_stand():
-    said, peer = [], ArduPilotPeer(gains=(0.1, 0.1, 0.1))
-    link = opened(said)
+    messages, peer = [], ArduPilotPeer(gains=(0.1, 0.1, 0.1))
+    link = opened(messages)
     outputs = exchanged(link, 150)
     link.close()
     peer.stop()
     assert all(u == [0.0] * 4 for u in outputs[:98]) and max(outputs[-1]) > 0.3
-    assert link.sent == 150 and said == []
+    assert link.sent == 150 and messages == []
 
 
 def test_a_line_that_was_lost_is_sent_once_more():
-    said, peer = [], ArduPilotPeer(trouble="lost line", trouble_at=60)
-    link = opened(said)
+    messages, peer = [], ArduPilotPeer(trouble="lost line", trouble_at=60)
+    link = opened(messages)
     exchanged(link, 120)
     link.close()
     peer.stop()
@@ -139,29 +139,29 @@ def test_a_line_that_was_lost_is_sent_once_more():
 
 
 def test_a_smaller_count_is_a_restart_and_is_said():
-    said, peer = [], ArduPilotPeer(trouble="restart", trouble_at=60)
-    link = opened(said)
+    messages, peer = [], ArduPilotPeer(trouble="restart", trouble_at=60)
+    link = opened(messages)
     exchanged(link, 120)
     link.close()
     peer.stop()
     assert link.restarts == 1
-    assert said == ["ArduPilot restarted: its frame count went from 60 to 1"]
+    assert messages == ["ArduPilot restarted: its frame count went from 60 to 1"]
 
 
 def test_garbage_is_skipped_and_said_once():
-    said, peer = [], ArduPilotPeer(trouble="garbage", trouble_at=60)
-    link = opened(said)
+    messages, peer = [], ArduPilotPeer(trouble="garbage", trouble_at=60)
+    link = opened(messages)
     exchanged(link, 120)
     link.close()
     peer.stop()
-    assert said == ["a packet of 9 bytes on UDP 127.0.0.1:9002 is no servo output; it was skipped"]
+    assert messages == ["a packet of 9 bytes on UDP 127.0.0.1:9002 is not a servo output; it was skipped"]
 
 
 @pytest.mark.parametrize("count", [1, 10**6])
 def test_a_packet_from_another_port_does_not_take_over(count):
-    """Neither with a smaller frame count, as one that was started anew has it, nor with a larger one."""
-    said, peer = [], ArduPilotPeer()
-    link = opened(said)
+    """Neither with a smaller frame count, as after a restart, nor with a larger one."""
+    messages, peer = [], ArduPilotPeer()
+    link = opened(messages)
     exchanged(link, 20)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
@@ -169,13 +169,13 @@ def test_a_packet_from_another_port_does_not_take_over(count):
             other.sendto(struct.pack("<HHI16H", 18458, 1000, count + k, *[2000] * 16), ("127.0.0.1", 9002))
         port = other.getsockname()[1]
         outputs = exchanged(link, 30)
-    ending = [words for _, words in link.ending()]
+    report = [message for _, message in link.ending()]
     link.close()
     peer.stop()
     assert not np.any(outputs) and link.restarts == 0
-    sentence = f"a second autopilot speaks on UDP 127.0.0.1:9002, from port {port}, and is not listened to"
-    assert said == [sentence] and f"5 times in all: {sentence}" in ending
-    assert ending[0] == "ArduPilot answered 50 of 50 packets, 0 missed"
+    expected = f"a second autopilot sends on UDP 127.0.0.1:9002 from port {port}; its packets are ignored"
+    assert messages == [expected] and f"5 times in all: {expected}" in report
+    assert report[0] == "ArduPilot answered 50 of 50 packets, 0 missed"
 
 
 def test_one_that_is_lost_ends_the_flight_with_a_sentence():
@@ -189,8 +189,8 @@ def test_one_that_is_lost_ends_the_flight_with_a_sentence():
 def test_with_wait_another_takes_over():
     peers = [ArduPilotPeer(trouble="dies", trouble_at=300)]
 
-    def tell(sentence):
-        if "until it is back" in sentence:
+    def tell(message):
+        if "until it is back" in message:
             peers.append(ArduPilotPeer())
 
     run = samara.fly(scenario(1.0, patience=0.5, on_loss="wait"), tell=tell)

@@ -1,4 +1,4 @@
-"""Our battery in an autopilot's eyes: the voltage of its equations, in the units of each protocol, and flights that it ends."""
+"""Samara's battery as autopilots see it: its voltage in the units of each protocol, and flights that it ends."""
 
 import json
 
@@ -37,22 +37,24 @@ CLOSE = {
 NEAR = (1.5, 2.0, -1.0)  # NED, of the peers
 
 
-def low_battery(kind):
-    """The shipped scenario on a battery for some seconds, and what the autopilot is started with"""
-    own = flown_by(load_scenario("low_battery", SHORT), Autopilot(kind))
-    return own, dict(own.drones[0].autopilot.parameters)
+def low_battery(autopilot_name):
+    """Return the shipped scenario with a battery for some seconds, and the autopilot's parameters."""
+    scenario = flown_by(load_scenario("low_battery", SHORT), Autopilot(autopilot_name))
+    return scenario, dict(scenario.drones[0].autopilot.parameters)
 
 
 def require_home(run, scenario):
-    """It went away, came back on the last of its charge, and stands where it began: all that the scenario expects"""
+    """It flew away, returned on the last of its charge, and stands at its start, as the scenario expects."""
     assert run.problem == ""
-    assert [each.text for each in check_expectations(run, scenario.expect) if not each.satisfied] == []
+    assert [
+        expectation.text for expectation in check_expectations(run, scenario.expect) if not expectation.satisfied
+    ] == []
     assert np.hypot(run.position[:, 0], run.position[:, 1]).max() > 1.5
     assert 0.0 < run.charge[-1] < scenario.drones[0].battery_failsafe.land_below
     assert run.tables["outputs"]["voltage"].min() < 10.8  # the sag of a small battery
 
 
-# What is told -------------------------------------------------------------------------------------------------------
+# Reports ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_voltage_is_kirchhoffs():
@@ -64,10 +66,10 @@ def test_the_voltage_is_kirchhoffs():
     plant.state[names.index("battery.polarisation")] = 0.07
     plant.command[:] = 0.4
     module = PowerModule(plant)
-    told = module.read(0)
-    assert told.current > 5.0 and told.cells == 3 and told.charge == 0.5
-    expected = open_circuit_voltage(0.5, battery) - 0.07 - battery.resistance * told.current
-    assert told.voltage == pytest.approx(expected, rel=1e-12)
+    supply = module.read(0)
+    assert supply.current > 5.0 and supply.cells == 3 and supply.charge == 0.5
+    expected = open_circuit_voltage(0.5, battery) - 0.07 - battery.resistance * supply.current
+    assert supply.voltage == pytest.approx(expected, rel=1e-12)
     assert module.read(BATTERY_PERIOD_US - 1) is None and module.read(BATTERY_PERIOD_US) is not None
     assert PowerModule(Plant(samara.vehicle("hakoniwa"), physics_us=1000)).read(0) is None  # its supply never empties
 
@@ -79,38 +81,40 @@ def test_cells_are_counted_by_the_voltage_of_a_full_battery(volts, cells):
 
 
 def test_px4_gets_millivolts_of_each_cell_centiamperes_and_percent():
-    """pymavlink reads back what was sent: three cells, and 65535 behind the last."""
+    """pymavlink restores the fields: three cells, and 65535 after the last."""
     from pymavlink.dialects.v20 import common
 
     from samara.link.mavlink import Speaker
 
     packet = Speaker(1, 180).frame("BATTERY_STATUS", *battery_fields(Supply(11.7, 12.34, 0.567, 3, 12600.0)))
-    told = common.MAVLink(None).parse_buffer(packet)[0]
-    assert (told.get_srcSystem(), told.get_srcComponent()) == (1, 180)
-    assert told.voltages == [3900] * 3 + [65535] * 7
-    assert (told.current_battery, told.battery_remaining) == (1234, 57)
-    assert told.current_consumed == round(0.433 * 3500) and told.temperature == 32767
+    message = common.MAVLink(None).parse_buffer(packet)[0]
+    assert (message.get_srcSystem(), message.get_srcComponent()) == (1, 180)
+    assert message.voltages == [3900] * 3 + [65535] * 7
+    assert (message.current_battery, message.battery_remaining) == (1234, 57)
+    assert message.current_consumed == round(0.433 * 3500) and message.temperature == 32767
 
 
-def test_each_is_told_to_use_it_and_to_come_home_by_it():
-    ours, ideal = samara.vehicle("iris"), samara.vehicle("hakoniwa")
-    told = {"SIM_BAT_ENABLE": 0, "COM_LOW_BAT_ACT": 3, "BAT_CRIT_THR": 0.2, "BAT_EMERGEN_THR": 0.1}
-    assert told.items() <= px4_parameters(ours).items()
+def test_each_autopilot_uses_it_and_returns_home_by_it():
+    with_battery, ideal = samara.vehicle("iris"), samara.vehicle("hakoniwa")
+    expected = {"SIM_BAT_ENABLE": 0, "COM_LOW_BAT_ACT": 3, "BAT_CRIT_THR": 0.2, "BAT_EMERGEN_THR": 0.1}
+    assert expected.items() <= px4_parameters(with_battery).items()
     assert "SIM_BAT_ENABLE" not in px4_parameters(ideal)
-    numbers = ardupilot_parameters(ours, 0.5)
-    assert (numbers["BATT_MONITOR"], numbers["BATT_CAPACITY"], numbers["BATT_LOW_MAH"]) == (4, 3500, 700)
+    parameters = ardupilot_parameters(with_battery, 0.5)
+    assert (parameters["BATT_MONITOR"], parameters["BATT_CAPACITY"], parameters["BATT_LOW_MAH"]) == (4, 3500, 700)
     assert "BATT_MONITOR" not in ardupilot_parameters(ideal, 0.5)
 
 
 def test_one_setting_is_the_failsafe_of_each():
-    """Half of 1620 C is 225 mA h, and three tenths 135; what `parameters` say goes before it."""
-    own = load_scenario("low_battery")
-    px4 = dict(flown_by(own, Autopilot("px4", parameters=(("BAT_CRIT_THR", 0.45),))).drones[0].autopilot.parameters)
+    """Half of 1620 C is 225 mA h, and three tenths 135; `parameters` take precedence."""
+    scenario = load_scenario("low_battery")
+    px4 = dict(
+        flown_by(scenario, Autopilot("px4", parameters=(("BAT_CRIT_THR", 0.45),))).drones[0].autopilot.parameters
+    )
     assert px4.pop("EKF2_GPS_DELAY") == px4.pop("SENS_GPS0_DELAY") == 100.0
     assert px4 == {"BAT_LOW_THR": 0.55, "BAT_CRIT_THR": 0.45, "BAT_EMERGEN_THR": 0.3}
-    ardupilot = dict(flown_by(own, Autopilot("ardupilot")).drones[0].autopilot.parameters)
+    ardupilot = dict(flown_by(scenario, Autopilot("ardupilot")).drones[0].autopilot.parameters)
     assert ardupilot == {"BATT_LOW_MAH": 225, "BATT_CRT_MAH": 135}
-    assert flown_by(own, Autopilot("betaflight")).drones[0].autopilot.parameters == ()
+    assert flown_by(scenario, Autopilot("betaflight")).drones[0].autopilot.parameters == ()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ def test_one_setting_is_the_failsafe_of_each():
         ),
     ],
 )
-def test_a_failsafe_that_cannot_be_is_refused(changes, sentence):
+def test_an_invalid_failsafe_is_refused(changes, sentence):
     with pytest.raises(ScenarioError) as error:
         load_scenario("low_battery", changes)
     assert sentence in str(error.value)
@@ -138,9 +142,9 @@ def test_a_failsafe_that_cannot_be_is_refused(changes, sentence):
 
 def test_ardupilots_line_has_its_battery_at_the_end():
     supply = Supply(11.712349, 12.3, 0.5, 3, 12600.0)
-    told = state_line(standing(), 0.001, supply=supply)
-    assert told.endswith(b',"battery":{"voltage":11.7123,"current":12.3}}\n')
-    line = json.loads(told)
+    data = state_line(standing(), 0.001, supply=supply)
+    assert data.endswith(b',"battery":{"voltage":11.7123,"current":12.3}}\n')
+    line = json.loads(data)
     assert line["battery"] == {"voltage": 11.7123, "current": 12.3}
     assert json.loads(LINE).keys() == line.keys() - {"battery"}
 
@@ -149,21 +153,24 @@ def test_ardupilots_line_has_its_battery_at_the_end():
 
 
 def test_our_controller_comes_home_on_its_battery():
-    own = load_scenario("low_battery", {"duration": 16.0, **CLOSE})
-    run = samara.fly(own)
-    require_home(run, own)
-    said = {line.message: line.time_us / 1e6 for line in run.logs}
-    assert {"return (drone)", "land (drone)", "disarm (drone)"} <= said.keys()
-    failsafe, times = own.drones[0].battery_failsafe, [said["return (drone)"], said["land (drone)"]]
+    scenario = load_scenario("low_battery", {"duration": 16.0, **CLOSE})
+    run = samara.fly(scenario)
+    require_home(run, scenario)
+    times_by_message = {line.message: line.time_us / 1e6 for line in run.logs}
+    assert {"return (drone)", "land (drone)", "disarm (drone)"} <= times_by_message.keys()
+    failsafe, times = (
+        scenario.drones[0].battery_failsafe,
+        [times_by_message["return (drone)"], times_by_message["land (drone)"]],
+    )
     charges = np.interp(times, run.time, run.charge)
     assert charges == pytest.approx([failsafe.return_below, failsafe.land_below], abs=3e-3)
 
 
 @pytest.mark.long
 def test_px4_comes_home_on_our_battery():
-    """The peer's failsafe is PX4's: it hears BATTERY_STATUS beside the simulator's connection, and nothing else of charge."""
-    own, parameters = low_battery("px4")
-    peer, ground = Px4Peer(px4_parameters(own.drones[0].vehicle), target=NEAR), GroundPeer()
+    """The peer's failsafe is PX4's: it receives BATTERY_STATUS beside the simulator's connection, and no other charge."""
+    scenario, parameters = low_battery("px4")
+    peer, ground = Px4Peer(px4_parameters(scenario.drones[0].vehicle), target=NEAR), GroundPeer()
 
     def failsafe(message):
         if message.battery_remaining < 100 * parameters["BAT_CRIT_THR"]:
@@ -171,21 +178,21 @@ def test_px4_comes_home_on_our_battery():
             peer.hold.target = np.array([0.0, 0.0, down])
 
     ground.on_battery = failsafe
-    run = samara.fly(own)
+    run = samara.fly(scenario)
     peer.stop()
     ground.stop()
-    require_home(run, own)
-    assert len(ground.batteries) > 11  # one a second at least
-    assert {(own.get_srcSystem(), own.get_srcComponent()) for own in ground.batteries} == {(1, 180)}
-    remaining = [own.battery_remaining for own in ground.batteries]
+    require_home(run, scenario)
+    assert len(ground.batteries) > 11  # at least one per second
+    assert {(message.get_srcSystem(), message.get_srcComponent()) for message in ground.batteries} == {(1, 180)}
+    remaining = [message.battery_remaining for message in ground.batteries]
     assert remaining == sorted(remaining, reverse=True) and remaining[-1] == pytest.approx(100 * run.charge[-1], abs=3)
 
 
 @pytest.mark.long
 def test_ardupilot_comes_home_on_our_battery():
-    """The peer's failsafe is ArduPilot's: it counts mA h, of the current in its JSON."""
-    own, parameters = low_battery("ardupilot")
-    capacity = ardupilot_parameters(own.drones[0].vehicle, 0.5)["BATT_CAPACITY"]
+    """The peer's failsafe is ArduPilot's: it integrates the current in its JSON."""
+    scenario, parameters = low_battery("ardupilot")
+    capacity = ardupilot_parameters(scenario.drones[0].vehicle, 0.5)["BATT_CAPACITY"]
     peer = ArduPilotPeer(target=NEAR, gains=(0.05, 0.05, 0.1))
     hold, consumed, last = peer.hold, [0.0], [0.0]
 
@@ -197,26 +204,26 @@ def test_ardupilot_comes_home_on_our_battery():
             hold.target = np.array([0.0, 0.0, down])
 
     peer.on_line = failsafe
-    run = samara.fly(own)
+    run = samara.fly(scenario)
     peer.stop()
-    require_home(run, own)
+    require_home(run, scenario)
     assert 1.0 - consumed[0] / capacity == pytest.approx(run.charge[-1], abs=0.06)  # ten readings a second
-    told = np.array([[line["timestamp"], line["battery"]["voltage"]] for line in peer.lines])
+    reported = np.array([[line["timestamp"], line["battery"]["voltage"]] for line in peer.lines])
     recorded = run.tables["outputs"]
-    at = np.searchsorted(recorded.times_us, 1e6 * told[::100, 0] - 1000.0)
-    at = np.minimum(at, len(recorded.times_us) - 1)
-    assert told[::100, 1] == pytest.approx(recorded["voltage"][at], abs=0.3)
+    rows = np.searchsorted(recorded.times_us, 1e6 * reported[::100, 0] - 1000.0)
+    rows = np.minimum(rows, len(recorded.times_us) - 1)
+    assert reported[::100, 1] == pytest.approx(recorded["voltage"][rows], abs=0.3)
 
 
 @pytest.mark.long
 def test_betaflights_pilot_comes_home_on_our_battery():
-    """Betaflight hears of no battery: its pilot looks at the voltage, as our own controllers do, and lowers the sticks."""
-    own = flown_by(
+    """Betaflight receives no battery: its pilot uses the voltage, as Samara's controllers do, and lowers the sticks."""
+    scenario = flown_by(
         load_scenario("low_battery", {"duration": 16.0, **CLOSE}),
         Autopilot("betaflight"),
     )
     peer = BetaflightPeer(gains=(0.04, 0.04, 0.1))
-    run = samara.fly(own)
+    run = samara.fly(scenario)
     peer.stop()
-    require_home(run, own)
+    require_home(run, scenario)
     assert not peer.armed

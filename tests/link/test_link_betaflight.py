@@ -289,8 +289,8 @@ def test_its_address_is_given_as_it_wants_it_and_its_words_are_shown(newest, tmp
     with pytest.raises(ValueError) as error:
         open_link(Autopilot("betaflight", str(program)), samara.vehicle("hakoniwa"), print)
     assert str(error.value) == (
-        "Betaflight's command line on TCP 5761 cannot be used (Connection refused); betaflight_SITL.elf ended with status 3; "
-        "its last words: IP is 127.0.0.1"
+        "Betaflight's CLI on TCP 5761 cannot be used (Connection refused); betaflight_SITL.elf ended with status 3; "
+        "its last output: IP is 127.0.0.1"
     )
 
 

@@ -1,4 +1,4 @@
-"""A simulated Crazyflie flown packet by packet, without a socket or a clock: it goes where it is asked, and stops in time."""
+"""A simulated Crazyflie flown packet by packet, without a socket or a clock: it follows setpoints, and stops in time."""
 
 import struct
 
@@ -48,26 +48,26 @@ def go_to(x, y, z, yaw, duration, relative):
 
 
 def flown(script, duration, yaw=0.0):
-    """p (n, 3), yaw, in which mode and where it is wanted every 4 ms; `script(now)` gives the packets of an instant"""
-    seen, ends = [], []
+    """Fly a script that yields the packets of an instant; return p (n, 3), yaw, mode and reference position every 4 ms."""
+    rows, server_and_machine = [], []
 
-    def controller(state, reference, vehicle, memory):
-        if not ends:
-            ends.append((Endpoint(vehicle, 0.5, PERIOD), outputs_code(vehicle, 0.5).machine()))
-        (endpoint, machine), now_us = ends[0], len(seen) * 4000
+    def controller(state, reference, vehicle, controller_state):
+        if not server_and_machine:
+            server_and_machine.append((Endpoint(vehicle, 0.5, PERIOD), outputs_code(vehicle, 0.5).machine()))
+        (server, machine), now_us = server_and_machine[0], len(rows) * 4000
         for packet in script(now_us / 1e6):
-            list(endpoint.answers(packet))
+            list(server.answers(packet))
         body = State(state.p_W, state.v_W, state.q_WB, state.omega_B)
         readings = Readings(now_us, Vec3(0.0, 0.0, 9.8), ZERO, None, None, None, body, rotor_speed=state.rotor_speed)
-        machine.held[:, 0] = endpoint.fly(readings)
+        machine.held[:, 0] = server.fly(readings)
         machine.run()
-        known = endpoint.known
-        seen.append((*state.p_W, known.euler.yaw, known.wanted.mode, *known.wanted.reference.p_W))
-        return tuple(machine.carry[:, 0].tolist()), memory
+        snapshot = server.known
+        rows.append((*state.p_W, snapshot.euler.yaw, snapshot.wanted.mode, *snapshot.wanted.reference.p_W))
+        return tuple(machine.carry[:, 0].tolist()), controller_state
 
-    own = parse_scenario(SCENARIO.format(duration=duration, yaw=yaw), "script.toml")
-    samara.fly(own, controller=controller)
-    return np.array(seen)
+    scenario = parse_scenario(SCENARIO.format(duration=duration, yaw=yaw), "script.toml")
+    samara.fly(scenario, controller=controller)
+    return np.array(rows)
 
 
 def at(rows, time):
@@ -83,8 +83,8 @@ def test_hover_setpoints_lift_it_move_it_along_its_nose_and_a_stop_ends_them():
 
     def script(now):
         if now < 11.0 and every(now, 0.1):
-            ahead = 0.25 if 4.0 <= now < 8.0 else 0.0
-            yield hover(ahead, 0.0, 0.0, 0.5)
+            forward_speed = 0.25 if 4.0 <= now < 8.0 else 0.0
+            yield hover(forward_speed, 0.0, 0.0, 0.5)
         if now >= 11.0 and every(now, 0.1):
             yield Packet(Port.SETPOINTS, 0, b"\0")
 
@@ -128,29 +128,32 @@ def test_a_landing_ends_at_rest_on_the_ground():
     """From 1 m in 2 s: slow motors brake in time, and once it has touched down it stays there."""
     due = {25: take_off(1.0, 2.0), 875: land(2.0)}
     rows = flown(lambda now: [due[k]] if (k := round(now / PERIOD)) in due else [], 6.5)
-    down = int(np.argmax(rows[875:, 2] < 0.025)) + 875
-    assert 5.0 < down * PERIOD < 5.6
-    assert rows[down:, 2].max() < 0.025
+    touchdown = int(np.argmax(rows[875:, 2] < 0.025)) + 875
+    assert 5.0 < touchdown * PERIOD < 5.6
+    assert rows[touchdown:, 2].max() < 0.025
     assert rows[-1, 4] == 0
 
 
 def test_an_uploaded_eight_is_followed_within_two_centimetres():
-    """A metre each way at up to 1.4 m/s, with motors of 72 ms: what is asked of them is asked that much earlier."""
+    """A metre each way at up to 1.4 m/s, with motor lags of 72 ms: the controller compensates the lag."""
     turns = np.linspace(0.0, 2.0 * np.pi, 9)
     points = np.stack([np.sin(turns), np.sin(2.0 * turns) / 2.0, 0.0 * turns, 0.0 * turns], axis=1)
     curve = minimum_derivative(points, [1.2] * 8)
-    rows = [np.append((own / 1.2 ** np.arange(8)[:, None]).T.ravel(), 1.2) for own in curve.coefficients]
+    rows = [
+        np.append((coefficients / 1.2 ** np.arange(8)[:, None]).T.ravel(), 1.2) for coefficients in curve.coefficients
+    ]
     content = np.array(rows, dtype="<f4").tobytes()
     writes = [
-        Packet(Port.MEMORY, 2, struct.pack("<BI", 0, at) + content[at : at + 24]) for at in range(0, len(content), 24)
+        Packet(Port.MEMORY, 2, struct.pack("<BI", 0, offset) + content[offset : offset + 24])
+        for offset in range(0, len(content), 24)
     ]
     define = Packet(Port.HIGH_LEVEL, 0, struct.pack("<BBBBIB", 6, 1, 1, 0, 0, 8))
     start = Packet(Port.HIGH_LEVEL, 0, struct.pack("<BBBBBBf", 13, 0, 1, 0, 0, 1, 1.0))
     due = {0: [*writes, define], 25: [take_off(1.0, 2.0)], 625: [start]}
     flight = flown(lambda now: due.get(round(now / PERIOD), []), 12.2)
-    away = np.linalg.norm(flight[625:, :3] - flight[625:, 5:8], axis=1)
+    error = np.linalg.norm(flight[625:, :3] - flight[625:, 5:8], axis=1)
     assert np.ptp(flight[625:, 5]) > 2.0
-    assert away.max() < 0.02
+    assert error.max() < 0.02
 
 
 def test_a_place_is_flown_to_and_held():
@@ -170,31 +173,31 @@ def z_distance(roll, pitch, yaw_rate, height):
     return Packet(Port.SETPOINTS, 0, b"\x09" + struct.pack("<4f", roll, pitch, yaw_rate, height))
 
 
-def test_an_attitude_at_a_height_leans_as_the_wire_says():
+def test_an_attitude_at_a_height_tilts_with_the_signs_of_the_protocol():
     """Roll is positive right side down, so to −y, and pitch positive nose up, so to −x; yaw counter-clockwise."""
 
     def script(now):
         if every(now, 0.1):
-            leans = 3.0 <= now < 4.0
-            yield z_distance(4.0 * leans, 4.0 * leans, 20.0 * (4.0 <= now < 5.0), 0.5)
+            is_tilted = 3.0 <= now < 4.0
+            yield z_distance(4.0 * is_tilted, 4.0 * is_tilted, 20.0 * (4.0 <= now < 5.0), 0.5)
 
     rows = flown(script, 6.0)
     assert at(rows, 3.0)[2] == pytest.approx(0.5, abs=0.05)
     assert at(rows, 5.9)[2] == pytest.approx(0.5, abs=0.08)
-    gone = at(rows, 4.5)[:2] - at(rows, 3.0)[:2]
-    assert gone[0] < -0.05
-    assert gone[1] < -0.05
+    displacement = at(rows, 4.5)[:2] - at(rows, 3.0)[:2]
+    assert displacement[0] < -0.05
+    assert displacement[1] < -0.05
     assert at(rows, 5.9)[3] == pytest.approx(np.radians(20.0), abs=0.03)
 
 
-def test_roll_pitch_yaw_and_thrust_fly_it_as_the_wire_says():
-    """Thrust over and under the weight, pitch nose up, and a yaw rate that is positive clockwise there."""
-    hover_share = 0.5  # of the full thrust, as the endpoint of these tests is set up
+def test_roll_pitch_yaw_and_thrust_have_the_signs_of_the_protocol():
+    """Thrust above and below the weight, pitch nose up, and a yaw rate that is positive clockwise."""
+    hover_fraction = 0.5  # of the full thrust, as the server of these tests is configured
 
     def script(now):
         if every(now, 0.02):
-            over = 1.15 if now < 1.0 else 0.85 if now < 2.0 else 1.0
-            thrust = 0 if now < 0.1 else round(65535 * hover_share * over)
+            factor = 1.15 if now < 1.0 else 0.85 if now < 2.0 else 1.0
+            thrust = 0 if now < 0.1 else round(65535 * hover_fraction * factor)
             yield rpyt(0.0, 4.0 if now > 2.0 else 0.0, 20.0 if 2.0 < now < 3.0 else 0.0, thrust)
 
     rows = flown(script, 4.5)

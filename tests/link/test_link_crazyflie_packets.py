@@ -1,4 +1,4 @@
-"""CRTP as it is written down: tables and their fingerprint, log blocks, parameters, memory and setpoints, byte by byte."""
+"""CRTP against its specification: TOCs and their CRC, log blocks, parameters, memory and setpoints, byte by byte."""
 
 import errno
 import math
@@ -34,24 +34,24 @@ from samara.link.crazyflie.trajectory_memory import SIZE, Memory
 
 def test_a_datagram_is_a_byte_of_port_and_channel_and_up_to_thirty_of_data():
     assert datagram(Packet(5, 1, b"\6\1")) == b"\x51\6\1"
-    assert parse(b"\x5d\6\1") == Packet(5, 1, b"\6\1")  # two bits in between mean nothing
+    assert parse(b"\x5d\6\1") == Packet(5, 1, b"\6\1")  # the two bits in between are ignored
     assert parse(b"") is None
     assert parse(bytes(32)) is None
 
 
-@pytest.mark.parametrize("value, kind, data", [
+@pytest.mark.parametrize("value, number_type, data", [
     (258.9, U16, b"\2\1"), (-1.0, U8, b"\0"), (1e9, I16, b"\xff\x7f"), (math.nan, U8, b"\0"),
     (1.0, FLOAT, b"\0\0\x80\x3f"), (1.0, HALF, b"\0\x3c"), (1e9, HALF, b"\0\x7c"), (1e300, FLOAT, b"\0\0\x80\x7f"),
 ])  # fmt: skip
-def test_a_number_that_does_not_fit_is_the_nearest_that_does(value, kind, data):
-    assert packed(value, kind) == data
+def test_a_number_that_does_not_fit_is_the_nearest_that_does(value, number_type, data):
+    assert packed(value, number_type) == data
 
 
 # Tables -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_table_tells_its_length_its_fingerprint_and_its_entries():
-    """CRC-32 (zlib's, as of ISO 3309) of "123456789" is cbf43926; here it is that of the entries one after the other."""
+def test_the_toc_reports_its_length_its_crc_and_its_entries():
+    """CRC-32 (zlib's, as of ISO 3309) of "123456789" is cbf43926; here it is that of the concatenated entries."""
     table = Contents([Entry(7, "a", "b"), Entry(1, "a", "c")], b"\x10\x80")
     count, crc = struct.unpack("<HI", table.answer(b"\3")[1:7])
     assert count == 2
@@ -66,17 +66,17 @@ def test_the_table_tells_its_length_its_fingerprint_and_its_entries():
 def test_every_name_fits_into_a_packet_and_is_there_once():
     with pytest.raises(ValueError, match=r"group\.a_name_that_is_far_too_long"):
         Contents([Entry(7, "group", "a_name_that_is_far_too_long")])
-    for own in (VARIABLES, PARAMETERS):
-        names = [(each.group, each.name) for each in own]
+    for entries in (VARIABLES, PARAMETERS):
+        names = [(entry.group, entry.name) for entry in entries]
         assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("name", ["acc.z", "stateEstimate.az"])
 def test_accelerations_are_in_the_firmwares_g(name):
-    """GRAVITY_MAGNITUDE is 9.81 m/s² in src/utils/interface/physicalConstants.h of Bitcraze's crazyflie-firmware"""
-    read = {f"{own.group}.{own.name}": own.read for own in VARIABLES}[name]
-    felt = SimpleNamespace(specific_force_B=Vec3(0.0, 0.0, 3.0 * 9.81), state=SimpleNamespace(q_WB=IDENTITY))
-    assert read(felt) == pytest.approx({"acc.z": 3.0, "stateEstimate.az": 2.0}[name], rel=1e-12)
+    """GRAVITY_MAGNITUDE is 9.81 m/s² in src/utils/interface/physicalConstants.h of Bitcraze's crazyflie-firmware."""
+    read = {f"{variable.group}.{variable.name}": variable.read for variable in VARIABLES}[name]
+    snapshot = SimpleNamespace(specific_force_B=Vec3(0.0, 0.0, 3.0 * 9.81), state=SimpleNamespace(q_WB=IDENTITY))
+    assert read(snapshot) == pytest.approx({"acc.z": 3.0, "stateEstimate.az": 2.0}[name], rel=1e-12)
 
 
 # Logs ---------------------------------------------------------------------------------------------------------------
@@ -84,11 +84,11 @@ def test_accelerations_are_in_the_firmwares_g(name):
 
 @pytest.fixture
 def logs():
-    return Logs([Variable(FLOAT, "a", "x", lambda own: own), Variable(U8, "a", "n", lambda own: own + 1.0)])
+    return Logs([Variable(FLOAT, "a", "x", lambda value: value), Variable(U8, "a", "n", lambda value: value + 1.0)])
 
 
-def item(kind, number):
-    return struct.pack("<BH", kind.log, number)
+def item(number_type, variable_id):
+    return struct.pack("<BH", number_type.log, variable_id)
 
 
 def test_a_block_is_made_started_sent_and_ended(logs):
@@ -106,18 +106,18 @@ def test_a_block_is_made_started_sent_and_ended(logs):
     assert logs.control(bytes([DELETE, 3]), 0) == bytes([DELETE, 3, errno.ENOENT])
 
 
-def test_a_block_keeps_its_period_and_does_not_make_up_for_a_halt(logs):
+def test_a_block_is_sent_periodically_and_does_not_make_up_for_a_pause(logs):
     logs.control(bytes([CREATE, 1]) + item(FLOAT, 0), 0)
     logs.control(bytes([START, 1, 1]), 0)
-    sent = [now for now in range(0, 100_000, 4000) if list(logs.due(0.0, now))]
-    assert len(sent) == 9
+    send_times = [now for now in range(0, 100_000, 4000) if list(logs.due(0.0, now))]
+    assert len(send_times) == 9
     assert len(list(logs.due(0.0, 10**7))) == 1
     assert not list(logs.due(0.0, 10**7 - 1))
 
 
-def test_what_is_wrong_with_a_block_is_told_and_nothing_is_made(logs):
+def test_an_invalid_block_command_is_reported_and_changes_nothing(logs):
     assert logs.control(bytes([CREATE, 1]) + item(FLOAT, 9), 0)[-1] == errno.ENOENT
-    assert logs.control(bytes([CREATE, 1]) + b"\x09\0\0", 0)[-1] == errno.ENOENT  # a type that is none
+    assert logs.control(bytes([CREATE, 1]) + b"\x09\0\0", 0)[-1] == errno.ENOENT  # an unknown type
     assert logs.control(bytes([CREATE, 1]) + 7 * item(FLOAT, 0), 0)[-1] == errno.E2BIG
     assert logs.control(bytes([CREATE, 1]) + b"\7", 0)[-1] == errno.EINVAL
     assert logs.control(bytes([APPEND, 1]) + item(FLOAT, 0), 0)[-1] == errno.ENOENT
@@ -133,8 +133,8 @@ def test_what_is_wrong_with_a_block_is_told_and_nothing_is_made(logs):
     assert not logs.blocks
 
 
-def test_an_item_that_a_client_begins_in_a_full_packet_is_left_to_the_next(logs):
-    """cflib writes the type of an item before it sees that its number has no room left."""
+def test_an_item_that_is_cut_at_the_end_of_a_full_packet_is_left_to_the_next(logs):
+    """cflib writes the type of an item before it notices that its id does not fit."""
     assert logs.control(bytes([CREATE, 1]) + 9 * item(U8, 1) + b"\1", 0)[-1] == 0
     assert len(logs.blocks[1].items) == 9
 
@@ -163,7 +163,7 @@ def test_parameters_are_read_and_written_by_number(parameters):
 @pytest.mark.parametrize("data", [
     b"\2\0\0", b"\1\0\0", b"\1\0" + struct.pack("<f", math.nan), b"\1\0" + struct.pack("<d", 1.0), b"\1", b"",
 ])  # fmt: skip
-def test_a_value_that_may_not_be_changes_nothing(parameters, data):
+def test_an_invalid_value_changes_nothing(parameters, data):
     before = dict(parameters.values)
     parameters.write(data)
     assert parameters.values == before
@@ -195,39 +195,39 @@ def test_a_persistent_parameter_is_stored_and_cleared(parameters):
 def test_memory_is_written_and_read_and_nothing_beyond_it():
     memory = Memory()
     assert memory.about(b"\2\0") == b"\2\0\x12" + struct.pack("<I", SIZE) + bytes(8)
-    place = struct.pack("<BI", 0, SIZE - 3)
-    assert memory.write(place + b"abc") == place + b"\0"
-    assert memory.read(place + b"\3") == place + b"\0abc"
-    assert memory.write(place + b"abcd")[-1] == errno.EINVAL
+    header = struct.pack("<BI", 0, SIZE - 3)
+    assert memory.write(header + b"abc") == header + b"\0"
+    assert memory.read(header + b"\3") == header + b"\0abc"
+    assert memory.write(header + b"abcd")[-1] == errno.EINVAL
     assert memory.write(struct.pack("<BI", 0, 2**32 - 1) + b"a")[-1] == errno.EINVAL
-    assert memory.read(place + b"\4")[-1] == errno.EINVAL
+    assert memory.read(header + b"\4")[-1] == errno.EINVAL
     assert bytes(memory.content) == bytes(SIZE - 3) + b"abc"
 
 
 def listed_memories(memory):
-    """Number and size by type, as a client lists them"""
+    """Return id and size by type, as a client lists them."""
     count = memory.about(b"\1")[1]
     rows = [struct.unpack("<BBBI8x", memory.about(bytes([2, number]))) for number in range(count)]
     assert [row[:2] for row in rows] == [(2, number) for number in range(count)]
-    found = {}
+    memories = {}
     for _, number, memory_type, size in rows:
-        found.setdefault(memory_type, []).append((number, size))
-    return found
+        memories.setdefault(memory_type, []).append((number, size))
+    return memories
 
 
 def bytes_of(memory, number, address, length):
-    """As a client reads them, in pieces of 24"""
-    found = b""
-    while len(found) < length:
-        request = struct.pack("<BIB", number, address + len(found), min(24, length - len(found)))
+    """Read as a client does, in pieces of 24 bytes."""
+    data = b""
+    while len(data) < length:
+        request = struct.pack("<BIB", number, address + len(data), min(24, length - len(data)))
         answer = memory.read(request)
         assert answer[:6] == request[:5] + b"\0"
-        found += answer[6:]
-    return found
+        data += answer[6:]
+    return data
 
 
 def test_eeprom_has_the_configuration_of_a_new_crazyflie():
-    """Byte by byte, as the firmware's configblock_v1_s has it; what is written is read back"""
+    """Byte by byte, as in the firmware's configblock_v1_s; written bytes are read back."""
     memory = Memory()
     ((number, size),) = listed_memories(memory)[0x00]
     block = bytes.fromhex("30784243 01 50 02 00000000 00000000 e7 e7e7e7e7".replace(" ", ""))
@@ -238,7 +238,7 @@ def test_eeprom_has_the_configuration_of_a_new_crazyflie():
 
 
 def test_one_wire_memories_name_the_decks():
-    """Header and elements with the checksums that a client compares them by"""
+    """Header and elements with the checksums that a client verifies."""
     memory = Memory()
     names = []
     for number, size in listed_memories(memory)[0x01]:
@@ -250,7 +250,7 @@ def test_one_wire_memories_name_the_decks():
     assert names == [("bcFlow2", 0x0F), ("bcLedRing", 0x01)]
 
 
-def test_the_memory_tester_has_its_pattern_and_counts_what_differs():
+def test_the_memory_tester_has_its_pattern_and_counts_differences():
     endpoint = Endpoint(samara.vehicle("crazyflie"), 0.5, 4e-3)
     memory = endpoint.memory
     ((number, size),) = listed_memories(memory)[0x15]
@@ -271,14 +271,14 @@ def test_the_memory_tester_has_its_pattern_and_counts_what_differs():
 
 @pytest.mark.parametrize("memory_type", [0x00, 0x01, 0x10, 0x12, 0x14, 0x15, 0x17, 0x19])
 def test_every_request_to_a_memory_is_answered(memory_type):
-    """At both ends of each memory, beyond it, and in packets that are too short"""
+    """At both ends of each memory, beyond it, and in packets that are too short."""
     memory = Memory()
     for number, size in listed_memories(memory)[memory_type]:
-        for address, length, fits in ((0, 1, True), (size - 1, 1, True), (size, 1, False), (size - 1, 2, False)):
-            place = struct.pack("<BI", number, address)
-            assert (memory.read(place + bytes([length]))[5] == 0) is fits
-            answer = memory.write(place + bytes(length))
-            assert len(answer) == 6 and answer[:5] == place and (answer[5] == 0) is fits
+        for address, length, is_inside in ((0, 1, True), (size - 1, 1, True), (size, 1, False), (size - 1, 2, False)):
+            header = struct.pack("<BI", number, address)
+            assert (memory.read(header + bytes([length]))[5] == 0) is is_inside
+            answer = memory.write(header + bytes(length))
+            assert len(answer) == 6 and answer[:5] == header and (answer[5] == 0) is is_inside
         for request in (bytes([number]), bytes([number, 0, 0]), struct.pack("<BI", number, 0)):
             assert memory.read(request)[5] == memory.write(request)[5] == errno.EINVAL
 
@@ -288,13 +288,17 @@ def test_a_memory_or_command_that_does_not_exist_is_answered():
     unknown = memory.about(b"\1")[1]
     assert memory.about(bytes([2, unknown])) == bytes([2, unknown])  # details without details
     assert memory.about(b"\7") == bytes([7, errno.ENOEXEC]) and memory.about(b"") == bytes([errno.ENOEXEC])
-    place = struct.pack("<BI", unknown, 0)
-    assert memory.read(place + b"\1") == memory.write(place + b"a") == place + bytes([errno.EINVAL])
+    header = struct.pack("<BI", unknown, 0)
+    assert memory.read(header + b"\1") == memory.write(header + b"a") == header + bytes([errno.EINVAL])
 
 
 def test_ring_parameters_are_those_of_the_firmware():
-    """Names, types and defaults of `PARAM_GROUP_START(ring)` in the firmware's ledring12.c"""
-    ring = {own.name: (own.kind, own.default, own.read_only) for own in PARAMETERS if own.group == "ring"}
+    """Names, types and defaults of `PARAM_GROUP_START(ring)` in the firmware's ledring12.c."""
+    ring = {
+        parameter.name: (parameter.kind, parameter.default, parameter.read_only)
+        for parameter in PARAMETERS
+        if parameter.group == "ring"
+    }
     assert ring == {
         "effect": (U8, 6, False),
         "neffect": (U32, 18, True),
@@ -312,19 +316,19 @@ def test_ring_parameters_are_those_of_the_firmware():
 # Setpoints ----------------------------------------------------------------------------------------------------------
 
 
-def numbers_of(own):
-    return [-1e9 if x is None else x for part in own for x in (part if isinstance(part, tuple) else [part])]
+def numbers_of(record):
+    return [-1e9 if x is None else x for part in record for x in (part if isinstance(part, tuple) else [part])]
 
 
-def close(found, wanted):
-    """Both of one kind, and number by number the same to single precision"""
-    return type(found) is type(wanted) and numbers_of(found) == pytest.approx(numbers_of(wanted), rel=1e-6)
+def close(actual, expected):
+    """Whether both have the same type and equal numbers to single precision."""
+    return type(actual) is type(expected) and numbers_of(actual) == pytest.approx(numbers_of(expected), rel=1e-6)
 
 
 def test_roll_pitch_yaw_thrust_in_degrees_with_the_signs_of_old():
     """Pitch is positive nose up and yaw clockwise there; here nose down and counter-clockwise."""
-    found = roll_pitch_yaw_thrust(struct.pack("<3fH", 10.0, 20.0, 30.0, 65535))
-    assert close(found, Tilt(math.radians(10.0), math.radians(-20.0), math.radians(-30.0), 60000 / 65535))
+    attitude_setpoint = roll_pitch_yaw_thrust(struct.pack("<3fH", 10.0, 20.0, 30.0, 65535))
+    assert close(attitude_setpoint, Tilt(math.radians(10.0), math.radians(-20.0), math.radians(-30.0), 60000 / 65535))
     assert roll_pitch_yaw_thrust(struct.pack("<3fH", math.nan, 0.0, 0.0, 0)) is None
     assert roll_pitch_yaw_thrust(bytes(13)) is None
 
@@ -351,19 +355,19 @@ def test_numbered_setpoints():
     b"\7" + struct.pack("<4f", 0.0, 0.0, math.inf, 0.0), b"\7" + struct.pack("<4f", 1e30, 0.0, 0.0, 0.0),
     b"\6" + bytes(10),
 ])  # fmt: skip
-def test_what_is_no_setpoint_is_none(data):
+def test_an_invalid_setpoint_is_none(data):
     assert setpoint(data) is None
 
 
 def test_a_full_state_is_in_millimetres_and_its_attitude_in_four_bytes():
-    """A quarter turn about z is (0, 0, √½, √½): two equal largest, z first; w is +511 of 511."""
-    turned = 2 << 30 | 511
-    numbers = (1000, -2000, 3000, 100, 200, 300, 10, 20, 30, turned, 0, 0, 500)
-    found = setpoint(b"\6" + struct.pack("<9hI3h", *numbers)).reference
-    assert found.p_W == pytest.approx((1.0, -2.0, 3.0))
-    assert found.v_W == pytest.approx((0.1, 0.2, 0.3))
-    assert found.a_W == pytest.approx((0.01, 0.02, 0.03))
-    assert found.yaw == pytest.approx(math.pi / 2.0)
-    assert found.yaw_rate == pytest.approx(0.5)
+    """A quarter turn about z is (0, 0, √½, √½): two equal largest components, z first; w is +511 of 511."""
+    quaternion = 2 << 30 | 511
+    numbers = (1000, -2000, 3000, 100, 200, 300, 10, 20, 30, quaternion, 0, 0, 500)
+    reference = setpoint(b"\6" + struct.pack("<9hI3h", *numbers)).reference
+    assert reference.p_W == pytest.approx((1.0, -2.0, 3.0))
+    assert reference.v_W == pytest.approx((0.1, 0.2, 0.3))
+    assert reference.a_W == pytest.approx((0.01, 0.02, 0.03))
+    assert reference.yaw == pytest.approx(math.pi / 2.0)
+    assert reference.yaw_rate == pytest.approx(0.5)
     w, x, y, z = unpacked(3 << 30 | 0x200 << 20)
     assert (w, x, y, z) == (1.0, 0.0, 0.0, 0.0)

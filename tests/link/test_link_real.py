@@ -111,7 +111,7 @@ task = {{ kind = "figure8", centre = [1, 0, 3], reach = 1.0, speed = 1.0 }}
 def test_px4_follows_the_reference_in_offboard():
     own = parse_scenario(STEPS.format(vehicle="iris"), "steps.toml")
     run = samara.fly(own, autopilot=Autopilot("px4", binary=binary("SAMARA_PX4"), mode="offboard"))
-    assert run.problem == "" and "PX4 obeys: offboard" in [line.message for line in run.logs]
+    assert run.problem == "" and "PX4 executes: offboard" in [line.message for line in run.logs]
     assert run.error[run.time > 25.0].max() < 0.5
 
 
@@ -124,7 +124,7 @@ def test_px4_flies_our_policy_inside_itself_as_we_do(vehicle):
         pytest.skip("SAMARA_PX4 is built without mc_raptor; expected `make px4_sitl_raptor`, PX4 1.18 or later")
     own = parse_scenario(STEPS.format(vehicle=vehicle), "steps.toml")
     run = samara.fly(own, autopilot=Autopilot("px4", binary=px4, mode="raptor"))
-    assert run.problem == "" and "PX4 obeys: raptor" in [line.message for line in run.logs]
+    assert run.problem == "" and "PX4 executes: raptor" in [line.message for line in run.logs]
     ours = samara.fly(replace(own, rates=replace(own.rates, autopilot=100.0)))
     flown = run.time > 25.0
     places = [np.interp(run.time, ours.time, ours.position[:, k]) for k in range(3)]
@@ -203,7 +203,7 @@ def test_a_swarm_of_three_px4_takes_off(links):
 @pytest.mark.long
 def test_px4_comes_home_on_our_battery():
     run = comes_home("px4", "SAMARA_PX4", 130.0)
-    assert "PX4 says: Critical battery" in [line.message for line in run.logs]
+    assert "PX4 reports: Critical battery" in [line.message for line in run.logs]
 
 
 @pytest.mark.long

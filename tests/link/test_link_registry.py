@@ -46,7 +46,7 @@ def height_hold():
 
 
 def test_a_fifth_autopilot_is_one_module_and_one_entry(height_hold, tmp_path):
-    """z̈ = 4 (3 − z) − 4 ż over 3.5 s leaves 8 e⁻⁷ of the climb, 2 cm; without an integrator 2 cm more. It replays."""
+    """z̈ = 4 (3 − z) − 4 ż over 3.5 s leaves 8 e⁻⁷ of the climb, 2 cm; without an integrator 2 cm more. The flight replays."""
     scenario = parse_scenario(SCENARIO, "fifth.toml")
     (drone,) = scenario.drones
     assert scenario.rates.autopilot == 200.0
@@ -63,18 +63,18 @@ def test_a_fifth_autopilot_is_one_module_and_one_entry(height_hold, tmp_path):
 
 
 def test_the_command_line_knows_a_fifth_autopilot(height_hold, monkeypatch, capsys, tmp_path):
-    """It has no program: it is waited for without --connect. Its modes, outputs and sticks are none."""
+    """It has no program, so the flight waits for it without --connect. It has no modes, outputs or sticks."""
     monkeypatch.chdir(tmp_path)
-    words = ("fly", "hover", "--autopilot", "height_hold")
-    status, out, err = call(monkeypatch, capsys, *words, "--set", "duration=0.2", "--no-report")
+    arguments = ("fly", "hover", "--autopilot", "height_hold")
+    status, out, err = call(monkeypatch, capsys, *arguments, "--set", "duration=0.2", "--no-report")
     assert (status, err) == (0, "") and "Height hold answered 41 of 41" in out
-    for more, sentence in (
+    for options, sentence in (
         (("--mode", "offboard"), "autopilot.mode is 'offboard' and its kind height_hold; expected px4, or no mode"),
         (("--set", "drones.autopilot.rate=50"), "autopilot.rate is 50 Hz; expected 100 to 1000 for height_hold"),
         (("--set", "drones.autopilot.outputs=command"), "autopilot.outputs is 'command'; expected one of thrust"),
-        (("--sticks", "auto"), "--sticks does not reach height_hold: a ground station does; expected betaflight"),
+        (("--sticks", "auto"), "--sticks does not reach height_hold: use a ground station; expected betaflight"),
     ):
-        status, _, err = call(monkeypatch, capsys, *words, *more)
+        status, _, err = call(monkeypatch, capsys, *arguments, *options)
         assert status == 2 and sentence in err, err
     status, _, err = call(monkeypatch, capsys, "fly", "hover", "--autopilot", "other")
     names = ", ".join(AUTOPILOTS)
@@ -89,21 +89,21 @@ def test_help_texts_list_all_autopilots_and_modes(monkeypatch, capsys):
     status, out, _ = call(monkeypatch, capsys, "fly", "--help")
     text = " ".join(out.replace("│", " ").split())
     assert status == 0 and autopilot_help() in text and mode_help() in text
-    for known in AUTOPILOTS.values():
-        assert re.search(rf"\b{known.name}\b", autopilot_help())
-        assert all(f"{mode.name} ({mode.description})" in mode_help() for mode in known.modes)
+    for autopilot_type in AUTOPILOTS.values():
+        assert re.search(rf"\b{autopilot_type.name}\b", autopilot_help())
+        assert all(f"{mode.name} ({mode.description})" in mode_help() for mode in autopilot_type.modes)
 
 
-@pytest.mark.parametrize("known", AUTOPILOTS.values(), ids=lambda known: known.name)
-def test_an_entry_names_a_module_that_opens_its_link(known):
-    assert callable(import_module(known.module).open_link)
-    assert Autopilot(known.name).sensor_rate == known.default_rate
+@pytest.mark.parametrize("autopilot_type", AUTOPILOTS.values(), ids=lambda autopilot_type: autopilot_type.name)
+def test_an_entry_names_a_module_that_opens_its_link(autopilot_type):
+    assert callable(import_module(autopilot_type.module).open_link)
+    assert Autopilot(autopilot_type.name).sensor_rate == autopilot_type.default_rate
     for field in ("mode", "convention"):
-        offered = [mode.name for mode in known.modes] if field == "mode" else known.conventions
+        offered = [mode.name for mode in autopilot_type.modes] if field == "mode" else autopilot_type.conventions
         for choice in offered:
-            assert getattr(Autopilot(known.name, **{field: choice}), field) == choice
+            assert getattr(Autopilot(autopilot_type.name, **{field: choice}), field) == choice
         with pytest.raises(ValueError, match=f"autopilot.{field} is 'none'.*expected"):
-            Autopilot(known.name, **{field: "none"})
+            Autopilot(autopilot_type.name, **{field: "none"})
 
 
 def test_betaflights_conventions_are_those_of_its_protocol():
@@ -111,16 +111,16 @@ def test_betaflights_conventions_are_those_of_its_protocol():
 
 
 def test_the_battery_failsafe_is_either_parameters_or_events():
-    """PX4 and ArduPilot have their own; Betaflight's pilot follows events; a Crazyflie's script takes no orders."""
-    own = samara.load_scenario("low_battery")
+    """PX4 and ArduPilot have failsafes; Betaflight's pilot follows events; a Crazyflie's script takes no orders."""
+    scenario = samara.load_scenario("low_battery")
     for name, parameters, events in (("px4", 3, 0), ("ardupilot", 2, 0), ("betaflight", 0, 3), ("crazyflie", 0, 0)):
-        (drone,) = flown_by(own, Autopilot(name)).drones
-        given = [key for key, _ in drone.autopilot.parameters if key.startswith("BAT")]
-        assert (len(given), len(failsafe_events(drone))) == (parameters, events), name
-    assert len(failsafe_events(replace(own.drones[0], battery_failsafe=BatteryFailsafe()))) == 3
+        (drone,) = flown_by(scenario, Autopilot(name)).drones
+        battery_keys = [key for key, _ in drone.autopilot.parameters if key.startswith("BAT")]
+        assert (len(battery_keys), len(failsafe_events(drone))) == (parameters, events), name
+    assert len(failsafe_events(replace(scenario.drones[0], battery_failsafe=BatteryFailsafe()))) == 3
 
 
-def test_an_entry_that_cannot_be_is_refused(height_hold):
+def test_an_invalid_entry_is_refused(height_hold):
     with pytest.raises(ValueError, match="autopilot type height_hold: registered already"):
         register(height_hold)
     for changes, sentence in (
@@ -135,13 +135,13 @@ def test_an_entry_that_cannot_be_is_refused(height_hold):
 
 
 def test_the_registry_imports_no_link():
-    """Scenarios and help texts are read without the modules that talk to autopilots."""
+    """Scenarios and help texts are read without importing the modules that talk to autopilots."""
     program = (
         "import sys, samara.scenario.autopilot, samara.cli.fly, samara.link.registry\n"
-        f"print([name for name in {[known.module for known in AUTOPILOTS.values()]} if name in sys.modules])"
+        f"print([name for name in {[autopilot_type.module for autopilot_type in AUTOPILOTS.values()]} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"
 
 
 REGISTRY = "scenario/autopilot_types.py"
@@ -155,19 +155,19 @@ FOLDERS = ("scenario", "record", "link", "sim", "compare", "campaigns", "view", 
 
 def test_no_module_decides_by_the_name_of_an_autopilot():
     """Neither `kind == "px4"` nor `kind in ("px4", …)`, `{"px4": …}[kind]`, `table["px4"]` or `case "px4"`."""
-    found = []
+    places = []
     for path in sorted(path for folder in FOLDERS for path in (SOURCE / folder).rglob("*.py")):
         module = path.relative_to(SOURCE).as_posix()
         text = path.read_text(encoding="utf-8")
         if module not in {REGISTRY, *OTHER_MEANINGS} and any(f'"{name}"' in text for name in AUTOPILOTS):
-            found += [f"{module}:{line}" for line in decisions(ast.parse(text))]
-    assert not found
+            places += [f"{module}:{line}" for line in decisions(ast.parse(text))]
+    assert not places
     example = 'kind in ("px4", "x")\nkind == "px4"\n{"px4": 1}\ntable["px4"]\nmatch kind:\n    case "px4": pass\n'
     assert decisions(ast.parse(example)) == [1, 2, 3, 4, 6]
 
 
 def decisions(tree: ast.AST) -> list[int]:
-    """The lines in which the name of an autopilot is compared, is a key, or stands in a list of names"""
+    """The lines in which the name of an autopilot is compared, is a key, or is in a list of names."""
     lines = []
     for node in ast.walk(tree):
         parts: list[ast.expr | None] = []
@@ -190,7 +190,7 @@ def test_the_documented_table_is_the_registry():
 
 
 def documented_table() -> str:
-    """What a scenario may say of each autopilot, as docs/autopilots.md has it"""
+    """The options of each autopilot in a scenario, as in docs/autopilots.md."""
     rows = [
         "| `kind` | rate [Hz] | sensors | `outputs` | `mode` | `convention` | environment variable |",
         "|" + "---|" * 7,
@@ -198,15 +198,15 @@ def documented_table() -> str:
     return "\n".join([*rows, *map(row, AUTOPILOTS.values())]) + "\n"
 
 
-def row(known: AutopilotType) -> str:
-    low, high = known.rate_range
+def row(autopilot_type: AutopilotType) -> str:
+    low, high = autopilot_type.rate_range
     cells = (
-        f"`{known.name}`",
-        f"{known.default_rate:g} ({low:g} to {high:g})",
-        ", ".join(known.sensors),
-        ", ".join(known.outputs),
-        ", ".join(mode.name for mode in known.modes) or "–",
-        ", ".join(known.conventions) or "–",
-        f"`{known.variable}`" if known.variable else "–, it is waited for",
+        f"`{autopilot_type.name}`",
+        f"{autopilot_type.default_rate:g} ({low:g} to {high:g})",
+        ", ".join(autopilot_type.sensors),
+        ", ".join(autopilot_type.outputs),
+        ", ".join(mode.name for mode in autopilot_type.modes) or "–",
+        ", ".join(autopilot_type.conventions) or "–",
+        f"`{autopilot_type.variable}`" if autopilot_type.variable else "–, it is waited for",
     )
     return f"| {' | '.join(cells)} |"

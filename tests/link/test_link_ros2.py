@@ -1,4 +1,4 @@
-"""A node on the wire, and another process that is a plain participant of DDS with types of its own."""
+"""A ROS 2 node, and another process that is a plain DDS participant with independent types."""
 
 import json
 import os
@@ -20,14 +20,14 @@ from samara.link.ros2.dds import open_to_all
 from samara.record.load import load_run
 from samara.record.ros2.messages import layout_of
 
-DOMAIN = 20 + os.getpid() % 75  # tests of several processes do not hear each other
+DOMAIN = 20 + os.getpid() % 75  # separate domains for tests in several processes
 PEER = """
 import time
-heard, answers = reader("rt/drone/imu", Imu), writer("rt/drone/heard", Text)
+imus, answers = reader("rt/drone/imu", Imu), writer("rt/drone/heard", Text)
 while True:
-    for own in heard.take(10):
-        head, first = own.header, own.orientation_covariance[0]
-        answers.write(Text(f"{head.stamp.sec} {head.frame_id} {own.angular_velocity.z!r} {first}"))
+    for message in imus.take(10):
+        head, first = message.header, message.orientation_covariance[0]
+        answers.write(Text(f"{head.stamp.sec} {head.frame_id} {message.angular_velocity.z!r} {first}"))
     time.sleep(0.005)
 """
 
@@ -46,28 +46,28 @@ writers = readers = ()
 while not (writers and readers and publications.keys() >= {*writers} and subscriptions.keys() >= {*readers}):
     time.sleep(0.01 if time.monotonic() < until else "too late")
     for found, source in zip(samples, builtin):
-        found |= {own.key.hex: own for own in source.take(100) if hasattr(own, "qos")}
+        found |= {sample.key.hex: sample for sample in source.take(100) if hasattr(sample, "qos")}
     infos += graph.take(10)
     if infos:
         (node,) = infos[-1].node_entities_info_seq
-        writers, readers = ([bytes(own.data).hex() for own in gids] for gids in (node.writer_gid_seq, node.reader_gid_seq))
+        writers, readers = ([bytes(gid.data).hex() for gid in gids] for gids in (node.writer_gid_seq, node.reader_gid_seq))
 print(json.dumps({
     "gid": bytes(infos[-1].gid.data).hex(), "node": node.node_namespace + node.node_name,
-    "participants": {key: user_data(own) for key, own in participants.items()}, "writers": writers, "readers": readers,
-    "endpoints": [{key: [own.topic_name, own.type_name, user_data(own), own.participant_key.hex]
-                   for key, own in each.items()} for each in (publications, subscriptions)],
+    "participants": {key: user_data(sample) for key, sample in participants.items()}, "writers": writers, "readers": readers,
+    "endpoints": [{key: [sample.topic_name, sample.type_name, user_data(sample), sample.participant_key.hex]
+                   for key, sample in endpoints.items()} for endpoints in (publications, subscriptions)],
 }))
 """
 
 
 @pytest.fixture
 def wire():
-    """Cyclone DDS, or the test does without"""
+    """Skip the test without Cyclone DDS."""
     require_cyclonedds()
 
 
-def test_another_process_hears_and_answers(wire):
-    """It repeats in words what it heard, in types that it declared itself"""
+def test_another_process_receives_and_answers(wire):
+    """It repeats the received message as text, with types that it declared itself."""
     from samara.link.ros2.node import Node
 
     layout = layout_of("sensor_msgs/Imu", header={"frame_id": "drone/imu"}, orientation_covariance=[-1.0] + [0.0] * 8)
@@ -76,39 +76,39 @@ def test_another_process_hears_and_answers(wire):
     with peer(PEER, DOMAIN), Node(DOMAIN) as node:
         imu = node.speaker("/drone/imu", "sensor_msgs/Imu")
         answers = node.listener("/drone/heard", "std_msgs/String")
-        said, until = [], time.monotonic() + 60.0
-        while not said and time.monotonic() < until:
+        replies, deadline = [], time.monotonic() + 60.0
+        while not replies and time.monotonic() < deadline:
             imu.say(data)
-            said = answers.heard()
+            replies = answers.heard()
             time.sleep(0.02)
-        assert said and said[0].data == "7 drone/imu 0.1 -1.0"
+        assert replies and replies[0].data == "7 drone/imu 0.1 -1.0"
         assert imu.heard_by == 1 and imu.dropped == 0
 
 
 def test_ros2_graph_as_another_participant_discovers_it(wire):
-    """Node, endpoints and type hashes: identifiers in `ros_discovery_info` are those of DDS discovery
+    """Node, endpoints and type hashes: identifiers in `ros_discovery_info` are those of DDS discovery.
 
     The hashes are the ones ROS 2 Jazzy publishes for these types (docs.ros.org, zenoh-plugin-ros2dds).
     """
     from samara.link.ros2.node import Node
 
-    with Node(DOMAIN + 6, name="sim") as node, peer(GRAPH, DOMAIN + 6, stdout=subprocess.PIPE) as other:
-        speaker, listener = (
+    with Node(DOMAIN + 6, name="sim") as node, peer(GRAPH, DOMAIN + 6, stdout=subprocess.PIPE) as process:
+        publisher, subscription = (
             node.speaker("/drone/text", "std_msgs/String"),
             node.listener("/clock", "rosgraph_msgs/Clock"),
         )
         node.announce()
-        seen = json.loads(other.communicate(timeout=90)[0])
-        assert [speaker.gid.hex(), listener.gid.hex()] == seen["writers"] + seen["readers"]
-    publications, subscriptions = seen["endpoints"]
-    (writer,), (reader,) = seen["writers"], seen["readers"]
-    assert seen["node"] == "/sim" and seen["participants"][seen["gid"]] == "enclave=/;"
+        graph_report = json.loads(process.communicate(timeout=90)[0])
+        assert [publisher.gid.hex(), subscription.gid.hex()] == graph_report["writers"] + graph_report["readers"]
+    publications, subscriptions = graph_report["endpoints"]
+    (writer,), (reader,) = graph_report["writers"], graph_report["readers"]
+    assert graph_report["node"] == "/sim" and graph_report["participants"][graph_report["gid"]] == "enclave=/;"
     text = "typehash=RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18;"
     clock = "typehash=RIHS01_692f7a66e93a3c83e71765d033b60349ba68023a8c689a79e48078bcb5c58564;"
     graph = "typehash=RIHS01_91a0593bacdcc50ea9bdcf849a938b128412cc1ea821245c663bcd26f83c295e;"
-    assert publications[writer] == ["rt/drone/text", "std_msgs::msg::dds_::String_", text, seen["gid"]]
-    assert subscriptions[reader] == ["rt/clock", "rosgraph_msgs::msg::dds_::Clock_", clock, seen["gid"]]
-    info = "ros_discovery_info", "rmw_dds_common::msg::dds_::ParticipantEntitiesInfo_", graph, seen["gid"]
+    assert publications[writer] == ["rt/drone/text", "std_msgs::msg::dds_::String_", text, graph_report["gid"]]
+    assert subscriptions[reader] == ["rt/clock", "rosgraph_msgs::msg::dds_::Clock_", clock, graph_report["gid"]]
+    info = "ros_discovery_info", "rmw_dds_common::msg::dds_::ParticipantEntitiesInfo_", graph, graph_report["gid"]
     assert list(info) in publications.values()
 
 
@@ -125,13 +125,13 @@ def test_node_names(wire):
 
 
 def test_names_on_the_wire():
-    """As ROS 2 has them"""
+    """As in ROS 2."""
     assert dds.wire_topic("/drone/imu") == "rt/drone/imu"
     assert dds.wire_type("sensor_msgs/Imu") == "sensor_msgs::msg::dds_::Imu_"
 
 
-def test_loopback_unless_asked():
-    """And what is no interface or domain is one sentence"""
+def test_loopback_unless_an_interface_is_given():
+    """An invalid interface or domain is one sentence."""
     assert "127.0.0.1" in dds.configuration() and "<AllowMulticast>false" in dds.configuration()
     assert 'name="eth0"' in dds.configuration("eth0")
     with pytest.raises(ValueError, match="expected the name of a network interface"):
@@ -147,24 +147,24 @@ def test_without_cyclone_dds(monkeypatch):
         dds.cyclonedds("domain")
 
 
-def test_bytes_that_make_no_sense(wire):
-    """Are counted, and what comes between them is heard"""
+def test_malformed_messages(wire):
+    """They are counted, and valid messages between them are received."""
     from samara.link.ros2.node import Node
 
-    good = layout_of("std_msgs/String", data="here").packed(1, {})[0].tobytes()
-    bad = (
+    valid = layout_of("std_msgs/String", data="here").packed(1, {})[0].tobytes()
+    malformed = (
         b"",
         b"\x00\x01\x00\x00",
         b"\x00\x01\x00\x00\xff\xff\xff\x7fabcd",
         b"\x00\x01\x00\x00\x02\x00\x00\x00\xff\x00",
     )
     with Node(DOMAIN + 4) as node:
-        listener, speaker = node.listener("/a", "std_msgs/String"), node.speaker("/a", "std_msgs/String")
-        for data in (*bad, good):
-            speaker.say(data)
-        heard = listener.heard()
-        assert [own.data for own in heard] == ["here"]
-        assert listener.malformed + speaker.dropped == len(bad)
+        subscription, publisher = node.listener("/a", "std_msgs/String"), node.speaker("/a", "std_msgs/String")
+        for data in (*malformed, valid):
+            publisher.say(data)
+        messages = subscription.heard()
+        assert [message.data for message in messages] == ["here"]
+        assert subscription.malformed + publisher.dropped == len(malformed)
 
 
 GARBAGE = """
@@ -177,47 +177,50 @@ with Node(int(sys.argv[1])):
 
 
 def test_malformed_packets_leave_stderr_empty(wire):
-    """Cyclone DDS has a line of 300 bytes for each, at any verbosity of its configuration."""
+    """Cyclone DDS logs a line of 300 bytes for each, at any verbosity of its configuration."""
     domain = DOMAIN + 7
-    words = [sys.executable, "-c", GARBAGE, str(domain)]
+    arguments = [sys.executable, "-c", GARBAGE, str(domain)]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with child(words, **pipes) as running, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        assert running.stdout.readline() == b"ready\n"
-        for kind in (0x01, 0x06, 0x07, 0x09, 0x15) * 40:  # submessages that are longer than the packet
-            packet = b"RTPS\x02\x01\x01\x10" + bytes(12) + bytes([kind, 1]) + b"\x10\x00abcd"
+    with child(arguments, **pipes) as process, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        assert process.stdout.readline() == b"ready\n"
+        for submessage in (0x01, 0x06, 0x07, 0x09, 0x15) * 40:  # submessages that are longer than the packet
+            packet = b"RTPS\x02\x01\x01\x10" + bytes(12) + bytes([submessage, 1]) + b"\x10\x00abcd"
             sender.sendto(packet, ("127.0.0.1", 7400 + 250 * domain + 10))
-        assert running.communicate(b"\n", timeout=60.0)[1] == b""
+        assert process.communicate(b"\n", timeout=60.0)[1] == b""
 
 
 def test_command_line(wire, monkeypatch, capsys, tmp_path):
-    """Flies, says where and what it said; what cannot be is one sentence"""
-    status, said, _ = call(monkeypatch, capsys, "ros2", "hover", "--domain", "233")
-    assert status == 2 and not said
-    status, _, said = call(monkeypatch, capsys, "ros2", "hover", "--interface", "nosuch0", "--domain", str(DOMAIN + 3))
-    assert status == 2 and "ROS 2 on interface 'nosuch0'" in said
-    words = "ros2", "hover", "--fast", "--duration", "0.1", "--domain", str(DOMAIN + 2)
-    status, _, said = call(monkeypatch, capsys, *words, "--rate", "100")
-    assert status == 2 and "expected the autopilot's 250 Hz, or a whole fraction" in said
-    run = tmp_path / "run.mcap"
-    status, said, _ = call(monkeypatch, capsys, *words, "--rate", "50", "--out", str(run))
-    assert (
-        status == 0 and f"domain {DOMAIN + 2}, this computer alone (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST" in said
+    """Fly, report the network and the message counts; an invalid option is one sentence."""
+    status, output, _ = call(monkeypatch, capsys, "ros2", "hover", "--domain", "233")
+    assert status == 2 and not output
+    status, _, output = call(
+        monkeypatch, capsys, "ros2", "hover", "--interface", "nosuch0", "--domain", str(DOMAIN + 3)
     )
-    assert "hover: 0.10 s, landed" in said and "messages said, 0 heard" in said
-    assert load_run(run).tracks[0].time[-1] == 0.1
+    assert status == 2 and "ROS 2 on interface 'nosuch0'" in output
+    arguments = "ros2", "hover", "--fast", "--duration", "0.1", "--domain", str(DOMAIN + 2)
+    status, _, output = call(monkeypatch, capsys, *arguments, "--rate", "100")
+    assert status == 2 and "expected the autopilot's 250 Hz, or a whole fraction" in output
+    path = tmp_path / "run.mcap"
+    status, output, _ = call(monkeypatch, capsys, *arguments, "--rate", "50", "--out", str(path))
+    assert (
+        status == 0
+        and f"domain {DOMAIN + 2}, this computer only (set ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST" in output
+    )
+    assert "hover: 0.10 s, landed" in output and "messages published, 0 received" in output
+    assert load_run(path).tracks[0].time[-1] == 0.1
 
 
-def test_its_sockets_hear_loopback_alone(wire):
-    """Those that are bound to every address are bound to the loopback device too"""
+def test_its_sockets_receive_from_loopback_only(wire):
+    """Sockets bound to all addresses are also bound to the loopback device."""
     from samara.link.ros2.node import Node
 
     if sys.platform != "linux":
         do_without("SO_BINDTODEVICE is Linux's")
-    before = open_to_all()
+    sockets_before = open_to_all()
     with Node(DOMAIN + 5) as node:
-        own = open_to_all() - before
-        assert node.is_confined and own
-        for number in own:
-            with socket.socket(fileno=os.dup(number)) as each:
-                assert each.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16) == b"lo\0"
-    assert open_to_all() == before
+        node_sockets = open_to_all() - sockets_before
+        assert node.is_confined and node_sockets
+        for descriptor in node_sockets:
+            with socket.socket(fileno=os.dup(descriptor)) as sock:
+                assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16) == b"lo\0"
+    assert open_to_all() == sockets_before

@@ -21,7 +21,7 @@ LEVEL_NORTH = (1.0, 0.0, 0.0, 0.0)
 
 
 class Sender:
-    """SIH as PX4 streams it: the messages of pymavlink, one in a datagram"""
+    """SIH as PX4 streams it: messages of pymavlink, one per datagram."""
 
     def __init__(self, instance=0):
         self.mav = pymavlink.MAVLink(None, srcSystem=1 + instance, srcComponent=1)
@@ -29,13 +29,13 @@ class Sender:
         self.wire.connect(("127.0.0.1", 19410 + instance))
 
     def state(self, time_us, north=0.0, east=0.0, up=0.0, q=LEVEL_NORTH, rates=(0, 0, 0), v=(0, 0, 0), home=None):
-        """The radii of curvature of the WGS-84 ellipsoid at home, for metres in degrees"""
+        """Convert metres to degrees with the radii of curvature of the WGS-84 ellipsoid at home."""
         a, e2, latitude = 6378137.0, 0.00669437999014, math.radians(LATITUDE)
         w = 1.0 - e2 * math.sin(latitude) ** 2
         lat = LATITUDE + math.degrees(north * w**1.5 / (a * (1.0 - e2)))
         lon = LONGITUDE + math.degrees(east * math.sqrt(w) / (a * math.cos(latitude)))
-        place = (round(1e7 * lat), round(1e7 * lon), round(488_000 + 1000 * up)) if home is None else home
-        self.send(pymavlink.MAVLink_hil_state_quaternion_message(time_us, q, *rates, *place, *v, 0, 0, 0, 0, 0))
+        position = (round(1e7 * lat), round(1e7 * lon), round(488_000 + 1000 * up)) if home is None else home
+        self.send(pymavlink.MAVLink_hil_state_quaternion_message(time_us, q, *rates, *position, *v, 0, 0, 0, 0, 0))
 
     def outputs(self, *outputs, mode=129):
         controls = [*outputs, *[math.nan] * (16 - len(outputs))]
@@ -46,29 +46,29 @@ class Sender:
 
 
 @pytest.fixture
-def sender_to():
-    """Sender of an instance, closed after the test"""
-    opened = []
+def create_sender():
+    """Factory of senders by instance; they are closed after the test."""
+    senders = []
 
     def make(instance=0):
-        opened.append(Sender(instance))
-        return opened[-1]
+        senders.append(Sender(instance))
+        return senders[-1]
 
     yield make
-    for own in opened:
-        own.wire.close()
+    for sender in senders:
+        sender.wire.close()
 
 
 @pytest.fixture
-def sender(sender_to):
-    return sender_to()
+def sender(create_sender):
+    return create_sender()
 
 
 @pytest.fixture
 def receiver():
-    own = SihReceiver()
-    yield own
-    own.close()
+    sih_receiver = SihReceiver()
+    yield sih_receiver
+    sih_receiver.close()
 
 
 def received(receiver):
@@ -106,7 +106,7 @@ def test_outputs_and_arming_go_with_the_next_state(receiver, sender):
     assert not received(receiver).armed
 
 
-def test_what_is_no_state_is_rejected_and_counted(receiver, sender):
+def test_an_invalid_state_is_rejected_and_counted(receiver, sender):
     sender.state(1, home=(0, 0, 0))  # before its simulator has begun
     sender.state(2, q=(math.nan, 0.0, 0.0, 0.0))
     sender.state(3, q=(0.5, 0.0, 0.0, 0.0))
@@ -120,30 +120,30 @@ def test_what_is_no_state_is_rejected_and_counted(receiver, sender):
     assert received(receiver).time_us == 6 and receiver.silence < 60.0
 
 
-def test_a_px4_that_was_started_again_is_noticed(receiver, sender):
+def test_a_restart_of_px4_is_noticed(receiver, sender):
     for time_us in (5_000_000, 5_040_000, 20_000):
         sender.state(time_us)
     received(receiver)
     assert receiver.restarts == 1 and receiver.latest.time_us == 20_000
 
 
-def test_instances_have_ports_of_their_own_and_one_origin(sender_to):
+def test_instances_have_separate_ports_and_one_origin(create_sender):
     origin = SharedOrigin()
     receivers = [SihReceiver(k, origin) for k in range(2)]
     try:
-        sender_to(0).state(1000)
+        create_sender(0).state(1000)
         assert received(receivers[0]).body.p_W == (0.0, 0.0, 0.0)
-        sender_to(1).state(1000, north=7.0)
+        create_sender(1).state(1000, north=7.0)
         assert received(receivers[1]).body.p_W.y == pytest.approx(7.0, abs=0.012)
         with pytest.raises(ValueError, match=r"UDP 127\.0\.0\.1:19410 cannot be used .*Hawkeye"):
             SihReceiver(0)
     finally:
-        for own in receivers:
-            own.close()
+        for receiver in receivers:
+            receiver.close()
 
 
 def test_the_page_shows_it_on_the_ground_and_turns_rotors_as_in_hover(sender):
-    """At one half, SIH's hover, the drawn rotors turn as fast as those of the drawn vehicle when it hovers."""
+    """At one half, SIH's hover, the drawn rotors turn as fast as those of the drawn vehicle in hover."""
     pytest.importorskip("viser", reason="the page needs viser")
     from samara.view.web.sih import SihView
 
@@ -156,14 +156,14 @@ def test_the_page_shows_it_on_the_ground_and_turns_rotors_as_in_hover(sender):
         state = received(view.receivers[0])
         frame = view._frame((state,))
         assert frame.time == 2.0 and frame.p_W == pytest.approx(np.array([[0.0, 0.0, clearance(vehicle)]]))
-        hovering, _ = samara.hover(vehicle)
-        assert frame.rotor_speed[0] == pytest.approx(hovering.rotor_speed, rel=1e-6)
+        hover_state, _ = samara.hover(vehicle)
+        assert frame.rotor_speed[0] == pytest.approx(hover_state.rotor_speed, rel=1e-6)
         assert frame.thrust.sum() == pytest.approx(vehicle.mass * 9.80665, rel=1e-3)
         view._remember()
         assert view._words() == "live" and view.logs[-1].message == "PX4 0 is received on UDP 19410"
-        view.drawer.close()  # here it is drawn in this thread
+        view.drawer.close()  # draw in this thread instead
         view._draw(view._shown(fresh=True))
-        assert "armed" in view._status.content and "off its reference" not in view.page.instruments.content
+        assert "armed" in view._status.content and "position error" not in view.page.instruments.content
     finally:
         view.take_down()
     SihReceiver(0).close()  # the port is free again
@@ -173,7 +173,7 @@ def test_the_page_shows_it_on_the_ground_and_turns_rotors_as_in_hover(sender):
     ("words", "sentence"),
     [
         (["--px4-sih", "hover"], "expected no scenario, recording, --set or --speed with it"),
-        (["--instances", "2"], "--vehicle and --instances belong to --px4-sih"),
+        (["--instances", "2"], "--vehicle and --instances apply only to --px4-sih"),
         (["--px4-sih", "--instances", "0"], "--instances 0: expected a whole number from 1 to 10"),
         (["--px4-sih", "--vehicle", "rigid_body_quadrotor"], "has 0 rotors; px4 is wired for"),
     ],

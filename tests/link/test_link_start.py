@@ -1,4 +1,4 @@
-"""How an autopilot is found, or started by hand; and that the command line changes only what it was told to."""
+"""How an autopilot's program is found, or started by hand; and that the command line changes only the given options."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ start = [5, 0, 0]
 
 @pytest.fixture
 def program(tmp_path):
-    """A program that says how it was started."""
+    """A program that prints how it was started."""
     (tmp_path / "build" / "bin").mkdir(parents=True)
     (tmp_path / "build" / "etc").mkdir()
     path = tmp_path / "build" / "bin" / "fake"
@@ -47,60 +47,60 @@ def program(tmp_path):
 
 @pytest.fixture(autouse=True)
 def nothing_installed(monkeypatch):
-    for known in AUTOPILOTS.values():
-        if known.variable:
-            monkeypatch.delenv(known.variable, raising=False)
+    for autopilot_type in AUTOPILOTS.values():
+        if autopilot_type.variable:
+            monkeypatch.delenv(autopilot_type.variable, raising=False)
     monkeypatch.setattr("samara.link.process.find_installed", lambda executable: "")
 
 
-def started(words, folder):
-    done = subprocess.run(words, shell=True, cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+def started(command, folder):
+    process = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.splitlines()
 
 
 @pytest.mark.parametrize("how", ["by argument", "by a relative path", "by the environment"])
 def test_the_line_that_is_printed_starts_px4(how, program, tmp_path, monkeypatch):
-    """Pasted into any shell: the program gets its parameters, the folder `etc` of its build, and a folder of its own."""
+    """In any shell: the program gets its parameters, the folder `etc` of its build, and a separate working folder."""
     environment = px4_environment(px4_parameters(samara.vehicle("iris")))
     folder = StartFolder(px4_start(3, environment), "SAMARA_PX4")
-    words, where = folder.words, tmp_path
+    command, working_folder = folder.words, tmp_path
     if how == "by argument":
-        words += f" {program}"
+        command += f" {program}"
     elif how == "by a relative path":
-        words, where = f"{words} ./fake", program.parent
+        command, working_folder = f"{command} ./fake", program.parent
     else:
         monkeypatch.setenv("SAMARA_PX4", str(program))
-    said = started(words, where)
-    assert Path(said[0]) == folder.folder.resolve()
-    assert said[1:4] == ["-d", "-i", "3"]
-    assert Path(said[4]).resolve() == tmp_path / "build" / "etc"
-    assert {f"{key}={value}" for key, value in environment.items()} <= set(said)
+    output = started(command, working_folder)
+    assert Path(output[0]) == folder.folder.resolve()
+    assert output[1:4] == ["-d", "-i", "3"]
+    assert Path(output[4]).resolve() == tmp_path / "build" / "etc"
+    assert {f"{key}={value}" for key, value in environment.items()} <= set(output)
     folder.close()
     assert not folder.folder.exists()
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path):
     folder = StartFolder(px4_start(0, {}), "SAMARA_PX4")
-    done = subprocess.run(f"{folder.words} nowhere/px4", shell=True, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith("nowhere/px4: not found; expected: sh ")
+    process = subprocess.run(f"{folder.words} nowhere/px4", shell=True, capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr.startswith("nowhere/px4: not found; expected: sh ")
     (folder.folder / "log").mkdir()
     folder.close()
-    assert (folder.folder / NAME).is_file()  # what has been used stays
+    assert (folder.folder / NAME).is_file()  # a used folder stays
 
 
 def test_ardupilots_parameter_file_is_written_beside_its_script(program, tmp_path):
-    """While it is waited for, the sentence holds a line that can be pasted, and the file it needs is there."""
-    vehicle, said = samara.vehicle("hakoniwa"), []
-    link = ArduPilot(Autopilot("ardupilot", wait=0.3, instance=7), vehicle, lambda level, words: said.append(words))
-    with pytest.raises(AutopilotLostError, match="did not come on UDP"):
+    """While the flight waits, the message contains a command to paste, and the file it needs exists."""
+    vehicle, messages = samara.vehicle("hakoniwa"), []
+    link = ArduPilot(Autopilot("ardupilot", wait=0.3, instance=7), vehicle, lambda level, text: messages.append(text))
+    with pytest.raises(AutopilotLostError, match="did not connect on UDP"):
         link._connect(0)
-    assert len(said) == 1
-    line = said[0].partition("start it with: ")[2]
-    got = started(f"{line} {program}", tmp_path)
-    assert got[1:-7] == ardupilot_command("", 7)[1:]
-    parameters = {name: float(value) for name, value in (words.split() for words in got[-7:])}
+    assert len(messages) == 1
+    line = messages[0].partition("start it with: ")[2]
+    output = started(f"{line} {program}", tmp_path)
+    assert output[1:-7] == ardupilot_command("", 7)[1:]
+    parameters = {name: float(value) for name, value in (text.split() for text in output[-7:])}
     assert parameters == pytest.approx(ardupilot_parameters(vehicle, 0.5))
     link.close()
 
@@ -108,9 +108,9 @@ def test_ardupilots_parameter_file_is_written_beside_its_script(program, tmp_pat
 def test_betaflights_settings_are_written_for_its_command_line(monkeypatch):
     from samara.link.betaflight import Betaflight
 
-    said = []
+    messages = []
     link = Betaflight(
-        Autopilot("betaflight", wait=0.2), samara.vehicle("hakoniwa"), lambda level, words: said.append(words)
+        Autopilot("betaflight", wait=0.2), samara.vehicle("hakoniwa"), lambda level, text: messages.append(text)
     )
     script = Path(link.watch.how_to_start().split()[1])
     assert (script.parent / "settings.txt").read_text() == "\n".join((*SETTINGS, "save")) + "\n"
@@ -119,17 +119,20 @@ def test_betaflights_settings_are_written_for_its_command_line(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "executable"), [(name, known.executable) for name, known in AUTOPILOTS.items() if known.executable]
+    ("kind", "executable"),
+    [(name, autopilot_type.executable) for name, autopilot_type in AUTOPILOTS.items() if autopilot_type.executable],
 )
 def test_an_autopilot_that_is_not_there_is_said_at_once(kind, executable, monkeypatch, capsys, tmp_path):
-    """Nothing is waited for and nothing written, whether the command line names it or the scenario does."""
+    """The command does not wait and writes nothing, whether the command line names the autopilot or the scenario does."""
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text(SCENARIO.format(f'"{kind}"'))
-    for words in (["hover", "--autopilot", kind], ["mine.toml"], ["mine.toml", "--set", "duration=2"]):
-        status, out, err = call(monkeypatch, capsys, "fly", *words)
+    for arguments in (["hover", "--autopilot", kind], ["mine.toml"], ["mine.toml", "--set", "duration=2"]):
+        status, out, err = call(monkeypatch, capsys, "fly", *arguments)
         assert (status, out) == (2, "")
-        ways = f"{executable.install}, --binary PROGRAM, the environment variable {executable.variable}, or --connect"
-        assert f"{AUTOPILOTS[kind].title} not found: expected {ways}" in err
+        alternatives = (
+            f"{executable.install}, --binary PROGRAM, the environment variable {executable.variable}, or --connect"
+        )
+        assert f"{AUTOPILOTS[kind].title} not found: expected {alternatives}" in err
         assert err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
@@ -146,7 +149,7 @@ def test_an_autopilot_that_is_not_there_is_said_at_once(kind, executable, monkey
     ],
 )
 def test_a_program_on_the_path_is_found(kind, files, expected, monkeypatch, tmp_path):
-    """In the order of the PATH; not in a relative folder of it, and not a file that cannot be run."""
+    """In the order of the PATH; not in a relative folder of it, and not a file that is not executable."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for name in ("here/px4", "here/arducopter", "here/betaflight_SITL.elf", "c/px4", *files):
@@ -159,7 +162,7 @@ def test_a_program_on_the_path_is_found(kind, files, expected, monkeypatch, tmp_
 
 
 def test_px4_of_a_debian_package_is_found_with_its_files(monkeypatch, tmp_path):
-    """/opt/px4-gazebo/bin/px4 beside etc/, as its package lays them out; and /usr/bin/px4, a link into /opt/px4."""
+    """/opt/px4-gazebo/bin/px4 beside etc/, as in its package; and /usr/bin/px4, a link into /opt/px4."""
     monkeypatch.setenv("PATH", "/nowhere")
     assert PX4.executable.paths == ("/opt/px4/bin/px4", "/opt/px4-gazebo/bin/px4")
     prefixes = [tmp_path / "opt" / name for name in ("px4", "px4-gazebo")]
@@ -200,13 +203,13 @@ def test_without_pymavlink_one_sentence_says_what_to_install(kind, monkeypatch, 
 
 
 def flown_by(path, program=None, connect=False, autopilot=None, **settings):
-    """The autopilots of a scenario's drones, with what the command line changes"""
+    """Return the autopilots of a scenario's drones, with the changes of the command line."""
     changes = settings | autopilot_changes(str(path), settings, autopilot, program, connect)
     return [drone.autopilot for drone in load_scenario(path, changes).drones]
 
 
-def test_only_what_was_given_is_changed(program, tmp_path):
-    """--binary and --autopilot leave convention, on_loss, patience and parameters as the scenario has them."""
+def test_only_the_given_options_are_changed(program, tmp_path):
+    """--binary and --autopilot leave convention, on_loss, patience and parameters as in the scenario."""
     path = tmp_path / "mine.toml"
     path.write_text(
         SCENARIO.format(
@@ -214,20 +217,20 @@ def test_only_what_was_given_is_changed(program, tmp_path):
         )
     )
     for autopilot in (None, "betaflight"):
-        own, other = flown_by(path, program, autopilot=autopilot)
-        assert own == Autopilot(
+        first, second = flown_by(path, program, autopilot=autopilot)
+        assert first == Autopilot(
             "betaflight", str(program), on_loss="wait", patience=3.0, convention="2026.12", parameters=(("A", 1.0),)
         )
-        assert (other is None) == (autopilot is None)
+        assert (second is None) == (autopilot is None)
 
 
 def test_connect_works_when_the_scenario_names_its_autopilot(program, tmp_path):
     path = tmp_path / "mine.toml"
     for table in ('"px4"', f'{{ kind = "px4", binary = "{program}" }}'):
         path.write_text(SCENARIO.format(table))
-        own, other = flown_by(path, connect=True)
-        assert (own.kind, own.binary, other) == ("px4", "", None)
-    path.write_text(SCENARIO.format('{ kind = "px4", binary = "" }'))  # the file says: wait for one
+        first, second = flown_by(path, connect=True)
+        assert (first.kind, first.binary, second) == ("px4", "", None)
+    path.write_text(SCENARIO.format('{ kind = "px4", binary = "" }'))  # wait for one
     assert flown_by(path)[0].binary == ""
     assert flown_by(path, program)[0].binary == str(program)
 
@@ -235,15 +238,15 @@ def test_connect_works_when_the_scenario_names_its_autopilot(program, tmp_path):
 def test_an_autopilot_set_by_hand_is_one_too(program, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(SCENARIO.format('"px4"'))
-    own, other = flown_by(path, program, **{"drones[1].autopilot": "px4", "drones.autopilot.patience": 4})
-    assert (own.binary, own.patience, other.binary, other.patience) == (str(program), 4.0, str(program), 4.0)
-    with pytest.raises(ValueError, match="expected --autopilot with them, or a scenario that names one"):
+    first, second = flown_by(path, program, **{"drones[1].autopilot": "px4", "drones.autopilot.patience": 4})
+    assert (first.binary, first.patience, second.binary, second.patience) == (str(program), 4.0, str(program), 4.0)
+    with pytest.raises(ValueError, match="expected --autopilot, or a scenario that names one"):
         flown_by("hover", connect=True)
 
 
 @pytest.mark.parametrize("version", ["4.6", "2026.12"])
 def test_a_convention_needs_no_inner_quotes(version):
-    """TOML reads 2026.12 as a number; the name is meant."""
+    """TOML reads 2026.12 as a number; the option is a name."""
     key, value = parse_override(f"drones.autopilot.convention={version}")
     settings = {"drones.autopilot.kind": "betaflight", key: value}
     assert load_scenario("hover", settings).drones[0].autopilot.convention == version

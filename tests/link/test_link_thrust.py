@@ -37,7 +37,7 @@ VEHICLES = [
 
 
 def steady_thrusts(vehicle, outputs):
-    """T of every rotor once it has settled under the command, found by letting the motors run for a while."""
+    """T of every rotor in steady state under the command, found by integrating the motors."""
     command = command_for_outputs(tuple(outputs), vehicle, full_thrust(vehicle))
     state = at_rest(vehicle)
     rates = vehicle.structure.actuation.rotor_acceleration
@@ -54,7 +54,7 @@ def steady_thrusts(vehicle, outputs):
 
 @pytest.mark.parametrize("name", ["iris_documented", "crazyflie_documented", "hakoniwa", "hexarotor_x"])
 def test_thrust_is_linear_in_the_output(name):
-    """Each rotor by itself, from a quarter to all of it; slower a motor with an idle speed does not turn."""
+    """Each rotor separately, from a quarter to full thrust; a motor with an idle speed does not turn more slowly."""
     vehicle = samara.vehicle(name)
     n, full = len(vehicle.rotors), full_thrust(vehicle)
     for u in (0.25, 0.5, 1.0):
@@ -62,15 +62,15 @@ def test_thrust_is_linear_in_the_output(name):
 
 
 @pytest.mark.parametrize("name", VEHICLES)
-def test_hover_is_at_one_half_where_the_motors_are_strong_enough(name):
+def test_hover_is_at_one_half_if_the_motors_are_strong_enough(name):
     vehicle = samara.vehicle(name)
     weight = vehicle.mass * vehicle["gravity"].acceleration
-    lift = sum(rotor.axis_B.z for rotor in vehicle.rotors) * full_thrust(vehicle)
-    assert hover_output(vehicle) * lift == pytest.approx(weight, rel=1e-6)
+    full_collective_thrust = sum(rotor.axis_B.z for rotor in vehicle.rotors) * full_thrust(vehicle)
+    assert hover_output(vehicle) * full_collective_thrust == pytest.approx(weight, rel=1e-6)
     assert hover_output(vehicle) == pytest.approx(max(0.5, 1.0 / thrust_to_weight(vehicle)))
 
 
-def test_the_machine_code_gives_the_hover_command_at_the_hover_output():
+def test_the_compiled_code_gives_the_hover_command_at_the_hover_output():
     vehicle = samara.vehicle("hakoniwa")
     machine = outputs_code(vehicle).machine()
     machine.held[:] = hover_output(vehicle)
@@ -81,11 +81,11 @@ def test_the_machine_code_gives_the_hover_command_at_the_hover_output():
     assert not machine.carry.any()
 
 
-def test_the_command_line_wants_an_autopilot_it_knows(tmp_path, monkeypatch):
+def test_the_command_line_requires_a_registered_autopilot(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for words, sentence in (
+    for arguments, sentence in (
         (["--autopilot", "ardu"], "--autopilot 'ardu': expected one of px4, ardupilot, betaflight"),
-        (["--connect"], "--binary, --connect, --mode are about an autopilot; expected --autopilot with them"),
+        (["--connect"], "--binary, --connect and --mode apply to an autopilot; expected --autopilot"),
         (["--autopilot", "px4", "--connect", "--binary", "x"], "expected one of them"),
         (
             ["--autopilot", "px4", "--binary", "nowhere/px4"],
@@ -93,24 +93,26 @@ def test_the_command_line_wants_an_autopilot_it_knows(tmp_path, monkeypatch):
         ),
     ):
         with pytest.raises(ValueError) as error:
-            CliRunner().invoke(app, ["fly", "hover", *words], catch_exceptions=False)
+            CliRunner().invoke(app, ["fly", "hover", *arguments], catch_exceptions=False)
         assert sentence in str(error.value)
     assert not list(tmp_path.iterdir())
 
 
-def test_outputs_that_are_commands_are_handed_on_and_px4_is_told_the_motors_curve():
-    """As on the aircraft: nothing between an output and its motor"""
-    own, fast = samara.vehicle("iris"), samara.vehicle("crazyflie")
-    fast = replace(fast, structure=replace(fast.structure, actuation=ACTUATIONS["speed"]))
-    assert command_of_outputs((0.2, -1.0, 2.0, 0.5), own) == (0.2, 0.0, 1.0, 0.5)
-    assert command_of_outputs((0.5,) * 4, fast)[0] == 0.5 * fast.rotors[0].motor.speed_max
-    for craft in (own, fast):
-        assert outputs_of_command(command_of_outputs((0.25, 0.0, 1.0, 0.5), craft), craft) == (0.25, 0.0, 1.0, 0.5)
-    machine = commands_code(own).machine()
+def test_outputs_that_are_commands_are_passed_on_and_px4_gets_the_motor_curve():
+    """As on the aircraft: no conversion between an output and its motor."""
+    iris, speed_controlled = samara.vehicle("iris"), samara.vehicle("crazyflie")
+    speed_controlled = replace(
+        speed_controlled, structure=replace(speed_controlled.structure, actuation=ACTUATIONS["speed"])
+    )
+    assert command_of_outputs((0.2, -1.0, 2.0, 0.5), iris) == (0.2, 0.0, 1.0, 0.5)
+    assert command_of_outputs((0.5,) * 4, speed_controlled)[0] == 0.5 * speed_controlled.rotors[0].motor.speed_max
+    for vehicle in (iris, speed_controlled):
+        assert outputs_of_command(command_of_outputs((0.25, 0.0, 1.0, 0.5), vehicle), vehicle) == (0.25, 0.0, 1.0, 0.5)
+    machine = commands_code(iris).machine()
     machine.held[:, 0] = (0.2, -1.0, 2.0, 0.5)
     machine.run()
     assert machine.carry[:, 0].tolist() == [0.2, 0.0, 1.0, 0.5]
-    told = px4_parameters(own, outputs="command")
-    assert airframe_parameters(own).items() <= told.items() and "THR_MDL_FAC" not in px4_parameters(own)
+    parameters = px4_parameters(iris, outputs="command")
+    assert airframe_parameters(iris).items() <= parameters.items() and "THR_MDL_FAC" not in px4_parameters(iris)
     with pytest.raises(ValueError, match=r"autopilot.outputs is 'command'; expected"):
         Autopilot("ardupilot", outputs="command")

@@ -1,4 +1,4 @@
-"""A policy in PX4's mc_nn_control: against the module's arithmetic, written here from its source, and readers of its file."""
+"""A policy in PX4's mc_nn_control: against the module's arithmetic, reimplemented from its source, and readers of its file."""
 
 import sys
 from pathlib import Path
@@ -24,21 +24,26 @@ VEHICLES = ("crazyflie", "iris")
 
 
 def random_policy(folder: Path, vehicle: str, last: str = "tanh", **options: Any) -> Policy:
-    kinds = mlp((24, 24), 4, "relu", last)
+    layer_kinds = mlp((24, 24), 4, "relu", last)
     return save_policy(
-        folder, samara.vehicle(vehicle), kinds, drawn(kinds, 15), task="hover", **{"observation": "px4_nn", **options}
+        folder,
+        samara.vehicle(vehicle),
+        layer_kinds,
+        drawn(layer_kinds, 15),
+        task="hover",
+        **{"observation": "px4_nn", **options},
     )
 
 
-# What PX4 does, from src/modules/mc_nn_control/mc_nn_control.cpp and src/lib/mixer_module/functions/FunctionMotors.hpp
+# PX4's computation, from src/modules/mc_nn_control/mc_nn_control.cpp and src/lib/mixer_module/functions/FunctionMotors.hpp
 
 
 def input_tensor(state: State, setpoint_W: Vec3) -> np.ndarray:
-    """PopulateInputTensor: position and velocity in NED, quaternion from FRD to NED, rates in FRD"""
-    own = state_ned_frd_from_enu_flu(state)
+    """PopulateInputTensor: position and velocity in NED, quaternion from FRD to NED, rates in FRD."""
+    ned_state = state_ned_frd_from_enu_flu(state)
     to_flu = np.diag([1.0, -1.0, -1.0])
-    turned = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    w, x, y, z = own.q_WB
+    enu_rotation = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    w, x, y, z = ned_state.q_WB
     R = np.array(
         [
             [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -47,14 +52,16 @@ def input_tensor(state: State, setpoint_W: Vec3) -> np.ndarray:
         ]
     )
     position, setpoint, velocity = (
-        to_flu @ turned @ np.array(each) for each in (own.p_W, ned_from_enu(setpoint_W), own.v_W)
+        to_flu @ enu_rotation @ np.array(vector) for vector in (ned_state.p_W, ned_from_enu(setpoint_W), ned_state.v_W)
     )
-    attitude = to_flu @ (turned @ R) @ to_flu.T
-    return np.concatenate([setpoint - position, attitude[0], attitude[1], velocity, to_flu @ np.array(own.omega_B)])
+    attitude = to_flu @ (enu_rotation @ R) @ to_flu.T
+    return np.concatenate(
+        [setpoint - position, attitude[0], attitude[1], velocity, to_flu @ np.array(ned_state.omega_B)]
+    )
 
 
 def motor_signals(output: np.ndarray, parameters: dict[str, float]) -> np.ndarray:
-    """RescaleActions, and updateValues with THR_MDL_FAC, from 0 to 1; NaN is a motor at rest"""
+    """RescaleActions, and updateValues with THR_MDL_FAC, from 0 to 1; NaN is a stopped motor."""
     o = np.clip(output, -1.0, 1.0) + 1.0
     rpm = np.sqrt(o / (parameters["MC_NN_THRST_COEF"] / 100000.0)) * 60.0
     low, high = parameters["MC_NN_MIN_RPM"], parameters["MC_NN_MAX_RPM"]
@@ -74,67 +81,67 @@ def computed(layers: Any, x: np.ndarray) -> np.ndarray:
     return x
 
 
-def random_state(vehicle: Any, draw: Any) -> State:
-    q = draw.normal(size=4)
-    at = [Vec3(*map(float, draw.normal(size=3))) for _ in range(3)]
+def random_state(vehicle: Any, rng: Any) -> State:
+    q = rng.normal(size=4)
+    vectors = [Vec3(*map(float, rng.normal(size=3))) for _ in range(3)]
     return at_rest(vehicle)._replace(
-        p_W=at[0], v_W=at[1], q_WB=samara.Quat(*map(float, q / np.linalg.norm(q))), omega_B=at[2]
+        p_W=vectors[0], v_W=vectors[1], q_WB=samara.Quat(*map(float, q / np.linalg.norm(q))), omega_B=vectors[2]
     )
 
 
 @pytest.mark.parametrize("last", ["tanh", "linear"])
 @pytest.mark.parametrize("name", VEHICLES)
-def test_motors_are_told_what_ours_are(name: str, last: str, tmp_path: Path) -> None:
-    """As near as straight lines come to the curve"""
-    vehicle, draw, worst = samara.vehicle(name), np.random.default_rng(5), 0.0
+def test_motor_commands_equal_those_of_the_policy(name: str, last: str, tmp_path: Path) -> None:
+    """To the error of the piecewise linear curve."""
+    vehicle, rng, worst = samara.vehicle(name), np.random.default_rng(5), 0.0
     policy = random_policy(tmp_path, name, last)
     network, order = px4_network(policy, vehicle), rotor_of_output(vehicle, "px4")
     controller = PolicyController(policy, 0.01)
     for _ in range(200):
-        state, place = random_state(vehicle, draw), Vec3(*map(float, draw.normal(size=3)))
-        command, _ = controller(state, Reference(place), vehicle, controller.initial_memory)
-        told = motor_signals(computed(network.layers, input_tensor(state, place)), network.parameters)
-        ours = np.clip(np.array(command)[list(order)], 0.0, 1.0)
-        worst = max(worst, float(np.abs(told - ours).max()))
-    assert worst < (1e-3 if last == "tanh" else 3e-3)  # straight lines for a curve; no motor below 0.002
+        state, position = random_state(vehicle, rng), Vec3(*map(float, rng.normal(size=3)))
+        command, _ = controller(state, Reference(position), vehicle, controller.initial_memory)
+        signals = motor_signals(computed(network.layers, input_tensor(state, position)), network.parameters)
+        expected = np.clip(np.array(command)[list(order)], 0.0, 1.0)
+        worst = max(worst, float(np.abs(signals - expected).max()))
+    assert worst < (1e-3 if last == "tanh" else 3e-3)  # interpolation error; no motor below 0.002
 
 
-def test_parameters_are_within_what_px4_takes(tmp_path: Path) -> None:
+def test_parameters_are_within_px4s_limits(tmp_path: Path) -> None:
     for name in VEHICLES:
-        own = px4_network(random_policy(tmp_path / name, name), samara.vehicle(name)).parameters
-        assert 0.0 < own["MC_NN_THRST_COEF"] <= 5.0 and own["THR_MDL_FAC"] == 0.8
-        assert 0 <= own["MC_NN_MIN_RPM"] < own["MC_NN_MAX_RPM"] <= 80000
-        assert all(own[f"MC_NN_{end}_RPM"] == round(own[f"MC_NN_{end}_RPM"]) for end in ("MIN", "MAX"))
+        parameters = px4_network(random_policy(tmp_path / name, name), samara.vehicle(name)).parameters
+        assert 0.0 < parameters["MC_NN_THRST_COEF"] <= 5.0 and parameters["THR_MDL_FAC"] == 0.8
+        assert 0 <= parameters["MC_NN_MIN_RPM"] < parameters["MC_NN_MAX_RPM"] <= 80000
+        assert all(parameters[f"MC_NN_{end}_RPM"] == round(parameters[f"MC_NN_{end}_RPM"]) for end in ("MIN", "MAX"))
 
 
-def test_what_the_module_cannot_compute_is_one_sentence(tmp_path: Path) -> None:
+def test_a_policy_that_the_module_cannot_compute_is_one_sentence(tmp_path: Path) -> None:
     vehicle = samara.vehicle("crazyflie")
     gru = (LayerKind("dense", 8, "relu"), LayerKind("gru", 8), LayerKind("dense", 4, "tanh"))
     recurrent = save_policy(tmp_path / "g", vehicle, gru, drawn(gru, 15), task="hover", observation="px4_nn")
-    blind = mlp((8,), 4, "relu")
-    other = save_policy(tmp_path / "o", vehicle, blind, drawn(blind, 22), task="hover")
-    for policy, words in (
-        (trained(), "has hidden layers of tanh; PX4's mc_nn_control computes relu alone"),
-        (recurrent, "has hidden layers of gru, relu; PX4's mc_nn_control computes relu alone"),
-        (other, "sees full_state; PX4's mc_nn_control shows px4_nn, 15 numbers"),
+    layer_kinds = mlp((8,), 4, "relu")
+    other = save_policy(tmp_path / "o", vehicle, layer_kinds, drawn(layer_kinds, 22), task="hover")
+    for policy, message in (
+        (trained(), "has hidden layers of tanh; PX4's mc_nn_control supports only relu"),
+        (recurrent, "has hidden layers of gru, relu; PX4's mc_nn_control supports only relu"),
+        (other, "has the observation full_state; PX4's mc_nn_control has px4_nn, 15 inputs"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             px4_network(policy, vehicle)
 
 
-def test_without_its_packages_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flatbuffers", None)
     with pytest.raises(MissingExtraError, match=r"TensorFlow Lite files: pip install 'samara\[px4-nn\]'"):
         tflite_bytes(((np.zeros((4, 15)), np.zeros(4)),))
 
 
-def test_the_file_is_fully_connected_layers_alone(tmp_path: Path) -> None:
-    """Read back by the format's own readers and computed in NumPy, and by TensorFlow Lite where that is installed"""
+def test_the_file_has_only_fully_connected_layers(tmp_path: Path) -> None:
+    """Read back by the format's readers and computed in NumPy, and by TensorFlow Lite if that is installed."""
     tflite = pytest.importorskip("tflite")
-    vehicle, draw = samara.vehicle("crazyflie"), np.random.default_rng(1)
+    vehicle, rng = samara.vehicle("crazyflie"), np.random.default_rng(1)
     policy = random_policy(tmp_path / "policy", "crazyflie")
-    written = write_px4_nn(policy, vehicle, tmp_path / "out")
-    data = written.paths[0].read_bytes()
+    exported = write_px4_nn(policy, vehicle, tmp_path / "out")
+    data = exported.paths[0].read_bytes()
     assert data[4:8] == b"TFL3"
     model = tflite.Model.GetRootAsModel(data, 0)
     codes = [model.OperatorCodes(k).BuiltinCode() for k in range(model.OperatorCodesLength())]
@@ -143,24 +150,26 @@ def test_the_file_is_fully_connected_layers_alone(tmp_path: Path) -> None:
     assert graph.Tensors(graph.Inputs(0)).ShapeAsNumpy().tolist() == [1, 15]
     assert graph.Tensors(graph.Outputs(0)).ShapeAsNumpy().tolist() == [1, 4]
 
-    def held(tensor: Any) -> np.ndarray:
-        numbers = model.Buffers(tensor.Buffer()).DataAsNumpy()
-        return np.frombuffer(numbers.tobytes(), "<f4").reshape(tensor.ShapeAsNumpy())
+    def tensor_array(tensor: Any) -> np.ndarray:
+        data_array = model.Buffers(tensor.Buffer()).DataAsNumpy()
+        return np.frombuffer(data_array.tobytes(), "<f4").reshape(tensor.ShapeAsNumpy())
 
-    network, x = px4_network(policy, vehicle), np.float32(draw.normal(size=15))
+    network, x = px4_network(policy, vehicle), np.float32(rng.normal(size=15))
     y = x
     for k in range(graph.OperatorsLength()):
         operator = graph.Operators(k)
-        matrix, bias = (held(graph.Tensors(operator.Inputs(i))) for i in (1, 2))
+        matrix, bias = (tensor_array(graph.Tensors(operator.Inputs(i))) for i in (1, 2))
         options = tflite.FullyConnectedOptions()
         options.Init(operator.BuiltinOptions().Bytes, operator.BuiltinOptions().Pos)
         y = matrix @ y + bias
         y = np.maximum(y, 0.0) if options.FusedActivationFunction() == tflite.ActivationFunctionType.RELU else y
     np.testing.assert_allclose(y, computed(network.layers, x), rtol=0, atol=1e-5)
-    assert f"size = {len(data)};" in written.paths[2].read_text()
-    source = written.paths[1].read_text()
-    assert bytes(int(own, 16) for own in source.split("{")[1].split("}")[0].replace(",", " ").split()) == data
-    assert written.numbers == 15 * 24 + 24 + 24 * 24 + 24 + 24 * 4 + 4 + 2 * (4 * KNOTS * 4) + 4 * KNOTS + 4
+    assert f"size = {len(data)};" in exported.paths[2].read_text()
+    source = exported.paths[1].read_text()
+    assert (
+        bytes(int(byte_text, 16) for byte_text in source.split("{")[1].split("}")[0].replace(",", " ").split()) == data
+    )
+    assert exported.numbers == 15 * 24 + 24 + 24 * 24 + 24 + 24 * 4 + 4 + 2 * (4 * KNOTS * 4) + 4 * KNOTS + 4
     interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(model_content=data)
     interpreter.allocate_tensors()
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x[None])

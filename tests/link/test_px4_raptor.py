@@ -108,7 +108,7 @@ def test_another_architecture_is_one_sentence(tmp_path: Path) -> None:
             "its layers are dense 32 tanh, dense 32 tanh, dense 4 tanh; PX4's mc_raptor is built for dense 16 relu",
         ),
         (random_policy(tmp_path / "a", "crazyflie", period=0.02), "has a period of 0.02 s; PX4's mc_raptor has 0.01"),
-        (random_policy(tmp_path / "b", "crazyflie", bounds=Bounds(1.0, 1.0)), "cuts errors to 1 m and 1 m/s"),
+        (random_policy(tmp_path / "b", "crazyflie", bounds=Bounds(1.0, 1.0)), "clips errors to 1 m and 1 m/s"),
     ):
         with pytest.raises(ValueError, match=words):
             raptor_tensors(policy, vehicle)

@@ -1,8 +1,8 @@
-"""Real autopilots in the loop: PX4, ArduPilot and Betaflight fly Samara's vehicles through their own simulator protocols, and
-scripts for a Crazyflie through its radio's.
+"""Real autopilots in the loop: PX4, ArduPilot and Betaflight fly Samara's vehicles through their simulator protocols, and
+Crazyflie scripts fly them through the radio protocol CRTP.
 
-Inside everything stays ENU and FLU; each protocol's own axes, units and orders of numbers are made at its border and nowhere
-else. A flight is lockstep: the autopilot gets sensors of an instant, the plant waits for its answer.
+Inside Samara everything is ENU and FLU; each link converts to the axes, units and field order of its protocol. Flights run in
+lockstep: the link sends the sensor data of an instant, and the simulation waits for the autopilot's answer.
 """
 
 from samara.core.lazy_import import lazily as _lazily

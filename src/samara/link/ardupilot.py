@@ -1,7 +1,7 @@
-"""ArduPilot in lockstep: its JSON backend over UDP, one line of state for one packet of servo outputs.
+"""ArduPilot in lockstep over its JSON backend on UDP: one line of state for each packet of servo outputs.
 
-ArduPilot sends to 9002 + 10 × instance and blocks until it gets a valid line back. The same frame count again asks for the last
-line once more; a smaller one means that it restarted. It makes GPS, barometer and compass of the true state itself.
+ArduPilot sends to port 9002 + 10 × instance and blocks until it receives a valid line. A repeated frame count requests the last
+line again; a smaller frame count means that ArduPilot restarted. It simulates GPS, barometer and compass from the true state.
 """
 
 import select
@@ -30,16 +30,16 @@ from samara.vehicles.exchange.throttle import hover_output
 
 PORT, PORTS_APART, MAVLINK_PORT = 9002, 10, 5760
 PACKETS = {18458: struct.Struct("<HHI16H"), 29569: struct.Struct("<HHI32H")}
-"""By magic number: magic, frame rate wished, frame count, pulse widths in µs."""
+"""By magic number: magic, requested frame rate, frame count, pulse widths in µs."""
 IDLE, FULL = 1000, 2000  # [µs]
 FRAME_CLASS = {"quad_x": 1, "hexa_x": 2, "octo_x": 3}
 DIGITS = 9
 PARAMETERS = "samara.parm"
-CROSSED = 0.05  # [s]: asked again so soon, the question was sent before the answer came
+CROSSED = 0.05  # [s]: a repetition that arrives sooner was sent before the last line arrived
 
 
 class Servos(NamedTuple):
-    """What ArduPilot sent: the frame rate it wishes [Hz], its frame number, and its pulse widths [µs]."""
+    """A packet from ArduPilot: the requested frame rate [Hz], the frame count, and the pulse widths [µs]."""
 
     rate: int
     frame: int
@@ -47,7 +47,7 @@ class Servos(NamedTuple):
 
 
 def parse_servos(packet: bytes) -> Servos | None:
-    """A servo packet of 16 or 32 outputs; None for anything else"""
+    """Parse a servo packet of 16 or 32 outputs; return None for any other packet."""
     if len(packet) < 2:
         return None
     layout = PACKETS.get(packet[0] | packet[1] << 8)
@@ -58,19 +58,19 @@ def parse_servos(packet: bytes) -> Servos | None:
 
 
 def output(pulse: int) -> float:
-    """(µs − 1000) / 1000, within 0 … 1; 0 µs, before it is up, is 0"""
+    """(µs − 1000) / 1000, within 0 … 1; ArduPilot sends 0 µs while it boots."""
     return min(max((pulse - IDLE) / (FULL - IDLE), 0.0), 1.0)
 
 
 def state_line(readings: Readings, time_s: float, home_height: float = 0.0, supply: Supply | None = None) -> bytes:
-    """One JSON line that begins and ends with a newline: FRD body, NED world, position from home, battery [V, A]"""
-    own, _ = outside(readings.state, readings.origin)
-    north, east, down = own.p_W
+    """Encode one JSON line that begins and ends with a newline: FRD body, NED world, position from home, battery [V, A]."""
+    ned_state, _ = outside(readings.state, readings.origin)
+    north, east, down = ned_state.p_W
     gyro, force = frd_from_flu(readings.omega_B), frd_from_flu(readings.specific_force_B)
     text = (
         f'\n{{"timestamp":{time_s!r},"imu":{{"gyro":{_list(gyro)},"accel_body":{_list(force)}}},'
-        f'"position":{_list((north, east, down + home_height))},"quaternion":{_list(own.q_WB)},'
-        f'"velocity":{_list(own.v_W)}'
+        f'"position":{_list((north, east, down + home_height))},"quaternion":{_list(ned_state.q_WB)},'
+        f'"velocity":{_list(ned_state.v_W)}'
     )
     if supply is not None:
         text += f',"battery":{{"voltage":{round(supply.voltage, 4)!r},"current":{round(supply.current, 4)!r}}}'
@@ -79,11 +79,11 @@ def state_line(readings: Readings, time_s: float, home_height: float = 0.0, supp
 
 
 def _list(numbers: Sequence[float]) -> str:
-    return f"[{','.join([repr(round(x, DIGITS) + 0.0) for x in numbers])}]"  # no −0
+    return f"[{','.join([repr(round(x, DIGITS) + 0.0) for x in numbers])}]"  # + 0.0 turns −0 into 0
 
 
 def require_packages() -> None:
-    """Raise MissingExtraError where pymavlink is not installed."""
+    """Raise MissingExtraError if pymavlink is not installed."""
     dialect()
 
 
@@ -108,16 +108,18 @@ class ArduPilot:
         self._socket = bound(*address, other_flight(autopilot.instance))
         self._where = f"on UDP {address[0]}:{address[1]}"
         parameters = {**ardupilot_parameters(vehicle, autopilot.hover), **dict(autopilot.parameters)}
-        words = "".join(f"{name} {value:.9g}\n" for name, value in parameters.items())
+        parameter_lines = "".join(f"{name} {value:.9g}\n" for name, value in parameters.items())
         process = None
         if autopilot.binary:
             binary = require_binary(autopilot.binary, "ArduCopter's SITL, bin/arducopter")
-            # while it waits for a line only SIGKILL ends it
+            # while it waits for a line, only SIGKILL ends it
             process = Process(
-                ardupilot_command(str(binary), autopilot.instance), files={PARAMETERS: words.encode()}, polite=False
+                ardupilot_command(str(binary), autopilot.instance),
+                files={PARAMETERS: parameter_lines.encode()},
+                polite=False,
             )
         line = f'exec "$program" {shlex.join(ardupilot_command("", autopilot.instance)[1:])}'
-        start = Start("arducopter", (line,), files={PARAMETERS: words})
+        start = Start("arducopter", (line,), files={PARAMETERS: parameter_lines})
         self.watch = Watch(autopilot, self.title, process, start, say)
         wire = Wire(autopilot.host, mavlink_port, stream=True)
         self._wire, self.ground = wire, GroundStation(wire, ARDUCOPTER, self.title, say, tcp=(mavlink_port,))
@@ -138,14 +140,14 @@ class ArduPilot:
         """Do nothing: the whole exchange is in `exchange`."""
 
     def exchange(self, readings: Readings) -> Sequence[float]:
-        """A line of state out, the servos it makes of it in"""
-        begun = time.perf_counter()
+        """Send a line of state; return the outputs of the servo packet that follows."""
+        start_time = time.perf_counter()
         self.ground.look(readings.time_us, readings.origin, readings.state.p_W)
         if self._home is None:
             self._home = readings.state.p_W.z
         self._supply = readings.supply or self._supply
         line = state_line(readings, readings.time_us / 1e6 + self._period, self._home, self._supply)
-        self.own_seconds += time.perf_counter() - begun
+        self.own_seconds += time.perf_counter() - start_time
         if self._peer is None:
             self._connect(readings.time_us)
         self._send(line)
@@ -155,17 +157,17 @@ class ArduPilot:
         return self._outputs
 
     def obey(self, order: Order) -> None:
-        """Over MAVLink, as a ground station"""
+        """Send the order over MAVLink, as a ground station."""
         self.ground.obey(order)
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """How often it answered, and what was said more than once"""
+        """Yield the answer count and the repeated messages."""
         yield counted(self, self.sent - self.answered)
         yield from self._once.totals()
         yield from self.ground.ending()
 
     def close(self) -> None:
-        """Ends it all"""
+        """Close the sockets and end the process."""
         self._socket.close()
         self.ground.close()
         self.watch.close()
@@ -173,11 +175,11 @@ class ArduPilot:
     # The wire --------------------------------------------------------------------------------------------------------
 
     def _connect(self, time_us: int) -> None:
-        def arrived(seconds: float) -> bool:
-            self._wire.connect()  # it may wait for a ground station before it says a word
+        def poll_connection(seconds: float) -> bool:
+            self._wire.connect()  # ArduPilot may wait for a ground station before it sends
             return self._heard(seconds) is not None
 
-        self.watch.until(arrived, self._where)
+        self.watch.until(poll_connection, self._where)
         self.ground.reset()
         self._silent_since = time.monotonic()
 
@@ -187,28 +189,28 @@ class ArduPilot:
             try:
                 self._socket.sendto(line, self._peer)
             except OSError:
-                return  # nobody is there just now; the silence will tell
+                return  # temporarily unreachable; `_wait` detects a long silence
         self.sent += 1
 
     def _wait(self, time_us: int, line: bytes) -> None:
-        """The packet that follows; until then the same one asks for the line again"""
+        """Wait for the next servo packet; answer repeated packets with the last line."""
         while True:
             servos = self._heard(0.1)
             if servos is not None:
                 self.answered += 1
                 return
-            ended = self.watch.process.ended if self.watch.process is not None else ""
-            silent = time.monotonic() - self._silent_since > self._autopilot.patience
-            if ended or silent:
-                turned = any(self._outputs)
+            exit_report = self.watch.process.ended if self.watch.process is not None else ""
+            is_silent = time.monotonic() - self._silent_since > self._autopilot.patience
+            if exit_report or is_silent:
+                motors_running = any(self._outputs)
                 self._peer, self._outputs = None, [0.0] * len(self._order)
-                what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
-                self.watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
+                reason = exit_report or f"{self.title} has not answered for {self._autopilot.patience:g} s"
+                self.watch.lost(f"{reason} at {time_us / 1e6:.3f} s", motors_running)
                 self._connect(time_us)
                 self._send(line)
 
     def _heard(self, seconds: float) -> Servos | None:
-        """A new packet of servos, if one comes so soon; what is none, and what is asked again, is dealt with here"""
+        """Receive a new servo packet within `seconds`; log invalid packets and answer repeated ones."""
         if not select.select([self._socket], [], [], seconds)[0]:
             return None
         try:
@@ -217,12 +219,12 @@ class ArduPilot:
             return None
         servos = parse_servos(packet)
         if servos is None:
-            words = f"a packet of {len(packet)} bytes {self._where} is no servo output; it was skipped"
-            self._once.say("warning", words, "nonsense")
+            message = f"a packet of {len(packet)} bytes {self._where} is not a servo output; it was skipped"
+            self._once.say("warning", message, "nonsense")
             return None
-        if self._peer is not None and peer != self._peer:  # one that was restarted is listened to when this one is lost
-            words = f"a second autopilot speaks {self._where}, from port {peer[1]}, and is not listened to"
-            self._once.say("warning", words, "second")
+        if self._peer is not None and peer != self._peer:  # a restarted one is accepted when this one is lost
+            message = f"a second autopilot sends {self._where} from port {peer[1]}; its packets are ignored"
+            self._once.say("warning", message, "second")
             return None
         if servos.frame == self._frame and peer == self._peer:
             if time.monotonic() - self._line_at > CROSSED:
@@ -233,8 +235,8 @@ class ArduPilot:
         self._silent_since = time.monotonic()
         if servos.frame < self._frame:
             self.restarts += 1
-            words = f"{self.title} restarted: its frame count went from {self._frame} to {servos.frame}"
-            self._once.say("warning", words, "restarted")
+            message = f"{self.title} restarted: its frame count went from {self._frame} to {servos.frame}"
+            self._once.say("warning", message, "restarted")
             self.ground.reset()
         self._peer, self._frame = peer, servos.frame
         self._outputs = outputs_by_rotor([output(pulse) for pulse in servos.pulses], self._order)
@@ -242,18 +244,18 @@ class ArduPilot:
 
 
 def ardupilot_command(binary: str, instance: int) -> list[str]:
-    """arducopter for the JSON backend, with parameters of its own"""
+    """Return the command line of arducopter for the JSON backend, with its parameter file."""
     latitude, longitude, altitude = HOME_DEGREES
     home = f"{latitude},{longitude},{altitude:g},0"
     return [
         binary,
         *("--model", "JSON:127.0.0.1", "-I", str(instance), "--home", home, "--wipe"),
-        *("--defaults", PARAMETERS, "--serial0", "tcp:0", "--speedup", "100"),  # 1 would hold it to the clock
+        *("--defaults", PARAMETERS, "--serial0", "tcp:0", "--speedup", "100"),  # 1 would limit it to real time
     ]
 
 
 def ardupilot_parameters(vehicle: Vehicle, hover: float) -> dict[str, float]:
-    """What ArduPilot must know: its frame, that thrust is linear in its outputs, and where it hovers"""
+    """Return ArduPilot's parameters: its frame, a linear thrust curve, and its hover output."""
     return {
         "FRAME_CLASS": FRAME_CLASS[FRAMES[len(vehicle.rotors)]],
         "FRAME_TYPE": 1,
@@ -267,7 +269,7 @@ def ardupilot_parameters(vehicle: Vehicle, hover: float) -> dict[str, float]:
 
 
 def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
-    """The battery it is told of, where one empties: ArduPilot returns when it is low, and lands when it is critical"""
+    """Return the parameters for a vehicle with a battery: ArduPilot returns when it is low, and lands when it is critical."""
     if battery_of(vehicle) is None:
         return {}
     return {

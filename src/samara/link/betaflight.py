@@ -1,7 +1,8 @@
-"""Betaflight over UDP, by the clock: a packet of state and one of radio channels out, four motors in.
+"""Betaflight over UDP, in real time: a packet of state and one of RC channels out, four motor outputs in.
 
-Betaflight's simulator runs free: between packets its clock goes on at the last ratio of simulated to real time. So packets are
-sent evenly in real time, however fast the plant could be. It knows no place and takes no orders: a pilot's sticks fly it.
+Betaflight's simulator does not run in lockstep: between packets its clock continues at the last ratio of simulated to real
+time. Packets are therefore sent evenly in real time, even if the simulation could be faster. Betaflight is not given positions
+and takes no orders: a pilot's sticks fly it.
 """
 
 import select
@@ -31,13 +32,13 @@ MOTORS = struct.Struct("<4f")
 STATE, RADIO = struct.Struct("<18d"), struct.Struct("<d16H")
 MOTOR_COUNT = 4
 RAD_TO_DEG = 57.29577951308232
-MISSED_AFTER = 0.25  # [s], by the clock
-FIRST_ANSWERS, STUCK_AFTER = 50, 4.0  # before it is flown; [s]
+MISSED_AFTER = 0.25  # [s, wall-clock]
+FIRST_ANSWERS, STUCK_AFTER = 50, 4.0  # answers before the flight begins; [s] without answers before a restart
 ARMING_US, ARMING_LINES = 10_000_000, 50
 MOST_OF_A_PROGRAM = 1 << 26  # bytes
 BOOT_WAIT, BOOT_REST = 10.0, 0.6  # [s]
-EVEN = 0.1  # of a period: less than this is made up for
-SPIN = 2e-4  # [s]: a shorter wait is not handed to the system
+EVEN = 0.1  # fraction of a period: smaller delays are made up
+SPIN = 2e-4  # [s]: shorter waits are busy waits
 SETTINGS = (
     "aux 0 0 0 1700 2100 0 0",  # arm on AUX1
     "aux 1 1 1 1700 2100 0 0",  # angle mode on AUX2
@@ -45,7 +46,7 @@ SETTINGS = (
     "set gyro_calib_noise_limit = 0",
     "set runaway_takeoff_prevention = OFF",
     "feature -GPS",
-    # sticks that are linear: 60° and 200 °/s at their ends
+    # linear sticks: 60° and 200 °/s at full deflection
     "set rates_type = ACTUAL",
     *(
         f"set {axis}_{name} = {value}"
@@ -61,7 +62,7 @@ HALF_TURN_X = Quat(0.0, 1.0, 0.0, 0.0)
 
 
 class Convention(NamedTuple):
-    """What differs between versions: the name of the motors' order, and the signs of gyro (FRD) and accelerometer."""
+    """The differences between versions: the motor numbering, the signs of gyro (FRD) and accelerometer, and the attitude."""
 
     system: str
     gyro: Vec3
@@ -75,31 +76,31 @@ CONVENTIONS = {
 }
 """4.6 and 2025.12 send FR, RL, FL, RR, as ArduPilot counts; 2026.12 sends RR, FR, RL, FL."""
 OLDEST, NEWEST = CONVENTIONS
-LAST_OF_OLDEST = (25, 12)  # year and month; before them 4.6 and less
+LAST_OF_OLDEST = (25, 12)  # year − 2000 and month; older versions are numbered up to 4.6
 
 
 def parse_motors(packet: bytes) -> tuple[float, ...] | None:
-    """Four outputs within 0 … 1; None for anything else"""
+    """Parse four outputs within 0 … 1; return None for any other packet."""
     if len(packet) != MOTORS.size:
         return None
     values = MOTORS.unpack(packet)
-    return values if all(-1e-6 <= u <= 1.0 + 1e-6 for u in values) else None  # NaN is not within
+    return values if all(-1e-6 <= u <= 1.0 + 1e-6 for u in values) else None  # False for NaN
 
 
 def state_packet(readings: Readings, time_s: float, convention: Convention) -> bytes:
-    """t, gyro [rad/s], accelerometer [m/s²], quaternion, velocity ENU, longitude, latitude [°], altitude [m], pressure [Pa]"""
-    own, place = outside(readings.state, readings.origin)
+    """Encode t, gyro [rad/s], accelerometer [m/s²], quaternion, velocity ENU, lon, lat [°], altitude [m], pressure [Pa]."""
+    ned_state, position = outside(readings.state, readings.origin)
     gyro, force = frd_from_flu(readings.omega_B), frd_from_flu(readings.specific_force_B)
-    q = HALF_TURN_X * readings.state.q_WB * HALF_TURN_X if convention.quaternion_flu else own.q_WB
+    q = HALF_TURN_X * readings.state.q_WB * HALF_TURN_X if convention.quaternion_flu else ned_state.q_WB
     return STATE.pack(
         time_s,
         *(s * x for s, x in zip(convention.gyro, gyro, strict=True)),
         *(s * x for s, x in zip(convention.accelerometer, force, strict=True)),
         *q,
         *readings.state.v_W,
-        place.longitude * RAD_TO_DEG,
-        place.latitude * RAD_TO_DEG,
-        place.altitude,
+        position.longitude * RAD_TO_DEG,
+        position.latitude * RAD_TO_DEG,
+        position.altitude,
         readings.pressure if readings.pressure is not None else 0.0,
     )
 
@@ -110,12 +111,12 @@ def open_link(context: LinkContext) -> Link:
 
 
 class Betaflight:
-    """The link to the one Betaflight there can be: its ports are fixed."""
+    """The link to a Betaflight; its ports are fixed, so only one can fly at a time."""
 
     title = BETAFLIGHT.title
 
     def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, controller: object = None) -> None:
-        """A `StickController` as the drone's controller hands the radio to a person; else an automatic pilot flies."""
+        """Create the link; a `StickController` as `controller` puts a person at the sticks, else `AutomaticPilot` flies."""
         if autopilot.instance:
             raise ValueError("Betaflight's ports are fixed: only one can fly at a time; expected instance 0")
         self._autopilot, self._say, self._vehicle = autopilot, say, vehicle
@@ -123,14 +124,16 @@ class Betaflight:
             raise ValueError(
                 f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; Betaflight's simulator has 4 motors"
             )
-        person = controller if isinstance(controller, StickController) else None
+        stick_controller = controller if isinstance(controller, StickController) else None
         self.sticks: AutomaticPilot | RadioSticks
         self.sticks = (
-            AutomaticPilot(vehicle, autopilot.hover) if person is None else person.radio(vehicle, autopilot.hover)
+            AutomaticPilot(vehicle, autopilot.hover)
+            if stick_controller is None
+            else stick_controller.radio(vehicle, autopilot.hover)
         )
         binary = require_binary(autopilot.binary, "Betaflight's SITL") if autopilot.binary else None
-        newest = binary is not None and takes_options(binary)
-        self._speak(autopilot.convention or (NEWEST if newest else OLDEST))
+        has_ip_option = binary is not None and takes_options(binary)
+        self._speak(autopilot.convention or (NEWEST if has_ip_option else OLDEST))
         self._period = 1.0 / autopilot.sensor_rate
         host = autopilot.host
         if autopilot.binary:
@@ -142,7 +145,7 @@ class Betaflight:
             self._motors.close()
             raise
         self._out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        process = Process([str(binary), *(["--ip"] if newest else []), host]) if binary is not None else None
+        process = Process([str(binary), *(["--ip"] if has_ip_option else []), host]) if binary is not None else None
         start = Start(
             default_binary(BETAFLIGHT) or "betaflight_SITL.elf",
             (f'if grep -q -e --ip "$program"; then exec "$program" --ip {host}; fi', f'exec "$program" {host}'),
@@ -156,30 +159,30 @@ class Betaflight:
         self._sent_at, self._packets = 0.0, 0
         self._heard_at = time.monotonic()
         self._known = self._settled = False
-        self._source: Address | None = None  # whom the motors' outputs come from
+        self._source: Address | None = None  # sender of the motor outputs
         self._once, self._asked_us = Repeated(say), -1
         self.sent = self.answered = self.missed = self.late = 0
         self.own_seconds = self.waited_seconds = self.worst_lateness = 0.0
 
     def _speak(self, convention: str) -> None:
-        """Signs and order of motors from now on"""
+        """Select the signs and the motor order of a version."""
         self.convention = CONVENTIONS[convention]
         self.order = rotor_of_output(self._vehicle, self.convention.system)
 
     def _configure(self, process: Process) -> None:
-        """Its settings, through its command line; it ends when it has saved them, and is started again"""
+        """Set its parameters through its CLI; Betaflight exits after `save` and is started again."""
         deadline = time.monotonic() + 20.0
         try:
             with _cli(self._autopilot.host, deadline, process) as cli:
-                _ask(cli, b"#")  # nothing may follow it
+                _ask(cli, b"#")  # enters the CLI; nothing may follow it
                 for line in (*SETTINGS, "save"):
                     _ask(cli, line.encode() + b"\n")
         except OSError as error:
-            words = process.ended_soon() or f"its last words: {' / '.join(process.last_words())}"
+            output = process.ended_soon() or f"its last output: {' / '.join(process.last_words())}"
             process.close()
             self.close_sockets()
             raise ValueError(
-                f"Betaflight's command line on TCP {CLI_PORT} cannot be used ({error.strerror or error}); {words}"
+                f"Betaflight's CLI on TCP {CLI_PORT} cannot be used ({error.strerror or error}); {output}"
             ) from None
         while not process.ended and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -191,7 +194,7 @@ class Betaflight:
         """Do nothing: the whole exchange is in `exchange`."""
 
     def exchange(self, readings: Readings) -> Sequence[float]:
-        """State and sticks out, when the clock says so; four motors in"""
+        """Send state and RC channels when they are due in real time; return the motor outputs."""
         if not self._known:
             self._meet(readings)
         self._send(readings)
@@ -204,93 +207,93 @@ class Betaflight:
         return self._outputs
 
     def obey(self, order: Order) -> None:
-        """By the switches: to arm and disarm; where to fly the sticks know from the reference"""
+        """Arm and disarm by the switches; the sticks follow the reference."""
         if order.kind in ("arm", "take_off"):
             self.sticks.armed = True
         elif order.kind == "disarm":
             self.sticks.armed = False
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """How often it answered, whether it armed, and what was said more than once"""
+        """Yield the answer count, whether it armed, and the repeated messages."""
         yield counted(self, self.missed)
         if self._asked_us >= 0 and not self._settled:
             yield "warning", f"{self.title} was asked to arm and never did{self._why_not()}"
         yield from self._once.totals()
 
     def close(self) -> None:
-        """Ends it all"""
+        """Close the sockets and end the process."""
         self.close_sockets()
         self.watch.close()
 
     def close_sockets(self) -> None:
-        """The ports are free again"""
-        for own in (self._motors, self._raw, self._out):
-            own.close()
+        """Free the ports."""
+        for sock in (self._motors, self._raw, self._out):
+            sock.close()
 
     # Arming ----------------------------------------------------------------------------------------------------------
 
     def _watch_arming(self, time_us: int) -> None:
-        """Says so when it does not arm: its motors do not turn, however long the switch is up"""
+        """Warn if the motors do not turn for a long time after the arm switch went high."""
         if not self.sticks.armed or self._settled:
             return
         if self._asked_us < 0:
             self._asked_us = time_us
-        late = time_us - self._asked_us >= ARMING_US and not any(self._outputs)
-        if late:
-            words = f"{self.title} has not armed {ARMING_US / 1e6:g} s after it was asked to{self._why_not()}"
-            self._say("warning", words)
-        self._settled = late or any(self._outputs)
+        is_overdue = time_us - self._asked_us >= ARMING_US and not any(self._outputs)
+        if is_overdue:
+            message = f"{self.title} has not armed {ARMING_US / 1e6:g} s after it was asked to{self._why_not()}"
+            self._say("warning", message)
+        self._settled = is_overdue or any(self._outputs)
 
     def _why_not(self) -> str:
-        """What it says itself, as versions from 2026 on do"""
-        said = self.watch.process.last_words(ARMING_LINES) if self.watch.process is not None else []
-        why = [line.partition("Arming disabled:")[2].strip() for line in said if "Arming disabled:" in line]
-        return f"; it says: arming disabled by {why[-1]}" if why else ""
+        """Return the reason that Betaflight prints for not arming, as versions from 2026 do."""
+        output = self.watch.process.last_words(ARMING_LINES) if self.watch.process is not None else []
+        reasons = [line.partition("Arming disabled:")[2].strip() for line in output if "Arming disabled:" in line]
+        return f"; it reports: arming disabled by {reasons[-1]}" if reasons else ""
 
     # The wire --------------------------------------------------------------------------------------------------------
 
     def _meet(self, readings: Readings) -> None:
-        """Packets of a drone that stands still, evenly, until it has answered some
+        """Send packets of a drone at rest at an even rate until Betaflight has answered `FIRST_ANSWERS` of them.
 
-        One that was started here is given time to boot first: a packet in its first half second stops its clock. Where it is
-        silent all the same it is started again.
+        A process that this link started gets time to boot first, because a packet in its first half second stops its clock. If
+        it does not answer, it is restarted.
         """
         process = self.watch.process
-        since, before = self._booted(process), self.answered
-        if process is not None:  # before its packets, which come evenly from now on
+        boot_time, answers_before = self._booted(process), self.answered
+        if process is not None:  # before the packets, which must be sent evenly from now on
             self._ask_version()
 
-        def arrived(seconds: float) -> bool:
-            nonlocal since
-            until = time.monotonic() + seconds
-            while time.monotonic() < until and self.answered - before < FIRST_ANSWERS:
+        def poll_connection(seconds: float) -> bool:
+            nonlocal boot_time
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline and self.answered - answers_before < FIRST_ANSWERS:
                 self._send(readings)
                 self._heard(self._period)
-            there = self.answered - before >= FIRST_ANSWERS
-            if not there and process is not None and time.monotonic() - since > STUCK_AFTER:
+            is_connected = self.answered - answers_before >= FIRST_ANSWERS
+            if not is_connected and process is not None and time.monotonic() - boot_time > STUCK_AFTER:
                 process.start()
-                since = self._booted(process)
-            return there
+                boot_time = self._booted(process)
+            return is_connected
 
-        self.watch.until(arrived, f"on UDP {self._autopilot.host}:{MOTORS_PORT}")
+        self.watch.until(poll_connection, f"on UDP {self._autopilot.host}:{MOTORS_PORT}")
         self._known = True
         self._warn_of_open_ports()
         if process is None:
             self._ask_version()
 
     def _warn_of_open_ports(self) -> None:
-        """No version has an option for the address that it binds"""
-        words = network_warning(self.title, udp=(STATE_PORT, RADIO_PORT), tcp=(CLI_PORT,))
-        if words and is_loopback(self._autopilot.host):
-            self._once.say("warning", words)
+        """Warn about ports on all network interfaces: no version has an option for the address that it binds."""
+        warning = network_warning(self.title, udp=(STATE_PORT, RADIO_PORT), tcp=(CLI_PORT,))
+        if warning and is_loopback(self._autopilot.host):
+            self._once.say("warning", warning)
 
     def _ask_version(self) -> None:
-        """Speaks as its version does, where nobody has said how"""
+        """Select the convention of the running version, unless the scenario chooses one."""
         if not self._autopilot.convention and (version := firmware_version(self._autopilot.host)) is not None:
             self._speak(OLDEST if version <= LAST_OF_OLDEST else NEWEST)
 
     def _booted(self, process: Process | None) -> float:
-        """When it had booted: its command line is open"""
+        """Wait until it has booted, which is when its CLI is open; return that time."""
         if process is not None:
             with suppress(OSError):
                 _cli(self._autopilot.host, time.monotonic() + BOOT_WAIT, process).close()
@@ -299,47 +302,47 @@ class Betaflight:
 
     def _send(self, readings: Readings) -> None:
         due = self._sent_at + self._period
-        while (left := due - time.perf_counter()) > 0.0:
-            if left > SPIN:
-                time.sleep(left - SPIN)
-        begun = time.perf_counter()
-        self.worst_lateness = max(self.worst_lateness, begun - due if self._sent_at else 0.0)
-        # one that comes late moves all that follow: two close together would make its clock run ahead
-        self._sent_at = due if begun - due < EVEN * self._period else begun
+        while (remaining := due - time.perf_counter()) > 0.0:
+            if remaining > SPIN:
+                time.sleep(remaining - SPIN)
+        start_time = time.perf_counter()
+        self.worst_lateness = max(self.worst_lateness, start_time - due if self._sent_at else 0.0)
+        # a late packet shifts the later ones: two packets close together would make Betaflight's clock run ahead
+        self._sent_at = due if start_time - due < EVEN * self._period else start_time
         if readings.pressure is not None:
             self._pressure = readings.pressure
-        # its clock is the ratio of two packets: their times go on evenly, also while it is waited for
+        # Betaflight derives its clock from the time stamps: they advance evenly, also while the link waits for it
         self._packets += 1
         time_s = self._packets * self._period
         state = state_packet(readings._replace(pressure=self._pressure), time_s, self.convention)
         radio = RADIO.pack(time_s, *self.sticks.channels(readings, any(self._outputs)))
         while self._heard(0.0):
             self.late += 1
-        self.own_seconds += time.perf_counter() - begun
+        self.own_seconds += time.perf_counter() - start_time
         try:
             self._out.sendto(radio, (self._autopilot.host, RADIO_PORT))
             self._out.sendto(state, (self._autopilot.host, STATE_PORT))
         except OSError:
-            return  # nobody is there just now; the silence will tell
+            return  # temporarily unreachable; `_silent` detects a long silence
         self.sent += 1
 
     def _heard(self, seconds: float) -> bool:
-        """Whether a packet of motors came so soon"""
+        """Receive; return whether a packet of motor outputs arrived within `seconds`."""
         ready = select.select([self._motors, self._raw], [], [], seconds)[0]
         if self._raw in ready:
-            _received(self._raw)  # the same in µs, for airframes with more than four
+            _receive_packet(self._raw)  # the same outputs in µs, for airframes with more than four motors; not used
             if self._motors not in ready:
                 return self._heard(seconds) if seconds else False
         if self._motors not in ready:
             return False
-        packet, source = _received(self._motors)
+        packet, source = _receive_packet(self._motors)
         values = parse_motors(packet)
         if values is None:
-            self._once.say("warning", f"a packet on UDP {MOTORS_PORT} is no motor output; it was skipped")
+            self._once.say("warning", f"a packet on UDP {MOTORS_PORT} is not a motor output; it was skipped")
             return False
         if self._known and source != self._source:
-            words = f"motor outputs on UDP {MOTORS_PORT} come from a second autopilot too; it is not listened to"
-            self._once.say("warning", words)
+            message = f"a second autopilot also sends motor outputs on UDP {MOTORS_PORT}; they are ignored"
+            self._once.say("warning", message)
             return False
         self._source = source
         self._heard_at = time.monotonic()
@@ -348,47 +351,47 @@ class Betaflight:
         return True
 
     def _silent(self, time_us: int) -> None:
-        ended = self.watch.process.ended if self.watch.process is not None else ""
-        if not ended and time.monotonic() - self._heard_at < self._autopilot.patience:
+        exit_report = self.watch.process.ended if self.watch.process is not None else ""
+        if not exit_report and time.monotonic() - self._heard_at < self._autopilot.patience:
             return
-        turned = any(self._outputs)
+        motors_running = any(self._outputs)
         self._outputs, self._known = [0.0] * MOTOR_COUNT, False
-        what = ended or f"{self.title} has not answered for {self._autopilot.patience:g} s"
-        self.watch.lost(f"{what} at {time_us / 1e6:.3f} s", turned)
+        reason = exit_report or f"{self.title} has not answered for {self._autopilot.patience:g} s"
+        self.watch.lost(f"{reason} at {time_us / 1e6:.3f} s", motors_running)
 
 
-def _received(own: socket.socket) -> tuple[bytes, Address | None]:
+def _receive_packet(sock: socket.socket) -> tuple[bytes, Address | None]:
     try:
-        return own.recvfrom(4096)
+        return sock.recvfrom(4096)
     except OSError:
         return b"", None
 
 
 def takes_options(binary: Path) -> bool:
-    """Whether it wants its simulator's address as `--ip`, as versions after 2025.12 do: the word is in the program"""
+    """Whether the program expects its simulator's address as `--ip`, as versions after 2025.12 do; searches the binary."""
     with open(binary, "rb") as program:
         return b"--ip" in program.read(MOST_OF_A_PROGRAM)
 
 
 def firmware_version(host: str) -> tuple[int, int] | None:
-    """(4, 6) or (year − 2000, month) of the one that runs, by MSP; None where it does not say"""
-    heard = b""
+    """Ask the running Betaflight for its version by MSP: (4, 6) or (year − 2000, month); None if it does not answer."""
+    answer = b""
     try:
-        with socket.create_connection((host, CLI_PORT), timeout=1.0) as wire:
-            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            wire.sendall(b"$M<\x00\x03\x03")  # MSP_FC_VERSION: no data, number 3, checksum
-            while len(heard) < 8 and (data := wire.recv(64)):
-                heard += data
+        with socket.create_connection((host, CLI_PORT), timeout=1.0) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(b"$M<\x00\x03\x03")  # MSP_FC_VERSION: size 0, command 3, checksum
+            while len(answer) < 8 and (data := connection.recv(64)):
+                answer += data
     except OSError:
         return None
-    return (heard[5], heard[6]) if heard[:5] == b"$M>\x03\x03" and len(heard) >= 8 else None
+    return (answer[5], answer[6]) if answer[:5] == b"$M>\x03\x03" and len(answer) >= 8 else None
 
 
 def _cli(host: str, deadline: float, process: Process) -> socket.socket:
     while True:
         try:
             cli = socket.create_connection((host, CLI_PORT), timeout=2.0)
-            # closed with a reset: a port that lingers on its side would be closed to the next Betaflight for a minute
+            # close with a reset: a lingering port would be closed to the next Betaflight for a minute
             cli.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return cli
         except OSError:
@@ -397,17 +400,17 @@ def _cli(host: str, deadline: float, process: Process) -> socket.socket:
             time.sleep(0.1)
 
 
-def _ask(cli: socket.socket, words: bytes) -> bytes:
-    """Says something to its command line, and hears what it says up to its next prompt"""
-    heard = b""
+def _ask(cli: socket.socket, text: bytes) -> bytes:
+    """Send text to its CLI; return the output up to the next prompt."""
+    output = b""
     cli.settimeout(5.0)
-    cli.sendall(words)
+    cli.sendall(text)
     try:
-        while len(heard) < 1 << 16 and not heard.endswith(PROMPT):
+        while len(output) < 1 << 16 and not output.endswith(PROMPT):
             data = cli.recv(4096)
             if not data:
                 break
-            heard += data
+            output += data
     except (TimeoutError, ConnectionResetError):
-        return heard
-    return heard
+        return output
+    return output

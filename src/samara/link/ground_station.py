@@ -1,7 +1,7 @@
-"""A ground station of our own: arm, take off, go to and land, asked of a running autopilot over MAVLink until it obeys.
+"""A ground station over MAVLink: requests arm, take-off, go-to and land, and repeats a request until the autopilot executes it.
 
-It speaks beside the simulator's connection, as any ground station would: to PX4 on the port for onboard computers, so that
-14550 stays free for a person's, to ArduPilot on its first serial port.
+It connects separately from the simulator, as any ground station does: to PX4 on the port for onboard computers, which leaves
+14550 free for another ground station, and to ArduPilot on its first serial port.
 """
 
 import math
@@ -21,13 +21,13 @@ from samara.physics.types import Reference
 from samara.scenario.autopilot import is_loopback
 from samara.scenario.events import Order
 
-SYSTEM, COMPONENT = 245, 190  # a ground station that is nobody else's, and MAV_COMP_ID_MISSIONPLANNER
-BEAT_US = 1_000_000  # of simulated time
-AGAIN_US = 1_000_000  # an order that was not obeyed is asked again
-LOOK_US = 20_000  # how often it listens
+SYSTEM, COMPONENT = 245, 190  # a system id that other ground stations do not use, and MAV_COMP_ID_MISSIONPLANNER
+BEAT_US = 1_000_000  # period of the heartbeat, in simulated time
+AGAIN_US = 1_000_000  # period at which a request is repeated
+LOOK_US = 20_000  # period at which messages are received
 ARMED = 128  # MAV_MODE_FLAG_SAFETY_ARMED
 CUSTOM = 1  # MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
-REACHED = 1.0  # [m]: near enough to a place to go on to the next
+REACHED = 1.0  # [m]: distance at which a position counts as reached
 HEARD = ("HEARTBEAT", "COMMAND_ACK", "STATUSTEXT", "GPS_GLOBAL_ORIGIN")
 LOCAL_NED = 1  # MAV_FRAME
 BATTERY = 180  # MAV_COMP_ID_BATTERY
@@ -36,12 +36,12 @@ AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1
 GLOBAL, GLOBAL_RELATIVE = 0, 3  # MAV_FRAME
 ARM, SET_MODE, TAKE_OFF, LAND, REPOSITION = 400, 176, 22, 21, 192  # MAV_CMD
 ACCEPTED, IN_PROGRESS = 0, 5  # MAV_RESULT
-WARNING = 4  # MAV_SEVERITY; worse is less
-MOST_WORDS, LONGEST_LINE = 200, 1000  # lines of the autopilot's that are kept, letters in one
+WARNING = 4  # MAV_SEVERITY; lower is more severe
+MOST_WORDS, LONGEST_LINE = 200, 1000  # stored status texts, and characters in one
 
 
 class Dialect(NamedTuple):
-    """How an autopilot names its modes, and what it wants to be told."""
+    """The flight modes of an autopilot, and how it expects orders."""
 
     guided: tuple[int, int, int]
     land: tuple[int, int, int]
@@ -49,7 +49,7 @@ class Dialect(NamedTuple):
     mode_of: Callable[[tuple[int, int, int]], int]
     take_off_by_parameter: bool
     altitude_frame: int
-    modes: Mapping[str, tuple[int, int, int]] = {}  # in which it follows a reference, by name
+    modes: Mapping[str, tuple[int, int, int]] = {}  # modes that follow a reference, by name
 
 
 PX4 = Dialect(
@@ -62,25 +62,25 @@ PX4 = Dialect(
     {"offboard": (1, 6, 0), "raptor": (1, 4, 11)},
 )
 """(base, main, sub) of PX4's custom modes: AUTO with LOITER, LAND, TAKEOFF; OFFBOARD, and AUTO with EXTERNAL1, the first mode
-that a module brings. Altitudes above mean sea level."""
+that a module registers. Altitudes above mean sea level."""
 ARDUCOPTER = Dialect((1, 4, 0), (1, 9, 0), (1, 4, 0), lambda mode: mode[1], False, GLOBAL_RELATIVE)
 """GUIDED is 4 and LAND 9; altitudes above home."""
 
 
 class Wire:
-    """A UDP port or a TCP connection that never blocks."""
+    """A non-blocking UDP port or TCP connection."""
 
     def __init__(self, host: str, port: int, *, stream: bool) -> None:
         self.host, self._address, self._stream = host, (host, port), stream
         self._peer: Address | None = None
-        self.strangers = 0  # packets from elsewhere
+        self.strangers = 0  # packets from other senders
         self._socket: socket.socket | None = None
         if not stream:
             self._socket = bound(host, port, "is another flight or MAVSDK there? End it first")
             self._socket.setblocking(False)
 
     def connect(self) -> bool:
-        """Whether somebody is there"""
+        """Connect if necessary; return whether the socket is open."""
         if not self._stream or self._socket is not None:
             return self._socket is not None
         try:
@@ -91,9 +91,9 @@ class Wire:
         return True
 
     def receive(self) -> Iterator[tuple[bytes, Address]]:
-        """What has come since, and from whom: anybody, until one is kept"""
-        heard = 0
-        while self.connect() and self._socket is not None and heard < 1 << 16:
+        """Yield the received data and their sender: any sender until a peer is set."""
+        received_bytes = 0
+        while self.connect() and self._socket is not None and received_bytes < 1 << 16:
             try:
                 data, peer = self._socket.recvfrom(1 << 14)
             except (BlockingIOError, InterruptedError):
@@ -104,7 +104,7 @@ class Wire:
                 self._drop()
             if not data:
                 return
-            heard += len(data)
+            received_bytes += len(data)
             if self._stream or self._peer in (None, peer):
                 yield data, peer
             else:
@@ -112,15 +112,15 @@ class Wire:
 
     @property
     def kept(self) -> bool:
-        """Whether it is known who is at the other end"""
+        """Whether the peer is known."""
         return self._stream or self._peer is not None
 
     def keep(self, peer: Address | None) -> None:
-        """From now on this one is listened and spoken to, and nobody else; None: whoever comes next"""
+        """Exchange data with this peer only; None accepts the next sender."""
         self._peer = peer
 
     def send(self, data: bytes) -> None:
-        """To the one that is kept"""
+        """Send to the peer; do nothing if it is not known."""
         if self._socket is None or not self.kept:
             return
         try:
@@ -141,21 +141,21 @@ class Wire:
 
 
 class GroundStation:
-    """Orders one after the other, each asked again every second until the autopilot has obeyed it."""
+    """Executes orders one after the other; requests each every second until the autopilot has executed it."""
 
     def __init__(
         self,
         wire: Wire,
-        speaks: Dialect,
+        modes: Dialect,
         title: str,
         say: Say,
         *,
         udp: Sequence[int] = (),
         tcp: Sequence[int] = (),
     ) -> None:
-        """`udp` and `tcp` are the autopilot's ports, which a warning names if the network reaches them."""
+        """Create a ground station; a warning names those of the autopilot's ports `udp` and `tcp` that the network reaches."""
         self._ports = {"udp": udp, "tcp": tcp}
-        self._wire, self._speaks, self._title, self._say = wire, speaks, title, say
+        self._wire, self._speaks, self._title, self._say = wire, modes, title, say
         self._speaker = Speaker(SYSTEM, COMPONENT)
         self._battery: Speaker | None = None
         self._listener = Listener(*HEARD)
@@ -167,15 +167,15 @@ class GroundStation:
         self.reset()
 
     def reset(self) -> None:
-        """The autopilot restarted"""
+        """Forget the state of the autopilot after a restart."""
         self.armed, self.mode, self.target, self._line = False, -1, 1, ""
-        self._local_origin: Geodetic | None = None  # of its local frame, once it has said so
+        self._local_origin: Geodetic | None = None  # of the autopilot's local frame, once received
         self._local_origin_W: Vec3 | None = None
         self._wire.keep(None)
         self._beat_us = self._asked_us = self._look_us = -AGAIN_US
 
     def obey(self, order: Order) -> None:
-        """One order more; to land, or to disarm, drops those still waiting"""
+        """Append an order; an order to land or to disarm replaces all waiting orders."""
         if order.kind in ("land", "disarm"):
             self._orders.clear()
         self._orders.append(order)
@@ -184,11 +184,11 @@ class GroundStation:
 
     @property
     def waiting(self) -> int:
-        """How many orders are not obeyed yet"""
+        """Count of pending orders."""
         return len(self._orders)
 
     def look(self, time_us: int, origin: Geodetic, p_W: Vec3) -> None:
-        """Once in a while: listens, and asks for what is not done yet; `p_W` is where the drone is"""
+        """Receive messages and repeat the pending request, at most every 20 ms; `p_W` is the position of the drone."""
         if 0 <= time_us - self._look_us < LOOK_US:
             return
         self._look_us = time_us
@@ -199,15 +199,15 @@ class GroundStation:
             self._beat_us = time_us
             self._wire.send(self._speaker.frame("HEARTBEAT", 0, 6, 8, 0, 4, 3))
         while self._orders and self._done(self._orders[0], p_W):
-            self._say("info", f"{self._title} obeys: {_named(self._orders.popleft())}")
+            self._say("info", f"{self._title} executes: {_named(self._orders.popleft())}")
             self._accepted.clear()
             self._asked_us = -AGAIN_US
         if self._orders and time_us - self._asked_us >= AGAIN_US:
             self._asked_us = time_us
             self._ask(self._orders[0], origin)
 
-    def steer(self, wanted: Reference, origin: Geodetic) -> None:
-        """SET_POSITION_TARGET_LOCAL_NED: place, velocity, acceleration and heading, from where the autopilot has its origin"""
+    def steer(self, reference: Reference, origin: Geodetic) -> None:
+        """Send SET_POSITION_TARGET_LOCAL_NED: position, velocity, acceleration and yaw relative to the autopilot's origin."""
         if self._local_origin is None:
             return
         if self._local_origin_W is None:
@@ -216,12 +216,12 @@ class GroundStation:
             self._speaker.frame(
                 "SET_POSITION_TARGET_LOCAL_NED",
                 0,
-                *ned_from_enu(wanted.p_W - self._local_origin_W),
-                *ned_from_enu(wanted.v_W),
-                *ned_from_enu(wanted.a_W),
-                yaw_ned_from_enu(wanted.yaw),
-                -wanted.yaw_rate,
-                0,  # nothing of it is to be ignored
+                *ned_from_enu(reference.p_W - self._local_origin_W),
+                *ned_from_enu(reference.v_W),
+                *ned_from_enu(reference.a_W),
+                yaw_ned_from_enu(reference.yaw),
+                -reference.yaw_rate,
+                0,  # type mask: use all fields
                 self.target,
                 AUTOPILOT,
                 LOCAL_NED,
@@ -229,9 +229,9 @@ class GroundStation:
         )
 
     def report(self, supply: Supply) -> None:
-        """BATTERY_STATUS as a battery of the autopilot's own system says it: its own component would be ignored"""
+        """Send BATTERY_STATUS as a battery component of the autopilot's system; PX4 ignores it from other systems."""
         if self.mode < 0:
-            return  # not a word from it yet
+            return  # no heartbeat received
         if self._battery is None or self._battery.system != self.target:
             self._battery = Speaker(self.target, BATTERY)
         self._wire.send(self._battery.frame("BATTERY_STATUS", *battery_fields(supply)))
@@ -241,44 +241,44 @@ class GroundStation:
             if (
                 self.mode < 0
                 and is_loopback(self._wire.host)
-                and (words := network_warning(self._title, **self._ports))
+                and (message := network_warning(self._title, **self._ports))
             ):
-                self._once.say("warning", words)
+                self._once.say("warning", message)
             self._wire.keep(peer)
             self.target = frame.system
             self.mode, self.armed = int(frame.fields[0]), bool(frame.fields[3] & ARMED)
         elif not self._wire.kept:
-            return  # before its first heartbeat it may be anybody
+            return  # the sender is unknown before its first heartbeat
         elif frame.id == self._ids["COMMAND_ACK"]:
             command, result = int(frame.fields[0]), int(frame.fields[1])
             if result in (ACCEPTED, IN_PROGRESS):
                 self._accepted.add(command)
             else:
                 names = dialect().enums["MAV_RESULT"]
-                why = names[result].name.removeprefix("MAV_RESULT_").lower() if result in names else str(result)
-                self._once.say("info", f"{self._title} does not take command {command} yet: {why.replace('_', ' ')}")
+                reason = names[result].name.removeprefix("MAV_RESULT_").lower() if result in names else str(result)
+                self._once.say("info", f"{self._title} rejects command {command}: {reason.replace('_', ' ')}")
         elif frame.id == self._ids["GPS_GLOBAL_ORIGIN"]:
             self._hear_origin(*(float(x) for x in frame.fields[:3]))
         elif frame.id == self._ids["STATUSTEXT"]:
             self._read(frame)
 
     def _hear_origin(self, latitude: float, longitude: float, altitude: float) -> None:
-        """In 1e-7 degrees and mm, which is 1 cm"""
-        said = Geodetic(math.radians(1e-7 * latitude), math.radians(1e-7 * longitude), 1e-3 * altitude)
-        if said != self._local_origin:
-            self._local_origin, self._local_origin_W = said, None
+        """Store the autopilot's origin, given in 1e-7 degrees and mm: a resolution of 1 cm."""
+        origin = Geodetic(math.radians(1e-7 * latitude), math.radians(1e-7 * longitude), 1e-3 * altitude)
+        if origin != self._local_origin:
+            self._local_origin, self._local_origin_W = origin, None
 
     def _read(self, frame: Frame) -> None:
-        """A line in pieces of 50 letters: one that is full and has a number is continued"""
-        severity, letters, number = int(frame.fields[0]), bytes(frame.fields[1]), int(frame.fields[2])
-        self._line = (self._line if number else "") + letters.split(b"\0")[0].decode(errors="replace")
-        if number and b"\0" not in letters and len(self._line) < LONGEST_LINE:
+        """Assemble a status text from chunks of 50 characters: a full chunk with a non-zero id is continued."""
+        severity, chunk, chunk_id = int(frame.fields[0]), bytes(frame.fields[1]), int(frame.fields[2])
+        self._line = (self._line if chunk_id else "") + chunk.split(b"\0")[0].decode(errors="replace")
+        if chunk_id and b"\0" not in chunk and len(self._line) < LONGEST_LINE:
             return
         text, self._line = " ".join(printable(self._line).split()), ""
         if text:
             self.words.append(text)
             if severity <= WARNING:
-                self._once.say("info", f"{self._title} says: {text}")
+                self._once.say("info", f"{self._title} reports: {text}")
 
     def _done(self, order: Order, p_W: Vec3) -> bool:
         if order.kind == "arm":
@@ -290,60 +290,60 @@ class GroundStation:
         if order.kind in self._speaks.modes:
             return self.mode == self._speaks.mode_of(self._speaks.modes[order.kind])
         if order.kind == "take_off":
-            after = self._orders[1].kind if len(self._orders) > 1 else ""
-            up = after != "reach" or p_W.z > order.p_W.z - REACHED
-            if after in self._speaks.modes:  # it holds its place once it has taken off
-                up = self.mode == self._speaks.mode_of(self._speaks.guided)
-            return self.armed and up and (TAKE_OFF in self._accepted or self._speaks.take_off_by_parameter)
+            next_order = self._orders[1].kind if len(self._orders) > 1 else ""
+            has_climbed = next_order != "reach" or p_W.z > order.p_W.z - REACHED
+            if next_order in self._speaks.modes:  # it holds its position after the take-off
+                has_climbed = self.mode == self._speaks.mode_of(self._speaks.guided)
+            return self.armed and has_climbed and (TAKE_OFF in self._accepted or self._speaks.take_off_by_parameter)
         if order.kind == "reach" and norm(p_W - order.p_W) > REACHED:
             return False
         return REPOSITION in self._accepted
 
     def _ask(self, order: Order, origin: Geodetic) -> None:
         if self.mode < 0:
-            return  # not a word from it yet
-        own = self._speaks
+            return  # no heartbeat received
+        modes = self._speaks
         if order.kind in ("arm", "disarm"):
             self._command(ARM, float(order.kind == "arm"))
         elif order.kind == "land":
-            self._set_mode(own.land)
-        elif order.kind in own.modes:
-            self._set_mode(own.modes[order.kind])
+            self._set_mode(modes.land)
+        elif order.kind in modes.modes:
+            self._set_mode(modes.modes[order.kind])
         elif order.kind == "take_off" and TAKE_OFF not in self._accepted:
-            if own.take_off_by_parameter and not self.armed:
+            if modes.take_off_by_parameter and not self.armed:
                 self._wire.send(
                     self._speaker.frame("PARAM_SET", order.p_W.z, self.target, AUTOPILOT, b"MIS_TAKEOFF_ALT", 9)
                 )
-            if self.mode != own.mode_of(own.take_off) and not self.armed:
-                self._set_mode(own.take_off)
+            if self.mode != modes.mode_of(modes.take_off) and not self.armed:
+                self._set_mode(modes.take_off)
             if not self.armed:
                 self._command(ARM, 1.0)
-            elif not own.take_off_by_parameter:
+            elif not modes.take_off_by_parameter:
                 self._command(TAKE_OFF, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, order.p_W.z)
         elif order.kind in ("go_to", "reach") and REPOSITION not in self._accepted:
-            if not own.take_off_by_parameter and self.mode != own.mode_of(own.guided):
-                self._set_mode(own.guided)
+            if not modes.take_off_by_parameter and self.mode != modes.mode_of(modes.guided):
+                self._set_mode(modes.guided)
             self._go_to(order.p_W, order.speed, origin)
 
-    def _command(self, command: int, *numbers: float) -> None:
-        seven = (*numbers, *(0.0,) * (7 - len(numbers)))
-        self._wire.send(self._speaker.frame("COMMAND_LONG", *seven, command, self.target, AUTOPILOT, 0))
+    def _command(self, command: int, *parameters: float) -> None:
+        padded = (*parameters, *(0.0,) * (7 - len(parameters)))
+        self._wire.send(self._speaker.frame("COMMAND_LONG", *padded, command, self.target, AUTOPILOT, 0))
 
     def _set_mode(self, mode: tuple[int, int, int]) -> None:
         self._command(SET_MODE, float(CUSTOM), *(float(x) for x in mode[1:]))
 
     def _go_to(self, p_W: Vec3, speed: float, origin: Geodetic) -> None:
-        place = geodetic_from_enu(p_W, origin)
-        altitude = place.altitude if self._speaks.altitude_frame == GLOBAL else p_W.z
+        position = geodetic_from_enu(p_W, origin)
+        altitude = position.altitude if self._speaks.altitude_frame == GLOBAL else p_W.z
         self._wire.send(
             self._speaker.frame(
                 "COMMAND_INT",
                 speed or -1.0,
-                1.0,  # and change to the mode that goes there
+                1.0,  # MAV_DO_REPOSITION_FLAGS_CHANGE_MODE
                 0.0,
-                math.nan,  # the heading it has
-                round(math.degrees(place.latitude) * 1e7),
-                round(math.degrees(place.longitude) * 1e7),
+                math.nan,  # no change of yaw
+                round(math.degrees(position.latitude) * 1e7),
+                round(math.degrees(position.longitude) * 1e7),
                 altitude,
                 REPOSITION,
                 self.target,
@@ -355,29 +355,29 @@ class GroundStation:
         )
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """What was refused more than once, what was never obeyed, and who else spoke"""
+        """Yield the repeated refusals, the orders that were not executed, and the packets from other senders."""
         yield from self._once.totals()
         for order in self._orders:
-            yield "warning", f"{self._title} has not obeyed: {_named(order)}"
+            yield "warning", f"{self._title} has not executed: {_named(order)}"
         if self._wire.strangers:
             yield (
                 "warning",
-                f"{self._wire.strangers} packets to {self._title}'s ground station came from elsewhere; skipped",
+                f"{self._wire.strangers} packets to {self._title}'s ground station came from other senders; skipped",
             )
 
     def close(self) -> None:
-        """Stops listening"""
+        """Close the connection."""
         self._wire.close()
 
 
 def battery_fields(supply: Supply) -> tuple[int, ...]:
-    """As they lie in BATTERY_STATUS: mA h, energy unknown, °C unknown, mV of each cell and 65535 behind the last, cA, …, %"""
+    """Return the fields of BATTERY_STATUS: mA h, energy and °C unknown, mV per cell (65535: no cell), cA, …, %."""
     cells = min(supply.cells, CELLS)
-    each = min(max(round(1000.0 * supply.voltage / cells), 0), NO_CELL - 1)
+    cell_voltage = min(max(round(1000.0 * supply.voltage / cells), 0), NO_CELL - 1)
     current = min(max(round(100.0 * supply.current), -32768), 32767)
     consumed = round((1.0 - supply.charge) * supply.capacity / 3.6)
     percent = min(max(round(100.0 * supply.charge), 0), 100)
-    voltages = (*(each,) * cells, *(NO_CELL,) * (CELLS - cells))
+    voltages = (*(cell_voltage,) * cells, *(NO_CELL,) * (CELLS - cells))
     return (consumed, -1, NO_TEMPERATURE, *voltages, current, 0, 0, 0, percent, *(0,) * 8)
 
 

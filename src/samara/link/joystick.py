@@ -1,7 +1,7 @@
-"""A gamepad, or an RC transmitter in USB joystick mode: its axes and buttons as Linux reports them, as a pilot's sticks.
+"""Read a gamepad, or an RC transmitter in USB joystick mode, on Linux and map its axes and buttons to a pilot's sticks.
 
-Linux's joystick device sends events of 8 bytes: time [ms], value −32767 … 32767, type (1 button, 2 axis, 128 added for the
-state when it is opened) and number. A `StickMap` assigns an axis and its range to each stick.
+Linux's joystick device sends events of 8 bytes: time [ms], value −32767 … 32767, type (1 button, 2 axis, plus 128 for the state
+at opening) and number. A `StickMap` assigns an axis and its range to each stick.
 """
 
 import errno
@@ -38,11 +38,11 @@ TRANSMITTERS = re.compile(
 
 
 class JoystickError(ValueError):
-    """Nothing to fly with, or a map that is not one; the message is one sentence."""
+    """No joystick, or an invalid stick map; the message is one sentence."""
 
 
 class StickAxis(NamedTuple):
-    """One stick: its axis, and the readings at −1, 0 and 1. An inverted one has `low` above `high`."""
+    """The axis of one stick, and its values at −1, 0 and 1. An inverted axis has `low` above `high`."""
 
     number: int
     low: float = -FULL_SCALE
@@ -50,16 +50,16 @@ class StickAxis(NamedTuple):
     high: float = FULL_SCALE
 
     def deflection(self, value: float) -> float:
-        """−1 … 1, linear on either side of the centre"""
-        side = self.high if (value - self.centre) * (self.high - self.centre) >= 0.0 else self.low
-        share = (value - self.centre) / (side - self.centre)
-        return min(max(share if side == self.high else -share, -1.0), 1.0)
+        """Deflection from −1 to 1, linear on either side of the centre."""
+        end = self.high if (value - self.centre) * (self.high - self.centre) >= 0.0 else self.low
+        fraction = (value - self.centre) / (end - self.centre)
+        return min(max(fraction if end == self.high else -fraction, -1.0), 1.0)
 
 
 class StickMap(NamedTuple):
-    """The axis of each stick. `arm_axis` is a switch, armed above its middle; `arm_button` arms and disarms by turns.
+    """The axis of each stick. `arm_axis` is a switch, armed above its middle; each press of `arm_button` arms or disarms.
 
-    With `springs` the throttle returns to its middle, which is hover, as on a gamepad. Otherwise its lower end is zero thrust.
+    With `springs` the throttle is self-centring and its centre is hover, as on a gamepad; else its lower end is zero thrust.
     """
 
     roll: StickAxis
@@ -106,7 +106,7 @@ class Joystick:
         self._rest = b""
 
     def poll(self) -> None:
-        """Take in the events that have come; `is_lost` once the device is gone"""
+        """Read the waiting events; set `is_lost` if the device is disconnected."""
         while not self.is_lost:
             try:
                 data = os.read(self._file, 64 * EVENT.size)
@@ -119,26 +119,26 @@ class Joystick:
             data = self._rest + data
             complete = len(data) - len(data) % EVENT.size
             self._rest = data[complete:]
-            for _, value, kind, number in EVENT.iter_unpack(data[:complete]):
-                self._take(value, kind, number)
+            for _, value, event_type, number in EVENT.iter_unpack(data[:complete]):
+                self._take(value, event_type, number)
 
-    def _take(self, value: int, kind: int, number: int) -> None:
-        if kind & ~INITIAL == AXIS and number < MAX_AXES:
+    def _take(self, value: int, event_type: int, number: int) -> None:
+        if event_type & ~INITIAL == AXIS and number < MAX_AXES:
             self.axes[number] = value
-        elif kind & ~INITIAL == BUTTON:
-            if value and not kind & INITIAL and not self.buttons.get(number, False):
+        elif event_type & ~INITIAL == BUTTON:
+            if value and not event_type & INITIAL and not self.buttons.get(number, False):
                 self.presses[number] = self.presses.get(number, 0) + 1
             self.buttons[number] = bool(value)
 
     def close(self) -> None:
-        """Close the device"""
+        """Close the device."""
         if self._file >= 0:
             os.close(self._file)
         self._file, self.is_lost = -1, True
 
 
 def _device_name(file: int) -> str:
-    """The name that the device reports; empty if it has none"""
+    """Return the name that the device reports; "" if it has none."""
     try:
         from fcntl import ioctl
 
@@ -149,7 +149,7 @@ def _device_name(file: int) -> str:
 
 
 class Hands:
-    """A pilot's hands on a joystick: `read` gives the sticks, or None once the device is gone; `armed` is the switch."""
+    """Stick positions from a joystick: `read` returns the sticks, or None if the device is lost; `armed` is the arm switch."""
 
     def __init__(self, joystick: Joystick, stick_map: StickMap | None = None) -> None:
         self.joystick = joystick
@@ -157,7 +157,7 @@ class Hands:
         joystick.poll()
 
     def read(self) -> Sticks | None:
-        """Roll right, pitch forward, yaw clockwise, throttle up: −1 … 1; an axis that has not spoken yet is at rest"""
+        """Read roll right, pitch forward, yaw clockwise, throttle up: −1 … 1; an axis without an event is at rest."""
         self.joystick.poll()
         if self.joystick.is_lost:
             return None
@@ -171,26 +171,30 @@ class Hands:
         axis: StickAxis = getattr(self.stick_map, name)
         if axis.number not in self.joystick.axes:
             return 0.0
-        value, dead = axis.deflection(self.joystick.axes[axis.number]), self.stick_map.deadband
-        return 0.0 if abs(value) <= dead else (abs(value) - dead) / (1.0 - dead) * (1.0 if value > 0.0 else -1.0)
+        value, deadband = axis.deflection(self.joystick.axes[axis.number]), self.stick_map.deadband
+        return (
+            0.0
+            if abs(value) <= deadband
+            else (abs(value) - deadband) / (1.0 - deadband) * (1.0 if value > 0.0 else -1.0)
+        )
 
     @property
     def armed(self) -> bool:
-        """Whether the arm switch is up, or the last press of the arm button armed"""
+        """Whether the arm switch is high, or the last press of the arm button armed."""
         axis, button = self.stick_map.arm_axis, self.stick_map.arm_button
         by_axis = axis is not None and self.joystick.axes.get(axis, -FULL_SCALE) > 0
         by_button = button is not None and self.joystick.presses.get(button, 0) % 2 == 1
         return by_axis or by_button
 
     def close(self) -> None:
-        """Close the device"""
+        """Close the device."""
         self.joystick.close()
 
 
 def open_hands(device: str = "auto", devices: Path = DEVICES) -> Hands:
-    """Open the device of `--sticks`: `auto`, a layout (`transmitter`, `gamepad`), a device, or the file of a calibrated map
+    """Open the device of `--sticks`: `auto`, a layout (`transmitter`, `gamepad`), a device, or the file of a calibrated map.
 
-    JoystickError, in one sentence, where nothing is connected.
+    Raise JoystickError if no device is connected.
     """
     stick_map = LAYOUTS.get(device)
     if device.endswith(".toml"):
@@ -203,7 +207,7 @@ def open_hands(device: str = "auto", devices: Path = DEVICES) -> Hands:
 
 
 def _first_joystick(devices: Path) -> Joystick:
-    """The first that has sticks: a gamepad's motion sensors are a joystick too"""
+    """Open the first device that has sticks: a gamepad's motion sensors are a joystick too."""
     paths = sorted(devices.glob("js*"), key=lambda path: (len(path.name), path.name))
     for path in paths:
         joystick = Joystick(path)
@@ -217,19 +221,19 @@ def _first_joystick(devices: Path) -> Joystick:
 
 
 def load_stick_map(path: str | Path) -> StickMap:
-    """The map that `samara sticks --calibrate` wrote, or one written by hand"""
+    """Load a map that `samara sticks --calibrate` or a person wrote."""
     with open(path, "rb") as file:
         data = file.read(MAX_MAP_BYTES + 1)
     if len(data) > MAX_MAP_BYTES:
         raise JoystickError(f"{path}: is larger than {MAX_MAP_BYTES} bytes; expected the map of a joystick")
-    top = Table(document(data.decode("utf-8", "replace"), str(path), JoystickError), File(str(path), JoystickError))
-    top.schema(MAP_SCHEMA)
-    roll, pitch, throttle, yaw = (_stick_axis(top.table(name)) for name in STICKS)
-    arm_axis, arm_button = (top.whole(key, -1, low=-1, high=255) for key in ("arm_axis", "arm_button"))
-    springs, deadband = top.flag("springs", default=False), top.number("deadband", 0.0)
+    table = Table(document(data.decode("utf-8", "replace"), str(path), JoystickError), File(str(path), JoystickError))
+    table.schema(MAP_SCHEMA)
+    roll, pitch, throttle, yaw = (_stick_axis(table.table(name)) for name in STICKS)
+    arm_axis, arm_button = (table.whole(key, -1, low=-1, high=255) for key in ("arm_axis", "arm_button"))
+    springs, deadband = table.flag("springs", default=False), table.number("deadband", 0.0)
     if not 0.0 <= deadband < 0.5:
-        raise top.error("deadband", deadband, "a number from 0 to below 0.5")
-    top.finish()
+        raise table.error("deadband", deadband, "a number from 0 to below 0.5")
+    table.finish()
     return StickMap(
         roll,
         pitch,
@@ -254,7 +258,7 @@ def _stick_axis(table: Table) -> StickAxis:
 
 
 def save_stick_map(stick_map: StickMap, path: str | Path) -> None:
-    """Write a map that `load_stick_map` reads"""
+    """Write a map that `load_stick_map` reads."""
     lines = [
         f"schema = {MAP_SCHEMA}",
         f"springs = {str(stick_map.springs).lower()}",
@@ -267,14 +271,14 @@ def save_stick_map(stick_map: StickMap, path: str | Path) -> None:
         axis: StickAxis = getattr(stick_map, name)
         lines += ["", f"[{name}]", f"axis = {axis.number}"]
         lines += [f"{key} = {getattr(axis, key):g}" for key in ("low", "centre", "high")]
-    with atomic_write(path) as new:
-        new.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    with atomic_write(path) as file:
+        file.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def calibrated(stick_map: StickMap, readings: Sequence[dict[int, int]]) -> StickMap:
-    """The map with the ranges measured while all sticks were moved to their ends, and let go at last
+    """Return the map with the ranges of readings taken while all sticks were moved to their ends and then released.
 
-    The last reading is the centre, but for a throttle that does not spring back: its centre is the middle of its range.
+    The last reading is the centre, except for a throttle that is not self-centring: its centre is the middle of its range.
     """
     measured = []
     for name in STICKS:

@@ -1,9 +1,9 @@
-"""An autopilot that flies a drone: which one, how it is reached, and what happens when it is lost.
+"""The interface of the links to autopilots, and the supervision of an autopilot's process.
 
     link = open_link(Autopilot("px4", binary="build/px4_sitl_default/bin/px4"), vehicle, say=print)
-    outputs = link.exchange(readings)          # of each rotor of the vehicle, 0 … 1, thrust linear in it
+    outputs = link.exchange(readings)          # one per rotor of the vehicle, 0 … 1, thrust linear in it
 
-Every link is of this one shape; what differs is on the wire.
+Every link has this interface; only the protocol differs.
 """
 
 import math
@@ -21,48 +21,54 @@ from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Order
 
 Say = Callable[[str, str], None]
-"""say(level, sentence)"""
+"""say(level, message)"""
 
-AT_ONCE = 0.2  # [s]: how long a wait goes on before it looks around
+AT_ONCE = 0.2  # [s]: period at which a wait polls and checks the process
 MOST_RESTARTS = 3
 
 
 def task_orders(task: Trajectory) -> list[Order]:
-    """A task's places as orders: up to the first, then from one to the next. One without places is not for an autopilot."""
-    places = [Vec3(*(float(x) for x in own.p_W)) for own in task.waypoints]
-    ahead = [place for here, place in pairwise(places) if norm(place - here) > 1e-6]
-    if not ahead:
+    """Convert the waypoints of a flight task to orders: take off to the first height, then reach one position after the other.
+
+    Return no orders for a task without waypoints, which an autopilot cannot fly.
+    """
+    positions = [Vec3(*(float(x) for x in waypoint.p_W)) for waypoint in task.waypoints]
+    targets = [position for previous, position in pairwise(positions) if norm(position - previous) > 1e-6]
+    if not targets:
         return []
-    first, *rest = ahead
-    beside = math.hypot(first.x - places[0].x, first.y - places[0].y) > 1e-6
-    return [Order("take_off", places[0]._replace(z=first.z)), *(Order("reach", p) for p in ([first] * beside + rest))]
+    first, *remaining = targets
+    is_offset = math.hypot(first.x - positions[0].x, first.y - positions[0].y) > 1e-6
+    return [
+        Order("take_off", positions[0]._replace(z=first.z)),
+        *(Order("reach", p) for p in ([first] * is_offset + remaining)),
+    ]
 
 
 class AutopilotLostError(Exception):
-    """The flight cannot go on without its autopilot; the message is one sentence."""
+    """The flight ends because its autopilot is lost; the message is one sentence."""
 
 
 class Link(Protocol):
-    """What every autopilot's link does."""
+    """The connection to one autopilot."""
 
     title: str
     sent: int
     answered: int
 
     def begin(self, readings: Readings) -> None:
-        """Start the exchange of this instant without waiting, so that several autopilots compute at the same time; optional"""
+        """Start the exchange of this instant without waiting, so that several autopilots compute at the same time; optional."""
 
     def exchange(self, readings: Readings) -> Sequence[float]:
-        """Hands it what the sensors said, waits for its answer: the output of each rotor, 0 … 1"""
+        """Send the sensor readings and wait for the answer: one output per rotor, 0 … 1."""
 
     def obey(self, order: Order) -> None:
-        """Asks it for something, as a ground station or a pilot's sticks do"""
+        """Send an order, as a ground station or a pilot's sticks do."""
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """What is left to say after the last exchange, (level, sentence): how often it answered, what it never did"""
+        """Yield (level, message) pairs after the last exchange: the answer count and the orders that were not executed."""
 
     def close(self) -> None:
-        """Ends the connection, and the process when it was started here"""
+        """End the connection, and the process if this link started it."""
 
 
 class LinkContext(NamedTuple):
@@ -79,37 +85,37 @@ class LinkContext(NamedTuple):
 
 
 class Repeated:
-    """Sentences that are said the first time, and how often they could have been."""
+    """A log that writes each message once and counts its repetitions, for at most `most` different messages."""
 
-    def __init__(self, say: Say, most: int = 200) -> None:
-        self._say, self._most = say, most
+    def __init__(self, say: Say, max_messages: int = 200) -> None:
+        self._say, self._most = say, max_messages
         self._count: dict[str, int] = {}
         self._said: dict[str, tuple[str, str]] = {}
 
-    def say(self, level: str, sentence: str, what: str = "") -> None:
-        """Says it, unless the same has been said; `what` is what it is about, where the sentence has a number that changes"""
-        key = what or sentence
+    def say(self, level: str, message: str, topic: str = "") -> None:
+        """Log the message unless it was logged before; `what` identifies a message whose text contains a changing value."""
+        key = topic or message
         if key not in self._said and len(self._said) >= self._most:
             return
         self._count[key] = self._count.get(key, 0) + 1
         if key not in self._said:
-            self._said[key] = level, sentence
-            self._say(level, sentence)
+            self._said[key] = level, message
+            self._say(level, message)
 
     def totals(self) -> Iterator[tuple[str, str]]:
-        """What came more than once, with how often"""
-        for key, (level, sentence) in self._said.items():
+        """Yield every message that occurred more than once, with its count."""
+        for key, (level, message) in self._said.items():
             if self._count[key] > 1:
-                yield level, f"{self._count[key]} times in all: {sentence}"
+                yield level, f"{self._count[key]} times in all: {message}"
 
 
 def counted(link: Link, missed: int) -> tuple[str, str]:
-    """How many packets were answered, of how many, and how many were waited for in vain"""
+    """Summarise the exchanges: packets answered, sent and missed."""
     return "info", f"{link.title} answered {link.answered} of {link.sent} packets, {missed} missed"
 
 
 class Watch:
-    """Who waits for an autopilot, says so, restarts its process, and gives up when the scenario says so."""
+    """Waits for an autopilot, restarts its process, and ends the flight when `on_loss` demands it."""
 
     def __init__(self, autopilot: Autopilot, title: str, process: Process | None, start: Start, say: Say) -> None:
         self._autopilot, self.title, self.process, self.say = autopilot, title, process, say
@@ -118,52 +124,56 @@ class Watch:
         if process is not None:
             process.start()
 
-    def until(self, arrived: Callable[[float], bool], what: str) -> None:
-        """Waits until arrived(seconds) is true, which waits itself so long; says what for and how to start it"""
-        begun, told = time.monotonic(), False
+    def until(self, poll_connection: Callable[[float], bool], endpoint: str) -> None:
+        """Poll `arrived(timeout)` until it is true; log the wait and how to start the autopilot.
+
+        Raises:
+            AutopilotLostError: after `wait` seconds of the `Autopilot`.
+        """
+        start_time, is_logged = time.monotonic(), False
         limit = self._autopilot.wait
-        while not arrived(AT_ONCE):
+        while not poll_connection(AT_ONCE):
             self.alive()
-            waited = time.monotonic() - begun
-            if not told and (self.process is None or waited > 5.0):
-                start = "" if self.process is not None else f"; start it with: {self.how_to_start()}"
-                self.say("info", f"waiting for {self.title} {what}{start}")
-                told = True
-            if waited > limit:
-                words = f"; its last words: {' / '.join(self.process.last_words())}" if self.process else ""
-                raise AutopilotLostError(f"{self.title} did not come {what} within {limit:g} s{words}")
+            elapsed = time.monotonic() - start_time
+            if not is_logged and (self.process is None or elapsed > 5.0):
+                advice = "" if self.process is not None else f"; start it with: {self.how_to_start()}"
+                self.say("info", f"waiting for {self.title} {endpoint}{advice}")
+                is_logged = True
+            if elapsed > limit:
+                output = f"; its last output: {' / '.join(self.process.last_words())}" if self.process else ""
+                raise AutopilotLostError(f"{self.title} did not connect {endpoint} within {limit:g} s{output}")
 
     def how_to_start(self) -> str:
-        """The line to paste: the script that it names is there now"""
+        """Write the start script and return the shell command that runs it."""
         if self._folder is None:
             self._folder = StartFolder(self._start, self._autopilot.type.variable)
         return self._folder.words
 
     def alive(self) -> None:
-        """Restarts the process when it has ended, or gives up"""
-        ended = self.process.ended if self.process is not None else ""
-        if ended:
-            self.lost(ended)
+        """Restart the process if it has ended, or end the flight."""
+        exit_report = self.process.ended if self.process is not None else ""
+        if exit_report:
+            self.lost(exit_report)
 
-    def lost(self, sentence: str, turning: bool = False) -> None:
-        """The autopilot is gone: ends the flight, or says so and gets ready for its return; `turning`: its motors did"""
-        ended = self.process.ended_soon() if self.process is not None else ""
-        if ended and ended not in sentence:
-            sentence = f"{sentence}: {ended}"
+    def lost(self, reason: str, turning: bool = False) -> None:
+        """End the flight, or log the loss and prepare for the autopilot's return; `turning`: its motors were running."""
+        exit_report = self.process.ended_soon() if self.process is not None else ""
+        if exit_report and exit_report not in reason:
+            reason = f"{reason}: {exit_report}"
         if self._autopilot.on_loss == "end":
-            raise AutopilotLostError(sentence)
-        after = ", and will come back disarmed: in the air the drone falls" if turning else ""
+            raise AutopilotLostError(reason)
+        consequence = ", and will come back disarmed: in the air the drone falls" if turning else ""
         if self.process is not None:
             self._restarts += 1
             if self._restarts > MOST_RESTARTS:
-                raise AutopilotLostError(f"{sentence}; it was restarted {MOST_RESTARTS} times")
-            self.say("warning", f"{sentence}; restarting it{after}")
+                raise AutopilotLostError(f"{reason}; it was restarted {MOST_RESTARTS} times")
+            self.say("warning", f"{reason}; restarting it{consequence}")
             self.process.start()
             return
-        self.say("warning", f"{sentence}; the flight stands still until it is back{after}")
+        self.say("warning", f"{reason}; the simulation waits until it is back{consequence}")
 
     def close(self) -> None:
-        """Ends the process and removes its folder"""
+        """End the process and remove its folder."""
         if self.process is not None:
             self.process.close()
         if self._folder is not None:

@@ -1,7 +1,7 @@
-"""MAVLink 2 on a wire: frames from numbers and numbers from frames, by pymavlink's own definitions.
+"""MAVLink 2 framing: encode messages to frames and parse frames from a byte stream, with pymavlink's message definitions.
 
-The layout, the identity and the checksum seed of every message are pymavlink's; only the loop over the bytes is here, because
-one message each way is made and read at every step of a flight, and a stream may hold anything.
+Field layouts, message ids and CRC_EXTRA come from pymavlink. Only the loop over the bytes is implemented here, because every
+simulation step encodes and parses a message, and because a stream may contain arbitrary bytes.
 """
 
 import struct
@@ -20,7 +20,7 @@ LARGEST = HEADER + 255 + CHECKSUM + SIGNATURE
 
 @lru_cache(maxsize=1)
 def dialect() -> ModuleType:
-    """pymavlink's `ardupilotmega`, which holds `common` and what ArduPilot adds"""
+    """Import pymavlink's dialect `ardupilotmega`, which includes `common`."""
     try:
         from pymavlink.dialects.v20 import ardupilotmega  # type: ignore[import-untyped]
     except ImportError:
@@ -30,7 +30,7 @@ def dialect() -> ModuleType:
 
 @lru_cache(maxsize=1)
 def checksum_of() -> Callable[..., int]:
-    """CRC-16/MCRF4XX, by the library pymavlink uses"""
+    """Return the CRC-16/MCRF4XX function, from the library that pymavlink uses."""
     try:
         from fastcrc.crc16 import mcrf4xx  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -41,7 +41,7 @@ def checksum_of() -> Callable[..., int]:
 
 
 class Layout(NamedTuple):
-    """A message's number, its fields as they lie on the wire, and the seed of its checksum."""
+    """A message's id, its fields in wire order, and its CRC_EXTRA byte."""
 
     id: int
     packing: struct.Struct
@@ -50,20 +50,20 @@ class Layout(NamedTuple):
 
 @lru_cache(maxsize=256)
 def layout(name: str) -> Layout:
-    """The layout of a message by its name, such as HIL_SENSOR"""
-    own = getattr(dialect(), f"MAVLink_{name.lower()}_message")
-    return Layout(own.id, struct.Struct(own.unpacker.format), bytes([own.crc_extra]))
+    """Return the layout of a message by its name, such as HIL_SENSOR."""
+    message_class = getattr(dialect(), f"MAVLink_{name.lower()}_message")
+    return Layout(message_class.id, struct.Struct(message_class.unpacker.format), bytes([message_class.crc_extra]))
 
 
 class Speaker:
-    """Makes frames of one system and component, numbered one after the other."""
+    """Encodes frames of one system and component, with consecutive sequence numbers."""
 
     def __init__(self, system: int, component: int) -> None:
         self.system, self._component, self._count = system, component, 0
         self._checksum = checksum_of()
 
     def frame(self, name: str, *fields: object) -> bytes:
-        """A message by its name, its fields in the order they lie on the wire; zeros at its end are cut, as MAVLink 2 does"""
+        """Encode a message by its name, fields in wire order; trailing zeros are cut, as MAVLink 2 requires."""
         number, packing, seed = layout(name)
         payload = packing.pack(*fields).rstrip(b"\0") or b"\0"
         head = struct.pack(
@@ -74,7 +74,7 @@ class Speaker:
         return b"\xfd" + body + struct.pack("<H", self._checksum(body + seed))
 
     def message(self, message: Any) -> bytes:
-        """A frame of a pymavlink message"""
+        """Encode a pymavlink message."""
         fields: list[object] = []
         for name in message.ordered_fieldnames:
             value = getattr(message, name)
@@ -85,7 +85,7 @@ class Speaker:
 
 
 class Frame(NamedTuple):
-    """One message as it came: its number, who sent it, and its fields in the order they lie on the wire."""
+    """A received message: its id, its sender, and its fields in wire order."""
 
     id: int
     system: int
@@ -94,55 +94,61 @@ class Frame(NamedTuple):
 
 
 class Listener:
-    """Frames out of a stream of bytes; what is none is skipped and counted in `nonsense`."""
+    """Parses frames from a byte stream; invalid bytes are skipped and counted in `nonsense`."""
 
     def __init__(self, *names: str) -> None:
-        self._layouts = {own.id: own for own in (layout(name) for name in names)}
+        self._layouts = {message_layout.id: message_layout for message_layout in (layout(name) for name in names)}
         self.waiting = b""
         self._checksum = checksum_of()
         self.nonsense = 0
 
     def hear(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete now; other messages than those it listens for are passed over"""
+        """Yield the frames that are complete; messages other than those named at construction are ignored."""
         stream = self.waiting + data if self.waiting else data
-        at, size = 0, len(stream)
+        position, size = 0, len(stream)
         while True:
-            found = stream.find(START, at)
-            if found != at:
-                self.nonsense += (size if found < 0 else found) - at
-            if found < 0:
-                at = size
+            start = stream.find(START, position)
+            if start != position:
+                self.nonsense += (size if start < 0 else start) - position
+            if start < 0:
+                position = size
                 break
-            at = found
-            if size - at < HEADER:
+            position = start
+            if size - position < HEADER:
                 break
-            length, flags = stream[at + 1], stream[at + 2]
-            number = stream[at + 7] | stream[at + 8] << 8 | stream[at + 9] << 16
+            length, flags = stream[position + 1], stream[position + 2]
+            number = stream[position + 7] | stream[position + 8] << 8 | stream[position + 9] << 16
             seed = self._seed(number, length) if flags <= SIGNED else None
-            end = at + HEADER + length + CHECKSUM
-            whole = end + (SIGNATURE if flags else 0)
-            if seed is not None and size < whole:
+            end = position + HEADER + length + CHECKSUM
+            frame_end = end + (SIGNATURE if flags else 0)
+            if seed is not None and size < frame_end:
                 break
-            told = stream[end - 2] | stream[end - 1] << 8 if seed is not None else -1
-            if seed is None or self._checksum(stream[at + 1 : end - CHECKSUM] + seed) != told:
+            received_checksum = stream[end - 2] | stream[end - 1] << 8 if seed is not None else -1
+            if seed is None or self._checksum(stream[position + 1 : end - CHECKSUM] + seed) != received_checksum:
                 self.nonsense += 1
-                at += 1
+                position += 1
                 continue
-            own = self._layouts.get(number)
-            if own is None:
-                at = whole
+            message_layout = self._layouts.get(number)
+            if message_layout is None:
+                position = frame_end
                 continue
-            payload = stream[at + HEADER : end - CHECKSUM]
-            missing = own.packing.size - len(payload)
-            fields = own.packing.unpack(payload + bytes(missing) if missing > 0 else payload[: own.packing.size])
-            yield Frame(number, stream[at + 5], stream[at + 6], fields)
-            at = whole
-        self.waiting = stream[at:]
+            payload = stream[position + HEADER : end - CHECKSUM]
+            missing = message_layout.packing.size - len(payload)
+            fields = message_layout.packing.unpack(
+                payload + bytes(missing) if missing > 0 else payload[: message_layout.packing.size]
+            )
+            yield Frame(number, stream[position + 5], stream[position + 6], fields)
+            position = frame_end
+        self.waiting = stream[position:]
 
     def _seed(self, number: int, length: int) -> bytes | None:
-        """The checksum's seed of a message that may be so long; None where there is none, for then it is not waited for"""
-        own = self._layouts.get(number)
-        if own is not None:
-            return own.seed if length <= own.packing.size else None
-        known = dialect().mavlink_map.get(number)
-        return bytes([known.crc_extra]) if known is not None and length <= known.unpacker.size else None
+        """Return the CRC_EXTRA of a message; None if the id is unknown or `length` too large, so that it is not waited for."""
+        message_layout = self._layouts.get(number)
+        if message_layout is not None:
+            return message_layout.seed if length <= message_layout.packing.size else None
+        message_class = dialect().mavlink_map.get(number)
+        return (
+            bytes([message_class.crc_extra])
+            if message_class is not None and length <= message_class.unpacker.size
+            else None
+        )

@@ -1,8 +1,8 @@
-"""From an autopilot's motor outputs to the vehicle's commands: thrust is linear in the output, and hover is near one half.
+"""Convert an autopilot's motor outputs to the vehicle's commands: thrust is linear in the output, and hover is near one half.
 
-An autopilot knows its vehicle only through its outputs, 0 … 1 for each motor. Output u stands for the thrust u T_full, the
-same T_full for every rotor, and the command is the one with which the healthy vehicle, its battery full, at sea level, holds
-that thrust. What sags, breaks or thins is for the autopilot to feel.
+An autopilot acts on its vehicle only through its outputs, 0 … 1 for each motor. Output u stands for the thrust u T_full, with
+the same T_full for every rotor; the command is the one at which the healthy vehicle with a full battery at sea level holds that
+thrust. Battery sag, faults and thin air are not compensated here: the autopilot has to.
 """
 
 import math
@@ -18,31 +18,41 @@ from samara.vehicles.limits import command_limits
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
 FRAMES = {4: "quad_x", 6: "hexa_x", 8: "octo_x"}
-NEAR = math.radians(22.0)  # less than half the angle between two rotors of an octorotor
+NEAR = math.radians(22.0)  # just under half the angle between two rotors of an octorotor
 
 
 def rotor_of_output(vehicle: Vehicle, system: str) -> tuple[int, ...]:
-    """order[channel] is the rotor of the vehicle that sits where the system has that motor, and turns the same way"""
+    """Return the vehicle's rotor index for each motor output of the autopilot, matched by azimuth and spin.
+
+    Args:
+        vehicle: a vehicle with 4, 6 or 8 rotors.
+        system: the motor numbering, such as "px4".
+
+    Raises:
+        ValueError: if a motor of the numbering has no rotor, or a rotor with the opposite spin.
+    """
     frame = FRAMES.get(len(vehicle.rotors))
     if frame is None or system not in NUMBERINGS[frame]:
-        known = ", ".join(str(n) for n, name in FRAMES.items() if system in NUMBERINGS[name])
-        raise ValueError(f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; {system} is wired for {known}")
+        supported = ", ".join(str(n) for n, name in FRAMES.items() if system in NUMBERINGS[name])
+        raise ValueError(
+            f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; {system} is wired for {supported}"
+        )
     order = []
-    for place in NUMBERINGS[frame][system].places:
-        at = math.radians(place.azimuth_deg)
-        found = [
+    for motor in NUMBERINGS[frame][system].places:
+        azimuth = math.radians(motor.azimuth_deg)
+        candidates = [
             i
             for i, rotor in enumerate(vehicle.rotors)
-            if abs(_between(math.atan2(rotor.r_B.y, rotor.r_B.x), at)) < NEAR and i not in order
+            if abs(_between(math.atan2(rotor.r_B.y, rotor.r_B.x), azimuth)) < NEAR and i not in order
         ]
-        if len(found) != 1:
-            raise ValueError(f"vehicle {vehicle.name!r} has no rotor {place.name} for {system}'s {frame}; expected one")
-        if vehicle.rotors[found[0]].spin != place.spin:
-            turns = "clockwise" if place.spin < 0 else "counter-clockwise"
+        if len(candidates) != 1:
+            raise ValueError(f"vehicle {vehicle.name!r} has no rotor {motor.name} for {system}'s {frame}; expected one")
+        if vehicle.rotors[candidates[0]].spin != motor.spin:
+            turns = "clockwise" if motor.spin < 0 else "counter-clockwise"
             raise ValueError(
-                f"rotor {place.name} of vehicle {vehicle.name!r} turns the other way than {system}'s; expected {turns}"
+                f"rotor {motor.name} of vehicle {vehicle.name!r} turns the other way than {system}'s; expected {turns}"
             )
-        order.append(found[0])
+        order.append(candidates[0])
     return tuple(order)
 
 
@@ -51,23 +61,26 @@ def _between(a: float, b: float) -> float:
 
 
 def outputs_by_rotor(values: list[float], order: tuple[int, ...]) -> list[float]:
-    """The values of the channels, sorted to the vehicle's rotors"""
+    """Reorder values from output channels to the vehicle's rotors."""
     by_rotor = [0.0] * len(order)
     for channel, rotor in enumerate(order):
         by_rotor[rotor] = values[channel]
     return by_rotor
 
 
-def speeds_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Scalar) -> tuple[Scalar, ...]:
+def speeds_for_outputs(
+    outputs: tuple[Scalar, ...], vehicle: Vehicle, full_thrust_per_rotor: Scalar
+) -> tuple[Scalar, ...]:
     """Ωᵢ = √(uᵢ T_full / kF)  [rad/s]"""
     return tuple(
-        safe_sqrt(clamp(u, 0.0, 1.0) * full / rotor.k_thrust) for u, rotor in zip(outputs, vehicle.rotors, strict=True)
+        safe_sqrt(clamp(u, 0.0, 1.0) * full_thrust_per_rotor / rotor.k_thrust)
+        for u, rotor in zip(outputs, vehicle.rotors, strict=True)
     )
 
 
-def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Scalar) -> Command:
-    """Ωᵢ = √(uᵢ T_full / kF), and the command that keeps Ω on the healthy vehicle"""
-    speeds = speeds_for_outputs(outputs, vehicle, full)
+def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full_thrust_per_rotor: Scalar) -> Command:
+    """Ωᵢ = √(uᵢ T_full / kF); return the command that holds Ω on the healthy vehicle."""
+    speeds = speeds_for_outputs(outputs, vehicle, full_thrust_per_rotor)
     state: State = at_rest(vehicle)._replace(rotor_speed=speeds)
     command = vehicle.structure.actuation.steady_command(state, vehicle, CALM)
     limits = command_limits(vehicle)
@@ -75,15 +88,15 @@ def command_for_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle, full: Sca
 
 
 def command_of_outputs(outputs: tuple[Scalar, ...], vehicle: Vehicle) -> Command:
-    """u itself, as on the aircraft; of a commanded speed the share u of the highest"""
-    held = tuple(clamp(u, 0.0, 1.0) for u in outputs)
+    """Return u, or u Ω_max for a vehicle with commanded rotor speeds."""
+    clamped = tuple(clamp(u, 0.0, 1.0) for u in outputs)
     if vehicle.structure.actuation.name != "speed":
-        return held
-    return tuple(u * rotor.motor.speed_max for u, rotor in zip(held, vehicle.rotors, strict=True))
+        return clamped
+    return tuple(u * rotor.motor.speed_max for u, rotor in zip(clamped, vehicle.rotors, strict=True))
 
 
 def outputs_of_command(command: Command, vehicle: Vehicle) -> tuple[Scalar, ...]:
-    """u of each rotor, 0 … 1: the inverse of `command_of_outputs` within its range"""
+    """Return the output of each rotor, 0 … 1: the inverse of `command_of_outputs` within its range."""
     if vehicle.structure.actuation.name != "speed":
         return tuple(clamp(u, 0.0, 1.0) for u in command)
     speeds = zip(command, vehicle.rotors, strict=True)
@@ -92,22 +105,22 @@ def outputs_of_command(command: Command, vehicle: Vehicle) -> tuple[Scalar, ...]
 
 @lru_cache(maxsize=64)
 def outputs_code(vehicle: Vehicle, hover_output: float = HOVER_OUTPUT) -> CompiledStep:
-    """The same as machine code: command from (outputs)"""
-    full = full_thrust(vehicle, hover_output)
-    nothing = tuple(0.0 for _ in vehicle.rotors)
+    """Compile `command_for_outputs` for a vehicle: command from (outputs)."""
+    full_thrust_per_rotor = full_thrust(vehicle, hover_output)
+    zeros = tuple(0.0 for _ in vehicle.rotors)
 
-    def body(own: Scalar, held: Scalar) -> Scalar:
-        return command_for_outputs(held, vehicle, full)
+    def body(carry: Scalar, outputs: Scalar) -> Scalar:
+        return command_for_outputs(outputs, vehicle, full_thrust_per_rotor)
 
-    return CompiledStep(body, nothing, nothing)
+    return CompiledStep(body, zeros, zeros)
 
 
 @lru_cache(maxsize=64)
 def commands_code(vehicle: Vehicle) -> CompiledStep:
-    """`command_of_outputs` as machine code"""
-    nothing = tuple(0.0 for _ in vehicle.rotors)
+    """Compile `command_of_outputs` for a vehicle: command from (outputs)."""
+    zeros = tuple(0.0 for _ in vehicle.rotors)
 
-    def body(own: Scalar, held: Scalar) -> Scalar:
-        return command_of_outputs(held, vehicle)
+    def body(carry: Scalar, outputs: Scalar) -> Scalar:
+        return command_of_outputs(outputs, vehicle)
 
-    return CompiledStep(body, nothing, nothing)
+    return CompiledStep(body, zeros, zeros)

@@ -1,4 +1,4 @@
-"""The ports where autopilots and simulators meet: each is one flight's at a time, and one that is taken is named."""
+"""The network ports of autopilots and simulators: bind them, check that they are free, and name the one that is in use."""
 
 import socket
 from collections.abc import Iterable
@@ -11,21 +11,21 @@ Address: TypeAlias = tuple[str, int]
 
 
 def bound(host: str, port: int, advice: str, *, stream: bool = False) -> socket.socket:
-    """A socket at this port, UDP or TCP; ValueError, with what to do, where it is taken"""
-    own = socket.socket(socket.AF_INET, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM)
+    """Bind a UDP or TCP socket to a port; raise ValueError with `advice` if the port is in use."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM)
     try:
-        if stream:  # a connection that was closed a minute ago does not count
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        own.bind((host, port))
+        if stream:  # ignore connections in TIME_WAIT
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
     except OSError as error:
-        own.close()
+        sock.close()
         name = f"{'TCP' if stream else 'UDP'} {host}:{port}"
         raise ValueError(f"{name} cannot be used ({error.strerror or error}): {advice}") from None
-    return own
+    return sock
 
 
 def require_free(host: str, advice: str, *, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> None:
-    """ValueError where one of the ports is taken that an autopilot itself will open"""
+    """Raise ValueError if a port that an autopilot will open is in use."""
     for ports, stream in ((udp, False), (tcp, True)):
         for port in ports:
             with closing(bound(host, port, advice, stream=stream)):
@@ -33,7 +33,7 @@ def require_free(host: str, advice: str, *, udp: Iterable[int] = (), tcp: Iterab
 
 
 def network_warning(title: str, *, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> str:
-    """Name the ports that an autopilot has opened on all network interfaces, and how to close them; "" where there are none"""
+    """Name the ports that an autopilot has opened on all network interfaces, and how to close them; "" if there are none."""
     exposed = open_to_network(udp=udp, tcp=tcp)
     if not exposed:
         return ""
@@ -49,9 +49,9 @@ def network_warning(title: str, *, udp: Iterable[int] = (), tcp: Iterable[int] =
 
 
 def open_to_network(*, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> dict[str, list[int]]:
-    """The ports that a program has opened on all network interfaces, by protocol: {"TCP": [5761], …}
+    """List the ports that a program has opened on all network interfaces, by protocol: {"TCP": [5761], …}.
 
-    As Linux lists them in /proc/net; none on other systems.
+    Linux lists them in /proc/net; on other systems the result is empty.
     """
     result: dict[str, list[int]] = {}
     for ports, name, listening in ((tcp, "TCP", "0A"), (udp, "UDP", "07")):
@@ -71,10 +71,10 @@ def open_to_network(*, udp: Iterable[int] = (), tcp: Iterable[int] = ()) -> dict
 
 
 def other_flight(instance: int) -> str:
-    """What to do where another flight has one of our ports"""
+    """Advice for a port of the simulator that another flight uses."""
     return f"is another flight there? End it, or fly with instance = {instance + 1}"
 
 
 def other_process(title: str, instance: int) -> str:
-    """What to do where another autopilot has one of its ports"""
+    """Advice for a port of the autopilot that another autopilot uses."""
     return f"{title} is already running for instance {instance}; end it, or fly with instance = {instance + 1}"

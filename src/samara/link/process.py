@@ -1,4 +1,4 @@
-"""An autopilot's own process: started in a folder of its own, ended with everything it started, its words kept."""
+"""An autopilot's process: started in a temporary folder, ended with its child processes, its output saved to a file."""
 
 import atexit
 import importlib.util
@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from samara.scenario.autopilot_types import AutopilotType, Executable
 
-GRACE = 2.0  # [s], between the polite signal and the other
+GRACE = 2.0  # [s], from SIGTERM to SIGKILL
 LAST_LINES = 5
-ENDING = 0.5  # [s], from a connection that breaks to the end of its process
+ENDING = 0.5  # [s], from the loss of a connection to the exit of its process
 WITH_ITS_PARENT = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
@@ -33,7 +33,14 @@ except OSError as error:
 
 
 class Process:
-    """A program running in `folder`, with some environment variables more; `log` is what it said."""
+    """A program that runs in `folder` with additional environment variables; `log` is the file with its output.
+
+    Args:
+        command: program and arguments.
+        environment: variables added to the current environment.
+        files: files to write into `folder`, by relative path.
+        polite: send SIGTERM before SIGKILL.
+    """
 
     def __init__(
         self,
@@ -53,16 +60,16 @@ class Process:
         atexit.register(self.close)
 
     def start(self) -> None:
-        """Starts it, or starts it again"""
+        """Start or restart the process."""
         self.stop()
         try:
-            with open(self.log, "wb") as said:
+            with open(self.log, "wb") as output:
                 self.running = subprocess.Popen(
                     _with_its_parent(self.command),
                     cwd=self.folder,
                     env={**os.environ, **self._environment},
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
+                    stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
@@ -73,63 +80,64 @@ class Process:
 
     @property
     def ended(self) -> str:
-        """How it ended, with its last words; "" while it runs"""
+        """Exit status and last output; "" while the process runs."""
         code = None if self.running is None else self.running.poll()
         if code is None:
             return ""
         how = f"by signal {-code} ({_signal_name(-code)})" if code < 0 else f"with status {code}"
-        words = " / ".join(self.last_words())
-        return f"{Path(self.command[0]).name} ended {how}" + (f"; its last words: {words}" if words else "")
+        output = " / ".join(self.last_words())
+        return f"{Path(self.command[0]).name} ended {how}" + (f"; its last output: {output}" if output else "")
 
     def ended_soon(self) -> str:
-        """How it ended; one whose connection broke is given a moment to do so"""
+        """Return `ended` after a short wait: a process whose connection broke may be about to exit."""
         if self.running is not None:
             with suppress(subprocess.TimeoutExpired):
                 self.running.wait(ENDING)
         return self.ended
 
     def last_words(self, lines: int = LAST_LINES) -> list[str]:
-        """The last lines it said"""
+        """Return the last non-empty lines of its output."""
         try:
-            said = self.log.read_bytes()[-4000:].decode(errors="replace")
+            output = self.log.read_bytes()[-4000:].decode(errors="replace")
         except OSError:
             return []
-        return [line.strip() for line in said.splitlines() if line.strip()][-lines:]
+        return [line.strip() for line in output.splitlines() if line.strip()][-lines:]
 
     def stop(self) -> None:
-        """Ends it and what it started"""
-        own = self.running
-        if own is None:
+        """End the process and its child processes."""
+        process = self.running
+        if process is None:
             return
-        if own.poll() is None and self._polite:
-            self._end(own, politely=True)
+        if process.poll() is None and self._polite:
+            self._end(process, politely=True)
             with suppress(subprocess.TimeoutExpired):
-                own.wait(GRACE)
-        self._end(own, politely=False)
-        own.wait()
-        self.running = None  # not before: an interrupt on the way here leaves it to the next who ends it
+                process.wait(GRACE)
+        self._end(process, politely=False)
+        process.wait()
+        self.running = None  # last: after an interrupt during the waits above, a later call can still end the process
 
     @staticmethod
-    def _end(own: "subprocess.Popen[bytes]", *, politely: bool) -> None:
-        """Ends it with all it started; where processes have no groups, as on Windows, it alone."""
-        group = getattr(os, "killpg", None)
+    def _end(process: "subprocess.Popen[bytes]", *, politely: bool) -> None:
+        """Signal the process group; on systems without process groups, such as Windows, only the process."""
+        killpg = getattr(os, "killpg", None)
         with suppress(ProcessLookupError, PermissionError):
-            if group is None:
-                own.terminate() if politely else own.kill()
+            if killpg is None:
+                process.terminate() if politely else process.kill()
             else:
-                group(own.pid, signal.SIGTERM if politely else signal.SIGKILL)
+                killpg(process.pid, signal.SIGTERM if politely else signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends it and removes its folder"""
+        """End the process and remove its folder."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         atexit.unregister(self.close)
 
 
 def _with_its_parent(command: list[str]) -> list[str]:
-    """The command, on Linux such that the system kills it when the thread that started it is gone, however that ended
+    """Wrap the command such that Linux kills the process when the thread that started it ends, for whatever reason.
 
-    A few lines of Python become the program: `preexec_fn` would run where the locks of other threads are shut for ever.
+    A short Python script sets PR_SET_PDEATHSIG and executes the program. `preexec_fn` is not an option: it runs with locks that
+    other threads may hold for ever.
     """
     if sys.platform != "linux" or not sys.executable:
         return command
@@ -139,24 +147,21 @@ def _with_its_parent(command: list[str]) -> list[str]:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # one of the real-time signals
+    except ValueError:  # a real-time signal
         return "no name"
 
 
 def default_binary(autopilot_type: AutopilotType) -> str:
-    (
-        """The program of an autopilot that nobody names: that of its environment variable, else an installed one, else """
-        ""
-    )
+    """Return the default program of an autopilot: its environment variable, else an installed program, else ""."""
     executable = autopilot_type.executable
     return "" if executable is None else os.environ.get(executable.variable, "") or find_installed(executable)
 
 
 def find_installed(executable: Executable) -> str:
-    """The program on the PATH, in its package's folder, or in a Python package; "" if it is not installed
+    """Find a program on the PATH, in its package's folder or in a Python package; return "" if it is not installed.
 
-    Relative entries of the PATH are passed over: a file in the working directory is not installed. Of several versions in
-    one folder the newest is taken.
+    Relative entries of the PATH are ignored: a file in the working directory is not installed. If a folder holds several
+    versions, the newest is returned.
     """
     folders = [Path(folder) for folder in os.get_exec_path() if os.path.isabs(folder)]
     on_path = (path for folder in folders for name in executable.names for path in _newest_first(folder, name))
@@ -167,7 +172,7 @@ def find_installed(executable: Executable) -> str:
 
 
 def _newest_first(folder: Path, pattern: str) -> list[Path]:
-    """The files of a name, or of a pattern with a version in place of its star"""
+    """Return the files that match a name, or a pattern whose star stands for a version, newest first."""
     if "*" not in pattern:
         return [folder / pattern]
     return sorted(folder.glob(pattern), key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)], reverse=True)
@@ -181,19 +186,19 @@ def _package_file(executable: Executable) -> Path | None:
     return Path(spec.origin).parent / file
 
 
-def require_binary(path: str | Path, what: str) -> Path:
-    """The path of a program that is there and may be run"""
-    own = Path(path).expanduser().resolve()
-    if not own.is_file() or not os.access(own, os.X_OK):
-        raise ValueError(f"{path}: is not a program that can be run; expected the binary of {what}")
-    return own
+def require_binary(path: str | Path, program: str) -> Path:
+    """Return the resolved path of an executable file; raise ValueError if it is none."""
+    resolved = Path(path).expanduser().resolve()
+    if not resolved.is_file() or not os.access(resolved, os.X_OK):
+        raise ValueError(f"{path}: is not a program that can be run; expected the binary of {program}")
+    return resolved
 
 
 NAME = "start.sh"
 
 
 class Start(NamedTuple):
-    """The program when nobody names one, the shell's lines that start "$program", and its environment and files."""
+    """A start script: default program, shell lines that start "$program", environment and files."""
 
     program: str
     lines: tuple[str, ...]
@@ -202,20 +207,20 @@ class Start(NamedTuple):
     remark: str = ""
 
     def script(self, variable: str) -> str:
-        """The script: sh start.sh [program]; it runs in its own folder, where the files are
+        """Return the text of the script `sh start.sh [program]`, which runs in the folder with its files.
 
-        The program is that in the environment variable `variable`, unless the variable or its name is empty.
+        The default program is the environment variable `variable`, or `program` if that is unset or `variable` is empty.
         """
         default = f"${{{variable}:-{self.program}}}" if variable else self.program
         source = f"${variable} or {self.program}" if variable else self.program
         return "\n".join(
             [
                 "#!/bin/sh",
-                f"# sh {NAME} [program]: the program is {source} unless it is given.",
-                f'wanted="${{1:-{default}}}"',
-                'program="$(command -v "$wanted")" || { echo "$wanted: not found; expected: sh $0 PROGRAM" >&2; exit 1; }',
+                f"# sh {NAME} [program]: the default program is {source}.",
+                f'name="${{1:-{default}}}"',
+                'program="$(command -v "$name")" || { echo "$name: not found; expected: sh $0 PROGRAM" >&2; exit 1; }',
                 'program="$(cd "$(dirname "$program")" && pwd)/$(basename "$program")"',
-                'program="$(readlink -f "$program" 2>/dev/null || echo "$program")"',  # its files are where it is itself
+                'program="$(readlink -f "$program" 2>/dev/null || echo "$program")"',  # its data files are next to the target
                 'cd "$(dirname "$0")" || exit 1',
                 *(f"export {key}={shlex.quote(value)}" for key, value in self.environment.items()),
                 *self.lines,
@@ -225,19 +230,19 @@ class Start(NamedTuple):
 
 
 class StartFolder:
-    """A folder with the script and its files; removed when nothing else has come into it."""
+    """A folder with a start script and its files."""
 
     def __init__(self, start: Start, variable: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="samara-start-"))
         self._files = {NAME: start.script(variable), **start.files}
-        for name, own in self._files.items():
+        for name, content in self._files.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.folder / name).write_bytes(own.encode() if isinstance(own, str) else own)
+            (self.folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
         (self.folder / NAME).chmod(0o755)
         self.words = f"sh {shlex.quote(str(self.folder / NAME))}" + (f" ({start.remark})" if start.remark else "")
 
     def close(self) -> None:
-        """What the autopilot has written there since stays, with the script it was started by"""
-        own = {part for name in map(Path, self._files) for part in (name, *name.parents)}
-        if {path.relative_to(self.folder) for path in self.folder.rglob("*")} <= own:
+        """Remove the folder unless the autopilot has written files to it."""
+        own_paths = {part for name in map(Path, self._files) for part in (name, *name.parents)}
+        if {path.relative_to(self.folder) for path in self.folder.rglob("*")} <= own_paths:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""PX4 in lockstep: its simulator's MAVLink over TCP, one HIL_SENSOR for one HIL_ACTUATOR_CONTROLS.
+"""PX4 in lockstep over the MAVLink simulator API on TCP: one HIL_ACTUATOR_CONTROLS for each HIL_SENSOR.
 
-PX4 is the client and connects to 4560 + instance. The time of HIL_SENSOR is its clock. While it boots it is silent and only
-time brings it on; from its first answer on, every packet is answered with the same time, and the plant waits for it. Frames on
-the wire: body forward-right-down, world north-east-down.
+PX4 is the client and connects to port 4560 + instance. The time of HIL_SENSOR is PX4's clock. While PX4 boots it does not
+answer, but its boot advances only with that clock; after its first answer, it answers every packet with the same time stamp,
+and the simulation waits for the answer. Frames on the wire: body forward-right-down, world north-east-down.
 """
 
 import math
@@ -33,20 +33,20 @@ from samara.scenario.events import Order
 from samara.vehicles.exchange.px4 import HOVER_RANGE, airframe_parameters, gain_parameters, rotor_parameters
 from samara.vehicles.exchange.throttle import HOVER_OUTPUT, hover_output, hover_throttle
 
-MODEL = "none_iris"  # an airframe of PX4 that brings no simulator of its own
-NO_BATTERY = {"SIM_BAT_ENABLE": 0, "SIM_BAT_DRAIN": 0}  # that of PX4 until 1.17, and from 1.18 on
-DEFAULT_RATE = 250.0  # [Hz], of PX4's own integration
+MODEL = "none_iris"  # an airframe of PX4 without a simulator
+NO_BATTERY = {"SIM_BAT_ENABLE": 0, "SIM_BAT_DRAIN": 0}  # PX4 until 1.17, and from 1.18
+DEFAULT_RATE = 250.0  # [Hz], of PX4's IMU integration
 
 
 def rate_parameters(rate: float) -> dict[str, float]:
-    """What makes PX4 answer every HIL_SENSOR when they come faster than its usual 250 Hz"""
+    """Return the parameters with which PX4 answers every HIL_SENSOR at rates above its default of 250 Hz."""
     if rate <= DEFAULT_RATE:
         return {}
     return {"IMU_INTEG_RATE": math.ceil(rate), "IMU_GYRO_RATEMAX": 2 * math.ceil(rate)}
 
 
 def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
-    """Without the battery PX4 invents, where ours empties: it returns when that is critical, and lands in an emergency"""
+    """Disable PX4's simulated battery if the vehicle has one; return at the critical charge, land in an emergency."""
     if battery_of(vehicle) is None:
         return {}
     return {**NO_BATTERY, "COM_LOW_BAT_ACT": 3, **failsafe_parameters(PX4, vehicle, BatteryFailsafe())}
@@ -55,38 +55,46 @@ def battery_parameters(vehicle: Vehicle) -> dict[str, float]:
 def px4_parameters(
     vehicle: Vehicle, rate: float = DEFAULT_RATE, hover: float = HOVER_OUTPUT, outputs: str = "thrust", mode: str = ""
 ) -> dict[str, float]:
-    """All that PX4 must know of a vehicle and of how fast its sensors come"""
+    """Return all PX4 parameters of a vehicle.
+
+    Args:
+        vehicle: the vehicle.
+        rate: rate of HIL_SENSOR [Hz].
+        hover: PX4's motor output at hover, 0 … 1.
+        outputs: "thrust" if an output is a thrust, "command" if it is the motor command.
+        mode: flight mode that follows the reference; "raptor" gives the parameters for mc_raptor.
+    """
     if mode == RAPTOR.name:
         return {**policy_parameters(vehicle, rate), **battery_parameters(vehicle)}
     if outputs == "thrust":
-        own = {
+        vehicle_parameters = {
             **rotor_parameters(vehicle),
             **gain_parameters(vehicle, hover),
             "MPC_THR_HOVER": hover_output(vehicle, hover),
         }
     else:
-        own = airframe_parameters(vehicle)
+        vehicle_parameters = airframe_parameters(vehicle)
     return {
-        **own,
+        **vehicle_parameters,
         **rate_parameters(rate),
         **battery_parameters(vehicle),
     }
 
 
 def policy_parameters(vehicle: Vehicle, rate: float) -> dict[str, float]:
-    """For mc_raptor: its motors in the order of PX4's quadrotor in X, commands that no curve bends, and turns to count
+    """Return the parameters for mc_raptor: motors in the order of PX4's quadrotor X, and a linear throttle curve.
 
-    THR_MDL_FAC would bend what the module commands too. Without it PX4's own controllers feel the slope of the motors' curve at
-    hover, dt/du = 1 − e + 2 e u, and their gains are made for that. Every IMU_GYRO_RATEMAX/100 turns the module goes on: only
-    where that is the rate of the sensors are these 10 ms.
+    THR_MDL_FAC would also bend the module's commands. Without it PX4's controllers see the slope of the motor curve at hover,
+    dt/du = 1 − e + 2 e u, so their gains are scaled by it. The module runs once every IMU_GYRO_RATEMAX/100 sensor updates,
+    which is 10 ms only if IMU_GYRO_RATEMAX is the rate of the sensors.
     """
-    order, at_hover = rotor_of_output(vehicle, "px4"), hover_throttle(vehicle)
-    slope = 1.0 - at_hover.expo + 2.0 * at_hover.expo * at_hover.throttle
+    order, hover = rotor_of_output(vehicle, "px4"), hover_throttle(vehicle)
+    slope = 1.0 - hover.expo + 2.0 * hover.expo * hover.throttle
     return {
         **rotor_parameters(replace(vehicle, rotors=tuple(vehicle.rotors[k] for k in order))),
-        **gain_parameters(vehicle, min(at_hover.thrust / slope, at_hover.throttle)),
+        **gain_parameters(vehicle, min(hover.thrust / slope, hover.throttle)),
         "THR_MDL_FAC": 0,
-        "MPC_THR_HOVER": min(max(at_hover.throttle, HOVER_RANGE[0]), HOVER_RANGE[1]),
+        "MPC_THR_HOVER": min(max(hover.throttle, HOVER_RANGE[0]), HOVER_RANGE[1]),
         "IMU_INTEG_RATE": rate,
         "IMU_GYRO_RATEMAX": rate,
         "MC_RAPTOR_ENABLE": 1,
@@ -95,31 +103,31 @@ def policy_parameters(vehicle: Vehicle, rate: float) -> dict[str, float]:
 
 
 def px4_environment(parameters: dict[str, float], model: str = MODEL) -> dict[str, str]:
-    """The environment PX4 is started with"""
+    """Return the environment variables that PX4 is started with."""
     return {"PX4_SIM_MODEL": model, **{f"PX4_PARAM_{name}": f"{value:.9g}" for name, value in parameters.items()}}
 
 
 PORT, OFFBOARD_PORT, OUTPUTS = 4560, 14540, 16
-LAST_INSTANCE = 9  # with a port for onboard computers of its own
-ITS_PORTS = (14580, 18570)  # which PX4 opens itself: for onboard computers, and for a ground station
+LAST_INSTANCE = 9  # the last one with a separate port for onboard computers
+ITS_PORTS = (14580, 18570)  # UDP ports that PX4 opens: for onboard computers, and for a ground station
 SIMULATOR = (1, 51)  # system and component the simulator speaks as
 IMU, MAGNETOMETER, BAROMETER = 0x3F, 0x1C0, 0x1A00  # fields_updated; a group needs all its bits
 ARMED = 128
 SET_MESSAGE_INTERVAL = 511
-NOT_BEGUN = -1  # [µs], in place of the time of an exchange
-SETPOINT_US = 10_000  # from one setpoint to the next
-HERE_AND_THERE = 250  # steps from one look for a second client to the next
-FIRST_PATIENCE = 0.5  # [s], by the clock, for one answer
-SECOND_PATIENCE = 0.02  # [s], from one that is known to miss some
+NOT_BEGUN = -1  # [µs]: no exchange has begun
+SETPOINT_US = 10_000  # period of the setpoints
+HERE_AND_THERE = 250  # steps between two checks for a second client
+FIRST_PATIENCE = 0.5  # [s, wall-clock], for one answer
+SECOND_PATIENCE = 0.02  # [s, wall-clock], after PX4 has missed an answer
 GAUSS, HECTOPASCAL = 1e-4, 100.0
 TEMPERATURE = 20.0  # [°C], of the sensors
 EPH, EPV, SATELLITES, FIX_3D = 30, 40, 10, 3  # cm, cm
 NO_COURSE = 65535
-SLOWEST = 0.1  # [m/s]: a slower drone has no course
+SLOWEST = 0.1  # [m/s]: GPS reports no course below this speed
 
 
 def require_packages() -> None:
-    """Raise MissingExtraError where pymavlink is not installed."""
+    """Raise MissingExtraError if pymavlink is not installed."""
     dialect()
 
 
@@ -180,7 +188,7 @@ class Px4:
         self._forget()
 
     def _forget(self) -> None:
-        """A new PX4 knows nothing, and nothing is known of it"""
+        """Reset everything that belongs to one run of PX4."""
         self._speaker = Speaker(*SIMULATOR)
         self._listener = Listener("HIL_ACTUATOR_CONTROLS", "COMMAND_LONG", "HEARTBEAT")
         self._answer_id, self._command_id = layout("HIL_ACTUATOR_CONTROLS").id, layout("COMMAND_LONG").id
@@ -192,8 +200,8 @@ class Px4:
     # The interface ---------------------------------------------------------------------------------------------------
 
     def begin(self, readings: Readings) -> None:
-        """Send HIL_SENSOR and what else is new, where PX4 is connected; `exchange` waits for the answer"""
-        begun = time.perf_counter()
+        """Send HIL_SENSOR and the other new readings if PX4 is connected; `exchange` waits for the answer."""
+        start_time = time.perf_counter()
         self._begun_us, self._is_sent, self._lost = readings.time_us, False, None
         self.ground.look(readings.time_us, readings.origin, readings.state.p_W)
         if readings.supply is not None:
@@ -205,34 +213,34 @@ class Px4:
             self._refuse_others()
         if self._peer is not None:
             try:
-                self._send(readings, begun)
+                self._send(readings, start_time)
             except _GoneError as gone:
                 self._lost = gone
 
     def exchange(self, readings: Readings) -> Sequence[float]:
-        """HIL_SENSOR and what else is new out, HIL_ACTUATOR_CONTROLS of the same time in"""
+        """Send HIL_SENSOR and the other new readings; return the outputs of HIL_ACTUATOR_CONTROLS with the same time stamp."""
         if self._begun_us != readings.time_us:
             self.begin(readings)
         self._begun_us = NOT_BEGUN
         while True:
             if self._peer is None:
                 self._connect()
-            begun = time.perf_counter()
+            start_time = time.perf_counter()
             try:
                 if self._lost is not None:
                     raise self._lost
                 if not self._is_sent:
-                    self._send(readings, begun)
+                    self._send(readings, start_time)
                 self._wait(readings.time_us + self._period_us)
                 return self._outputs
             except _GoneError as gone:
-                turned = any(self._outputs)
+                motors_running = any(self._outputs)
                 self._close_peer()
                 self._is_sent, self._lost = False, None
-                self.watch.lost(f"{self.title} {gone} at {readings.time_us / 1e6:.3f} s", turned)
+                self.watch.lost(f"{self.title} {gone} at {readings.time_us / 1e6:.3f} s", motors_running)
 
     def obey(self, order: Order) -> None:
-        """Over MAVLink, as a ground station; in a mode that follows the reference places are the reference's"""
+        """Send the order over MAVLink, as a ground station; a mode that follows the reference ignores positions."""
         mode = self._autopilot.mode
         if mode and order.kind in ("go_to", "reach"):
             return
@@ -241,13 +249,13 @@ class Px4:
             self.ground.obey(Order(mode))
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """How often it answered, and what was said more than once"""
+        """Yield the answer count and the repeated messages."""
         yield counted(self, self.missed)
         yield from self._once.totals()
         yield from self.ground.ending()
 
     def close(self) -> None:
-        """Ends it all"""
+        """Close the sockets and end the process."""
         self._close_peer()
         self._server.close()
         self.ground.close()
@@ -256,7 +264,7 @@ class Px4:
     # The wire --------------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        def arrived(seconds: float) -> bool:
+        def poll_connection(seconds: float) -> bool:
             self._server.settimeout(seconds)
             try:
                 self._peer, _ = self._server.accept()
@@ -265,20 +273,20 @@ class Px4:
             self._peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return True
 
-        self.watch.until(arrived, self._where)
+        self.watch.until(poll_connection, self._where)
         self._forget()
         self.ground.reset()
 
     def _refuse_others(self) -> None:
         if self._peer is None or not select.select([self._server], [], [], 0)[0]:
             return
-        other, _ = self._server.accept()
-        other.close()
+        second_client, _ = self._server.accept()
+        second_client.close()
         self._once.say(
             "warning", f"a second autopilot connected {self._where} and was sent away: {self.title} is there already"
         )
 
-    def _send(self, r: Readings, begun: float) -> None:
+    def _send(self, r: Readings, start_time: float) -> None:
         now = r.time_us + self._period_us
         data = b""
         if r.fix is not None:
@@ -317,10 +325,10 @@ class Px4:
             raise _GoneError("closed the connection") from None
         self._is_sent = True
         self.sent += 1
-        self.own_seconds += ready - begun
+        self.own_seconds += ready - start_time
 
     def _wait(self, now: int) -> None:
-        """The answer of this time. A PX4 that boots is given as long as real time, one that skips some a moment."""
+        """Wait for the answer to this time stamp: in real time while PX4 boots, shorter once it has missed an answer."""
         sent = time.perf_counter()
         patience = self._patience if self.booted else self._period_us / 1e6
         left = patience
@@ -333,7 +341,7 @@ class Px4:
         if not self.booted:
             self.watch.alive()
             if time.monotonic() - self._silent_since > self._autopilot.wait:
-                raise _GoneError(f"connected and said nothing for {self._autopilot.wait:g} s")
+                raise _GoneError(f"connected and sent nothing for {self._autopilot.wait:g} s")
             return
         self.missed += 1
         if self.missed == 1:
@@ -346,7 +354,7 @@ class Px4:
             raise _GoneError(f"has not answered for {self._autopilot.patience:g} s")
 
     def _heard(self, seconds: float, now: int) -> bool:
-        """Whether the answer of this time has come; others are late, and count for nothing"""
+        """Receive; return whether the answer to this time stamp arrived. Answers to other time stamps count as late."""
         assert self._peer is not None
         self._peer.settimeout(seconds)
         try:
@@ -357,7 +365,7 @@ class Px4:
             raise _GoneError("closed the connection") from None
         if not data:
             raise _GoneError("closed the connection")
-        came = False
+        is_answered = False
         for frame in self._listener.hear(data):
             if frame.id == self._command_id:
                 self._asked(frame.fields)
@@ -365,23 +373,23 @@ class Px4:
                 if self.missed and self.booted:
                     self._patience = SECOND_PATIENCE
                 self.booted, self._silent_since = True, time.monotonic()
-                told = int(frame.fields[0])
-                if told == now:
-                    came = True
+                stamp_us = int(frame.fields[0])
+                if stamp_us == now:
+                    is_answered = True
                 else:
                     self.late += 1
-                if told <= now:
-                    said = [output(u) for u in frame.fields[2 : 2 + self._rotors]]
-                    self._outputs = outputs_by_rotor(said, self._order)
+                if stamp_us <= now:
+                    outputs = [output(u) for u in frame.fields[2 : 2 + self._rotors]]
+                    self._outputs = outputs_by_rotor(outputs, self._order)
                     self.armed = bool(frame.fields[-1] & ARMED)
         if self._listener.nonsense and not self._nonsense_told:
             self._nonsense_told = True
-            self._say("warning", f"{self.title} sent bytes that are no MAVLink; they were skipped")
-        self.answered += came
-        return came
+            self._say("warning", f"{self.title} sent bytes that are not MAVLink; they were skipped")
+        self.answered += is_answered
+        return is_answered
 
     def _asked(self, fields: tuple[float, ...]) -> None:
-        """PX4 asks for HIL_STATE_QUATERNION, its truth, every so many microseconds"""
+        """Handle PX4's request to send HIL_STATE_QUATERNION, the true state, periodically."""
         if fields[7] == SET_MESSAGE_INTERVAL and fields[0] == layout("HIL_STATE_QUATERNION").id:
             self._truth_every_us = int(fields[1]) if 0.0 < fields[1] < 1e9 else 0
 
@@ -393,20 +401,22 @@ class Px4:
 
 
 class _GoneError(Exception):
-    """What became of the connection, to be said after its name."""
+    """Loss of the connection; the message completes a sentence that begins with the autopilot's name."""
 
 
 def px4_command(binary: str, instance: int) -> list[str]:
-    """bin/px4 -d -i instance, with the folder `etc` of its build"""
+    """Return the command line bin/px4 -d -i instance, with the folder `etc` of its build."""
     from pathlib import Path
 
-    own = Path(binary)
-    folder = next((place / "etc" for place in (own.parent, own.parent.parent) if (place / "etc").is_dir()), None)
+    program = Path(binary)
+    folder = next(
+        (parent / "etc" for parent in (program.parent, program.parent.parent) if (parent / "etc").is_dir()), None
+    )
     return [binary, "-d", "-i", str(instance), *([str(folder)] if folder is not None else ["etc"])]
 
 
 def px4_start(instance: int, environment: Mapping[str, str], files: Mapping[str, bytes] = {}) -> Start:
-    """How a person starts PX4: as `px4_command` has it, the folder `etc` found where the program is"""
+    """Return the start script of PX4: the command of `px4_command`, with `etc` located next to the program."""
     lines = (
         'for etc in "$(dirname "$program")/etc" "$(dirname "$program")/../etc"; do [ -d "$etc" ] && break; done',
         f'exec "$program" -d -i {instance} "$etc"',
@@ -415,7 +425,7 @@ def px4_start(instance: int, environment: Mapping[str, str], files: Mapping[str,
 
 
 def output(u: float) -> float:
-    """0 … 1; NaN marks an output that is not used"""
+    """Clamp to 0 … 1; NaN marks an unused output."""
     return min(max(u, 0.0), 1.0) if math.isfinite(u) else 0.0
 
 
@@ -424,7 +434,7 @@ def _whole(value: float, low: int, high: int) -> int:
 
 
 def gps_fields(fix: Fix) -> tuple[int, ...]:
-    """HIL_GPS behind its time: 1e-7 degrees, mm, cm, cm/s north-east-down, centidegrees"""
+    """Return the fields of HIL_GPS after its time: 1e-7 degrees, mm, cm, cm/s north-east-down, centidegrees."""
     north, east, down = ned_from_enu(fix.v_W)
     speed = math.hypot(north, east)
     course = round(math.degrees(math.atan2(east, north)) * 100.0) % 36000 if speed > SLOWEST else NO_COURSE
@@ -445,17 +455,17 @@ def gps_fields(fix: Fix) -> tuple[int, ...]:
 
 
 def truth_fields(r: Readings) -> tuple[float, ...]:
-    """HIL_STATE_QUATERNION behind its time: attitude FRD → NED, rates, place, cm/s, and specific force in mg"""
-    own, place = outside(r.state, r.origin)
+    """Return the fields of HIL_STATE_QUATERNION after its time: attitude FRD → NED, rates, position, cm/s, force [mg]."""
+    ned_state, position = outside(r.state, r.origin)
     force = frd_from_flu(r.specific_force_B)
-    airspeed = _whole(math.hypot(*own.v_W) * 100.0, 0, 65535)
+    airspeed = _whole(math.hypot(*ned_state.v_W) * 100.0, 0, 65535)
     return (
-        *own.q_WB,
-        *own.omega_B,
-        round(math.degrees(place.latitude) * 1e7),
-        round(math.degrees(place.longitude) * 1e7),
-        round(place.altitude * 1000.0),
-        *(_whole(v * 100.0, -32768, 32767) for v in own.v_W),
+        *ned_state.q_WB,
+        *ned_state.omega_B,
+        round(math.degrees(position.latitude) * 1e7),
+        round(math.degrees(position.longitude) * 1e7),
+        round(position.altitude * 1000.0),
+        *(_whole(v * 100.0, -32768, 32767) for v in ned_state.v_W),
         airspeed,
         airspeed,
         *(_whole(a / 9.80665 * 1000.0, -32768, 32767) for a in force),

@@ -1,4 +1,4 @@
-"""PX4's built-in simulator (SIH), as it reports to a display: HIL_STATE_QUATERNION and HIL_ACTUATOR_CONTROLS over UDP.
+"""Receiver for PX4's built-in simulator (SIH), which sends HIL_STATE_QUATERNION and HIL_ACTUATOR_CONTROLS to displays over UDP.
 
 PX4 with a model `sihsim_…` computes the physics itself and sends instance N's true state to 127.0.0.1:19410 + N, 25 times a
 second, and its motor outputs 200 times a second. On the wire: attitude FRD → NED, rates FRD, WGS-84 position, velocity NED.
@@ -19,8 +19,8 @@ from samara.scenario.autopilot import LOOPBACK
 
 PORT = 19410
 ARMED = 128  # MAV_MODE_FLAG_SAFETY_ARMED
-UNIT_TOLERANCE = 0.05  # of |q|: single precision is far better, anything else is not an attitude
-MAX_PACKETS = 512  # read at once, so that a flood leaves time to draw
+UNIT_TOLERANCE = 0.05  # of |q|: single precision is far better; a larger error is not an attitude
+MAX_PACKETS = 512  # read per call, so that a flood leaves time to draw
 
 
 class SihState(NamedTuple):
@@ -33,9 +33,10 @@ class SihState(NamedTuple):
 
 
 class SihReceiver:
-    """Receives one instance on loopback. `received_at` is when its state last came (`time.monotonic()`), None before.
+    """Receives the state of one instance on loopback.
 
-    Positions are relative to `origin`, which is shared by all receivers of a display: the first position that any of them gets.
+    `received_at` is the arrival time of the latest state (`time.monotonic()`), None before the first. Positions are relative to
+    `origin`, which all receivers of a display share: the first position that any of them receives.
     """
 
     def __init__(self, instance: int = 0, origin: "SharedOrigin | None" = None) -> None:
@@ -52,8 +53,8 @@ class SihReceiver:
         self.restarts = self.rejected = 0
 
     def receive(self) -> bool:
-        """Read the waiting packets; return whether there is a new state"""
-        before = self.latest
+        """Read the waiting packets; return whether there is a new state."""
+        previous = self.latest
         for data in self._packets():
             listener = Listener("HIL_STATE_QUATERNION", "HIL_ACTUATOR_CONTROLS")  # a datagram holds whole frames
             for frame in listener.hear(data):
@@ -62,7 +63,7 @@ class SihReceiver:
                 else:
                     self._take_state(frame.fields)
             self.rejected += bool(listener.nonsense or listener.waiting)
-        return self.latest is not before
+        return self.latest is not previous
 
     def _packets(self) -> Iterator[bytes]:
         for _ in range(MAX_PACKETS):
@@ -72,20 +73,20 @@ class SihReceiver:
                 return
 
     def _take_outputs(self, fields: tuple[Any, ...]) -> None:
-        """NaN marks an output that is not used"""
+        """Store the motor outputs; NaN marks an unused output."""
         self._outputs = tuple(min(max(u, 0.0), 1.0) if math.isfinite(u) else 0.0 for u in fields[2:18])
         self._armed = bool(fields[18] & ARMED)
 
     def _take_state(self, fields: tuple[Any, ...]) -> None:
-        time_us, (q, rates, place, v) = fields[0], (fields[1:5], fields[5:8], fields[8:11], fields[11:14])
-        if not any(place[:2]):
-            return  # no position yet: PX4 sends zeros until its simulator has begun
+        time_us, (q, rates, geodetic, v) = fields[0], (fields[1:5], fields[5:8], fields[8:11], fields[11:14])
+        if not any(geodetic[:2]):
+            return  # PX4 sends zeros until its simulator has a position
         length = math.hypot(*q)
         finite = all(math.isfinite(x) for x in (*q, *rates))
-        if not finite or abs(length - 1.0) > UNIT_TOLERANCE or abs(place[0]) > 900_000_000:
+        if not finite or abs(length - 1.0) > UNIT_TOLERANCE or abs(geodetic[0]) > 900_000_000:
             self.rejected += 1
             return
-        position = Geodetic(math.radians(1e-7 * place[0]), math.radians(1e-7 * place[1]), 1e-3 * place[2])
+        position = Geodetic(math.radians(1e-7 * geodetic[0]), math.radians(1e-7 * geodetic[1]), 1e-3 * geodetic[2])
         ned = State(
             Vec3(0.0, 0.0, 0.0), Vec3(*(0.01 * x for x in v)), Quat(*(x / length for x in q)), Vec3(*map(float, rates))
         )
@@ -97,31 +98,31 @@ class SihReceiver:
 
     @property
     def silence(self) -> float:
-        """Time since the last state  [s, wall-clock]; infinite before the first state"""
+        """Time since the last state  [s, wall-clock]; infinite before the first state."""
         return math.inf if self.received_at is None else time.monotonic() - self.received_at
 
     def fileno(self) -> int:
-        """For `select`"""
+        """The file descriptor, for `select`."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Free the port"""
+        """Free the port."""
         self._socket.close()
 
 
 class SharedOrigin:
-    """Where the local frame begins: at the first position that is converted."""
+    """Origin of the local frame: the first position that is converted."""
 
     def __init__(self) -> None:
         self.place: Geodetic | None = None
 
-    def position_of(self, place: Geodetic) -> Vec3:
-        """East, north, up from the origin  [m]"""
+    def position_of(self, position: Geodetic) -> Vec3:
+        """East, north, up from the origin  [m]."""
         if self.place is None:
-            self.place = place
-        return Vec3(*(float(x) for x in enu_from_geodetic(place, self.place)))
+            self.place = position
+        return Vec3(*(float(x) for x in enu_from_geodetic(position, self.place)))
 
 
 def wait_for_any(receivers: list[SihReceiver], seconds: float) -> None:
-    """Sleep until one of them has something to read, or so long"""
+    """Sleep until a receiver has data or `seconds` have passed."""
     select.select(receivers, [], [], seconds)

@@ -1,4 +1,4 @@
-"""Opens the link to an autopilot, by the module that its type names; that module is imported when it is first needed."""
+"""Open the link to an autopilot with the module that its type names; that module is imported when it is first needed."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,10 +12,14 @@ from samara.scenario.autopilot import Autopilot
 def open_link(
     autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence[Link] = (), controller: object = None
 ) -> Link:
-    """Open the link to an autopilot, which may not be there yet: the first exchange waits for it.
+    """Open the link to an autopilot, which need not run yet: the first exchange waits for it.
 
-    `beside` holds the links of the same flight, opened before or after this one: some begin together. `controller` is the
-    drone's: a policy where the autopilot is to fly one, or a person's sticks.
+    Args:
+        autopilot: which autopilot, how to reach it, and what happens when it is lost.
+        vehicle: the vehicle it flies; without servos.
+        say: log function, called with a level and a message.
+        beside: the links of the same flight, opened before or after this one; some links start together.
+        controller: the drone's controller: a policy that the autopilot runs, or a person's sticks.
     """
     if vehicle.servos:
         raise ValueError(
@@ -27,7 +31,7 @@ def open_link(
 
 
 def require_packages(autopilot: Autopilot) -> None:
-    """Raise MissingExtraError where a package that the autopilot's link needs is not installed."""
+    """Raise MissingExtraError if a package that the autopilot's link needs is not installed."""
     check = getattr(link_module(autopilot), "require_packages", None)
     if check is not None:
         check()

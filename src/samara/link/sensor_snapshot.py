@@ -1,4 +1,4 @@
-"""What a drone's sensors said at an instant, for an autopilot to know: in body axes and SI units, as everywhere inside."""
+"""The readings of a drone's sensors at one instant, as a link sends them to an autopilot; body axes (FLU), SI units."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,14 +14,14 @@ from samara.sensors.site import HOME
 
 
 class Fix(NamedTuple):
-    """What a GPS receiver said: WGS-84 [rad, m], velocity east, north, up [m/s]."""
+    """Position and velocity of a GPS receiver: WGS-84 [rad, m], velocity east, north, up [m/s]."""
 
     place: Geodetic
     v_W: Vec3
 
 
 class Supply(NamedTuple):
-    """What a power module says of the battery: bus voltage [V], current [A], charge from 1 to 0, cells, capacity [C]."""
+    """Readings of a power module: bus voltage [V], current [A], charge from 1 to 0, cell count, capacity [C]."""
 
     voltage: float
     current: float
@@ -31,11 +31,14 @@ class Supply(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """One instant: IMU [m/s², rad/s], and of magnetometer [T], barometer [Pa] and GPS what is new, else None.
+    """Readings at one instant: IMU [m/s², rad/s]; magnetometer [T], barometer [Pa] and GPS if they are new, else None.
 
-    `state` is the truth of the body, without rotor speeds, for protocols that hand it on; `wanted` is where it should be, for a
-    pilot's sticks; `origin` is where the world's origin is; `supply` is of a battery that empties, when it is new;
-    `rotor_speed` [rad/s] is what motor controllers report, without error. Time in whole microseconds.
+    time_us      time [µs]
+    state        true state of the body without rotor speeds, for protocols that transmit it
+    wanted       reference, for a pilot's sticks and for setpoints
+    origin       geodetic position of the world's origin
+    supply       state of the battery, if it is modelled and new
+    rotor_speed  rotor speeds as motor controllers report them, without error [rad/s]
     """
 
     time_us: int
@@ -52,52 +55,52 @@ class Readings(NamedTuple):
 
 
 class Senses:
-    """The sensors of one drone of a group: one IMU at least."""
+    """Reads the sensors of one drone of a group, which must include an IMU."""
 
     def __init__(self, sensors: Sequence[Any], lane: int = 0) -> None:
         self._lane = lane
         self._of: dict[str, Any] = {}
-        for own in sensors:
-            self._of.setdefault(kind_of(own.sensor), own)
+        for group_sensor in sensors:
+            self._of.setdefault(kind_of(group_sensor.sensor), group_sensor)
         if "imu" not in self._of:
             raise ValueError("an autopilot flies by an IMU, and this drone has none; expected sensors with one")
-        self._turn = {kind: _turned(own.sensor) for kind, own in self._of.items()}
+        self._turn = {kind: _turned(group_sensor.sensor) for kind, group_sensor in self._of.items()}
         self.origin = getattr(self._of["gps"].sensor.about, "origin", HOME.origin) if "gps" in self._of else HOME.origin
 
-    def read(self, time_us: int, state: Sequence[float], wanted: Sequence[float]) -> Readings:
-        """What they said last, and what of it nobody has read yet; state (p, v, q, ω) and reference by their components"""
+    def read(self, time_us: int, state: Sequence[float], reference: Sequence[float]) -> Readings:
+        """Return the latest readings; those of slower sensors only once. `state` is (p, v, q, ω), `wanted` a flat reference."""
         imu = self._of["imu"].reading[:, self._lane].tolist()
         f_S, omega_S = Vec3(*imu[:3]), Vec3(*imu[3:6])
-        turn = self._turn["imu"]
-        if turn is not IDENTITY:
-            f_S, omega_S = rotate(turn, f_S), rotate(turn, omega_S)
-        field = self._new("magnetometer")
+        q_BS = self._turn["imu"]
+        if q_BS is not IDENTITY:
+            f_S, omega_S = rotate(q_BS, f_S), rotate(q_BS, omega_S)
+        magnetic_field = self._new("magnetometer")
         pressure, fix = self._new("barometer"), self._new("gps")
         return Readings(
             time_us,
             f_S,
             omega_S,
-            rotate(self._turn["magnetometer"], Vec3(*field)) if field else None,
+            rotate(self._turn["magnetometer"], Vec3(*magnetic_field)) if magnetic_field else None,
             pressure[0] if pressure else None,
             Fix(Geodetic(*fix[:3]), Vec3(*fix[3:6])) if fix else None,
             State(Vec3(*state[:3]), Vec3(*state[3:6]), Quat(*state[6:10]), Vec3(*state[10:13])),
-            _reference(wanted),
+            _reference(reference),
             self.origin,
         )
 
     def _new(self, kind: str) -> list[float] | None:
-        own = self._of.get(kind)
-        if own is None or not own.fresh[self._lane]:
+        group_sensor = self._of.get(kind)
+        if group_sensor is None or not group_sensor.fresh[self._lane]:
             return None
-        own.fresh[self._lane] = 0.0  # read once
-        said: list[float] = own.reading[:, self._lane].tolist()
-        return said
+        group_sensor.fresh[self._lane] = 0.0  # read once
+        reading: list[float] = group_sensor.reading[:, self._lane].tolist()
+        return reading
 
 
-def _reference(numbers: Sequence[float]) -> Reference:
-    """Place, velocity, acceleration, jerk, yaw and its rate, in the order of `Reference`: all that sticks are moved by"""
-    p, v, a, j = (Vec3(*numbers[k : k + 3]) for k in (0, 3, 6, 9))
-    return Reference(p, v, a, j, numbers[12], numbers[13])
+def _reference(components: Sequence[float]) -> Reference:
+    """Build the reference from its components in the order of `Reference`, without snap and yaw acceleration."""
+    p, v, a, j = (Vec3(*components[k : k + 3]) for k in (0, 3, 6, 9))
+    return Reference(p, v, a, j, components[12], components[13])
 
 
 def _turned(sensor: Sensor) -> Quat:
@@ -107,20 +110,20 @@ def _turned(sensor: Sensor) -> Quat:
 
 @lru_cache(maxsize=1)
 def _truth() -> Machine:
-    """(state in NED and FRD, place on Earth) from (state, origin), as machine code: autopilots ask every few milliseconds."""
+    """Compile (state in NED and FRD, geodetic position) from (state, origin): links call it every few milliseconds."""
     state = State(ZERO, ZERO, IDENTITY, ZERO)
 
-    def body(own: Scalar, held: Scalar) -> Scalar:
-        return state_ned_frd_from_enu_flu(held[0]), geodetic_from_enu(held[0].p_W, held[1])
+    def body(carry: Scalar, inputs: Scalar) -> Scalar:
+        return state_ned_frd_from_enu_flu(inputs[0]), geodetic_from_enu(inputs[0].p_W, inputs[1])
 
     return CompiledStep(body, (state, HOME.origin), (state, HOME.origin)).machine()
 
 
 def outside(state: State, origin: Geodetic) -> tuple[State, Geodetic]:
-    """The state in NED and FRD, of its two quaternions the one with w ≥ 0, and its place on Earth: what autopilots take"""
+    """Convert a state to NED and FRD, with the quaternion of w ≥ 0, and to its geodetic position."""
     machine = _truth()
     machine.held[:, 0] = (*state.p_W, *state.v_W, *state.q_WB, *state.omega_B, *origin)
     machine.run()
     x = machine.carry[:, 0].tolist()
-    q = x[6:10] if x[6] >= 0.0 else [-part for part in x[6:10]]
+    q = x[6:10] if x[6] >= 0.0 else [-component for component in x[6:10]]
     return State(Vec3(*x[:3]), Vec3(*x[3:6]), Quat(*q), Vec3(*x[10:13])), Geodetic(*x[13:])

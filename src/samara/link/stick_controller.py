@@ -1,6 +1,6 @@
-"""A person flies: sticks to rotor commands by the built-in stick modes, or to the radio channels of an autopilot.
+"""Manual flight: map a person's sticks to rotor commands with the built-in stick modes, or to an autopilot's RC channels.
 
-When the device disappears the failsafe takes over: the drone stops, holds its position, and descends to the ground.
+If the device disconnects, the failsafe takes over: the drone stops, holds its position, and descends to the ground.
 """
 
 import math
@@ -20,18 +20,21 @@ CHANNELS = 16
 LOW, MIDDLE, HIGH = 1000, 1500, 2000
 FREQUENCY = Vec3(
     1.5, 1.5, 2.5
-)  # [rad/s], of the position loop: slower than any autopilot's attitude; critically damped
-INTEGRAL, MOST_INTEGRAL, NEAR = 0.4, 3.0, 0.3  # [1/s³], [m/s²], [m]: further away it waits
-FURTHEST = 1.5  # [m]: what is further away is approached at the speed this gives
-FULL_ANGLE, MOST_ANGLE = math.radians(60.0), math.radians(30.0)  # what a full stick asks for, and what is asked at most
-FULL_RATE, YAW_GAIN = math.radians(200.0), 1.5  # [rad/s] at a full stick, [1/s]
+)  # [rad/s], of the position loop: slower than any autopilot's attitude loop; critically damped
+INTEGRAL, MOST_INTEGRAL, NEAR = 0.4, 3.0, 0.3  # [1/s³], [m/s²], [m]: the integral pauses above this position error
+FURTHEST = 1.5  # [m]: limit of the position error per axis, which limits the speed
+FULL_ANGLE, MOST_ANGLE = math.radians(60.0), math.radians(30.0)  # tilt at full deflection, and largest commanded tilt
+FULL_RATE, YAW_GAIN = math.radians(200.0), 1.5  # [rad/s] at full deflection, [1/s]
 LEAST_THROTTLE = 0.05
-STANDS_US = 500_000  # motors that stand so long are disarmed
-TRY_US, SWITCH_DOWN_US = 2_000_000, 500_000  # an arm switch that was up too early must go down first
+STANDS_US = 500_000  # motors that stand still this long are disarmed
+TRY_US, SWITCH_DOWN_US = 2_000_000, 500_000  # arming period, and time for which the arm switch is low in each period
 
 
 class AutomaticPilot:
-    """The pilot's hands. With `armed` the arm switch goes up, throttle down, again and again until the motors turn."""
+    """Flies an autopilot through RC channels along the reference.
+
+    While `armed` is true and the motors do not turn, it toggles the arm switch with the throttle low.
+    """
 
     def __init__(self, vehicle: Vehicle, hover: float) -> None:
         self._hover = hover_output(vehicle, hover)
@@ -40,84 +43,109 @@ class AutomaticPilot:
         self.armed = False
 
     def channels(self, readings: Readings, turning: bool) -> list[int]:
-        """Sixteen channels [µs]; `turning` tells whether the motors turn, and so whether it is armed"""
+        """Return sixteen RC channels [µs]; `turning`: the motors turn, so the autopilot is armed."""
         if turning:
             self._turned_us = readings.time_us
         if not self.armed or readings.time_us - self._turned_us > STANDS_US:
             self._integral, self._last_us = ZERO, readings.time_us
-            up = self.armed and readings.time_us % TRY_US >= SWITCH_DOWN_US
-            return [MIDDLE, MIDDLE, LOW, MIDDLE, HIGH if up else LOW, HIGH, *(LOW,) * (CHANNELS - 6)]
-        roll, pitch, throttle, turn = self._deflections(readings)
-        aetr = (channel(roll), channel(pitch), LOW + round((HIGH - LOW) * throttle), channel(turn))
+            switch_high = self.armed and readings.time_us % TRY_US >= SWITCH_DOWN_US
+            return [MIDDLE, MIDDLE, LOW, MIDDLE, HIGH if switch_high else LOW, HIGH, *(LOW,) * (CHANNELS - 6)]
+        roll, pitch, throttle, yaw_stick = self._deflections(readings)
+        aetr = (channel(roll), channel(pitch), LOW + round((HIGH - LOW) * throttle), channel(yaw_stick))
         return [*aetr, HIGH, HIGH, *(LOW,) * (CHANNELS - 6)]
 
     def _deflections(self, r: Readings) -> tuple[float, float, float, float]:
-        state, wanted = r.state, r.wanted
+        state, reference = r.state, r.wanted
         dt = max(0.0, (r.time_us - self._last_us) / 1e6) if self._last_us >= 0 else 0.0
         self._last_us = r.time_us
-        away = Vec3(*(min(max(x, -FURTHEST), FURTHEST) for x in wanted.p_W - state.p_W))
-        if norm(away) < NEAR:
-            grown = self._integral + away * (INTEGRAL * dt)
-            self._integral = Vec3(*(min(max(x, -MOST_INTEGRAL), MOST_INTEGRAL) for x in grown))
-        pull = scale(scale(FREQUENCY, FREQUENCY), away) + scale(FREQUENCY, wanted.v_W - state.v_W) * 2.0
-        a_W = pull + self._integral + wanted.a_W
+        position_error = Vec3(*(min(max(x, -FURTHEST), FURTHEST) for x in reference.p_W - state.p_W))
+        if norm(position_error) < NEAR:
+            integral = self._integral + position_error * (INTEGRAL * dt)
+            self._integral = Vec3(*(min(max(x, -MOST_INTEGRAL), MOST_INTEGRAL) for x in integral))
+        feedback = (
+            scale(scale(FREQUENCY, FREQUENCY), position_error) + scale(FREQUENCY, reference.v_W - state.v_W) * 2.0
+        )
+        a_W = feedback + self._integral + reference.a_W
         yaw = float(yaw_from_quat(state.q_WB))
         forward = a_W.x * math.cos(yaw) + a_W.y * math.sin(yaw)
         left = -a_W.x * math.sin(yaw) + a_W.y * math.cos(yaw)
-        lift = max(self._gravity + a_W.z, 0.3 * self._gravity)
-        roll, pitch = (min(max(math.atan2(a, lift), -MOST_ANGLE), MOST_ANGLE) for a in (-left, forward))
-        upright = max(rotate_inverse(state.q_WB, Vec3(0.0, 0.0, 1.0)).z, 0.5)
-        throttle = min(max(self._hover * lift / self._gravity / upright, LEAST_THROTTLE), 1.0)
-        off = float(wrap_angle(wanted.yaw - yaw))
-        turn = -(YAW_GAIN * off + wanted.yaw_rate) / FULL_RATE  # clockwise is the other way round from ours
-        return roll / FULL_ANGLE, pitch / FULL_ANGLE, throttle, min(max(turn, -0.5), 0.5)
+        specific_thrust = max(self._gravity + a_W.z, 0.3 * self._gravity)
+        roll, pitch = (min(max(math.atan2(a, specific_thrust), -MOST_ANGLE), MOST_ANGLE) for a in (-left, forward))
+        tilt_cosine = max(rotate_inverse(state.q_WB, Vec3(0.0, 0.0, 1.0)).z, 0.5)
+        throttle = min(max(self._hover * specific_thrust / self._gravity / tilt_cosine, LEAST_THROTTLE), 1.0)
+        yaw_error = float(wrap_angle(reference.yaw - yaw))
+        yaw_stick = -(YAW_GAIN * yaw_error + reference.yaw_rate) / FULL_RATE  # the yaw stick is positive clockwise
+        return roll / FULL_ANGLE, pitch / FULL_ANGLE, throttle, min(max(yaw_stick, -0.5), 0.5)
 
 
 def channel(deflection: float) -> int:
-    """µs of a stick at −1 … 1"""
+    """Pulse width of a deflection from −1 to 1  [µs]."""
     return min(max(round(MIDDLE + (HIGH - MIDDLE) * deflection), LOW), HIGH)
 
 
 HOLD_S = 1.0  # [s] from the loss of the device to the descent
 DESCENT = 0.5  # [m/s]
-LANDED_BELOW = 1.0  # [m]: with the setpoint this far below it, a drone at rest stands on the ground
+LANDED_BELOW = 1.0  # [m]: a drone at rest this far above its setpoint has landed
 STANDING = 0.05  # [m/s]
-LOST = "the sticks are gone: failsafe, it holds its position and descends"
+LOST = "joystick disconnected: failsafe, the drone holds its position and descends"
 
 Tell = Callable[[str], None]
 
 
 class StickController:
-    """`controller(state, reference, vehicle, memory, time, dt)`: the command of a person at the sticks
+    """Controller that maps a person's sticks to rotor commands, in one of `samara.control.stick_modes.MODES`.
 
-    The mode is one of `samara.control.stick_modes.MODES`. The scenario's reference is not used. Recordings hold the commands.
+    It ignores the scenario's reference. Recordings contain the commands.
+
+    Args:
+        hands: the joystick.
+        mode: the stick mode.
+        tell: log function for the loss of the joystick.
     """
 
-    def __init__(self, hands: Hands, mode: str = "hold", tell: Tell = lambda sentence: None) -> None:
+    def __init__(self, stick_input: Hands, mode: str = "hold", tell: Tell = lambda sentence: None) -> None:
         if mode not in MODES:
             raise ValueError(f"--sticks-mode {mode}: expected one of {', '.join(MODES)}")
         self.__name__ = f"sticks ({mode})"
-        self.hands, self.mode, self._tell = hands, mode, tell
+        self.hands, self.mode, self._tell = stick_input, mode, tell
         self._lost_at: float | None = None
         self._pilots: dict[str, tuple[Vehicle, StickPilot]] = {}
 
     initial_memory: Any = None
 
     def __call__(
-        self, state: State, reference: Reference, vehicle: Vehicle, memory: PilotMemory | None, time: float, dt: float
+        self,
+        state: State,
+        reference: Reference,
+        vehicle: Vehicle,
+        controller_state: PilotMemory | None,
+        time: float,
+        dt: float,
     ) -> tuple[Command, PilotMemory]:
-        """The command for where the sticks are now"""
+        """Compute the rotor commands for the current stick positions.
+
+        Args:
+            state: state of the drone.
+            reference: ignored.
+            vehicle: the model to fly.
+            memory: controller state; None at the first call.
+            time: time since the start of the flight [s].
+            dt: control period [s].
+
+        Returns:
+            The command and the next controller state.
+        """
         sticks = self.hands.read()
         pilot = self._pilot(self.mode if sticks is not None else "hold", vehicle, dt)
         if sticks is None:
             sticks = self._failsafe(time, pilot.limits.climb)
-        if memory is None:
-            memory = pilot.initial_memory(state)
-        wrench, memory = pilot.asked(state, sticks, vehicle, memory)
-        return pilot.command(wrench, state, vehicle), memory
+        if controller_state is None:
+            controller_state = pilot.initial_memory(state)
+        wrench, controller_state = pilot.asked(state, sticks, vehicle, controller_state)
+        return pilot.command(wrench, state, vehicle), controller_state
 
     def _pilot(self, mode: str, vehicle: Vehicle, period: float) -> StickPilot:
-        """Made once for each mode: making one solves for the allocation of the rotors"""
+        """Return the cached pilot of a mode; to build one solves for the rotor allocation."""
         cached = self._pilots.get(mode)
         if cached is None or cached[0] is not vehicle or cached[1].period != period:
             self._pilots[mode] = cached = vehicle, stick_pilot(vehicle, mode, period=period)
@@ -127,30 +155,30 @@ class StickController:
         if self._lost_at is None:
             self._lost_at = time
             self._tell(LOST)
-        sinks = -DESCENT / climb if time - self._lost_at > HOLD_S else 0.0
-        return Sticks(roll=0.0, pitch=0.0, yaw=0.0, throttle=max(sinks, -1.0))
+        descent_stick = -DESCENT / climb if time - self._lost_at > HOLD_S else 0.0
+        return Sticks(roll=0.0, pitch=0.0, yaw=0.0, throttle=max(descent_stick, -1.0))
 
     def radio(self, vehicle: Vehicle, hover: float) -> "RadioSticks":
-        """The same hands on a radio, for an autopilot that takes channels"""
+        """Create the RC channels of the same joystick, for an autopilot."""
         return RadioSticks(self.hands, self.mode, vehicle, hover, self._tell)
 
 
 class RadioSticks:
-    """Sixteen radio channels from a person's sticks, in place of the automatic pilot of `samara.link.stick_controller`.
+    """Sixteen RC channels from a person's sticks; replaces `AutomaticPilot`.
 
-    Roll, pitch, throttle, yaw, then the arm switch and the angle mode. A throttle that springs back is at hover in its middle.
+    Channels: roll, pitch, throttle, yaw, arm switch, angle mode. The centre of a self-centring throttle is the hover throttle.
     """
 
-    def __init__(self, hands: Hands, mode: str, vehicle: Vehicle, hover: float, tell: Tell) -> None:
+    def __init__(self, stick_input: Hands, mode: str, vehicle: Vehicle, hover: float, log_message: Tell) -> None:
         if mode not in ("rate", "angle"):
             raise ValueError(f"--sticks-mode {mode}: Betaflight has no such mode; expected rate or angle")
-        self._hands, self._angle, self._tell = hands, mode == "angle", tell
+        self._hands, self._angle, self._tell = stick_input, mode == "angle", log_message
         self._hover, self._rescue = hover_output(vehicle, hover), AutomaticPilot(vehicle, hover)
         self._lost: Readings | None = None
         self.armed = False
 
     def channels(self, readings: Readings, turning: bool) -> list[int]:
-        """Channels [µs]; `turning` tells whether the motors turn"""
+        """Return sixteen RC channels [µs]; `turning`: the motors turn."""
         sticks = self._hands.read()
         if sticks is None:
             return self._failsafe(readings, turning)
@@ -161,23 +189,23 @@ class RadioSticks:
         return [*aetr, *switches, *(LOW,) * (CHANNELS - 6)]
 
     def _throttle(self, stick: float) -> float:
-        """0 … 1"""
+        """Throttle from 0 to 1."""
         if not self._hands.stick_map.springs:
             return (stick + 1.0) / 2.0
         return self._hover * (1.0 + stick) if stick < 0.0 else self._hover + (1.0 - self._hover) * stick
 
-    def _failsafe(self, readings: Readings, turning: bool) -> list[int]:
-        """The automatic pilot holds the position of the loss, descends, and disarms when the drone stands on the ground"""
+    def _failsafe(self, readings: Readings, motors_running: bool) -> list[int]:
+        """Hold the position at the loss, descend, and disarm when the drone stands on the ground."""
         if self._lost is None:
-            self._lost, self._rescue.armed = readings, self.armed and turning
+            self._lost, self._rescue.armed = readings, self.armed and motors_running
             self._tell(LOST)
-        since = (readings.time_us - self._lost.time_us) / 1e6
-        sink = DESCENT * max(since - HOLD_S, 0.0)
-        target = self._lost.state.p_W - Vec3(0.0, 0.0, sink)
-        speed = Vec3(0.0, 0.0, -DESCENT if sink > 0.0 else 0.0)
+        elapsed = (readings.time_us - self._lost.time_us) / 1e6
+        descent = DESCENT * max(elapsed - HOLD_S, 0.0)
+        target = self._lost.state.p_W - Vec3(0.0, 0.0, descent)
+        velocity = Vec3(0.0, 0.0, -DESCENT if descent > 0.0 else 0.0)
         state = readings.state
         if state.p_W.z - target.z > LANDED_BELOW and norm(state.v_W) < STANDING:
             self._rescue.armed = False
         self.armed = self._rescue.armed
-        reference = Reference(target, speed, yaw=float(yaw_from_quat(self._lost.state.q_WB)))
-        return self._rescue.channels(readings._replace(wanted=reference), turning)
+        reference = Reference(target, velocity, yaw=float(yaw_from_quat(self._lost.state.q_WB)))
+        return self._rescue.channels(readings._replace(wanted=reference), motors_running)

@@ -1,7 +1,7 @@
-"""A Crazyflie as its radio shows it: CRTP over UDP, so that Bitcraze's cflib and what is built on it fly a simulated drone.
+"""A simulated Crazyflie that speaks CRTP over UDP, so that Bitcraze's cflib and the tools built on it can fly it.
 
-Written from the published protocol. What the wire says differently (degrees, millimetres, a pitch that is positive nose up) is
-turned at this border and nowhere else.
+Written from the published protocol. Units and signs that differ on the wire (degrees, millimetres, a pitch that is positive
+nose up) are converted here and nowhere else.
 """
 
 from samara.core.lazy_import import lazily as _lazily

@@ -1,6 +1,6 @@
-"""A Crazyflie at the end of a wire: a packet in, the answers to it; and what is due without being asked for.
+"""The CRTP server of a simulated Crazyflie: answers packets, and sends console lines and log data when they are due.
 
-No socket and no clock are in here: time is that of the simulation.
+It has no socket and no clock: time is that of the simulation.
 """
 
 import math
@@ -23,18 +23,18 @@ MOST_LINES = 32  # that wait to be sent
 
 
 class Console:
-    """`print` what is to be said; `due` has it once."""
+    """The console: `print` queues a line; `due` yields the queued lines once."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
-    def print(self, sentence: str) -> None:
-        """Says it; what is not ASCII becomes a question mark, for a packet may end within a letter"""
+    def print(self, line: str) -> None:
+        """Queue a line; characters outside ASCII become question marks, because a packet may end within a character."""
         if len(self._lines) < MOST_LINES:
-            self._lines.append(sentence)
+            self._lines.append(line)
 
     def due(self) -> Iterator[Packet]:
-        """What has been said since"""
+        """Yield the queued lines in packets."""
         for line in self._lines:
             data = f"{line}\n".encode("ascii", "replace")
             for start in range(0, len(data), MOST_DATA):
@@ -44,10 +44,10 @@ class Console:
 
 PROTOCOL = 12
 NAME = b"Bitcraze Crazyflie"
-"""What a client asks for before anything else: without it, it takes the firmware for one too old."""
+"""The first thing that a client requests: without it, the client takes the firmware for an old one."""
 STATES = 11  # bits of the supervisor
-ANSWERED = 0x80  # beside the number of a supervisor's order
-FULL = Supply(4.1, 0.0, 1.0, 1, 900.0)  # a battery that does not empty
+ANSWERED = 0x80  # flag in the answer to a supervisor command
+FULL = Supply(4.1, 0.0, 1.0, 1, 900.0)  # for a vehicle without a battery model
 EMERGENCY, WATCHDOG = 3, 4
 NO_MORE_SETPOINTS = 0
 TOLD = {Condition.CRASHED: "Crashed, recovery required", Condition.LOCKED: "Locked until the simulation is restarted"}
@@ -56,7 +56,7 @@ EXTERNAL_POSE = 8
 
 
 class Endpoint:
-    """`answers(packet)` and, at each instant, `fly(readings)`; `known` is what it knows then."""
+    """A simulated Crazyflie: `answers(packet)`, and `fly(readings)` at each instant; `known` is the latest log snapshot."""
 
     def __init__(self, vehicle: Vehicle, hover: float, period: float) -> None:
         self.parameters, self.logs, self.memory = Parameters(PARAMETERS), Logs(VARIABLES), Memory()
@@ -68,24 +68,24 @@ class Endpoint:
         self.external_W = ZERO
 
     def fly(self, readings: Readings) -> tuple[float, ...]:
-        """The rotors' outputs at this instant"""
+        """Compute the rotor outputs at this instant."""
         state = readings.state
         euler, force_B = euler_from_quat(state.q_WB), readings.specific_force_B
-        own = self.commander.supervisor
+        supervisor = self.commander.supervisor
         if self.parameters.values[STOP]:
-            own.halt()
-        before = own.condition
-        wanted = self.commander.update(readings.time_us / 1e6, state, euler.yaw, force_B)
-        if own.condition is not before and own.condition in TOLD:
-            self.console.print(TOLD[own.condition])
-        outputs = tuple(self._pilot.outputs(state._replace(rotor_speed=readings.rotor_speed), wanted))
+            supervisor.halt()
+        previous_condition = supervisor.condition
+        controller_setpoint = self.commander.update(readings.time_us / 1e6, state, euler.yaw, force_B)
+        if supervisor.condition is not previous_condition and supervisor.condition in TOLD:
+            self.console.print(TOLD[supervisor.condition])
+        outputs = tuple(self._pilot.outputs(state._replace(rotor_speed=readings.rotor_speed), controller_setpoint))
         self._supply = readings.supply or self._supply
         self.known = Known(
             readings.time_us,
             state,
             euler,
             force_B,
-            wanted,
+            controller_setpoint,
             outputs,
             self._supply,
             self.status,
@@ -95,13 +95,13 @@ class Endpoint:
         return outputs
 
     def meet(self) -> None:
-        """Another client is there: the blocks of the one before are gone, and thrust is locked again"""
+        """Greet a new client: delete the log blocks of the previous one and lock the thrust."""
         self.logs.blocks.clear()
         self.commander.lock()
         self.console.print(f"Samara flies {self._name}, the supervisor is {self.commander.supervisor.condition.value}")
 
     def due(self) -> Iterator[Packet]:
-        """What there is to say on the console, and log data whose time has come"""
+        """Yield the console lines and the log data that are due."""
         yield from self.console.due()
         if self.known is not None:
             for data in self.logs.due(self.known, self.known.time_us):
@@ -109,29 +109,32 @@ class Endpoint:
 
     @property
     def status(self) -> int:
-        """The supervisor's bits, lowest first: can be armed, armed, arms itself, can fly, flies, tumbled, locked, crashed,
-        the high-level commander flies, has finished, is off"""
-        own, way = self.commander.supervisor, self.commander.planner.way
-        fit = own.condition not in (Condition.LOCKED, Condition.CRASHED) and not own.tumbled
+        """The supervisor's bits, lowest first.
+
+        Can be armed, is armed, arms automatically, can fly, is flying, tumbled, locked, crashed, high-level commander is
+        active, has finished, is disabled.
+        """
+        supervisor, trajectory = self.commander.supervisor, self.commander.planner.way
+        can_be_armed = supervisor.condition not in (Condition.LOCKED, Condition.CRASHED) and not supervisor.tumbled
         bits = (
-            fit,
-            own.armed,
+            can_be_armed,
+            supervisor.armed,
             True,
-            own.may_fly,
-            own.condition in (Condition.FLYING, Condition.LEVEL),
-            own.tumbled,
-            own.condition is Condition.LOCKED,
-            own.condition is Condition.CRASHED,
-            way is not None,
-            way is None or way.ended(self.commander.now),
+            supervisor.may_fly,
+            supervisor.condition in (Condition.FLYING, Condition.LEVEL),
+            supervisor.tumbled,
+            supervisor.condition is Condition.LOCKED,
+            supervisor.condition is Condition.CRASHED,
+            trajectory is not None,
+            trajectory is None or trajectory.ended(self.commander.now),
             False,
         )
-        return sum(1 << number for number, bit in enumerate(bits) if bit)
+        return sum(1 << index for index, bit in enumerate(bits) if bit)
 
     # Packets ---------------------------------------------------------------------------------------------------------
 
     def answers(self, packet: Packet) -> Iterator[Packet]:
-        """What there is to say to a packet: nothing to one that makes no sense, and nothing has changed then"""
+        """Yield the answer to a packet; an invalid packet changes nothing and has no answer."""
         data = self._answer(packet)
         if data is not None:
             yield packet._replace(data=data)
@@ -139,15 +142,19 @@ class Endpoint:
     def _answer(self, packet: Packet) -> bytes | None:
         port, channel, data = packet
         if port == Port.LINK:
-            return data if channel == 0 else NAME if channel == 1 else None  # echo, source; a sink swallows all
+            return (
+                data if channel == 0 else NAME if channel == 1 else None
+            )  # echo, source; the sink channel has no answer
         if port == Port.PLATFORM:
             return self._platform(channel, data)
         if port == Port.LOGS:
             now_us = self.known.time_us if self.known else 0
-            return (self.logs.contents.answer, lambda own: self.logs.control(own, now_us), _none, _none)[channel](data)
+            return (self.logs.contents.answer, lambda request: self.logs.control(request, now_us), _none, _none)[
+                channel
+            ](data)
         if port == Port.PARAMETERS:
-            own = self.parameters
-            return (own.contents.answer, own.read, own.write, own.other)[channel](data)
+            parameters = self.parameters
+            return (parameters.contents.answer, parameters.read, parameters.write, parameters.other)[channel](data)
         if port == Port.MEMORY:
             return (self.memory.about, self.memory.read, self._write_memory, _none)[channel](data)
         if port == Port.SUPERVISOR:
@@ -165,13 +172,13 @@ class Endpoint:
         return self.memory.write(data)
 
     def _command(self, port: int, channel: int, data: bytes) -> None:
-        """What is obeyed and not answered"""
+        """Execute a packet that has no answer."""
         if port == Port.ROLL_PITCH_YAW_THRUST and channel == 0:
-            if (tilt := roll_pitch_yaw_thrust(data)) is not None:
-                self.commander.ask_by_thrust(tilt)
+            if (rpyt_setpoint := roll_pitch_yaw_thrust(data)) is not None:
+                self.commander.ask_by_thrust(rpyt_setpoint)
         elif port == Port.SETPOINTS and channel == 0:
-            if (asked := setpoint(data)) is not None:
-                self.commander.ask(asked)
+            if (generic_setpoint := setpoint(data)) is not None:
+                self.commander.ask(generic_setpoint)
         elif port == Port.SETPOINTS and channel == 1:
             if len(data) == 5 and data[0] == NO_MORE_SETPOINTS:
                 self.commander.relax()
@@ -179,7 +186,7 @@ class Endpoint:
             self._localise(channel, data)
 
     def _platform(self, channel: int, data: bytes) -> bytes | None:
-        """The version of the protocol and of the firmware; arming, as older clients ask for it"""
+        """Answer requests for the protocol and firmware version; arm, as older clients request it."""
         if channel == 1 and data == b"\0":
             return data + bytes([PROTOCOL])
         if channel == 1 and data == b"\1":
@@ -208,8 +215,8 @@ class Endpoint:
         return bytes([True, armed])
 
     def _recovered(self) -> bytes:
-        done = self.commander.supervisor.recover()
-        return bytes([done, done])
+        is_ready = self.commander.supervisor.recover()
+        return bytes([is_ready, is_ready])
 
     def _emergency(self, data: bytes) -> None:
         if data == bytes([EMERGENCY]):
@@ -218,7 +225,7 @@ class Endpoint:
             self.commander.supervisor.watch()
 
     def _localise(self, channel: int, data: bytes) -> None:
-        """Where another system sees the drone: kept and logged, and no more, for it knows its place; an emergency stop"""
+        """Store an external position, which is logged only because the true position is known; handle emergency stops."""
         if channel == 1 and len(data) == 1:
             self._emergency(data)
         layout = _EXTERNAL.get(channel)
@@ -230,7 +237,7 @@ class Endpoint:
 
 
 def standing(vehicle: Vehicle) -> float:
-    """How high its centre of mass is above level ground [m]; 0 for one without feet"""
+    """Height of the centre of mass above level ground when the vehicle stands [m]; 0 without contact points."""
     return max(-float(point_B.z) for point_B in vehicle["contact"].points_B) if vehicle.has("contact") else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Parameters: numbers by name that a client reads and writes; some can be stored, for as long as the simulation lasts."""
+"""Parameters: named values that a client reads and writes; persistent ones can be stored while the simulation runs."""
 
 import errno
 import math
@@ -14,7 +14,7 @@ _ID = struct.Struct("<H")
 
 
 class Parameter(NamedTuple):
-    """Its type, its name in two parts, and the number it starts with."""
+    """A parameter: number type, group, name and default value."""
 
     kind: Kind
     group: str
@@ -25,61 +25,61 @@ class Parameter(NamedTuple):
 
     @property
     def entry(self) -> Entry:
-        """Its line of the table"""
+        """Its entry in the TOC."""
         flags = READ_ONLY_FLAG * self.read_only | EXTENDED_FLAG * self.persistent
         return Entry(self.kind.parameter | flags, self.group, self.name)
 
 
 class Parameters:
-    """The table of parameters, and their values by "group.name"."""
+    """The parameter TOC, and the values by "group.name"."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self._parameters = tuple(parameters)
-        self._names = [f"{own.group}.{own.name}" for own in parameters]
-        self.contents = Contents([own.entry for own in parameters])
-        self.values = {name: own.default for name, own in zip(self._names, parameters, strict=True)}
+        self._names = [f"{parameter.group}.{parameter.name}" for parameter in parameters]
+        self.contents = Contents([parameter.entry for parameter in parameters])
+        self.values = {name: parameter.default for name, parameter in zip(self._names, parameters, strict=True)}
         self._stored: dict[str, float] = {}
 
     def read(self, data: bytes) -> bytes | None:
-        """Number, 0, value; or number and what is wrong"""
+        """Answer a read request: id, 0 and value; or id and an error code."""
         if len(data) != _ID.size:
             return None
-        (number,) = _ID.unpack(data)
-        return data + (b"\0" + self._packed(number) if number < len(self._names) else bytes([errno.ENOENT]))
+        (index,) = _ID.unpack(data)
+        return data + (b"\0" + self._packed(index) if index < len(self._names) else bytes([errno.ENOENT]))
 
     def write(self, data: bytes) -> bytes | None:
-        """Number and value, as it is from now on; a value of another length, or that is not a number, changes nothing"""
+        """Answer a write request: id and the resulting value; a value of another length or a non-finite one is ignored."""
         if len(data) < _ID.size:
             return None
-        (number,) = _ID.unpack_from(data)
-        if number >= len(self._names):
+        (index,) = _ID.unpack_from(data)
+        if index >= len(self._names):
             return data[: _ID.size] + bytes([errno.ENOENT])
-        self._set(number, data[_ID.size :])
-        return data[: _ID.size] + self._packed(number)
+        self._set(index, data[_ID.size :])
+        return data[: _ID.size] + self._packed(index)
 
     def other(self, data: bytes) -> bytes | None:
-        """The other orders: to set by name, to store, and what there is to know of one"""
+        """Answer the requests of the misc channel: set by name, store, clear, and the properties of a parameter."""
         if data[:1] == bytes([SET_BY_NAME]):
             return self._set_by_name(data)
         if len(data) != 1 + _ID.size:
             return None
-        command, number = data[0], _ID.unpack_from(data, 1)[0]
-        answer = self._about(command, number) if number < len(self._names) else bytes([errno.ENOENT])
+        command, index = data[0], _ID.unpack_from(data, 1)[0]
+        answer = self._about(command, index) if index < len(self._names) else bytes([errno.ENOENT])
         return None if answer is None else data + answer
 
-    def _about(self, command: int, number: int) -> bytes | None:
-        own, name = self._parameters[number], self._names[number]
+    def _about(self, command: int, index: int) -> bytes | None:
+        parameter, name = self._parameters[index], self._names[index]
         if command in (EXTENDED, EXTENDED_2):
-            return b"\0" * (command == EXTENDED_2) + bytes([PERSISTENT * own.persistent])
+            return b"\0" * (command == EXTENDED_2) + bytes([PERSISTENT * parameter.persistent])
         if command in (DEFAULT, DEFAULT_2):
-            return b"\0" * (command == DEFAULT_2) + packed(own.default, own.kind)
+            return b"\0" * (command == DEFAULT_2) + packed(parameter.default, parameter.kind)
         if command not in (STORE, STATE, CLEAR):
             return None
-        if not own.persistent:
+        if not parameter.persistent:
             return bytes([errno.ENOENT])
         if command == STATE:
-            stored = packed(self._stored[name], own.kind) if name in self._stored else b""
-            return bytes([bool(stored)]) + packed(own.default, own.kind) + stored
+            stored = packed(self._stored[name], parameter.kind) if name in self._stored else b""
+            return bytes([bool(stored)]) + packed(parameter.default, parameter.kind) + stored
         if command == STORE:
             self._stored[name] = self.values[name]
         else:
@@ -87,37 +87,37 @@ class Parameters:
         return b"\0"
 
     def _set_by_name(self, data: bytes) -> bytes | None:
-        group, _, rest = data[1:].partition(b"\0")
-        name, zero, rest = rest.partition(b"\0")
-        full = f"{group.decode('latin-1')}.{name.decode('latin-1')}"
-        if not zero or not rest:
+        group, _, payload = data[1:].partition(b"\0")
+        name, zero, payload = payload.partition(b"\0")
+        full_name = f"{group.decode('latin-1')}.{name.decode('latin-1')}"
+        if not zero or not payload:
             return None
         problem = errno.ENOENT
-        if full in self.values:
-            number = self._names.index(full)
-            fits = rest[0] == self._parameters[number].kind.parameter and self._set(number, rest[1:])
-            problem = 0 if fits else errno.EINVAL
-        return data[: len(data) - len(rest)] + bytes([problem])
+        if full_name in self.values:
+            index = self._names.index(full_name)
+            is_set = payload[0] == self._parameters[index].kind.parameter and self._set(index, payload[1:])
+            problem = 0 if is_set else errno.EINVAL
+        return data[: len(data) - len(payload)] + bytes([problem])
 
-    def _set(self, number: int, value: bytes) -> bool:
-        own = self._parameters[number]
-        if own.read_only or len(value) != own.kind.layout.size:
+    def _set(self, index: int, value: bytes) -> bool:
+        parameter = self._parameters[index]
+        if parameter.read_only or len(value) != parameter.kind.layout.size:
             return False
-        (new,) = own.kind.layout.unpack(value)
-        if not math.isfinite(new):
+        (new_value,) = parameter.kind.layout.unpack(value)
+        if not math.isfinite(new_value):
             return False
-        self.values[self._names[number]] = new
+        self.values[self._names[index]] = new_value
         return True
 
-    def _packed(self, number: int) -> bytes:
-        return packed(self.values[self._names[number]], self._parameters[number].kind)
+    def _packed(self, index: int) -> bytes:
+        return packed(self.values[self._names[index]], self._parameters[index].kind)
 
 
 GROUP, TAKE_OFF_SPEED, LANDING_SPEED = "hlCommander.groupmask", "hlCommander.vtoff", "hlCommander.vland"
 STOP, RESET_TESTER = "stabilizer.stop", "memTst.resetW"
 DECKS = ("bcFlow2", "bcLighthouse4", "bcLoco", "bcMultiranger", "bcZRanger2", "bcLedRing", "bcAI", "bcBuzzer", "bcUSD")
 THERE = ("bcFlow2", "bcZRanger2", "bcLedRing")
-"""The decks that it says it has: it knows where it is and how high, and scripts may set its lights."""
+"""The attached decks: the drone's position and height are known, and scripts may set its lights."""
 
 
 def _floats(group: str, **values: float) -> tuple[Parameter, ...]:

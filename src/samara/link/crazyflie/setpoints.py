@@ -1,6 +1,6 @@
-"""What a client asks for from one instant to the next, read from the wire: SI units, FLU, a pitch that is positive nose down.
+"""The client's setpoints, decoded from packets: SI units, FLU, a pitch that is positive nose down.
 
-A number that is not finite or beyond all reason makes the packet as good as none.
+A packet with a non-finite or implausibly large number is ignored.
 """
 
 import math
@@ -11,9 +11,12 @@ from typing import NamedTuple
 from samara.core.algebra import Quat, Vec3, euler_from_quat
 from samara.physics.types import Reference
 
-LARGEST = 1e4  # of any number that is asked for: m, m/s, degrees, degrees/s
+LARGEST = 1e4  # of any number in a setpoint: m, m/s, degrees, degrees/s
 FULL_THRUST = 65535
-LEAST_THRUST, MOST_THRUST = 1000, 60000  # of FULL_THRUST, by the oldest setpoint: below the one the motors stand still
+LEAST_THRUST, MOST_THRUST = (
+    1000,
+    60000,
+)  # of FULL_THRUST, in the RPYT setpoint: below the minimum the motors stand still
 
 
 class Off(NamedTuple):
@@ -21,7 +24,7 @@ class Off(NamedTuple):
 
 
 class Tilt(NamedTuple):
-    """An attitude [rad] that turns [rad/s], with a share of the full thrust, or a `height` [m] to hold or a `climb` [m/s]."""
+    """Attitude [rad] and yaw rate [rad/s], with a fraction of the full thrust, a `height` to hold [m] or a `climb` [m/s]."""
 
     roll: float
     pitch: float
@@ -32,14 +35,14 @@ class Tilt(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """Rates of turn [rad/s] and a share of the full thrust."""
+    """Angular velocity [rad/s] and a fraction of the full thrust."""
 
     omega_B: Vec3
     thrust: float
 
 
 class Drift(NamedTuple):
-    """A velocity [m/s], in the world or along and across the nose, a rate of turn [rad/s], and perhaps a height to hold [m]."""
+    """A velocity [m/s] in the world or in the heading frame, a yaw rate [rad/s], and optionally a height to hold [m]."""
 
     v: Vec3
     yaw_rate: float
@@ -48,14 +51,14 @@ class Drift(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A place to be at [m], and a heading [rad]."""
+    """A position [m] and a yaw [rad]."""
 
     p_W: Vec3
     yaw: float
 
 
 class Full(NamedTuple):
-    """All of a reference, as a planner elsewhere has it."""
+    """A full-state setpoint, as an external planner sends it."""
 
     reference: Reference
 
@@ -68,17 +71,17 @@ _FULL = struct.Struct("<9hI3h")
 
 
 def roll_pitch_yaw_thrust(data: bytes) -> Tilt | None:
-    """The oldest setpoint: degrees, pitch nose up, a yaw rate that is positive clockwise, thrust 0 … 65535"""
+    """Decode the legacy RPYT setpoint: degrees, pitch nose up, yaw rate positive clockwise, thrust 0 … 65535."""
     numbers = _read(_RPYT, data)
     if numbers is None:
         return None
-    roll, pitch, clockwise, thrust = numbers
-    share = min(thrust, MOST_THRUST) / FULL_THRUST
-    return Tilt(math.radians(roll), -math.radians(pitch), -math.radians(clockwise), share)
+    roll, pitch, clockwise_rate, thrust = numbers
+    thrust_fraction = min(thrust, MOST_THRUST) / FULL_THRUST
+    return Tilt(math.radians(roll), -math.radians(pitch), -math.radians(clockwise_rate), thrust_fraction)
 
 
 def setpoint(data: bytes) -> Setpoint | None:
-    """One of the numbered setpoints; None for anything else"""
+    """Decode a generic setpoint by its type byte; return None for any other packet."""
     decode = _DECODERS.get(data[0]) if data else None
     return decode(data[1:]) if decode else None
 
@@ -101,74 +104,83 @@ def _off(data: bytes) -> Off | None:
 
 def _velocity(sign: float) -> Callable[[bytes], Drift | None]:
     def decode(data: bytes) -> Drift | None:
-        own = _four(data)
-        return None if own is None else Drift(Vec3(*own[:3]), sign * math.radians(own[3]), False)
+        numbers = _four(data)
+        return None if numbers is None else Drift(Vec3(*numbers[:3]), sign * math.radians(numbers[3]), False)
 
     return decode
 
 
 def _hover(sign: float) -> Callable[[bytes], Drift | None]:
     def decode(data: bytes) -> Drift | None:
-        own = _four(data)
-        return None if own is None else Drift(Vec3(own[0], own[1], 0.0), sign * math.radians(own[2]), True, own[3])
+        numbers = _four(data)
+        return (
+            None
+            if numbers is None
+            else Drift(Vec3(numbers[0], numbers[1], 0.0), sign * math.radians(numbers[2]), True, numbers[3])
+        )
 
     return decode
 
 
 def _height(sign: float) -> Callable[[bytes], Tilt | None]:
     def decode(data: bytes) -> Tilt | None:
-        own = _four(data)
-        if own is None:
+        numbers = _four(data)
+        if numbers is None:
             return None
-        return Tilt(math.radians(own[0]), -math.radians(own[1]), sign * math.radians(own[2]), height=own[3])
+        return Tilt(
+            math.radians(numbers[0]), -math.radians(numbers[1]), sign * math.radians(numbers[2]), height=numbers[3]
+        )
 
     return decode
 
 
 def _climb(data: bytes) -> Tilt | None:
-    own = _four(data)
-    if own is None:
+    numbers = _four(data)
+    if numbers is None:
         return None
-    return Tilt(math.radians(own[0]), -math.radians(own[1]), math.radians(own[2]), climb=own[3])
+    return Tilt(math.radians(numbers[0]), -math.radians(numbers[1]), math.radians(numbers[2]), climb=numbers[3])
 
 
 def _place(data: bytes) -> Place | None:
-    own = _four(data)
-    return None if own is None else Place(Vec3(*own[:3]), math.radians(own[3]))
+    numbers = _four(data)
+    return None if numbers is None else Place(Vec3(*numbers[:3]), math.radians(numbers[3]))
 
 
 def _manual(data: bytes) -> Tilt | Turn | None:
-    own = _read(_MANUAL, data)
-    if own is None:
+    numbers = _read(_MANUAL, data)
+    if numbers is None:
         return None
-    roll, pitch, turn = math.radians(own[0]), -math.radians(own[1]), math.radians(own[2])
-    thrust = own[3] / FULL_THRUST
-    return Turn(Vec3(roll, pitch, turn), thrust) if own[4] else Tilt(roll, pitch, turn, thrust)
+    roll, pitch, yaw = math.radians(numbers[0]), -math.radians(numbers[1]), math.radians(numbers[2])
+    thrust = numbers[3] / FULL_THRUST
+    return Turn(Vec3(roll, pitch, yaw), thrust) if numbers[4] else Tilt(roll, pitch, yaw, thrust)
 
 
 def _full(data: bytes) -> Full | None:
     if len(data) != _FULL.size:
         return None
-    *nine, quaternion, _, _, turn = _FULL.unpack(data)
-    p, v, a = (Vec3(*(1e-3 * x for x in nine[k : k + 3])) for k in (0, 3, 6))
-    return Full(Reference(p, v, a, yaw=euler_from_quat(unpacked(quaternion)).yaw, yaw_rate=1e-3 * turn))
+    *motion, quaternion, _, _, yaw_rate = _FULL.unpack(data)
+    p, v, a = (Vec3(*(1e-3 * x for x in motion[k : k + 3])) for k in (0, 3, 6))
+    return Full(Reference(p, v, a, yaw=euler_from_quat(unpacked(quaternion)).yaw, yaw_rate=1e-3 * yaw_rate))
 
 
 def unpacked(bits: int) -> Quat:
-    """The largest of x, y, z, w by its number, of each other a sign and |q| √2 · 511 in nine bits, the last one lowest"""
-    largest, parts = bits >> 30, [0.0] * 4
+    """Decompress a quaternion: index of the largest of x, y, z, w; the others as a sign and |q| √2 · 511 in nine bits.
+
+    The last component is in the lowest bits.
+    """
+    largest, components = bits >> 30, [0.0] * 4
     for index in (i for i in (3, 2, 1, 0) if i != largest):
-        size = (bits & 0x1FF) / 511.0 / math.sqrt(2.0)
-        parts[index] = -size if bits & 0x200 else size
+        magnitude = (bits & 0x1FF) / 511.0 / math.sqrt(2.0)
+        components[index] = -magnitude if bits & 0x200 else magnitude
         bits >>= 10
-    parts[largest] = math.sqrt(max(1.0 - sum(x * x for x in parts), 0.0))
-    x, y, z, w = parts
+    components[largest] = math.sqrt(max(1.0 - sum(x * x for x in components), 0.0))
+    x, y, z, w = components
     return Quat(w, x, y, z)
 
 
 _DECODERS: dict[int, Callable[[bytes], Setpoint | None]] = {
     0: _off,
-    1: _velocity(-1.0),  # 1, 2 and 5 are older than 8, 9 and 10, and turn the other way
+    1: _velocity(-1.0),  # 1, 2 and 5 are older than 8, 9 and 10, and have the opposite sign of the yaw rate
     2: _height(-1.0),
     4: _climb,
     5: _hover(-1.0),

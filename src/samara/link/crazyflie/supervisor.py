@@ -1,12 +1,13 @@
-"""Whether it may fly: armed, not crashed, not locked; the firmware's own rules, by its names and numbers.
+"""Whether the drone may fly: armed, not crashed, not locked; the rules, names and codes are those of the firmware.
 
     ready ⇄ flying ⇄ levelling out            locked: for the rest of the flight, as on the aircraft until it is switched off
               ↓            ↓
            crashed      locked
 
-It flies while its motors turn, and for two seconds after. Where setpoints stop coming it levels out after half a second and is
-locked after two. Tumbled is f_z < 0.5 g for a second, or f_z < −0.2 g a tenth of a second after it began to lean; in free fall
-neither counts. Who tumbles in flight has crashed, and flies again when it stands upright and a client has asked for it.
+The drone counts as flying while its motors turn, and for two seconds after. Without setpoints it levels out after half a second
+and is locked after two. Tumbled is f_z < 0.5 g for a second, or f_z < −0.2 g a tenth of a second after f_z fell below 0.5 g;
+free fall does not count. A drone that tumbles in flight has crashed; it can fly again when it stands upright and a client has
+requested the recovery.
 """
 
 import math
@@ -15,16 +16,16 @@ from enum import Enum
 from samara.core.algebra import ZERO, Vec3
 
 G = 9.81  # [m/s²]: the firmware's unit of acceleration, GRAVITY_MAGNITUDE there
-FALLING = 0.1  # [g]: below it on all axes it falls freely
+FALLING = 0.1  # [g]: free fall if all axes are below it
 LEANING, UPSIDE_DOWN = 0.5, -0.2  # [g]
 LEANS_FOR, UPSIDE_DOWN_FOR = 1.0, 0.1  # [s]
-STILL_FLYING = 2.0  # [s] after the motors turned last
+STILL_FLYING = 2.0  # [s] after the motors have stopped
 LEVEL_AFTER, LOCK_AFTER = 0.5, 2.0  # [s] without a setpoint
-WATCHDOG = 1.0  # [s]: within this a client that has asked for the watchdog must ask again
+WATCHDOG = 1.0  # [s]: a client that has started the watchdog must reset it within this time
 
 
 class Condition(Enum):
-    """What it may do"""
+    """The supervisor's state."""
 
     READY = "ready"
     FLYING = "flying"
@@ -34,7 +35,7 @@ class Condition(Enum):
 
 
 class Supervisor:
-    """`update` at every instant; `may_fly` is the answer."""
+    """The supervisor's state machine: call `update` at every instant; `may_fly` is the result."""
 
     def __init__(self) -> None:
         self.condition, self.armed, self.tumbled = Condition.READY, True, False
@@ -43,30 +44,37 @@ class Supervisor:
 
     @property
     def may_fly(self) -> bool:
-        """Whether setpoints and orders count"""
+        """Whether setpoints and orders are executed."""
         if self.condition is Condition.READY and self.tumbled:
             return False
         return self.armed and self.condition in (Condition.READY, Condition.FLYING, Condition.LEVEL)
 
-    # What a client asks for ------------------------------------------------------------------------------------------
+    # Requests of the client ------------------------------------------------------------------------------------------
 
     def halt(self) -> None:
-        """The emergency stop"""
+        """Stop in an emergency."""
         self._halted = True
 
     def watch(self) -> None:
-        """From now on it stops unless it is told so again and again"""
+        """Start or reset the watchdog, which locks the drone when it expires."""
         self._watched_until = self._now + WATCHDOG
 
     def recover(self) -> bool:
-        """Ready again after a crash, where it lies no longer on its side or its back"""
+        """Request recovery after a crash, which succeeds if the drone stands upright; return whether it is ready."""
         self._recovers = self.condition is Condition.CRASHED and not self.tumbled
         return self._recovers or self.condition is not Condition.CRASHED
 
     # Instants --------------------------------------------------------------------------------------------------------
 
     def update(self, now: float, specific_force_B: Vec3 = ZERO, age: float = 0.0, turning: bool = False) -> Condition:
-        """The condition now [s]: of an IMU [m/s²], the age of the setpoint [s], and whether the motors turn"""
+        """Return the condition at `now` [s].
+
+        Args:
+            now: time of the simulation [s].
+            specific_force_B: reading of the accelerometer [m/s²].
+            age: age of the setpoint [s].
+            turning: whether the motors turn.
+        """
         self._now = now
         self.tumbled = self._tumbles(now, specific_force_B / G)
         if turning:
@@ -76,16 +84,16 @@ class Supervisor:
         return self.condition
 
     def _next(self, age: float, *, flies: bool) -> Condition:
-        own = self.condition
-        if own is Condition.LOCKED or self._halted or self._now > self._watched_until:
+        condition = self.condition
+        if condition is Condition.LOCKED or self._halted or self._now > self._watched_until:
             return Condition.LOCKED
-        if own is Condition.CRASHED:
-            return Condition.READY if self._recovers else own
-        if own is Condition.LEVEL:
+        if condition is Condition.CRASHED:
+            return Condition.READY if self._recovers else condition
+        if condition is Condition.LEVEL:
             if age > LOCK_AFTER or self.tumbled:
                 return Condition.LOCKED
-            return own if age > LEVEL_AFTER else Condition.FLYING
-        if own is Condition.FLYING:
+            return condition if age > LEVEL_AFTER else Condition.FLYING
+        if condition is Condition.FLYING:
             if age > LOCK_AFTER:
                 return Condition.LOCKED
             if self.tumbled:
@@ -100,5 +108,5 @@ class Supervisor:
             return False
         if max(map(abs, force)) < FALLING or self._leans_since == math.inf:
             self._leans_since = now
-        leans_for = now - self._leans_since
-        return leans_for > LEANS_FOR or (force.z < UPSIDE_DOWN and leans_for > UPSIDE_DOWN_FOR)
+        tilted_for = now - self._leans_since
+        return tilted_for > LEANS_FOR or (force.z < UPSIDE_DOWN and tilted_for > UPSIDE_DOWN_FOR)

@@ -73,7 +73,7 @@ class Memory:
         return self.regions[0].content
 
     def about(self, data: bytes) -> bytes:
-        """Return the count of memories, or type, size and serial number of one of them.
+        """Return the count of memories, or a memory's type, size and serial number.
 
         The answer is the request alone for a memory that does not exist, and ends in ENOEXEC for such a command.
         """
@@ -88,23 +88,23 @@ class Memory:
 
     def read(self, data: bytes) -> bytes:
         """Return the request, 0 and the bytes; EINVAL instead of 0 outside a memory."""
-        place, length = _split(data)
-        number, address = _PLACE.unpack(place)
-        if len(length) != 1 or length[0] > MOST_AT_ONCE or not self._has(number, address, length[0]):
-            return place + bytes([errno.EINVAL])
-        return place + b"\0" + bytes(self.regions[number].content[address : address + length[0]])
+        header, length = _split(data)
+        memory_id, address = _PLACE.unpack(header)
+        if len(length) != 1 or length[0] > MOST_AT_ONCE or not self._has(memory_id, address, length[0]):
+            return header + bytes([errno.EINVAL])
+        return header + b"\0" + bytes(self.regions[memory_id].content[address : address + length[0]])
 
     def write(self, data: bytes) -> bytes:
         """Return the memory, the address and 0; EINVAL instead of 0 outside a memory."""
-        place, content = _split(data)
-        number, address = _PLACE.unpack(place)
-        if not content or not self._has(number, address, len(content)):
-            return place + bytes([errno.EINVAL])
-        self.regions[number].write(address, content)
-        return place + b"\0"
+        header, content = _split(data)
+        memory_id, address = _PLACE.unpack(header)
+        if not content or not self._has(memory_id, address, len(content)):
+            return header + bytes([errno.EINVAL])
+        self.regions[memory_id].write(address, content)
+        return header + b"\0"
 
-    def _has(self, number: int, address: int, length: int) -> bool:
-        return number < len(self.regions) and address + length <= len(self.regions[number].content)
+    def _has(self, memory_id: int, address: int, length: int) -> bool:
+        return memory_id < len(self.regions) and address + length <= len(self.regions[memory_id].content)
 
 
 def _split(data: bytes) -> tuple[bytes, bytes]:

@@ -1,7 +1,7 @@
-"""A Crazyflie on UDP, by the clock: cflib connects to udp://127.0.0.1:19850, the next drone's to 19851, and so on.
+"""A simulated Crazyflie on UDP, in real time: cflib connects to udp://127.0.0.1:19850, to 19851 for the next drone, and so on.
 
-Scripts sleep and wait by the clock of the machine, so the flight keeps to it: it never runs ahead, and where it was late it
-does not hurry. It begins when a client first asks one of its drones who it is.
+Scripts sleep and wait in real time, so the flight runs in real time too: it never runs ahead, and it does not make up for long
+delays. It begins when a client connects to one of its drones.
 """
 
 import select
@@ -18,15 +18,15 @@ from samara.scenario.autopilot import Autopilot
 from samara.scenario.events import Order
 
 PORT = 19850
-MOST_AT_ONCE = 256  # datagrams that are looked at in one instant: a flood does not hold up the flight
-SILENT = 5.0  # [s], by the clock: after this another client may speak without connecting anew
-LATE = 0.1  # [s]: more is not made up for
+MOST_AT_ONCE = 256  # datagrams read in one instant, so that a flood does not delay the flight
+SILENT = 5.0  # [s, wall-clock]: after this another client may connect
+LATE = 0.1  # [s]: longer delays are not made up
 CONNECTS = {(Port.LINK, 1), (Port.PLATFORM, 1), (Port.LOGS, 0), (Port.PARAMETERS, 0)}
-"""Ports and channels with which a client begins: it asks who is there, and what there is."""
+"""Ports and channels of a client's first packets: requests for the source, the protocol version and the TOCs."""
 
 
 OLD_CFLIB = b"\xc3\xbf\x01\x01\x01"
-"""What cflib before 0.1.32 greets with; after every packet it sends a checksum, which CRTP does not have."""
+"""Greeting of cflib before 0.1.32, which appends a checksum to every packet; CRTP has none."""
 
 
 def open_link(context: LinkContext) -> Link:
@@ -35,12 +35,12 @@ def open_link(context: LinkContext) -> Link:
 
 
 class Crazyflie:
-    """The link to whoever flies this drone by CRTP."""
+    """The link to the client that flies this drone by CRTP."""
 
     title = "a CRTP client"
 
     def __init__(self, autopilot: Autopilot, vehicle: Vehicle, say: Say, beside: Sequence[Link] = ()) -> None:
-        """`beside` has the links of the same flight: whoever connects to one of them starts it."""
+        """Create the link; a client that connects to one of the links in `beside` starts the flight."""
         self._beside = beside
         self._autopilot, self._say, self._once = autopilot, say, Repeated(say)
         self._socket = bound(autopilot.host, PORT + autopilot.instance, other_flight(autopilot.instance))
@@ -62,7 +62,7 @@ class Crazyflie:
         """Do nothing: the whole exchange is in `exchange`."""
 
     def exchange(self, readings: Readings) -> Sequence[float]:
-        """What the client has asked for until now decides the outputs; answers and log data go out"""
+        """Compute the outputs from the packets received until now; send answers and log data."""
         if not self._waited:
             self._wait()
             self._waited, self._started = True, time.monotonic() - readings.time_us / 1e6
@@ -74,49 +74,49 @@ class Crazyflie:
         return outputs
 
     def obey(self, order: Order) -> None:
-        """Nothing: whoever speaks CRTP flies it, not the scenario"""
+        """Do nothing: the CRTP client flies the drone, not the scenario."""
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """How many packets came, and what was said more than once"""
+        """Yield the packet count and the repeated messages."""
         yield "info", f"{self.uri}: {self.answered} packets, {self.skipped} skipped"
         yield from self._once.totals()
 
     def close(self) -> None:
-        """The port is free again"""
+        """Free the port."""
         self._socket.close()
 
     # The wire --------------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Until somebody has connected to a drone of this flight"""
-        begun, told = time.monotonic(), False
-        there = [self, *(own for own in self._beside if isinstance(own, Crazyflie) and own is not self)]
-        while not any(own._client or own._waited for own in there):
-            if not told:
+        """Wait until a client has connected to a drone of this flight."""
+        start_time, is_logged = time.monotonic(), False
+        links = [self, *(link for link in self._beside if isinstance(link, Crazyflie) and link is not self)]
+        while not any(link._client or link._waited for link in links):
+            if not is_logged:
                 self._say("info", f"waiting for a CRTP client: let cflib connect to {self.uri}")
-                told = True
-            if time.monotonic() - begun > self._autopilot.wait:
-                raise AutopilotLostError(f"nobody spoke to {self.uri} within {self._autopilot.wait:g} s")
-            spoken_to = select.select([own._socket for own in there], [], [], AT_ONCE)[0]
-            for own in there:
-                if own._socket in spoken_to:
-                    own._take()
+                is_logged = True
+            if time.monotonic() - start_time > self._autopilot.wait:
+                raise AutopilotLostError(f"no client connected to {self.uri} within {self._autopilot.wait:g} s")
+            readable = select.select([link._socket for link in links], [], [], AT_ONCE)[0]
+            for link in links:
+                if link._socket in readable:
+                    link._take()
 
     def _listen(self, due: float) -> None:
-        """Takes what has come, and what comes until the instant is due by the clock"""
+        """Receive datagrams until the instant is due in real time."""
         if time.monotonic() - due > LATE:
             self._started += time.monotonic() - due
         for _ in range(MOST_AT_ONCE):
-            left = due - time.monotonic()
-            if not select.select([self._socket], [], [], max(left, 0.0))[0]:
+            remaining = due - time.monotonic()
+            if not select.select([self._socket], [], [], max(remaining, 0.0))[0]:
                 return
             self._take()
-        if (left := due - time.monotonic()) > 0.0:
-            self._once.say("warning", f"a flood of datagrams on {self.uri}; what is too much is not read", "flood")
-            time.sleep(left)
+        if (remaining := due - time.monotonic()) > 0.0:
+            self._once.say("warning", f"too many datagrams on {self.uri}; the excess is not read", "flood")
+            time.sleep(remaining)
 
     def _take(self) -> None:
-        """One datagram: a scan is answered to anybody, all else is for the one client"""
+        """Receive one datagram: answer a scan from any sender, and other packets of the client only."""
         try:
             data, source = self._socket.recvfrom(64)
         except OSError:
@@ -125,8 +125,8 @@ class Crazyflie:
             self._put(NULL, source)
             return
         if data == OLD_CFLIB:
-            words = "cflib before 0.1.32, which speaks otherwise; expected cflib 0.1.32 or newer"
-            self._once.say("warning", f"{self.uri}: the client is {words}", "old")
+            version = "cflib before 0.1.32, whose packets differ; expected cflib 0.1.32 or newer"
+            self._once.say("warning", f"{self.uri}: the client is {version}", "old")
         packet = parse(data)
         if packet is None or not self._may_speak(packet, source):
             self.skipped += 1
@@ -138,22 +138,22 @@ class Crazyflie:
         if source != self._client:
             self._client = source
             self.endpoint.meet()
-            self._once.say("info", f"{self.uri}: a client is there", "client")
+            self._once.say("info", f"{self.uri}: a client connected", "client")
         self._heard_at = time.monotonic()
         self.sent, self.answered = self.sent + 1, self.answered + 1
         for answer in answers:
             self._send(answer, source)
 
     def _may_speak(self, packet: Packet, source: Address) -> bool:
-        """The one client, or one that begins as clients do where there is none, or where it asks the drone anew who it is"""
-        begins = (packet.port, packet.channel) in CONNECTS
-        if source == self._client or (begins and (packet.port == Port.LINK or self._client is None)):
+        """Whether to accept a packet: from the client, or from a sender that connects and may become the client."""
+        connects = (packet.port, packet.channel) in CONNECTS
+        if source == self._client or (connects and (packet.port == Port.LINK or self._client is None)):
             return True
         if self._client is None:
             return False
-        if begins and time.monotonic() - self._heard_at > SILENT:
+        if connects and time.monotonic() - self._heard_at > SILENT:
             return True
-        self._once.say("warning", f"somebody else speaks to {self.uri} too, and is not listened to", "second")
+        self._once.say("warning", f"a second client sends to {self.uri}; its packets are ignored", "second")
         return False
 
     def _send(self, packet: Packet, source: Address) -> None:
@@ -162,5 +162,5 @@ class Crazyflie:
     def _put(self, data: bytes, source: Address) -> None:
         try:
             self._socket.sendto(data, source)
-        except OSError:  # nobody there any more, or too slow to read: a radio loses packets too
+        except OSError:  # the client is gone or reads too slowly: a radio loses packets too
             self._once.say("info", f"{self.uri}: a packet could not be sent", "send")

@@ -1,8 +1,9 @@
-"""A policy for Betaflight: C that takes its gyroscope, attitude and place as they are, and gives its four motors.
+"""Export a policy for Betaflight: C that reads its gyroscope, attitude and position estimate, and sets its four motors.
 
-Betaflight's body is ours: forward, left, up, in degrees per second, and so a pitch is positive nose down. The quaternion of its
-imu.c leads from there into north, west, up; its position estimator has centimetres east, north, up from where it was armed; a
-heading is counted clockwise from north. Its mixer is passed by: rotors sit where its motors do, and may turn either way.
+Betaflight's body frame is that of Samara: forward, left, up, in degrees per second, so a positive pitch is nose down. The
+quaternion of its imu.c rotates from there into north, west, up; its position estimator is in centimetres east, north, up from
+the arming position; a heading is clockwise from north. The policy bypasses its mixer: rotors must be at the positions of its
+motors, and may spin either way.
 """
 
 import math
@@ -30,7 +31,7 @@ WIRINGS = {"betaflight": "in (yaw_motors_reversed = OFF)", "betaflight_props_out
 RAD_PER_DEG = math.pi / 180.0
 FRAMES = (
     "those of Betaflight. Body: forward, left, up. Attitude: Hamilton's quaternion, scalar first, from body to north, west, "
-    "up, as imu.c has it. Place: east, north, up from where it was armed, as position_estimator.c has it."
+    "up, as in imu.c. Position: east, north, up from the arming position, as in position_estimator.c."
 )
 UNITS = Units(
     p="[cm], east, north, up",
@@ -44,7 +45,7 @@ UNITS = Units(
 
 
 def wiring(vehicle: Vehicle) -> tuple[str, tuple[int, ...]]:
-    """Which of its two quadrotors in X a vehicle is, and the rotor of each motor; ValueError with one sentence where neither"""
+    """Return which of Betaflight's two quadrotors X a vehicle is, and the rotor of each motor; raise ValueError if neither."""
     inwards, outwards = WIRINGS
     try:
         return inwards, rotor_of_output(vehicle, inwards)
@@ -55,54 +56,56 @@ def wiring(vehicle: Vehicle) -> tuple[str, tuple[int, ...]]:
 
 
 def betaflight_boundary(vehicle: Vehicle) -> Boundary:
-    """Its axes, units and motors; ValueError with one sentence about a vehicle that is not its quadrotor in X"""
+    """Return Betaflight's axes, units and motors; raise ValueError for a vehicle that is not its quadrotor X."""
     if len(vehicle.rotors) != 4:
         raise ValueError(f"vehicle {vehicle.name!r} has {len(vehicle.rotors)} rotors; betaflight's QUADX has 4")
     _, order = wiring(vehicle)
     if command_bounds(vehicle) is None:
         raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
 
-    def ours(inputs: PolicyInputs) -> PolicyInputs:
-        own = inputs.state
-        state = own._replace(
-            p_W=own.p_W * 0.01,
-            v_W=own.v_W * 0.01,
-            q_WB=attitude_enu_flu_from_ned_frd(attitude_ned_frd_from_nwu_flu(own.q_WB)),
-            omega_B=own.omega_B * RAD_PER_DEG,
+    def samara_inputs(inputs: PolicyInputs) -> PolicyInputs:
+        estimate = inputs.state
+        state = estimate._replace(
+            p_W=estimate.p_W * 0.01,
+            v_W=estimate.v_W * 0.01,
+            q_WB=attitude_enu_flu_from_ned_frd(attitude_ned_frd_from_nwu_flu(estimate.q_WB)),
+            omega_B=estimate.omega_B * RAD_PER_DEG,
         )
         return PolicyInputs(state, tuple(x * 0.01 for x in inputs.moving), yaw_enu_from_ned(inputs.yaw * RAD_PER_DEG))
 
-    def motors(command: Command) -> tuple[Scalar, ...]:
+    def motor_outputs(command: Command) -> tuple[Scalar, ...]:
         outputs = outputs_of_command(command, vehicle)
         return tuple(outputs[k] for k in order)
 
-    return Boundary(FRAMES, UNITS, ours, motors, measures_rotors=False, small_stack=True)
+    return Boundary(FRAMES, UNITS, samara_inputs, motor_outputs, measures_rotors=False, small_stack=True)
 
 
 def write_betaflight_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Exported:
-    """Writes the policy, and a mixer that feeds it from Betaflight's own variables and sets `motor[]`"""
+    """Write the policy, and a mixer that feeds it from Betaflight's variables and sets `motor[]`."""
     boundary = betaflight_boundary(vehicle)
-    turned = f"Propellers turn {WIRINGS[wiring(vehicle)[0]]} on {vehicle.name}: those of the aircraft have to as well."
-    needed = (
-        "It is to be told where it is: by Betaflight's position estimator (2026.6 and later) with GPS, optical flow or a range "
-        "finder, or from outside, as a motion capture system knows it. Its heading must be true: an attitude without a "
-        "compass, or with GPS before it has moved, turns the place about the vertical."
+    spin_note = (
+        f"Propellers turn {WIRINGS[wiring(vehicle)[0]]} on {vehicle.name}: those of the aircraft have to as well."
     )
-    exported = write_policy_c(policy, vehicle, folder, boundary, f"{turned} {needed}")
-    about = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
-    write_text(Path(folder) / f"{MIXER}.h", _mixer_header(about))
-    write_text(Path(folder) / f"{MIXER}.c", _mixer(about))
+    position_note = (
+        "It needs its position: from Betaflight's position estimator (2026.6 and later) with GPS, optical flow or a range "
+        "finder, or from outside, such as a motion capture system. Its heading must be true: an attitude without a "
+        "compass, or with GPS before it has moved, rotates the position about the vertical."
+    )
+    exported = write_policy_c(policy, vehicle, folder, boundary, f"{spin_note} {position_note}")
+    notice = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
+    write_text(Path(folder) / f"{MIXER}.h", _mixer_header(notice))
+    write_text(Path(folder) / f"{MIXER}.c", _mixer(notice))
     return exported
 
 
-def _mixer_header(about: str) -> str:
+def _mixer_header(notice: str) -> str:
     call = (
-        "Called after mixTable() in subTaskMotorUpdate() of fc/core.c, as often as that is: sets motor[] by the policy, which "
-        "acts at its own rate, while the aircraft is armed, its place is known and there is a place to be at; false, with "
-        "motor[] as the mixer left it, where not. To hold the place where it is, fill the reference from "
+        "Call it after mixTable() in subTaskMotorUpdate() of fc/core.c, at the same rate: it sets motor[] by the policy, which "
+        "acts at its period, while the aircraft is armed, its position is valid and reference is not NULL. Otherwise it "
+        "returns false and leaves motor[] as the mixer set it. To hold the current position, fill the reference from "
         "positionEstimatorGetEstimate() once when a switch is flipped."
     )
-    return f"""{comment(about)}
+    return f"""{comment(notice)}
 
 #pragma once
 
@@ -117,9 +120,9 @@ bool samaraMix(timeUs_t currentTimeUs, const {PREFIX}_reference *reference);
 """
 
 
-def _mixer(about: str) -> str:
-    """It copies what the policy is told, and spreads throttles over the range of the motors' protocol"""
-    return f"""{comment(about)}
+def _mixer(notice: str) -> str:
+    """C source of the mixer: it copies the policy's inputs, and scales throttles to the range of the motor protocol."""
+    return f"""{comment(notice)}
 
 #include "platform.h"
 
@@ -144,22 +147,22 @@ static bool flying;
 static timeUs_t actedAt;
 static float throttle[{PREFIX.upper()}_ROTORS];
 
-static void act(const positionEstimate3d_t *place, const {PREFIX}_reference *reference, float dt)
+static void act(const positionEstimate3d_t *position, const {PREFIX}_reference *reference, float dt)
 {{
     const quaternion_t *q = &imuAttitudeQuaternion;
-    const {PREFIX}_state known = {{
-        .p = {{ place->position.x, place->position.y, place->position.z }},
-        .v = {{ place->velocity.x, place->velocity.y, place->velocity.z }},
+    const {PREFIX}_state estimate = {{
+        .p = {{ position->position.x, position->position.y, position->position.z }},
+        .v = {{ position->velocity.x, position->velocity.y, position->velocity.z }},
         .q = {{ q->w, q->x, q->y, q->z }},
         .omega = {{ gyro.gyroADCf[X], gyro.gyroADCf[Y], gyro.gyroADCf[Z] }},
     }};
-    {PREFIX}_act(&known, reference, &memory, dt, throttle);
+    {PREFIX}_act(&estimate, reference, &memory, dt, throttle);
 }}
 
 bool samaraMix(timeUs_t currentTimeUs, const {PREFIX}_reference *reference)
 {{
-    const positionEstimate3d_t *place = positionEstimatorGetEstimate();
-    if (reference == NULL || !ARMING_FLAG(ARMED) || !place->isValidXY || !place->isValidZ) {{
+    const positionEstimate3d_t *position = positionEstimatorGetEstimate();
+    if (reference == NULL || !ARMING_FLAG(ARMED) || !position->isValidXY || !position->isValidZ) {{
         flying = false;
         return false;
     }}
@@ -169,14 +172,14 @@ bool samaraMix(timeUs_t currentTimeUs, const {PREFIX}_reference *reference)
         flying = true;
     }}
     if (elapsed >= {PREFIX.upper()}_PERIOD) {{
-        act(place, reference, elapsed);
+        act(position, reference, elapsed);
         actedAt = currentTimeUs;
     }}
-    const float none = motorConvertFromExternal(PWM_RANGE_MIN + 1); // the least above a stop
+    const float idle = motorConvertFromExternal(PWM_RANGE_MIN + 1); // the lowest value above a stop
     const float full = motorConvertFromExternal(PWM_RANGE_MAX);
     for (int k = 0; k < {PREFIX.upper()}_ROTORS; k++) {{
-        const float share = throttle[k] >= 0.0f ? throttle[k] : 0.0f; // also where it is not a number
-        motor[k] = constrainf(none + share * (full - none), getMotorOutputLow(), getMotorOutputHigh());
+        const float fraction = throttle[k] >= 0.0f ? throttle[k] : 0.0f; // 0 for NaN
+        motor[k] = constrainf(idle + fraction * (full - idle), getMotorOutputLow(), getMotorOutputHigh());
     }}
     return true;
 }}

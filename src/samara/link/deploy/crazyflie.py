@@ -1,8 +1,8 @@
-"""A policy for the Crazyflie's firmware: C for an app with an out-of-tree controller, in place of all its own.
+"""Export a policy for the Crazyflie's firmware: C for an app with an out-of-tree controller, which replaces the built-in ones.
 
-The firmware's world is ours, its body too; its gyroscope tells degrees per second, and so does the yaw of its set point
-degrees. Motors are told a share of THRUST_MAX (`controlModeForce`), which the firmware makes into a PWM by the voltage of the
-battery. Nobody measures how fast the brushed motors turn: a policy that sees it is told the lag of its commands.
+The firmware's world and body frames are those of Samara; its gyroscope and the yaw of its setpoint are in degrees. Motors are
+commanded as fractions of THRUST_MAX (`controlModeForce`), which the firmware converts to PWM with the battery voltage. The
+speeds of the brushed motors are not measured: a policy that observes rotor speeds gets the lagged commands instead.
 """
 
 import math
@@ -48,33 +48,33 @@ UNITS = Units(
 
 
 def crazyflie_boundary(vehicle: Vehicle) -> Boundary:
-    """The firmware's axes, units and motors; ValueError with one sentence about a vehicle laid out otherwise"""
+    """Return the firmware's axes, units and motors; raise ValueError for a vehicle with another layout."""
     order, motors = rotor_of_output(vehicle, "crazyflie"), motors_in_hover(vehicle)
 
-    def ours(inputs: PolicyInputs) -> PolicyInputs:
+    def samara_inputs(inputs: PolicyInputs) -> PolicyInputs:
         omega_B = inputs.state.omega_B * RAD_PER_DEG
         return PolicyInputs(inputs.state._replace(omega_B=omega_B), inputs.moving, inputs.yaw * RAD_PER_DEG)
 
     def thrusts(command: Command) -> tuple[Scalar, ...]:
-        """T = kF Ω² of the speed that each motor comes to  [N]"""
+        """T = kF Ω² at the steady speed of each motor  [N]."""
         speeds = commanded_speeds(command, vehicle, motors)
         return tuple(rotor_load(speeds[k], vehicle.rotors[k]).thrust for k in order)
 
-    return Boundary(FRAMES, UNITS, ours, thrusts, measures_rotors=False, small_stack=True)
+    return Boundary(FRAMES, UNITS, samara_inputs, thrusts, measures_rotors=False, small_stack=True)
 
 
 def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Exported:
-    """Writes an app for the firmware's build: the policy, the controller that calls it, Kbuild, app-config and Makefile"""
+    """Write an app for the firmware's build: the policy, the controller that calls it, Kbuild, app-config and Makefile."""
     if policy.period * RATE < 1.0 - 1e-6:
         raise ValueError(
             f"{policy.folder or 'the policy'}: acts every {policy.period * 1e3:g} ms; the Crazyflie's stabilizer runs every "
             f"{1e3 / RATE:g} ms"
         )
     exported = write_policy_c(policy, vehicle, folder, crazyflie_boundary(vehicle))
-    about = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
+    notice = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Written by Samara {__version__}."
     objects = " ".join(f"{Path(name).stem}.o" for name in FILES if name.endswith(".c"))
     for name, text in (
-        (CONTROLLER, _controller(about, steps_of(policy.period), read_of_reference(policy))),
+        (CONTROLLER, _controller(notice, steps_of(policy.period), read_of_reference(policy))),
         ("Kbuild", f"obj-y += {objects}\n"),
         (
             "app-config",
@@ -87,7 +87,7 @@ def write_crazyflie_policy(policy: Policy, vehicle: Vehicle, folder: str | Path)
 
 
 def steps_of(period: float) -> int:
-    """Of the stabilizer, from one action to the next: never more than the period"""
+    """Return the stabilizer steps between two actions, rounded down."""
     return max(1, math.floor(period * RATE * (1.0 + 1e-6)))
 
 
@@ -103,22 +103,28 @@ TAKEN = {"p": "position", "v": "velocity", "a": "acceleration", "j": "jerk"}
 
 
 def _taken(reads: str, axes: str) -> str:
-    """What a set point that is absolute along these axes says"""
-    lines = (f"reference.{own}[{'xyz'.index(axis)}] = setpoint->{TAKEN[own]}.{axis};" for own in reads for axis in axes)
+    """C lines that copy the setpoint along axes on which it is absolute."""
+    lines = (
+        f"reference.{symbol}[{'xyz'.index(axis)}] = setpoint->{TAKEN[symbol]}.{axis};"
+        for symbol in reads
+        for axis in axes
+    )
     return "\n        ".join(lines)
 
 
 def _resting(reads: str, axes: str) -> str:
-    return "\n        ".join(f"reference.{own}[{'xyz'.index(axis)}] = 0.0f;" for own in reads[1:] for axis in axes)
-
-
-def _controller(about: str, steps: int, reads: str) -> str:
-    """The C that the firmware calls every millisecond; it copies what the policy is told, and computes nothing"""
-    behaviour = (
-        "It flies to places: where a set point has x and y, z, or a yaw that is not absolute (modeAbs), the last one that was "
-        "holds, and before there was any the place where it is. A set point without a height stops the motors."
+    return "\n        ".join(
+        f"reference.{symbol}[{'xyz'.index(axis)}] = 0.0f;" for symbol in reads[1:] for axis in axes
     )
-    return f"""{comment(about, behaviour)}
+
+
+def _controller(notice: str, steps: int, reads: str) -> str:
+    """C source of the controller that the firmware calls every millisecond; it copies the policy's inputs and outputs."""
+    behaviour = (
+        "It flies to positions: while a setpoint has x and y, z, or a yaw that is not absolute (modeAbs), the last absolute "
+        "one holds, and before the first one the initial position. A setpoint without a height stops the motors."
+    )
+    return f"""{comment(notice, behaviour)}
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -135,23 +141,23 @@ def _controller(about: str, steps: int, reads: str) -> str:
 #error "the policy gives thrusts: build with CONFIG_ENABLE_THRUST_BAT_COMPENSATED, which makes them into PWM"
 #endif
 
-#define STEPS {steps} /* of the stabilizer, 1 ms each, from one action to the next */
+#define STEPS {steps} /* of the stabilizer, 1 ms each, between two actions */
 
 static {PREFIX}_memory memory;
 static {PREFIX}_reference reference;
-static bool asked; /* whether there is a place to be at */
+static bool has_reference;
 
 void appMain() {{
-    /* an app has to have one; the firmware sleeps when it returns */
+    /* required of every app; the firmware sleeps when it returns */
 }}
 
 static void begin(const state_t *state) {{
     reference = ({PREFIX}_reference){{.p = {{state->position.x, state->position.y, state->position.z}}}};
     reference.yaw = state->attitude.yaw;
-    asked = true;
+    has_reference = true;
 }}
 
-static void listen(const setpoint_t *setpoint) {{
+static void update_reference(const setpoint_t *setpoint) {{
     if (setpoint->mode.x == modeAbs && setpoint->mode.y == modeAbs) {{
         {_taken(reads, "xy")}
     }} else {{
@@ -172,7 +178,7 @@ static void listen(const setpoint_t *setpoint) {{
 
 void controllerOutOfTreeInit(void) {{
     {PREFIX}_start(&memory);
-    asked = false;
+    has_reference = false;
 }}
 
 bool controllerOutOfTreeTest(void) {{
@@ -193,22 +199,22 @@ void controllerOutOfTree(
     if (stabilizerStep % STEPS != 0) {{
         return; /* the last action holds */
     }}
-    if (!asked) {{
+    if (!has_reference) {{
         begin(state);
     }}
-    listen(setpoint);
+    update_reference(setpoint);
     const quaternion_t *q = &state->attitudeQuaternion;
-    const {PREFIX}_state known = {{
+    const {PREFIX}_state estimate = {{
         .p = {{state->position.x, state->position.y, state->position.z}},
         .v = {{state->velocity.x, state->velocity.y, state->velocity.z}},
         .q = {{q->w, q->x, q->y, q->z}},
         .omega = {{sensors->gyro.x, sensors->gyro.y, sensors->gyro.z}},
     }};
     float thrust[{PREFIX.upper()}_ROTORS];
-    {PREFIX}_act(&known, &reference, &memory, STEPS / {float(RATE)}f, thrust);
+    {PREFIX}_act(&estimate, &reference, &memory, STEPS / {float(RATE)}f, thrust);
     for (int k = 0; k < {PREFIX.upper()}_ROTORS; k++) {{
-        const float share = thrust[k] / THRUST_MAX;
-        control->normalizedForces[k] = share >= 0.0f ? share : 0.0f; /* what is not a number stops the motor */
+        const float fraction = thrust[k] / THRUST_MAX;
+        control->normalizedForces[k] = fraction >= 0.0f ? fraction : 0.0f; /* NaN stops the motor */
     }}
 }}
 """

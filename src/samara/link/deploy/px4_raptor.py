@@ -1,12 +1,11 @@
-"""A policy for PX4's `mc_raptor`: the archive that the module reads from its SD card, raptor/policy.tar.
+"""Export a policy for PX4's `mc_raptor`: the archive that the module reads from its SD card, raptor/policy.tar.
 
-PX4 is built for one architecture, RAPTOR's: 22 numbers in, 16 with a ReLU, a recurrent layer of 16, four out. The archive is a
-tar file of RLtools (actor/layers/0/weights/parameters/data and so on), and carries an example of what goes in and out; the
-module computes its first steps, and does not start where they are off by more than 10⁻⁵.
+PX4 is built for one architecture, that of RAPTOR: 22 inputs, 16 units with a ReLU, a recurrent layer of 16, four outputs. The
+archive is a tar file of RLtools (actor/layers/0/weights/parameters/data and so on) with an example of inputs and outputs; the
+module computes its first steps, and does not start if they differ by more than 10⁻⁵.
 
-There −1 is a motor's least and 1 its most, in the order of the Crazyflie. A policy whose actions are about hover, or whose
-rotors are in another order, is written with the first and the last layer changed accordingly:
-
+There −1 is a motor's minimum and 1 its maximum, in the order of the Crazyflie. If the actions of a policy are relative to
+hover, or its rotors are in another order, the first and the last layer are transformed accordingly:
     a' = 2 (c + r a) − 1:   W₂' = 2 r W₂,  b₂' = 2 (c + r b₂) − 1;   of the last action  W₀' = W₀/2r,  b₀' = b₀ + W₀ (½ − c)/r
 """
 
@@ -37,9 +36,9 @@ from samara.vehicles.limits import command_bounds
 
 Tensors = Mapping[str, Array]
 
-ON_CARD = "raptor/policy.tar"  # where the module looks for it
-INPUTS, SEEN = 22, 18  # numbers, and those before the last action
-EXAMPLE = (500, 2)  # steps and flights, as in PX4's own archive: where its numbers are is built into PX4
+ON_CARD = "raptor/policy.tar"  # on the SD card
+INPUTS, SEEN = 22, 18  # inputs, and those before the last action
+EXAMPLE = (500, 2)  # steps and flights, as in PX4's archive: the offsets of its data are compiled into PX4
 NAMES = {
     "0.weight": "0/weights",
     "0.bias": "0/biases",
@@ -51,7 +50,7 @@ NAMES = {
     "2.weight": "2/weights",
     "2.bias": "2/biases",
 }
-"""Of the arrays in a policy folder, and in the archive"""
+"""Names of the arrays in a policy folder, and in the archive."""
 METAS = {
     "0": "activation_function: RELU\ntype: dense\n",
     "1": "type: gru\n",
@@ -60,19 +59,19 @@ METAS = {
 
 
 def archive_of(controller: object, vehicle: Vehicle) -> bytes:
-    """The archive of the policy that a scenario has for a controller; ValueError with one sentence where it has none"""
-    own = as_tuned(controller)
-    name = own.name if isinstance(own, Tuned) else "a function" if own is not None else "none"
+    """Build the archive of a scenario's controller; raise ValueError if the controller is not a policy."""
+    spec = as_tuned(controller)
+    name = spec.name if isinstance(spec, Tuned) else "a function" if spec is not None else "none"
     if name not in LEARNT:
         raise ValueError(
             f"autopilot.mode is 'raptor' and the controller is {name}; expected a policy that PX4 can fly: {', '.join(LEARNT)}"
         )
-    policy = shipped_policy("universal") if name == "universal" else own.chosen["file"] if name == "policy" else None
+    policy = shipped_policy("universal") if name == "universal" else spec.chosen["file"] if name == "policy" else None
     return archive_bytes(raptor_tensors(policy, vehicle), _named(policy))
 
 
 def write_px4_raptor(policy: Policy | None, vehicle: Vehicle, path: str | Path) -> Path:
-    """Writes the archive of a policy, or of RAPTOR's own weights where there is none, for a quadrotor in X"""
+    """Write the archive of a policy, or of RAPTOR's published weights for None, for a quadrotor X."""
     tensors = raptor_tensors(policy, vehicle)
     with atomic_write(path) as temporary:
         temporary.write_bytes(archive_bytes(tensors, _named(policy)))
@@ -84,56 +83,60 @@ def _named(policy: Policy | None) -> str:
 
 
 def raptor_tensors(policy: Policy | None, vehicle: Vehicle) -> dict[str, Array]:
-    """The numbers as the module takes them; ValueError with one sentence where the policy is not of its architecture"""
+    """Convert the weights to the module's conventions; raise ValueError if the policy has another architecture."""
     if policy is None:
-        raptor_policy(vehicle)  # a sentence about a vehicle that it does not fly
-        return {name: np.asarray(own, dtype=np.float32) for name, own in published_tensors().items()}
+        raptor_policy(vehicle)  # raises ValueError for a vehicle that it cannot fly
+        return {name: np.asarray(array, dtype=np.float32) for name, array in published_tensors().items()}
     _require(policy)
-    own, order, bounds = policy.fitted(vehicle), rotor_of_output(vehicle, "crazyflie"), command_bounds(vehicle)
-    if bounds is None or own.trim is None:
+    fitted, order, bounds = policy.fitted(vehicle), rotor_of_output(vehicle, "crazyflie"), command_bounds(vehicle)
+    if bounds is None or fitted.trim is None:
         raise ValueError(f"the commands of vehicle {vehicle.name!r} have no limits; expected one that rotors drive")
-    found = {name: array.astype(float) for name, array in read_tensors(dict(own.files)[WEIGHTS]).items()}
-    if own.observation == "state_error":  # the module shows the last action too: weights of zero ignore it
-        found["0.weight"] = np.pad(found["0.weight"], ((0, 0), (0, INPUTS - SEEN)))
-    rotors = list(range(len(order))) if own.order else list(order)  # one for any quadrotor has them in this order
+    tensors = {name: array.astype(float) for name, array in read_tensors(dict(fitted.files)[WEIGHTS]).items()}
+    if fitted.observation == "state_error":  # the module's inputs include the last action: zero weights ignore it
+        tensors["0.weight"] = np.pad(tensors["0.weight"], ((0, 0), (0, INPUTS - SEEN)))
+    # a policy for any quadrotor has this order already
+    rotors = list(range(len(order))) if fitted.order else list(order)
     width = [bounds[k].high - bounds[k].low for k in order]
-    c = np.array([(own.trim.centre[k] - bounds[k].low) / w for k, w in zip(order, width, strict=True)])
-    r = np.array([own.trim.reach[k] / w for k, w in zip(order, width, strict=True)])
-    last_action = found["0.weight"][:, [SEEN + k for k in rotors]]
-    found["0.weight"][:, SEEN:] = last_action / (2.0 * r)
-    found["0.bias"] += last_action @ ((0.5 - c) / r)
-    found["2.weight"] = 2.0 * r[:, None] * found["2.weight"][rotors]
-    found["2.bias"] = 2.0 * (c + r * found["2.bias"][rotors]) - 1.0
-    return {name: array.astype(np.float32) for name, array in found.items()}
+    c = np.array([(fitted.trim.centre[k] - bounds[k].low) / w for k, w in zip(order, width, strict=True)])
+    r = np.array([fitted.trim.reach[k] / w for k, w in zip(order, width, strict=True)])
+    last_action = tensors["0.weight"][:, [SEEN + k for k in rotors]]
+    tensors["0.weight"][:, SEEN:] = last_action / (2.0 * r)
+    tensors["0.bias"] += last_action @ ((0.5 - c) / r)
+    tensors["2.weight"] = 2.0 * r[:, None] * tensors["2.weight"][rotors]
+    tensors["2.bias"] = 2.0 * (c + r * tensors["2.bias"][rotors]) - 1.0
+    return {name: array.astype(np.float32) for name, array in tensors.items()}
 
 
 def _require(policy: Policy) -> None:
-    where = policy.folder or "the policy"
-    kinds = [(own.kind, own.size, own.activation) for own in policy.kinds]
-    if kinds != [(own.kind, own.size, own.activation if own.kind == "dense" else "tanh") for own in RAPTOR_LAYERS]:
-        own = ", ".join(
-            f"{kind} {size}" + (f" {activation}" if kind == "dense" else "") for kind, size, activation in kinds
+    source = policy.folder or "the policy"
+    layer_types = [(layer.kind, layer.size, layer.activation) for layer in policy.kinds]
+    if layer_types != [
+        (layer.kind, layer.size, layer.activation if layer.kind == "dense" else "tanh") for layer in RAPTOR_LAYERS
+    ]:
+        layers = ", ".join(
+            f"{layer_type} {size}" + (f" {activation}" if layer_type == "dense" else "")
+            for layer_type, size, activation in layer_types
         )
         raise ValueError(
-            f"{where}: its layers are {own}; PX4's mc_raptor is built for dense 16 relu, gru 16, dense 4 linear"
+            f"{source}: its layers are {layers}; PX4's mc_raptor is built for dense 16 relu, gru 16, dense 4 linear"
         )
     if policy.observation not in ("raptor", "state_error") or policy.action not in OF_ROTORS:
         raise ValueError(
-            f"{where}: observes {policy.observation} and commands {policy.action}; expected the observation raptor or "
+            f"{source}: observes {policy.observation} and commands {policy.action}; expected the observation raptor or "
             "state_error and commands for rotors, as PX4's mc_raptor has"
         )
     if policy.bounds not in (None, RAPTOR_BOUNDS):
         raise ValueError(
-            f"{where}: cuts errors to {policy.bounds.position:g} m and {policy.bounds.velocity:g} m/s; PX4's mc_raptor to "
+            f"{source}: clips errors to {policy.bounds.position:g} m and {policy.bounds.velocity:g} m/s; PX4's mc_raptor to "
             f"{RAPTOR_BOUNDS.position:g} and {RAPTOR_BOUNDS.velocity:g}"
         )
     if abs(policy.period - RAPTOR_PERIOD) > 1e-9:
-        raise ValueError(f"{where}: has a period of {policy.period:g} s; PX4's mc_raptor has {RAPTOR_PERIOD:g}")
+        raise ValueError(f"{source}: has a period of {policy.period:g} s; PX4's mc_raptor has {RAPTOR_PERIOD:g}")
 
 
 def archive_bytes(tensors: Tensors, name: str, example: tuple[Array, Array] | None = None) -> bytes:
-    """The tar file of these numbers; the same numbers give the same bytes. Without an example one is drawn"""
-    seen, acted = example or drawn_example(tensors)
+    """Serialise the tar file; equal tensors give equal bytes. `example` defaults to `drawn_example`."""
+    observations, actions = example or drawn_example(tensors)
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
 
@@ -149,31 +152,31 @@ def archive_bytes(tensors: Tensors, name: str, example: tuple[Array, Array] | No
 
         add("actor/meta", f"checkpoint_name: {name}\ntype: sequential\n".encode())
         for layer, meta in METAS.items():
-            for own, place in NAMES.items():
-                if place.startswith(f"{layer}/"):
-                    tensor(f"actor/layers/{place}/parameters", np.asarray(tensors[own]))
+            for name_in_policy, name_in_archive in NAMES.items():
+                if name_in_archive.startswith(f"{layer}/"):
+                    tensor(f"actor/layers/{name_in_archive}/parameters", np.asarray(tensors[name_in_policy]))
             add(f"actor/layers/{layer}/meta", meta.encode())
-        tensor("example/input", seen)
-        tensor("example/output", acted)
+        tensor("example/input", observations)
+        tensor("example/output", actions)
     return file.getvalue()
 
 
 def drawn_example(tensors: Tensors, seed: int = 0) -> tuple[Array, Array]:
-    """What a policy sees in flights that nobody flew, within RAPTOR's limits, and what it does: (steps, flights, numbers)"""
+    """Draw random observations within RAPTOR's limits and evaluate the policy on them: arrays (steps, flights, values)."""
     steps, flights = EXAMPLE
-    draw = np.random.default_rng(seed)
-    seen = draw.uniform(-1.0, 1.0, (steps, flights, INPUTS))
-    seen[..., :3] *= RAPTOR_BOUNDS.position
-    turned = np.linalg.qr(draw.normal(size=(steps, flights, 3, 3)))[0]
-    turned *= np.linalg.det(turned)[..., None, None]  # rotations, and no reflections
-    seen[..., 3:12] = turned.reshape(steps, flights, 9)
-    seen[..., 12:15] *= RAPTOR_BOUNDS.velocity
-    seen = seen.astype(np.float32)
+    rng = np.random.default_rng(seed)
+    observations = rng.uniform(-1.0, 1.0, (steps, flights, INPUTS))
+    observations[..., :3] *= RAPTOR_BOUNDS.position
+    rotations = np.linalg.qr(rng.normal(size=(steps, flights, 3, 3)))[0]
+    rotations *= np.linalg.det(rotations)[..., None, None]  # rotations without reflections
+    observations[..., 3:12] = rotations.reshape(steps, flights, 9)
+    observations[..., 12:15] *= RAPTOR_BOUNDS.velocity
+    observations = observations.astype(np.float32)
     network = network_of(RAPTOR_LAYERS, INPUTS, tensors)
-    acted = np.empty((steps, flights, len(np.asarray(tensors["2.bias"]))), dtype=np.float32)
+    actions = np.empty((steps, flights, len(np.asarray(tensors["2.bias"]))), dtype=np.float32)
     for flight in range(flights):
         hidden = initial_hidden(network)
         for step in range(steps):
-            action, hidden = evaluate(network, seen[step, flight].tolist(), hidden)
-            acted[step, flight] = action
-    return seen, acted
+            action, hidden = evaluate(network, observations[step, flight].tolist(), hidden)
+            actions[step, flight] = action
+    return observations, actions

@@ -1,13 +1,14 @@
-"""A policy for PX4's `mc_nn_control`: a TensorFlow Lite file of fully connected layers, and the source that PX4 is built with.
+"""Export a policy for PX4's `mc_nn_control`: a TensorFlow Lite file of fully connected layers, and C++ source for PX4's build.
 
-The module (PX4 1.16, src/modules/mc_nn_control) shows its network 15 numbers in ENU and FLU, cuts the four outputs o to
-[−1, 1] and makes them commands of motors in the order of its quadrotor in X:
+The module (PX4 1.16, src/modules/mc_nn_control) passes its network 15 inputs in ENU and FLU, clips the four outputs o to
+[−1, 1] and converts them to motor commands in the order of its quadrotor X:
 
     n = 60 √((o + 1)/k) rpm,   y = (n − n_min)/(n_max − n_min),   control = 0.8 y² + 0.2 y
 
-with k = MC_NN_THRST_COEF/10⁵, n_min and n_max of its parameters. With THR_MDL_FAC = 0.8 a motor is then told y. So the speeds
-are a mere code: y is our command from its least to its most where o = k (n_min + y (n_max − n_min))²/60² − 1, a curve of each
-output of the policy, which two more layers draw by straight lines, as the module has FullyConnected, ReLU and Add alone.
+with k = MC_NN_THRST_COEF/10⁵, n_min and n_max from its parameters. With THR_MDL_FAC = 0.8 the motor's command is then y. The
+speeds are therefore only an encoding: y is Samara's command from its minimum to its maximum if
+o = k (n_min + y (n_max − n_min))²/60² − 1. Two more layers approximate this curve of each output piecewise linearly, because
+the module supports only FullyConnected, ReLU and Add.
 """
 
 from collections.abc import Callable
@@ -28,30 +29,30 @@ from samara.physics.types import Vehicle
 from samara.vehicles.limits import command_bounds
 
 FILES = ("control_net.tflite", "control_net.cpp", "control_net.hpp")
-SYMBOL = "control_net_tflite"  # as mc_nn_control.cpp has it
+SYMBOL = "control_net_tflite"  # as in mc_nn_control.cpp
 INPUTS = 15
-SLOWEST, FASTEST = 11_000, 22_000  # [rpm] that stand for the least and the most of a command
+SLOWEST, FASTEST = 11_000, 22_000  # [rpm] that encode the minimum and the maximum of a command
 PARAMETERS = {
     "MC_NN_MIN_RPM": float(SLOWEST),
     "MC_NN_MAX_RPM": float(FASTEST),
     "MC_NN_THRST_COEF": 2e5 / (FASTEST / 60.0) ** 2,
     "THR_MDL_FAC": 0.8,
 }
-"""What PX4 has to be set to: with these an output from −1 to 1 covers every command, and the factor undoes the module's own"""
-KNOTS = 32  # of the lines for each motor
-LEAST = 0.002  # of a command: below 0 by rounding PX4 would stop the motor
+"""Parameters for PX4: an output from −1 to 1 covers the full command range, and THR_MDL_FAC cancels the module's curve."""
+KNOTS = 32  # of the piecewise linear curve of each motor
+LEAST = 0.002  # fraction of the command range: rounding below 0 would make PX4 stop the motor
 PER_LINE = 12
 
 
 class Network(NamedTuple):
-    """Layers as matrices (out, in) and biases, each but the last with a ReLU behind it; and the parameters PX4 needs with it"""
+    """Layers as matrices (out, in) and biases, with a ReLU after each but the last; and the parameters that PX4 needs."""
 
     layers: tuple[tuple[Array, Array], ...]
     parameters: dict[str, float]
 
 
 class Written(NamedTuple):
-    """The files, how many numbers the network has, and the parameters of PX4 that go with them"""
+    """The files, the size of the network, and the parameters that PX4 needs."""
 
     paths: tuple[Path, ...]
     numbers: int
@@ -59,99 +60,99 @@ class Written(NamedTuple):
 
 
 def write_px4_nn(policy: Policy, vehicle: Vehicle, folder: str | Path) -> Written:
-    """Writes control_net.tflite, and control_net.cpp and .hpp with the same bytes, which take the place of PX4's own"""
+    """Write control_net.tflite, and control_net.cpp and .hpp with the same bytes, which replace PX4's."""
     network = px4_network(policy, vehicle)
     data = tflite_bytes(network.layers)
     paths = tuple(Path(folder) / name for name in FILES)
     with atomic_write(paths[0]) as temporary:
         temporary.write_bytes(data)
-    about = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Samara {__version__}."
-    write_text(paths[1], _source(data, about))
-    write_text(paths[2], _header(data, about))
-    numbers = sum(matrix.size + bias.size for matrix, bias in network.layers)
-    return Written(paths, numbers, network.parameters)
+    notice = f"A policy for {vehicle.name}, trained to {policy.task}: SHA-256 {policy.digest}. Samara {__version__}."
+    write_text(paths[1], _source(data, notice))
+    write_text(paths[2], _header(data, notice))
+    parameter_count = sum(matrix.size + bias.size for matrix, bias in network.layers)
+    return Written(paths, parameter_count, network.parameters)
 
 
 def px4_network(policy: Policy, vehicle: Vehicle) -> Network:
-    """The network as the module computes it; ValueError with one sentence where it could not"""
+    """Convert a policy to the network that the module computes; raise ValueError if the module cannot compute it."""
     _require(policy)
-    own, order = policy.fitted(vehicle), rotor_of_output(vehicle, "px4")
-    assert own.trim is not None
+    fitted, order = policy.fitted(vehicle), rotor_of_output(vehicle, "px4")
+    assert fitted.trim is not None
     _shares(vehicle)
-    slowest, fastest = SLOWEST / 60.0, FASTEST / 60.0
-    k = 2.0 / fastest**2
-    layers = [(np.array(each.weights), np.array(each.bias)) for each in own.network if isinstance(each, Layer)]
+    min_speed, max_speed = SLOWEST / 60.0, FASTEST / 60.0
+    k = 2.0 / max_speed**2
+    layers = [(np.array(layer.weights), np.array(layer.bias)) for layer in fitted.network if isinstance(layer, Layer)]
     matrix, bias = layers.pop()
     rows = list(order)
-    last = own.network[-1]
+    last = fitted.network[-1]
     assert isinstance(last, Layer)
 
     def curve(rotor: int) -> Callable[[Array], Array]:
         def output(z: Array) -> Array:
-            """k n² − 1 of what the network gives for one rotor"""
-            share = np.clip(_share(_activated(last.activation, z), rotor, own.trim, vehicle), LEAST, 1.0)
-            return np.asarray(k * (slowest + share * (fastest - slowest)) ** 2 - 1.0)
+            """k n² − 1 as a function of the last layer's output for one rotor."""
+            command_fraction = np.clip(_share(_activate(last.activation, z), rotor, fitted.trim, vehicle), LEAST, 1.0)
+            return np.asarray(k * (min_speed + command_fraction * (max_speed - min_speed)) ** 2 - 1.0)
 
         return output
 
-    first_knot, lines = _by_lines([curve(rotor) for rotor in order])
+    first_knot, lines = _piecewise_linear_layers([curve(rotor) for rotor in order])
     layers.append((matrix[rows], bias[rows] - first_knot))
     return Network((*layers, *lines), PARAMETERS)
 
 
 def _require(policy: Policy) -> None:
-    where = policy.folder or "the policy"
-    hidden = [own.activation if isinstance(own, Layer) else "gru" for own in policy.network[:-1]]
-    if any(kind != "relu" for kind in hidden):
+    source = policy.folder or "the policy"
+    hidden = [layer.activation if isinstance(layer, Layer) else "gru" for layer in policy.network[:-1]]
+    if any(activation != "relu" for activation in hidden):
         raise ValueError(
-            f"{where}: has hidden layers of {', '.join(sorted(set(hidden)))}; PX4's mc_nn_control computes relu alone: learn "
+            f"{source}: has hidden layers of {', '.join(sorted(set(hidden)))}; PX4's mc_nn_control supports only relu: train "
             "one with samara learn --sees px4_nn --activation relu"
         )
     if policy.observation != "px4_nn":
         raise ValueError(
-            f"{where}: sees {policy.observation}; PX4's mc_nn_control shows px4_nn, {INPUTS} numbers: learn one with "
-            "samara learn --sees px4_nn --activation relu"
+            f"{source}: has the observation {policy.observation}; PX4's mc_nn_control has px4_nn, {INPUTS} inputs: train one "
+            "with samara learn --sees px4_nn --activation relu"
         )
     if policy.action != "rotors":
-        raise ValueError(f"{where}: commands {policy.action}; PX4's mc_nn_control takes rotors")
+        raise ValueError(f"{source}: commands {policy.action}; PX4's mc_nn_control takes rotors")
     if policy.bounds is not None:
-        raise ValueError(f"{where}: cuts what it sees to {policy.bounds}; PX4's mc_nn_control does not")
+        raise ValueError(f"{source}: clips its observation to {policy.bounds}; PX4's mc_nn_control does not")
 
 
 def _shares(vehicle: Vehicle) -> tuple[float, float]:
-    """The commands that are a motor's least and most; ValueError where they differ, or there are none"""
+    """Return the minimum and maximum of the motor commands; raise ValueError if they differ between motors or do not exist."""
     bounds = set((command_bounds(vehicle) or ())[: len(vehicle.rotors)])
     if len(bounds) != 1:
         raise ValueError(
-            f"vehicle {vehicle.name!r} ({vehicle.structure.actuation.name}): PX4's mc_nn_control wants commands of motors, all "
-            "with the same limits"
+            f"vehicle {vehicle.name!r} ({vehicle.structure.actuation.name}): PX4's mc_nn_control needs motor commands that all "
+            "have the same limits"
         )
     ((low, high),) = bounds
     return float(low), float(high)
 
 
 def _share(action: Array, rotor: int, trim: Trim | None, vehicle: Vehicle) -> Array:
-    """u = centre + reach a, as a share of the range of commands"""
+    """u = centre + reach a, as a fraction of the command range."""
     assert trim is not None
     low, high = _shares(vehicle)
     return np.asarray((trim.centre[rotor] + trim.reach[rotor] * action - low) / (high - low))
 
 
-def _activated(name: str, z: Array) -> Array:
+def _activate(name: str, z: Array) -> Array:
     return np.tanh(z) if name == "tanh" else np.array([float(ACTIVATIONS[name](float(x))) for x in z])
 
 
 # Lines ----------------------------------------------------------------------------------------------------------------
 
 
-def _by_lines(curves: list[Callable[[Array], Array]]) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
-    """y = y₀ + Σ cⱼ max(0, x − xⱼ),  x = max(0, z − z₀): two layers that join points of curves which are flat at both ends
+def _piecewise_linear_layers(curves: list[Callable[[Array], Array]]) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
+    """y = y₀ + Σ cⱼ max(0, x − xⱼ),  x = max(0, z − z₀): two layers that interpolate curves which are flat at both ends.
 
-    Below the first knot z₀ the curve is flat, so the ReLU behind the layer that gives z takes nothing away.
+    Below the first knot z₀ the curve is flat, so the ReLU after the layer that computes z loses nothing.
     """
-    each = len(curves)
-    first, offset = np.zeros((each * KNOTS, each)), np.zeros(each * KNOTS)
-    last, start, lowest = np.zeros((each, each * KNOTS)), np.zeros(each), np.zeros(each)
+    n = len(curves)
+    first, offset = np.zeros((n * KNOTS, n)), np.zeros(n * KNOTS)
+    last, start, lowest = np.zeros((n, n * KNOTS)), np.zeros(n), np.zeros(n)
     for i, curve in enumerate(curves):
         z = _knots(curve)
         y = curve(z)
@@ -164,118 +165,118 @@ def _by_lines(curves: list[Callable[[Array], Array]]) -> tuple[Array, tuple[tupl
 
 
 def _knots(curve: Callable[[Array], Array]) -> Array:
-    """Points between which ∫ √|f″| is the same: then every line is as far from the curve as any other"""
+    """Place knots so that ∫ √|f″| between neighbours is constant, which equalises the interpolation error."""
     z = np.linspace(-6.0, 6.0, 12001)
     y = curve(z)
-    bent = np.sqrt(np.abs(np.gradient(np.gradient(y, z), z))) + 1e-4
-    along = np.concatenate([[0.0], np.cumsum(0.5 * (bent[1:] + bent[:-1]) * np.diff(z))])
-    return np.interp(np.linspace(0.0, along[-1], KNOTS), along, z)
+    curvature_density = np.sqrt(np.abs(np.gradient(np.gradient(y, z), z))) + 1e-4
+    cumulative = np.concatenate([[0.0], np.cumsum(0.5 * (curvature_density[1:] + curvature_density[:-1]) * np.diff(z))])
+    return np.interp(np.linspace(0.0, cumulative[-1], KNOTS), cumulative, z)
 
 
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
 def tflite_bytes(layers: tuple[tuple[Array, Array], ...]) -> bytes:
-    """A TensorFlow Lite model: FullyConnected with its bias, one after the other, a ReLU in all but the last"""
+    """Serialise a TensorFlow Lite model: FullyConnected layers with bias, with a ReLU in all but the last."""
     try:
         import flatbuffers
         import tflite
     except ImportError as error:
         raise MissingExtraError("PX4's networks are TensorFlow Lite files: pip install 'samara[px4-nn]'") from error
 
-    build = flatbuffers.Builder(1 << 16)
+    builder = flatbuffers.Builder(1 << 16)
 
     def vector(offsets: list[int], start: Callable[[Any, int], Any]) -> int:
-        start(build, len(offsets))
-        for own in reversed(offsets):
-            build.PrependUOffsetTRelative(own)
-        return int(build.EndVector())
+        start(builder, len(offsets))
+        for value in reversed(offsets):
+            builder.PrependUOffsetTRelative(value)
+        return int(builder.EndVector())
 
-    def aligned(data: bytes) -> int:
-        """At a multiple of 16 bytes, as the format wants it"""
-        build.StartVector(1, len(data), 16)
-        head = build.Head() - len(data)
-        build.head = head
-        build.Bytes[head : head + len(data)] = data
-        return int(build.EndVector())
+    def append_aligned(data: bytes) -> int:
+        """Append data at a multiple of 16 bytes, as the format requires."""
+        builder.StartVector(1, len(data), 16)
+        head = builder.Head() - len(data)
+        builder.head = head
+        builder.Bytes[head : head + len(data)] = data
+        return int(builder.EndVector())
 
     def tensor(name: str, shape: tuple[int, ...], buffer: int) -> int:
-        text, sizes = build.CreateString(name), build.CreateNumpyVector(np.array(shape, dtype=np.int32))
-        tflite.TensorStart(build)
-        tflite.TensorAddShape(build, sizes)
-        tflite.TensorAddType(build, tflite.TensorType.FLOAT32)
-        tflite.TensorAddBuffer(build, buffer)
-        tflite.TensorAddName(build, text)
-        return int(tflite.TensorEnd(build))
+        text, sizes = builder.CreateString(name), builder.CreateNumpyVector(np.array(shape, dtype=np.int32))
+        tflite.TensorStart(builder)
+        tflite.TensorAddShape(builder, sizes)
+        tflite.TensorAddType(builder, tflite.TensorType.FLOAT32)
+        tflite.TensorAddBuffer(builder, buffer)
+        tflite.TensorAddName(builder, text)
+        return int(tflite.TensorEnd(builder))
 
-    held: list[bytes] = [b""]  # the first buffer is that of tensors without numbers
-    tensors, operators, at = [tensor("observation", (1, layers[0][0].shape[1]), 0)], [], 0
+    buffer_data: list[bytes] = [b""]  # the first buffer is for tensors without data
+    tensors, operators, input_index = [tensor("observation", (1, layers[0][0].shape[1]), 0)], [], 0
     for k, (matrix, bias) in enumerate(layers):
-        held += [np.ascontiguousarray(own, dtype="<f4").tobytes() for own in (matrix, bias)]
-        here = len(tensors)
-        tensors.append(tensor(f"{k}.weight", matrix.shape, len(held) - 2))
-        tensors.append(tensor(f"{k}.bias", bias.shape, len(held) - 1))
+        buffer_data += [np.ascontiguousarray(value, dtype="<f4").tobytes() for value in (matrix, bias)]
+        first_index = len(tensors)
+        tensors.append(tensor(f"{k}.weight", matrix.shape, len(buffer_data) - 2))
+        tensors.append(tensor(f"{k}.bias", bias.shape, len(buffer_data) - 1))
         tensors.append(tensor(f"{k}", (1, len(bias)), 0))
-        inputs = build.CreateNumpyVector(np.array([at, here, here + 1], dtype=np.int32))
-        outputs = build.CreateNumpyVector(np.array([here + 2], dtype=np.int32))
+        inputs = builder.CreateNumpyVector(np.array([input_index, first_index, first_index + 1], dtype=np.int32))
+        outputs = builder.CreateNumpyVector(np.array([first_index + 2], dtype=np.int32))
         activation = tflite.ActivationFunctionType.RELU if k < len(layers) - 1 else tflite.ActivationFunctionType.NONE
-        tflite.FullyConnectedOptionsStart(build)
-        tflite.FullyConnectedOptionsAddFusedActivationFunction(build, activation)
-        options = tflite.FullyConnectedOptionsEnd(build)
-        tflite.OperatorStart(build)
-        tflite.OperatorAddOpcodeIndex(build, 0)
-        tflite.OperatorAddInputs(build, inputs)
-        tflite.OperatorAddOutputs(build, outputs)
-        tflite.OperatorAddBuiltinOptionsType(build, tflite.BuiltinOptions.FullyConnectedOptions)
-        tflite.OperatorAddBuiltinOptions(build, options)
-        operators.append(int(tflite.OperatorEnd(build)))
-        at = here + 2
-    listed, acting = (
+        tflite.FullyConnectedOptionsStart(builder)
+        tflite.FullyConnectedOptionsAddFusedActivationFunction(builder, activation)
+        options = tflite.FullyConnectedOptionsEnd(builder)
+        tflite.OperatorStart(builder)
+        tflite.OperatorAddOpcodeIndex(builder, 0)
+        tflite.OperatorAddInputs(builder, inputs)
+        tflite.OperatorAddOutputs(builder, outputs)
+        tflite.OperatorAddBuiltinOptionsType(builder, tflite.BuiltinOptions.FullyConnectedOptions)
+        tflite.OperatorAddBuiltinOptions(builder, options)
+        operators.append(int(tflite.OperatorEnd(builder)))
+        input_index = first_index + 2
+    tensor_vector, operator_vector = (
         vector(tensors, tflite.SubGraphStartTensorsVector),
         vector(operators, tflite.SubGraphStartOperatorsVector),
     )
-    ends = [build.CreateNumpyVector(np.array([own], dtype=np.int32)) for own in (0, at)]
-    tflite.SubGraphStart(build)
-    tflite.SubGraphAddTensors(build, listed)
-    tflite.SubGraphAddInputs(build, ends[0])
-    tflite.SubGraphAddOutputs(build, ends[1])
-    tflite.SubGraphAddOperators(build, acting)
-    graph = int(tflite.SubGraphEnd(build))
-    tflite.OperatorCodeStart(build)
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(build, tflite.BuiltinOperator.FULLY_CONNECTED)
-    tflite.OperatorCodeAddBuiltinCode(build, tflite.BuiltinOperator.FULLY_CONNECTED)
-    tflite.OperatorCodeAddVersion(build, 1)
-    code = int(tflite.OperatorCodeEnd(build))
+    end_indices = [builder.CreateNumpyVector(np.array([value], dtype=np.int32)) for value in (0, input_index)]
+    tflite.SubGraphStart(builder)
+    tflite.SubGraphAddTensors(builder, tensor_vector)
+    tflite.SubGraphAddInputs(builder, end_indices[0])
+    tflite.SubGraphAddOutputs(builder, end_indices[1])
+    tflite.SubGraphAddOperators(builder, operator_vector)
+    graph = int(tflite.SubGraphEnd(builder))
+    tflite.OperatorCodeStart(builder)
+    tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, tflite.BuiltinOperator.FULLY_CONNECTED)
+    tflite.OperatorCodeAddBuiltinCode(builder, tflite.BuiltinOperator.FULLY_CONNECTED)
+    tflite.OperatorCodeAddVersion(builder, 1)
+    code = int(tflite.OperatorCodeEnd(builder))
     buffers = []
-    for own in held:
-        numbers = aligned(own) if own else None
-        tflite.BufferStart(build)
-        if numbers is not None:
-            tflite.BufferAddData(build, numbers)
-        buffers.append(int(tflite.BufferEnd(build)))
+    for value in buffer_data:
+        data_offset = append_aligned(value) if value else None
+        tflite.BufferStart(builder)
+        if data_offset is not None:
+            tflite.BufferAddData(builder, data_offset)
+        buffers.append(int(tflite.BufferEnd(builder)))
     codes, graphs = (
         vector([code], tflite.ModelStartOperatorCodesVector),
         vector([graph], tflite.ModelStartSubgraphsVector),
     )
-    all_of_them, text = vector(buffers, tflite.ModelStartBuffersVector), build.CreateString(f"Samara {__version__}")
-    tflite.ModelStart(build)
-    tflite.ModelAddVersion(build, 3)
-    tflite.ModelAddOperatorCodes(build, codes)
-    tflite.ModelAddSubgraphs(build, graphs)
-    tflite.ModelAddDescription(build, text)
-    tflite.ModelAddBuffers(build, all_of_them)
-    build.Finish(tflite.ModelEnd(build), b"TFL3")
-    return bytes(build.Output())
+    buffer_vector, text = vector(buffers, tflite.ModelStartBuffersVector), builder.CreateString(f"Samara {__version__}")
+    tflite.ModelStart(builder)
+    tflite.ModelAddVersion(builder, 3)
+    tflite.ModelAddOperatorCodes(builder, codes)
+    tflite.ModelAddSubgraphs(builder, graphs)
+    tflite.ModelAddDescription(builder, text)
+    tflite.ModelAddBuffers(builder, buffer_vector)
+    builder.Finish(tflite.ModelEnd(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
-def _source(data: bytes, about: str) -> str:
+def _source(data: bytes, notice: str) -> str:
     lines = [data[k : k + PER_LINE] for k in range(0, len(data), PER_LINE)]
     rows = "\n".join("\t" + " ".join(f"0x{byte:02x}," for byte in line) for line in lines)
-    return f'{comment(about)}\n#include "control_net.hpp"\n\nalignas(16) const unsigned char {SYMBOL}[] = {{\n{rows}\n}};\n'
+    return f'{comment(notice)}\n#include "control_net.hpp"\n\nalignas(16) const unsigned char {SYMBOL}[] = {{\n{rows}\n}};\n'
 
 
-def _header(data: bytes, about: str) -> str:
+def _header(data: bytes, notice: str) -> str:
     return (
-        f"{comment(about)}\n#pragma once\n\n#include <cstdint>\n\nconstexpr unsigned int {SYMBOL}_size = {len(data)};\n"
+        f"{comment(notice)}\n#pragma once\n\n#include <cstdint>\n\nconstexpr unsigned int {SYMBOL}_size = {len(data)};\n"
         f"extern const unsigned char {SYMBOL}[];\n"
     )

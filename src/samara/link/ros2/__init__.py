@@ -1,4 +1,4 @@
-"""ROS 2 without ROS: its topics on the wire, by Eclipse Cyclone DDS (the extra `ros2`)."""
+"""ROS 2 topics without a ROS installation, over Eclipse Cyclone DDS (the extra `ros2`)."""
 
 from samara.core.lazy_import import lazily as _lazily
 

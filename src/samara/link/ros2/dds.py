@@ -1,4 +1,4 @@
-"""Eclipse Cyclone DDS, the types of ROS 2 as it wants them declared, and where on the network it speaks."""
+"""Eclipse Cyclone DDS: network configuration, the IDL types of ROS 2 messages, and the sockets it opens."""
 
 import os
 import re
@@ -22,15 +22,15 @@ ON_INTERFACE = """<CycloneDDS><Domain>
   <General><Interfaces><NetworkInterface name="{}"/></Interfaces></General>
 </Domain></CycloneDDS>"""
 INTERFACE = re.compile(r"[\w.:-]{1,32}", re.ASCII)
-LAST_DOMAIN = 232  # beyond it a port would have no number
+LAST_DOMAIN = 232  # a higher domain would have no valid port
 NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 ENCLAVE = b"enclave=/;"
-"""The user data of a participant that ROS 2 counts as one of its own."""
+"""The user data by which ROS 2 recognises a participant as a ROS 2 context."""
 FATAL = 1  # DDS_LC_FATAL of Cyclone DDS
 
 
 def cyclonedds(module: str) -> Any:
-    """A module of Cyclone DDS"""
+    """Import a module of Cyclone DDS."""
     try:
         return import_module(f"cyclonedds.{module}")
     except ImportError as error:
@@ -38,7 +38,7 @@ def cyclonedds(module: str) -> Any:
 
 
 def silence_warnings() -> None:
-    """Log fatal errors of Cyclone DDS alone, in this process.
+    """Log only fatal errors of Cyclone DDS, in this process.
 
     Every malformed packet on its port is a warning of 300 bytes on stderr, and any program on this machine can send them. The
     configuration (Tracing/Verbosity) does not apply to warnings.
@@ -47,7 +47,10 @@ def silence_warnings() -> None:
 
 
 def configuration(interface: str = "") -> str:
-    """On loopback alone, found without multicast, as ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST has it; or on an interface"""
+    """Return the configuration for one network interface, or for loopback with unicast discovery if `interface` is empty.
+
+    The latter corresponds to ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST.
+    """
     if not interface:
         return LOOPBACK
     if not INTERFACE.fullmatch(interface):
@@ -56,86 +59,86 @@ def configuration(interface: str = "") -> str:
 
 
 def require_domain(domain: int) -> int:
-    """The number of a DDS domain; ValueError where there is none such"""
+    """Return a DDS domain id; raise ValueError if it is out of range."""
     if not 0 <= domain <= LAST_DOMAIN:
         raise ValueError(f"domain {domain}: expected a number from 0 to {LAST_DOMAIN}")
     return domain
 
 
 def require_node_name(name: str) -> str:
-    """Return the name of a node, empty for a participant that announces none; ValueError for a name ROS 2 rejects."""
+    """Return a node name, empty for a participant that announces none; raise ValueError for a name that ROS 2 rejects."""
     if name and not NODE_NAME.fullmatch(name):
         raise ValueError(f"node {name!r}: expected letters, digits and '_', not beginning with a digit, as in 'samara'")
     return name
 
 
-def endpoint_user_data(kind: str) -> bytes:
+def endpoint_user_data(message_type: str) -> bytes:
     """Return the user data in which an endpoint publishes the hash of its type, as the middleware of ROS 2 does."""
-    return f"typehash={type_hash(kind)};".encode()
+    return f"typehash={type_hash(message_type)};".encode()
 
 
 def wire_topic(topic: str) -> str:
-    """'/drone/imu' as 'rt/drone/imu', as ROS 2 has it on the wire"""
+    """Convert '/drone/imu' to 'rt/drone/imu', the DDS topic of a ROS 2 topic."""
     return f"rt{topic}"
 
 
-def wire_type(kind: str) -> str:
-    """'sensor_msgs/Imu' as 'sensor_msgs::msg::dds_::Imu_'"""
-    package, _, name = kind.partition("/")
+def wire_type(message_type: str) -> str:
+    """Convert 'sensor_msgs/Imu' to 'sensor_msgs::msg::dds_::Imu_', the DDS type of a ROS 2 type."""
+    package, _, name = message_type.partition("/")
     return f"{package}::msg::dds_::{name}_"
 
 
 @cache
-def idl_type(kind: str) -> Any:
-    """The class that Cyclone DDS declares a type of message by"""
+def idl_type(message_type: str) -> Any:
+    """Return the IDL class of a ROS 2 message type for Cyclone DDS."""
     idl, types = cyclonedds("idl"), cyclonedds("idl.types")
-    plain = {"bool": bool, "string": str}
+    python_types = {"bool": bool, "string": str}
     fields = {}
-    for field in fields_of(kind):
+    for field in fields_of(message_type):
         if field.capacity:
             member = types.bounded_str[field.capacity]
-        elif field.kind in plain:
-            member = plain[field.kind]
+        elif field.kind in python_types:
+            member = python_types[field.kind]
         else:
             member = getattr(types, field.kind) if field.kind in SIZES else idl_type(field.kind)
         if field.is_array:
             member = types.sequence[member] if field.length is None else types.array[member, field.length]
         fields[field.name] = member
-    return idl.make_idl_struct(f"{kind.partition('/')[2]}_", wire_type(kind), fields)
+    return idl.make_idl_struct(f"{message_type.partition('/')[2]}_", wire_type(message_type), fields)
 
 
 OPEN = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 EVERY = ("0.0.0.0", "::")
-IP_BOUND_IF = 25  # of macOS
+IP_BOUND_IF = 25  # macOS
 
 
 def open_to_all() -> set[int]:
-    """The UDP sockets of this process that are bound to every address; none where the system does not tell its files"""
-    found: set[int] = set()
+    """List the UDP sockets of this process that are bound to all addresses; empty if the system does not list open files."""
+    sockets: set[int] = set()
     with suppress(OSError):
-        for number in map(int, os.listdir(OPEN)):
-            with suppress(OSError):  # one that was closed meanwhile
-                if stat.S_ISSOCK(os.fstat(number).st_mode) and _is_open_to_all(number):
-                    found.add(number)
-    return found
+        for descriptor in map(int, os.listdir(OPEN)):
+            with suppress(OSError):  # closed in the meantime
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and _is_bound_to_all_addresses(descriptor):
+                    sockets.add(descriptor)
+    return sockets
 
 
-def _is_open_to_all(number: int) -> bool:
-    with socket.socket(fileno=os.dup(number)) as own:
-        if own.type != socket.SOCK_DGRAM or own.family not in (socket.AF_INET, socket.AF_INET6):
+def _is_bound_to_all_addresses(descriptor: int) -> bool:
+    with socket.socket(fileno=os.dup(descriptor)) as sock:
+        if sock.type != socket.SOCK_DGRAM or sock.family not in (socket.AF_INET, socket.AF_INET6):
             return False
-        return own.getsockname()[0] in EVERY
+        return sock.getsockname()[0] in EVERY
 
 
 def confine(sockets: set[int]) -> bool:
-    """Binds them to the loopback device; whether that was possible"""
+    """Bind sockets to the loopback device; return whether that was possible."""
     try:
-        for number in sockets:
-            with socket.socket(fileno=os.dup(number)) as own:
+        for descriptor in sockets:
+            with socket.socket(fileno=os.dup(descriptor)) as sock:
                 if sys.platform == "linux":
-                    own.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
                 elif sys.platform == "darwin":
-                    own.setsockopt(socket.IPPROTO_IP, IP_BOUND_IF, socket.if_nametoindex("lo0"))
+                    sock.setsockopt(socket.IPPROTO_IP, IP_BOUND_IF, socket.if_nametoindex("lo0"))
                 else:
                     return False
     except OSError:

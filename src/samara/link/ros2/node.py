@@ -1,4 +1,4 @@
-"""A DDS participant that ROS 2 lists as a node: it publishes messages that are bytes already, and subscribes to others."""
+"""A DDS participant that ROS 2 lists as a node: it publishes serialised messages and subscribes to topics."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace, TracebackType
@@ -22,38 +22,40 @@ from samara.link.ros2.dds import (
 )
 from samara.record.ros2.messages import CdrError, layout_of, parsed
 
-DEPTH = 10  # messages that are kept for a reader that is slow
-ENDPOINTS = 100  # of other participants, looked at in one go
+DEPTH = 10  # history depth: messages buffered for a slow reader
+ENDPOINTS = 100  # endpoints of other participants that are read at once
 GRAPH_TOPIC, GRAPH_TYPE = "ros_discovery_info", "rmw_dds_common/ParticipantEntitiesInfo"
 
 
 class Node:
-    """On loopback and in domain 0 by default. A process can have only one node per domain at a time.
+    """A ROS 2 node, by default on loopback and in domain 0. A process can have only one node per domain at a time.
 
-    `is_confined` where its sockets hear nothing but loopback: not with an interface, nor where the system has no way to.
-    `announce` publishes the node's `name` and endpoints to ROS 2's graph; with an empty name it publishes nothing.
+    `is_confined` is whether its sockets receive from loopback only: false with an interface, or if the system cannot restrict
+    them. `announce` publishes the node's `name` and endpoints to ROS 2's graph; with an empty name it publishes nothing.
     """
 
     def __init__(self, domain: int = 0, interface: str = "", *, name: str = "samara") -> None:
-        """MissingExtraError without Cyclone DDS; ValueError for a domain, an interface or a name that cannot be"""
+        """Join a domain; raise MissingExtraError without Cyclone DDS, ValueError for an invalid domain, interface or name."""
         domains, settings, qos = cyclonedds("domain"), configuration(interface), cyclonedds("qos")
         self.name = require_node_name(name)
         silence_warnings()
-        self._kinds: dict[str, str] = {}  # by the topic's name on the wire
-        before = open_to_all()
+        self._kinds: dict[str, str] = {}  # by DDS topic
+        sockets_before = open_to_all()
         try:
             self._domain = domains.Domain(require_domain(domain), settings)
             self._participant = domains.DomainParticipant(domain, qos=qos.Qos(qos.Policy.Userdata(ENCLAVE)))
         except cyclonedds("core").DDSException as error:
-            where = f"interface {interface!r}" if interface else "loopback"
+            network = f"interface {interface!r}" if interface else "loopback"
             raise ValueError(
-                f"ROS 2 on {where}, domain {domain}, cannot be opened; expected an interface that is up, and a domain "
+                f"ROS 2 on {network}, domain {domain}, cannot be opened; expected an interface that is up, and a domain "
                 "that no other node of this process is in"
             ) from error
-        self.is_confined = not interface and confine(open_to_all() - before)
+        self.is_confined = not interface and confine(open_to_all() - sockets_before)
         builtin = cyclonedds("builtin")
-        kinds = builtin.BuiltinTopicDcpsPublication, builtin.BuiltinTopicDcpsSubscription
-        self._endpoints = [builtin.BuiltinDataReader(self._participant, own) for own in kinds]
+        builtin_topics = builtin.BuiltinTopicDcpsPublication, builtin.BuiltinTopicDcpsSubscription
+        self._endpoints = [
+            builtin.BuiltinDataReader(self._participant, builtin_topic) for builtin_topic in builtin_topics
+        ]
         self.gid = _gid(self._participant)
         self._graph = Speaker(self._participant, GRAPH_TOPIC, GRAPH_TYPE, latched=True) if name else None
         self._speakers: WeakSet[Speaker] = WeakSet()
@@ -64,31 +66,33 @@ class Node:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
     def close(self) -> None:
-        """Goes from the network; whoever listened is told"""
-        self._participant.__del__()  # with all that was made by it, which may be held elsewhere still
+        """Leave the domain; other participants are notified."""
+        self._participant.__del__()  # also deletes its endpoints, which may still be referenced
         self._domain.__del__()
 
-    def speaker(self, topic: str, kind: str, *, latched: bool = False) -> "Speaker":
-        """What says messages of a type under a topic '/drone/imu'"""
-        self._kinds[wire_topic(topic)] = kind
-        speaker = Speaker(self._participant, wire_topic(topic), kind, latched=latched)
-        self._speakers.add(speaker)
+    def speaker(self, topic: str, message_type: str, *, latched: bool = False) -> "Speaker":
+        """Create a publisher of a message type on a topic such as '/drone/imu'."""
+        self._kinds[wire_topic(topic)] = message_type
+        publisher = Speaker(self._participant, wire_topic(topic), message_type, latched=latched)
+        self._speakers.add(publisher)
         self._is_announced = False
-        return speaker
+        return publisher
 
-    def listener(self, topic: str, kind: str, *, depth: int = DEPTH, reliable: bool = True) -> "Listener":
-        """What hears messages of a type under a topic, the last `depth` of them; one that is not `reliable` may miss some,
-        and hears publishers that are not either"""
-        self._kinds[wire_topic(topic)] = kind
-        listener = Listener(self._participant, topic, kind, depth, reliable)
-        self._listeners.add(listener)
+    def listener(self, topic: str, message_type: str, *, depth: int = DEPTH, reliable: bool = True) -> "Listener":
+        """Create a subscription with a history of `depth` messages.
+
+        One that is not `reliable` may lose messages, and also matches publishers that are not reliable.
+        """
+        self._kinds[wire_topic(topic)] = message_type
+        subscription = Listener(self._participant, topic, message_type, depth, reliable)
+        self._listeners.add(subscription)
         self._is_announced = False
-        return listener
+        return subscription
 
     def announce(self) -> None:
         """Publish the node and its endpoints on `ros_discovery_info` if any were added since the last call.
@@ -108,24 +112,26 @@ class Node:
         self._graph.say(layout_of(GRAPH_TYPE, gid=participant, node_entities_info_seq=[node]).data.tobytes())
 
     def strangers(self) -> list[str]:
-        """Sentences about others that have come since it was asked last, whose type of a topic of ours is another one"""
-        found = []
-        for reader, does in zip(self._endpoints, ("publishes", "subscribes to"), strict=True):
-            for own in reader.take(ENDPOINTS):
-                kind = self._kinds.get(getattr(own, "topic_name", ""))
-                if kind is not None and own.type_name != wire_type(kind):
-                    topic = own.topic_name.removeprefix("rt")
-                    found.append(f"someone {does} {topic} as {shown(own.type_name)}; expected {wire_type(kind)}")
-        return found
+        """Return messages about new endpoints of other participants that use another type on one of this node's topics."""
+        mismatches = []
+        for reader, relation in zip(self._endpoints, ("publishes", "subscribes to"), strict=True):
+            for endpoint in reader.take(ENDPOINTS):
+                message_type = self._kinds.get(getattr(endpoint, "topic_name", ""))
+                if message_type is not None and endpoint.type_name != wire_type(message_type):
+                    topic = endpoint.topic_name.removeprefix("rt")
+                    mismatches.append(
+                        f"someone {relation} {topic} as {shown(endpoint.type_name)}; expected {wire_type(message_type)}"
+                    )
+        return mismatches
 
 
 class Speaker:
-    """Says messages under one topic. Those for which there is no room in time are counted in `dropped`, never waited for."""
+    """Publishes messages on one topic. Messages that do not fit the buffer are counted in `dropped`; it never blocks."""
 
-    def __init__(self, participant: Any, wire_name: str, kind: str, *, latched: bool) -> None:
-        quality = _quality(kind, DEPTH if not latched else 1, latched=latched)
-        own = _topic(participant, wire_name, kind)
-        self._writer = cyclonedds("pub").DataWriter(participant, own, qos=quality)
+    def __init__(self, participant: Any, wire_name: str, message_type: str, *, latched: bool) -> None:
+        qos = _endpoint_qos(message_type, DEPTH if not latched else 1, latched=latched)
+        dds_topic = _topic(participant, wire_name, message_type)
+        self._writer = cyclonedds("pub").DataWriter(participant, dds_topic, qos=qos)
         self.gid = _gid(self._writer)
         self._writer.data_type = Ready
         self._failed = cyclonedds("core").DDSException
@@ -133,7 +139,7 @@ class Speaker:
         self.said = self.dropped = 0
 
     def say(self, data: bytes) -> None:
-        """One message, as CDR with its head"""
+        """Publish one message, as CDR with its encapsulation header."""
         self._message.data = data
         try:
             self._writer.write(self._message)
@@ -143,46 +149,51 @@ class Speaker:
 
     @property
     def heard_by(self) -> int:
-        """How many listen"""
+        """Count of matched subscriptions."""
         return len(self._writer.get_matched_subscriptions())
 
 
 class Listener:
-    """Hears messages under one topic. Those of another type never arrive; bytes that are not of the type are counted in
-    `malformed`, the last of them in `problem`. Of a flood the newest are heard, the others forgotten."""
+    """Receives messages on one topic. Messages of another type never arrive.
 
-    def __init__(self, participant: Any, topic: str, kind: str, depth: int, reliable: bool) -> None:
-        quality = _quality(kind, depth, reliable=reliable)
-        own = _topic(participant, wire_topic(topic), kind)
-        own.data_type = Ready  # as bytes: Cyclone DDS's own reading of bad ones may raise anything
-        self._reader = cyclonedds("sub").DataReader(participant, own, qos=quality)
+    Bytes that are not of the type are counted in `malformed`; `problem` describes the last of them. If messages arrive faster
+    than they are taken, the newest `depth` are retained.
+    """
+
+    def __init__(self, participant: Any, topic: str, message_type: str, depth: int, reliable: bool) -> None:
+        qos = _endpoint_qos(message_type, depth, reliable=reliable)
+        dds_topic = _topic(participant, wire_topic(topic), message_type)
+        dds_topic.data_type = (
+            Ready  # as bytes: Cyclone DDS's deserialisation of malformed bytes may raise any exception
+        )
+        self._reader = cyclonedds("sub").DataReader(participant, dds_topic, qos=qos)
         self.gid = _gid(self._reader)
-        self.topic, self._kind, self._depth = topic, kind, depth
+        self.topic, self._kind, self._depth = topic, message_type, depth
         self.count = self.malformed = 0
         self.problem = ""
 
     def heard(self) -> list[SimpleNamespace]:
-        """What came since it was asked last, the newest at the end; it does not wait"""
-        found = []
-        for own in self._reader.take(self._depth):
-            if not isinstance(own, Ready):  # a publisher went
+        """Take the messages received since the last call, oldest first; never block."""
+        messages = []
+        for sample in self._reader.take(self._depth):
+            if not isinstance(sample, Ready):  # a publisher was deleted
                 continue
             try:
-                found.append(parsed(self._kind, own.data))
+                messages.append(parsed(self._kind, sample.data))
             except CdrError as error:
                 self.malformed += 1
                 self.problem = f"{self.topic}: {error}"
-        self.count += len(found)
-        return found
+        self.count += len(messages)
+        return messages
 
     @property
     def said_by(self) -> int:
-        """How many publish"""
+        """Count of matched publishers."""
         return len(self._reader.get_matched_publications())
 
 
 class Ready:
-    """A message whose bytes are there: what Cyclone DDS asks for them is given these"""
+    """A message as serialised bytes, with the interface of Cyclone DDS's IDL types."""
 
     sample_info: Any = None
 
@@ -190,17 +201,17 @@ class Ready:
         self.data = data
 
     def serialize(self, **_: Any) -> bytes:
-        """The bytes"""
+        """Return the bytes."""
         return self.data
 
     @classmethod
     def deserialize(cls, data: bytes) -> "Ready":
-        """Of the bytes, whatever they are"""
+        """Wrap bytes without parsing them."""
         return cls(data)
 
     @classmethod
     def deserialize_key(cls, data: bytes) -> None:
-        """Messages of ROS 2 have none"""
+        """Return None: ROS 2 messages have no key."""
 
 
 def _gid(entity: Any) -> bytes:
@@ -213,24 +224,26 @@ def _gid_messages(entities: Iterable["Node | Speaker | Listener"]) -> list[dict[
     return [{"data": list(gid)} for gid in sorted(entity.gid for entity in entities)]
 
 
-def _topic(participant: Any, wire_name: str, kind: str) -> Any:
-    return cyclonedds("topic").Topic(participant, wire_name, idl_type(kind), qos=cyclonedds("qos").Qos(_plain()))
+def _topic(participant: Any, wire_name: str, message_type: str) -> Any:
+    return cyclonedds("topic").Topic(
+        participant, wire_name, idl_type(message_type), qos=cyclonedds("qos").Qos(_plain())
+    )
 
 
 def _plain() -> Any:
-    """CDR as ROS 2 has it, and not the second version of it"""
+    """Plain CDR (XCDR1) as in ROS 2, not XCDR2."""
     policy = cyclonedds("qos").Policy
     return policy.DataRepresentation(use_cdrv0_representation=True, use_xcdrv2_representation=False)
 
 
-def _quality(kind: str, depth: int, *, latched: bool = False, reliable: bool = True) -> Any:
-    """Return the QoS of an endpoint, reliable as ROS 2's own are by default, with the hash of its type."""
+def _endpoint_qos(message_type: str, depth: int, *, latched: bool = False, reliable: bool = True) -> Any:
+    """Return the QoS of an endpoint: reliable, as in ROS 2 by default, with its type hash as user data."""
     qos = cyclonedds("qos")
     policy = qos.Policy
     return qos.Qos(
         policy.Reliability.Reliable(0) if reliable else policy.Reliability.BestEffort,
         policy.History.KeepLast(depth),
         policy.Durability.TransientLocal if latched else policy.Durability.Volatile,
-        policy.Userdata(endpoint_user_data(kind)),
+        policy.Userdata(endpoint_user_data(message_type)),
         _plain(),
     )
