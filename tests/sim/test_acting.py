@@ -1,4 +1,4 @@
-"""What somebody does to a flight between two instants, and what is left of one that is stopped."""
+"""Actions on a flight between two instants, and the recording of a flight that is interrupted."""
 
 from dataclasses import replace
 
@@ -13,8 +13,8 @@ from samara.sim.replay import replay
 from samara.sim.simulation import Simulation
 
 
-def without_outputs(run):
-    """A wish at an instant that was logged already leaves two surroundings at one time: outputs follow from the last."""
+def drop_outputs(run):
+    """Drop the outputs: after an action at a logged instant two environments have one time, and outputs follow the last."""
     return replace(
         run,
         tracks=tuple(
@@ -25,26 +25,26 @@ def without_outputs(run):
 
 
 @pytest.mark.parametrize("at_us", [1_000_000, 996_000, 1_010_000, 1_008_000])
-def test_a_wish_at_any_instant_is_recorded_and_replays_bit_for_bit(tmp_path, at_us):
-    """At ticks of the log, the wind, the autopilot, and at the end of a block: another wind, then a dead motor"""
-    scenario, wishes = samara.load_scenario("hover", {"duration": 1.2}), {at_us - 40_000: wind_step((4.0, 0.0, 0.0))}
-    wishes[at_us] = fail_motor(0)
+def test_an_action_at_any_instant_is_recorded_and_replays_bit_for_bit(tmp_path, at_us):
+    """At ticks of the log, the wind, the autopilot, and at the end of a block: another wind, then a dead motor."""
+    scenario, actions = samara.load_scenario("hover", {"duration": 1.2}), {at_us - 40_000: wind_step((4.0, 0.0, 0.0))}
+    actions[at_us] = fail_motor(0)
     with recorder_of(scenario, tmp_path / "run.mcap", overwrite=True) as recorder:
         simulation = Simulation(scenario, recorder.write_blocks)
         while simulation.advance():
-            if simulation.time_us in wishes:
-                simulation.act(wishes[simulation.time_us])
+            if simulation.time_us in actions:
+                simulation.act(actions[simulation.time_us])
         recorder.write_blocks([], [ending(simulation)])
     run = recorded(recorder, scenario, "")
     times = run.tracks[0].tables["state"].times_us
     np.testing.assert_array_equal(times, np.arange(0, 1_200_001, 10_000))
-    assert first_difference(without_outputs(run), without_outputs(replay(run))) is None
+    assert first_difference(drop_outputs(run), drop_outputs(replay(run))) is None
 
 
-def test_what_was_flown_before_a_controller_failed_is_in_the_recording(tmp_path):
-    """It raises at 0.6 s: every row before that is there"""
+def test_the_flight_before_a_controller_failure_is_recorded(tmp_path):
+    """The controller raises at 0.6 s: every row before that is recorded."""
 
-    def broken(state, reference, vehicle, memory, time):
+    def broken(state, reference, vehicle, controller_state, time):
         if time >= 0.6:
             raise RuntimeError("no more")
         return (0.5,) * 4

@@ -1,4 +1,4 @@
-"""Cameras and lidars that fail: frozen, blank, occluded, with dead pixels; what still sees, sees the same bits."""
+"""Faults of cameras and lidars: frozen, blank, occluded, dead pixels; unaffected rays keep the same bits."""
 
 import numpy as np
 import pytest
@@ -52,98 +52,102 @@ sensor = "depth_camera"
 """
 
 
-class Eyes:
-    """An eye on drones that do not move, before a wall"""
+class RaySensorRun:
+    """A ray sensor on drones at rest in front of a wall."""
 
     def __init__(self, sensor, drones=1):
         self.sensor = seeing(sensor, Scene((WALL,)))
         vehicle = samara.vehicle("crazyflie_documented")
-        below = CALM._replace(ground=Ground(Vec3(0.0, 0.0, -9.0)))
-        setup = {"vehicle": vehicle, "state": at_rest(vehicle), "environment": below, "sensors": (self.sensor,)}
+        environment = CALM._replace(ground=Ground(Vec3(0.0, 0.0, -9.0)))
+        setup = {"vehicle": vehicle, "state": at_rest(vehicle), "environment": environment, "sensors": (self.sensor,)}
         period_us = round(1e6 / self.sensor.rate)
         self.run = StageRun(SensorsStage(), **setup, drones=range(drones), seed=7, period_us=period_us)
         (self.rows,) = self.run.group.sensors
 
-    def blind(self, lane, faults):
-        self.run.fleet.setting.drones[lane].faults = Faults(eyes=tuple(faults))
+    def blind(self, drone, faults):
+        self.run.fleet.setting.drones[drone].faults = Faults(eyes=tuple(faults))
 
     def picture(self):
-        """The next one: (rays, drones)"""
+        """Return the next image: (rays, drones)."""
         self.run.advance()
         return self.rows.reading.copy()
 
 
 @pytest.mark.parametrize("kind", ["depth_camera", "lidar"])
-def test_what_is_covered_says_nothing_and_the_rest_the_same(kind):
-    """Left is left: of a camera the first columns, of a lidar those that are sent last."""
-    own = (
+def test_covered_rays_have_no_return_and_the_others_are_unchanged(kind):
+    """Left is left: the first columns of a camera, and the last columns of a lidar."""
+    sensor_part = (
         part("d435", width=8, height=6, delay=0.0) if kind == "depth_camera" else part("vlp-16", channels=4, columns=8)
     )
-    whole, broken = Eyes(own.sensor()), Eyes(own.sensor())
-    broken.blind(0, [Blindness(kind, "occluded", 0.25), Blindness("barometer", "blank")])
-    before, after = whole.picture().reshape(-1, 8), broken.picture().reshape(-1, 8)
+    intact, occluded = RaySensorRun(sensor_part.sensor()), RaySensorRun(sensor_part.sensor())
+    occluded.blind(0, [Blindness(kind, "occluded", 0.25), Blindness("barometer", "blank")])
+    expected, image = intact.picture().reshape(-1, 8), occluded.picture().reshape(-1, 8)
     covered = slice(0, 2) if kind == "depth_camera" else slice(6, 8)
-    kept = np.ones(8, dtype=bool)
-    kept[covered] = False
-    assert (after[:, covered] == 0.0).all() and np.array_equal(after[:, kept], before[:, kept]) and (before > 0.0).any()
-    x, y, _ = whole.sensor.about.beams.direction_S
+    uncovered = np.ones(8, dtype=bool)
+    uncovered[covered] = False
+    assert (
+        (image[:, covered] == 0.0).all()
+        and np.array_equal(image[:, uncovered], expected[:, uncovered])
+        and (expected > 0.0).any()
+    )
+    x, y, _ = intact.sensor.about.beams.direction_S
     azimuth = np.arctan2(y, x).reshape(-1, 8)[0]
-    assert azimuth[covered].min() > azimuth[kept].max()
-    broken.blind(0, [])
-    assert np.array_equal(broken.picture(), whole.picture())
+    assert azimuth[covered].min() > azimuth[uncovered].max()
+    occluded.blind(0, [])
+    assert np.array_equal(occluded.picture(), intact.picture())
 
 
-def test_the_noise_of_a_camera_differs_between_drones_and_between_pictures():
-    """Residuals about the mean picture of 40 are uncorrelated to five standard errors."""
+def test_the_noise_of_a_camera_differs_between_drones_and_between_images():
+    """Residuals about the mean of 40 images are uncorrelated to five standard errors."""
     camera = part("d435", width=8, height=6, delay=0.0, lost=0.0)
-    eyes = Eyes(camera.sensor(), drones=2)
-    pictures = np.stack([eyes.picture() for _ in range(40)])  # (pictures, rays, drones)
-    residuals = pictures - pictures.mean(axis=0)
+    cameras = RaySensorRun(camera.sensor(), drones=2)
+    images = np.stack([cameras.picture() for _ in range(40)])  # (pictures, rays, drones)
+    residuals = images - images.mean(axis=0)
     first, second = residuals[..., 0], residuals[..., 1]
     assert first.std() > 0.0
     for a, b in ((first, second), (first[1:], first[:-1])):
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 5.0 / np.sqrt(a.size)
 
 
-def test_a_blank_eye_sees_nothing_and_a_frozen_one_the_same_again_while_the_next_drone_sees():
-    own = Eyes(part("d435", width=8, height=6, delay=0.0).sensor(), drones=2)
-    first = own.picture()
-    own.rows.silent[0] = 1.0
-    second = own.picture()
+def test_a_blank_camera_has_no_returns_and_a_frozen_one_repeats_its_image_independently_of_other_drones():
+    cameras = RaySensorRun(part("d435", width=8, height=6, delay=0.0).sensor(), drones=2)
+    first = cameras.picture()
+    cameras.rows.silent[0] = 1.0
+    second = cameras.picture()
     assert np.array_equal(second[:, 0], first[:, 0]) and not np.array_equal(second[:, 1], first[:, 1])
-    own.rows.silent[0] = 0.0
-    own.blind(0, [Blindness("depth_camera", "blank")])
-    third = own.picture()
+    cameras.rows.silent[0] = 0.0
+    cameras.blind(0, [Blindness("depth_camera", "blank")])
+    third = cameras.picture()
     assert (third[:, 0] == 0.0).all() and (third[:, 1] > 0.0).any()
 
 
-def test_dead_pixels_are_so_many_the_same_all_the_time_and_others_on_another_drone():
-    own = Eyes(part("d435", width=60, height=50, delay=0.0, lost=0.0).sensor(), drones=2)
-    for lane in range(2):
-        own.blind(lane, [Blindness("depth_camera", "dead", 0.1)])
-    first, second = own.picture() == 0.0, own.picture() == 0.0
+def test_dead_pixels_have_the_given_fraction_stay_the_same_and_differ_between_drones():
+    cameras = RaySensorRun(part("d435", width=60, height=50, delay=0.0, lost=0.0).sensor(), drones=2)
+    for drone in range(2):
+        cameras.blind(drone, [Blindness("depth_camera", "dead", 0.1)])
+    first, second = cameras.picture() == 0.0, cameras.picture() == 0.0
     assert np.array_equal(first, second) and not np.array_equal(first[:, 0], first[:, 1])
     assert first.mean() == pytest.approx(0.1, abs=4.0 * np.sqrt(0.09 / 6000))
 
 
 def test_events_of_a_flight_cover_restore_and_freeze_a_camera():
-    whole = samara.fly(parse_scenario(FLIGHT, "x.toml")).tables["camera"]
-    broken = samara.fly(parse_scenario(FLIGHT + EVENTS, "x.toml")).tables["camera"]
-    assert np.array_equal(whole.times_us, broken.times_us)
-    covered, frozen = (broken.time >= 0.1) & (broken.time < 0.2), broken.time >= 0.3
-    images, true = broken.rows.reshape(-1, 6, 8), whole.rows.reshape(-1, 6, 8)
+    intact = samara.fly(parse_scenario(FLIGHT, "x.toml")).tables["camera"]
+    failed = samara.fly(parse_scenario(FLIGHT + EVENTS, "x.toml")).tables["camera"]
+    assert np.array_equal(intact.times_us, failed.times_us)
+    covered, frozen = (failed.time >= 0.1) & (failed.time < 0.2), failed.time >= 0.3
+    images, expected = failed.rows.reshape(-1, 6, 8), intact.rows.reshape(-1, 6, 8)
     assert (images[covered][:, :, :2] == 0.0).all() and np.array_equal(
-        images[covered][:, :, 2:], true[covered][:, :, 2:]
+        images[covered][:, :, 2:], expected[covered][:, :, 2:]
     )
-    assert np.array_equal(images[~covered & ~frozen], true[~covered & ~frozen])
-    held = images[np.flatnonzero(~frozen)[-1]]
-    assert (images[frozen] == held).all() and not (true[frozen] == held).all()
+    assert np.array_equal(images[~covered & ~frozen], expected[~covered & ~frozen])
+    frozen_image = images[np.flatnonzero(~frozen)[-1]]
+    assert (images[frozen] == frozen_image).all() and not (expected[frozen] == frozen_image).all()
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("arguments", "sentence"),
     [
-        ({"sensor": "camera"}, "'camera' is none; expected one of gyro, "),
+        ({"sensor": "camera"}, "no sensor 'camera': expected one of gyro, "),
         ({"sensor": "gps", "how": "blank"}, "gps cannot be 'blank'; expected frozen"),
         (
             {"sensor": "lidar", "how": "asleep"},
@@ -154,12 +158,12 @@ def test_events_of_a_flight_cover_restore_and_freeze_a_camera():
         ({"sensor": "lidar", "how": "dead", "share": float("nan")}, "the share is nan; expected"),
     ],
 )
-def test_a_failure_that_cannot_be_gets_one_sentence(given, sentence):
+def test_an_impossible_failure_is_an_error_in_one_sentence(arguments, sentence):
     with pytest.raises(ValueError, match="fail sensor: ") as caught:
-        fail_sensor(**given)
+        fail_sensor(**arguments)
     assert sentence in str(caught.value)
 
 
-def test_a_scenario_with_a_failure_that_cannot_be_names_its_file():
+def test_an_impossible_failure_in_a_scenario_names_the_file():
     with pytest.raises(ScenarioError, match=r"x\.toml.*depth_camera cannot be 'asleep'"):
         parse_scenario(FLIGHT + EVENTS.replace('"occluded"', '"asleep"'), "x.toml")

@@ -1,4 +1,4 @@
-"""Solids in a flight: nothing passes, nothing gains energy, what stands stays, and a replay deals the same impacts."""
+"""Solids in a flight: nothing passes through, nothing gains energy, a standing drone stays, and a replay repeats impacts."""
 
 import math
 from dataclasses import replace
@@ -38,21 +38,26 @@ from samara.sim.simulation import Simulation
 from samara.world.obstacles import HeightMap, Ray, distance_along
 
 IRIS = samara.vehicle("iris_documented")
-FREE = IRIS.without_effect(*(own.name for own in IRIS.structure.effects if own.name not in ("rotors", "body")))
-FOOTED = IRIS.without_effect(*(own.name for own in IRIS.structure.effects if own.name not in ("rotors", "contact")))
+FREE = IRIS.without_effect(*(effect.name for effect in IRIS.structure.effects if effect.name not in ("rotors", "body")))
+FOOTED = IRIS.without_effect(
+    *(effect.name for effect in IRIS.structure.effects if effect.name not in ("rotors", "contact"))
+)
 SLOW = Rates(autopilot=50.0, estimator=50.0, wind=50.0, scenario=50.0, log=50.0, sensor=50.0)
 TABLE = Placed("table", Box(Vec3(0.0, 0.0, 0.75), Vec3(0.6, 0.6, 0.02)))
 DOWN = quat_from_euler(0.0, math.pi / 2.0, 0.0)
 
 
-def world(*solids, **more):
-    return World(tuple(own if isinstance(own, Placed) else Placed(str(k), own) for k, own in enumerate(solids)), **more)
+def world(*solids, **options):
+    return World(
+        tuple(solid if isinstance(solid, Placed) else Placed(str(k), solid) for k, solid in enumerate(solids)),
+        **options,
+    )
 
 
 def plant_at(vehicle, *states, integrator="rk4", physics_us=1000):
     plant = Plant(vehicle, n=len(states), integrator=integrator, physics_us=physics_us)
-    for lane, state in enumerate(states):
-        place(plant, lane, state)
+    for column, state in enumerate(states):
+        place(plant, column, state)
     return plant
 
 
@@ -60,30 +65,30 @@ def moving(vehicle, p_W, v_W, q_WB=IDENTITY, omega_B=ZERO):
     return at_rest(vehicle, p_W, q_WB)._replace(v_W=v_W, omega_B=omega_B)
 
 
-def idle(start, *, vehicle=IRIS, name="iris", **more):
-    return Drone(name, vehicle, trajectory.hover(start), start_W=start, armed=False, **more)
+def idle(start, *, vehicle=IRIS, name="iris", **options):
+    return Drone(name, vehicle, trajectory.hover(start), start_W=start, armed=False, **options)
 
 
-def said(run):
+def log_messages(run):
     return [line.message for line in run.logs]
 
 
 # Solids ------------------------------------------------------------------------------------------------------------
 
 
-def test_without_solids_nothing_is_asked(monkeypatch):
-    """A world with nothing in it flies by the plants alone, bit for bit, and calls nothing else."""
-    usual = Scenario("fall", (idle(Vec3(0.0, 0.0, 1.0)),), 0.3)
-    expected = fly(usual).position
+def test_without_solids_no_collision_code_runs(monkeypatch):
+    """A world without solids is integrated by the plants alone, bit for bit, without collision code."""
+    scenario = Scenario("fall", (idle(Vec3(0.0, 0.0, 1.0)),), 0.3)
+    expected = fly(scenario).position
 
-    def never(*given):
-        raise AssertionError("asked")
+    def never(*arguments):
+        raise AssertionError("called")
 
     monkeypatch.setattr("samara.sim.collide.collisions.Colliding", never)
-    assert "ground" not in [entry.name for entry in Simulation(usual).fleet.stages]
-    assert (fly(usual).position == expected).all()
-    with pytest.raises(AssertionError, match="asked"):
-        fly(replace(usual, world=world(TABLE)))
+    assert "ground" not in [entry.name for entry in Simulation(scenario).fleet.stages]
+    assert (fly(scenario).position == expected).all()
+    with pytest.raises(AssertionError, match="called"):
+        fly(replace(scenario, world=world(TABLE)))
 
 
 @pytest.mark.parametrize("integrator", ["rk4", pytest.param("rk45", marks=pytest.mark.long)])
@@ -91,33 +96,35 @@ def test_without_solids_nothing_is_asked(monkeypatch):
 @pytest.mark.parametrize("kind", ["sheet", "plane"])
 def test_nothing_passes_at_twenty_metres_per_second_in_steps_of_four_milliseconds(kind, angle, integrator):
     """A step is 80 mm and the sheet 1 mm: no part of the drone is ever behind it, tumbling or not."""
-    way = Vec3(math.cos(angle), 0.0, math.sin(angle))
+    direction = Vec3(math.cos(angle), 0.0, math.sin(angle))
     solid = {
         "sheet": Box(Vec3(2.0, 0.0, 5.0), Vec3(0.0005, 50.0, 50.0)),
         "plane": Ground(Vec3(2.0, 0.0, 5.0), Vec3(-1.0, 0.0, 0.0)),
     }[kind]
-    tumbling = moving(IRIS, Vec3(0.0, 0.0, 5.0), way * 20.0, omega_B=Vec3(3.0, -8.0, 5.0))
+    tumbling = moving(IRIS, Vec3(0.0, 0.0, 5.0), direction * 20.0, omega_B=Vec3(3.0, -8.0, 5.0))
     plant = plant_at(IRIS, tumbling, integrator=integrator, physics_us=4000)
-    own = Colliding(world(solid), [plant], [[0]])
-    struck, parts = [], shapes_of(parts_of(IRIS))
+    collider = Colliding(world(solid), [plant], [[0]])
+    collisions, parts = [], shapes_of(parts_of(IRIS))
     for k in range(120):
-        struck += own.advance(4000 * k, 4000 * (k + 1))
+        collisions += collider.advance(4000 * k, 4000 * (k + 1))
         body = body_of(plant.state[:, 0])
         center_W, axis_W = placed(body, parts)
         assert center_W.x.max() < 2.0 + 1e-3
-        if kind == "plane":  # into a thin sheet a rim may be turned: at 20 rad/s it goes 10 mm in a step
+        if kind == "plane":  # a rim may rotate into a thin sheet: at 20 rad/s it moves 10 mm in a step
             assert (center_W.x + parts.disc * np.sqrt(1.0 - axis_W.x**2)).max() < 2.0 + 2e-3
-    assert struck and struck[0].speed > 3.0
+    assert collisions and collisions[0].speed > 3.0
 
 
 def room(side, restitution, friction):
     walls = []
     for k in range(3):
         for sign in (-1.0, 1.0):
-            out = [0.0, 0.0, 0.0]
-            out[k] = sign
+            normal = [0.0, 0.0, 0.0]
+            normal[k] = sign
             walls.append(
-                Placed(f"{k}{sign}", Ground(Vec3(*out) * (0.5 * side), -Vec3(*out)), Material(restitution, friction))
+                Placed(
+                    f"{k}{sign}", Ground(Vec3(*normal) * (0.5 * side), -Vec3(*normal)), Material(restitution, friction)
+                )
             )
     return walls
 
@@ -127,54 +134,54 @@ def energy(state, vehicle):
 
 
 @pytest.mark.parametrize(("restitution", "friction"), [(1.0, 0.0), (0.6, 0.5), (0.0, 1.0)])
-def test_a_body_in_a_room_never_gains_energy_and_loses_none_where_nothing_takes_it(restitution, friction):
-    """Without weight, air and rotors a body bounces from wall to wall. E = ½mv² + ½ω·Jω"""
+def test_a_body_in_a_room_never_gains_energy_and_conserves_it_in_elastic_impacts(restitution, friction):
+    """Without gravity, air and rotors a body bounces from wall to wall. E = ½mv² + ½ω·Jω"""
     crate = Placed("crate", Box(Vec3(0.6, 0.4, 0.2), Vec3(0.2, 0.2, 0.3), quat_from_euler(0.3, 0.2, 0.9)))
     crate = crate._replace(material=Material(restitution, friction))
     start = moving(FREE, Vec3(-0.6, 0.1, 0.0), Vec3(3.0, 2.0, -1.0), omega_B=Vec3(1.0, 4.0, -2.0))
     plant = plant_at(FREE, start)
-    own, strikes = Colliding(World((*room(2.4, restitution, friction), crate)), [plant], [[0]]), []
-    before = energy(start, FREE)
-    first = before
+    collider, collisions = Colliding(World((*room(2.4, restitution, friction), crate)), [plant], [[0]]), []
+    last_energy = energy(start, FREE)
+    initial_energy = last_energy
     for k in range(500):
-        strikes += own.advance(4000 * k, 4000 * (k + 1))
-        now = energy(state_of(plant, 0), FREE)
-        assert now <= before * (1.0 + 1e-9)
-        before = now
-    assert len(strikes) > 4 and np.abs(plant.state[:3]).max() < 1.2
+        collisions += collider.advance(4000 * k, 4000 * (k + 1))
+        current_energy = energy(state_of(plant, 0), FREE)
+        assert current_energy <= last_energy * (1.0 + 1e-9)
+        last_energy = current_energy
+    assert len(collisions) > 4 and np.abs(plant.state[:3]).max() < 1.2
     if restitution == 1.0:
-        assert now == pytest.approx(first, rel=1e-3)  # hits slower than 5 cm/s do not bounce
+        assert current_energy == pytest.approx(initial_energy, rel=1e-3)  # hits slower than 5 cm/s do not bounce
     else:
-        assert now < 0.8 * first
+        assert current_energy < 0.8 * initial_energy
 
 
-def test_two_free_bodies_meet_as_hakoniwa_says():
-    """Head on, without friction: both parts of the impulse are `collision_impulse`, and momentum stays to the last digits."""
+def test_two_free_bodies_collide_by_hakoniwas_equation():
+    """Head on, without friction: both parts of the impulse are `collision_impulse`, and momentum is conserved to rounding."""
     one = moving(FOOTED, Vec3(-1.0, 0.02, 5.01), Vec3(4.0, 0.0, 0.0))
     other = moving(FOOTED, Vec3(1.0, 0.0, 5.0), Vec3(-2.0, 0.0, 0.0))
     plant = plant_at(FOOTED, one, other)
-    own = Colliding(world(collisions=True, drone=Material(0.7, 0.0)), [plant], [[0, 1]])
-    before = [state_of(plant, lane) for lane in (0, 1)]
+    collider = Colliding(world(collisions=True, drone=Material(0.7, 0.0)), [plant], [[0, 1]])
+    before = [state_of(plant, column) for column in (0, 1)]
     for k in range(400):
-        strikes = own.advance(1000 * k, 1000 * (k + 1))
-        after = [state_of(plant, lane) for lane in (0, 1)]
-        if strikes:
+        collisions = collider.advance(1000 * k, 1000 * (k + 1))
+        after = [state_of(plant, column) for column in (0, 1)]
+        if collisions:
             break
         before = after
     mass, inertia_B = FOOTED.mass, FOOTED.inertia_B
     assert list((after[0].v_W + after[1].v_W) * mass) == pytest.approx([2.0 * mass, 0.0, 0.0], abs=1e-12)
     # Every impulse is along x, at the rim of a propeller: one after the other by Hakoniwa's equation.
-    motion = [(own.v_W, ZERO) for own in before]
-    for strike in strikes:
-        mine, theirs, towards = strike.drone, strike.other, 1.0 if strike.drone == 0 else -1.0
-        r_W = strike.part.center_B + Vec3(towards * strike.part.radius, 0.0, 0.0)
-        arms = r_W, before[mine].p_W + r_W - before[theirs].p_W
-        own_body, other_body = (
+    motion = [(state.v_W, ZERO) for state in before]
+    for collision in collisions:
+        drone_index, other_index, side = collision.drone, collision.other, 1.0 if collision.drone == 0 else -1.0
+        r_W = collision.part.center_B + Vec3(side * collision.part.radius, 0.0, 0.0)
+        arms = r_W, before[drone_index].p_W + r_W - before[other_index].p_W
+        drone_body, other_body = (
             Collider(*motion[drone], arm, IDENTITY, mass, inertia_B)
-            for drone, arm in zip((mine, theirs), arms, strict=True)
+            for drone, arm in zip((drone_index, other_index), arms, strict=True)
         )
-        impulse = collision_impulse(own_body, other_body, Vec3(-1.0, 0.0, 0.0), 0.7)
-        for drone, body, push in ((mine, own_body, impulse), (theirs, other_body, -impulse)):
+        impulse = collision_impulse(drone_body, other_body, Vec3(-1.0, 0.0, 0.0), 0.7)
+        for drone, body, push in ((drone_index, drone_body, impulse), (other_index, other_body, -impulse)):
             hit = after_impulse(body, push)
             motion[drone] = hit.v_W, hit.omega_W
     for own, (v_W, omega_W) in zip(after, motion, strict=True):
@@ -184,69 +191,69 @@ def test_two_free_bodies_meet_as_hakoniwa_says():
 
 @pytest.mark.parametrize("restitution", [1.0, 0.5])
 def test_a_point_that_bounces_keeps_its_time(restitution):
-    """d/v to the wall and e v for the rest: x = d − e v (T − d/v), though the wall is met within a step"""
+    """d/v to the wall and e v afterwards: x = d − e v (T − d/v), although the wall is hit within a step"""
     point = replace(FREE, rotors=tuple(rotor._replace(radius=0.0) for rotor in FREE.rotors))
     plant = plant_at(point, moving(point, ZERO, Vec3(3.0, 0.0, 0.0)))
     wall = Placed("wall", Ground(Vec3(0.5, 0.0, 0.0), Vec3(-1.0, 0.0, 0.0)), Material(restitution, 0.0))
-    own = Colliding(world(wall), [plant], [[0]])
+    collider = Colliding(world(wall), [plant], [[0]])
     for k in range(100):
-        own.advance(4000 * k, 4000 * (k + 1))
+        collider.advance(4000 * k, 4000 * (k + 1))
     assert plant.state[0, 0] == pytest.approx(0.5 - restitution * 3.0 * (0.4 - 0.5 / 3.0), abs=1e-9)
     assert plant.state[3, 0] == pytest.approx(-3.0 * restitution, rel=1e-12)
 
 
-def through(p_W, v_W):
+def drone_step(p_W, v_W):
     start = moving(FOOTED, p_W, v_W)
     return Meeting(start, start._replace(p_W=p_W + v_W * 0.01), FOOTED, parts_of(FOOTED))
 
 
-def test_who_is_overtaken_is_hit_and_who_is_left_behind_is_not():
-    """Relative speed counts: 1 m/s ahead of 4 m/s is met at 3 m/s, asked either way round; 4 ahead of 1 never"""
+def test_a_slower_drone_ahead_is_hit_and_a_faster_one_is_not():
+    """The relative speed counts: 1 m/s ahead of 4 m/s is hit at 3 m/s, in both orders; 4 ahead of 1 never."""
     behind, ahead = Vec3(-0.56, 0.0, 5.0), Vec3(0.0, 0.0, 5.0)
     for one, other in (
-        (through(behind, EAST * 4.0), through(ahead, EAST)),
-        (through(ahead, EAST), through(behind, EAST * 4.0)),
+        (drone_step(behind, EAST * 4.0), drone_step(ahead, EAST)),
+        (drone_step(ahead, EAST), drone_step(behind, EAST * 4.0)),
     ):
         assert first_meeting(one, other).speed == pytest.approx(3.0, rel=1e-12)
-    assert first_meeting(through(behind, EAST), through(ahead, EAST * 4.0)) is None
+    assert first_meeting(drone_step(behind, EAST), drone_step(ahead, EAST * 4.0)) is None
 
 
-def test_two_that_overlap_are_put_apart_about_their_common_centre():
-    one, other = through(Vec3(-0.55, 0.0, 5.0), EAST), through(Vec3(0.0, 0.0, 5.0), EAST * -1.0)
+def test_overlapping_drones_are_separated_about_their_common_centre():
+    one, other = drone_step(Vec3(-0.55, 0.0, 5.0), EAST), drone_step(Vec3(0.0, 0.0, 5.0), EAST * -1.0)
     hit = first_meeting(one, other)
     assert hit.depth == pytest.approx(2 * 0.2785 - 0.55, abs=1e-9)
-    mine, theirs = both_bounced(one, other, hit, Material(0.5, 0.0))
-    assert theirs.p_W.x - mine.p_W.x == pytest.approx(2 * 0.2785, abs=1e-9)
-    assert theirs.p_W.x + mine.p_W.x == pytest.approx(-0.55, abs=1e-12)
+    one_state, other_state = both_bounced(one, other, hit, Material(0.5, 0.0))
+    assert other_state.p_W.x - one_state.p_W.x == pytest.approx(2 * 0.2785, abs=1e-9)
+    assert other_state.p_W.x + one_state.p_W.x == pytest.approx(-0.55, abs=1e-12)
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0)])
 def test_the_order_of_drones_makes_no_difference(order):
-    """Three in a row meet; permuting them permutes the answer, bit for bit."""
+    """Three in a row collide; permuting them permutes the result, bit for bit."""
     states = [
         moving(FOOTED, Vec3(-1.2, 0.0, 5.0), Vec3(5.0, 0.0, 0.0)),
-        moving(FOOTED, Vec3(0.0, 0.0, 5.0), ZERO),  # met at two places at once
+        moving(FOOTED, Vec3(0.0, 0.0, 5.0), ZERO),  # hit at two points simultaneously
         moving(FOOTED, Vec3(1.0, -0.05, 5.0), Vec3(-1.0, 0.0, 0.0)),
     ]
     plants = [plant_at(FOOTED, states[k]) for k in order]
-    own = Colliding(world(collisions=True), plants, [[k] for k in order])
-    together = plant_at(FOOTED, *states)
-    all_ = Colliding(world(collisions=True), [together], [[0, 1, 2]])
+    permuted = Colliding(world(collisions=True), plants, [[k] for k in order])
+    ordered_plant = plant_at(FOOTED, *states)
+    ordered = Colliding(world(collisions=True), [ordered_plant], [[0, 1, 2]])
     hits = 0
     for k in range(120):
-        hits += len(own.advance(4000 * k, 4000 * (k + 1)))
-        all_.advance(4000 * k, 4000 * (k + 1))
+        hits += len(permuted.advance(4000 * k, 4000 * (k + 1)))
+        ordered.advance(4000 * k, 4000 * (k + 1))
     assert hits > 1
-    for lane, plant in zip(order, plants, strict=True):
-        assert (plant.state[:, 0] == together.state[:, lane]).all()
+    for column, plant in zip(order, plants, strict=True):
+        assert (plant.state[:, 0] == ordered_plant.state[:, column]).all()
 
 
 # Standing ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("integrator", ["rk4", pytest.param("rk45", marks=pytest.mark.long)])
-def test_what_stands_on_a_box_stays_there_for_a_minute(integrator):
-    """No jitter and no energy gained: after a second the height changes by less than a micrometre, and nothing is struck."""
+def test_a_drone_on_a_box_stays_there_for_a_minute(integrator):
+    """No jitter and no energy gain: after a second the height changes by less than a micrometre, without collisions."""
     seconds = 60.0 if integrator == "rk4" else 3.0
     run = fly(
         Scenario("rest", (idle(Vec3(0.3, 0.2, 0.77)),), seconds, rates=SLOW, world=world(TABLE), integrator=integrator)
@@ -255,47 +262,47 @@ def test_what_stands_on_a_box_stays_there_for_a_minute(integrator):
     assert np.ptp(late, axis=0).max() < 1e-6
     assert late[-1, 2] == pytest.approx(0.77 + 0.13 - IRIS.mass * 9.81 / (4 * 1250.0), abs=1e-4)
     assert np.abs(run.velocity[100:]).max() < 1e-6
-    assert said(run) == ["landed"]
+    assert log_messages(run) == ["landed"]
 
 
 def test_it_lands_on_a_table_and_falls_off_its_edge():
-    """Over the table it stands at the table's height; with two feet beyond the edge it tips; beyond it, it falls."""
+    """Above the table it stands at the table's height; with two feet beyond the edge it tips; beyond it, it falls."""
     on = fly(Scenario("on", (idle(Vec3(0.4, 0.0, 0.8)),), 1.5, rates=SLOW, world=world(TABLE)))
     off = fly(Scenario("off", (idle(Vec3(0.63, 0.0, 0.8)),), 1.5, rates=SLOW, world=world(TABLE)))
-    assert on.position[-1, 2] == pytest.approx(0.9, abs=0.01) and said(on) == ["landed"]
+    assert on.position[-1, 2] == pytest.approx(0.9, abs=0.01) and log_messages(on) == ["landed"]
     half = fly(Scenario("half", (idle(Vec3(0.55, 0.0, 0.8)),), 0.5, rates=SLOW, world=world(TABLE)))
     assert on.tilt.max() < math.radians(1.0) and half.tilt.max() > math.radians(15.0)
     assert off.position[-1, 2] < 0.5
-    assert any("struck solid table (box)" in line for line in said(off))
+    assert any("struck solid table (box)" in line for line in log_messages(off))
 
 
 @pytest.mark.parametrize("degrees", [25.0, 45.0])
 def test_on_a_slope_it_stands_or_slides_by_its_friction_angle(degrees):
     """tan 25° < μ = 0.8 < tan 45°. Sliding: s = ½ g (sin α − μ cos α) t²"""
     slope = math.radians(degrees)
-    turn = quat_from_euler(0.0, slope, 0.0)
-    normal = rotate(turn, UP)
+    attitude = quat_from_euler(0.0, slope, 0.0)
+    normal = rotate(attitude, UP)
     vehicle = IRIS.without_effect("drag") if IRIS.has("drag") else IRIS
     resting = normal * (0.13 - IRIS.mass * 9.81 * math.cos(slope) / (4 * 1250.0))
-    plant = plant_at(vehicle, at_rest(vehicle, resting, turn))
-    own_world = world(Ground(ZERO, normal))
-    own = Colliding(own_world, [plant], [[0]])
-    struck = []
+    plant = plant_at(vehicle, at_rest(vehicle, resting, attitude))
+    slope_world = world(Ground(ZERO, normal))
+    collider = Colliding(slope_world, [plant], [[0]])
+    collisions = []
     for k in range(100):
-        put_ground_below(plant, own_world, Ground(Vec3(0.0, 0.0, -50.0)))
-        struck += own.advance(5000 * k, 5000 * (k + 1))
-    moved = Vec3(*plant.state[:3, 0].tolist()) - resting
-    down = rotate(turn, Vec3(1.0, 0.0, 0.0))
-    slid = dot(moved, down)
+        put_ground_below(plant, slope_world, Ground(Vec3(0.0, 0.0, -50.0)))
+        collisions += collider.advance(5000 * k, 5000 * (k + 1))
+    displacement = Vec3(*plant.state[:3, 0].tolist()) - resting
+    down = rotate(attitude, Vec3(1.0, 0.0, 0.0))
+    slide = dot(displacement, down)
     expected = 0.5 * 9.81 * (math.sin(slope) - 0.8 * math.cos(slope)) * 0.5**2 if degrees > 40.0 else 0.0
-    assert slid == pytest.approx(expected, rel=0.05, abs=0.01)
-    assert abs(dot(moved, normal)) < 2e-3
-    assert not struck
+    assert slide == pytest.approx(expected, rel=0.05, abs=0.01)
+    assert abs(dot(displacement, normal)) < 2e-3
+    assert not collisions
 
 
 @pytest.mark.long
 def test_a_press_against_a_wall_does_not_stop_the_clock():
-    """A drone that leans on a wall with many parts touching moves on as it does in steps a quarter as long."""
+    """A drone that presses on a wall with many parts moves as it does in steps a quarter as long."""
     drone = Drone("iris", IRIS, trajectory.hover(Vec3(6.0, 0.0, 2.0)), start_W=Vec3(1.5, 0.0, 2.0), airborne=True)
     wall = Placed("wall", Box(Vec3(3.0, 0.0, 2.0), Vec3(0.01, 3.0, 2.0)))
     runs = [
@@ -343,51 +350,57 @@ speed = 5.0
 
 
 @pytest.mark.parametrize("integrator", ["rk4", pytest.param("rk45", marks=pytest.mark.long)])
-def test_a_strike_is_logged_and_breaks_what_it_breaks_and_a_replay_repeats_the_same_impacts(tmp_path, integrator):
-    """Two drones against a wall and each other: facts, log, `crashed`, the dead motor; and every state of the replay."""
+def test_a_strike_is_logged_and_breaks_the_propeller_and_a_replay_repeats_the_impacts(tmp_path, integrator):
+    """Two drones against a wall and each other: occurrences, log, `crashed`, the dead motor; and every state of the replay."""
     text = f'integrator = "{integrator}"\n' + BUMP.format(strike="break")
     run = fly(parse_scenario(text, "bump.toml"), out=tmp_path / "bump.mcap")
-    struck = [own for own in run.facts if own.fact is Fact.STRUCK]
-    walls = [own for own in struck if own.against is Against.SOLID and own.part is PartKind.PROPELLER]
-    assert walls and {own.other for own in walls} == {0}
+    strikes = [event for event in run.facts if event.fact is Fact.STRUCK]
+    walls = [event for event in strikes if event.against is Against.SOLID and event.part is PartKind.PROPELLER]
+    assert walls and {event.other for event in walls} == {0}
     assert (
-        set(run.crashed) == {"iris", "late"} == {run.tracks[o.drone].name for o in run.facts if o.fact is Fact.CRASHED}
+        set(run.crashed)
+        == {"iris", "late"}
+        == {run.tracks[event.drone].name for event in run.facts if event.fact is Fact.CRASHED}
     )
-    met = [(own.drone, own.other, own.part, own.number) for own in struck if own.against is Against.DRONE]
-    assert met and met == [(o.other, o.drone, o.part, o.number) for o in struck if o.against is Against.BY_DRONE]
-    broken = {own.number for own in struck if own.drone == 0 and own.part is PartKind.PROPELLER}
+    pairs = [
+        (event.drone, event.other, event.part, event.number) for event in strikes if event.against is Against.DRONE
+    ]
+    assert pairs and pairs == [
+        (event.other, event.drone, event.part, event.number) for event in strikes if event.against is Against.BY_DRONE
+    ]
+    broken = {event.number for event in strikes if event.drone == 0 and event.part is PartKind.PROPELLER}
     power = run["iris"].tables["environment"]["motor_power"][-1]
     dead = [k for k in range(4) if power[k] == 0.0]
     assert dead and set(dead) <= broken and len(dead) == min(len(broken), 3)
-    assert dead == sorted(own.number for own in run.facts if own.drone == 0 and own.fact is Fact.MOTOR_FAILED)
-    noted = [own for own in run.facts if own.fact in (Fact.STRUCK, Fact.CRASHED)]
-    spoken = [own for own in noted if own.fact is Fact.CRASHED or own.against is not Against.BY_DRONE]
-    assert sorted(map(run.describe, spoken)) == sorted(line.message for line in run.logs if line.level == "warning")
+    assert dead == sorted(event.number for event in run.facts if event.drone == 0 and event.fact is Fact.MOTOR_FAILED)
+    impacts = [event for event in run.facts if event.fact in (Fact.STRUCK, Fact.CRASHED)]
+    logged = [event for event in impacts if event.fact is Fact.CRASHED or event.against is not Against.BY_DRONE]
+    assert sorted(map(run.describe, logged)) == sorted(line.message for line in run.logs if line.level == "warning")
     assert run.describe(walls[0]).startswith(f"iris: propeller {walls[0].number} struck solid wall (box) at ")
     loaded = load_run(tmp_path / "bump.mcap")
     assert loaded.facts == run.facts
-    again = replay(loaded)
-    for track, other in zip(run.tracks, again.tracks, strict=True):
+    replayed = replay(loaded)
+    for track, other in zip(run.tracks, replayed.tracks, strict=True):
         assert (track.tables["state"].rows == other.tables["state"].rows).all()
     if integrator == "rk4":
-        told = fly(parse_scenario(BUMP.format(strike="report"), "bump.toml", {"duration": 0.61}))
-        assert told["iris"].tables["environment"]["motor_power"].min() == 1.0
+        reported = fly(parse_scenario(BUMP.format(strike="report"), "bump.toml", {"duration": 0.61}))
+        assert reported["iris"].tables["environment"]["motor_power"].min() == 1.0
 
 
 def test_a_world_is_written_and_read_bit_for_bit():
     hill = HeightMap.from_grid([[0.0, 0.1], [0.3, 1.0 / 3.0]], 0.7)
-    own = world(
+    original = world(
         TABLE, Placed("a", Sphere(Vec3(0.1, 0.2, 0.3), 0.4), Material(0.1, 0.9)), Capsule(ZERO, UP, 0.1), Ground(), hill,
         terrain=hill, collisions=True, propeller_strike="break",
     )  # fmt: skip
-    assert world_from_json(world_json(own)) == own
+    assert world_from_json(world_json(original)) == original
 
 
 @pytest.mark.long
 def test_a_sphere_of_the_world_is_an_obstacle_for_ilqr():
-    """One description: the solid itself, larger by the drone's reach."""
-    own = world(TABLE, Sphere(Vec3(0.6, 0.05, 1.0), 0.2))
-    (ball,) = spheres_of(own, around=0.1)
+    """One description: the solid of the world, enlarged by the drone's radius."""
+    sphere_world = world(TABLE, Sphere(Vec3(0.6, 0.05, 1.0), 0.2))
+    (ball,) = spheres_of(sphere_world, around=0.1)
     assert ball == Sphere(Vec3(0.6, 0.05, 1.0), pytest.approx(0.3))
     ILQR(samara.vehicle("crazyflie_documented"), horizon=5, obstacles=[ball])
 
@@ -410,11 +423,11 @@ def test_standing_on_the_slope_of_a_map_is_standing_on_its_plane():
     by_plane = fly(Scenario("plane", (drone,), 2.0, environment=calm._replace(ground=plane)))
     assert np.abs(by_map.position - by_plane.position).max() < 1e-6
     assert by_map.position[-1, 2] == pytest.approx(0.2 * by_map.position[-1, 0] + 0.13 * math.sqrt(1.04), abs=0.01)
-    assert said(by_map) == said(by_plane) == ["landed"]
+    assert log_messages(by_map) == log_messages(by_plane) == ["landed"]
 
 
-def test_over_a_hill_the_range_finder_sees_it():
-    """Straight down from 3 m over the hill's flank: 3 − h(x, y), while flying over it, within a tick of the wind."""
+def test_a_range_finder_measures_the_hill_below():
+    """Straight down from 3 m over the hill's flank: 3 − h(x, y), in flight over it, within a tick of the wind."""
     finder = part("vl53l1x", noise=0.0, noise_growth=0.0, resolution=0.0).sensor(q_BS=DOWN)
     drone = Drone(
         "iris", IRIS, trajectory.line(Vec3(-4.0, 0.5, 3.0), Vec3(4.0, 0.5, 3.0), speed=1.0), Vec3(-4.0, 0.5, 3.0),
@@ -422,52 +435,52 @@ def test_over_a_hill_the_range_finder_sees_it():
     )  # fmt: skip
     run = fly(Scenario("hill", (drone,), 6.0, rates=Rates(sensor=100.0), world=World(terrain=HILL)))
     table = run.tracks[0].tables["range_finder"]
-    at = np.searchsorted(
+    rows = np.searchsorted(
         run.tables["state"].times_us if hasattr(run, "tables") else run.tracks[0].tables["state"].times_us,
         table.times_us,
     )
-    p = run.position[np.clip(at, 0, len(run.position) - 1)]
+    p = run.position[np.clip(rows, 0, len(run.position) - 1)]
     height = p[:, 2] - HILL.below(Vec3(*p.T)).point_W.z
-    good = run.tilt[np.clip(at, 0, len(run.position) - 1)] < math.radians(2.0)
-    assert good.sum() > 40 and np.ptp(height[good]) > 1.0
-    assert table["distance"].ravel()[good] == pytest.approx(height[good], abs=0.06)
+    is_level = run.tilt[np.clip(rows, 0, len(run.position) - 1)] < math.radians(2.0)
+    assert is_level.sum() > 40 and np.ptp(height[is_level]) > 1.0
+    assert table["distance"].ravel()[is_level] == pytest.approx(height[is_level], abs=0.06)
 
 
 @pytest.mark.long
-def test_a_range_finder_sees_the_solids_of_the_scenario():
-    """Forward and down, compiled, among all convex kinds and a map: what `distance_along` says, without any error."""
+def test_a_range_finder_detects_the_solids_of_the_scenario():
+    """Forward and down, compiled, among all convex types and a map: equal to `distance_along`, without error."""
     solids = (TABLE.solid, Sphere(Vec3(3.0, 0.3, 1.0), 0.5), Capsule(Vec3(2.0, -1.0, 0.0), Vec3(2.0, -1.0, 3.0), 0.1))
     state = samara.hover(IRIS, Vec3(0.0, 0.2, 1.9))[0]
-    for turn in (DOWN, quat_from_euler(0.0, 0.3, 0.0), quat_from_euler(0.0, 0.2, -0.5)):
-        for placed_ in (solids, (*solids, HILL)):
-            finder = part("vl53l1x", noise=0.0, noise_growth=0.0, resolution=0.0).sensor(q_BS=turn)
+    for mounting in (DOWN, quat_from_euler(0.0, 0.3, 0.0), quat_from_euler(0.0, 0.2, -0.5)):
+        for obstacles in (solids, (*solids, HILL)):
+            finder = part("vl53l1x", noise=0.0, noise_growth=0.0, resolution=0.0).sensor(q_BS=mounting)
             drone = Drone("iris", IRIS, trajectory.hover(state.p_W), state.p_W, airborne=True, sensors=(finder,))
-            flown = Simulation(Scenario("see", (drone,), 0.1, rates=Rates(sensor=100.0), world=world(*placed_)))
-            flown.advance()
-            (own,) = flown.groups[0].sensors
-            assert own.sensor.traced is (len(placed_) == 3)
-            ray = Ray(state.p_W, rotate(turn, Vec3(1.0, 0.0, 0.0)))
-            nearest = min(distance_along(ray, each) for each in (Ground(), *placed_))
-            assert own.reading[0, 0] == pytest.approx(min(nearest, 4.0), abs=1e-6)
+            simulation = Simulation(Scenario("see", (drone,), 0.1, rates=Rates(sensor=100.0), world=world(*obstacles)))
+            simulation.advance()
+            (sensor_rows,) = simulation.groups[0].sensors
+            assert sensor_rows.sensor.traced is (len(obstacles) == 3)
+            ray = Ray(state.p_W, rotate(mounting, Vec3(1.0, 0.0, 0.0)))
+            nearest = min(distance_along(ray, solid) for solid in (Ground(), *obstacles))
+            assert sensor_rows.reading[0, 0] == pytest.approx(min(nearest, 4.0), abs=1e-6)
 
 
 def test_a_map_is_the_same_on_every_backend():
-    """The cell looked up by NumPy and JAX, batched and under jit, and unrolled by CasADi: height and normal, outside too."""
+    """The cell found by NumPy and JAX, batched and under jit, and unrolled by CasADi: height and normal, also outside."""
     x, y = np.random.default_rng(3).uniform(-8.0, 8.0, (2, 200))
     p_W = Vec3(x, y, np.full(200, 4.0))
     expected = np.stack([*HILL.below(p_W).point_W, *HILL.below(p_W).normal_W])
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        by_jax = jax.jit(lambda p: HILL.below(p))(Vec3(*(jnp.asarray(own) for own in p_W)))
+        by_jax = jax.jit(lambda p: HILL.below(p))(Vec3(*(jnp.asarray(leaf) for leaf in p_W)))
         assert np.stack([*by_jax.point_W, *by_jax.normal_W]) == pytest.approx(expected, abs=1e-12)
         rays = jax.jit(lambda p: distance_along(Ray(p, Vec3(0.6, 0.0, -0.8)), HILL))(
-            Vec3(*(jnp.asarray(own) for own in p_W))
+            Vec3(*(jnp.asarray(leaf) for leaf in p_W))
         )
     ray = Ray(p_W, Vec3(0.6, 0.0, -0.8))
     assert np.asarray(rays) == pytest.approx(distance_along(ray, HILL), abs=1e-6)
     symbol = casadi.SX.sym("p", 3)
     plane = HILL.below(Vec3(*(symbol[k] for k in range(3))))
     code = casadi.Function("h", [symbol], [casadi.vertcat(*plane.point_W, *plane.normal_W)])
-    unrolled = np.array([np.array(code(own)).ravel() for own in np.stack(p_W, axis=1)]).T
+    unrolled = np.array([np.array(code(leaf)).ravel() for leaf in np.stack(p_W, axis=1)]).T
     assert unrolled == pytest.approx(expected, abs=1e-12)
     h = 1e-6
     slope = (HILL.below(p_W + Vec3(h, 0.0, 0.0)).point_W.z - HILL.below(p_W + Vec3(-h, 0.0, 0.0)).point_W.z) / (2 * h)
@@ -480,24 +493,24 @@ HEAD = 'duration = 1.0\n[[drones]]\nname = "iris"\nvehicle = "iris_documented"\n
 
 
 def test_a_map_is_read_from_a_file_and_travels_with_the_recording(tmp_path):
-    """.npy, .csv and rows written out are one map; a recording without the file replays bit for bit."""
+    """.npy, .csv and inline rows are one map; a recording without the file replays bit for bit."""
     rows = [[0.0, 0.1, 0.2], [0.3, 0.4, 0.5]]
     np.save(tmp_path / "hill.npy", np.array(rows))
     np.savetxt(tmp_path / "hill.csv", rows, delimiter=",")
-    made = [
+    maps = [
         parse_scenario(
             f"{HEAD}[ground]\n{line}\nspacing = 2.0\norigin = [-1, -2]\n", "a.toml", None, tmp_path
         ).world.terrain
         for line in ('height_map = "hill.npy"', 'height_map = "hill.csv"', f"rows = {rows}")
     ]
-    assert made[0] == made[1] == made[2] == HeightMap([-1.0, 1.0], [-2.0, 0.0, 2.0], rows)
+    assert maps[0] == maps[1] == maps[2] == HeightMap([-1.0, 1.0], [-2.0, 0.0, 2.0], rows)
     ball = '[[solids]]\nkind = "sphere"\ncenter = [0.1, 0, 0.2]\nradius = 0.3\n'
     text = f'{HEAD}armed = false\n[ground]\nheight_map = "hill.npy"\nspacing = 2.0\n{ball}'
     run = fly(parse_scenario(text, "a.toml", None, tmp_path), out=tmp_path / "a.mcap")
     (tmp_path / "hill.npy").unlink()
-    again = replay(load_run(tmp_path / "a.mcap"))
-    assert (again.tracks[0].tables["state"].rows == run.tracks[0].tables["state"].rows).all()
-    assert any("struck solid 0 (sphere)" in line for line in said(run))
+    replayed = replay(load_run(tmp_path / "a.mcap"))
+    assert (replayed.tracks[0].tables["state"].rows == run.tracks[0].tables["state"].rows).all()
+    assert any("struck solid 0 (sphere)" in line for line in log_messages(run))
 
 
 @pytest.mark.parametrize(
@@ -517,19 +530,19 @@ def test_a_map_is_read_from_a_file_and_travels_with_the_recording(tmp_path):
         ("propeller_strike = 1", "propeller_strike = 1: expected one of report, break"),
     ],
 )  # fmt: skip
-def test_it_is_refused_in_one_sentence(text, sentence):
-    own = f"{text}\n{HEAD}" if "=" in text.split("\n")[0] else f"{HEAD}{text}\n"
+def test_an_error_in_the_file_is_one_sentence(text, sentence):
+    document = f"{text}\n{HEAD}" if "=" in text.split("\n")[0] else f"{HEAD}{text}\n"
     with pytest.raises(ScenarioError, match=sentence) as raised:
-        parse_scenario(own, "a.toml")
+        parse_scenario(document, "a.toml")
     assert str(raised.value).count("\n") == 0
 
 
 @pytest.mark.long
-def test_a_thousand_drones_that_may_hit_each_other_fly():
-    """A grid of hovering Crazyflies, a metre apart: the pairs are looked for, and none is flown twice."""
-    small = samara.vehicle("crazyflie_documented")
-    states = [samara.hover(small, Vec3(float(k % 32), float(k // 32), 1.0))[0] for k in range(1000)]
-    plant = plant_at(small, *states)
-    own = Colliding(world(collisions=True), [plant], [range(1000)])
-    assert own.advance(0, 4000) == []
+def test_a_thousand_drones_that_may_collide_fly():
+    """A grid of hovering Crazyflies, a metre apart: the pairs are checked, and no step is repeated."""
+    crazyflie = samara.vehicle("crazyflie_documented")
+    states = [samara.hover(crazyflie, Vec3(float(k % 32), float(k // 32), 1.0))[0] for k in range(1000)]
+    plant = plant_at(crazyflie, *states)
+    collider = Colliding(world(collisions=True), [plant], [range(1000)])
+    assert collider.advance(0, 4000) == []
     assert Quat(*plant.state[6:10, 0]).w == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Drones without control thrown at solids: the pure functions in JAX against the flights of the CPU's collisions."""
+"""Uncontrolled drones thrown at solids: the pure functions in JAX against the collisions on the CPU."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,9 @@ from samara.world.drone_collision import Swarm, advance_drones_with_impacts
 from samara.world.ground import ground_below
 
 IRIS = samara.vehicle("iris_documented")
-VEHICLE = IRIS.without_effect(*(own.name for own in IRIS.structure.effects if own.name not in ("rotors", "contact")))
+VEHICLE = IRIS.without_effect(
+    *(effect.name for effect in IRIS.structure.effects if effect.name not in ("rotors", "contact"))
+)
 SOLIDS = (
     Placed("wall", Box(Vec3(3.0, 0.0, 2.0), Vec3(0.01, 2.0, 2.0)), Material(0.5, 0.3)),
     Placed("edge", Box(Vec3(10.0, 0.0, 1.0), Vec3(0.5, 2.0, 0.5), quat_from_euler(0.0, 0.6, 0.2)), Material(0.3, 0.4)),
@@ -54,23 +56,23 @@ def starts():
     ]
 
 
-def flown_on_the_cpu():
-    """States after every step (steps, components, drones), and the strikes"""
+def fly_on_cpu():
+    """Return the states after every step (steps, components, drones), and the collisions."""
     world = World(SOLIDS)
     plant = Plant(VEHICLE, n=len(STARTS), integrator="rk4", physics_us=STEP_US)
-    for lane, state in enumerate(starts()):
-        place(plant, lane, state)
-    colliding = Colliding(world, [plant], [range(len(STARTS))])
-    states, strikes = [], []
+    for column, state in enumerate(starts()):
+        place(plant, column, state)
+    collider = Colliding(world, [plant], [range(len(STARTS))])
+    states, collisions = [], []
     for step in range(STEPS):
         put_ground_below(plant, world, Ground())
-        strikes += colliding.advance(step * STEP_US, (step + 1) * STEP_US)
+        collisions += collider.advance(step * STEP_US, (step + 1) * STEP_US)
         states.append(plant.state.copy())
-    return np.array(states), strikes
+    return np.array(states), collisions
 
 
-def flown_in_jax():
-    """The same states, and the impacts (steps, fields of an `Impact`, drones)"""
+def fly_in_jax():
+    """Return the same states, and the impacts (steps, fields of an `Impact`, drones)."""
     solids = [placed.solid for placed in SOLIDS]
     obstacles = obstacles_of(solids, [placed.material for placed in SOLIDS])
     parts = parts_table(part_shapes(parts_of(VEHICLE)))
@@ -79,12 +81,12 @@ def flown_in_jax():
 
     def fly(state, duration, ground):
         environment = calm._replace(ground=ground)
-        return rk4_rolled(lambda own: derivative(own, command, VEHICLE, environment), state, duration)
+        return rk4_rolled(lambda x: derivative(x, command, VEHICLE, environment), state, duration)
 
     def step(leaves, _):
         state = folded(template, leaves, new_trace(jnp.dtype("float64")))
         ground = ground_below(state.p_W, state.q_WB, ground=Ground(), tops=TOPS, feet_B=feet_B)
-        after, impact = advance_with_impacts(
+        next_state, impact = advance_with_impacts(
             fly,
             state,
             STEP_US * 1e-6,
@@ -94,8 +96,11 @@ def flown_in_jax():
             ground=ground,
             inertia=Inertia(VEHICLE.mass, VEHICLE.inertia_B),
         )
-        after = [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(after)]
-        return after, (jnp.stack(after), jnp.stack([jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(impact)]))
+        next_state = [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(next_state)]
+        return next_state, (
+            jnp.stack(next_state),
+            jnp.stack([jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(impact)]),
+        )
 
     with precision("float64"):
         start = [jnp.asarray(row) for row in np.array([flatten(state) for state in starts()]).T]
@@ -109,48 +114,54 @@ def flown_in_jax():
 
 @pytest.mark.long
 def test_paths_impacts_and_bounces_are_those_of_the_cpu():
-    expected, strikes = flown_on_the_cpu()
-    states, impacts = flown_in_jax()
+    expected, strikes = fly_on_cpu()
+    states, impacts = fly_in_jax()
     parts, impact = parts_of(VEHICLE), Impact(*np.moveaxis(impacts, 1, 0))
     for drone, name in enumerate(STARTS):
-        struck = [strike for strike in strikes if strike.drone == drone]
-        steps = [strike.time_us // STEP_US for strike in struck]
-        first = min(steps, default=STEPS)
+        drone_strikes = [strike for strike in strikes if strike.drone == drone]
+        steps = [strike.time_us // STEP_US for strike in drone_strikes]
+        first_step = min(steps, default=STEPS)
         error = np.abs(states[:, :, drone] - expected[:, :, drone]).max(axis=1)
-        assert error[:first].max(initial=0.0) < 1e-12, name
+        assert error[:first_step].max(initial=0.0) < 1e-12, name
         assert error.max() < 1e-10, name  # through every impact and after it
         assert np.flatnonzero(impact.count[:, drone]).tolist() == sorted(set(steps)), name
         for step in sorted(set(steps)):
-            at_once = [strike for strike in struck if strike.time_us // STEP_US == step]
-            assert impact.count[step, drone] == len(at_once), name
-            assert parts[int(impact.part[step, drone])] == at_once[0].part, name
-            assert impact.solid[step, drone] == at_once[0].solid, name
-            assert impact.speed[step, drone] == pytest.approx(at_once[0].speed, abs=1e-9), name
-            assert impact.max_speed[step, drone] == pytest.approx(max(own.speed for own in at_once), abs=1e-9), name
+            simultaneous = [strike for strike in drone_strikes if strike.time_us // STEP_US == step]
+            assert impact.count[step, drone] == len(simultaneous), name
+            assert parts[int(impact.part[step, drone])] == simultaneous[0].part, name
+            assert impact.solid[step, drone] == simultaneous[0].solid, name
+            assert impact.speed[step, drone] == pytest.approx(simultaneous[0].speed, abs=1e-9), name
+            assert impact.max_speed[step, drone] == pytest.approx(
+                max(strike.speed for strike in simultaneous), abs=1e-9
+            ), name
             assert 0.0 <= impact.fraction[step, drone] <= 1.0, name
-    assert {strike.drone for strike in strikes} == {0, 1, 3}  # the table is the ground there: the feet feel it
+    assert {strike.drone for strike in strikes} == {
+        0,
+        1,
+        3,
+    }  # the table is the ground there: the contact model handles it
     assert impact.fraction[~(impact.count > 0.0)].min() > 1.0
     top, table = 0.77, list(STARTS).index("table")
     assert states[-1, 2, table] > top and states[-1, 5, table] > -0.5  # not below it, as in free fall
 
 
-# Drones that meet each other -------------------------------------------------------------------------------------------
+# Collisions between drones ---------------------------------------------------------------------------------------------
 
-FREE = IRIS.without_effect(*(own.name for own in IRIS.structure.effects if own.name not in ("rotors", "body")))
-MEETING = Material(0.5, 0.3)
+FREE = IRIS.without_effect(*(effect.name for effect in IRIS.structure.effects if effect.name not in ("rotors", "body")))
+DRONE_MATERIAL = Material(0.5, 0.3)
 FLIGHTS = {
     "head-on": [(Vec3(-0.4, 0.0, 5.0), Vec3(3.0, 0.0, 0.0)), (Vec3(0.4, 0.05, 5.02), Vec3(-2.0, 0.0, 0.0))],
     "from above": [(Vec3(0.1, 0.1, 5.4), Vec3(0.0, 0.0, -4.0)), (Vec3(0.0, 0.0, 5.0), Vec3(0.0, 0.5, 1.0))],
     "a miss": [(Vec3(-0.4, 0.0, 5.0), Vec3(3.0, 0.0, 0.0)), (Vec3(0.4, 0.9, 5.0), Vec3(-2.0, 0.0, 0.0))],
 }
-LONE = (Vec3(0.0, 4.0, 5.0), Vec3(1.0, 0.0, 0.0))  # no other drone comes near it, and it hits the ball
+LONE = (Vec3(0.0, 4.0, 5.0), Vec3(1.0, 0.0, 0.0))  # far from the other drones; it hits the ball
 BALL = Placed("ball", Sphere(Vec3(0.4, 4.0, 5.0), 0.1), Material(0.6, 0.2))
 TURNS = (Vec3(1.0, 2.0, -1.0), Vec3(-2.0, 0.5, 1.0), ZERO)
-MEETING_STEPS = 100
+COLLISION_STEPS = 100
 
 
-def meeting_starts():
-    """States (components, drones, flights)"""
+def collision_starts():
+    """Return states (components, drones, flights)."""
     flights = [[*pair, LONE] for pair in FLIGHTS.values()]
     return np.array(
         [
@@ -164,50 +175,52 @@ def meeting_starts():
     ).transpose(2, 1, 0)
 
 
-def meetings_on_the_cpu(starts):
-    """States after every step (steps, components, drones, flights), and the strikes of each flight"""
+def collide_on_cpu(starts):
+    """Return the states after every step (steps, components, drones, flights), and the collisions of each flight."""
     states, strikes = [], []
     for flight in range(starts.shape[2]):
         plant = Plant(FREE, n=3, integrator="rk4", physics_us=STEP_US)
         plant.state[:] = starts[:, :, flight]
-        colliding = Colliding(World((BALL,), collisions=True, drone=MEETING), [plant], [range(3)])
-        struck, path = [], []
-        for step in range(MEETING_STEPS):
-            struck += colliding.advance(step * STEP_US, (step + 1) * STEP_US)
+        collider = Colliding(World((BALL,), collisions=True, drone=DRONE_MATERIAL), [plant], [range(3)])
+        flight_strikes, path = [], []
+        for step in range(COLLISION_STEPS):
+            flight_strikes += collider.advance(step * STEP_US, (step + 1) * STEP_US)
             path.append(plant.state.copy())
         states.append(path)
-        strikes.append(struck)
+        strikes.append(flight_strikes)
     return np.array(states).transpose(1, 2, 3, 0), strikes
 
 
-def meetings_in_jax(starts):
+def collide_in_jax(starts):
     parts = parts_of(FREE)
     calm, command = environment_of(FREE), empty_command(FREE)
 
     def fly(state, duration, inputs):
-        return rk4_rolled(lambda own: derivative(own, command, FREE, calm), state, duration)
+        return rk4_rolled(lambda x: derivative(x, command, FREE, calm), state, duration)
 
     def step(leaves, _):
         trace = new_trace(jnp.dtype("float64"))
         index = Folded(jnp.broadcast_to(jnp.arange(3.0)[:, None], leaves[0].shape), trace)
-        after, impact = advance_drones_with_impacts(
+        next_state, impact = advance_drones_with_impacts(
             fly,
             folded(at_rest(FREE), leaves, trace),
             STEP_US * 1e-6,
             (),
             index=index,
-            swarm=Swarm(3, hull_of(at_rest(FREE), parts).half, MEETING, fold_over_others),
+            swarm=Swarm(3, hull_of(at_rest(FREE), parts).half, DRONE_MATERIAL, fold_over_others),
             parts=parts_table(part_shapes(parts)),
             obstacles=obstacles_of([BALL.solid], [BALL.material]),
             ground=Ground(),
             inertia=Inertia(FREE.mass, FREE.inertia_B),
         )
-        rows, impacts = ([jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(own)] for own in (after, impact))
+        rows, impacts = (
+            [jnp.broadcast_to(x, leaves[0].shape) for x in unfolded(tree)] for tree in (next_state, impact)
+        )
         return rows, (jnp.stack(rows), jnp.stack(impacts))
 
     with precision("float64"):
         run = jax.jit(
-            lambda leaves: jax.lax.scan(step, leaves, None, length=MEETING_STEPS)[1],
+            lambda leaves: jax.lax.scan(step, leaves, None, length=COLLISION_STEPS)[1],
             compiler_options={"xla_disable_hlo_passes": "fusion"},
         )
         states, impacts = run([jnp.asarray(row) for row in starts])
@@ -216,24 +229,26 @@ def meetings_in_jax(starts):
 
 @pytest.mark.long
 def test_drones_that_meet_bounce_as_on_the_cpu():
-    starts = meeting_starts()
-    expected, strikes = meetings_on_the_cpu(starts)
-    states, impacts = meetings_in_jax(starts)
+    starts = collision_starts()
+    expected, strikes = collide_on_cpu(starts)
+    states, impacts = collide_in_jax(starts)
     assert np.abs(states - expected).max() < 1e-10
     impact, parts = Impact(*np.moveaxis(impacts, 1, 0)), parts_of(FREE)
     for flight, name in enumerate(FLIGHTS):
         assert any(strike.other >= 0 for strike in strikes[flight]) == (name != "a miss")
         assert any(strike.solid == 0 for strike in strikes[flight] if strike.drone == 2)
         for drone in range(3):
-            struck = [strike for strike in strikes[flight] if drone in (strike.drone, strike.other)]
-            steps = sorted({strike.time_us // STEP_US for strike in struck})
+            drone_strikes = [strike for strike in strikes[flight] if drone in (strike.drone, strike.other)]
+            steps = sorted({strike.time_us // STEP_US for strike in drone_strikes})
             assert np.flatnonzero(impact.count[:, drone, flight]).tolist() == steps
             for step in steps:
-                here = [strike for strike in struck if strike.time_us // STEP_US == step]  # not in their order
+                at_step = [
+                    strike for strike in drone_strikes if strike.time_us // STEP_US == step
+                ]  # not in their order
                 record = Impact(*(field[step, drone, flight] for field in impact))
-                assert record.count == len(here)
-                assert record.max_speed == pytest.approx(max(strike.speed for strike in here), abs=1e-9)
-                first = min(here, key=lambda strike: abs(strike.speed - record.speed))
+                assert record.count == len(at_step)
+                assert record.max_speed == pytest.approx(max(strike.speed for strike in at_step), abs=1e-9)
+                first = min(at_step, key=lambda strike: abs(strike.speed - record.speed))
                 assert record.speed == pytest.approx(first.speed, abs=1e-9)
                 assert parts[int(record.part)] == first.part and record.solid == first.solid
                 assert (record.own_part == 1.0) == (first.drone == drone)

@@ -1,4 +1,4 @@
-"""Air density in flight: the standard atmosphere at the altitude of home plus the height, for all that reads it."""
+"""Air density in flight: the standard atmosphere at the altitude of home plus the height, for all its users."""
 
 import numpy as np
 import pytest
@@ -27,21 +27,21 @@ def isa_density(altitude):
     return 1.225 * (1.0 - 0.0065 * altitude / 288.15) ** (9.80665 / (0.0065 * 287.05287) - 1.0)
 
 
-def at(altitude):
-    """A home at an altitude, and the environment there"""
+def home_options(altitude):
+    """Return a home at an altitude, and the environment there."""
     home = place(47.0, 8.0, float(altitude))
     return {"home": home, "environment": CALM._replace(air_density=isa_density(altitude))}
 
 
-def hovering(height, duration=0.05, vehicle=CRAZYFLIE, sensors=(), **more):
+def hover_scenario(height, duration=0.05, vehicle=CRAZYFLIE, sensors=(), **options):
     p_W = Vec3(0.0, 0.0, float(height))
     drone = Drone("d", vehicle, hold(p_W, duration=60.0), p_W, airborne=True, sensors=sensors)
-    return Scenario("hover", (drone,), duration, **more)
+    return Scenario("hover", (drone,), duration, **options)
 
 
 def column(track, table, field):
-    found = track.tables[table]
-    return found.rows[:, found.fields.index(field)]
+    recorded = track.tables[table]
+    return recorded.rows[:, recorded.fields.index(field)]
 
 
 @pytest.mark.parametrize("altitude", PUBLISHED)
@@ -53,7 +53,7 @@ def test_the_density_at_home_is_the_published_one(altitude):
 
 @pytest.mark.parametrize("altitude", [0, 488, 1488, 3000])
 def test_home_and_height_add_up(altitude):
-    """At one altitude the air is the same, wherever home is."""
+    """At one altitude the density is the same for every home."""
     for home in (altitude, altitude - 10.0, altitude - 900.0):
         scenario = samara.load_scenario("hover", {"environment.altitude": home})
         density = scenario.environment_at(altitude - home).air_density
@@ -62,7 +62,7 @@ def test_home_and_height_add_up(altitude):
 
 def test_rotors_turn_faster_in_thin_air():
     """T = kF (ρ/ρ₀) Ω² carries the same weight: Ω ∝ 1/√ρ, in the trim and when the controller has settled."""
-    low, high = (samara.fly(hovering(height, 8.0, **at(488)))["d"] for height in (10.0, 1010.0))
+    low, high = (samara.fly(hover_scenario(height, 8.0, **home_options(488)))["d"] for height in (10.0, 1010.0))
     expected = np.sqrt(isa_density(498.0) / isa_density(1498.0))
     for row, accuracy in ((0, 1e-7), (-1, 1e-4)):
         ratio = column(high, "state", "rotor_speed[0]")[row] / column(low, "state", "rotor_speed[0]")[row]
@@ -70,10 +70,10 @@ def test_rotors_turn_faster_in_thin_air():
 
 
 def test_a_climb_is_recorded_with_the_density_of_every_height():
-    """On the ticks of the wind the density is that of the height there; between them it is held."""
+    """At the ticks of the wind the density is that of the height; it is constant between them."""
     up = line(Vec3(0.0, 0.0, 100.0), Vec3(0.0, 0.0, 110.0), speed=4.0)
     drone = Drone("d", CRAZYFLIE, up, Vec3(0.0, 0.0, 100.0), airborne=True)
-    track = samara.fly(Scenario("climb", (drone,), 2.0, **at(1388)))["d"]
+    track = samara.fly(Scenario("climb", (drone,), 2.0, **home_options(1388)))["d"]
     state, air = track.tables["state"], track.tables["environment"]
     ticks = np.searchsorted(state.times_us, air.times_us)
     heights = column(track, "state", "p_W.z")[ticks]
@@ -84,8 +84,8 @@ def test_a_climb_is_recorded_with_the_density_of_every_height():
 def test_without_an_environment_everything_is_at_sea_level():
     """Receiver, barometer and density: p = ρ R T(h) at the altitude that the receiver reports."""
     exact = {"part": "bmp388", "noise": 0.0, "drift": 0.0, "resolution": 0.0}
-    chosen = {"drones.sensors": ["neo-m9n", exact], "drones.estimator": "truth", "duration": 0.3}
-    scenario = samara.load_scenario("hover", {**chosen, "drones.armed": False, "expect": {}})
+    settings = {"drones.sensors": ["neo-m9n", exact], "drones.estimator": "truth", "duration": 0.3}
+    scenario = samara.load_scenario("hover", {**settings, "drones.armed": False, "expect": {}})
     track, gps = samara.fly(scenario)["drone"], scenario.drones[0].sensors[0]
     assert column(track, "environment", "air_density")[0] == pytest.approx(1.225, rel=1e-5)
     density, altitude = column(track, "environment", "air_density"), gps.about.origin.altitude
@@ -93,7 +93,7 @@ def test_without_an_environment_everything_is_at_sea_level():
     assert column(track, "barometer", "pressure")[-1] == pytest.approx(pressure, rel=1e-6)
 
 
-def test_barometers_without_error_know_the_altitude_of_home():
+def test_ideal_barometers_use_the_altitude_of_home():
     scenario = samara.load_scenario("hover", {"environment.altitude": 3000.0, "drones.sensors": ["barometer"]})
     reading = scenario.drones[0].sensors[0].measure(at_rest(CRAZYFLIE), (), CRAZYFLIE, CALM, ())
     assert f"{reading[0]:.4e}" == f"{7.0109e4:.4e}"  # the published pressure at 3000 m
@@ -114,16 +114,16 @@ def test_drag_and_damping_are_linear_in_the_density(name):
     state = state._replace(v_W=Vec3(3.0, -2.0, 1.0), omega_B=Vec3(0.4, 0.3, -0.2), rotor_speed=speeds)
     command = (0.0,) * vehicle.command_size
     thick, thin = (wrench_breakdown(state, command, vehicle, CALM._replace(air_density=rho)) for rho in (1.225, 0.49))
-    found = {"drag", "damping", "rotor_drag", "rolling_moment"} & set(thick)
-    assert found
-    for effect in found:
-        for before, after in zip(thick[effect], thin[effect], strict=True):
-            assert tuple(after) == pytest.approx(tuple(0.4 * x for x in before), rel=1e-12, abs=1e-15)
+    effects = {"drag", "damping", "rotor_drag", "rolling_moment"} & set(thick)
+    assert effects
+    for effect in effects:
+        for thick_vector, thin_vector in zip(thick[effect], thin[effect], strict=True):
+            assert tuple(thin_vector) == pytest.approx(tuple(0.4 * x for x in thick_vector), rel=1e-12, abs=1e-15)
 
 
-def test_controllers_know_the_density_at_home():
-    """A drone holds its height at 3000 m as it does at sea level, although nothing integrates the error."""
-    low, high = (samara.fly(hovering(2.0, 2.0, **at(altitude)))["d"] for altitude in (0, 3000))
+def test_controllers_use_the_density_at_home():
+    """A drone holds its height at 3000 m as at sea level, although its controller has no integral action."""
+    low, high = (samara.fly(hover_scenario(2.0, 2.0, **home_options(altitude)))["d"] for altitude in (0, 3000))
     error = column(high, "state", "p_W.z")[-1] - column(low, "state", "p_W.z")[-1]
     assert abs(error) < 2e-4  # 1.6 m with the coefficients at sea level
 
@@ -134,22 +134,22 @@ def test_a_model_at_a_density_gives_the_thrust_there():
         vehicle = samara.vehicle(name)
         state, command = samara.hover(vehicle, environment=CALM._replace(air_density=0.9))
         state = state._replace(v_W=Vec3(1.0, 0.5, 0.0), omega_B=Vec3(0.1, 0.2, 0.3))
-        there = wrench_breakdown(state, command, vehicle, CALM._replace(air_density=0.9))
+        expected = wrench_breakdown(state, command, vehicle, CALM._replace(air_density=0.9))
         model = wrench_breakdown(state, command, at_density(vehicle, 0.9), CALM)
-        for effect in {"rotors", "drag", "damping", "rotor_drag"} & set(there):
-            for mine, theirs in zip(model[effect], there[effect], strict=True):
-                assert tuple(mine) == pytest.approx(tuple(theirs), rel=1e-12, abs=1e-15)
+        for effect in {"rotors", "drag", "damping", "rotor_drag"} & set(expected):
+            for model_vector, expected_vector in zip(model[effect], expected[effect], strict=True):
+                assert tuple(model_vector) == pytest.approx(tuple(expected_vector), rel=1e-12, abs=1e-15)
     assert at_density(CRAZYFLIE, 1.225) is CRAZYFLIE
 
 
 @pytest.mark.long
 def test_jax_flies_in_the_same_air():
-    """A climb from 1388 m on JAX in double precision comes to where the compiled flight comes to."""
+    """A climb from 1388 m on JAX in double precision ends at the position of the compiled flight."""
     from samara.sim.fly_many_jax import fly_batch_jax
 
     up = line(Vec3(0.0, 0.0, 500.0), Vec3(0.0, 0.0, 510.0), speed=4.0)
     drone = Drone("d", CRAZYFLIE, up, Vec3(0.0, 0.0, 500.0), airborne=True)
-    scenario = Scenario("climb", (drone,), 1.0, **at(1388))
+    scenario = Scenario("climb", (drone,), 1.0, **home_options(1388))
     track = samara.fly(scenario)["d"]
     flights = fly_batch_jax(scenario, np.zeros(1, dtype=int), dtype="float64", fast=False)
     assert float(flights.final.p_W.z[0]) == pytest.approx(column(track, "state", "p_W.z")[-1], abs=1e-9)

@@ -1,4 +1,4 @@
-"""Downwash in flight: what the lower of two needs more, who presses on whom, and flights of it that can be flown again."""
+"""Downwash in flight: the extra thrust of the lower of two drones, the pairs that interact, and replays."""
 
 import math
 from dataclasses import replace
@@ -29,69 +29,76 @@ from samara.sim.simulation import Simulation
 from samara.sim.stages.downwash import Pressing, downwash_on, margins
 from samara.wind.turbulence import Dryden
 
-APART = 0.5
-PLACES = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + APART), (0.03, 0.02, 2.0 + APART))
+SEPARATION = 0.5
+POSITIONS = ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0 + SEPARATION), (0.03, 0.02, 2.0 + SEPARATION))
 
 
-def drafty(vehicle="crazyflie_documented"):
+def downwash_vehicle(vehicle="crazyflie_documented"):
     return samara.switch_on(samara.vehicle(vehicle), "downwash")
 
 
-def above_each_other(places=PLACES[:2], *, vehicle=None, duration=1.0, happening=(), **more):
-    own = drafty() if vehicle is None else vehicle
+def stacked_scenario(places=POSITIONS[:2], *, vehicle=None, duration=1.0, drone_events=(), **options):
+    drone_vehicle = downwash_vehicle() if vehicle is None else vehicle
     drones = [
         Drone(
-            f"d{k}", own, trajectory.hover(Vec3(*p)), Vec3(*p), airborne=True, controller=more.get("controller", "pid")
+            f"d{k}",
+            drone_vehicle,
+            trajectory.hover(Vec3(*p)),
+            Vec3(*p),
+            airborne=True,
+            controller=options.get("controller", "pid"),
         )
         for k, p in enumerate(places)
     ]
-    return Scenario("stack", tuple(drones), duration, events=tuple(happening), rates=Rates(log=50.0))
+    return Scenario("stack", tuple(drones), duration, events=tuple(drone_events), rates=Rates(log=50.0))
 
 
-def pressing(vehicle, state):
-    around = np.array(flatten(environment_of(vehicle, CALM)), dtype=float)
-    return Pressing(vehicle, np.arange(state.shape[1]), state, np.repeat(around[:, None], state.shape[1], axis=1))
+def downwash_group(vehicle, state):
+    environment = np.array(flatten(environment_of(vehicle, CALM)), dtype=float)
+    return Pressing(vehicle, np.arange(state.shape[1]), state, np.repeat(environment[:, None], state.shape[1], axis=1))
 
 
-def thrust_of(track):
+def total_thrust(track):
     """Σ kF Ω² ρ(z)/ρ₀, with ρ(z)/ρ₀ = (1 − 2.25577e-5 z)^4.2559 of the standard atmosphere  [N]"""
     ratio = (1.0 - 2.25577e-5 * track.position[:, 2]) ** 4.2559
     return ratio * sum(rotor.k_thrust * track.rotor_speed[:, k] ** 2 for k, rotor in enumerate(track.vehicle.rotors))
 
 
-def pushes(track, what="f_W"):
-    """f_W [N] or τ_B [N·m] of what others press with, at every logged time, (m, 3)"""
+def pushes(track, field="f_W"):
+    """Return f_W [N] or τ_B [N·m] of the downwash of others, at every logged time, (m, 3)."""
     table = track.tables["environment"]
-    held = np.searchsorted(table.times_us, track.tables["state"].times_us, side="right") - 1
-    return np.stack([table[f"pushes[0].{what}.{axis}"] for axis in "xyz"], axis=1)[held]
+    rows = np.searchsorted(table.times_us, track.tables["state"].times_us, side="right") - 1
+    return np.stack([table[f"pushes[0].{field}.{axis}"] for axis in "xyz"], axis=1)[rows]
 
 
 # A push ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_push_moves_a_body_as_newton_and_euler_say():
-    """Δv̇ = (f_W + R f_B)/m, Δω̇ = J⁻¹ τ, two pushes as their sum; a vehicle without the effect feels none."""
+    """Δv̇ = (f_W + R f_B)/m, Δω̇ = J⁻¹ τ, two wrenches add up; a vehicle without the effect feels none."""
     vehicle = samara.vehicle("iris_documented").with_effect(PUSHED)
     q_WB = quat_from_euler(0.3, -0.2, 1.0)
     state, command = at_rest(vehicle, Vec3(0.0, 0.0, 5.0), q_WB), (0.3,) * 4
     f_B, tau_B, f_W = Vec3(1.0, -2.0, 0.5), Vec3(0.02, 0.01, -0.03), Vec3(0.4, 0.2, -3.0)
-    both = Environment(pushes=(Wrench(f_B, tau_B), Wrench(f_W=f_W)))
-    calm, moved = derivative(state, command, vehicle), derivative(state, command, vehicle, both)
-    gained = np.array(moved.v_W) - np.array(calm.v_W)
-    assert gained * vehicle.mass == pytest.approx(np.array(rotate(q_WB, f_B)) + np.array(f_W), rel=1e-12)
+    environment = Environment(pushes=(Wrench(f_B, tau_B), Wrench(f_W=f_W)))
+    calm, pushed = derivative(state, command, vehicle), derivative(state, command, vehicle, environment)
+    acceleration = np.array(pushed.v_W) - np.array(calm.v_W)
+    assert acceleration * vehicle.mass == pytest.approx(np.array(rotate(q_WB, f_B)) + np.array(f_W), rel=1e-12)
     inertia = np.array(vehicle.inertia_B).reshape(3, 3)
-    turned = np.array(moved.omega_B) - np.array(calm.omega_B)
-    assert inertia @ turned == pytest.approx(np.array(tau_B), rel=1e-12)
+    angular_acceleration = np.array(pushed.omega_B) - np.array(calm.omega_B)
+    assert inertia @ angular_acceleration == pytest.approx(np.array(tau_B), rel=1e-12)
     assert flatten(derivative(state, command, vehicle, CALM)) == flatten(calm)
-    bare = samara.vehicle("iris_documented")
-    bare_state = at_rest(bare, Vec3(0.0, 0.0, 5.0), q_WB)
-    assert derivative(bare_state, command, bare, both) == derivative(bare_state, command, bare)
+    unaffected = samara.vehicle("iris_documented")
+    unaffected_state = at_rest(unaffected, Vec3(0.0, 0.0, 5.0), q_WB)
+    assert derivative(unaffected_state, command, unaffected, environment) == derivative(
+        unaffected_state, command, unaffected
+    )
     assert pushed_wrench(()) == Wrench()
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_compiled_code_takes_pushes_too(backend):
-    vehicle = drafty("iris_documented")
+    vehicle = downwash_vehicle("iris_documented")
     state, command = samara.hover(vehicle)
     pushed = Environment(pushes=(Wrench(f_W=Vec3(0.0, 1.0, -2.0)), Wrench(tau_B=Vec3(0.01, 0.0, 0.0))))
     fast = samara.compile(vehicle, backend=backend).step(state, command, 1e-3, environment=pushed)
@@ -103,63 +110,64 @@ def test_compiled_code_takes_pushes_too(backend):
 # One below another -----------------------------------------------------------------------------------------------------
 
 
-def test_the_lower_one_lifts_what_the_jet_presses_with():
-    """ΣT = mg + 4 · ½ C_D πR² (2mg/πb²) e^{−2r²/b²},  b² = (2R)² + (k s)²: the formula by hand, where the lower one settles."""
-    run = fly(above_each_other(duration=12.0, controller="geometric"))
+def test_the_lower_drone_carries_the_force_of_the_jet():
+    """ΣT = mg + 4 · ½ C_D πR² (2mg/πb²) e^{−2r²/b²},  b² = (2R)² + (k s)²: by hand, at the height where the lower settles."""
+    run = fly(stacked_scenario(duration=12.0, controller="geometric"))
     lower, upper = run.tracks
     rotor, weight = lower.vehicle.rotors[0], lower.vehicle.mass * lower.vehicle["gravity"].acceleration
     s = upper.position[-1, 2] - lower.position[-1, 2]
     b2 = (2 * rotor.radius) ** 2 + (0.113 * s) ** 2
     r2 = rotor.r_B.x**2 + rotor.r_B.y**2
-    pressed = 4 * 0.5 * 1.17 * rotor.radius**2 * 2 * weight / b2 * math.exp(-2 * r2 / b2)
-    assert s > APART + 0.05  # this controller has no integral: it sinks until its error lifts
-    assert thrust_of(upper)[-1] == pytest.approx(weight, rel=1e-8)  # the exponent has five digits
-    assert -pushes(lower)[-1, 2] == pytest.approx(pressed, rel=1e-4)
-    assert thrust_of(lower)[-1] == pytest.approx(weight + pressed, rel=1e-3)
-    assert 0.1 < pressed / weight < 0.5
+    force = 4 * 0.5 * 1.17 * rotor.radius**2 * 2 * weight / b2 * math.exp(-2 * r2 / b2)
+    assert s > SEPARATION + 0.05  # this controller has no integral action: it sinks until its error balances the force
+    assert total_thrust(upper)[-1] == pytest.approx(weight, rel=1e-8)  # the exponent has five digits
+    assert -pushes(lower)[-1, 2] == pytest.approx(force, rel=1e-4)
+    assert total_thrust(lower)[-1] == pytest.approx(weight + force, rel=1e-3)
+    assert 0.1 < force / weight < 0.5
 
 
 def air_at(state):
-    """Calm air of the standard atmosphere's density at a drone's height above sea level"""
+    """Calm air with the standard atmosphere's density at a drone's height above sea level"""
     density = density_at_height(state.p_W.z, home_density=1.225, home_altitude=0.0)
     return CALM._replace(air_density=density)
 
 
 def test_pushes_are_those_of_the_recorded_states():
-    """Every tick, from the logged states by the physics' own functions, drone by drone."""
-    run = fly(above_each_other(PLACES))
+    """Every tick, from the logged states by the functions of the physics, drone by drone."""
+    run = fly(stacked_scenario(POSITIONS))
     for i, track in enumerate(run.tracks):
         for row in (0, 20, 50):
             states = [
-                unflatten(at_rest(own.vehicle), iter(own.tables["state"].rows[row].tolist())) for own in run.tracks
+                unflatten(at_rest(member.vehicle), iter(member.tables["state"].rows[row].tolist()))
+                for member in run.tracks
             ]
             exposed = Exposed(states[i].p_W, states[i].q_WB)
-            felt = [
+            wrenches = [
                 downwash_wrench(exposed, jet_of(other, track.vehicle, air_at(other)), track.vehicle, Downwash())
                 for j, other in enumerate(states)
                 if j != i
             ]
-            expected = np.sum([list(own.f_W) for own in felt], axis=0)
+            expected = np.sum([list(wrench.f_W) for wrench in wrenches], axis=0)
             assert pushes(track)[row] == pytest.approx(expected, rel=1e-11, abs=1e-16)
-            turning = np.sum([list(own.tau_B) for own in felt], axis=0)
-            assert pushes(track, "tau_B")[row] == pytest.approx(turning, rel=1e-9, abs=1e-17)
+            expected_torque = np.sum([list(wrench.tau_B) for wrench in wrenches], axis=0)
+            assert pushes(track, "tau_B")[row] == pytest.approx(expected_torque, rel=1e-9, abs=1e-17)
     assert np.abs(pushes(run.tracks[0], "tau_B")).max() > 1e-5  # the third is not quite above them
 
 
 @pytest.mark.long
-def test_alone_or_on_top_nothing_changes():
-    """The upper one flies bit for bit as if downwash were off, and so does one who is alone."""
-    with_it, without = (
-        fly(above_each_other(vehicle=own)) for own in (drafty(), samara.vehicle("crazyflie_documented"))
+def test_a_single_or_upper_drone_is_unaffected():
+    """The upper drone flies bit for bit as if downwash were off, and so does a single drone."""
+    affected, unaffected = (
+        fly(stacked_scenario(vehicle=vehicle)) for vehicle in (downwash_vehicle(), samara.vehicle("crazyflie_documented"))
     )  # fmt: skip
-    assert np.array_equal(with_it["d1"].position, without["d1"].position)
-    assert not np.array_equal(with_it["d0"].position, without["d0"].position)
-    alone = fly(above_each_other(PLACES[:1]))
-    assert np.array_equal(alone.position, without["d0"].position)
+    assert np.array_equal(affected["d1"].position, unaffected["d1"].position)
+    assert not np.array_equal(affected["d0"].position, unaffected["d0"].position)
+    single = fly(stacked_scenario(POSITIONS[:1]))
+    assert np.array_equal(single.position, unaffected["d0"].position)
 
 
-def test_rotors_that_stand_still_press_on_nobody():
-    scenario = above_each_other(vehicle=drafty("iris_documented"), duration=0.1)
+def test_stopped_rotors_have_no_downwash():
+    scenario = stacked_scenario(vehicle=downwash_vehicle("iris_documented"), duration=0.1)
     lower, upper = scenario.drones
     resting = replace(upper, airborne=False, armed=False)
     run = fly(replace(scenario, drones=(lower, resting)))
@@ -167,19 +175,19 @@ def test_rotors_that_stand_still_press_on_nobody():
 
 
 def test_another_order_of_drones_is_the_same_flight():
-    run = fly(above_each_other(PLACES))
-    turned = fly(above_each_other([PLACES[k] for k in (2, 0, 1)]))
-    for before, after in ((0, 1), (1, 2), (2, 0)):
-        ours, theirs = (own.tables["state"].rows for own in (run.tracks[before], turned.tracks[after]))
-        assert theirs == pytest.approx(ours, rel=1e-9, abs=1e-11)
+    run = fly(stacked_scenario(POSITIONS))
+    permuted = fly(stacked_scenario([POSITIONS[k] for k in (2, 0, 1)]))
+    for index, permuted_index in ((0, 1), (1, 2), (2, 0)):
+        expected, rows = (track.tables["state"].rows for track in (run.tracks[index], permuted.tracks[permuted_index]))
+        assert rows == pytest.approx(expected, rel=1e-9, abs=1e-11)
 
 
-def test_another_vehicle_is_pressed_too_and_one_without_it_is_not():
-    """An Iris above a Crazyflie of another group; the third drone has downwash off, feels nothing and blows at nobody."""
+def test_downwash_acts_on_another_vehicle_and_not_on_one_without_it():
+    """An Iris above a Crazyflie of another group; the third drone has downwash off, and neither feels nor causes any."""
     places = ((0.0, 0.0, 1.0), (0.0, 0.0, 3.0), (0.0, 0.0, 2.0))
-    mixed = [drafty(), drafty("iris_documented"), samara.vehicle("crazyflie_documented")]
-    scenario = above_each_other(places, duration=0.1)
-    drones = tuple(replace(own, vehicle=vehicle) for own, vehicle in zip(scenario.drones, mixed, strict=True))
+    mixed = [downwash_vehicle(), downwash_vehicle("iris_documented"), samara.vehicle("crazyflie_documented")]
+    scenario = stacked_scenario(places, duration=0.1)
+    drones = tuple(replace(drone, vehicle=vehicle) for drone, vehicle in zip(scenario.drones, mixed, strict=True))
     run = fly(replace(scenario, drones=drones))
     assert pushes(run.tracks[0])[0, 2] < -0.01
     assert not pushes(run.tracks[1]).any()
@@ -189,136 +197,143 @@ def test_another_vehicle_is_pressed_too_and_one_without_it_is_not():
 
 
 def test_a_push_is_held_through_a_regrouping():
-    """A payload between two ticks of the wind makes another group: the environment recorded there keeps its push."""
+    """A payload between two ticks of the wind makes another group: the environment recorded there keeps its wrench."""
     loaded = Event(at(0.105), events.add_payload(0.002, drone="d1"))
-    table = fly(above_each_other(duration=0.2, happening=[loaded])).tracks[0].tables["environment"]
+    table = fly(stacked_scenario(duration=0.2, drone_events=[loaded])).tracks[0].tables["environment"]
     row = table.times_us.tolist().index(105_000)
     assert table["pushes[0].f_W.z"][row] == table["pushes[0].f_W.z"][row - 1] < 0.0
 
 
 @pytest.mark.parametrize("name", ["crazyflie", "iris", "iris_documented", "hexarotor_tilted", "octorotor_x"])
 def test_compiled_jets_are_those_of_arrays_bit_for_bit(name):
-    """Whatever it does, and with rotors that stand still: signs of zeros included."""
-    vehicle, n, rng = drafty(name), 50, np.random.default_rng(4)
+    """In any motion, and with rotors at rest: signs of zeros included."""
+    vehicle, n, rng = downwash_vehicle(name), 50, np.random.default_rng(4)
     state = np.repeat(np.array(flatten(samara.hover(vehicle)[0]))[:, None], n, axis=1)
     state[:6], state[6:10], state[10:13] = (rng.normal(size=(k, n)) for k in (6, 4, 3))
     state[6:10] /= np.linalg.norm(state[6:10], axis=0)
     state[13 : 13 + len(vehicle.rotors)] *= rng.uniform(0.0, 1.2, (len(vehicle.rotors), n))
     state[13 : 13 + len(vehicle.rotors), :5] = 0.0
-    own = pressing(vehicle, state)
-    around = environment_of(vehicle, CALM)
-    expected = flatten(jet_of(unflatten(at_rest(vehicle), iter(state)), vehicle, around))
-    for ours, theirs in zip(own.jets, expected, strict=True):
-        assert ours.tobytes() == (theirs + np.zeros(n) if np.ndim(theirs) == 0 else theirs).tobytes()
+    group = downwash_group(vehicle, state)
+    environment = environment_of(vehicle, CALM)
+    expected = flatten(jet_of(unflatten(at_rest(vehicle), iter(state)), vehicle, environment))
+    for jet_row, expected_row in zip(group.jets, expected, strict=True):
+        assert (
+            jet_row.tobytes() == (expected_row + np.zeros(n) if np.ndim(expected_row) == 0 else expected_row).tobytes()
+        )
 
 
 # Many -------------------------------------------------------------------------------------------------------------------
 
 
-def test_pairs_that_are_left_out_do_not_matter():
-    """Three hundred drones in a box, tilted as they please: the near pairs' sum against that of all pairs."""
-    vehicle, n, rng = drafty(), 300, np.random.default_rng(1)
+def test_excluded_pairs_do_not_matter():
+    """Three hundred drones in a box, tilted at random: the sum over near pairs against that over all pairs."""
+    vehicle, n, rng = downwash_vehicle(), 300, np.random.default_rng(1)
     state = np.repeat(np.array(flatten(samara.hover(vehicle)[0]))[:, None], n, axis=1)
     state[:3] = rng.uniform(-1.5, 1.5, (3, n))
     state[6:10] = rng.normal(size=(4, n)) + np.array([[3.0], [0.0], [0.0], [0.0]])
     state[6:10] /= np.linalg.norm(state[6:10], axis=0)
-    felt = downwash_on([pressing(vehicle, state)])[0]
-    moving = unflatten(at_rest(vehicle), iter(state))
-    jets = jet_of(moving, vehicle, CALM)
-    everyone = sum_over_others(
-        lambda mine, jet: downwash_wrench(mine, jet, vehicle, Downwash()), Exposed(moving.p_W, Quat(*state[6:10])), jets
+    wrenches = downwash_on([downwash_group(vehicle, state)])[0]
+    motion = unflatten(at_rest(vehicle), iter(state))
+    jets = jet_of(motion, vehicle, CALM)
+    all_pairs = sum_over_others(
+        lambda exposed, jet: downwash_wrench(exposed, jet, vehicle, Downwash()),
+        Exposed(motion.p_W, Quat(*state[6:10])),
+        jets,
     )
-    whole = np.stack([*everyone.f_W, *everyone.tau_B])
-    assert (np.abs(whole) > 0.0).mean() > 0.9
-    for ours, theirs in zip(felt, whole, strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-11, abs=1e-14 * np.abs(whole[:3]).max())
+    expected = np.stack([*all_pairs.f_W, *all_pairs.tau_B])
+    assert (np.abs(expected) > 0.0).mean() > 0.9
+    for row, expected_row in zip(wrenches, expected, strict=True):
+        assert row == pytest.approx(expected_row, rel=1e-11, abs=1e-14 * np.abs(expected[:3]).max())
 
 
 def test_a_small_crowd_by_a_loop_over_all_pairs_in_floats():
-    """Σ over all others of what one jet does, drone by drone in plain Python; torques of a µN·m are what is left of mN·m."""
-    vehicle, n, rng = drafty(), 25, np.random.default_rng(2)
+    """Σ of the jets of all others, drone by drone in plain Python; torques of a µN·m remain of terms of a mN·m."""
+    vehicle, n, rng = downwash_vehicle(), 25, np.random.default_rng(2)
     states = [
         samara.hover(vehicle)[0]._replace(
             p_W=Vec3(*rng.uniform(-0.3, 0.3, 3).tolist()), q_WB=quat_from_euler(*rng.uniform(-0.4, 0.4, 3).tolist())
         )
         for _ in range(n)
     ]
-    felt = downwash_on([pressing(vehicle, np.array([flatten(own) for own in states]).T)])[0]
-    jets = [jet_of(own, vehicle, CALM) for own in states]
-    for i, own in enumerate(states):
+    wrenches = downwash_on([downwash_group(vehicle, np.array([flatten(state) for state in states]).T)])[0]
+    jets = [jet_of(state, vehicle, CALM) for state in states]
+    for i, state in enumerate(states):
         parts = [
-            downwash_wrench(Exposed(own.p_W, own.q_WB), jet, vehicle, Downwash())
+            downwash_wrench(Exposed(state.p_W, state.q_WB), jet, vehicle, Downwash())
             for j, jet in enumerate(jets)
             if j != i
         ]
-        whole = np.sum([flatten((part.f_W, part.tau_B)) for part in parts], axis=0)
-        assert felt[:, i] == pytest.approx(whole, rel=1e-11, abs=1e-16)
-    assert np.abs(felt[:3]).max() > 0.01
+        expected = np.sum([flatten((part.f_W, part.tau_B)) for part in parts], axis=0)
+        assert wrenches[:, i] == pytest.approx(expected, rel=1e-11, abs=1e-16)
+    assert np.abs(wrenches[:3]).max() > 0.01
 
 
 @pytest.mark.parametrize("spread", [0.05, 0.113, 0.3])
-def test_nobody_within_the_reach_of_a_jet_is_left_out(spread):
-    """A hub anywhere within h of a drone, below the rotors' plane and less than 4.5 widths from the axis; 8 are too many."""
+def test_no_drone_within_the_width_of_a_jet_is_excluded(spread):
+    """A hub within h of a drone, below the rotors' plane and less than 4.5 widths from the axis is included; 8 are not."""
     rng, hub, n = np.random.default_rng(3), 0.05, 20_000
-    along = direction(Vec3(*rng.normal(size=3).tolist()))
-    beside = direction(cross(along, Vec3(0.3, -0.2, 0.9)))
+    axis = direction(Vec3(*rng.normal(size=3).tolist()))
+    tangent = direction(cross(axis, Vec3(0.3, -0.2, 0.9)))
     radius, s = 0.05, rng.uniform(0.0, 8.0, n)
-    r, turn = rng.uniform(0.0, 1.0, n) * 4.5 * np.sqrt(radius**2 + (spread * s) ** 2), rng.uniform(0.0, 2 * math.pi, n)
-    around = direction(Vec3(*rng.normal(size=(3, n)))) * hub
+    r, azimuth = (
+        rng.uniform(0.0, 1.0, n) * 4.5 * np.sqrt(radius**2 + (spread * s) ** 2),
+        rng.uniform(0.0, 2 * math.pi, n),
+    )
+    hub_offset = direction(Vec3(*rng.normal(size=(3, n)))) * hub
     origin = Vec3(3.0, -2.0, 5.0)
-    across = beside * (r * np.cos(turn)) + cross(along, beside) * (r * np.sin(turn))
-    p_W = origin + along * s + across + around
-    jet = Jet(origin, along, 0.3, radius)
+    radial = tangent * (r * np.cos(azimuth)) + cross(axis, tangent) * (r * np.sin(azimuth))
+    p_W = origin + axis * s + radial + hub_offset
+    jet = Jet(origin, axis, 0.3, radius)
     for margin in margins(Exposed(p_W, IDENTITY), jet, hub, spread):
         assert (margin > -1e-12).all()
-    far = origin + along * s + across * (8.0 * np.sqrt(radius**2 + (spread * s) ** 2) / r)
-    assert (margins(Exposed(far, IDENTITY), jet, hub, spread)[1] < 0.0).all()
+    far_W = origin + axis * s + radial * (8.0 * np.sqrt(radius**2 + (spread * s) ** 2) / r)
+    assert (margins(Exposed(far_W, IDENTITY), jet, hub, spread)[1] < 0.0).all()
 
 
 @pytest.mark.long
 def test_a_thousand_fly_with_it():
-    """Ten layers of a hundred: all stay in the air, the top layer feels nothing, those below are pressed."""
+    """Ten layers of a hundred: all stay in the air, the top layer feels nothing, those below are pushed down."""
     places = [(0.6 * (k % 10), 0.6 * (k // 10 % 10), 2.0 + 0.8 * (k // 100)) for k in range(1000)]
-    run = fly(above_each_other(places, duration=1.0))
-    felt = np.array([pushes(track)[-1, 2] for track in run.tracks]).reshape(10, 100)
-    assert not run.crashed and (felt[:9] < 0.0).all()
-    assert np.abs(felt[9]).max() < 1e-6 * np.abs(felt[8]).min()
+    run = fly(stacked_scenario(places, duration=1.0))
+    forces = np.array([pushes(track)[-1, 2] for track in run.tracks]).reshape(10, 100)
+    assert not run.crashed and (forces[:9] < 0.0).all()
+    assert np.abs(forces[9]).max() < 1e-6 * np.abs(forces[8]).min()
 
 
 @pytest.mark.parametrize("controller", [name for name in CONTROLLERS if name != "ilqr"])
 def test_every_controller_flies_in_it(controller):
-    run = fly(above_each_other(duration=2.0, controller=controller))
+    run = fly(stacked_scenario(duration=2.0, controller=controller))
     assert not run.crashed and run.tracks[0].error.max() < 0.35
 
 
 @pytest.mark.long
 def test_ilqr_flies_in_it():
-    run = fly(above_each_other(duration=2.0, controller="ilqr"))
+    run = fly(stacked_scenario(duration=2.0, controller="ilqr"))
     assert not run.crashed and run.tracks[0].error.max() < 0.35
 
 
-# Pressing again ------------------------------------------------------------------------------------------------------------
+# Replay --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("integrator", ["rk4", "rk45"])
 def test_a_replay_needs_no_neighbours(tmp_path, integrator):
-    """Pushes are recorded with the environment: from the file each drone flies again bit for bit."""
-    scenario = replace(above_each_other(PLACES, duration=0.5), integrator=integrator)
+    """External wrenches are recorded with the environment: each drone replays from the file bit for bit."""
+    scenario = replace(stacked_scenario(POSITIONS, duration=0.5), integrator=integrator)
     run = fly(scenario, out=tmp_path / "run.mcap")
-    again = load_run(tmp_path / "run.mcap")
-    assert again.tracks[0].vehicle == drafty()
-    assert fingerprint(replay(again)) == fingerprint(run) == fingerprint(fly(scenario))
+    recorded_run = load_run(tmp_path / "run.mcap")
+    assert recorded_run.tracks[0].vehicle == downwash_vehicle()
+    assert fingerprint(replay(recorded_run)) == fingerprint(run) == fingerprint(fly(scenario))
 
 
-def test_a_vehicle_without_it_replays_the_rest(tmp_path):
-    """The motors' powers lie behind the pushes in a recording; another vehicle takes each number by its name."""
+def test_a_vehicle_without_downwash_replays_the_other_inputs(tmp_path):
+    """In a recording the motors' powers follow the wrenches; another vehicle reads each value by its name."""
     failing = Event(at(0.3), events.fail_motor(1, drone="d0"))
-    run = fly(above_each_other(duration=0.4, happening=[failing]))
-    bare = samara.vehicle("crazyflie_documented")
-    other = replay(run, vehicle=bare).tracks[0].tables["state"]["rotor_speed"][-1]
-    assert other[1] < 0.1 * other[0]
-    on_top = replay(run, vehicle=bare).tracks[1]
-    assert np.array_equal(on_top.position, run.tracks[1].position)
+    run = fly(stacked_scenario(duration=0.4, drone_events=[failing]))
+    unaffected = samara.vehicle("crazyflie_documented")
+    speeds = replay(run, vehicle=unaffected).tracks[0].tables["state"]["rotor_speed"][-1]
+    assert speeds[1] < 0.1 * speeds[0]
+    upper = replay(run, vehicle=unaffected).tracks[1]
+    assert np.array_equal(upper.position, run.tracks[1].position)
 
 
 # From a file ------------------------------------------------------------------------------------------------------------
@@ -343,16 +358,18 @@ airborne = true
 
 
 def vehicles(top="", bottom=""):
-    return [own.vehicle for own in parse_scenario(TWO.format(top, bottom), "two.toml").drones]
+    return [drone.vehicle for drone in parse_scenario(TWO.format(top, bottom), "two.toml").drones]
 
 
 def test_a_file_switches_it_on_for_all_that_have_rotors():
-    assert not any(own.has("downwash") for own in vehicles()) and not vehicles("downwash = false")[0].has("downwash")
+    assert not any(vehicle.has("downwash") for vehicle in vehicles()) and not vehicles("downwash = false")[0].has(
+        "downwash"
+    )
     first, second, block = vehicles("downwash = true")
-    assert first is second and first == drafty() and DOWNWASH in first.structure.effects
+    assert first is second and first == downwash_vehicle() and DOWNWASH in first.structure.effects
     assert block.has("downwash") == bool(block.rotors)
-    given = vehicles(bottom="[downwash]\nspread = 0.2\nbody_area = 0.01")[0]["downwash"]
-    assert given == Downwash(spread=0.2, body_area=0.01)
+    parameters = vehicles(bottom="[downwash]\nspread = 0.2\nbody_area = 0.01")[0]["downwash"]
+    assert parameters == Downwash(spread=0.2, body_area=0.01)
 
 
 @pytest.mark.parametrize(
@@ -364,14 +381,14 @@ def test_a_file_switches_it_on_for_all_that_have_rotors():
         ("", "[downwash]\ndrag = 'much'", "downwash.drag = 'much': expected a finite number"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(top, bottom, sentence):
-    with pytest.raises(ScenarioError) as refused:
+def test_an_error_in_the_file_is_one_sentence(top, bottom, sentence):
+    with pytest.raises(ScenarioError) as caught:
         vehicles(top, bottom)
-    assert sentence in str(refused.value) and "\n" not in str(refused.value)
-    assert str(refused.value).startswith("two.toml: ")
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith("two.toml: ")
 
 
-def test_rotors_without_a_radius_are_refused(tmp_path):
+def test_rotors_without_a_radius_are_an_error(tmp_path):
     bare = samara.vehicle("crazyflie_documented").replace({"rotors.radius": 0.0})
     samara.save_vehicle(bare, tmp_path / "bare.toml")
     text = TWO.format("downwash = true", "").replace('"crazyflie_documented"', '"bare.toml"')
@@ -380,23 +397,23 @@ def test_rotors_without_a_radius_are_refused(tmp_path):
 
 
 def test_no_downwash_costs_nothing(monkeypatch):
-    """Nobody has it: nobody is asked."""
+    """Without downwash in a vehicle, its code is not called."""
 
-    def asked(*_):
+    def fail(*_):
         raise AssertionError("downwash_on was called")
 
-    monkeypatch.setattr("samara.sim.stages.downwash.downwash_on", asked)
-    simulation = Simulation(above_each_other(vehicle=samara.vehicle("crazyflie_documented"), duration=0.1))
+    monkeypatch.setattr("samara.sim.stages.downwash.downwash_on", fail)
+    simulation = Simulation(stacked_scenario(vehicle=samara.vehicle("crazyflie_documented"), duration=0.1))
     simulation.run()
     assert simulation.bus().drones[0].environment.pushes == ()
 
 
-def test_flights_of_a_batch_do_not_press_on_each_other():
-    """They start at one place, each in a world of its own: a gust moves them apart."""
-    scenario = above_each_other(PLACES[:1], duration=0.5)
+def test_flights_of_a_batch_have_no_downwash_on_each_other():
+    """They start at one position, each in a separate world: a gust moves them apart."""
+    scenario = stacked_scenario(POSITIONS[:1], duration=0.5)
     scenario = replace(scenario, wind=Dryden(Vec3(3.0, 0.0, 0.0)))
     batch = samara.fly_many(scenario, 2)
     for flight in range(2):
-        alone = fly(replace(scenario, seed=scenario.seed + flight))
-        assert [x[flight] for x in batch.final.p_W] == alone.position[-1].tolist()
+        single = fly(replace(scenario, seed=scenario.seed + flight))
+        assert [x[flight] for x in batch.final.p_W] == single.position[-1].tolist()
     assert batch.final.p_W.x[0] != batch.final.p_W.x[1]

@@ -1,4 +1,4 @@
-"""Many flights of several drones: results (drones, flights), on the CPU the bits of `samara.fly`, in JAX the CPU's numbers."""
+"""Batches of flights of several drones: results (drones, flights); on the CPU the bits of `samara.fly`, on JAX to rounding."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ GUSTS = Sum((OrnsteinUhlenbeck(Vec3(0.5, 0.0, 0.0), 1.0, 0.5), Dryden(Vec3(1.5, 
 
 
 def team(duration: float = 0.2, drone=None, **changes) -> Scenario:
-    """Three drones in the air, of which the first two fly towards each other"""
+    """Three drones in the air; the first two fly towards each other."""
     drones = tuple(
         Drone(f"d{k}", SIMPLE, hover(goal), start_W=start, airborne=True, **(drone or {}))
         for k, (start, goal) in enumerate(zip(STARTS, GOALS, strict=True))
@@ -37,16 +37,21 @@ def team(duration: float = 0.2, drone=None, **changes) -> Scenario:
     return replace(Scenario("team", drones, duration, rates=Rates(log=50.0, sensor=250.0)), **changes)
 
 
-def assert_same(found, exact, tolerance):
-    for tree, other in ((exact.final, found.final), (exact.metrics, found.metrics)):
+def assert_same(actual_flights, expected_flights, tolerance):
+    for tree, other in (
+        (expected_flights.final, actual_flights.final),
+        (expected_flights.metrics, actual_flights.metrics),
+    ):
         for name, expected, actual in zip(leaf_names(tree), flatten(tree), flatten(other), strict=True):
             assert np.shape(actual) == np.shape(expected), name
-            # JAX computes no command at the last instant, so that of the least voltage is the one before
-            relaxed = 1e-6 if name == "voltage" else tolerance
-            np.testing.assert_allclose(actual, expected, atol=relaxed, rtol=relaxed, err_msg=name)
-    np.testing.assert_allclose(found.states, exact.states, atol=tolerance, rtol=tolerance)
-    assert (found.landed == exact.landed).all() and (found.crashed == exact.crashed).all()
-    for actual, expected in zip(found.outcomes, exact.outcomes, strict=True):
+            # JAX computes no command at the last instant, so its minimum voltage is that of the command before
+            leaf_tolerance = 1e-6 if name == "voltage" else tolerance
+            np.testing.assert_allclose(actual, expected, atol=leaf_tolerance, rtol=leaf_tolerance, err_msg=name)
+    np.testing.assert_allclose(actual_flights.states, expected_flights.states, atol=tolerance, rtol=tolerance)
+    assert (actual_flights.landed == expected_flights.landed).all() and (
+        actual_flights.crashed == expected_flights.crashed
+    ).all()
+    for actual, expected in zip(actual_flights.outcomes, expected_flights.outcomes, strict=True):
         assert (actual.field, actual.drone) == (expected.field, expected.drone)
         assert (actual.satisfied == expected.satisfied).all()
 
@@ -65,15 +70,15 @@ def test_each_flight_of_a_team_is_the_flight_of_its_seed():
             table = track.tables["state"]
             assert [x[drone, k] for x in flatten(flights.final)] == table.rows[-1].tolist()
             assert (flights.states[:, :, drone, k] == table.rows[np.isin(table.times_us, (0, 100_000, 200_000))]).all()
-    assert [(own.field, own.drone) for own in flights.outcomes] == [
+    assert [(outcome.field, outcome.drone) for outcome in flights.outcomes] == [
         ("no_crash", ""),
         *(("max_error", f"d{k}") for k in range(3)),
     ]
-    assert all(own.satisfied.shape == (2,) for own in flights.outcomes)
+    assert all(outcome.satisfied.shape == (2,) for outcome in flights.outcomes)
     assert str(flights).startswith("2 flights of 3 drones: 0 landed, 0 crashed, worst error")
 
 
-def test_different_states_are_refused():
+def test_vehicles_with_different_states_are_an_error():
     scenario = team()
     mixed = replace(scenario, drones=(scenario.drones[0], replace(scenario.drones[1], vehicle=samara.vehicle("iris"))))
     with pytest.raises(ScenarioError, match="the states of drones 'd0' and 'd1' have different components: expected"):
@@ -81,7 +86,7 @@ def test_different_states_are_refused():
 
 
 @pytest.mark.parametrize("backend", ["llvm", "jax", "pallas"])
-def test_parameters_that_vary_are_refused(backend):
+def test_varied_parameters_of_several_drones_are_an_error(backend):
     with pytest.raises(ScenarioError, match="team: 3 drones: expected one drone where parameters vary"):
         samara.fly_many(team(), 2, vary={"mass": [0.03, 0.04]}, backend=backend)
 
@@ -115,11 +120,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_jax_cannot_fly_is_refused_with_its_reason(what):
-    make, sentence = REFUSED[what]
+@pytest.mark.parametrize("feature", REFUSED)
+def test_what_jax_cannot_fly_is_refused_with_its_reason(feature):
+    create_scenario, sentence = REFUSED[feature]
     with pytest.raises(ScenarioError, match=sentence):
-        require_traceable(make())
+        require_traceable(create_scenario())
 
 
 def test_a_kernel_takes_one_drone():
@@ -129,21 +134,21 @@ def test_a_kernel_takes_one_drone():
         fly_batch_jax(team(), [0], goal_shift=np.zeros(3))
 
 
-def test_every_drone_starts_with_values_of_its_own():
-    """States, and the biases of sensors that are drawn at the start, of both flights"""
+def test_every_drone_has_separate_initial_values():
+    """States, and the biases of sensors that are drawn at the start, in both flights."""
     sensors = part("bmi088").sensor(), part("vicon").sensor()
     scenario = team(drone={"estimator": ekf(sensors, 4e-3), "sensors": sensors})
     ((segment, _),) = compiled(scenario, backend="jax", **STRICT)
-    found = start_values(scenario, segment, np.array([5, 6]), {}, None, None, "float64")
-    differ = set()
+    values_by_slot = start_values(scenario, segment, np.array([5, 6]), {}, None, None, "float64")
+    differing_slots = set()
     for flight, seed in enumerate((5, 6)):
         (group,) = Simulation(replace(scenario, seed=seed)).fleet.groups
         for name in ("state", "status", *segment.sets["sensors"].slots, *segment.sets["estimator"].slots):
-            for leaf, row in zip(found[name], group.slots[name], strict=True):
+            for leaf, row in zip(values_by_slot[name], group.slots[name], strict=True):
                 values = np.broadcast_to(leaf, (3, 2))[:, flight]
                 np.testing.assert_allclose(values, row, rtol=1e-9, atol=1e-12, err_msg=name)
-                differ |= {name} if len(set(values.tolist())) == 3 and name != "state" else set()
-    assert differ
+                differing_slots |= {name} if len(set(values.tolist())) == 3 and name != "state" else set()
+    assert differing_slots
 
 
 FLOWN = {
@@ -165,8 +170,8 @@ FLOWN = {
 @pytest.mark.long
 @pytest.mark.parametrize("feature", FLOWN)
 def test_jax_flies_the_drones_of_the_cpu(feature):
-    make, options, tolerance = FLOWN[feature]
-    scenario = make()
+    create_scenario, options, tolerance = FLOWN[feature]
+    scenario = create_scenario()
     exact = samara.fly_many(scenario, 2, **options)
     assert_same(samara.fly_many(scenario, 2, backend="jax", **STRICT, **options), exact, tolerance)
     if feature == "downwash":  # the lowest is pushed down most

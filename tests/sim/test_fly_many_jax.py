@@ -1,4 +1,4 @@
-"""Many flights in the lanes of JAX and of kernels: each is the flight that `samara.fly` flies with its seed and numbers."""
+"""Batches of flights on JAX and in kernels: each is the flight of `samara.fly` with its seed and parameters."""
 
 import math
 from dataclasses import replace
@@ -30,18 +30,18 @@ UP = legs(Vec3(0.0, 0.0, 0.0), [Leg("up", Vec3(0.3, 0.0, 0.5), 1.0, 0.5), Leg("d
 
 
 def in_the_air() -> Scenario:
-    """Hovering in a gust, with nothing to touch"""
+    """Hover in a gust, without ground contact."""
     vehicle = samara.vehicle("crazyflie").without_effect("contact")
     drone = Drone("drone", vehicle, hover(Vec3(0.1, 0.0, 2.0)), start_W=Vec3(0.0, 0.0, 2.0), airborne=True)
     return Scenario("gust", (drone,), 0.1, wind=Gust(Vec3(2.0, 1.0, 0.0), 0.0, 0.2), rates=Rates(log=50.0))
 
 
-def from_the_ground(duration: float, *, filtered: bool = False) -> Scenario:
-    """Up and down again in turbulence, on the truth or on what an IMU and cameras say"""
+def ground_scenario(duration: float, *, filtered: bool = False) -> Scenario:
+    """Climb and descend in turbulence, on the true state or on a filter of IMU and motion capture."""
     sensors = (part("bmi088").sensor(), part("vicon").sensor()) if filtered else ()
-    known = {"estimator": ekf(sensors, 4e-3), "sensors": sensors} if filtered else {}
+    estimation = {"estimator": ekf(sensors, 4e-3), "sensors": sensors} if filtered else {}
     plain = samara.vehicle("crazyflie").without_effect("airspeed_moment", "damping", "rotor_momentum")
-    drone = Drone("drone", plain, UP, **known)
+    drone = Drone("drone", plain, UP, **estimation)
     rates = Rates(log=50.0, sensor=250.0)
     return Scenario("up and down", (drone,), duration, wind=Dryden(Vec3(1.5, 0.5, 0.0)), rates=rates)
 
@@ -52,22 +52,22 @@ def recorded(scenario: Scenario, times: np.ndarray):
     return track, table.rows[np.searchsorted(table.times_us, np.round(times * 1e6))]
 
 
-def assert_flown(scenario: Scenario, seeds: range, tolerance: float, **how):
-    flights = fly_batch_jax(scenario, np.array(seeds), **STRICT, record=0.02, **how)
-    for lane, seed in enumerate(seeds):
+def assert_flown(scenario: Scenario, seeds: range, tolerance: float, **options):
+    flights = fly_batch_jax(scenario, np.array(seeds), **STRICT, record=0.02, **options)
+    for flight, seed in enumerate(seeds):
         track, rows = recorded(replace(scenario, seed=seed), flights.time)
         scale = np.maximum(1.0, np.abs(rows))
-        assert np.abs((flights.states[:, :, lane] - rows) / scale).max() < tolerance
+        assert np.abs((flights.states[:, :, flight] - rows) / scale).max() < tolerance
         last = track.tables["state"].rows[-1]
-        np.testing.assert_allclose([x[lane] for x in flatten(flights.final)], last, atol=tolerance, rtol=tolerance)
-        assert flights.landed[lane] == bool(track.status("landed")[-1])
-        assert flights.worst_error[lane] == pytest.approx(max(track.metrics.worst_error.value, 0.0), abs=tolerance)
+        np.testing.assert_allclose([x[flight] for x in flatten(flights.final)], last, atol=tolerance, rtol=tolerance)
+        assert flights.landed[flight] == bool(track.status("landed")[-1])
+        assert flights.worst_error[flight] == pytest.approx(max(track.metrics.worst_error.value, 0.0), abs=tolerance)
         if track.metrics.squared_error.samples:
-            assert flights.rms_error[lane] == pytest.approx(track.metrics.metric("rms_error"), abs=tolerance)
+            assert flights.rms_error[flight] == pytest.approx(track.metrics.metric("rms_error"), abs=tolerance)
     return flights
 
 
-def test_a_flight_in_a_lane_is_the_flight():
+def test_a_flight_in_a_batch_is_the_single_flight():
     flights = assert_flown(in_the_air(), range(2), 1e-12, backend="jax")
     assert len(flights) == 2
     assert "2 flights: 0 landed, 0 crashed" in str(flights)
@@ -77,21 +77,21 @@ def test_a_flight_in_a_lane_is_the_flight():
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["jax", "pallas"])
 def test_take_off_and_landing_in_turbulence(backend):
-    """Contact is left out while nobody can come to the ground, and so the numbers are the same to rounding"""
-    flights = assert_flown(from_the_ground(4.0), range(3), 1e-6, backend=backend)
+    """Contact is skipped while no drone can reach the ground, and the results are the same to rounding."""
+    flights = assert_flown(ground_scenario(4.0), range(3), 1e-6, backend=backend)
     assert flights.landed.any()
     assert (flights.touchdown_speed > 0.05).all()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", [{"backend": "jax"}, {"backend": "pallas"}])
-def test_a_kalman_filter_in_the_loop(how):
-    assert_flown(from_the_ground(0.6, filtered=True), range(2), 1e-9, **how)
+@pytest.mark.parametrize("options", [{"backend": "jax"}, {"backend": "pallas"}])
+def test_a_kalman_filter_in_the_loop(options):
+    assert_flown(ground_scenario(0.6, filtered=True), range(2), 1e-9, **options)
 
 
 @pytest.mark.long
 def test_float32_flies_the_same_flights_to_a_tenth_of_a_millimetre():
-    scenario, seeds = from_the_ground(2.0), np.arange(4)
+    scenario, seeds = ground_scenario(2.0), np.arange(4)
     exact = fly_batch_jax(scenario, seeds, **STRICT)
     single = fly_batch_jax(scenario, seeds, dtype="float32", fast=True)
     np.testing.assert_allclose(single.worst_error, exact.worst_error, atol=1e-4)
@@ -99,7 +99,7 @@ def test_float32_flies_the_same_flights_to_a_tenth_of_a_millimetre():
 
 
 @pytest.mark.long
-def test_each_flight_has_numbers_a_start_and_a_goal_of_its_own():
+def test_each_flight_has_separate_parameters_start_and_goal():
     scenario = in_the_air()
     drone = scenario.drones[0]
     drag = drone.vehicle["drag"].linear
@@ -113,13 +113,15 @@ def test_each_flight_has_numbers_a_start_and_a_goal_of_its_own():
     heavier = replace(
         drone, vehicle=drone.vehicle.replace({"drag.linear": drag * 3.0}), task=drone.task.moved(Vec3(0.2, 0.0, 0.1))
     )
-    alone = fly_batch_jax(
+    single = fly_batch_jax(
         replace(scenario, drones=(heavier,)),
         np.zeros(1, dtype=int),
         start=start._replace(v_W=Vec3(0.0, 0.5, 0.0)),
         **STRICT,
     )
-    np.testing.assert_allclose([x[1] for x in flatten(flights.final)], [x[0] for x in flatten(alone.final)], rtol=1e-12)
+    np.testing.assert_allclose(
+        [x[1] for x in flatten(flights.final)], [x[0] for x in flatten(single.final)], rtol=1e-12
+    )
 
 
 @pytest.mark.long
@@ -127,37 +129,41 @@ def test_each_flight_has_numbers_a_start_and_a_goal_of_its_own():
     ("scenario", "of_the_wind", "tolerance"),
     [
         (in_the_air(), {"wind.amplitude_W.x": np.array([0.5, 3.0]), "wind.duration": np.array([0.1, 0.3])}, 1e-12),
-        (from_the_ground(1.0), {"wind.sigma_aloft": np.array([0.5, 3.0])}, 1e-6),
+        (ground_scenario(1.0), {"wind.sigma_aloft": np.array([0.5, 3.0])}, 1e-6),
     ],
     ids=["gust", "turbulence"],
 )
-def test_each_flight_has_a_wind_a_place_and_a_heading_of_its_own(scenario, of_the_wind, tolerance):
-    """As LLVM flies them, whose flights are those of `samara.fly`"""
-    moved = np.array([[0.2, -0.1, 0.0], [-0.3, 0.1, 0.0]]) + np.array(flatten(scenario.drones[0].start_W))
-    vary = {**of_the_wind, "start_W": moved, "yaw": np.array([0.4, -1.0])}
+def test_each_flight_has_a_separate_wind_position_and_heading(scenario, of_the_wind, tolerance):
+    """Against LLVM, whose flights are those of `samara.fly`."""
+    starts = np.array([[0.2, -0.1, 0.0], [-0.3, 0.1, 0.0]]) + np.array(flatten(scenario.drones[0].start_W))
+    vary = {**of_the_wind, "start_W": starts, "yaw": np.array([0.4, -1.0])}
     exact = samara.fly_many(scenario, 2, vary=vary)
-    found = samara.fly_many(scenario, 2, vary=vary, backend="jax", **STRICT)
-    for one, other in zip(flatten(found.final), flatten(exact.final), strict=True):
-        np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance)
+    actual = samara.fly_many(scenario, 2, vary=vary, backend="jax", **STRICT)
+    for actual_leaf, expected_leaf in zip(flatten(actual.final), flatten(exact.final), strict=True):
+        np.testing.assert_allclose(actual_leaf, expected_leaf, atol=tolerance, rtol=tolerance)
 
 
-def test_an_event_at_a_fixed_time_begins_another_part_of_the_flight():
-    """A motor fails in all flights at once; states are those of the CPU before and after, and so are the metrics"""
+def test_an_event_at_a_fixed_time_begins_another_segment_of_the_flight():
+    """A motor fails in all flights; states before and after are those of the CPU, and so are the metrics."""
     scenario = replace(
         in_the_air(), events=(Event(at(0.04), fail_motor(1)), Event(at(0.064), gust((1.0, 2.0, 0.0), 0.1)))
     )
     exact = samara.fly_many(scenario, 2)
-    found = samara.fly_many(scenario, 2, backend="jax", **STRICT)
-    assert_same(found, exact, 1e-12)
+    actual = samara.fly_many(scenario, 2, backend="jax", **STRICT)
+    assert_same(actual, exact, 1e-12)
     assert exact.final.omega_B.x[0] != samara.fly_many(in_the_air(), 1).final.omega_B.x[0]
 
 
-def assert_same(found, exact, tolerance):
-    for name, one, other in zip(leaf_names(exact.final), flatten(found.final), flatten(exact.final), strict=True):
-        np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance, err_msg=name)
-    for name, one, other in zip(exact.metrics._fields, found.metrics, exact.metrics, strict=True):
-        np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance, err_msg=name)
-    assert (found.landed == exact.landed).all() and (found.crashed == exact.crashed).all()
+def assert_same(actual, expected, tolerance):
+    for name, actual_leaf, expected_leaf in zip(
+        leaf_names(expected.final), flatten(actual.final), flatten(expected.final), strict=True
+    ):
+        np.testing.assert_allclose(actual_leaf, expected_leaf, atol=tolerance, rtol=tolerance, err_msg=name)
+    for name, actual_leaf, expected_leaf in zip(
+        expected.metrics._fields, actual.metrics, expected.metrics, strict=True
+    ):
+        np.testing.assert_allclose(actual_leaf, expected_leaf, atol=tolerance, rtol=tolerance, err_msg=name)
+    assert (actual.landed == expected.landed).all() and (actual.crashed == expected.crashed).all()
 
 
 def changed(scenario, drone=None, **changes):
@@ -165,7 +171,7 @@ def changed(scenario, drone=None, **changes):
 
 
 def standing() -> Scenario:
-    """From the ground in calm air"""
+    """From the ground in calm air."""
     return samara.load_scenario("hover", {"duration": 1.0})
 
 
@@ -185,10 +191,10 @@ FLOWN_IN_JAX = {
         lambda: replace(standing(), events=(Event(at(0.5), go_to((1.0, 0.5, 1.0))), Event(at(0.8), land()))),
         1e-12,
     ),
-    "wind step": (lambda: replace(from_the_ground(0.6), events=(Event(at(0.3), wind_step((1.0, 2.0, 0.0))),)), 1e-6),
+    "wind step": (lambda: replace(ground_scenario(0.6), events=(Event(at(0.3), wind_step((1.0, 2.0, 0.0))),)), 1e-6),
     "gust on top of turbulence": (
         lambda: replace(
-            from_the_ground(0.6),
+            ground_scenario(0.6),
             wind=Dryden.from_direction(3.0, 0.5, sigma_aloft=1.5),
             events=(Event(at(0.31), gust((1.0, 2.0, 0.0), 0.2)),),
         ),
@@ -196,19 +202,19 @@ FLOWN_IN_JAX = {
     ),
     "payload": (lambda: replace(standing(), events=(Event(at(0.5), add_payload(0.004)),)), 1e-12),
     "sensor failure": (
-        lambda: replace(from_the_ground(0.4, filtered=True), events=(Event(at(0.2), fail_sensor("vision")),)),
+        lambda: replace(ground_scenario(0.4, filtered=True), events=(Event(at(0.2), fail_sensor("vision")),)),
         1e-9,
     ),
     "wall": (lambda: changed(in_the_air(), {"task": hover(Vec3(1.0, 0.0, 2.0))}, world=WALL, duration=0.8), 1e-4),
-    "wind at the hubs": (lambda: replace(from_the_ground(0.4), wind_at_hubs=True), 1e-6),
+    "wind at the hubs": (lambda: replace(ground_scenario(0.4), wind_at_hubs=True), 1e-6),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("feature", FLOWN_IN_JAX)
-def test_what_the_cpu_flies_jax_flies(feature):
-    make, tolerance = FLOWN_IN_JAX[feature]
-    scenario = make()
+def test_jax_supports_the_features_of_the_cpu(feature):
+    create_scenario, tolerance = FLOWN_IN_JAX[feature]
+    scenario = create_scenario()
     assert_same(samara.fly_many(scenario, 2, backend="jax", **STRICT), samara.fly_many(scenario, 2), tolerance)
 
 
@@ -237,23 +243,23 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_jax_cannot_fly_is_refused_with_its_reason(what):
-    make, sentence = REFUSED[what]
+@pytest.mark.parametrize("feature", REFUSED)
+def test_what_jax_cannot_fly_is_refused_with_its_reason(feature):
+    create_scenario, sentence = REFUSED[feature]
     with pytest.raises(ScenarioError, match=sentence):
-        require_traceable(make())
+        require_traceable(create_scenario())
 
 
 def test_a_flight_from_the_top_of_a_solid_starts_at_rest_on_it():
     table = World((Placed("table", Box(Vec3(0.0, 0.0, 0.4), half=Vec3(1.0, 1.0, 0.05))),))
     scenario = changed(standing(), {"start_W": Vec3(0.0, 0.0, 0.45)}, world=table)
     ((segment, _),) = compiled(replace(scenario, events=()), backend="jax", dtype="float64", fast=False)
-    found = start_values(scenario, segment, np.arange(1), {}, None, None, "float64")["state"]
+    leaves = start_values(scenario, segment, np.arange(1), {}, None, None, "float64")["state"]
     (group,) = Simulation(scenario).fleet.groups
-    assert [float(x[0]) for x in found] == group.slots["state"][:, 0].tolist()
+    assert [float(x[0]) for x in leaves] == group.slots["state"][:, 0].tolist()
 
 
-def test_an_event_that_depends_on_each_flight_is_refused():
+def test_an_event_that_depends_on_each_flight_is_an_error():
     def follow_state(setting, bus):
         return setting if bus.drones[0].state.p_W.z > 1.0 else land()(setting, bus)
 
@@ -261,12 +267,12 @@ def test_an_event_that_depends_on_each_flight_is_refused():
         require_traceable(replace(in_the_air(), events=(Event(at(0.04), follow_state, "own"),)))
 
 
-def test_a_changed_task_with_shifted_goals_is_refused():
+def test_a_changed_task_with_shifted_goals_is_an_error():
     scenario = replace(in_the_air(), events=(Event(at(0.04), land()),))
     with pytest.raises(ScenarioError, match="an event changes the task, and goals are shifted"):
         samara.fly_many(scenario, 2, vary={"goal_shift": np.zeros((2, 3))}, backend="jax")
 
 
-def test_a_record_between_two_ticks_is_refused():
+def test_a_record_between_two_ticks_is_an_error():
     with pytest.raises(ValueError, match=r"record is 0.003 s; expected a multiple of 0.004 s"):
         fly_batch_jax(in_the_air(), [0], record=0.003)

@@ -1,4 +1,4 @@
-"""The JAX executor: stages due at their ticks, in every flight by itself, with the random numbers of that flight's seed."""
+"""The JAX executor: stages run at their ticks, independently for each flight, with the random numbers of the flight's seed."""
 
 from dataclasses import replace
 
@@ -19,16 +19,16 @@ SLOW, LATE = 2, 1  # ticks between two updates, and before the first
 
 
 def gusts(total, normals):
-    return (tuple(own + (k + 1) * x for k, (own, x) in enumerate(zip(total, normals, strict=True))),)
+    return (tuple(value + (k + 1) * x for k, (value, x) in enumerate(zip(total, normals, strict=True))),)
 
 
 def clear(flag, mark, count):
-    """A flag is cleared where it is set, and how often it was is counted"""
+    """Clear a flag that is set, and count how many times it was."""
     return 0.0, where(flag > 0.5, mark + 10.0, mark), where(flag > 0.5, count + 1.0, count)
 
 
 def raise_flag(flag, clock, every):
-    """Set again at every `every`-th tick of the flight"""
+    """Set the flag at every `every`-th tick of the flight."""
     clock = clock + 1.0
     return where(clock >= every, 1.0, flag), where(clock >= every, 0.0, clock)
 
@@ -72,21 +72,21 @@ EVERY, MARK, SPEED = np.array([1.0, 2.0, 4.0, 100.0]), np.array([1.0, 2.0, 3.0, 
 def flown():
     run = compile_flight_jax(PROGRAM, Wanted(), dtype="float64")
     n = len(SEEDS)
-    values = {name: [np.full(n, 0.0)] * np.size(own) for name, own in PROGRAM.templates.items()}
+    values = {name: [np.full(n, 0.0)] * np.size(template) for name, template in PROGRAM.templates.items()}
     values |= {"every": [EVERY], "mark": [MARK], "v": [SPEED]}
     keys = {
         source: tuple(np.array([key_of(int(seed), source) for seed in SEEDS], dtype=np.uint32).T)
         for source in PROGRAM.sources
-    }  # `keys_of` is compared with these in test_draws_jax.py; to compile it takes a second
-    found = {}
+    }  # `keys_of` is compared with these in test_draws_jax.py; compiling it takes a second
+    leaves_by_slot = {}
     for (slot, _), leaf in zip(PROGRAM.written, run(values, keys, {}).final, strict=True):
-        found.setdefault(slot, []).append(np.asarray(leaf))
-    return {slot: np.array(leaves) for slot, leaves in found.items()}
+        leaves_by_slot.setdefault(slot, []).append(np.asarray(leaf))
+    return {slot: np.array(leaves) for slot, leaves in leaves_by_slot.items()}
 
 
 @pytest.mark.parametrize(("source", "ticks"), [("gusts", (0, 1)), ("noise", (1, 2, 3))])
-def test_every_flight_draws_the_numbers_of_its_seed_source_and_tick(flown, source, ticks):
-    """Those of `samara.core.random`, numbered by the ticks of the stage's clock"""
+def test_every_flight_draws_the_normals_of_its_seed_source_and_tick(flown, source, ticks):
+    """They are those of `samara.core.random`, indexed by the ticks of the stage's clock."""
     weights = np.arange(1.0, NORMALS + 1.0)
     for flight, seed in enumerate(SEEDS):
         expected = sum(weights * normals(int(seed), source, 0, tick, NORMALS) for tick in ticks)
@@ -101,17 +101,17 @@ def test_flights_of_one_seed_are_the_same_and_of_others_are_not(flown):
     assert (flown["gusts"] != flown["noise"]).all()
 
 
-def test_the_flag_of_one_flight_is_cleared_and_of_no_other(flown):
-    """Flights whose flags are set at every, every second, the fourth and no tick of four"""
+def test_only_the_flags_that_are_set_are_cleared(flown):
+    """Flights whose flags are set at every, every second, the fourth and no tick of four."""
     assert flown["count"][0].tolist() == [4.0, 2.0, 1.0, 0.0]
     assert flown["mark"][0].tolist() == (MARK + 10.0 * np.array([4.0, 2.0, 1.0, 0.0])).tolist()
     assert flown["flag"][0].tolist() == [0.0] * 4
 
 
-def test_ticks_are_counted_through_and_kept_before_every_second():
-    """x ← 10 x + k writes the number of each tick as a digit"""
-    end, kept = flown_ticks(5, lambda k, x: 10.0 * x + k, 1.0, lambda x: x, 2)
-    assert float(end) == 101234.0 and np.asarray(kept).tolist() == [1.0, 101.0, 10123.0]
+def test_ticks_are_counted_continuously_and_recorded_before_every_second():
+    """x ← 10 x + k writes the index of each tick as a digit."""
+    end, records = flown_ticks(5, lambda k, x: 10.0 * x + k, 1.0, lambda x: x, 2)
+    assert float(end) == 101234.0 and np.asarray(records).tolist() == [1.0, 101.0, 10123.0]
 
 
 def test_physics_takes_its_steps_between_ticks(flown):
@@ -129,5 +129,5 @@ def test_physics_takes_its_steps_between_ticks(flown):
 def test_a_malformed_stage_is_one_sentence(update, sentence):
     with pytest.raises(ValueError, match=sentence):
         program = replace(PROGRAM, stages=(Stage("bad", "fast", update, ("x",), ("x",)),))
-        values = {name: [np.zeros(1)] * np.size(own) for name, own in PROGRAM.templates.items()}
+        values = {name: [np.zeros(1)] * np.size(template) for name, template in PROGRAM.templates.items()}
         compile_flight_jax(program, Wanted(), dtype="float64")(values, {}, {})

@@ -1,4 +1,4 @@
-"""A step that observes contact with the ground, against an observer that looks after every step."""
+"""A step that observes ground contact, against an observer that checks after every step."""
 
 import numpy as np
 
@@ -18,32 +18,35 @@ STEPS, LIFTED, RAISED = 500, 250, 400
 
 
 class Observer:
-    """Looks at states of a batch, one after the other."""
+    """Observes consecutive states of a batch."""
 
     def __init__(self, vehicle, n):
         self.vehicle = vehicle
         self.touched, self.speed, self.impact_speed = np.ones(n), np.zeros(n), np.zeros(n)
 
     def observe(self, rows, height):
-        """Who touches, who came, and with which speed since the last look"""
+        """Update contact, speed and impact speed since the last observation."""
         state = State.from_numpy(rows, "wxyz", vehicle=self.vehicle)
         depths = contact_depths(state, self.vehicle, Environment(ground=Ground(Vec3(0.0, 0.0, height))))
-        touches = np.max(depths, axis=0) > 0.0
-        came = touches & (self.touched == 0.0)
-        self.impact_speed = np.where(came, np.maximum(self.speed, self.impact_speed), self.impact_speed)
-        self.touched, self.speed = touches.astype(float), np.sqrt((rows[3:6] ** 2).sum(axis=0))
+        is_touching = np.max(depths, axis=0) > 0.0
+        is_impact = is_touching & (self.touched == 0.0)
+        self.impact_speed = np.where(is_impact, np.maximum(self.speed, self.impact_speed), self.impact_speed)
+        self.touched, self.speed = is_touching.astype(float), np.sqrt((rows[3:6] ** 2).sum(axis=0))
 
 
 def test_an_observing_step_is_the_step_and_an_observation():
-    """The same bits of nine drones that stand, fall, bounce and hover; one is lifted up on the way, and then the ground"""
+    """The same bits for nine drones that stand, fall, bounce and hover; one drone, then the ground, is raised in flight."""
     vehicle = samara.vehicle("crazyflie")
     environment, stepper = environment_of(vehicle), Stepper(vehicle)
     plain = code_of("llvm", stepper.step(environment)).machine(9)
     observing = code_of("llvm", observing_step(stepper, environment)).machine(9)
     hover, command = samara.hover(vehicle)
-    low, size = clearance(vehicle), len(plain.carry)
-    states = [hover._replace(p_W=Vec3(0.0, 0.0, 1.0 + low)) for _ in range(6)]
-    states += [at_rest(vehicle, Vec3(0.0, 0.0, low - 1e-4)), at_rest(vehicle, Vec3(0.0, 0.0, low + 0.03))]
+    standing_height, size = clearance(vehicle), len(plain.carry)
+    states = [hover._replace(p_W=Vec3(0.0, 0.0, 1.0 + standing_height)) for _ in range(6)]
+    states += [
+        at_rest(vehicle, Vec3(0.0, 0.0, standing_height - 1e-4)),
+        at_rest(vehicle, Vec3(0.0, 0.0, standing_height + 0.03)),
+    ]
     states += [at_rest(vehicle, Vec3(0.0, 0.0, 0.3), quat_from_axis_angle(EAST, 3.0))]
     start = np.array([flatten(state) for state in states]).T
     plain.carry[:], observing.carry[:size] = start, start
@@ -62,6 +65,6 @@ def test_an_observing_step_is_the_step_and_an_observation():
         observer.observe(plain.carry, 1.0 * (step >= RAISED))
         observing.run()
         assert observing.carry[:size].tobytes() == plain.carry.tobytes()
-        found = observing.carry[size:]
-        assert found.tobytes() == np.array([observer.touched, observer.speed, observer.impact_speed]).tobytes()
+        contact = observing.carry[size:]
+        assert contact.tobytes() == np.array([observer.touched, observer.speed, observer.impact_speed]).tobytes()
     assert (observer.impact_speed[[7, 8]] > 0.5).all()

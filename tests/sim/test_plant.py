@@ -1,4 +1,4 @@
-"""The plant between two instants: the same numbers as `samara.step`, and contacts found to a microsecond."""
+"""The plant between two instants: the same values as `samara.step`, and contacts located to a microsecond."""
 
 import math
 
@@ -16,14 +16,14 @@ DROP = 1.0  # [m]
 
 
 def tumbling(vehicle):
-    """Somewhere in the air, turning, every rotor at another speed."""
+    """A rotating drone in the air with different rotor speeds."""
     state, command = samara.hover(vehicle, (0.3, -0.2, 5.0))
     return state._replace(q_WB=quat_from_euler(0.3, -0.2, 1.0), omega_B=Vec3(0.5, -1.0, 2.0)), command
 
 
 @pytest.mark.parametrize("name", ["crazyflie_documented", "hakoniwa", "hexarotor_x", "rigid_body_quadrotor"])
 def test_fixed_steps_are_those_of_samara_step(name):
-    """20 steps of 1 ms in three pieces: Python's own RK4, to rounding."""
+    """20 steps of 1 ms in three pieces: equal to RK4 in Python to rounding."""
     vehicle = samara.vehicle(name)
     state, command = tumbling(vehicle)
     plant = Plant(vehicle)
@@ -37,39 +37,39 @@ def test_fixed_steps_are_those_of_samara_step(name):
     assert plant.state[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_drones_of_a_batch_are_the_bits_of_drones_alone():
-    """Nineteen lanes, full tiles and a rest: each drone as if it were the only one."""
+def test_drones_of_a_batch_have_the_bits_of_single_drones():
+    """Nineteen drones, full tiles and a remainder: each as if it were the only one."""
     vehicle = samara.vehicle("crazyflie_documented")
     _, command = samara.hover(vehicle)
-    random = np.random.default_rng(5)
-    together, alone = Plant(vehicle, n=19), Plant(vehicle)
-    starts = [tumbling(vehicle)[0]._replace(p_W=Vec3(*random.uniform(2.0, 9.0, 3).tolist())) for _ in range(19)]
+    rng = np.random.default_rng(5)
+    batch, single = Plant(vehicle, n=19), Plant(vehicle)
+    starts = [tumbling(vehicle)[0]._replace(p_W=Vec3(*rng.uniform(2.0, 9.0, 3).tolist())) for _ in range(19)]
     for drone, state in enumerate(starts):
-        place(together, drone, state)
-        together.command[:, drone] = np.array(command) * random.uniform(0.8, 1.2)
-        together.environment[0, drone] = random.uniform(-3.0, 3.0)
-    together_before = together.command.copy(), together.environment.copy()
-    together.advance(0, 50_000)
+        place(batch, drone, state)
+        batch.command[:, drone] = np.array(command) * rng.uniform(0.8, 1.2)
+        batch.environment[0, drone] = rng.uniform(-3.0, 3.0)
+    inputs = batch.command.copy(), batch.environment.copy()
+    batch.advance(0, 50_000)
     for drone, state in enumerate(starts):
-        place(alone, 0, state)
-        alone.command[:, 0], alone.environment[:, 0] = (array[:, drone] for array in together_before)
-        alone.advance(0, 50_000)
-        assert (alone.state[:, 0] == together.state[:, drone]).all()
+        place(single, 0, state)
+        single.command[:, 0], single.environment[:, 0] = (array[:, drone] for array in inputs)
+        single.advance(0, 50_000)
+        assert (single.state[:, 0] == batch.state[:, drone]).all()
 
 
 def test_commands_change_on_step_boundaries_exactly():
     """A command at 2.5 ms splits the step from 2 to 3 ms: the same as stepping 1, 1, 0.5 | 0.5, 1 ms by hand."""
     vehicle = samara.vehicle("crazyflie_documented")
     state, command = samara.hover(vehicle)
-    louder = tuple(u + 0.1 for u in command)
+    increased = tuple(u + 0.1 for u in command)
     plant = Plant(vehicle)
     place(plant, 0, state)
     plant.command[:, 0] = command
     plant.advance(0, 2500)
-    plant.command[:, 0] = louder
+    plant.command[:, 0] = increased
     plant.advance(2500, 4000)
-    for dt, given in ((1e-3, command), (1e-3, command), (5e-4, command), (5e-4, louder), (1e-3, louder)):
-        state = samara.step(state, given, vehicle, dt=dt)
+    for dt, step_command in ((1e-3, command), (1e-3, command), (5e-4, command), (5e-4, increased), (1e-3, increased)):
+        state = samara.step(state, step_command, vehicle, dt=dt)
     assert plant.state[:, 0] == pytest.approx(np.array(flatten(state), dtype=float), rel=1e-13, abs=1e-13)
 
 
@@ -80,7 +80,7 @@ def touch_down_time(vehicle, height):
 
 @pytest.fixture(scope="module")
 def ball():
-    """A Crazyflie whose air and rotors do nothing: free fall has a closed form."""
+    """A Crazyflie without aerodynamics and thrust: free fall has a closed form."""
     vehicle = samara.vehicle("crazyflie_documented").without_effect("drag", "damping")
     return vehicle.replace({"rotors.k_thrust": 1e-30, "rotors.k_torque": 0.0})
 
@@ -90,7 +90,7 @@ def feet(vehicle):
 
 
 def test_rk45_finds_the_touch_down_to_a_microsecond(ball):
-    """The first contact is where a falling body meets the ground, by closed form."""
+    """The first contact is at the time of the closed form."""
     plant = Plant(ball, integrator="rk45")
     place(plant, 0, at_rest(ball, Vec3(0.0, 0.0, DROP + feet(ball))))
     plant.advance(0, 600_000)
@@ -100,7 +100,7 @@ def test_rk45_finds_the_touch_down_to_a_microsecond(ball):
 
 @pytest.mark.parametrize("integrator", ["rk4", "rk45"])
 def test_the_speed_of_a_touch_is_that_of_free_fall(ball, integrator):
-    """v = √(2 g h), of rk4 but for what a step of 1 ms adds; what stands does not come to the ground"""
+    """v = √(2 g h), with rk4 to the error of a 1 ms step; a drone that stands has no impact."""
     plant = Plant(ball, n=2, integrator=integrator)
     place(plant, 0, at_rest(ball, Vec3(0.0, 0.0, DROP + feet(ball))))
     place(plant, 1, at_rest(ball, Vec3(0.0, 0.0, feet(ball) - 1e-5)))
@@ -123,8 +123,10 @@ def impact_error(ball, dt_us):
 
 
 def test_the_fixed_step_error_of_an_impact_is_of_first_order(ball):
-    """A step that begins in the air and ends in the ground misses when it touched by up to dt: the error falls with dt, not
-    with dt⁴. Measured on the Crazyflie dropped from 1 m, in m/s: about 0.1 at 1 ms, 1e-3 at 20 µs."""
+    """A step across the touch-down misses its time by up to dt: the error falls with dt, not with dt⁴.
+
+    Measured on the Crazyflie dropped from 1 m, in m/s: about 0.1 at 1 ms, 1e-3 at 20 µs.
+    """
     coarse = max(impact_error(ball, dt) for dt in (1000, 900, 800))
     fine = max(impact_error(ball, dt) for dt in (20, 18, 16))
     assert 1e-3 < coarse < 1.0
@@ -132,7 +134,7 @@ def test_the_fixed_step_error_of_an_impact_is_of_first_order(ball):
 
 
 def test_rk45_stands_still_where_rk4_does():
-    """Two seconds on its feet: both settle where the springs carry the weight."""
+    """Two seconds on its feet: both settle at the height where the springs carry the weight."""
     vehicle = samara.vehicle("crazyflie_documented")
     ends = []
     for integrator in ("rk4", "rk45"):
@@ -143,7 +145,7 @@ def test_rk45_stands_still_where_rk4_does():
     assert ends[0] == pytest.approx(ends[1], abs=1e-9)
 
 
-def test_a_rate_that_is_not_finite_is_said():
+def test_a_rate_that_is_not_finite_is_an_error():
     vehicle = samara.vehicle("crazyflie_documented")
     plant = Plant(vehicle, integrator="rk45")
     place(plant, 0, samara.hover(vehicle)[0])
@@ -152,7 +154,7 @@ def test_a_rate_that_is_not_finite_is_said():
         plant.advance(1_000_000, 1_004_000)
 
 
-def test_an_unknown_integrator_is_refused():
+def test_an_unknown_integrator_is_an_error():
     with pytest.raises(ValueError, match=r"integrator 'leapfrog': expected one of .*rk4, .*rk45"):
         Plant(samara.vehicle("crazyflie_documented"), integrator="leapfrog")
 
@@ -161,5 +163,5 @@ def test_the_environment_names_its_rows():
     vehicle = samara.vehicle("iris_documented")
     plant = Plant(vehicle)
     plant.environment[plant.row("battery_connected"), 0] = 0.0
-    own = unflatten(environment_of(vehicle), iter(plant.environment[:, 0].tolist()))
-    assert own == environment_of(vehicle, CALM)._replace(battery_connected=0.0)
+    environment = unflatten(environment_of(vehicle), iter(plant.environment[:, 0].tolist()))
+    assert environment == environment_of(vehicle, CALM)._replace(battery_connected=0.0)

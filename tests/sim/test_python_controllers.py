@@ -1,4 +1,4 @@
-"""Who gives the commands: the same controller by named tuples and on arrays, and what one that looks ahead is asked."""
+"""Python controllers: the same controller on named tuples and on arrays, and the references over a horizon."""
 
 import warnings
 from types import SimpleNamespace
@@ -21,8 +21,8 @@ HOVER, _ = samara.hover(CRAZYFLIE)
 DRONES, TICKS = 3, 6
 
 
-def some_states(rng):
-    """(components, drones) near hover, their quaternions a little longer than 1"""
+def random_states(rng):
+    """Return states (components, drones) near hover, with quaternions slightly longer than 1."""
     states = [
         HOVER._replace(
             p_W=Vec3(*rng.uniform(-0.5, 0.5, 3)),
@@ -33,49 +33,53 @@ def some_states(rng):
         )
         for _ in range(DRONES)
     ]
-    return np.array([flatten(own) for own in states]).T
+    return np.array([flatten(state) for state in states]).T
 
 
 def asked(look_ahead, tick):
-    """(instants, fields, drones): a figure of eight, for each drone a little later"""
-    road = figure8((0.0, 0.0, 1.0), reach=1.0, speed=1.0)
-    own = [np.array([flatten(road.at(0.004 * tick + 0.3 * k + t)) for t in look_ahead.tolist()]) for k in range(DRONES)]
-    return np.stack(own, axis=2)
+    """Return references (instants, fields, drones): a figure of eight, shifted in time for each drone."""
+    path = figure8((0.0, 0.0, 1.0), reach=1.0, speed=1.0)
+    references_by_drone = [
+        np.array([flatten(path.at(0.004 * tick + 0.3 * k + t)) for t in look_ahead.tolist()]) for k in range(DRONES)
+    ]
+    return np.stack(references_by_drone, axis=2)
 
 
-def require_same_flight(ilqr, spoil=lambda tick, estimate, ahead: None):
-    named = PythonController(ilqr, CRAZYFLIE, ilqr.initial_memory, n=DRONES)
-    arrays = ArrayController(ilqr.on_arrays(CRAZYFLIE, DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
+def require_same_flight(ilqr, corrupt=lambda tick, estimate, ahead: None):
+    tuple_controller = PythonController(ilqr, CRAZYFLIE, ilqr.initial_memory, n=DRONES)
+    array_controller = ArrayController(ilqr.on_arrays(CRAZYFLIE, DRONES), CRAZYFLIE, ilqr.look_ahead, n=DRONES)
     rng, reference = np.random.default_rng(0), np.zeros((len(flatten(Reference(ZERO))), DRONES))
     for tick in range(TICKS):
-        estimate, ahead = some_states(rng), asked(ilqr.look_ahead, tick)
-        spoil(tick, estimate, ahead)
-        for controller in (named, arrays):
+        estimate, ahead = random_states(rng), asked(ilqr.look_ahead, tick)
+        corrupt(tick, estimate, ahead)
+        for controller in (tuple_controller, array_controller):
             controller.run(estimate, reference, 4000 * tick, ahead)
         for name in ("command", "prediction", "excess", "invalid_count"):
-            np.testing.assert_array_equal(getattr(arrays, name), getattr(named, name), err_msg=f"{name} at {tick}")
-        assert np.isfinite(arrays.command).all() and np.ptp(arrays.command) > 0.0
+            np.testing.assert_array_equal(
+                getattr(array_controller, name), getattr(tuple_controller, name), err_msg=f"{name} at {tick}"
+            )
+        assert np.isfinite(array_controller.command).all() and np.ptp(array_controller.command) > 0.0
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"period": 0.004},
-        {"period": 0.05, "control_iterations": 3},  # a whole step of the horizon: nothing is mixed
+        {"period": 0.05, "control_iterations": 3},  # a full step of the horizon: nothing is interpolated
         {"period": 0.12, "disturbance_time_constant": 0.0},  # the last input is held for longer
         pytest.param({"period": 0.004, "inputs": "rotors"}, marks=pytest.mark.long),
     ],
     ids=lambda options: " ".join(map(str, options)),
 )
 def test_ilqr_on_arrays_is_ilqr_by_named_tuples_bit_for_bit(options):
-    """Three drones that share a solver: plans shifted, pushes watched and commands allocated in arrays, or one by one."""
+    """Three drones that share a solver: plans, disturbance estimates and commands computed in arrays, or one by one."""
     require_same_flight(ILQR(CRAZYFLIE, horizon=8, **options))
 
 
-def test_ilqr_on_arrays_meets_what_is_not_a_number_as_by_named_tuples():
-    """A state, an attitude of no length, a rotor's speed, a reference: the same warnings and commands, one drone's alone."""
+def test_ilqr_on_arrays_handles_invalid_numbers_as_on_named_tuples():
+    """A state, an attitude of zero norm, a rotor speed, a reference: the same warnings and commands, for one drone only."""
 
-    def spoil(tick, estimate, ahead):
+    def corrupt(tick, estimate, ahead):
         if tick == 1:
             estimate[4, 1] = np.nan
         if tick == 2:
@@ -86,17 +90,17 @@ def test_ilqr_on_arrays_meets_what_is_not_a_number_as_by_named_tuples():
             ahead[2, 0, 1] = np.inf
             ahead[:, 1, 2] = 1e200  # a cost that is not finite
 
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        require_same_flight(ILQR(CRAZYFLIE, horizon=8, period=0.004), spoil)
-    told = [str(own.message) for own in heard]
-    assert len(told) == 2 * len(told[::2]) and {told.count(own) % 2 for own in told} == {0}
-    assert any("state" in own for own in told) and any("reference" in own for own in told)
-    assert any("cost" in own for own in told)
+        require_same_flight(ILQR(CRAZYFLIE, horizon=8, period=0.004), corrupt)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 2 * len(messages[::2]) and {messages.count(message) % 2 for message in messages} == {0}
+    assert any("state" in message for message in messages) and any("reference" in message for message in messages)
+    assert any("cost" in message for message in messages)
 
 
-def test_arrays_are_for_the_vehicle_it_knows_and_for_no_subclass():
-    """A subclass is flown by its own call, and what has a load or a battery that the controller's vehicle has not, by names."""
+def test_arrays_are_for_the_designed_vehicle_and_for_no_subclass():
+    """A subclass is called directly, and so is a vehicle whose effects differ from those of the controller's vehicle."""
 
     class Mine(ILQR):
         pass
@@ -105,8 +109,8 @@ def test_arrays_are_for_the_vehicle_it_knows_and_for_no_subclass():
     assert ILQR(CRAZYFLIE, horizon=8).on_arrays(samara.vehicle("iris"), 1) is None
 
 
-def test_what_lies_ahead_is_the_task_at_those_instants():
-    """The table of a block against the reference at each tick's own instants, in that block and in those after it."""
+def test_references_ahead_are_those_of_the_task():
+    """The table of a block against the reference at the instants of each tick, in that block and in later ones."""
     scenario = samara.load_scenario("figure8")
     look_ahead = np.arange(5) * 0.05
     group = SimpleNamespace(look_ahead=look_ahead, plans={}, drones=(0,))
@@ -117,12 +121,12 @@ def test_what_lies_ahead_is_the_task_at_those_instants():
     )
     for tick in (3, 4, 28, 29, 60):
         fleet.tick = lambda _, tick=tick: tick
-        own = tabulate_references(fleet.drone_settings(group), 4000 * tick + np.round(1e6 * look_ahead))
-        np.testing.assert_array_equal(references_ahead(fleet, group), own)
+        expected = tabulate_references(fleet.drone_settings(group), 4000 * tick + np.round(1e6 * look_ahead))
+        np.testing.assert_array_equal(references_ahead(fleet, group), expected)
 
 
-def test_instants_that_horizons_share_are_asked_for_once():
-    """Ticks of 4 ms and steps of 50 ms lie on a grid of 2 ms: a second and a horizon of one are at most 1000 instants"""
+def test_instants_that_horizons_share_are_evaluated_once():
+    """Ticks of 4 ms and steps of 50 ms lie on a grid of 2 ms: 1 s of ticks and a horizon of 1 s have at most 1000 instants."""
     look_ahead = np.arange(21) * 0.05
     times_us, rows = _instants_ahead(look_ahead.tobytes(), 4000, 250)
     np.testing.assert_array_equal(times_us[rows], np.add.outer(4000 * np.arange(250), 50_000 * np.arange(21)))

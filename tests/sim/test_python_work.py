@@ -1,4 +1,4 @@
-"""What Python does in a flight: reported by the simulation, and true of the calls that are made."""
+"""The work of Python in a flight: reported by the simulation, and consistent with the calls made."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def python_work(scenario, *stages):
         simulation.close()
 
 
-def idle(state, reference, vehicle, memory):
+def idle(state, reference, vehicle, controller_state):
     return (0.5,) * 4
 
 
@@ -40,9 +40,9 @@ def test_arithmetic_alone_is_one_program():
     assert python_work(samara.load_scenario("wind")) == ()
 
 
-def test_a_timed_event_ends_a_call_and_a_sentence_is_watched_by_the_program():
-    own = replace(hover(), events=(Event(at(0.5), events.disarm()), Event(when("time > 0.7"), events.arm())))
-    assert python_work(own) == ()
+def test_timed_events_and_text_conditions_are_compiled():
+    scenario = replace(hover(), events=(Event(at(0.5), events.disarm()), Event(when("time > 0.7"), events.arm())))
+    assert python_work(scenario) == ()
 
 
 @pytest.mark.parametrize(
@@ -59,26 +59,26 @@ def test_a_timed_event_ends_a_call_and_a_sentence_is_watched_by_the_program():
         (hover(integrator="rk45"), PythonWork("physics", "physics of another integrator or backend", 300.0)),
     ],
 )
-def test_what_python_does_is_named_with_its_rate(scenario, work):
+def test_python_work_is_listed_with_its_rate(scenario, work):
     assert python_work(scenario) == (work,)
 
 
-def test_a_stage_of_ones_own_is_called_by_its_name():
-    arranged = lambda standard: insert(standard, ThermalStage(), after="wind")  # noqa: E731
-    assert python_work(hover(), arranged) == (PythonWork("thermal", "a stage in Python", 50.0),)
+def test_a_custom_stage_is_listed_by_its_name():
+    arrange = lambda standard: insert(standard, ThermalStage(), after="wind")  # noqa: E731
+    assert python_work(hover(), arrange) == (PythonWork("thermal", "a stage in Python", 50.0),)
 
 
-def test_an_autopilot_is_not_started_to_be_asked():
-    own = samara.load_scenario("hakoniwa_autopilot", {"drones.autopilot": {"kind": "px4", "binary": "/nowhere"}})
-    assert python_work(own)[0].name == "controller"
+def test_an_autopilot_is_not_started_for_the_report():
+    scenario = samara.load_scenario("hakoniwa_autopilot", {"drones.autopilot": {"kind": "px4", "binary": "/nowhere"}})
+    assert python_work(scenario)[0].name == "controller"
 
 
-@pytest.mark.parametrize("own", [hover(), hover(integrator="rk45")])
-def test_as_many_calls_are_made_as_it_says(own, monkeypatch):
-    """One program is walked through in few calls a second, and what Python does at 300 Hz takes one each time."""
+@pytest.mark.parametrize("scenario", [hover(), hover(integrator="rk45")])
+def test_the_reported_rate_is_the_rate_of_calls(scenario, monkeypatch):
+    """One program needs few calls per second, and work of Python at 300 Hz needs one call each time."""
     calls = []
     walk = flight.walk
-    monkeypatch.setattr(flight, "walk", lambda *told: calls.append(told) or walk(*told))
-    samara.fly(own)
-    rate = sum(work.rate for work in python_work(own))
+    monkeypatch.setattr(flight, "walk", lambda *arguments: calls.append(arguments) or walk(*arguments))
+    samara.fly(scenario)
+    rate = sum(work.rate for work in python_work(scenario))
     assert rate <= len(calls) <= rate + 6

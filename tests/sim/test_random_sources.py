@@ -1,4 +1,4 @@
-"""Every source of random numbers: other drones, seeds, streams and ticks draw others, and the same address the same."""
+"""Every source of random numbers: drones, seeds, streams and ticks draw different numbers; equal addresses draw equal ones."""
 
 from dataclasses import replace
 
@@ -30,14 +30,14 @@ def sampled(state, command, vehicle, environment, normals):
     return tuple(normals)
 
 
-def switched_on(state, command, vehicle, environment, normals, memory, dt):
-    return memory, memory
+def switched_on(state, command, vehicle, environment, normals, sensor_state, dt):
+    return sensor_state, sensor_state
 
 
-def noise(name, **more):
-    """A sensor that says nothing but its random numbers"""
+def noise(name, **options):
+    """A sensor whose readings are its random numbers."""
     fields = tuple(f"x{k}" for k in range(FIELDS))
-    return Sensor(name, fields, ("1",) * FIELDS, **more)
+    return Sensor(name, fields, ("1",) * FIELDS, **options)
 
 
 SENSORS = (
@@ -55,7 +55,7 @@ SENSORS = (
 
 
 def fleet(seed: int) -> Scenario:
-    """Three drones in turbulence whose sensors and estimators differ in random numbers alone"""
+    """Three drones in turbulence whose sensors and estimators differ only in random numbers."""
     drones = tuple(
         Drone(
             f"drone{k}",
@@ -74,47 +74,47 @@ def fleet(seed: int) -> Scenario:
 
 @pytest.fixture(scope="module")
 def drawn():
-    """{source: {(seed, drone): numbers, in order}}"""
-    found = {}
+    """{source: {(seed, drone): draws, in order}}"""
+    draws = {}
     for seed in SEEDS:
         for k, track in enumerate(samara.fly(fleet(seed)).tracks):
-            tables = {name: own.rows for name, own in track.tables.items()}
+            tables = {name: table.rows for name, table in track.tables.items()}
             for sensor in SENSORS:
                 rows = tables[sensor.name]
-                found.setdefault(sensor.name, {})[seed, k] = (rows[:1] if sensor.initial else rows).ravel()
+                draws.setdefault(sensor.name, {})[seed, k] = (rows[:1] if sensor.initial else rows).ravel()
             error = tables["estimate"][:, :3] - tables["state"][:, :3]
-            found.setdefault("estimator", {})[seed, k] = error.ravel() / 0.01
+            draws.setdefault("estimator", {})[seed, k] = error.ravel() / 0.01
             gust = np.diff(tables["environment"][:, :3], axis=0)
-            found.setdefault("wind", {})[seed, k] = gust.ravel() / gust.std()
-    return found
+            draws.setdefault("wind", {})[seed, k] = gust.ravel() / gust.std()
+    return draws
 
 
 @pytest.mark.parametrize("source", ["sampled", "other", "in_python", "switched_on", "estimator", "wind"])
 def test_no_two_drones_or_seeds_draw_the_same(drawn, source):
-    """Each pair is uncorrelated, to five standard errors; shared numbers would be correlated by 1"""
-    own = drawn[source]
-    assert len(own) == len(SEEDS) * DRONES
-    for first in own:
-        assert np.std(own[first]) > 0.1
-        for second in own:
+    """Each pair is uncorrelated, to five standard errors; shared draws would have a correlation of 1."""
+    draws = drawn[source]
+    assert len(draws) == len(SEEDS) * DRONES
+    for first in draws:
+        assert np.std(draws[first]) > 0.1
+        for second in draws:
             if first < second:
-                assert (own[first] != own[second]).any()
-                if len(own[first]) > FIELDS:
-                    correlation = np.corrcoef(own[first], own[second])[0, 1]
-                    assert abs(correlation) < 5.0 / np.sqrt(len(own[first])), (first, second)
+                assert (draws[first] != draws[second]).any()
+                if len(draws[first]) > FIELDS:
+                    correlation = np.corrcoef(draws[first], draws[second])[0, 1]
+                    assert abs(correlation) < 5.0 / np.sqrt(len(draws[first])), (first, second)
 
 
 @pytest.mark.parametrize("source", ["sampled", "other", "in_python"])
-def test_what_a_flight_draws_is_at_its_address(drawn, source):
-    for (seed, drone), found in drawn[source].items():
-        ticks = np.arange(len(found) // FIELDS)
+def test_a_flight_draws_the_normals_of_its_address(drawn, source):
+    for (seed, drone), draws in drawn[source].items():
+        ticks = np.arange(len(draws) // FIELDS)
         expected = [normals(seed, f"sensor {source}", drone, int(tick), FIELDS) for tick in ticks]
-        np.testing.assert_array_equal(found, np.ravel(expected))
+        np.testing.assert_array_equal(draws, np.ravel(expected))
 
 
-def test_what_is_drawn_at_turn_on_is_at_its_address(drawn):
-    for (seed, drone), found in drawn["switched_on"].items():
-        np.testing.assert_array_equal(found, normals(seed, "sensor switched_on start", drone, 0, FIELDS))
+def test_the_draws_at_turn_on_are_those_of_their_address(drawn):
+    for (seed, drone), draws in drawn["switched_on"].items():
+        np.testing.assert_array_equal(draws, normals(seed, "sensor switched_on start", drone, 0, FIELDS))
 
 
 def test_sources_do_not_share_their_numbers(drawn):
@@ -139,22 +139,22 @@ def test_the_initial_error_of_an_estimator_is_drawn_for_each_drone():
         SENSORS[0],
         (),
         initial=lambda state, normals: Estimate(state.p_W + Vec3(*normals), variances=()),
-        predict=lambda sample, memory, dt: memory,
-        correct=lambda aid, sample, memory: memory,
-        estimate=lambda memory: memory,
+        predict=lambda sample, filter_state, dt: filter_state,
+        correct=lambda aid, sample, filter_state: filter_state,
+        estimate=lambda filter_state: filter_state,
         start_normals=3,
         knows_variances=False,
     )
     vehicle, p_W, drones = samara.vehicle("crazyflie_documented"), Vec3(1.0, 2.0, 3.0), (0, 1, 2)
     setup = {"vehicle": vehicle, "state": at_rest(vehicle, p_W), "sensors": SENSORS[:1], "estimator": fusion}
-    found = []
+    errors = []
     for seed in SEEDS:
         run = StageRun(SensorsStage(), ESTIMATOR, **setup, drones=drones, seed=seed)
         run.advance()
         expected = [np.array(p_W) + normals(seed, "estimator start", drone, 0, 3) for drone in drones]
         np.testing.assert_array_equal(run.group.rows("estimate.p_W").T, expected)
-        found += expected
-    assert len(np.unique(found, axis=0)) == len(SEEDS) * len(drones)
+        errors += expected
+    assert len(np.unique(errors, axis=0)) == len(SEEDS) * len(drones)
 
 
 # Outside of flights ---------------------------------------------------------------------------------------------------
@@ -191,8 +191,8 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("name", ADDRESSES)
-def test_another_address_is_other_numbers(name):
+def test_different_addresses_give_different_draws(name):
     draw, *addresses = ADDRESSES[name]
-    found = [draw(*address) for address in addresses]
-    np.testing.assert_array_equal(found[0], draw(*addresses[0]))
-    assert np.abs(np.corrcoef(found) - np.eye(3)).max() < 5.0 / np.sqrt(COUNT)
+    draws = [draw(*address) for address in addresses]
+    np.testing.assert_array_equal(draws[0], draw(*addresses[0]))
+    assert np.abs(np.corrcoef(draws) - np.eye(3)).max() < 5.0 / np.sqrt(COUNT)

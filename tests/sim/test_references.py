@@ -1,4 +1,4 @@
-"""References read off a tape by compiled code are those that NumPy evaluates, bit for bit, of any trajectory at any time."""
+"""References from compiled tapes equal those that NumPy evaluates, bit for bit, for any trajectory at any time."""
 
 import math
 
@@ -70,8 +70,8 @@ FLOWN = {
 COMPILED = Tables(worth_compiling=0)
 
 
-def telling_times(task: Trajectory) -> np.ndarray:
-    """Before the start, at the knots and the numbers next to them, after the end, and anywhere between"""
+def critical_times(task: Trajectory) -> np.ndarray:
+    """Times before the start, at the knots and their neighbouring floats, after the end, and random ones in between."""
     end = min(task.duration, 30.0)
     knots = np.array([-1.0, -0.0, 0.0, end, *(mark.time for mark in task.waypoints)])
     near = np.concatenate([knots, np.nextafter(knots, -np.inf), np.nextafter(knots, np.inf)])
@@ -92,15 +92,15 @@ def by_numpy(function, times: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("task", (TRAJECTORIES | FLOWN).values(), ids=(TRAJECTORIES | FLOWN).keys())
 def test_compiled_references_have_numpys_bits(task):
-    times = telling_times(task)
+    times = critical_times(task)
     rows = np.full((len(times), len(REFERENCE_FIELDS)), math.nan)
-    taped(task.reference)  # it can be: what follows is not NumPy against itself
+    taped(task.reference)  # raises if it cannot be taped: the comparison is not NumPy with NumPy
     COMPILED.fill(rows, task.reference, times)
     np.testing.assert_array_equal(bits(rows), bits(by_numpy(task.reference, times)))
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 383, 384, 385, 1000])
-def test_a_row_does_not_depend_on_how_many_there_are_nor_on_where_they_are_written(n):
+def test_a_row_does_not_depend_on_the_row_count_or_on_its_address(n):
     times, task = np.linspace(-1.0, 12.0, 1000)[:n], TRAJECTORIES["figure8"]
     block = np.full((n, len(REFERENCE_FIELDS), 3), math.nan)
     COMPILED.fill(block[:, :, 1], task.reference, times)
@@ -108,24 +108,26 @@ def test_a_row_does_not_depend_on_how_many_there_are_nor_on_where_they_are_writt
     assert np.isnan(block[:, :, ::2]).all()
 
 
-def test_tasks_that_differ_in_their_numbers_share_their_code():
-    makers = [
+def test_tasks_that_differ_in_constants_share_their_code():
+    factories = [
         lambda k: hover((k, 0.0, 1.0)),
         lambda k: transfer(MOVING._replace(a_W=Vec3(0.0, k, 0.0)), Vec3(k, 1.0, 2.0), speed=1.0 + k),
         lambda k: sequence(stop(MOVING), land(stop(MOVING).waypoints[-1].p_W, height=-k)),
         lambda k: waypoints([(k, 0.0, 1.0), (2.0, k, 1.0), (0.0, 0.0, k)], speed=k),
         lambda k: race([(k, 0.0, 1.0), (5.0, k, 1.0), (9.0, 9.0, k)], speed=k),
     ]
-    for maker in makers:
-        (one, its_numbers), (other, other_numbers) = (taped(maker(k).reference) for k in (0.5, 1.25))
-        assert one == other and tabulator(one) is tabulator(other) and its_numbers != other_numbers
+    for factory in factories:
+        (program, constants), (other_program, other_constants) = (taped(factory(k).reference) for k in (0.5, 1.25))
+        assert (
+            program == other_program and tabulator(program) is tabulator(other_program) and constants != other_constants
+        )
 
 
 def test_a_function_that_cannot_be_taped_is_evaluated_by_numpy_and_tried_once():
-    tried = []
+    times_seen = []
 
     def bang_bang(time):
-        tried.append(time)
+        times_seen.append(time)
         return Reference(Vec3(np.interp(time, [0.0, 1.0], [0.0, 2.0]), np.abs(time), 1.0))
 
     times = np.linspace(0.0, 2.0, 50)
@@ -133,7 +135,7 @@ def test_a_function_that_cannot_be_taped_is_evaluated_by_numpy_and_tried_once():
         rows = np.empty((50, len(REFERENCE_FIELDS)))
         COMPILED.fill(rows, bang_bang, times)
         np.testing.assert_array_equal(rows, by_numpy(bang_bang, times))
-    assert sum(not isinstance(own, np.ndarray) for own in tried) == 1
+    assert sum(not isinstance(time, np.ndarray) for time in times_seen) == 1
 
 
 def test_a_choice_by_if_and_a_power_of_numpys_are_not_taped():
@@ -146,7 +148,7 @@ def test_a_choice_by_if_and_a_power_of_numpys_are_not_taped():
         taped(lambda time: Reference(Vec3(time**3, 0.0, 1.0)))
 
 
-def test_what_is_too_long_for_a_tape_is_flown_all_the_same():
+def test_a_task_too_long_for_a_tape_is_evaluated_by_numpy():
     rng = np.random.default_rng(2)
     points = rng.normal(size=(100, 3))
     task = through([tuple(point) for point in points.tolist()], [1.0] * 99)
@@ -157,51 +159,51 @@ def test_what_is_too_long_for_a_tape_is_flown_all_the_same():
     np.testing.assert_array_equal(bits(rows), bits(by_numpy(task.reference, times)))
 
 
-def test_numpy_makes_the_first_rows_of_a_process():
-    tried = []
+def test_numpy_computes_the_first_rows_of_a_process():
+    time_types = []
 
     def still(time):
-        tried.append(type(time))
+        time_types.append(type(time))
         return Reference(Vec3(1.0, 2.0, 3.0))
 
     tables, times, rows = Tables(worth_compiling=15), np.zeros(10), np.empty((10, len(REFERENCE_FIELDS)))
     for _ in range(4):
         tables.fill(rows, still, times)
-    assert [own is np.ndarray for own in tried] == [True, True, False]
+    assert [time_type is np.ndarray for time_type in time_types] == [True, True, False]
 
 
-def test_drones_of_one_shape_differ_by_where_they_are_and_when_they_began(monkeypatch):
+def test_drones_on_one_path_differ_by_position_and_start_time(monkeypatch):
     monkeypatch.setattr(references, "TABLES", COMPILED)
     shape = TRAJECTORIES["circle"]
-    own = [DroneSetting(shape.moved(Vec3(k, 0.0, -k)), since_us=100 * (k // 2)) for k in range(4)]
-    drones = [DroneSetting(TRAJECTORIES["hover"], since_us=7), own[0], own[1], own[3], own[2]]
+    settings = [DroneSetting(shape.moved(Vec3(k, 0.0, -k)), since_us=100 * (k // 2)) for k in range(4)]
+    drones = [DroneSetting(TRAJECTORIES["hover"], since_us=7), settings[0], settings[1], settings[3], settings[2]]
     times_us = np.arange(0, 5_000_000, 10_000)
-    before = references.tabulate_references(drones, times_us + 1000)
-    rows = references.tabulate_references(drones, times_us, out=before)
-    assert rows is before
-    for lane, (task, since_us, *_) in enumerate(drones):
-        wanted = by_numpy(task.reference, (times_us - since_us) / 1e6)
-        wanted[:, :3] += np.array(task.shift_W)
-        np.testing.assert_array_equal(bits(rows[:, :, lane]), bits(wanted))
+    table = references.tabulate_references(drones, times_us + 1000)
+    rows = references.tabulate_references(drones, times_us, out=table)
+    assert rows is table
+    for column, (task, since_us, *_) in enumerate(drones):
+        expected = by_numpy(task.reference, (times_us - since_us) / 1e6)
+        expected[:, :3] += np.array(task.shift_W)
+        np.testing.assert_array_equal(bits(rows[:, :, column]), bits(expected))
 
 
-def test_drones_asked_the_same_at_other_places_share_a_table():
-    """One column and a shift for each, against the table of all; and one of their own again when a task is another"""
+def test_drones_on_shifted_paths_share_a_table():
+    """One column and a shift per drone, against the table of all; and a table of all drones again after a task changes."""
     scenario = samara.load_scenario("swarm", {"duration": 1.0, "drones.count": 5})
-    own = Simulation(scenario)
-    fleet, group = own.fleet, own.groups[0]
+    simulation = Simulation(scenario)
+    fleet, group = simulation.fleet, simulation.groups[0]
     times_us = np.arange(3) * fleet.periods["autopilot"]
     expected = references.tabulate_references(fleet.drone_settings(group), times_us)
     assert group.reference_table.rows.shape[2] == 1 and len(np.unique(expected[0], axis=1).T) == 5
     for tick, time_us in enumerate(times_us.tolist()):
         fleet.time_us = time_us
         np.testing.assert_array_equal(references.current_references(fleet, group), expected[tick])
-    flown = Simulation(scenario)
-    taken = {}  # by the compiled flight
-    while flown.time_us < times_us[-1]:
-        flown.advance()
-        taken[flown.time_us] = flown.groups[0].reference.copy()
-    np.testing.assert_array_equal([taken[time_us] for time_us in times_us.tolist()], expected)
+    compiled_simulation = Simulation(scenario)
+    references_by_time = {}  # by the compiled flight
+    while compiled_simulation.time_us < times_us[-1]:
+        compiled_simulation.advance()
+        references_by_time[compiled_simulation.time_us] = compiled_simulation.groups[0].reference.copy()
+    np.testing.assert_array_equal([references_by_time[time_us] for time_us in times_us.tolist()], expected)
     fleet.time_us = 0
     first, *others = fleet.setting.drones
     fleet.apply(fleet.setting._replace(drones=(first._replace(task=hover((1.0, 2.0, 3.0))), *others)))

@@ -1,4 +1,4 @@
-"""Replay: the recorded inputs give the recorded flight bit for bit; on another plant they show what differs."""
+"""Replay: the recorded inputs reproduce the recorded flight bit for bit; on another plant they show the differences."""
 
 import numpy as np
 import pytest
@@ -60,27 +60,29 @@ duration = 0.5
 
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory):
-    """Two drones, turbulence, noise, a weak motor, a load and a failed cell; recorded. An autopilot whose ticks fall between
-    the plant's steps."""
+    """A recorded flight of two drones with turbulence, noise, a weak motor, a load and a failed cell.
+
+    The ticks of its autopilot lie between the plant's steps.
+    """
     folder = tmp_path_factory.mktemp("replay")
     (folder / "busy.toml").write_text(BUSY)
     return samara.fly(folder / "busy.toml", out=folder / "run.mcap"), folder / "run.mcap"
 
 
 def test_a_recording_is_the_flight_in_memory(flown):
-    """Every number of every stream, written, read and compared with the same flight kept in memory."""
+    """Every value of every stream, written, read and compared with the same flight in memory."""
     run, path = flown
-    kept = samara.fly(path.parent / "busy.toml")
-    assert first_difference(run, kept) is None
-    assert fingerprint(run) == fingerprint(kept)
-    assert [line.message for line in run.logs] == [line.message for line in kept.logs]
+    in_memory = samara.fly(path.parent / "busy.toml")
+    assert first_difference(run, in_memory) is None
+    assert fingerprint(run) == fingerprint(in_memory)
+    assert [line.message for line in run.logs] == [line.message for line in in_memory.logs]
 
 
 def test_replay_is_the_same_bit_for_bit(flown):
     run, path = flown
-    again = replay(path)
-    assert first_difference(run, again) is None
-    assert fingerprint(again) == fingerprint(run)
+    replayed = replay(path)
+    assert first_difference(run, replayed) is None
+    assert fingerprint(replayed) == fingerprint(run)
     assert np.ptp(run["b"].position[:, 2]) > 0.5, "it did fly"
 
 
@@ -93,24 +95,24 @@ def test_replay_of_a_replay_that_was_saved(flown, tmp_path):
 def test_another_integrator_is_close_and_not_the_same():
     """RK4 at 1 ms and Dormand–Prince at 1e-8 integrate one vehicle: a millimetre apart in three seconds."""
     run = samara.fly("hover", settings={"duration": 3.0})
-    again = replay(run, integrator="rk45")
-    assert first_difference(run, again) is not None
-    (apart,) = distances(run, again)
-    assert 0.0 < apart.position_max < 1e-3
+    replayed = replay(run, integrator="rk45")
+    assert first_difference(run, replayed) is not None
+    (distance,) = distances(run, replayed)
+    assert 0.0 < distance.position_max < 1e-3
 
 
-def test_another_plant_flies_elsewhere(flown, tmp_path):
-    """The same commands on a Crazyflie 5 % heavier: it sinks."""
+def test_another_plant_has_another_path(flown, tmp_path):
+    """The same commands on a Crazyflie 5 % heavier make it sink."""
     run = samara.fly("hover", settings={"duration": 3.0})
     heavier = samara.vehicle("crazyflie_documented", mass=0.0294)
-    again = replay(run, vehicle=heavier)
-    assert distances(run, again)[0].position_max > 0.05
-    assert again.position[-1, 2] < run.position[-1, 2]
-    assert load_run(again.save(tmp_path / "heavier.mcap")).tracks[0].vehicle.mass == heavier.mass
+    replayed = replay(run, vehicle=heavier)
+    assert distances(run, replayed)[0].position_max > 0.05
+    assert replayed.position[-1, 2] < run.position[-1, 2]
+    assert load_run(replayed.save(tmp_path / "heavier.mcap")).tracks[0].vehicle.mass == heavier.mass
 
 
 def test_a_replay_begins_in_the_recorded_state_and_another_plant_in_its_motion():
-    """A battery half empty is so again; on a plant of other effects body and rotors go on, and the effects begin at rest."""
+    """A half-empty battery starts half empty; with other effects, body and rotors continue, and the effects start at rest."""
     run = samara.fly("hover", settings={"duration": 0.1, "drones.vehicle": "iris"})
     table = run.tracks[0].tables["state"]
     rows, charge = table.rows.copy(), table.fields.index("battery.charge")
@@ -118,41 +120,43 @@ def test_a_replay_begins_in_the_recorded_state_and_another_plant_in_its_motion()
     object.__setattr__(table, "rows", rows)
     assert np.array_equal(replay(run).tracks[0].tables["state"].rows[0], rows[0])
     other = samara.vehicle("hakoniwa")
-    begun = replay(run, vehicle=other).tracks[0].tables["state"]
-    assert begun.fields != table.fields
-    moving = 13 + len(other.rotors)
-    assert begun.fields[:moving] == table.fields[:moving] and np.ptp(rows[0, :moving]) > 0.0
-    assert np.array_equal(begun.rows[0, :moving], rows[0, :moving])
-    assert begun.rows[0, moving:].tolist() == flatten(at_rest(other))[moving:]
+    replayed = replay(run, vehicle=other).tracks[0].tables["state"]
+    assert replayed.fields != table.fields
+    size = 13 + len(other.rotors)
+    assert replayed.fields[:size] == table.fields[:size] and np.ptp(rows[0, :size]) > 0.0
+    assert np.array_equal(replayed.rows[0, :size], rows[0, :size])
+    assert replayed.rows[0, size:].tolist() == flatten(at_rest(other))[size:]
 
 
-def test_the_distance_of_two_runs_is_that_of_their_places_and_of_their_attitudes(flown, tmp_path):
-    """Moved by 3 cm at every other time and turned by 8° once, the other way round too: q and −q are one attitude."""
+def test_the_distance_of_two_runs_is_that_of_their_positions_and_attitudes(flown, tmp_path):
+    """Shifted by 3 cm at every other time and rotated by 8° once, with negated quaternions: q and −q are one attitude."""
     run, _ = flown
     other = samara.load_run(run.save(tmp_path / "copy.mcap"))
     table = other["b"].tables["state"]
     rows, p, q = table.rows.copy(), table.fields.index("p_W.x"), table.fields.index("q_WB.w")
     rows[::2, p : p + 3] += np.array([0.01, -0.02, 0.02])
-    turned = Quat(*rows[100, q : q + 4]) * quat_from_euler(0.0, np.radians(8.0), 0.0)
-    rows[100, q : q + 4] = turned
+    rotated = Quat(*rows[100, q : q + 4]) * quat_from_euler(0.0, np.radians(8.0), 0.0)
+    rows[100, q : q + 4] = rotated
     rows[:, q : q + 4] *= -1.0
     object.__setattr__(table, "rows", rows)
-    same, apart = distances(run, other)
-    assert (same.drone, same.position_rms, same.position_max) == ("a", 0.0, 0.0)
-    assert same.attitude_max_deg < 1e-5
-    moved = len(rows[::2]) / len(rows)
-    assert (apart.position_max, apart.position_rms) == pytest.approx((0.03, 0.03 * np.sqrt(moved)), rel=1e-9)
-    assert apart.attitude_max_deg == pytest.approx(8.0, rel=1e-9)
+    equal_drone, changed_drone = distances(run, other)
+    assert (equal_drone.drone, equal_drone.position_rms, equal_drone.position_max) == ("a", 0.0, 0.0)
+    assert equal_drone.attitude_max_deg < 1e-5
+    changed_fraction = len(rows[::2]) / len(rows)
+    assert (changed_drone.position_max, changed_drone.position_rms) == pytest.approx(
+        (0.03, 0.03 * np.sqrt(changed_fraction)), rel=1e-9
+    )
+    assert changed_drone.attitude_max_deg == pytest.approx(8.0, rel=1e-9)
 
 
-def test_a_plant_with_other_rotors_is_refused(flown):
+def test_a_plant_with_another_rotor_count_is_an_error(flown):
     _, path = flown
     with pytest.raises(ValueError, match="vehicle 'hexarotor_x' has 6 rotors; a was recorded with 4"):
         replay(path, vehicle=samara.vehicle("hexarotor_x"))
 
 
-def test_the_first_difference_is_found_where_it_is(flown, tmp_path):
-    """One bit of one number changed: its drone, stream, field and time are told."""
+def test_the_first_difference_is_located(flown, tmp_path):
+    """One bit of one value changed: its drone, stream, field and time are reported."""
     run, _ = flown
     other = samara.load_run(run.save(tmp_path / "copy.mcap"))
     table = other["b"].tables["state"]
@@ -160,26 +164,31 @@ def test_the_first_difference_is_found_where_it_is(flown, tmp_path):
     column = table.fields.index("v_W.y")
     rows[150, column] = np.nextafter(rows[150, column], np.inf)
     object.__setattr__(table, "rows", rows)
-    found = first_difference(run, other)
-    assert (found.drone, found.stream, found.field, found.time_us) == ("b", "state", "v_W.y", 1_500_000)
-    assert "b state v_W.y at 1.500000 s" in str(found)
+    difference = first_difference(run, other)
+    assert (difference.drone, difference.stream, difference.field, difference.time_us) == (
+        "b",
+        "state",
+        "v_W.y",
+        1_500_000,
+    )
+    assert "b state v_W.y at 1.500000 s" in str(difference)
 
 
 def test_a_shorter_run_differs_where_it_ends(flown):
     a = samara.fly("hover", settings={"duration": 1.0})
     b = samara.fly("hover", settings={"duration": 1.5})
-    found = first_difference(a, b)
-    assert found.time_us > 1_000_000
-    assert "one run ends" in str(found)
+    difference = first_difference(a, b)
+    assert difference.time_us > 1_000_000
+    assert "one run ends" in str(difference)
 
 
 def test_runs_of_other_drones_are_not_compared(flown):
     run, _ = flown
-    with pytest.raises(ValueError, match="the runs have other drones: a, b and drone"):
+    with pytest.raises(ValueError, match="the runs have different drones: a, b and drone"):
         first_difference(run, samara.fly("hover", settings={"duration": 0.1}))
 
 
-def test_a_run_tells_its_units_and_its_drones(flown):
+def test_a_run_has_units_and_drones_by_name(flown):
     run, _ = flown
     assert run.units["state.p_W.x"] == "m"
     assert run.units["command.motor[0]"] == "1"
@@ -191,10 +200,10 @@ def test_a_run_tells_its_units_and_its_drones(flown):
 
 
 @pytest.mark.parametrize("rates", ["[" * 100_000, '{"physics": 5e-324}', '{"speed": 1}', "[1]", "\x1b" * 5000])
-def test_forged_times_get_one_short_sentence(rates):
-    """Well-checksummed metadata may say anything; what is quoted of them stays short."""
+def test_forged_times_are_an_error_in_one_short_sentence(rates):
+    """Metadata with a valid checksum may contain anything; quotes of it stay short."""
     forged = {"rates": rates, "instants_us": "[]", "duration": "1.0"}
-    with pytest.raises(RecordingError, match="does not say when it was made") as caught:
+    with pytest.raises(RecordingError, match="lacks its rates, instants or duration") as caught:
         timeline_from(forged)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 300

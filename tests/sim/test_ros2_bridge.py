@@ -1,4 +1,4 @@
-"""A flight on ROS 2's topics: what is said is what the bag of its recording has, and what is asked is flown."""
+"""A flight on ROS 2 topics: published messages equal those of the exported bag, and received commands are executed."""
 
 import os
 from importlib.util import find_spec
@@ -16,18 +16,18 @@ from samara.record.ros2.messages import layout_of, parsed
 from samara.scenario.file import load_scenario
 from samara.sim.replay import replay
 
-DOMAIN = 20 + os.getpid() % 75  # tests of several processes do not hear each other
+DOMAIN = 20 + os.getpid() % 75  # separate domains for tests in several processes
 
 
 @pytest.fixture
 def node():
-    """A node on loopback, where Cyclone DDS is installed"""
+    """A node on loopback; requires Cyclone DDS."""
     if find_spec("cyclonedds") is None:
         do_without("Cyclone DDS is not installed")
     from samara.link.ros2.node import Node
 
-    with Node(DOMAIN) as own:
-        yield own
+    with Node(DOMAIN) as ros_node:
+        yield ros_node
 
 
 STATES = {
@@ -52,45 +52,48 @@ OTHERS = {
 }
 
 
-def in_bag(path):
-    """By topic its messages in their order"""
-    found = {}
+def read_bag(path):
+    """Return the messages of a bag by topic, in order."""
+    messages_by_topic = {}
     with path.open("rb") as file:
         for schema, channel, message in make_reader(file).iter_messages():
-            own = parsed(schema.name.replace("/msg/", "/"), message.data)
-            found.setdefault(channel.topic, []).append(own)
-    return found
+            parsed_message = parsed(schema.name.replace("/msg/", "/"), message.data)
+            messages_by_topic.setdefault(channel.topic, []).append(parsed_message)
+    return messages_by_topic
 
 
-def stamp(own):
-    return own.header.stamp.sec, own.header.stamp.nanosec
+def stamp(message):
+    return message.header.stamp.sec, message.header.stamp.nanosec
 
 
-def test_what_is_said_is_what_the_recording_has(node, tmp_path):
-    """Of a flight with sensors and an estimator, bit for bit; states are said more often than they are recorded"""
+def test_published_messages_equal_the_recording(node, tmp_path):
+    """A flight with sensors and an estimator, bit for bit; states are published more often than they are recorded."""
     from samara.sim.ros2.bridge import Bridge
 
     bridge = Bridge(load_scenario("sensors", {"duration": 0.4}), node, out=tmp_path / "run.mcap")
     topics = {**STATES, **SENSORS, **OTHERS}
     listeners = {topic: node.listener(topic, kind, depth=2000) for topic, kind in topics.items()}
     bridge.run(realtime=False)
-    said = {topic: listener.heard() for topic, listener in listeners.items()}
-    bag = in_bag(write_ros2_bag(load_run(tmp_path / "run.mcap"), tmp_path / "bag.mcap"))
+    published = {topic: listener.heard() for topic, listener in listeners.items()}
+    bag = read_bag(write_ros2_bag(load_run(tmp_path / "run.mcap"), tmp_path / "bag.mcap"))
     for topic in SENSORS:
-        assert repr(said[topic]) == repr(bag[topic]), topic
+        assert repr(published[topic]) == repr(bag[topic]), topic
     for topic in STATES:
-        recorded = {stamp(own): own for own in bag[topic]}
-        both = [(own, recorded[stamp(own)]) for own in said[topic] if stamp(own) in recorded]
-        assert len(said[topic]) == 101 and len(both) == 21  # 250 Hz, and every other one of the log's 100
-        assert all(repr(own) == repr(other) for own, other in both), topic
-    frames = {repr(frame) for own in bag["/tf"] for frame in own.transforms}
-    told = [repr(frame) for own in said["/tf"] for frame in own.transforms]
-    assert len(told) == 202 and len(frames.intersection(told)) == 42
-    assert repr(said["/tf_static"]) == repr(bag["/tf_static"])
-    assert said["/clock"][-1].clock.nanosec == 400_000_000 and len(said["/clock"]) == 101
-    assert repr(said["/drone/rotor_speed"][-1]) == repr(bag["/drone/rotor_speed"][-1])
-    ours, theirs = said["/drone/battery"][-1], bag["/drone/battery"][-1]
-    assert ours.percentage == theirs.percentage and abs(ours.voltage - theirs.voltage) < 0.01 * theirs.voltage
+        recorded = {stamp(message): message for message in bag[topic]}
+        pairs = [(message, recorded[stamp(message)]) for message in published[topic] if stamp(message) in recorded]
+        assert len(published[topic]) == 101 and len(pairs) == 21  # 250 Hz, and every other one of the log's 100
+        assert all(repr(message) == repr(expected) for message, expected in pairs), topic
+    frames = {repr(frame) for message in bag["/tf"] for frame in message.transforms}
+    published_frames = [repr(frame) for message in published["/tf"] for frame in message.transforms]
+    assert len(published_frames) == 202 and len(frames.intersection(published_frames)) == 42
+    assert repr(published["/tf_static"]) == repr(bag["/tf_static"])
+    assert published["/clock"][-1].clock.nanosec == 400_000_000 and len(published["/clock"]) == 101
+    assert repr(published["/drone/rotor_speed"][-1]) == repr(bag["/drone/rotor_speed"][-1])
+    last_published, last_recorded = published["/drone/battery"][-1], bag["/drone/battery"][-1]
+    assert (
+        last_published.percentage == last_recorded.percentage
+        and abs(last_published.voltage - last_recorded.voltage) < 0.01 * last_recorded.voltage
+    )
     assert bridge.stage.voice.dropped == 0
 
 
@@ -99,7 +102,7 @@ AIRBORNE = {"drones.start": [0.0, 0.0, 1.4], "drones.airborne": True}
 
 @pytest.mark.long
 def test_landed_changes_once_per_flight(node):
-    """`hover` takes off and lands: three messages of /drone/landed, at heights and times of its own motion
+    """`hover` takes off and lands: three messages of /drone/landed, at heights and times that match its motion
 
     At touchdown it bounces by 1 mm, then hops by 3 cm: without hysteresis that made nine messages.
     """
@@ -121,8 +124,8 @@ def test_landed_changes_once_per_flight(node):
     assert [value for value, _ in changes] == [True, False, True]
     (_, takeoff), (_, landing) = changes[1:]
     messages = truth.heard()
-    times = np.array([own.header.stamp.sec + 1e-9 * own.header.stamp.nanosec for own in messages])
-    height = np.array([own.pose.pose.position.z for own in messages])
+    times = np.array([message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec for message in messages])
+    height = np.array([message.pose.pose.position.z for message in messages])
     height -= height[0]  # it stands at the start
     assert len(times) == 401 and height[(times > takeoff + 0.1) & (times < landing - 0.5)].min() > 0.05
     assert np.abs(height[(times < takeoff - 0.1) | (times > landing)]).max() < 0.05
@@ -183,44 +186,44 @@ def test_wind_from_a_topic_blows_along_its_axes(node):
     assert y > 3.0 * abs(x) and y > 5e-3, (x, y)
 
 
-# What is asked
+# Commands
 
 
 def flown(node, name="hover", seconds=3.0, before=lambda bridge: None, settings=None, **options):
-    """A bridge after its flight, and what it told; `before` is called when it is there"""
+    """Fly a bridge to its end and return it with its messages; `before` is called with the new bridge."""
     from samara.sim.ros2.bridge import Bridge
 
-    told = []
+    messages = []
     scenario = load_scenario(name, {"duration": seconds, **(settings or {})})
-    bridge = Bridge(scenario, node, tell=told.append, **options)
+    bridge = Bridge(scenario, node, tell=messages.append, **options)
     before(bridge)
     bridge.run(realtime=False)
-    return bridge, told
+    return bridge, messages
 
 
 def said(node, topic, kind, columns=None, **constants):
-    """One message under a topic, from this process"""
+    """Publish one message from this process."""
     node.speaker(topic, kind).say(layout_of(kind, **constants).packed(1, columns or {})[0].tobytes())
 
 
 POSE = {"pose.position": [[0.5, -0.3, 1.2]], "pose.orientation": [[0.0, 0.0, np.sin(0.25), np.cos(0.25)]]}
 
 
-def test_a_pose_is_followed_at_once(node):
-    """From where it was asked to be, towards it"""
+def test_a_pose_is_followed_immediately(node):
+    """From the present reference towards the pose."""
     bridge, _ = flown(
         node, seconds=0.2, before=lambda _: said(node, "/drone/command/pose", "geometry_msgs/PoseStamped", POSE)
     )
-    begin = bridge.simulation.scenario.drones[0].task.at(0.0).p_W
-    way = np.array([0.5, -0.3, 1.2]) - np.array(begin, dtype=float)
-    asked = bridge.simulation.groups[0].reference[:3, 0] - np.array(begin, dtype=float)
-    assert np.allclose(asked, 2.0 * 0.2 * way / np.linalg.norm(way), atol=1e-9)
+    start_W = bridge.simulation.scenario.drones[0].task.at(0.0).p_W
+    path_W = np.array([0.5, -0.3, 1.2]) - np.array(start_W, dtype=float)
+    shift_W = bridge.simulation.groups[0].reference[:3, 0] - np.array(start_W, dtype=float)
+    assert np.allclose(shift_W, 2.0 * 0.2 * path_W / np.linalg.norm(path_W), atol=1e-9)
 
 
 def test_a_pose_is_flown_to(node, tmp_path):
-    """At rest there after a while with its yaw; the reference that was recorded is the one that was flown, and replays"""
+    """At rest there with its yaw; the recorded reference is the one that was followed, and the flight replays."""
     pose = "geometry_msgs/PoseStamped"
-    bridge, told = flown(
+    bridge, messages = flown(
         node,
         seconds=4.0,
         before=lambda _: said(node, "/drone/command/pose", pose, POSE, header={"frame_id": "map"}),
@@ -232,18 +235,18 @@ def test_a_pose_is_flown_to(node, tmp_path):
     assert np.abs(state["p_W"][-1] - [0.5, -0.3, 1.2]).max() < 0.05
     assert np.abs(state["q_WB"][-1] - [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]).max() < 0.02
     assert reference["p_W"][-1].tolist() == [0.5, -0.3, 1.2] and reference["yaw"][-1] == pytest.approx(0.5)
-    assert any("follows setpoints from outside" in own for own in told)
+    assert any("follows external setpoints" in message for message in messages)
     assert bridge.commands.heard == 1
-    again = replay(load_run(tmp_path / "run.mcap")).tracks[0].tables["state"]
-    assert np.array_equal(again.rows, state.rows)
+    replayed = replay(load_run(tmp_path / "run.mcap")).tracks[0].tables["state"]
+    assert np.array_equal(replayed.rows, state.rows)
 
 
 def test_a_trajectory_is_flown_along(node):
-    """Through its points at their times"""
-    where = [{"translation": {"x": x, "y": 0.0, "z": 1.0}, "rotation": {"w": 1.0}} for x in (0.0, 1.0, 1.0)]
+    """Passes its points at their times."""
+    transforms = [{"translation": {"x": x, "y": 0.0, "z": 1.0}, "rotation": {"w": 1.0}} for x in (0.0, 1.0, 1.0)]
     points = [
-        {"transforms": [own], "velocities": [{}], "time_from_start": {"sec": sec}}
-        for own, sec in zip(where, (0, 3, 5), strict=True)
+        {"transforms": [transform], "velocities": [{}], "time_from_start": {"sec": sec}}
+        for transform, sec in zip(transforms, (0, 3, 5), strict=True)
     ]
     kind = "trajectory_msgs/MultiDOFJointTrajectory"
     bridge, _ = flown(
@@ -252,26 +255,26 @@ def test_a_trajectory_is_flown_along(node):
         before=lambda _: said(node, "/drone/command/trajectory", kind, joint_names=["base"], points=points),
         rate=25.0,
     )
-    asked = bridge.simulation.groups[0].reference[:, 0]
-    assert asked[:6].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
-    assert np.abs(bridge.simulation.fleet.p_W[:, 0] - asked[:3]).max() < 0.2
+    reference = bridge.simulation.groups[0].reference[:, 0]
+    assert reference[:6].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    assert np.abs(bridge.simulation.fleet.p_W[:, 0] - reference[:3]).max() < 0.2
 
 
-def test_motors_are_commanded_and_fall_silent(node):
-    """All off for half a second: it stays on the ground; then nobody repeats it, and its controller takes over"""
+def test_motor_commands_are_executed_and_time_out(node):
+    """All motors off for half a second: it stays on the ground; after the timeout the controller takes over."""
     motors = {"data": [[0.0] * 4]}
-    bridge, told = flown(
+    bridge, messages = flown(
         node,
         seconds=1.0,
         rate=25.0,
         before=lambda _: said(node, "/drone/command/motors", "std_msgs/Float64MultiArray", motors, data=[0.0] * 4),
     )
-    assert any("no command of its motors for 0.5 s" in own for own in told)
+    assert any("no motor command for 0.5 s" in message for message in messages)
     assert bridge.simulation.groups[0].plant.command.any() and not bridge.simulation.crashed.any()
 
 
 @pytest.mark.parametrize(
-    ("word", "kind", "columns", "constants", "why"),
+    ("command", "kind", "columns", "constants", "reason"),
     [
         ("pose", "geometry_msgs/PoseStamped", POSE, {"header": {"frame_id": "moon"}}, "frame 'moon'; expected 'map'"),
         ("pose", "geometry_msgs/PoseStamped", {}, {}, "expected a quaternion of length 1"),
@@ -287,50 +290,50 @@ def test_motors_are_commanded_and_fall_silent(node):
         ("trajectory", "trajectory_msgs/MultiDOFJointTrajectory", {}, {}, "expected points that have one transform"),
     ],
 )
-def test_what_cannot_be_flown_is_one_sentence(node, word, kind, columns, constants, why):
-    """And the drone goes on with its task"""
-    bridge, told = flown(
-        node, seconds=0.1, before=lambda _: said(node, f"/drone/command/{word}", kind, columns, **constants)
+def test_what_cannot_be_flown_is_one_sentence(node, command, kind, columns, constants, reason):
+    """And the drone continues its task."""
+    bridge, messages = flown(
+        node, seconds=0.1, before=lambda _: said(node, f"/drone/command/{command}", kind, columns, **constants)
     )
-    assert [own for own in told if f"/drone/command/{word} is refused" in own and why in own]
+    assert [message for message in messages if f"/drone/command/{command} is rejected" in message and reason in message]
     assert bridge.commands.refused == 1 and not bridge.simulation.crashed.any()
 
 
 def test_pause_reset_wind_and_motors_that_fail(node):
-    """As simple topics; what there is not is one sentence"""
+    """As simple topics; an invalid request is one sentence."""
 
-    def ask(bridge):
+    def publish_requests(bridge):
         said(node, "/samara/wind", "geometry_msgs/Vector3", x=3.0)
         said(node, "/samara/reset", "std_msgs/Empty")
         said(node, "/drone/fail_motor", "std_msgs/Int32", data=9)
         said(node, "/drone/restore_motor", "std_msgs/Int32", data=1)
         said(node, "/samara/pause", "std_msgs/Bool", data=False)
 
-    bridge, told = flown(node, seconds=0.1, before=ask)
-    text = "\n".join(told)
-    assert "begins again" in text and "wind (3, 0, 0) m/s" in text and "restore motor 1" in text
+    bridge, messages = flown(node, seconds=0.1, before=publish_requests)
+    text = "\n".join(messages)
+    assert "restarted" in text and "wind (3, 0, 0) m/s" in text and "restore motor 1" in text
     assert "refused: fail motor 9: drone has no motor 9; expected one of 0 to 3" in text
     assert bridge.controls.heard == 5
 
 
-def test_a_motor_fails_and_all_goes_on(node):
-    """The drone is computed in another group from then on: its topics and its setpoint stay"""
+def test_topics_and_setpoints_survive_a_motor_failure(node):
+    """From then on the drone is in another group: its topics and its setpoint stay."""
     clock = node.listener("/clock", "rosgraph_msgs/Clock", depth=100)
     odometry = node.listener("/drone/odom", "nav_msgs/Odometry", depth=100)
 
-    def ask(bridge):
+    def publish_requests(bridge):
         said(node, "/drone/command/pose", "geometry_msgs/PoseStamped", POSE)
         said(node, "/drone/fail_motor", "std_msgs/Int32", data=2)
 
-    bridge, told = flown(node, seconds=0.2, before=ask)
-    assert any("fail motor 2" in own for own in told)
+    bridge, messages = flown(node, seconds=0.2, before=publish_requests)
+    assert any("fail motor 2" in message for message in messages)
     assert len(clock.heard()) == len(odometry.heard()) == 51
     assert bridge.simulation.groups[0].environment.motor_power[:, 0].tolist() == [1.0, 1.0, 0.0, 1.0]
-    assert bridge.simulation.groups[0].reference[3:6, 0].any()  # it is still on its way
+    assert bridge.simulation.groups[0].reference[3:6, 0].any()  # it still approaches the pose
 
 
 def test_a_velocity_along_the_heading(node):
-    """In base_link, 90° to the left of the map's axes: forward is north; the tilt of the body is left out"""
+    """In base_link, 90° to the left of the map's axes: forward is north; the tilt of the body is ignored."""
     from samara.sim.ros2.setpoint_topics import Heard
 
     fleet = SimpleNamespace(locate=lambda index: (SimpleNamespace(estimate=estimate), 0))
@@ -339,28 +342,28 @@ def test_a_velocity_along_the_heading(node):
     data = layout_of("geometry_msgs/TwistStamped", header={"frame_id": "drone/base_link"}).packed(
         1, {"twist.linear": [[1.0, 0.0, 0.5]], "twist.angular": [[0.0, 0.0, 0.3]]}
     )
-    wish = Heard("drone", 0, 4, 2.0).twist(parsed("geometry_msgs/TwistStamped", data[0].tobytes()), fleet)
-    assert np.hypot(*wish.v_W[:2]) == pytest.approx(1.0) and wish.v_W[2] == 0.5 and wish.yaw_rate == 0.3
-    assert wish.v_W[1] > 0.95
+    setpoint = Heard("drone", 0, 4, 2.0).twist(parsed("geometry_msgs/TwistStamped", data[0].tobytes()), fleet)
+    assert np.hypot(*setpoint.v_W[:2]) == pytest.approx(1.0) and setpoint.v_W[2] == 0.5 and setpoint.yaw_rate == 0.3
+    assert setpoint.v_W[1] > 0.95
 
 
 def test_pause_stops_the_clock(node):
-    """Until it goes on"""
+    """Until it is resumed."""
     import threading
 
-    def go_on():
+    def resume():
         said(node, "/samara/pause", "std_msgs/Bool", data=False)
 
-    def ask(bridge):
+    def publish_pause(bridge):
         said(node, "/samara/pause", "std_msgs/Bool", data=True)
-        threading.Timer(0.3, go_on).start()
+        threading.Timer(0.3, resume).start()
 
-    _, told = flown(node, seconds=0.1, before=ask)
-    assert told[:2] == ["paused", "goes on"]
+    _, messages = flown(node, seconds=0.1, before=publish_pause)
+    assert messages[:2] == ["paused", "resumed"]
 
 
 def test_rates_and_names(node):
-    """That ROS 2 or the flight does not have are one sentence"""
+    """Rates and names that are not possible are errors in one sentence."""
     from samara.sim.ros2.bridge import require_names, ticks_of
 
     assert ticks_of(0.0, 4000) == 1 and ticks_of(50.0, 4000) == 5

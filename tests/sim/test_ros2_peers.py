@@ -1,4 +1,4 @@
-"""Another process flies the drone, a plain participant of DDS with types of its own; others are silent, wrong or too many."""
+"""Another process controls the drone, as a plain DDS participant with separate types; others are silent, wrong or flooding."""
 
 import os
 import socket
@@ -17,76 +17,76 @@ def twist(clock):
     return TwistStamped(Header(clock, "map"), Twist(Vector3(0.4, 0.0, 0.1), Vector3(0.0, 0.0, 0.0)))
 
 """
-FLIES = """
-ticks, asked = reader("rt/clock", Clock), writer("rt/drone/command/twist", TwistStamped)
+FLY = """
+ticks, commands = reader("rt/clock", Clock), writer("rt/drone/command/twist", TwistStamped)
 while True:
-    for own in ticks.take(10):
-        asked.write(twist(own.clock))
+    for tick in ticks.take(10):
+        commands.write(twist(tick.clock))
     time.sleep(0.0002)
 """
-FLOODS = """
-asked, message = writer("rt/drone/command/twist", TwistStamped), twist(Time(0, 0))
+FLOOD = """
+commands, message = writer("rt/drone/command/twist", TwistStamped), twist(Time(0, 0))
 while True:
-    asked.write(message)
+    commands.write(message)
 """
 WRONG = """
-asked = writer("rt/drone/command/pose", TwistStamped)
+commands = writer("rt/drone/command/pose", TwistStamped)
 while True:
-    asked.write(twist(Time(0, 0)))
+    commands.write(twist(Time(0, 0)))
     time.sleep(0.01)
 """
 
 
 @pytest.fixture
 def node():
-    """A node on loopback, where Cyclone DDS is installed"""
+    """A node on loopback; requires Cyclone DDS."""
     require_cyclonedds()
     from samara.link.ros2.node import Node
 
-    with Node(DOMAIN) as own:
-        yield own
+    with Node(DOMAIN) as ros_node:
+        yield ros_node
 
 
-def bridge_of(node, seconds, **options):
-    """A bridge, and the list of what it tells"""
+def create_bridge(node, seconds, **options):
+    """Return a bridge, and the list of its messages."""
     from samara.sim.ros2.bridge import Bridge
 
-    told = []
-    return Bridge(load_scenario("hover", {"duration": seconds}), node, tell=told.append, **options), told
+    messages = []
+    return Bridge(load_scenario("hover", {"duration": seconds}), node, tell=messages.append, **options), messages
 
 
 def test_lockstep_with_another_process(node):
-    """One velocity for each tick, and no more time than it takes: what was asked is v t, to the last digit of a sum"""
-    bridge, _ = bridge_of(node, 1.0, lockstep=True, rate=50.0, patience=60.0)
-    begin = np.array(bridge.simulation.scenario.drones[0].task.at(0.0).p_W, dtype=float)
-    with peer(TWIST + FLIES, DOMAIN):
+    """One velocity per tick, and no extra waiting: the reference is v t, to the last digit of a sum."""
+    bridge, _ = create_bridge(node, 1.0, lockstep=True, rate=50.0, patience=60.0)
+    start_W = np.array(bridge.simulation.scenario.drones[0].task.at(0.0).p_W, dtype=float)
+    with peer(TWIST + FLY, DOMAIN):
         assert bridge.run(realtime=False) == "in the air"
     assert bridge.commands.heard >= 51 and not bridge.simulation.ended
-    asked = bridge.simulation.groups[0].reference[:, 0]
-    assert np.allclose(asked[:3], begin + np.array([0.4, 0.0, 0.1]), atol=1e-9)
-    assert np.allclose(asked[3:6], [0.4, 0.0, 0.1])
+    reference = bridge.simulation.groups[0].reference[:, 0]
+    assert np.allclose(reference[:3], start_W + np.array([0.4, 0.0, 0.1]), atol=1e-9)
+    assert np.allclose(reference[3:6], [0.4, 0.0, 0.1])
 
 
-def test_lockstep_without_anybody(node):
-    """Ends in a sentence that says so"""
-    bridge, told = bridge_of(node, 1.0, lockstep=True, patience=0.2)
+def test_lockstep_without_a_publisher(node):
+    """The flight ends with a sentence that explains it."""
+    bridge, messages = create_bridge(node, 1.0, lockstep=True, patience=0.2)
     bridge.run(realtime=False)
-    assert "nobody publishes; in lockstep each tick of /clock needs one" in bridge.simulation.ended
-    assert any("nobody publishes" in own for own in told)
+    assert "there are no publishers; in lockstep each tick of /clock needs one" in bridge.simulation.ended
+    assert any("there are no publishers" in message for message in messages)
 
 
-def test_lockstep_with_somebody_who_is_silent(node):
-    """Is told from nobody"""
-    bridge, _ = bridge_of(node, 1.0, lockstep=True, patience=0.2)
+def test_lockstep_with_a_silent_publisher(node):
+    """A silent publisher is distinguished from none."""
+    bridge, _ = create_bridge(node, 1.0, lockstep=True, patience=0.2)
     silent = node.speaker("/drone/command/pose", "geometry_msgs/PoseStamped")
     bridge.run(realtime=False)
-    assert silent.said == 0 and "somebody publishes there, and says nothing" in bridge.simulation.ended
+    assert silent.said == 0 and "a publisher exists but sends nothing" in bridge.simulation.ended
 
 
 def test_a_flood(node):
-    """Of tens of thousands of messages a second the newest is followed, one a tick at most, and the flight goes on"""
-    bridge, _ = bridge_of(node, 1.5)
-    with peer(TWIST + FLOODS, DOMAIN):
+    """Of tens of thousands of messages per second, the newest of each tick is followed, and the flight continues."""
+    bridge, _ = create_bridge(node, 1.5)
+    with peer(TWIST + FLOOD, DOMAIN):
         bridge.run(realtime=True)
     ticks = 1 + round(1.5 * 250)
     assert 0 < bridge.commands.heard <= ticks and bridge.commands.malformed == 0
@@ -94,30 +94,30 @@ def test_a_flood(node):
 
 
 def test_another_type_under_the_same_name(node):
-    """Never arrives, and is told of"""
-    bridge, told = bridge_of(node, 60.0)
+    """A publisher of another type is never received, and is reported."""
+    bridge, messages = create_bridge(node, 60.0)
     with peer(TWIST + WRONG, DOMAIN):
-        simulation, end = bridge.simulation, []
-        while not end and simulation.time_us < 60_000_000:
+        simulation, warnings = bridge.simulation, []
+        while not warnings and simulation.time_us < 60_000_000:
             simulation.advance()
-            end = node.strangers()
+            warnings = node.strangers()
         simulation.close()
-    assert end == [
+    assert warnings == [
         "someone publishes /drone/command/pose as 'geometry_msgs::msg::dds_::TwistStamped_'; "
         "expected geometry_msgs::msg::dds_::PoseStamped_"
     ]
-    assert bridge.commands.heard == bridge.commands.malformed == 0 and not told
+    assert bridge.commands.heard == bridge.commands.malformed == 0 and not messages
 
 
-def test_datagrams_that_make_no_sense(node):
-    """To the ports of DDS: nothing is heard of them, and the flight goes on"""
-    bridge, told = bridge_of(node, 0.4)
-    random, first = np.random.default_rng(0), 7400 + 250 * DOMAIN
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+def test_invalid_datagrams_are_ignored(node):
+    """Invalid datagrams to the ports of DDS are ignored, and the flight continues."""
+    bridge, messages = create_bridge(node, 0.4)
+    rng, first_port = np.random.default_rng(0), 7400 + 250 * DOMAIN
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         while bridge.simulation.advance():
-            head = random.choice([b"", b"RTPS\x02\x01\x01\x10", b"RTPS\x02\x05" + bytes(14) + b"\x15\x05"])
-            for port in range(first + 10, first + 14):
-                stranger.sendto(head + random.bytes(int(random.integers(300))), ("127.0.0.1", port))
+            head = rng.choice([b"", b"RTPS\x02\x01\x01\x10", b"RTPS\x02\x05" + bytes(14) + b"\x15\x05"])
+            for port in range(first_port + 10, first_port + 14):
+                sender.sendto(head + rng.bytes(int(rng.integers(300))), ("127.0.0.1", port))
     assert bridge.commands.heard == bridge.commands.malformed == bridge.controls.heard == 0
     assert not bridge.simulation.crashed.any() and not bridge.simulation.ended
-    assert told == []
+    assert messages == []

@@ -321,7 +321,7 @@ def test_strict_a_command_out_of_range_is_an_error_with_drone_time_channel_and_v
 
 def test_a_command_out_of_range_is_cut_counted_and_warned_of_once(tmp_path):
     """0.4 s at 250 Hz are 101 commands; of two motors 97 of them are out of range, by 0.7 and by -0.2."""
-    with pytest.warns(RuntimeWarning, match=r"motor 1 is 1\.7 at 0\.016000 s.* and it was cut to that") as warned:
+    with pytest.warns(RuntimeWarning, match=r"motor 1 is 1\.7 at 0\.016000 s.* it is clipped to that range") as warned:
         run = fly(hovering(duration=0.4), controller=too_much, out=tmp_path / "run.mcap")
     assert len(warned) == 1 and [line.level for line in run.logs].count("warning") == 1
     assert run.command_time.size == 101 and (run.command[4:] == (0.5, 1.0, 0.5, 0.0)).all()

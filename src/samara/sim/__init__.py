@@ -1,4 +1,4 @@
-"""The runtime: what happens when, what flows where, and what is kept of it."""
+"""The runtime: the schedule of a flight, its stages and slots, the executors that run them, and the recorded results."""
 
 from samara.core.lazy_import import lazily as _lazily
 

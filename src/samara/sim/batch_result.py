@@ -1,4 +1,4 @@
-"""What comes of many flights of one scenario: named arrays with a number for each flight, and trajectories if asked for."""
+"""The result of a batch of flights: named arrays with one value per flight, and recorded trajectories."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,11 @@ from samara.scenario.scenario import Scenario
 
 @dataclass(frozen=True, eq=False)
 class Flights:
-    """n flights; arrays have the shape (n,), or (drones, n) where a flight has several drones. Flight i had `seeds[i]`.
+    """n flights; arrays have the shape (n,), or (drones, n) for several drones. Flight i had `seeds[i]`.
 
-    `final` is the state at the end, `landed` and `crashed` as in the status of a recording, `metrics` those of the whole
-    flight, and `outcomes` what the scenario expects, each with an array (n,) of what came true. `time` and
-    `states` (times, components, n) or (times, components, drones, n), where trajectories are recorded, are the states at those
-    times [s]; else they are empty.
+    `final` is the state at the end; `landed` and `crashed` are as in the status of a recording; `metrics` summarise the flight;
+    `outcomes` are the scenario's expectations, each with an array (n,) of the flights that satisfied it. `time` [s] and
+    `states` (times, components, n) or (times, components, drones, n) are the recorded trajectories, empty without recording.
     """
 
     seeds: Array
@@ -34,40 +33,40 @@ class Flights:
 
     @property
     def lost(self) -> Array:
-        """Whether its state was no longer finite at the end: none of its metrics means anything then"""
+        """Whether the final state is not finite, so that the metrics are meaningless."""
         return np.asarray(~np.isfinite(np.broadcast_arrays(*flatten(self.final))).all(axis=0))
 
     @property
     def worst_error(self) -> Array:
-        """The largest distance from the reference while it was to be followed  [m]"""
+        """Maximum position error while the reference was to be followed [m]."""
         return np.asarray(self.metrics.worst_error)
 
     @property
     def rms_error(self) -> Array:
-        """The root mean square of that distance  [m]"""
+        """Root mean square of the position error [m]."""
         return np.asarray(self.metrics.rms_error)
 
     @property
     def touchdown_speed(self) -> Array:
-        """The greatest speed at which it came to the ground; 0 where it never did  [m/s]"""
+        """Maximum speed at ground contact [m/s]; 0 without contact."""
         return np.asarray(self.metrics.touchdown_speed)
 
     @property
     def min_charge(self) -> Array:
-        """The least charge of its batteries, from 1 to 0; 1 without one"""
+        """Minimum charge of the batteries, from 1 to 0; 1 without a battery."""
         return np.asarray(self.metrics.charge)
 
     def __len__(self) -> int:
         return len(self.seeds)
 
     def __str__(self) -> str:
-        sound, lost = ~self.lost, int(self.lost.sum())
-        rms = float(np.sqrt((self.rms_error[sound] ** 2).mean())) if sound.any() else 0.0
-        told = f", {lost} lost: their states are not finite" if lost else ""
+        finite, lost = ~self.lost, int(self.lost.sum())
+        rms = float(np.sqrt((self.rms_error[finite] ** 2).mean())) if finite.any() else 0.0
+        lost_note = f", {lost} lost: their states are not finite" if lost else ""
         drones = f" of {len(self.lost)} drones" if self.lost.ndim > 1 else ""
         return (
-            f"{len(self)} flights{drones}: {int(self.landed.sum())} landed, {int(self.crashed.sum())} crashed{told}, "
-            f"worst error {self.worst_error[sound].max(initial=0.0):.3g} m, RMS {rms:.3g} m"
+            f"{len(self)} flights{drones}: {int(self.landed.sum())} landed, {int(self.crashed.sum())} crashed{lost_note}, "
+            f"worst error {self.worst_error[finite].max(initial=0.0):.3g} m, RMS {rms:.3g} m"
         )
 
 
@@ -81,7 +80,7 @@ def flights_of(
     states: Array,
     record: float,
 ) -> Flights:
-    """Evaluate the expectations of a scenario; arrays are those of `Flights`, `record` is the period of `states` [s]"""
+    """Evaluate the expectations of a scenario; arrays are those of `Flights`, `record` is the period of `states` [s]."""
     drones = [DroneResult(scenario.drones[0].name, final.p_W, landed, crashed, metrics.metric)]
     if len(scenario.drones) > 1:
         drones = [

@@ -16,19 +16,19 @@ YAW, YAW_RATE = REFERENCE_FIELDS.index("yaw"), REFERENCE_FIELDS.index("yaw_rate"
 
 SPEED = 2.0  # [m/s] of the approach to a position
 TURN = 1.0  # [rad/s] of the turn to a yaw
-STEP_TIME = 0.1  # [s] a position nearer than this at its speed, as in a stream of positions, is the reference at once
+STEP_TIME = 0.1  # [s] a position within this time, as in a stream of positions, becomes the reference immediately
 SETPOINT_TIMEOUT = 0.5  # [s] after which a velocity or motor command expires
 
 
 class Position(NamedTuple):
-    """Rest at p_W [m] with a yaw [rad]; `speed` of the approach [m/s]"""
+    """Rest at p_W [m] with a yaw [rad]; `speed` of the approach [m/s]."""
 
     p_W: Array
     yaw: float
     speed: float = SPEED
 
     def references(self, anchor: Array, time: Array) -> Array:
-        """p = p₀ + min(v t, |d|) d/|d|,  d = p − p₀: (times, fields)"""
+        """p = p₀ + min(v t, |d|) d/|d|,  d = p − p₀: (times, fields)."""
         rows = _still(anchor, time)
         offset = self.p_W - anchor[P]
         distance = float(np.linalg.norm(offset))
@@ -46,13 +46,13 @@ class Position(NamedTuple):
 
 
 class Velocity(NamedTuple):
-    """Fly at v_W [m/s] with a yaw rate [rad/s] for T = `SETPOINT_TIMEOUT`"""
+    """Fly at v_W [m/s] with a yaw rate [rad/s] for T = `SETPOINT_TIMEOUT`."""
 
     v_W: Array
     yaw_rate: float
 
     def references(self, anchor: Array, time: Array) -> Array:
-        """p = p₀ + v min(t, T),  ψ = ψ₀ + r min(t, T): (times, fields)"""
+        """p = p₀ + v min(t, T),  ψ = ψ₀ + r min(t, T): (times, fields)."""
         rows, active_time = _still(anchor, time), np.minimum(time, SETPOINT_TIMEOUT)
         rows[:, P] = anchor[P] + active_time[:, None] * self.v_W
         rows[:, V] = np.where((time < SETPOINT_TIMEOUT)[:, None], self.v_W, 0.0)
@@ -62,7 +62,7 @@ class Velocity(NamedTuple):
 
 
 class Path(NamedTuple):
-    """Pass points p_W (m, 3) at times (m,) since arrival [s], with yaws (m,) and optional velocities (m, 3)"""
+    """Pass points p_W (m, 3) at times (m,) since arrival [s], with yaws (m,) and optional velocities (m, 3)."""
 
     times: Array
     p_W: Array
@@ -70,7 +70,7 @@ class Path(NamedTuple):
     v_W: Array | None = None
 
     def references(self, anchor: Array, time: Array) -> Array:
-        """p = p₀ + s a + s² b + s³ c on each segment: cubic Hermite, or linear without velocities"""
+        """p = p₀ + s a + s² b + s³ c on each segment: cubic Hermite, or linear without velocities."""
         times, p, yaw, v = self.times, self.p_W, self.yaw, self.v_W
         if times[0] > 0.0:
             times, p = np.append(0.0, times), np.vstack([anchor[P], p])
@@ -94,7 +94,7 @@ class Path(NamedTuple):
 
 
 class Motors(NamedTuple):
-    """Apply a motor command for `SETPOINT_TIMEOUT`"""
+    """Apply a motor command for `SETPOINT_TIMEOUT`."""
 
     command: Array
 
@@ -103,7 +103,7 @@ Setpoint = Position | Velocity | Path | Motors
 
 
 def _still(anchor: Array, time: Array) -> Array:
-    """References at rest at the anchor's position and yaw: (times, fields)"""
+    """References at rest at the anchor's position and yaw: (times, fields)."""
     rows = np.zeros((len(time), len(REFERENCE_FIELDS)))
     rows[:, P], rows[:, YAW] = anchor[P], anchor[YAW]
     return rows

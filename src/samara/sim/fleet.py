@@ -47,16 +47,16 @@ Say = Callable[[str, str], None]
 
 
 class Links:
-    """`by_drone` has the link of each drone that an external autopilot flies."""
+    """The links to external autopilots; `by_drone` has the link of each drone that one flies."""
 
     lost_error = AutopilotLostError
 
     def __init__(
-        self, scenario: Scenario, say: Say, tell: Callable[[str], None], lose: Callable[[int], object]
+        self, scenario: Scenario, log_message: Say, on_message: Callable[[str], None], on_lost: Callable[[int], object]
     ) -> None:
         """Open the links; `lose` is called with the index of a drone whose autopilot never answered."""
         self._names = [drone.name for drone in scenario.drones]
-        self._say, self._tell, self._lose, self._parted = say, tell, lose, False
+        self._say, self._tell, self._lose, self._parted = log_message, on_message, on_lost, False
         self.by_drone: dict[int, LinkedAutopilot] = {}
         opened: list[Link] = []
         try:
@@ -74,36 +74,36 @@ class Links:
     def _prefix(self, index: int) -> str:
         return f"{self._names[index]}: " if len(self._names) > 1 else ""
 
-    def _forward(self, prefix: str, level: str, sentence: str) -> None:
-        self._say(level, prefix + sentence)
-        self._tell(prefix + sentence)
+    def _forward(self, prefix: str, level: str, message: str) -> None:
+        self._say(level, prefix + message)
+        self._tell(prefix + message)
 
     def obey(self, index: int, orders: Sequence[Order]) -> None:
-        """Pass a drone's orders to its autopilot, if it has one"""
+        """Pass a drone's orders to its autopilot, if it has one."""
         for order in orders if index in self.by_drone else ():
             self.by_drone[index].link.obey(order)
 
-    def part(self, ended: str) -> str:
-        """Log the links' final messages, once; return why the flight ended, also if an autopilot never answered"""
+    def part(self, end_reason: str) -> str:
+        """Log the links' final messages, once; return why the flight ended, also if an autopilot never answered."""
         for index, autopilot in self.by_drone.items() if not self._parted else ():
             prefix = self._prefix(index)
             for level, message in autopilot.link.ending():
                 self._say(level, prefix + message)
-            if autopilot.link.sent and not autopilot.link.answered and not ended:
-                ended = f"{prefix}{autopilot.link.title} was there and never answered: nothing was flown by it"
-                self._say("error", ended)
+            if autopilot.link.sent and not autopilot.link.answered and not end_reason:
+                end_reason = f"{prefix}{autopilot.link.title} was connected but never answered: it flew nothing"
+                self._say("error", end_reason)
                 self._lose(index)
         self._parted = True
-        return ended
+        return end_reason
 
     def close(self) -> None:
-        """Close the links, and end the autopilots started by them"""
+        """Close the links, and end the autopilots started by them."""
         for autopilot in self.by_drone.values():
             autopilot.link.close()
 
 
 BLOCK_US = MICROSECONDS  # references are tabulated and tables flushed in blocks of this length
-DRONES_PER_BLOCK_SECOND = 500  # above this number, blocks get shorter to bound their memory
+DRONES_PER_BLOCK_SECOND = 500  # with more drones, blocks get shorter to bound their memory
 MAX_BLOCKS_PER_SECOND = 4
 MAX_BLOCK_SECONDS = 8  # for one drone without Python stages: the overhead of a block equals about 1 s of flight
 
@@ -119,7 +119,7 @@ class Fleet:
         self,
         scenario: Scenario,
         schedule: Schedule,
-        tell: Callable[[str], None],
+        on_message: Callable[[str], None],
         seeds: Sequence[int] = (),
         *,
         precision: Precision = STRICT,
@@ -128,6 +128,8 @@ class Fleet:
         """Prepare the drones of a scenario; `form` puts them into groups.
 
         Args:
+            scenario: the scenario to fly.
+            schedule: its instants and clocks.
             tell: receives messages of external autopilots as they arrive.
             seeds: one for each drone, which then is a separate flight.
             precision: of the compiled code.
@@ -149,7 +151,7 @@ class Fleet:
         self.block_us = BLOCK_US // blocks_per_second
         self.longest_us = max(self.block_us, BLOCK_US * (MAX_BLOCK_SECONDS // n))
         self.time_us = 0
-        self.passed = 0  # number of entries already run at the present instant
+        self.passed = 0  # entries already run at the present instant
         self.on_scenario_clock = False
         self.setting = initial_setting(scenario)
         self.landed = np.array([not drone.airborne for drone in scenario.drones])
@@ -157,7 +159,7 @@ class Fleet:
         self.logs: list[LogLine] = []
         self.facts: list[Occurrence] = []
         self.ended = ""  # the reason, if the flight ended early
-        self.environment_changed = True  # by Python, and not recorded yet
+        self.environment_changed = True  # by Python, since the environment was last recorded
         self.groups: list[Group] = []
         self.stages: StageSequence = ()
         self.log: Log | None = None
@@ -166,56 +168,56 @@ class Fleet:
         self._payloads = [Payload() for _ in scenario.drones]
         self._setups: list[DroneSetup] = []
         self._flight: FlightSetup | None = None
-        self._flights: dict[int, FlightSetup] = {}  # by drone, where each has a wind of its own
+        self._flights: dict[int, FlightSetup] = {}  # by drone, if the wind differs between drones
         self._locations: dict[int, tuple[int, int]] = {}
-        self.links = Links(scenario, self.say, tell, lambda index: self.note(index, Fact.AUTOPILOT_LOST))
+        self.links = Links(scenario, self.say, on_message, lambda index: self.note(index, Fact.AUTOPILOT_LOST))
 
     @property
     def time(self) -> float:
-        """Flight time  [s]"""
+        """Flight time [s]."""
         return self.time_us / MICROSECONDS
 
     def tick(self, clock: str) -> int:
-        """Number of periods of a clock since the start"""
+        """Periods of a clock since the start."""
         return int(self.time_us // self.periods[clock])
 
     def name_of(self, index: int) -> str:
-        """Name of a drone"""
+        """Name of a drone."""
         return self.scenario.drones[index].name
 
     def say(self, level: str, message: str, *, time_us: int | None = None) -> None:
-        """Add a line to the log, now or at an earlier time since Python last ran"""
+        """Add a line to the log, now or at an earlier time since Python last ran."""
         log_time_us = self.time_us if time_us is None else time_us
         self.logs.append(LogLine(log_time_us, level, self.scenario.name, message))
 
     def note(self, index: int, fact: Fact, *, time_us: int | None = None, **details: Any) -> Occurrence:
-        """Record an event of a drone, now or at an earlier time since Python last ran, in its stream `event`"""
+        """Record an occurrence of a drone in its stream `event`, now or at an earlier time since Python last ran."""
         self.facts.append(Occurrence(self.time_us if time_us is None else time_us, index, fact, **details))
         return self.facts[-1]
 
-    def warn(self, fact: Occurrence) -> None:
-        """Log a recorded event as a warning"""
+    def warn(self, occurrence: Occurrence) -> None:
+        """Log an occurrence as a warning."""
         names = [drone.name for drone in self.scenario.drones]
-        self.say("warning", sentence_of(fact, names, self.scenario.world.solids), time_us=fact.time_us)
+        self.say("warning", sentence_of(occurrence, names, self.scenario.world.solids), time_us=occurrence.time_us)
 
     def entry_index(self, entry: str) -> int:
-        """Index of an entry in the sequence"""
+        """Index of an entry in the sequence."""
         return [stage.name for stage in self.stages].index(entry)
 
     def current_references(self, group: Group) -> Array:
-        """Return the references of a group's drones at this tick of the controller: (fields, drones)"""
+        """Return the references of a group's drones at this tick of the controller: (fields, drones)."""
         return current_references(self, group)
 
     def references_ahead(self, group: Group) -> Array:
-        """Return the references over the horizon of a group's controllers: (instants, fields, drones)"""
+        """Return the references over the horizon of a group's controllers: (instants, fields, drones)."""
         return references_ahead(self, group)
 
     def drone_settings(self, group: Group) -> list[DroneSetting]:
-        """Return the present settings of a group's drones"""
+        """Return the present settings of a group's drones."""
         return [self.setting.drones[index] for index in group.drones]
 
     def locate(self, index: int) -> tuple[Group, int]:
-        """Return the group a drone is in, and its column there"""
+        """Return the group a drone is in, and its column there."""
         group_index, column = self._locations[index]
         return self.groups[group_index], column
 
@@ -223,22 +225,22 @@ class Fleet:
 
     @property
     def p_W(self) -> Array:
-        """Positions (3, n)  [m]"""
+        """Positions (3, n) [m]."""
         return self._gather("p_W")
 
     @property
     def v_W(self) -> Array:
-        """Velocities (3, n)  [m/s]"""
+        """Velocities (3, n) [m/s]."""
         return self._gather("v_W")
 
     @property
     def q_WB(self) -> Array:
-        """Attitudes (4, n), w first"""
+        """Attitudes (4, n), w first."""
         return self._gather("q_WB")
 
     @property
     def omega_B(self) -> Array:
-        """Body rates (3, n)  [rad/s]"""
+        """Body rates (3, n) [rad/s]."""
         return self._gather("omega_B")
 
     def _gather(self, name: str) -> Array:
@@ -250,16 +252,16 @@ class Fleet:
 
     # Changes of setting ----------------------------------------------------------------------------------------------
 
-    def apply(self, after: Setting) -> None:
-        """Change the setting from this instant on: update stages, vehicles, arming, faults, orders and tasks"""
-        before, self.setting = self.setting, after
+    def apply(self, new_setting: Setting) -> None:
+        """Change the setting from this instant on: update stages, vehicles, arming, faults, orders and tasks."""
+        previous_setting, self.setting = self.setting, new_setting
         self.revision += 1
         self._flight = self._flight_setup()
         for group in self.groups:
-            group.slots["wind_disturbance"][:] = np.array(after.wind_disturbance_W)[:, None]
+            group.slots["wind_disturbance"][:] = np.array(new_setting.wind_disturbance_W)[:, None]
         for stage in self.stages:
             if isinstance(stage, PythonStage):
-                stage.react(self, before)
+                stage.react(self, previous_setting)
         setups = self._all_setups()
         if [setup[:-1] for setup in setups] != [setup[:-1] for setup in self._setups]:
             self._regroup()
@@ -267,13 +269,13 @@ class Fleet:
             self.link_flight()
         for group in self.groups:
             self._apply_settings(group)
-        for index, (old, new) in enumerate(zip(before.drones, after.drones, strict=True)):
-            powers = zip(old.faults.motor_power, new.faults.motor_power, strict=True)
+        for index, (old_drone, new_drone) in enumerate(zip(previous_setting.drones, new_setting.drones, strict=True)):
+            powers = zip(old_drone.faults.motor_power, new_drone.faults.motor_power, strict=True)
             for motor, (old_power, new_power) in enumerate(powers):
                 if new_power != old_power:
                     self.note(index, motor_change(old_power, new_power), number=motor, value=new_power)
-            self.links.obey(index, new.orders[len(old.orders) :])
-            if (old.task, old.since_us) != (new.task, new.since_us):
+            self.links.obey(index, new_drone.orders[len(old_drone.orders) :])
+            if (old_drone.task, old_drone.since_us) != (new_drone.task, new_drone.since_us):
                 group, _ = self.locate(index)
                 group.clear_references()
                 if group.reference_table.shift_W is not None:
@@ -281,14 +283,16 @@ class Fleet:
         self.environment_changed = True
 
     def wreck(self, index: int) -> None:
-        """Mark a drone as crashed"""
+        """Mark a drone as crashed."""
         group, column = self.locate(index)
         self.crashed[index], group.rows("status.crashed")[0, column] = True, 1.0
 
     # Groups ----------------------------------------------------------------------------------------------------------
 
-    def form(self, states: Mapping[int, State], air: Mapping[int, Mapping[str, Array]] = MappingProxyType({})) -> None:
-        """Put the drones into groups, with their states, and with the air that surrounded them before"""
+    def form(
+        self, states: Mapping[int, State], air_by_drone: Mapping[int, Mapping[str, Array]] = MappingProxyType({})
+    ) -> None:
+        """Put the drones into groups with their states and, after a regrouping, the air around them."""
         self.revision += 1
         self._flight = self._flight_setup()
         self._setups = self._all_setups()
@@ -326,8 +330,8 @@ class Fleet:
             group.slots["status"][:] = self.landed[group.indices], self.crashed[group.indices]
             group.slots["wind_disturbance"][:] = np.array(self.setting.wind_disturbance_W)[:, None]
             for column, index in enumerate(group.drones):
-                if index in air:
-                    group.restore_air(column, air[index])
+                if index in air_by_drone:
+                    group.restore_air(column, air_by_drone[index])
             self._apply_settings(group)
             if "ground" in group.sets:
                 self.run_entry(group, "ground")
@@ -340,14 +344,14 @@ class Fleet:
         self.log.create_tables(self)
 
     def link(self) -> None:
-        """Build the stages of all groups for the present setting"""
+        """Build the stages of all groups for the present setting."""
         references = self._reference_setups()
         for group in self.groups:
             setups = [self._setups[index] for index in group.drones]
             group.link(self.stages, setups if len(group.setups) > 1 else setups[:1], references)
 
     def link_flight(self) -> None:
-        """Build the stages of all groups for a new wind and unchanged vehicles"""
+        """Build the stages of all groups for a new wind and unchanged vehicles."""
         if self.variation is not None and self.variation.is_batch:
             if self._setups[0].flight is not self._flight:
                 self._setups = [self._setups[0]._replace(flight=self._drone_flight(0))] * len(self._setups)
@@ -359,20 +363,20 @@ class Fleet:
         self.link()
 
     def run_entry(self, group: Group, name: str) -> None:
-        """Run the stages of one entry at this instant"""
+        """Run the stages of one entry at this instant."""
         run_entry(self, group, name)
 
     def prepare(self) -> None:
-        """Prepare the Python stages for the present groups"""
+        """Prepare the Python stages for the present groups."""
         for stage in self.stages:
             if isinstance(stage, PythonStage):
                 stage.prepare(self)
 
     def _group(self, drones: list[int]) -> Group:
         setups, references = [self._setups[index] for index in drones], self._reference_setups()
-        differ = any(setup != setups[0] for setup in setups)
+        has_differences = any(setup != setups[0] for setup in setups)
         group = Group(
-            setups if differ else setups[:1],
+            setups if has_differences else setups[:1],
             tuple(drones),
             references=references,
             seeds=tuple(self.seeds[index] for index in drones),
@@ -392,18 +396,18 @@ class Fleet:
         return group
 
     def _shape(self, setup: DroneSetup) -> Hashable:
-        """Return what drones must have in common to form a group: the setup, or only its structure if parameters may differ"""
+        """Return the key that the drones of a group share: the setup, or only its structure if parameters may differ."""
         vehicle, world = setup.vehicle, self.scenario.world
-        moves_alone = not (world.solids or world.terrain or vehicle.has("downwash"))
-        if self.variation is None or not moves_alone:
+        is_isolated = not (world.solids or world.terrain or vehicle.has("downwash"))
+        if self.variation is None or not is_isolated:
             return setup[:-1]
-        if self.variation.references:  # all derive from one drone; their programs tell them apart
+        if self.variation.references:  # all derive from one drone; their compiled programs distinguish them
             return ()
         shape = shape_of((vehicle, setup.controller, setup.model))
         return shape, setup.healthy, setup.estimator, setup.sensors, setup.motor_map
 
     def drone_wind(self, index: int) -> WindSource:
-        """Return the wind on a drone: the setting's, with the drone's source in place of the scenario's"""
+        """Return the wind on a drone: the setting's, with the drone's source in place of the scenario's."""
         winds = self.variation.winds if self.variation is not None else ()
         return self._wind_with(winds[index]) if winds else self.setting.wind
 
@@ -440,7 +444,7 @@ class Fleet:
         return drone_setup(self.scenario, drone, setting, self._drone_flight(index), link)
 
     def _reference_setups(self) -> tuple[DroneSetup, ...] | None:
-        """Set up the drones that determine which parameters are inputs; None without variation"""
+        """Set up the drones that determine which parameters are inputs; None without variation."""
         if self.variation is None or not self.variation.references:
             return None
         assert self._flight is not None
@@ -480,6 +484,6 @@ class Fleet:
 
     @property
     def wind_W(self) -> Vec3:
-        """Wind on the first drone  [m/s]"""
+        """Wind on the first drone [m/s]."""
         group, column = self.locate(0)
         return Vec3(*group.environment.wind_W[:, column].tolist())

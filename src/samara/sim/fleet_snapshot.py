@@ -1,4 +1,4 @@
-"""Snapshot of a flight: the fleet as a frozen record, the bus."""
+"""Snapshot of a flight: the state of the fleet as a frozen record, the bus."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def bus_of(fleet: "Fleet") -> Bus:
-    """Return the state of the flight at this instant"""
+    """Return the state of the flight at this instant."""
     drones = tuple(_drone(fleet, index) for index in range(len(fleet.scenario.drones)))
     return Bus(fleet.time_us, drones, fleet.wind_W, fleet.setting.wind_disturbance_W)
 
@@ -29,8 +29,8 @@ def _drone(fleet: "Fleet", index: int) -> DroneBus:
     reference: Reference = unflatten(Reference(ZERO), iter(group.reference[:, column].tolist()))
     environment: Environment = unflatten(environment_of(vehicle), iter(group.plant.environment[:, column].tolist()))
     command = tuple(group.plant.command[:, column].tolist())
-    unit = vehicle.structure.actuation.name in ("normalized", "duty")
-    motors = tuple(min(max(u, 0.0), 1.0) for u in command[:MOTOR_CHANNELS]) if unit else ()
+    is_normalized = vehicle.structure.actuation.name in ("normalized", "duty")
+    motors = tuple(min(max(u, 0.0), 1.0) for u in command[:MOTOR_CHANNELS]) if is_normalized else ()
     return DroneBus(
         fleet.name_of(index),
         state,

@@ -1,4 +1,4 @@
-"""`samara.fly`: a scenario, flown; recorded to a file while it flies, or kept in memory."""
+"""`samara.fly`: fly a scenario and record it to a file, or in memory."""
 
 import hashlib
 import json
@@ -38,8 +38,8 @@ from samara.vehicles.effects import EffectOption
 from samara.world.track import Track as RaceTrack
 
 Progress = Callable[[float, float], None]
-PATH_POINTS = 401  # of the path a drone is asked to fly, in the picture of it
-SHORTEST_SLEEP = 2e-3  # [s]: less is not worth asking the system for
+PATH_POINTS = 401  # of a drone's reference path in the 3D scene
+SHORTEST_SLEEP = 2e-3  # [s]: shorter sleeps cost more than they wait
 
 
 class ExecutionOptions(TypedDict, total=False):
@@ -81,9 +81,11 @@ def fly(
             stops inside an equation. Results agree to rounding, and a recording replays on the backend it was flown on.
         out: MCAP file to record to; without it the flight stays in memory.
         execution: `overwrite` replaces an existing recording; `realtime` waits for the wall clock; `progress(now, total)`
-            and `tell(message)` are called during the flight; `whole=False` returns a long recorded flight with as many rows
-            as a picture shows; `step_by_step` steps from Python instead of running one compiled program (slower,
-            bit-identical).
+            and `tell(message)` are called during the flight; `whole=False` thins a long recorded flight to as many rows as a
+            plot shows; `step_by_step` steps from Python instead of running one compiled program (slower, bit-identical).
+
+    Returns:
+        The run; `run.problem` is the reason if the flight ended early or its recording is incomplete.
     """
     unknown = sorted(execution.keys() - ExecutionOptions.__annotations__.keys())
     if unknown:
@@ -93,62 +95,65 @@ def fly(
             raise ValueError(
                 "settings change a scenario that is a name or a file; this one is a record: use dataclasses.replace"
             )
-        flight = scenario
+        flown_scenario = scenario
     else:
-        flight = load_scenario(scenario, settings or {}, effects=effects)
+        flown_scenario = load_scenario(scenario, settings or {}, effects=effects)
     if controller is not None:
-        drones = tuple(replace(drone, controller=controller) for drone in flight.drones)
-        flight = at_own_rate(replace(flight, drones=drones))
+        drones = tuple(replace(drone, controller=controller) for drone in flown_scenario.drones)
+        flown_scenario = at_own_rate(replace(flown_scenario, drones=drones))
     if backend is not None:
         require_backend(backend, BACKENDS)
-        flight = replace(flight, backend=backend)
+        flown_scenario = replace(flown_scenario, backend=backend)
     if autopilot is not None:
         from samara.scenario.autopilot_sensors import flown_by
 
-        flight = flown_by(flight, autopilot)
+        flown_scenario = flown_by(flown_scenario, autopilot)
     variation = None
     if vary:
-        flight, variation = varied_scenario(flight, vary)
+        flown_scenario, variation = varied_scenario(flown_scenario, vary)
     realtime, step_by_step = execution.get("realtime", False), execution.get("step_by_step", False)
     progress = execution.get("progress", lambda now, total: None)
     tell = execution.get("tell", lambda message: None)
     if out is None:
-        return _in_memory(flight, realtime, progress, tell, stages, variation, step_by_step=step_by_step)
+        return _fly_in_memory(flown_scenario, realtime, progress, tell, stages, variation, step_by_step=step_by_step)
     overwrite = execution.get("overwrite", False)
-    with recorder_of(flight, out, overwrite=overwrite, variation=variation) as recorder, Background(recorder) as behind:
-        simulation = Simulation(flight, behind.write_blocks, tell, stages, variation=variation)
+    with (
+        recorder_of(flown_scenario, out, overwrite=overwrite, variation=variation) as recorder,
+        Background(recorder) as background,
+    ):
+        simulation = Simulation(flown_scenario, background.write_blocks, tell, stages, variation=variation)
         _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
-        behind.write_blocks([], [ending(simulation)])
+        background.write_blocks([], [ending(simulation)])
     ended = simulation.ended
     del simulation  # frees the rows of the last second
-    return recorded(recorder, flight, ended, whole=execution.get("whole", True))
+    return recorded(recorder, flown_scenario, ended, whole=execution.get("whole", True))
 
 
 def recorder_of(
     scenario: Scenario, out: str | Path, *, overwrite: bool, variation: Variation | None = None
 ) -> Recorder:
-    """What writes a flight of this scenario to a file while it is flown"""
+    """Create the recorder that writes a flight of this scenario to a file."""
     from samara.record.foxglove import scene_message
 
-    asked = {drone.name: drone.task.path(scenario.duration, PATH_POINTS) for drone in scenario.drones}
-    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world, asked)
+    reference_paths = {drone.name: drone.task.path(scenario.duration, PATH_POINTS) for drone in scenario.drones}
+    scene = scene_message({drone.name: drone.vehicle for drone in scenario.drones}, scenario.world, reference_paths)
     streams = all_streams(scenario)
     return Recorder(out, streams, about(scenario, variation), attachments(scenario), overwrite=overwrite, scene=scene)
 
 
 def recorded(recorder: Recorder, scenario: Scenario, ended: str, *, whole: bool = True) -> Run:
-    """The run as its file has it, with what went wrong on the way, or why it `ended`"""
+    """Load the run from its file; its `problem` is that of the recorder, else the reason why the flight `ended` early."""
     try:
         run = load_flown_run(recorder.path, {drone.name: drone.vehicle for drone in scenario.drones}, whole=whole)
     except RecordingError:
-        if recorder.problem:  # why there is too little in it
+        if recorder.problem:  # explains why the file is incomplete
             raise RecordingError(recorder.problem) from None
         raise
     return replace(run, problem=recorder.problem or ended or run.problem)
 
 
 def _to_the_end(simulation: Simulation, realtime: bool, progress: Progress, *, step_by_step: bool = False) -> None:
-    """Flies it; what was flown is handed on even when it is stopped on the way."""
+    """Fly to the end; pass the recorded rows to the sink even if the flight is interrupted."""
     try:
         if realtime:
             _by_the_clock(simulation, progress)
@@ -165,7 +170,7 @@ def _by_the_clock(simulation: Simulation, progress: Progress) -> None:
     while simulation.advance():
         now = simulation.time_us / MICROSECONDS
         if simulation.time_us % MICROSECONDS == 0 < simulation.time_us:
-            simulation.flush()  # a block may be longer: who is killed by the clock loses a second at most
+            simulation.flush()  # blocks may be longer than 1 s: a killed process loses at most one second
         ahead = now - (time.perf_counter() - started)
         if ahead > SHORTEST_SLEEP:
             progress(now, total)
@@ -174,16 +179,16 @@ def _by_the_clock(simulation: Simulation, progress: Progress) -> None:
 
 
 def ending(simulation: Simulation) -> LogLine:
-    """The last word of a flight"""
+    """Return the last line of the log: landed, in the air, or crashed."""
     drones = simulation.scenario.drones
-    wrecks = [drones[index].name for index in np.flatnonzero(simulation.crashed)]
-    words = "landed" if all(simulation.landed) else "in the air"
-    if wrecks:
-        words = f"crashed: {', '.join(wrecks)}" if len(drones) > 1 else "crashed"
-    return LogLine(simulation.time_us, "info", simulation.scenario.name, words)
+    crashed_names = [drones[index].name for index in np.flatnonzero(simulation.crashed)]
+    outcome = "landed" if all(simulation.landed) else "in the air"
+    if crashed_names:
+        outcome = f"crashed: {', '.join(crashed_names)}" if len(drones) > 1 else "crashed"
+    return LogLine(simulation.time_us, "info", simulation.scenario.name, outcome)
 
 
-def _in_memory(
+def _fly_in_memory(
     scenario: Scenario,
     realtime: bool,
     progress: Progress,
@@ -193,67 +198,67 @@ def _in_memory(
     *,
     step_by_step: bool,
 ) -> Run:
-    kept: list[Block] = []
+    recorded_blocks: list[Block] = []
     logs: list[LogLine] = []
 
     def sink(blocks: Sequence[Block], lines: Sequence[LogLine]) -> None:
-        kept.extend(blocks)
+        recorded_blocks.extend(blocks)
         logs.extend(lines)
 
     simulation = Simulation(scenario, sink, tell, stages, variation=variation)
     _to_the_end(simulation, realtime, progress, step_by_step=step_by_step)
     logs.append(ending(simulation))
-    tracks, found = [], tables(kept)
+    tracks, rows_by_topic = [], tables(recorded_blocks)
     for drone in scenario.drones:
-        own = {
-            name: Table(stream.fields, stream.units, stream.kind, *found[stream.topic], stream.raster)
+        drone_tables = {
+            name: Table(stream.fields, stream.units, stream.kind, *rows_by_topic[stream.topic], stream.raster)
             for name, stream in streams_of(drone).items()
-            if stream.topic in found
+            if stream.topic in rows_by_topic
         }
-        tracks.append(Track(drone.name, drone.vehicle, controller_name(drone), own))
+        tracks.append(Track(drone.name, drone.vehicle, controller_name(drone), drone_tables))
     return Run(
         scenario.name, tuple(tracks), tuple(logs), about(scenario, variation), attachments(scenario), simulation.ended
     )
 
 
 def controller_name(drone: Drone) -> str:
-    """What a drone's controller is called: its name, or that of the function"""
+    """Return the name of a drone's controller or autopilot; for a function, the function's name."""
     if drone.autopilot is not None:
         return drone.autopilot.kind
     return name_of(drone.controller)
 
 
 def _chosen(drone: Drone) -> dict[str, object]:
-    """What was chosen of its controller by name; nothing for one that is as its name says"""
-    own = drone.controller
-    if not isinstance(own, Tuned) or not own.options or drone.autopilot:
+    """Return the options of a tuned controller, as an entry of the metadata; {} if it has the default options."""
+    controller = drone.controller
+    if not isinstance(controller, Tuned) or not controller.options or drone.autopilot:
         return {}
-    chosen = {key: _told(value) for key, value in own.options}
-    return {"controller_options": chosen}
+    options = {key: _told(value) for key, value in controller.options}
+    return {"controller_options": options}
 
 
 def _told(value: object) -> object:
-    """What a recording says of something chosen: of a policy what it is, of a track its name"""
+    """Convert an option for the metadata: a policy to its description, a track to its name."""
     return value.about if isinstance(value, Policy) else value.name if isinstance(value, RaceTrack) else value
 
 
 def all_streams(scenario: Scenario) -> list[Stream]:
-    """The streams of all its drones; an estimate that is the truth is not recorded twice"""
-    kinds: dict[tuple[int, ...], dict[str, Stream]] = {}  # a thousand drones of one kind have the same names and units
-    found = []
+    """Return the streams of all drones; an estimate that equals the true state is not recorded twice."""
+    streams_by_identity: dict[tuple[int, ...], dict[str, Stream]] = {}  # equal drones share field names and units
+    streams = []
     for drone in scenario.drones:
-        alike = drone.vehicle, drone.controller, drone.estimator, drone.sensors, drone.autopilot
-        key = tuple(map(id, alike))
-        if key not in kinds:
-            kinds[key] = streams_of(drone)
-        for name, stream in kinds[key].items():
+        identity = drone.vehicle, drone.controller, drone.estimator, drone.sensors, drone.autopilot
+        key = tuple(map(id, identity))
+        if key not in streams_by_identity:
+            streams_by_identity[key] = streams_of(drone)
+        for name, stream in streams_by_identity[key].items():
             if name != "estimate" or drone.estimator.name != "truth":
-                found.append(stream._replace(topic=f"/{drone.name}/{name}"))
-    return found
+                streams.append(stream._replace(topic=f"/{drone.name}/{name}"))
+    return streams
 
 
 def about(scenario: Scenario, variation: Variation | None = None) -> dict[str, str]:
-    """What a recording says of itself: all that is needed to fly the same inputs again"""
+    """Return the metadata of a recording: everything needed to repeat the flight."""
     from samara.core.version import __version__
 
     timeline = timeline_of(scenario)
@@ -290,12 +295,12 @@ def about(scenario: Scenario, variation: Variation | None = None) -> dict[str, s
 
 
 def _plain(value: object) -> object:
-    """What JSON has no form for, such as an array or a date of a TOML file."""
+    """Convert a value that JSON cannot express, such as an array or a date of a TOML file."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
 def attachments(scenario: Scenario) -> Attachments:
-    """The files inside a recording: the scenario's text and the tables it names, and each drone's vehicle"""
+    """Collect the files inside a recording: the scenario's text, the tables it names, and each drone's vehicle."""
     files: dict[str, bytes | Vehicle] = {}
     if scenario.text:
         files |= {**scenario.files, "scenario.toml": scenario.text.encode()}
@@ -303,19 +308,19 @@ def attachments(scenario: Scenario) -> Attachments:
         files[WORLD_FILE] = world_json(scenario.world).encode()
     embedded = {content for content in files.values() if isinstance(content, bytes)}
     files |= {f"vehicle/{drone.name}.toml": drone.vehicle for drone in scenario.drones}
-    for policy in dict.fromkeys(own for own in map(policy_of, scenario.drones) if own is not None):
+    for policy in dict.fromkeys(candidate for candidate in map(policy_of, scenario.drones) if candidate is not None):
         files |= {f"policy/{policy.digest}/{name}": data for name, data in policy.files if data not in embedded}
     return Attachments(files)
 
 
 def policy_of(drone: Drone) -> Policy | None:
-    """The policy that flies a drone, where one does that has files"""
-    own = drone.controller.chosen.get("file") if isinstance(drone.controller, Tuned) else None
-    return own if isinstance(own, Policy) and not drone.autopilot else None
+    """Return the policy that flies a drone, None if it is not flown by a policy with files."""
+    policy = drone.controller.chosen.get("file") if isinstance(drone.controller, Tuned) else None
+    return policy if isinstance(policy, Policy) and not drone.autopilot else None
 
 
 def fingerprint(run: Run) -> str:
-    """SHA-256 over the state streams, times and numbers, of all drones in their order"""
+    """Return the SHA-256 over the state streams (times and values) of all drones in order."""
     digest = hashlib.sha256()
     for track in run.tracks:
         table = track.tables["state"]

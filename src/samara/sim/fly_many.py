@@ -1,4 +1,4 @@
-"""Many flights of one scenario at once: each with its own seed, start, goal and numbers, in the lanes of one program."""
+"""Fly a batch of flights of one scenario, which differ in seed, start, goal and parameters."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -37,17 +37,29 @@ def fly_many(
     progress: Callable[[int, int], None] = lambda done, total: None,
     **launch: Any,
 ) -> Flights:
-    """n independent flights of a scenario; flight i has `seeds[i]`, by default the scenario's seed + i
+    """Fly n independent flights of a scenario.
 
-    `vary` gives what else differs, by name, with a value for each flight: numbers of the vehicle by their path ("mass",
-    "drag.linear", "rotors.k_thrust"), of the controller ("controller.position") and the wind ("wind.sigma_aloft"), where it
-    starts ("start_W", "yaw", and "start_charge" of its batteries), and "goal_shift", how far [m] its task is moved. With
-    `record` [s] the states are kept so often. Results of a scenario of D drones have the shape (D, n), those of one drone (n,);
-    `vary` takes one drone.
+    On the backend "llvm" in double precision (strict IEEE), flight i equals bit for bit the flight that `samara.fly` computes
+    with the same seed and parameters, for every batch size and thread count. "float32" and `fast` are faster and agree to
+    rounding; so do "jax" and "pallas", for GPUs, which use single precision by default.
 
-    On `backend` "llvm" and in double precision, strict IEEE, flight i is what `samara.fly` flies with that seed and those
-    numbers, bit for bit, however many fly beside it and on however many threads. "float32" and `fast` are quicker, and agree
-    to rounding; so do "jax" and "pallas", for GPUs, which fly in single precision by default.
+    Args:
+        scenario: name of a shipped scenario, path of a TOML file, or a `Scenario`.
+        n: flights to fly; may be omitted with `seeds`.
+        seeds: seed of each flight; by default flight i has the scenario's seed + i.
+        vary: one value per flight, by name: parameters of the vehicle by their path ("mass", "drag.linear",
+            "rotors.k_thrust"), of the controller ("controller.position") and of the wind ("wind.sigma_aloft"), the start
+            ("start_W", "yaw", "start_charge") and the displacement of the task ("goal_shift") [m]. For scenarios of one drone.
+        settings: changes of a scenario given by name or path, such as {"duration": 5.0, "drones.vehicle": "iris"}.
+        backend: "llvm" (default), "jax" or "pallas".
+        dtype: "float64" or "float32"; by default "float64" on llvm and "float32" on jax and pallas.
+        fast: permit floating-point reordering; by default only in single precision, and on jax and pallas.
+        record: period at which states are recorded [s]; None records none.
+        progress: called as `progress(done, total)` with the counts of completed and of all flights (llvm).
+        launch: further options of the backends jax and pallas.
+
+    Returns:
+        The flights; their arrays have the shape (n,), or (D, n) for a scenario of D drones.
     """
     require_backend(backend, BACKENDS)
     if isinstance(scenario, Scenario) and settings:
@@ -58,36 +70,51 @@ def fly_many(
         raise ValueError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
     if launch and backend == "llvm":
         raise TypeError(f"fly_many got {', '.join(launch)}; expected only its own arguments on llvm")
-    own = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
-    numbers = _seeds(own, n, seeds)
-    varied = {name: vary_values(name, value, len(numbers)) for name, value in (vary or {}).items()}
+    flown_scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, settings or {})
+    flight_seeds = _seeds(flown_scenario, n, seeds)
+    varied = {name: vary_values(name, value, len(flight_seeds)) for name, value in (vary or {}).items()}
     if varied:
-        require_one_drone(own)
-    _require_equal_states(own)
+        require_one_drone(flown_scenario)
+    _require_equal_states(flown_scenario)
     if backend != "llvm":
         from samara.sim.fly_many_jax import fly_batch_jax
 
         shift = varied.pop("goal_shift", None)
-        given = {"dtype": dtype or "float32", "fast": fast is not False, "record": record, **launch}
+        options = {"dtype": dtype or "float32", "fast": fast is not False, "record": record, **launch}
         return fly_batch_jax(
-            own, numbers, vary=varied, goal_shift=None if shift is None else shift.T, backend=backend, **given
+            flown_scenario,
+            flight_seeds,
+            vary=varied,
+            goal_shift=None if shift is None else shift.T,
+            backend=backend,
+            **options,
         )
-    every_us = microseconds(record, "record") if record else 0
-    if every_us % own.rates.periods()["log"]:
-        raise ScenarioError(f"record is {record} s; expected a multiple of the log's {1.0 / own.rates.log:g} s")
+    record_period_us = microseconds(record, "record") if record else 0
+    if record_period_us % flown_scenario.rates.periods()["log"]:
+        raise ScenarioError(
+            f"record is {record} s; expected a multiple of the log's {1.0 / flown_scenario.rates.log:g} s"
+        )
     from samara.compiler.compiled_step import Precision
     from samara.sim.fly_many_cpu import BatchFlights, fly_one_by_one
 
     precision = Precision(dtype or "float64", bool(fast) if fast is not None else dtype == "float32")
-    batch = BatchFlights(own, numbers, varied, precision, every_us) if len(own.drones) == 1 else None
-    parts = [batch.fly(progress)] if batch else fly_one_by_one(own, numbers, precision, every_us, progress)
-    return _together(own, numbers, parts, (record or 0.0))
+    batch = (
+        BatchFlights(flown_scenario, flight_seeds, varied, precision, record_period_us)
+        if len(flown_scenario.drones) == 1
+        else None
+    )
+    parts = (
+        [batch.fly(progress)]
+        if batch
+        else fly_one_by_one(flown_scenario, flight_seeds, precision, record_period_us, progress)
+    )
+    return _together(flown_scenario, flight_seeds, parts, (record or 0.0))
 
 
 def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Array, ...]], record: float) -> Flights:
-    final, landed, crashed, numbers, states = (np.concatenate(own, axis=-1) for own in zip(*parts, strict=True))
+    final, landed, crashed, metrics, states = (np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True))
     state: State = unflatten(at_rest(scenario.drones[0].vehicle), iter(final))
-    flights = flights_of(scenario, seeds, state, landed, crashed, FlightMetrics(*numbers), states, record)
+    flights = flights_of(scenario, seeds, state, landed, crashed, FlightMetrics(*metrics), states, record)
     lost = flights.lost.reshape(-1, len(seeds)).any(axis=0)
     if lost.any():
         first, count = int(np.flatnonzero(lost)[0]), int(lost.sum())
@@ -100,7 +127,7 @@ def _together(scenario: Scenario, seeds: Array, parts: list[tuple[Array, ...]], 
 
 
 def _require_equal_states(scenario: Scenario) -> None:
-    """Check that the states of all drones have the same components, so that they fit into one array"""
+    """Check that the states of all drones have the same components, so that they fit into one array."""
     first = scenario.drones[0]
     for drone in scenario.drones[1:]:
         if leaf_names(at_rest(drone.vehicle)) != leaf_names(at_rest(first.vehicle)):
@@ -113,9 +140,16 @@ def _require_equal_states(scenario: Scenario) -> None:
 def _seeds(scenario: Scenario, n: int | None, seeds: Sequence[int] | Array | None) -> Array:
     if seeds is None:
         if n is None or isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"n is {n!r}; expected how many flights, a whole number of at least 1, or their seeds")
+            raise ValueError(f"n is {n!r}; expected a whole number of flights of at least 1, or their seeds")
         return scenario.seed + np.arange(n)
-    own = np.asarray(seeds)
-    if own.ndim != 1 or not len(own) or own.dtype.kind not in "iu" or (n is not None and n != len(own)):
-        raise ValueError(f"seeds of shape {own.shape} and type {own.dtype}; expected {n or 'as many'} whole numbers")
-    return own
+    flight_seeds = np.asarray(seeds)
+    if (
+        flight_seeds.ndim != 1
+        or not len(flight_seeds)
+        or flight_seeds.dtype.kind not in "iu"
+        or (n is not None and n != len(flight_seeds))
+    ):
+        raise ValueError(
+            f"seeds of shape {flight_seeds.shape} and type {flight_seeds.dtype}; expected {n or 'as many'} whole numbers"
+        )
+    return flight_seeds

@@ -1,4 +1,4 @@
-"""Flights of one scenario on the CPU, as many at once in the lanes of one program as may be."""
+"""Flights of one scenario on the CPU, computed together in the SIMD lanes of one program as far as their structure permits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ from samara.sim.varied import (
 from samara.wind.sources import WindSource
 
 MAX_PLANNED_FLIGHTS = 4096  # set up together to find the branches they take
-ROW = 34 * 64  # bytes of a number of all flights at once: lines of the cache, so many that rows do not share its sets
+ROW = 34 * 64  # bytes of one leaf of all flights: a count of cache lines that keeps rows out of each other's cache sets
 
 
 class BatchFlights:
@@ -45,11 +45,11 @@ class BatchFlights:
         self.scenario, self.seeds, self.varied = scenario, seeds, varied
         self.precision, self.every_us = precision, every_us
         self.references = reference_flights(scenario, varied) if varied else ()
-        alone = bool(varied) and scenario.integrator != "rk4"  # adaptive steps are taken drone by drone
-        self.chunk, self.width = 1 if alone else _batch_size(scenario, precision), vector_width(precision.dtype)
+        is_single = bool(varied) and scenario.integrator != "rk4"  # adaptive steps are taken drone by drone
+        self.chunk, self.width = 1 if is_single else _batch_size(scenario, precision), vector_width(precision.dtype)
 
     def fly(self, progress: Callable[[int, int], None]) -> tuple[Array, ...]:
-        """Return final states, landed, crashed, metrics and recorded states, with a column for each flight"""
+        """Return final states, landed, crashed, metrics and recorded states, with a column for each flight."""
         n, results, order = len(self.seeds), [], list[int]()
         for flights in self._classes(np.arange(n)):
             for first in range(0, len(flights), self.chunk):
@@ -61,7 +61,7 @@ class BatchFlights:
         return tuple(np.concatenate(columns, axis=-1)[..., positions] for columns in zip(*results, strict=True))
 
     def _classes(self, flights: Array) -> list[Array]:
-        """Partition flights by the branches that Python takes to set them up"""
+        """Partition flights by the branches that Python takes to set them up."""
         if not self.varied or self.chunk == 1:
             return [flights]
         if len(flights) > MAX_PLANNED_FLIGHTS:
@@ -81,7 +81,7 @@ class BatchFlights:
         return [flights]
 
     def _drone_and_wind(self, flights: Array) -> tuple[Drone, WindSource]:
-        """Return the drone and the wind of some flights, with BatchScalars for the parameters that vary"""
+        """Return the drone and the wind of a batch, with BatchScalars for the parameters that vary."""
         columns = {name: values[flights] for name, values in self.varied.items()}
         values = {
             name: BatchScalar(rows) if rows.ndim == 1 else [BatchScalar(row) for row in rows.T.copy()]
@@ -90,11 +90,15 @@ class BatchFlights:
         return with_values(self.scenario.drones[0], values), wind_with(self.scenario.wind, values)
 
     def _fly_batch(self, flights: Array) -> tuple[Array, ...]:
-        """Fly some flights, together if one program serves all of them"""
-        fill = -len(flights) % self.width if len(flights) > 1 else 0  # whole tiles: the last flight again
-        lanes = np.concatenate([flights, np.repeat(flights[-1:], fill)])
+        """Fly flights together if one program serves all of them, else in parts."""
+        padding = -len(flights) % self.width if len(flights) > 1 else 0  # repeat the last flight up to a whole tile
+        padded_flights = np.concatenate([flights, np.repeat(flights[-1:], padding)])
         try:
-            results = self._fly_together(lanes) if self.varied and len(lanes) > 1 else self._fly_floats(lanes)
+            results = (
+                self._fly_together(padded_flights)
+                if self.varied and len(padded_flights) > 1
+                else self._fly_floats(padded_flights)
+            )
         except BranchError as branch:  # in flight, as after an event
             return self._fly_parts(flights, [branch.mask[: len(flights)], ~branch.mask[: len(flights)]])
         except DifferentProgramsError as difference:
@@ -105,9 +109,9 @@ class BatchFlights:
                 classes = [[k] for k in range(len(flights))]
             return self._fly_parts(flights, classes)
         except TypeError:  # code that needs floats
-            if not (self.varied and len(lanes) > 1):
+            if not (self.varied and len(padded_flights) > 1):
                 raise
-            results = self._fly_floats(lanes)
+            results = self._fly_floats(padded_flights)
         return tuple(columns[..., : len(flights)] for columns in results)
 
     def _fly_parts(self, flights: Array, parts: Sequence[Array | list[int]]) -> tuple[Array, ...]:
@@ -116,38 +120,40 @@ class BatchFlights:
         positions = np.argsort(np.concatenate(indices))
         return tuple(np.concatenate(columns, axis=-1)[..., positions] for columns in zip(*results, strict=True))
 
-    def _fly_together(self, lanes: Array) -> tuple[Array, ...]:
-        """Fly flights that are set up together"""
-        drone, wind = self._drone_and_wind(lanes)
+    def _fly_together(self, flights: Array) -> tuple[Array, ...]:
+        """Fly flights that are set up together."""
+        drone, wind = self._drone_and_wind(flights)
         state = state_at_start(self.scenario, drone)
-        columns = batch_columns(flatten(state), len(lanes)).T.tolist()
+        columns = batch_columns(flatten(state), len(flights)).T.tolist()
         states = [unflatten(state, iter(column)) for column in columns]
         first = self.scenario.drones[0]
         base = replace(first, vehicle=drone.vehicle, controller=drone.controller)
-        where = {name: self.varied[name][lanes].tolist() for name in self.varied if name in (*PLACES, *NUMBERS)}
+        start_values = {
+            name: self.varied[name][flights].tolist() for name in self.varied if name in (*PLACES, *NUMBERS)
+        }
         drones = tuple(
-            with_values(base, {name: values[k] for name, values in where.items()}) for k in range(len(lanes))
+            with_values(base, {name: values[k] for name, values in start_values.items()}) for k in range(len(flights))
         )
         scenario = replace(self.scenario, drones=drones, wind=wind)
-        return self._fly(scenario, lanes, variation=Variation((), self.references, is_batch=True), states=states)
+        return self._fly(scenario, flights, variation=Variation((), self.references, is_batch=True), states=states)
 
-    def _fly_floats(self, lanes: Array) -> tuple[Array, ...]:
-        """Fly flights that are set up one by one"""
-        scenario, varied, drones, variation = self.scenario, self.varied, self.scenario.drones * len(lanes), None
+    def _fly_floats(self, flights: Array) -> tuple[Array, ...]:
+        """Fly flights that are set up one by one."""
+        scenario, varied, drones, variation = self.scenario, self.varied, self.scenario.drones * len(flights), None
         if varied:
-            drones = tuple(varied_drone(scenario.drones[0], varied, flight) for flight in lanes)
-            winds = tuple(varied_wind(scenario.wind, varied, flight) for flight in lanes) if has_winds(varied) else ()
+            drones = tuple(varied_drone(scenario.drones[0], varied, flight) for flight in flights)
+            winds = tuple(varied_wind(scenario.wind, varied, flight) for flight in flights) if has_winds(varied) else ()
             variation = Variation(winds, self.references)
-        return self._fly(replace(scenario, drones=drones), lanes, variation=variation)
+        return self._fly(replace(scenario, drones=drones), flights, variation=variation)
 
-    def _fly(self, scenario: Scenario, lanes: Array, **options: Any) -> tuple[Array, ...]:
-        return _fly(scenario, self.precision, self.every_us, seeds=self.seeds[lanes].tolist(), **options)
+    def _fly(self, scenario: Scenario, flights: Array, **options: Any) -> tuple[Array, ...]:
+        return _fly(scenario, self.precision, self.every_us, seeds=self.seeds[flights].tolist(), **options)
 
 
 def fly_one_by_one(
     scenario: Scenario, seeds: Array, precision: Precision, every_us: int, progress: Callable[[int, int], None]
 ) -> list[tuple[Array, ...]]:
-    """Fly the flights of a scenario of several drones one after another; results (..., drones, 1) of each"""
+    """Fly the flights of a scenario of several drones one after another; results (..., drones, 1) of each."""
     parts = []
     for seed in seeds.tolist():
         result = _fly(replace(scenario, seed=seed), precision, every_us)
@@ -156,10 +162,10 @@ def fly_one_by_one(
     return parts
 
 
-def _fly(scenario: Scenario, precision: Precision, every_us: int, **more: Any) -> tuple[Array, ...]:
-    """Final states, landed and crashed, measures and recorded states, with a column for each drone"""
-    measures, n = MetricsLog(every_us), len(scenario.drones)
-    simulation = Simulation(scenario, log=measures, precision=precision, **more)
+def _fly(scenario: Scenario, precision: Precision, every_us: int, **options: Any) -> tuple[Array, ...]:
+    """Return final states, landed, crashed, metrics and recorded states, with a column for each drone."""
+    metrics_log, n = MetricsLog(every_us), len(scenario.drones)
+    simulation = Simulation(scenario, log=metrics_log, precision=precision, **options)
     fleet = simulation.fleet
     simulation.run()
     size = max(len(group.plant.fields) for group in fleet.groups)
@@ -167,18 +173,22 @@ def _fly(scenario: Scenario, precision: Precision, every_us: int, **more: Any) -
     for group in fleet.groups:
         final[: len(group.plant.fields), group.indices] = group.plant.state
     states = np.full((scenario_ticks(scenario, every_us), size, n), np.nan)
-    for drones, times_us, rows in measures.states:
+    for drones, times_us, rows in metrics_log.states:
         states[np.ix_(times_us // every_us, np.arange(rows.shape[1]), drones)] = rows
-    return final, fleet.landed.copy(), fleet.crashed.copy(), np.array(measures.metrics(fleet)), states
+    return final, fleet.landed.copy(), fleet.crashed.copy(), np.array(metrics_log.metrics(fleet)), states
 
 
 def scenario_ticks(scenario: Scenario, every_us: int) -> int:
-    """How often states are kept in a flight"""
+    """Return the count of recorded states of a flight."""
     return round(scenario.duration * MICROSECONDS) // every_us + 1 if every_us else 0
 
 
 def _batch_size(scenario: Scenario, precision: Precision) -> int:
-    """How many flights: one where they must not see each other, for conditions that are theirs alone and solids to hit"""
-    own = any(isinstance(event.trigger, When) for event in scenario.events)
-    own = own or any(drone.battery_failsafe or drone.autopilot for drone in scenario.drones)
-    return 1 if own or scenario.world.solids or scenario.world.collisions else ROW // np.dtype(precision.dtype).itemsize
+    """Return the flights per batch: 1 if events depend on a drone's state, or if there are solids to collide with."""
+    is_single = any(isinstance(event.trigger, When) for event in scenario.events)
+    is_single = is_single or any(drone.battery_failsafe or drone.autopilot for drone in scenario.drones)
+    return (
+        1
+        if is_single or scenario.world.solids or scenario.world.collisions
+        else ROW // np.dtype(precision.dtype).itemsize
+    )

@@ -1,8 +1,8 @@
-"""Many flights of one scenario on a GPU, or wherever JAX runs: `samara.fly_many` on the backends jax and pallas.
+"""Batches of flights of one scenario on a GPU, or wherever JAX runs: `samara.fly_many` on the backends jax and pallas.
 
-A flight is one program of the scenario's stages from the start to the first event at a fixed time, another from there to the
-next, and so on; all flights go through them together. What runs in Python has no place in them, and a scenario with it is
-refused (`require_traceable`).
+A flight is a sequence of segments, each a compiled program of the scenario's stages: from the start to the first event at a
+fixed time, from there to the next, and so on. All flights pass through the segments together. Stages that run in Python cannot
+be part of a segment; a scenario with such stages is rejected (`require_traceable`).
 """
 
 import math
@@ -42,13 +42,13 @@ from samara.vehicles.parameters import parameter
 from samara.vehicles.payload import centre_shift, with_centre_moved
 
 RESULTS = ("state", "status", "metrics")
-STARTS = ("start_W", *NUMBERS)  # what differs in the state at the start alone
+STARTS = ("start_W", *NUMBERS)  # varied parameters that change only the initial state
 TABLES = {"reference": "autopilot", REFERENCES_AHEAD: "autopilot", LOG_REFERENCE: "log"}
-PROGRAMS = 8  # compiled flights that are kept
+PROGRAMS = 8  # compiled flights to cache
 
 
 class Segment(NamedTuple):
-    """A flight from one event to the next: its program, its setting, and the slots' values that they start with."""
+    """A flight from one event to the next: its program, setup, setting, stages and reference tables."""
 
     program: FlightProgram
     setup: DroneSetup
@@ -73,36 +73,46 @@ def fly_batch_jax(
     """Fly n flights of a scenario, one for each seed, on the backend "jax" or "pallas".
 
     Args:
+        scenario: the scenario to fly.
+        seeds: seed of each flight.
         vary: parameters of the vehicle by their path, such as {"mass": array of n}, and of the wind ("wind.sigma_aloft"). An
             array for a parameter with components is (n, components), or (n,) if it holds for all of them. Further names are
             "start_W", "yaw" and "start_charge".
-        start: a `State` of numbers or arrays of n in place of the scenario's start.
-        goal_shift: how far their task is moved, (3,) or (3, n) [m].
-        record: the period at which states are recorded [s].
+        start: a `State` of numbers or arrays of n that replaces the scenario's start.
+        goal_shift: displacement of the task, (3,) or (3, n) [m].
+        backend: "jax" or "pallas".
+        dtype: "float32" or "float64".
+        fast: permit floating-point reordering.
+        record: period at which states are recorded [s].
+        launch: further options of the backend.
 
     `vary`, `start` and `goal_shift` are for scenarios of one drone.
 
-    The controller gets each flight's own parameters; its gains and limits, and the height it stands at, are those of the
-    scenario's vehicle.
+    The controller gets each flight's parameters; its gains and limits, and its standing height, are those of the scenario's
+    vehicle.
     """
-    numbers, varied = np.asarray(seeds), dict(vary or {})
-    n = len(numbers)
+    flight_seeds, varied = np.asarray(seeds), dict(vary or {})
+    n = len(flight_seeds)
     if varied or start is not None or goal_shift is not None:
         require_one_drone(scenario)
-    starts = {name: np.asarray(varied.pop(name), dtype=float) for name in STARTS if name in varied}
-    if starts:
+    start_parameters = {name: np.asarray(varied.pop(name), dtype=float) for name in STARTS if name in varied}
+    if start_parameters:
         with precision(dtype):
-            start = varied_start(scenario, starts, start)
+            start = varied_start(scenario, start_parameters, start)
     flight = compiled(scenario, tuple(varied), backend=backend, dtype=dtype, fast=fast, record=record, **launch)
-    if goal_shift is not None and len(flight) > 1 and len({id(own.setting.drones[0].task) for own, _ in flight}) > 1:
+    if (
+        goal_shift is not None
+        and len(flight) > 1
+        and len({id(segment.setting.drones[0].task) for segment, _ in flight}) > 1
+    ):
         raise ScenarioError(
             f"{scenario.name}: an event changes the task, and goals are shifted: expected one of the two on jax and pallas"
         )
-    values, records = start_values(scenario, flight[0][0], numbers, varied, start, goal_shift, dtype), []
+    values, records = start_values(scenario, flight[0][0], flight_seeds, varied, start, goal_shift, dtype), []
     for k, (segment, run) in enumerate(flight):
         if k:
             values = next_values(scenario, flight[k - 1][0], segment, values, n, dtype)
-        keys = {source: keys_of(numbers, source) for source in segment.program.sources}
+        keys = {source: keys_of(flight_seeds, source) for source in segment.program.sources}
         result = run(values, keys, segment.tables)
         records += [] if result.records is None else [result.records if k == len(flight) - 1 else result.records[:-1]]
         written = dict(zip(segment.program.written, result.final, strict=True))
@@ -111,16 +121,16 @@ def fly_batch_jax(
         }
     program = flight[-1][0].program
     shape = program.shape(n)
-    ended = {name: [np.broadcast_to(np.asarray(leaf), shape) for leaf in values[name]] for name in RESULTS}
-    state: State = unflatten(program.templates["state"], iter(ended["state"]))
-    status, metrics = Status(*np.array(ended["status"]) > 0.5), FlightMetrics(*ended["metrics"])
-    size = len(ended["state"])
+    final_leaves = {name: [np.broadcast_to(np.asarray(leaf), shape) for leaf in values[name]] for name in RESULTS}
+    state: State = unflatten(program.templates["state"], iter(final_leaves["state"]))
+    status, metrics = Status(*np.array(final_leaves["status"]) > 0.5), FlightMetrics(*final_leaves["metrics"])
+    size = len(final_leaves["state"])
     states = np.concatenate([np.asarray(block) for block in records]) if records else np.zeros((0, size, *shape))
-    return flights_of(scenario, numbers, state, *status, metrics, states, record or 0.0)
+    return flights_of(scenario, flight_seeds, state, *status, metrics, states, record or 0.0)
 
 
 def require_traceable(scenario: Scenario, vary: Sequence[str] = ()) -> None:
-    """Check that jax and pallas can fly a scenario
+    """Check that jax and pallas can fly a scenario.
 
     Raises:
         ScenarioError: its drones differ in more than start and task, or parameters vary and there are several; it has events
@@ -142,18 +152,18 @@ def compiled(
     record: float | None = None,
     **launch: object,
 ) -> list[tuple[Segment, Run]]:
-    """The segments of a scenario's flight and what runs each, compiled once for each scenario"""
-    return _compiled(_Same(scenario), vary, backend, dtype, fast, record, tuple(sorted(launch.items())))
+    """Compile the segments of a scenario's flight, once per scenario and options."""
+    return _compiled(_IdentityKey(scenario), vary, backend, dtype, fast, record, tuple(sorted(launch.items())))
 
 
-class _Same:
-    """A scenario as a key: it holds functions and arrays, and is the same only as itself."""
+class _IdentityKey:
+    """A cache key for a scenario by identity, because its functions and arrays cannot be compared."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.scenario is self.scenario
+        return isinstance(other, _IdentityKey) and other.scenario is self.scenario
 
     def __hash__(self) -> int:
         return id(self.scenario)
@@ -161,25 +171,27 @@ class _Same:
 
 @lru_cache(maxsize=PROGRAMS)
 def _compiled(
-    key: _Same, vary: tuple[str, ...], backend: str, dtype: str, fast: bool, record: float | None, launch: Any
+    key: _IdentityKey, vary: tuple[str, ...], backend: str, dtype: str, fast: bool, record: float | None, launch: Any
 ) -> list[tuple[Segment, Run]]:
-    every_us = 0 if record is None else microseconds(record, "record")
-    make, flight = compile_flight_pallas if backend == "pallas" else compile_flight_jax, []
-    for segment in _segments(key.scenario, vary, every_us or 1):
-        reasons = [own.xla_only for own in segment.sets.values() if own.xla_only]
+    record_period_us = 0 if record is None else microseconds(record, "record")
+    compile_flight, flight = compile_flight_pallas if backend == "pallas" else compile_flight_jax, []
+    for segment in _segments(key.scenario, vary, record_period_us or 1):
+        reasons = [stage_set.xla_only for stage_set in segment.sets.values() if stage_set.xla_only]
         if segment.program.drones > 1:
             reasons.append(f"{segment.program.drones} drones, whose arrays a kernel would have to hold in one block")
         if reasons and backend == "pallas":
             raise ScenarioError(f"{key.scenario.name}: {reasons[0]}: expected the backend jax for it")
         tick_us = segment.program.tick_us
-        if every_us % tick_us or (record is not None and every_us < 1):
+        if record_period_us % tick_us or (record is not None and record_period_us < 1):
             raise ValueError(f"record is {record} s; expected a multiple of {tick_us / MICROSECONDS:g} s")
-        wanted = Wanted("state" if every_us else "", every_us // tick_us)
-        flight.append((segment, make(segment.program, wanted, dtype=dtype, fast=fast, **dict(launch))))
+        record_request = Wanted("state" if record_period_us else "", record_period_us // tick_us)
+        flight.append(
+            (segment, compile_flight(segment.program, record_request, dtype=dtype, fast=fast, **dict(launch)))
+        )
     return flight
 
 
-def _segments(scenario: Scenario, vary: tuple[str, ...], every_us: int) -> list[Segment]:
+def _segments(scenario: Scenario, vary: tuple[str, ...], record_period_us: int) -> list[Segment]:
     if vary:
         require_one_drone(scenario)
     for drone in scenario.drones:
@@ -189,19 +201,21 @@ def _segments(scenario: Scenario, vary: tuple[str, ...], every_us: int) -> list[
     entries = standard_sequence(scenario, periods["physics"], with_metrics=True)
     events, setting, end_us = timed_events(scenario, periods["physics"]), initial_setting(scenario), _end_us(scenario)
     times = sorted({time_us for time_us, _ in events if 0 < time_us < end_us})
-    if every_us > 1 and any(time_us % every_us for time_us in times):
-        raise _refused(scenario, f"an event between two records of {every_us / MICROSECONDS:g} s", "it at one of them")
-    before, segments = setting, []
+    if record_period_us > 1 and any(time_us % record_period_us for time_us in times):
+        raise _refused(
+            scenario, f"an event between two records of {record_period_us / MICROSECONDS:g} s", "it at one of them"
+        )
+    previous_setting, segments = setting, []
     for start_us, stop_us in zip([0, *times], [*times, end_us], strict=True):
         while events and events[-1][0] <= start_us:
-            setting = _applied(scenario, setting, events.pop()[1], start_us, periods)
+            setting = _apply_event(scenario, setting, events.pop()[1], start_us, periods)
         new_wind = ""
-        if start_us and setting.wind is not before.wind:
-            new_wind = "extends" if extends(setting.wind, before.wind) else "replaces"
+        if start_us and setting.wind is not previous_setting.wind:
+            new_wind = "extends" if extends(setting.wind, previous_setting.wind) else "replaces"
         segments.append(
             _segment(scenario, setting, entries, periods, (start_us, stop_us, end_us), times, vary, new_wind)
         )
-        before = setting
+        previous_setting = setting
     return segments
 
 
@@ -217,13 +231,15 @@ def _segment(
 ) -> Segment:
     setup = _common_setup(scenario, setting, flight_setup(scenario, setting, periods))
     sets = {entry.name: build(entry, setup) for entry in entries}
-    for name, own in list(sets.items()):
-        if any(stage.interrupts for stage in own.stages) or (name == "events" and own.python):
+    for name, stage_set in list(sets.items()):
+        if any(stage.interrupts for stage in stage_set.stages) or (name == "events" and stage_set.python):
             raise _refused(scenario, "conditions of events, which each flight meets at its own time", "fixed times")
-        if own.python and own.on_arrays is not None:
-            own = sets[name] = own.on_arrays()
-        if own.python:
-            raise _refused(scenario, f"the stage {name!r} runs in Python: {own.python}", "stages that can be traced")
+        if stage_set.python and stage_set.on_arrays is not None:
+            stage_set = sets[name] = stage_set.on_arrays()
+        if stage_set.python:
+            raise _refused(
+                scenario, f"the stage {name!r} runs in Python: {stage_set.python}", "stages that can be traced"
+            )
     drone = scenario.drones[0]
     winds = tuple(name for name in vary if name.startswith(WIND))
     templates: dict[str, Tree] = {
@@ -235,11 +251,11 @@ def _segment(
         "varied": tuple(parameter(drone.vehicle, name) for name in vary if name not in winds),
         "varied wind": tuple(wind_number(scenario.wind, name) for name in winds),
     }
-    for own in sets.values():
-        for slot, value in own.slots.items():
-            none = value(templates["state"], lambda source, count: (0.0,) * count) if callable(value) else value
-            templates[slot] = none
-    stages = tuple(stage for own in sets.values() for stage in own.stages if stage.rate != PHYSICS)
+    for stage_set in sets.values():
+        for slot, value in stage_set.slots.items():
+            template = value(templates["state"], lambda source, count: (0.0,) * count) if callable(value) else value
+            templates[slot] = template
+    stages = tuple(stage for stage_set in sets.values() for stage in stage_set.stages if stage.rate != PHYSICS)
     (physics,) = sets["physics"].stages
     due = [math.gcd(stage.every, stage.delay) * periods[stage.rate] for stage in stages]
     start_us, stop_us, end_us = span_us
@@ -259,7 +275,7 @@ def _segment(
 
 
 def _common_setup(scenario: Scenario, setting: Setting, flight: FlightSetup) -> DroneSetup:
-    """The setup of all drones of a flight, which run in the same stages"""
+    """Return the setup that all drones of a flight share, as they run in the same stages."""
     setups = [drone_setup(scenario, *pair, flight) for pair in zip(scenario.drones, setting.drones, strict=True)]
     first = setups[0]
     for drone, setup in zip(scenario.drones, setups, strict=True):
@@ -274,8 +290,8 @@ def _common_setup(scenario: Scenario, setting: Setting, flight: FlightSetup) -> 
     return first
 
 
-def _refused(scenario: Scenario, what: str, expected: str) -> ScenarioError:
-    return ScenarioError(f"{scenario.name}: {what}: expected {expected} for jax and pallas")
+def _refused(scenario: Scenario, problem: str, expected: str) -> ScenarioError:
+    return ScenarioError(f"{scenario.name}: {problem}: expected {expected} for jax and pallas")
 
 
 def _end_us(scenario: Scenario) -> int:
@@ -283,17 +299,16 @@ def _end_us(scenario: Scenario) -> int:
 
 
 def _tables(setting: Setting, setup: DroneSetup, program: FlightProgram) -> dict[str, Array]:
-    """The references at every tick of a clock, from the segment's start to its end: (ticks, fields), and of several drones
-    (ticks, fields, drones, 1)"""
+    """Tabulate the references at the clock ticks of the segment: (ticks, fields), or (ticks, fields, drones, 1)."""
     tables = {}
     for name, clock in program.tables.items():
         period = program.periods[clock]
         ticks = np.arange(-(-program.start_us // period), program.end_us // period + 1)
-        later_us: Array = np.zeros(1)
+        offsets_us: Array = np.zeros(1)
         if name == REFERENCES_AHEAD:
             controller: Any = named_controller(setup)
-            later_us = np.round(MICROSECONDS * np.asarray(controller.call.look_ahead))
-        times_us = np.add.outer(period * ticks, later_us)
+            offsets_us = np.round(MICROSECONDS * np.asarray(controller.call.look_ahead))
+        times_us = np.add.outer(period * ticks, offsets_us)
         by_drone = []
         for drone in setting.drones:
             times = np.unique(times_us).tolist()
@@ -303,26 +318,31 @@ def _tables(setting: Setting, setup: DroneSetup, program: FlightProgram) -> dict
     return tables
 
 
-def _applied(scenario: Scenario, setting: Setting, event: Any, time_us: int, periods: Mapping[str, int]) -> Setting:
-    """The setting after an event at a fixed time, which may depend on the reference, but not on a flight's state"""
+def _apply_event(scenario: Scenario, setting: Setting, event: Any, time_us: int, periods: Mapping[str, int]) -> Setting:
+    """Return the setting after an event at a fixed time; the event may depend on the reference, but not on a flight's state."""
     period = periods["autopilot"]
-    before_us = max(-(-time_us // period) - 1, 0) * period  # that of the controller's last tick
-    unknown: Any = _Unknown(scenario.name, event.name)
-    flat = not (scenario.world.solids or scenario.world.terrain is not None)
-    around = scenario.environment if flat else unknown
+    last_tick_us = max(-(-time_us // period) - 1, 0) * period  # the controller's last tick
+    unknown: Any = _UnknownValue(scenario.name, event.name)
+    is_flat = not (scenario.world.solids or scenario.world.terrain is not None)
+    environment = scenario.environment if is_flat else unknown
     buses = []
-    for drone, now in zip(scenario.drones, setting.drones, strict=True):
-        reference = now.task.placed((before_us - now.since_us) / MICROSECONDS)
+    for drone, drone_setting in zip(scenario.drones, setting.drones, strict=True):
+        reference = drone_setting.task.placed((last_tick_us - drone_setting.since_us) / MICROSECONDS)
         state = State(unknown, unknown, unknown, unknown, (), at_rest(drone.vehicle).effects)
-        command, pilot = ActuatorCommand(()), AutopilotCommand(now.armed, now.task.name, now.since_us)
-        bus = DroneBus(drone.name, state, state, reference, command, pilot, now.faults, unknown, unknown, around)
+        command, pilot = (
+            ActuatorCommand(()),
+            AutopilotCommand(drone_setting.armed, drone_setting.task.name, drone_setting.since_us),
+        )
+        bus = DroneBus(
+            drone.name, state, state, reference, command, pilot, drone_setting.faults, unknown, unknown, environment
+        )
         buses.append(bus)
-    after: Setting = event.action(setting, Bus(time_us, tuple(buses), unknown, setting.wind_disturbance_W))
-    return after
+    new_setting: Setting = event.action(setting, Bus(time_us, tuple(buses), unknown, setting.wind_disturbance_W))
+    return new_setting
 
 
-class _Unknown:
-    """A number that is another one in every flight: whoever asks for it is told so."""
+class _UnknownValue:
+    """A value that differs between flights: every use of it raises a `ScenarioError`."""
 
     def __init__(self, scenario: str, event: str) -> None:
         self._about = scenario, event
@@ -348,70 +368,73 @@ def start_values(
     goal_shift: Any,
     dtype: str,
 ) -> Values:
-    """The leaves of all slots at the start: arrays, and numbers for what is the same in all flights and stays so"""
+    """Return the leaves of all slots at the start: arrays, or scalars for leaves that are constant and equal in all flights."""
     n, drone = len(seeds), scenario.drones[0]
     with precision(dtype):
         drones = scenario.drones
         states = [start or state_at_start(scenario, member) for member in drones]
         values: Values = {name: flatten(tree) for name, tree in segment.program.templates.items() if name not in TABLES}
-        values["state"] = _by_drone(states)
+        values["state"] = _stack_drones(states)
 
         def normals(drone: int, source: str, count: int) -> tuple[Tree, ...]:
             return tuple(first_draws(keys_of(seeds, source), drone, count, dtype)) if count else ()
 
-        for own in segment.sets.values():
-            for slot, value in own.slots.items():
+        for stage_set in segment.sets.values():
+            for slot, value in stage_set.slots.items():
                 if callable(value):
-                    values[slot] = _by_drone([value(state, partial(normals, k)) for k, state in enumerate(states)])
-        values["status"] = _by_drone([Status(landed=float(not member.airborne)) for member in drones])
-        values["drone"] = _by_drone([(float(k),) for k in range(len(drones))])
+                    values[slot] = _stack_drones([value(state, partial(normals, k)) for k, state in enumerate(states)])
+        values["status"] = _stack_drones([Status(landed=float(not member.airborne)) for member in drones])
+        values["drone"] = _stack_drones([(float(k),) for k in range(len(drones))])
         if goal_shift is not None:
             values["goal"] = list(np.broadcast_to(np.asarray(goal_shift, dtype=float).reshape(3, -1), (3, n)))
         for slot, is_wind in (("varied", False), ("varied wind", True)):
-            chosen = {name: own for name, own in varied.items() if name.startswith(WIND) == is_wind}
-            before = {
+            chosen = {name: value for name, value in varied.items() if name.startswith(WIND) == is_wind}
+            nominal = {
                 name: wind_number(scenario.wind, name) if is_wind else parameter(drone.vehicle, name) for name in chosen
             }
-            values[slot] = [leaf for name, own in chosen.items() for leaf in _columns(before[name], name, own, n)]
-        return _spread(_with_setting(segment, values), segment.program, n, dtype)
+            values[slot] = [leaf for name, value in chosen.items() for leaf in _columns(nominal[name], name, value, n)]
+        return _spread(_apply_setting(segment, values), segment.program, n, dtype)
 
 
-def next_values(scenario: Scenario, before: Segment, segment: Segment, values: Values, n: int, dtype: str) -> Values:
-    """The leaves of all slots when an event has changed the setting: what goes on does, what the setting says is new"""
-    program, same = segment.program, before.setup[:-1] == segment.setup[:-1]
+def next_values(scenario: Scenario, previous: Segment, segment: Segment, values: Values, n: int, dtype: str) -> Values:
+    """Return the leaves of all slots after an event has changed the setting; slots it does not affect keep their values."""
+    program, same_setup = segment.program, previous.setup[:-1] == segment.setup[:-1]
     with precision(dtype):
         fresh: Values = {name: flatten(tree) for name, tree in program.templates.items() if name not in TABLES}
-        state = unflatten(before.program.templates["state"], iter(values["state"]))
-        for own in segment.sets.values():
-            for slot, value in own.slots.items():
+        state = unflatten(previous.program.templates["state"], iter(values["state"]))
+        for stage_set in segment.sets.values():
+            for slot, value in stage_set.slots.items():
                 if callable(value) and (slot not in values or len(values[slot]) != len(fresh[slot])):
                     fresh[slot] = flatten(value(state, lambda source, count: (0.0,) * count))
         for name, leaves in values.items():
-            restarts = (name in RESTARTED and not same) or (name == "wind_state" and program.new_wind)
+            restarts = (name in RESTARTED and not same_setup) or (name == "wind_state" and program.new_wind)
             if name in fresh and len(fresh[name]) == len(leaves) and not restarts:
                 fresh[name] = list(leaves)
         if program.new_wind == "extends":
             fresh["wind_state"] = [*values["wind_state"], *fresh["wind_state"][len(values["wind_state"]) :]]
-        if not same:
-            vehicle, loads = scenario.drones[0].vehicle, [own.setting.drones[0].payload for own in (before, segment)]
+        if not same_setup:
+            vehicle, loads = (
+                scenario.drones[0].vehicle,
+                [member.setting.drones[0].payload for member in (previous, segment)],
+            )
             shift = centre_shift(vehicle, loads[1]) - centre_shift(vehicle, loads[0])
             fresh["state"] = flatten(with_centre_moved(state, shift))
-        return _spread(_with_setting(segment, fresh), program, n, dtype)
+        return _spread(_apply_setting(segment, fresh), program, n, dtype)
 
 
-def _with_setting(segment: Segment, values: Values) -> Values:
-    """The values with what the setting says: arming, faults, and what disturbs the wind"""
+def _apply_setting(segment: Segment, values: Values) -> Values:
+    """Write arming, faults and the wind disturbance of the setting into the values."""
     drones = [setting_values(segment.setup, drone) for drone in segment.setting.drones]
-    settings = {path: _by_drone([values[path] for values in drones]) for path in drones[0]}
+    settings = {path: _stack_drones([values[path] for values in drones]) for path in drones[0]}
     settings["wind_disturbance"] = list(segment.setting.wind_disturbance_W)
-    for path, numbers in settings.items():
+    for path, leaves in settings.items():
         slot, first, _ = part_of(segment.program.templates, path)
-        values[slot] = [*values[slot][:first], *numbers, *values[slot][first + len(numbers) :]]
+        values[slot] = [*values[slot][:first], *leaves, *values[slot][first + len(leaves) :]]
     return values
 
 
-def _by_drone(trees: Sequence[Tree]) -> list[Tree]:
-    """Combine the leaves of all drones: (drones, 1) or (drones, n); a leaf that all drones share stays a number"""
+def _stack_drones(trees: Sequence[Tree]) -> list[Tree]:
+    """Combine the leaves of all drones: (drones, 1) or (drones, n); a leaf that all drones share stays a number."""
     if len(trees) == 1:
         return flatten(trees[0])
     combined: list[Tree] = []
@@ -422,7 +445,7 @@ def _by_drone(trees: Sequence[Tree]) -> list[Tree]:
 
 
 def _spread(values: Values, program: FlightProgram, n: int, dtype: str) -> Values:
-    """Leaves that change, or differ, as arrays; others as numbers"""
+    """Convert leaves that change or differ between flights to arrays, others to floats."""
     written, shape = set(program.written), program.shape(n)
     return {
         name: [
@@ -434,26 +457,30 @@ def _spread(values: Values, program: FlightProgram, n: int, dtype: str) -> Value
     }
 
 
-def varied_start(scenario: Scenario, starts: Mapping[str, Array], start: State | None = None) -> State:
-    """Where they begin: on level ground, or in the air, moved and turned from where the scenario has them"""
+def varied_start(scenario: Scenario, start_parameters: Mapping[str, Array], start: State | None = None) -> State:
+    """Return the initial states, on level ground or in the air, displaced and rotated from the scenario's start."""
     drone = scenario.drones[0]
-    begun = start or state_at_start(scenario, drone)
+    state = start or state_at_start(scenario, drone)
     if drone.vehicle.has("slung_load"):
         raise ScenarioError(f"{scenario.name}: a load on a cable: expected none where starts differ on jax and pallas")
-    if "start_W" in starts:
-        begun = begun._replace(p_W=begun.p_W + Vec3(*starts["start_W"].T) - drone.start_W)
-    if "yaw" in starts:
-        begun = begun._replace(q_WB=quat_from_euler(0.0, 0.0, array(starts["yaw"]) - drone.yaw) * begun.q_WB)
-    return with_charge(begun, drone.vehicle, starts["start_charge"]) if "start_charge" in starts else begun
+    if "start_W" in start_parameters:
+        state = state._replace(p_W=state.p_W + Vec3(*start_parameters["start_W"].T) - drone.start_W)
+    if "yaw" in start_parameters:
+        state = state._replace(q_WB=quat_from_euler(0.0, 0.0, array(start_parameters["yaw"]) - drone.yaw) * state.q_WB)
+    return (
+        with_charge(state, drone.vehicle, start_parameters["start_charge"])
+        if "start_charge" in start_parameters
+        else state
+    )
 
 
-def _columns(before: Tree, path: str, given: Tree, n: int) -> list[Tree]:
-    """The components of a parameter in each flight, as arrays of n, from a tuple of them or from rows (n, components)
+def _columns(nominal: Tree, path: str, values: Tree, n: int) -> list[Tree]:
+    """Return the components of a parameter as arrays of n flights, from a tuple of them or from rows (n, components).
 
-    Rows of one number (n,) hold for all components.
+    Rows of one value (n,) hold for all components.
     """
-    count = len(flatten(before))
-    rows = np.asarray(flatten(given), dtype=float).T if isinstance(given, tuple) else np.asarray(given, dtype=float)
+    count = len(flatten(nominal))
+    rows = np.asarray(flatten(values), dtype=float).T if isinstance(values, tuple) else np.asarray(values, dtype=float)
     if rows.shape == (n,):
         return [rows] * count
     if rows.shape == (n, count):

@@ -33,8 +33,9 @@ NOT_COPIED = RESTARTED | {
 
 
 class SensorRows(NamedTuple):
-    """A sensor of a group's drones: the last readings (fields, n), and for each drone 1 or 0 in `fresh` (n), a reading that is
-    unused, and in `silent` (n), a failed sensor. It samples every `period_us` and readings arrive `delay_us` later."""
+    """A sensor of a group's drones: its last readings (fields, n), and two flags per drone, 1 or 0: `fresh` (n), the reading is
+    unused; `silent` (n), the sensor has failed. It samples every `period_us`, and readings arrive `delay_us` later.
+    """
 
     sensor: Sensor
     reading: Array
@@ -68,7 +69,7 @@ class Group:
             seeds: the seed of each drone's flight.
             drone_numbers: index of each drone in its flight, which random numbers are drawn by.
             names: of the drones.
-            reference_ticks: number of references tabulated at a time.
+            reference_ticks: references tabulated at a time.
             references: drones that determine which parameters are inputs of the programs; None for those of the group.
         """
         self.setups, self.drones, self.names, n = tuple(setups), drones, names, len(drones)
@@ -123,7 +124,7 @@ class Group:
     def link(
         self, entries: Sequence[Entry], setups: Sequence[DroneSetup], references: Sequence[DroneSetup] | None = None
     ) -> None:
-        """Build the stages of a sequence and allocate their slots; slots of unchanged shape keep their values"""
+        """Build the stages of a sequence and allocate their slots; slots of unchanged shape keep their values."""
         if self.sets and len(setups) == len(self.setups) and all(map(operator.is_, setups, self.setups)):
             return
         self.setups, self.setup = tuple(setups), setups[0]
@@ -131,7 +132,9 @@ class Group:
         self._references = None
         if references is not None:
             reference_sets = ([build(entry, setup) for entry in entries] for setup in references)
-            self._references = [{stage.name: stage for own in sets for stage in own.stages} for sets in reference_sets]
+            self._references = [
+                {stage.name: stage for stage_set in sets for stage in stage_set.stages} for sets in reference_sets
+            ]
         self.sets = {entry.name: tuple(build(entry, setup) for setup in self.setups) for entry in entries}
         self._not_run = [
             (entry_index, stage.name)
@@ -158,7 +161,7 @@ class Group:
         self._fill(slot, initial_values)
 
     def start(self) -> None:
-        """Set every slot to its initial value, computed from each drone's state and normals"""
+        """Set every slot to its initial value, computed from each drone's state and normals."""
         for sets in self.sets.values():
             for slot in sets[0].slots:
                 if slot != "contact":
@@ -184,35 +187,35 @@ class Group:
         return lambda source, count: normals(seed, source, number, 0, count).tolist()
 
     def mark_entries_run(self, entries: int) -> None:
-        """Record that the first `entries` entries of the sequence have run at the present instant"""
+        """Record that the first `entries` entries of the sequence have run at the present instant."""
         if self._not_run:
             self.has_run |= {name for entry_index, name in self._not_run if entry_index < entries}
             self._not_run = [pending for pending in self._not_run if pending[1] not in self.has_run]
 
     def reference_stages(self, name: str) -> list[Stage] | None:
-        """Return a stage of the drones that determine which of its parameters are inputs; None for those of the group"""
+        """Return a stage of the drones that determine which of its parameters are inputs; None for those of the group."""
         if self._references is None:
             return None
         base, *probes = self._references
         return [stages[name] for stages in (base, *probes) if name in stages] if name in base else []
 
     def part(self, path: str) -> Part:
-        """Return the part of a slot that a path names"""
+        """Return the part of a slot that a path names."""
         return part_of(self.templates, path)
 
     def rows(self, path: str) -> Array:
-        """Return the rows (leaves, n) of a slot or of a part of one: a view to read and write"""
+        """Return the rows (leaves, n) of a slot or of a part of one: a view to read and write."""
         slot, first, template = self.part(path)
         return self.slots[slot][first : first + len(flatten(template))]
 
     @property
     def estimate(self) -> Array:
-        """The estimate the controllers use: the state itself for the estimator `truth`"""
+        """The estimate the controllers use: the state itself for the estimator `truth`."""
         return self.slots[self._estimate_slot]
 
     @property
     def sensors(self) -> list[SensorRows]:
-        """The sensors of the group's drones"""
+        """The sensors of the group's drones."""
         clock, sensors = self.setup.flight.periods["sensor"], []
         for sensor in self.setup.sensors:
             every, delay = sampling(sensor, clock)
@@ -222,12 +225,12 @@ class Group:
 
     @property
     def reference(self) -> Array:
-        """The references at this tick of the controller: (fields, n)"""
+        """The references at this tick of the controller: (fields, n)."""
         return self.slots["reference"]
 
     @property
     def reference_table(self) -> ReferenceTable:
-        """The table of the controllers' references"""
+        """The table of the controllers' references."""
         return self.reference_tables["reference"]
 
     @reference_table.setter
@@ -236,31 +239,31 @@ class Group:
 
     @property
     def look_ahead(self) -> Array:
-        """Offsets of the references over the controllers' horizon, from now  [s]"""
+        """Offsets of the references over the controllers' horizon, from now [s]."""
         return self.controller.look_ahead if self.controller is not None else np.empty(0)
 
     def drone_vehicle(self, column: int) -> Vehicle:
-        """Return the vehicle of one drone, with its parameters"""
+        """Return the vehicle of one drone, with its parameters."""
         vehicle: Vehicle = drone_record(self.vehicles[column % len(self.vehicles)], column)
         return vehicle
 
     def clear_references(self) -> None:
-        """Discard the tabulated references, after a change of tasks"""
+        """Discard the tabulated references, after a change of tasks."""
         for table in self.reference_tables.values():
             table.count = 0
         table = self.reference_table
-        if table.rows.shape[2] < len(self.drones) and table.shift_W is None:  # from now on they differ
+        if table.rows.shape[2] < len(self.drones) and table.shift_W is None:  # one shared column no longer suffices
             self.reference_table = ReferenceTable(self.reference_ticks, len(self.drones))
         self.plans.clear()
 
     # Regrouping -------------------------------------------------------------------------------------------------------
 
     def drone_slots(self, column: int) -> dict[str, Array]:
-        """Return copies of one drone's slots"""
+        """Return copies of one drone's slots."""
         return {name: rows[:, column].copy() for name, rows in self.slots.items()}
 
     def restore_slots(self, column: int, values: Mapping[str, Array]) -> None:
-        """Restore the slots of a drone that moved here from another group"""
+        """Restore the slots of a drone that moved here from another group."""
         for name, leaves in values.items():
             if name not in NOT_COPIED and name in self.slots and len(self.slots[name]) == len(leaves):
                 self.slots[name][:, column] = leaves
@@ -271,29 +274,29 @@ class Group:
             self.slots["estimate"][BODY:, column] = self.slots["state"][BODY:, column]
 
     def restore_air(self, column: int, air: Mapping[str, Array]) -> None:
-        """Restore the wind, air density and external forces of a drone that moved here from another group"""
+        """Restore the wind, air density and external forces of a drone that moved here from another group."""
         for path, leaves in air.items():
             self.rows(path)[:, column] = leaves
 
     def drone_air(self, column: int) -> dict[str, Array]:
-        """Return copies of the wind, air density and external forces on one drone"""
+        """Return copies of the wind, air density and external forces on one drone."""
         parts = ("environment.air_density", "environment.wind_W", "environment.hub_wind_W", "environment.pushes")
         return {path: self.rows(path)[:, column].copy() for path in parts}
 
     def apply(self, settings: Sequence[DroneSetting]) -> None:
-        """Write arming and faults of the drones into their slots"""
+        """Write arming and faults of the drones into their slots."""
         for column, setting in enumerate(settings):
             for path, values in setting_values(self.setup, setting).items():
                 if values:
                     self.rows(path)[:, column] = values
 
     def controller_states(self) -> dict[int, Tree]:
-        """By drone: states of Python controllers that survive a change of vehicle or the loss of a rotor"""
+        """By drone: states of Python controllers that survive a change of vehicle or the loss of a rotor."""
         states = getattr(self.controller, "continuing_states", {})
         return {self.drones[column]: state for column, state in states.items()}
 
     def close(self) -> None:
-        """Close the controllers, and the processes they started"""
+        """Close the controllers, and the processes they started."""
         if self.controller is not None:
             self.controller.close()
 
@@ -306,7 +309,7 @@ class NamedRows:
 
 
 def named_rows(rows: Array, template: Tree) -> Any:
-    """Name the rows of an array, one for each leaf of a template, by the template's fields
+    """Name the rows of an array, one for each leaf of a template, by the template's fields.
 
     Vectors, quaternions and plain tuples of them become blocks of rows; nested named tuples become nested `NamedRows`.
     """

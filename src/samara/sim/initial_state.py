@@ -23,77 +23,80 @@ from samara.vehicles.trim import hover
 
 PlaneBelow = Callable[[Vec3, Quat, Vehicle], Ground]
 
-NEAR = 1e-3  # [m]: what starts this near to the ground stands on it; what is higher falls
-SAME = 1e-9  # [m]: feet this little above the lowest stand with it
+NEAR = 1e-3  # [m]: a vehicle that starts lower than this above the ground stands on it; a higher one falls
+SAME = 1e-9  # [m]: feet within this height of the lowest foot carry load as well
 ROUNDS = 40
-BALANCED = 1e-13  # of the weight: what may remain
-UNBALANCED = 1e-9  # of the weight: more than this is not standing
+BALANCED = 1e-13  # of the weight: residual at which the iteration stops
+UNBALANCED = 1e-9  # of the weight: largest residual of a vehicle at rest
 
 
-def standing(state: State, start_W: Vec3, vehicle: Vehicle, environment: Environment, below: PlaneBelow) -> State:
-    """The state with its feet at its start, aligned with the ground there and pressed into it by their load
+def standing(state: State, start_W: Vec3, vehicle: Vehicle, environment: Environment, find_plane: PlaneBelow) -> State:
+    """Return the state with the feet at the start, aligned with the ground there and pressed into it by their load.
 
-    Where it starts above the ground, would slide, or would fall over, it is left as it is.
+    The state is returned unchanged if the vehicle starts above the ground, would slide, or would fall over.
     """
     if not (vehicle.has("contact") and vehicle.has("gravity")):
         return state
-    plane = below(state.p_W, state.q_WB, vehicle)
+    plane = find_plane(state.p_W, state.q_WB, vehicle)
     if not abs(dot(start_W - plane.point_W, plane.normal_W)) <= NEAR:
         return state
-    touching = _touching(state, start_W, vehicle, below)
+    contact_state = _touching(state, start_W, vehicle, find_plane)
     contact, height = vehicle["contact"], clearance(vehicle)
-    lowest = [rotate(touching.q_WB, point_B) for point_B in contact.points_B if point_B.z <= SAME - height]
-    stiffness = contact.surface.stiffness * standing_stiffness(tuple(lowest))
+    lowest_W = [rotate(contact_state.q_WB, point_B) for point_B in contact.points_B if point_B.z <= SAME - height]
+    stiffness = contact.surface.stiffness * standing_stiffness(tuple(lowest_W))
     if rank(stiffness) < len(stiffness):
         return state
-    weight, moved = vehicle.mass * vehicle["gravity"].acceleration, np.zeros(6)
+    weight, displacement = vehicle.mass * vehicle["gravity"].acceleration, np.zeros(6)
     for _ in range(ROUNDS):
-        rest = _displaced(touching, moved, vehicle, below)
-        left = _remaining(rest, vehicle, environment, below)
-        error = reduce(maximum, map(abs, left.tolist()))
+        candidate = _displace(contact_state, displacement, vehicle, find_plane)
+        residual = _residual_wrench(candidate, vehicle, environment, find_plane)
+        error = reduce(maximum, map(abs, residual.tolist()))
         if error <= BALANCED * weight:
             break
-        moved = moved + solve(stiffness, left)
-    return rest if error <= UNBALANCED * weight else state
+        displacement = displacement + solve(stiffness, residual)
+    return candidate if error <= UNBALANCED * weight else state
 
 
-def _touching(state: State, start_W: Vec3, vehicle: Vehicle, below: PlaneBelow) -> State:
-    """Level with the ground, the lowest feet just touching it; over a curved ground the plane depends on the place."""
+def _touching(state: State, start_W: Vec3, vehicle: Vehicle, find_plane: PlaneBelow) -> State:
+    """Align the vehicle with the ground, its lowest feet just in contact; curved ground has a different plane per position."""
     height, p_W, q_WB = clearance(vehicle), state.p_W, state.q_WB
     for _ in range(ROUNDS):
-        plane = below(p_W, q_WB, vehicle)
+        plane = find_plane(p_W, q_WB, vehicle)
         n = plane.normal_W
         q_WB = normalize(Quat(1.0 + n.z, -n.y, n.x, 0.0)) * state.q_WB
-        before, foot_W = p_W, start_W - n * dot(start_W - plane.point_W, n)
+        previous_p_W, foot_W = p_W, start_W - n * dot(start_W - plane.point_W, n)
         p_W = foot_W + n * height
-        if max(abs(x) for x in p_W - before) <= 1e-15:
+        if max(abs(x) for x in p_W - previous_p_W) <= 1e-15:
             break
     return state._replace(p_W=p_W, q_WB=q_WB)
 
 
-def _displaced(touching: State, moved: Array, vehicle: Vehicle, below: PlaneBelow) -> State:
-    """Moved and turned, with the grips that stretches: each by how far its foot went along the plane."""
-    by = [as_scalar(x) for x in moved]
-    p_W, q_WB = touching.p_W + Vec3(*by[:3]), normalize(quat_exp(Vec3(*by[3:])) * touching.q_WB)
-    n = below(p_W, q_WB, vehicle).normal_W
+def _displace(contact_state: State, displacement: Array, vehicle: Vehicle, find_plane: PlaneBelow) -> State:
+    """Translate and rotate the vehicle; stretch each foot's grip by the foot's displacement along the plane."""
+    components = [as_scalar(x) for x in displacement]
+    p_W, q_WB = (
+        contact_state.p_W + Vec3(*components[:3]),
+        normalize(quat_exp(Vec3(*components[3:])) * contact_state.q_WB),
+    )
+    n = find_plane(p_W, q_WB, vehicle).normal_W
     grips = []
     for point_B in vehicle["contact"].points_B:
-        went_W = p_W - touching.p_W + rotate(q_WB, point_B) - rotate(touching.q_WB, point_B)
-        grips.append(went_W - n * dot(went_W, n))
-    at = vehicle.index("contact")
-    effects = (*touching.effects[:at], tuple(grips), *touching.effects[at + 1 :])
-    return touching._replace(p_W=p_W, q_WB=q_WB, effects=effects)
+        foot_shift_W = p_W - contact_state.p_W + rotate(q_WB, point_B) - rotate(contact_state.q_WB, point_B)
+        grips.append(foot_shift_W - n * dot(foot_shift_W, n))
+    index = vehicle.index("contact")
+    effects = (*contact_state.effects[:index], tuple(grips), *contact_state.effects[index + 1 :])
+    return contact_state._replace(p_W=p_W, q_WB=q_WB, effects=effects)
 
 
-def _remaining(state: State, vehicle: Vehicle, environment: Environment, below: PlaneBelow) -> Array:
-    """Force and torque in the world that nothing balances."""
-    around = environment._replace(ground=below(state.p_W, state.q_WB, vehicle))
-    total = wrench(state, empty_command(vehicle), vehicle, around)
+def _residual_wrench(state: State, vehicle: Vehicle, environment: Environment, find_plane: PlaneBelow) -> Array:
+    """Return the unbalanced force and torque in the world frame."""
+    local_environment = environment._replace(ground=find_plane(state.p_W, state.q_WB, vehicle))
+    total = wrench(state, empty_command(vehicle), vehicle, local_environment)
     return scalar_array([*(rotate(state.q_WB, total.f_B) + total.f_W), *rotate(state.q_WB, total.tau_B)])
 
 
 def timeline_of(scenario: Scenario) -> Timeline:
-    """Return the timeline of a scenario: its clocks, and the times of its events"""
+    """Return the timeline of a scenario: its clocks, and the times of its events."""
     physics_us = scenario.rates.periods()["physics"]
     times = [time for time in (event_time_us(event, physics_us) for event in scenario.events) if time is not None]
     return timeline(scenario.rates, scenario.duration, times)
@@ -106,23 +109,23 @@ def timed_events(scenario: Scenario, physics_us: int) -> list[tuple[int, Event]]
     return [(time, event) for time, _, event in sorted(timed, key=lambda item: item[:2], reverse=True)]
 
 
-def initial_state(drone: Drone, environment: Environment = CALM, below: PlaneBelow | None = None) -> State:
-    """Return the initial state of a drone: at rest on its feet, or hovering; a slung load hangs at rest or lies on the ground
+def initial_state(drone: Drone, environment: Environment = CALM, find_plane: PlaneBelow | None = None) -> State:
+    """Return the initial state of a drone: at rest on its feet, or hovering; a slung load hangs at rest or lies on the ground.
 
-    `below` finds the ground plane under a position; by default it is the environment's.
+    `find_plane` returns the ground plane below a position; by default it is the environment's.
     """
-    return with_charge(_rest_or_hover(drone, environment, below), drone.vehicle, drone.start_charge)
+    return with_charge(_rest_or_hover(drone, environment, find_plane), drone.vehicle, drone.start_charge)
 
 
 def state_at_start(scenario: Scenario, drone: Drone) -> State:
-    """The state a drone of a scenario starts in, on the ground or the solid below it or in the air"""
+    """Return the initial state of a drone of a scenario: on the ground, on the solid below it, or in the air."""
     world = scenario.world
-    below = plane_finder(world, scenario.environment.ground) if world.solids or world.terrain is not None else None
-    return initial_state(drone, scenario.environment_at(drone.start_W.z), below)
+    find_plane = plane_finder(world, scenario.environment.ground) if world.solids or world.terrain is not None else None
+    return initial_state(drone, scenario.environment_at(drone.start_W.z), find_plane)
 
 
 def with_charge(state: State, vehicle: Vehicle, charge: Scalar) -> State:
-    """Return the state with its batteries at a state of charge from 0 to 1"""
+    """Return the state with its batteries at a state of charge from 0 to 1."""
     if not vehicle.has("battery"):
         return state
     index = vehicle.index("battery")
@@ -130,7 +133,7 @@ def with_charge(state: State, vehicle: Vehicle, charge: Scalar) -> State:
     return state._replace(effects=(*state.effects[:index], charged, *state.effects[index + 1 :]))
 
 
-def _rest_or_hover(drone: Drone, environment: Environment, below: PlaneBelow | None) -> State:
+def _rest_or_hover(drone: Drone, environment: Environment, find_plane: PlaneBelow | None) -> State:
     attitude = quat_from_euler(0.0, 0.0, drone.yaw)
     if drone.airborne:
         trim = hover(drone.vehicle, drone.start_W, environment)[0]
@@ -139,8 +142,8 @@ def _rest_or_hover(drone: Drone, environment: Environment, below: PlaneBelow | N
         return _settle_load(trim._replace(q_WB=attitude), drone, environment)
     state = at_rest(drone.vehicle, drone.start_W + Vec3(0.0, 0.0, clearance(drone.vehicle)), attitude)
     state = _settle_load(state, drone, environment)
-    find = below or (lambda p_W, q_WB, vehicle: environment.ground)
-    return _settle_load(standing(state, drone.start_W, drone.vehicle, environment, find), drone, environment)
+    plane_function = find_plane or (lambda p_W, q_WB, vehicle: environment.ground)
+    return _settle_load(standing(state, drone.start_W, drone.vehicle, environment, plane_function), drone, environment)
 
 
 def _settle_load(state: State, drone: Drone, environment: Environment) -> State:

@@ -1,4 +1,4 @@
-"""The log of a flight: tables that the executors fill and blocks for the recorder, and the events found in them."""
+"""The log of a flight: tables that the executors fill, blocks for the recorder, and the occurrences detected in them."""
 
 from functools import lru_cache
 from typing import Any
@@ -34,14 +34,14 @@ INTERNAL = (INPUTS, INVALID, ENVIRONMENTS, CONTACTS)
 
 
 class StatusReport:
-    """Turns the contact of every scenario tick into facts (landed, took off, crashed) and rows of `status`."""
+    """Turns the contact of every scenario tick into occurrences (landed, took off, crashed) and rows of `status`."""
 
     def __init__(self, drones: int) -> None:
         self._reported = np.full((len(STATUS_FIELDS), drones), np.nan)
         self._checked_us = -1
 
     def collect(self, fleet: Fleet) -> None:
-        """Report the events of all ticks since the last call, in order"""
+        """Report the occurrences of all ticks since the last call, in order."""
         for group in fleet.groups:
             fleet.landed[group.indices], fleet.crashed[group.indices] = group.slots["status"] > 0.5
         if CONTACTS not in fleet.groups[0].tables:
@@ -51,32 +51,32 @@ class StatusReport:
         first = int(np.searchsorted(times, self._checked_us, side="right"))
         if first == len(times):
             return
-        touches = tables[0].rows[first : tables[0].count]
+        contacts = tables[0].rows[first : tables[0].count]
         if len(tables) > 1:
-            touches = np.empty((len(times) - first, 4, len(fleet.scenario.drones)))
+            contacts = np.empty((len(times) - first, 4, len(fleet.scenario.drones)))
             for group, table in zip(fleet.groups, tables, strict=True):
-                touches[:, :, group.indices] = table.rows[first : table.count]
-        before = np.concatenate([self._reported[None], touches[:-1, :2]])
-        for k in np.flatnonzero((touches[:, :2] != before).any(axis=(1, 2)) | touches[:, 2].any(axis=1)).tolist():
+                contacts[:, :, group.indices] = table.rows[first : table.count]
+        previous = np.concatenate([self._reported[None], contacts[:-1, :2]])
+        for k in np.flatnonzero((contacts[:, :2] != previous).any(axis=(1, 2)) | contacts[:, 2].any(axis=1)).tolist():
             time_us = int(times[first + k])
-            for index in np.flatnonzero(touches[k, 2]).tolist():
-                speed = float(touches[k, 3, index])
+            for index in np.flatnonzero(contacts[k, 2]).tolist():
+                speed = float(contacts[k, 3, index])
                 fleet.warn(fleet.note(index, Fact.CRASHED, time_us=time_us, against=Against.GROUND, speed=speed))
-            self.report(fleet, time_us, touches[k, :2])
+            self.report(fleet, time_us, contacts[k, :2])
         self._checked_us = int(times[-1])
 
-    def report(self, fleet: Fleet, time_us: int, now: Array) -> None:
-        """Record changes of landed and crashed (1 or 0) of all drones at a time"""
-        if np.array_equal(now, self._reported):
+    def report(self, fleet: Fleet, time_us: int, status: Array) -> None:
+        """Record changes of landed and crashed (1 or 0) of all drones at a time."""
+        if np.array_equal(status, self._reported):
             return
-        before, self._reported = self._reported, now.copy()
-        for index in np.flatnonzero((before != now).any(axis=0) & np.isfinite(before[0])).tolist():
-            fact = status_change(before[:, index].tolist(), now[:, index].tolist())
+        previous, self._reported = self._reported, status.copy()
+        for index in np.flatnonzero((previous != status).any(axis=0) & np.isfinite(previous[0])).tolist():
+            fact = status_change(previous[:, index].tolist(), status[:, index].tolist())
             if fact and fact is not Fact.CRASHED:  # already recorded, with the obstacle
                 fleet.note(index, fact, time_us=time_us)
         for group in fleet.groups:
             if "status" in group.tables:
-                group.tables["status"].add(time_us, now[:, group.indices])
+                group.tables["status"].add(time_us, status[:, group.indices])
 
 
 class EnvironmentStage(PythonStage):
@@ -90,34 +90,34 @@ class EnvironmentStage(PythonStage):
         self._checked_us = -1
 
     def prepare(self, fleet: Fleet) -> None:
-        """Forget the rows recorded for former groups"""
+        """Discard the rows recorded for former groups."""
         if self._groups is not fleet.groups:
             self._recorded.clear()
             self._groups = fleet.groups
 
     def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
-        """Mark the first instant if the environment has changed; the simulation inserts later changes"""
+        """Mark the first instant if the environment has changed; the simulation inserts later changes."""
         due = np.zeros(len(span.times_us), dtype=bool)
         due[0] = fleet.environment_changed
         return due
 
     def collect(self, fleet: Fleet) -> None:
-        """Record the environments of all drones at the ticks of the wind that changed any"""
+        """Record the environments of all drones at the wind ticks that changed one of them."""
         if not self._recorded or ENVIRONMENTS not in fleet.groups[0].tables:
             return
         tables = [group.tables[ENVIRONMENTS] for group in fleet.groups]
         times = tables[0].times[: tables[0].count]
-        new = slice(int(np.searchsorted(times, self._checked_us, side="right")), len(times))
-        if new.start == new.stop:
+        new_rows = slice(int(np.searchsorted(times, self._checked_us, side="right")), len(times))
+        if new_rows.start == new_rows.stop:
             return
-        changed = np.zeros(new.stop - new.start, dtype=bool)
+        changed = np.zeros(new_rows.stop - new_rows.start, dtype=bool)
         for group, table in zip(fleet.groups, tables, strict=True):
-            rows = table.rows[new]
+            rows = table.rows[new_rows]
             changed[0] |= (rows[0] != self._recorded[group.drones[0]]).any()
             changed[1:] |= (rows[1:] != rows[:-1]).any(axis=(1, 2))
-        picked = np.flatnonzero(changed) + new.start
-        for group, table in zip(fleet.groups, tables, strict=True) if len(picked) else ():
-            self._record(fleet, group, times[picked], table.rows[picked])
+        changed_rows = np.flatnonzero(changed) + new_rows.start
+        for group, table in zip(fleet.groups, tables, strict=True) if len(changed_rows) else ():
+            self._record(fleet, group, times[changed_rows], table.rows[changed_rows])
         self._checked_us = int(times[-1])
 
     def update(self, fleet: Fleet) -> None:
@@ -128,7 +128,7 @@ class EnvironmentStage(PythonStage):
         self._checked_us, fleet.environment_changed = fleet.time_us, False
 
     def _record(self, fleet: Fleet, group: Group, times_us: Array, environments: Array) -> None:
-        """Record environments (rows, fields, drones) at increasing times; a row at the time of the last one replaces it"""
+        """Record environments (rows, fields, drones) at increasing times; a row at the time of the last one replaces it."""
         table = group.tables.get("environment")
         if table is None:
             return
@@ -152,12 +152,12 @@ class Log:
         self._waiting: list[tuple[list[Block], list[LogLine]]] = []  # blocks and lines the sink has not accepted
 
     def next_flush_us(self, fleet: Fleet) -> int:
-        """Time of the next flush, a tick of the log  [µs]"""
+        """Time of the next flush, a tick of the log [µs]."""
         period = fleet.periods["log"]
         return -(-(self._flushed_us + fleet.block_us) // period) * period
 
     def streams(self, fleet: Fleet, group: Group) -> list[Stream]:
-        """List the streams that a compiled flight writes into tables"""
+        """List the streams that a compiled flight writes into tables."""
         streams = [Stream("state", ("state",), "log", "log"), Stream(INPUTS, ("command", "environment"), "log", "log")]
         if group.estimate is not group.slots["state"]:
             streams.append(
@@ -180,32 +180,32 @@ class Log:
         return streams
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:
-        """Prepare for a compiled flight to a time"""
+        """Prepare for a compiled flight to a time."""
 
     def create_tables(self, fleet: Fleet) -> None:
-        """Create empty tables for new groups"""
+        """Create empty tables for new groups."""
         for group in fleet.groups:
             group.tables = _empty_tables(fleet, group)
 
     def collect(self, fleet: Fleet, *, passed: bool) -> None:
-        """Add the references of the rows since the last call, and require finite states and commands"""
-        failures = [failure for group in fleet.groups if (failure := _first_not_finite(group))]
-        first = min(failures, key=lambda failure: failure[0], default=None)
-        self._check_commands(fleet, first[0] if first else fleet.time_us + 1)
-        if first:
-            self._end(fleet, *first)
+        """Add the references of the rows since the last call, and require finite states and commands."""
+        failures = [failure for group in fleet.groups if (failure := _first_nonfinite_state(group))]
+        first_failure = min(failures, key=lambda failure: failure[0], default=None)
+        self._check_commands(fleet, first_failure[0] if first_failure else fleet.time_us + 1)
+        if first_failure:
+            self._end(fleet, *first_failure)
         _fill_references(fleet)
         if passed and fleet.time_us - self._flushed_us >= fleet.block_us:
             self.flush(fleet)
 
     def _check_commands(self, fleet: Fleet, until_us: int) -> None:
-        """Check the commands before a time, in order; rows after one that ends the flight are dropped"""
+        """Check the commands before a time, in order; rows after one that ends the flight are dropped."""
         new_counts = []
         for group_index, group in enumerate(fleet.groups):
             counts = group.tables[INVALID]
-            new = (counts.rows[: counts.count, 0] != group.invalid_reported).any(axis=1)
-            new_counts += [(int(counts.times[k]), group_index, k) for k in np.flatnonzero(new).tolist()]
-        for time_us, group_index, k in sorted(item for item in new_counts if item[0] < until_us):
+            is_new = (counts.rows[: counts.count, 0] != group.invalid_reported).any(axis=1)
+            new_counts += [(int(counts.times[k]), group_index, k) for k in np.flatnonzero(is_new).tolist()]
+        for time_us, group_index, k in sorted(new_count for new_count in new_counts if new_count[0] < until_us):
             group = fleet.groups[group_index]
             try:
                 require_valid(fleet, group, time_us, group.tables[INVALID].rows[k, 0])
@@ -219,17 +219,17 @@ class Log:
         _truncate(fleet, time_us, fleet.entry_index("log"))
         _fill_references(fleet)
         row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
-        sentence = (
+        message = (
             f"{fleet.name_of(group.drones[column])}: {group.plant.fields[row]} is {rows[row, column]} "
             f"at {time_us / MICROSECONDS:.6f} s; expected a finite number"
         )
         fleet.note(group.drones[column], Fact.STATE_NOT_FINITE)
-        fleet.say("error", sentence)
+        fleet.say("error", message)
         self.flush(fleet)
-        raise FloatingPointError(sentence)
+        raise FloatingPointError(message)
 
     def log_end(self, fleet: Fleet) -> None:
-        """Record the last state of a flight that ends between two ticks of the log"""
+        """Record the last state of a flight that ends between two ticks of the log."""
         if self._end_logged or fleet.time_us % fleet.periods["log"] == 0:
             return
         self._end_logged = True
@@ -247,7 +247,7 @@ class Log:
         self.flush(fleet)
 
     def flush(self, fleet: Fleet) -> None:
-        """Pass the rows recorded since the last flush to the sink"""
+        """Pass the rows recorded since the last flush to the sink."""
         for stream_table in fleet.stream_tables.values():
             stream_table.first[0] += stream_table.table.count
         if self._sink is not None:
@@ -265,41 +265,41 @@ class Log:
             del self._waiting[0]  # only now: Ctrl-C may have interrupted the sink
 
 
-def _first_not_finite(group: Group) -> tuple[int, Group, Array] | None:
-    """Return time, group and values of the first new state that is not finite"""
+def _first_nonfinite_state(group: Group) -> tuple[int, Group, Array] | None:
+    """Return time, group and values of the first new state that is not finite."""
     state = group.tables["state"]
-    new = slice(group.tables["reference"].count, state.count)
-    bad = np.flatnonzero(~np.isfinite(state.rows[new].sum(axis=(1, 2))))
-    if not len(bad):
+    new_rows = slice(group.tables["reference"].count, state.count)
+    bad_rows = np.flatnonzero(~np.isfinite(state.rows[new_rows].sum(axis=(1, 2))))
+    if not len(bad_rows):
         return None
-    row = new.start + int(bad[0])
+    row = new_rows.start + int(bad_rows[0])
     return int(state.times[row]), group, state.rows[row].copy()
 
 
 def _fill_references(fleet: Fleet) -> None:
-    """Add the references at the times of new states"""
+    """Add the references at the times of new states."""
     for group in fleet.groups:
         state, reference = group.tables["state"], group.tables["reference"]
-        new = slice(reference.count, state.count)
-        if new.start < new.stop:
-            reference.times[new] = state.times[new]
-            tabulate_references(fleet.drone_settings(group), state.times[new], out=reference.rows[new])
-            for k in range(new.start, new.stop) if group.external_references else ():
+        new_rows = slice(reference.count, state.count)
+        if new_rows.start < new_rows.stop:
+            reference.times[new_rows] = state.times[new_rows]
+            tabulate_references(fleet.drone_settings(group), state.times[new_rows], out=reference.rows[new_rows])
+            for k in range(new_rows.start, new_rows.stop) if group.external_references else ():
                 columns, rows = group.external_references.pop(int(state.times[k]), ([], 0.0))
                 reference.rows[k, :, columns] = np.transpose(rows)
             reference.count = state.count
 
 
-def _truncate(fleet: Fleet, time_us: int, passed: int) -> None:
-    """Drop the rows recorded after the first `passed` entries of an earlier instant, and set the fleet back to it"""
+def _truncate(fleet: Fleet, time_us: int, entries_run: int) -> None:
+    """Drop the rows recorded after the first `passed` entries of an earlier instant, and set the fleet back to it."""
     for stream_table in fleet.stream_tables.values():
-        stream_table.count_rows(time_us, passed)
+        stream_table.count_rows(time_us, entries_run)
     for group in fleet.groups:
         for table in (group.tables[name] for name in CHANGES if name in group.tables):
             table.count = int(np.searchsorted(table.times[: table.count], time_us, side="right"))
-    fleet.facts = [record for record in fleet.facts if record.time_us <= time_us]
-    fleet.logs = [record for record in fleet.logs if record.time_us <= time_us]
-    fleet.time_us, fleet.passed = time_us, passed
+    fleet.facts = [row for row in fleet.facts if row.time_us <= time_us]
+    fleet.logs = [row for row in fleet.logs if row.time_us <= time_us]
+    fleet.time_us, fleet.passed = time_us, entries_run
 
 
 def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
@@ -316,31 +316,35 @@ def _empty_tables(fleet: Fleet, group: Group) -> dict[str, Rows]:
         CONTACTS: (4, "scenario"),
         ENVIRONMENTS: (environment, "wind"),
     }
-    ahead = {instants_ahead(fleet.scenario.drones[index].controller) for index in group.drones}
-    if "plan" in group.slots and ahead == {len(group.look_ahead)} != {0}:  # only if the recording has this stream
+    horizon_lengths = {instants_ahead(fleet.scenario.drones[index].controller) for index in group.drones}
+    if "plan" in group.slots and horizon_lengths == {len(group.look_ahead)} != {
+        0
+    }:  # only if the recording has this stream
         sizes["plan"] = (3 * len(group.look_ahead), "log")
     if len(group.slots.get("variances", ())):
         sizes["covariance"] = (len(group.slots["variances"]), "log")
     if callable(group.setup.controller):
         sizes["excess"] = (commands, "autopilot")
     sizes |= {sensor.name: (len(sensor.fields), "sensor") for sensor in group.setup.sensors}
-    rays = {
+    ray_periods_us = {
         sensor.name: sampling(sensor, fleet.periods["sensor"])[0] * fleet.periods["sensor"]
         for sensor in group.setup.sensors
         if is_ray_sensor(sensor)
     }
     drones = [fleet.name_of(index) for index in group.drones]
-    longest = fleet.longest_us + fleet.periods["log"]  # a block ends at a tick of the log
+    max_block_us = fleet.longest_us + fleet.periods["log"]  # a block ends at a tick of the log
     return {
         name: Rows(
-            tuple(f"/{drone}/{name}" for drone in drones), fields, longest // rays.get(name, fleet.periods[clock]) + 2
+            tuple(f"/{drone}/{name}" for drone in drones),
+            fields,
+            max_block_us // ray_periods_us.get(name, fleet.periods[clock]) + 2,
         )
         for name, (fields, clock) in sizes.items()
     }
 
 
 def _blocks(group: Group) -> list[Block]:
-    """Return the recorded blocks of a group, and the outputs computed from them"""
+    """Return the recorded blocks of a group, and the outputs computed from them."""
     inputs = group.tables[INPUTS]
     blocks = {key: table.handed_on() for key, table in group.tables.items() if table.count and key not in INTERNAL}
     return [*blocks.values(), *([_outputs(group, blocks["state"], inputs)] if "state" in blocks else [])]
@@ -366,19 +370,19 @@ STATES = "states"
 class MetricsLog(Log):
     """Replaces the recording: the metrics of each flight, and its states at a requested period."""
 
-    def __init__(self, every_us: int = 0) -> None:
-        """Save states every `every_us` [µs], a multiple of the log's period; 0 saves none"""
+    def __init__(self, period_us: int = 0) -> None:
+        """Save states every `every_us` [µs], a multiple of the log's period; 0 saves none."""
         super().__init__(None)
-        self._every_us = every_us
+        self._every_us = period_us
         self.states: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # drones, times, (times, components, drones)
 
     def next_flush_us(self, fleet: Fleet) -> int:
-        """Time up to which the reference tables reach  [µs]"""
+        """Time up to which the reference tables are filled [µs]."""
         ahead = min(len(group.reference_table.rows) for group in fleet.groups) - 2
         return fleet.time_us + ahead * fleet.periods["autopilot"]
 
     def metrics(self, fleet: Fleet) -> FlightMetrics:
-        """Return the metrics of all drones, as arrays"""
+        """Return the metrics of all drones, as arrays."""
         rows = np.empty((len(FlightMetrics._fields), len(fleet.scenario.drones)))
         for group in fleet.groups:
             rows[:, group.indices] = group.slots["metrics"]
@@ -386,13 +390,13 @@ class MetricsLog(Log):
         return metrics
 
     def streams(self, fleet: Fleet, group: Group) -> list[Stream]:
-        """List the stream of saved states, if any"""
+        """List the stream of saved states; [] if none are saved."""
         self.log_references(fleet, group)  # the compiled flight reads the table
         every = self._every_us // fleet.periods["log"]
         return [Stream(STATES, ("state",), "metrics", "log", every)] if every else []
 
     def create_tables(self, fleet: Fleet) -> None:
-        """Create tables: references common to all drones, up to a shift, are tabulated once for the whole flight"""
+        """Create the tables; references that all drones share, up to a shift, are tabulated once per flight."""
         self._save_states(fleet)
         ticks = fleet.schedule.end_us // fleet.periods["autopilot"] + 2
         for group in fleet.groups:
@@ -410,12 +414,12 @@ class MetricsLog(Log):
                 table.rows = np.empty(table.rows.shape, dtype=fleet.precision.dtype)
 
     def prepare(self, fleet: Fleet, until_us: int) -> None:
-        """Tabulate the references at the ticks of the log up to a time"""
+        """Tabulate the references at the ticks of the log up to a time."""
         for group in fleet.groups:
             fill_table(fleet, group, self.log_references(fleet, group), until_us)
 
     def log_references(self, fleet: Fleet, group: Group) -> ReferenceTable:
-        """Return the reference table at the ticks of the log, with the columns of the controllers' table"""
+        """Return the reference table at the ticks of the log, with the columns of the controllers' table."""
         table, controller_table = group.reference_tables.get(LOG_REFERENCE), group.reference_table
         columns, shift_W = controller_table.rows.shape[2], controller_table.shift_W
         if table is None or table.rows.shape[2] != columns or table.shift_W is not shift_W:
@@ -425,13 +429,13 @@ class MetricsLog(Log):
         return table
 
     def collect(self, fleet: Fleet, *, passed: bool) -> None:
-        """Do nothing: there is no recording"""
+        """Do nothing: a batch is not recorded."""
 
     def log_end(self, fleet: Fleet) -> None:
-        """Do nothing: there is no recording"""
+        """Do nothing: a batch is not recorded."""
 
     def flush(self, fleet: Fleet) -> None:
-        """Save the collected states, before regrouping and at the end"""
+        """Save the collected states, before regrouping and at the end."""
         self._save_states(fleet)
 
     def _save_states(self, fleet: Fleet) -> None:

@@ -1,8 +1,8 @@
-"""The plant: drones of one vehicle between two instants, as machine code.
+"""The plant: the compiled physics of drones of one vehicle between two instants.
 
-Command and environment are held from instant to instant. `rk4` takes the steps of the physics axis; `rk45` chooses its own
-within them, and stops at every touch-down and lift-off of a contact point, found to a microsecond. On the backend `python`
-the same steps are taken one drone after the other in plain floats, for whoever wants to look at them in a debugger.
+Command and environment are constant between instants. `rk4` takes the steps of the physics clock; `rk45` chooses smaller steps
+within them, and stops at every touch-down and lift-off of a contact point, located to a microsecond. The backend `python` takes
+the same steps drone by drone in plain floats, for debugging.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,12 +28,10 @@ from samara.sim.stages.physics import Contact, contact_after_step, contact_in_th
 from samara.vehicles.defaults import contact_depths
 
 CONTACT_RESOLUTION = 1e-6  # [s]
-SMALLEST_STEP = (
-    1e-8  # [s]: what asks for less is a jump of the force, as where a foot begins to slip, and is stepped over
-)
+SMALLEST_STEP = 1e-8  # [s]: smaller steps would only resolve a jump of the force, as when a foot begins to slip
 FIRST_STEP = 1e-4  # [s]
 RTOL, ATOL = 1e-8, 1e-10
-CODES = 16  # vehicles whose machine code is kept: compiling takes a second, and flying it again none
+CODES = 16  # compiled vehicles to cache: compiling takes about a second
 
 
 def _fixed_step(vehicle: Vehicle, integrator: str) -> StepFunction:
@@ -52,8 +50,8 @@ def _depths_step(vehicle: Vehicle) -> StepFunction:
 def _depths_scan(vehicle: Vehicle) -> Scan:
     state, environment = at_rest(vehicle), environment_of(vehicle)
 
-    def body(depths: Tree, held: Tree, inputs: Tree) -> tuple[Tree, Tree]:
-        return contact_depths(held[0], vehicle, held[1]), ()
+    def body(depths: Tree, constants: Tree, inputs: Tree) -> tuple[Tree, Tree]:
+        return contact_depths(constants[0], vehicle, constants[1]), ()
 
     return Scan(body, Templates(contact_depths(state, vehicle, environment), (state, environment), ()))
 
@@ -66,8 +64,8 @@ def _vehicle_code(
 
 
 def _step_function(scan: Scan) -> StepFunction:
-    carry, held, _ = scan.templates
-    return StepFunction(lambda carry, held: scan.body(carry, held, ())[0], carry, held, scan.quiet)
+    carry, constants, _ = scan.templates
+    return StepFunction(lambda carry, constants: scan.body(carry, constants, ())[0], carry, constants, scan.quiet)
 
 
 @lru_cache(maxsize=CODES)
@@ -86,33 +84,37 @@ def _depths_code(vehicle: Vehicle, backend: str) -> CompiledStep | ScanCode:
 
 
 def observing_step(stepper: Stepper, environment: Environment) -> Scan:
-    """`samara.sim.stages.physics.integrate` for a backend that branches: carry (x, `Contact`), and a quiet way through it"""
+    """Return `samara.sim.stages.physics.integrate` for a backend that branches: carry (x, `Contact`), with a quiet path."""
     vehicle = stepper.vehicle
-    once, templates, quiet = stepper.step(environment)
+    step, templates, quiet = stepper.step(environment)
 
-    def body(carry: Tree, held: Tree, inputs: Tree) -> tuple[Tree, Tree]:
+    def body(carry: Tree, constants: Tree, inputs: Tree) -> tuple[Tree, Tree]:
         state, contact = carry
-        around = held[1].environment
-        after, _ = once(state, held, inputs)
-        return (after, contact_after_step(contact, state, after, vehicle, around)), ()
+        step_environment = constants[1].environment
+        next_state, _ = step(state, constants, inputs)
+        return (next_state, contact_after_step(contact, state, next_state, vehicle, step_environment)), ()
 
-    both = Templates((templates.carry, Contact()), templates.held, templates.inputs)
+    contact_templates = Templates((templates.carry, Contact()), templates.held, templates.inputs)
     if quiet is None:
-        return Scan(body, both)
+        return Scan(body, contact_templates)
 
-    def worth_it(carry: Tree, held: Tree, inputs: Tree) -> Scalar:
-        return logical_and(quiet.idle(carry[0], held, inputs), is_free(carry[0], held))
+    def is_quiet(carry: Tree, constants: Tree, inputs: Tree) -> Scalar:
+        return logical_and(quiet.idle(carry[0], constants, inputs), is_airborne(carry[0], constants))
 
-    def brief(carry: Tree, held: Tree, inputs: Tree) -> tuple[Tree, Tree, Scalar]:
+    def quiet_body(carry: Tree, constants: Tree, inputs: Tree) -> tuple[Tree, Tree, Scalar]:
         state, contact = carry
-        after, _, idle = quiet.body(state, held, inputs)
-        free = contact_in_the_air(contact, after)
-        return (after, free), (), logical_and(idle, logical_and(is_free(state, held), is_free(after, held)))
+        next_state, _, idle = quiet.body(state, constants, inputs)
+        next_contact = contact_in_the_air(contact, next_state)
+        return (
+            (next_state, next_contact),
+            (),
+            logical_and(idle, logical_and(is_airborne(state, constants), is_airborne(next_state, constants))),
+        )
 
-    def is_free(state: State, held: Tree) -> Scalar:
-        return vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, held[1].environment.ground)
+    def is_airborne(state: State, constants: Tree) -> Scalar:
+        return vehicle["contact"].is_out_of_reach(state.p_W, state.q_WB, constants[1].environment.ground)
 
-    return Scan(body, both, Quiet(worth_it, brief))
+    return Scan(body, contact_templates, Quiet(is_quiet, quiet_body))
 
 
 class Plant:
@@ -132,8 +134,18 @@ class Plant:
         vehicles: Sequence[Vehicle] = (),
         references: Sequence[Vehicle] | None = None,
     ) -> None:
-        """`vehicles` are those of the drones if they differ in parameters, with `vehicle` the first of them; `references`
-        determine which parameters are inputs of the program, see `samara.compiler.batch_parameters`"""
+        """Allocate the arrays of n drones and compile their physics.
+
+        Args:
+            vehicle: the vehicle, or the first of `vehicles`.
+            n: drone count.
+            integrator: "rk4" or an adaptive one.
+            physics_us: period of the physics clock [µs].
+            backend: of the compiled step.
+            vehicles: those of the drones if they differ in parameters.
+            references: vehicles that determine which parameters are inputs of the program, see
+                `samara.compiler.batch_parameters`.
+        """
         integrator_named(integrator, IN_FLIGHT)
         require_backend(backend, BACKENDS)
         self.vehicle, self.integrator, self.physics_us, self.n = vehicle, integrator, physics_us, n
@@ -147,45 +159,45 @@ class Plant:
         self.environment_fields = tuple(leaf_names(environment))
         self.contact_times_us: list[float] = []
         self.contact = np.repeat(np.array(Contact())[:, None], n, axis=1)  # rows are those of a `Contact`
-        self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone would choose
+        self.pace = [FIRST_STEP] * n  # [s]: the next step that each drone's error control would choose
         if not self.is_adaptive:
             code: Any = _scan_code(vehicle, integrator, backend) if not is_compiled else None
             if is_compiled:
                 code = _vehicle_code(_fixed_step, vehicles, references, integrator)
             self._machine = code.machine(n)
             size = len(self.fields)
-            self.state, held = self._machine.carry[:size], self._machine.held
+            self.state, inputs = self._machine.carry[:size], self._machine.held
             if vehicle.has("contact"):
                 self.contact = self._machine.carry[size:]
         else:
             self._trial = _trial_code(vehicle, backend).machine()
             self.state = np.repeat(np.array(flatten(state), dtype=float)[:, None], n, axis=1)
-            held = np.repeat(self._trial.held[len(self.state) :], n, axis=1)
+            inputs = np.repeat(self._trial.held[len(self.state) :], n, axis=1)
         commands = vehicle.command_size
-        self.command, self._dt, self.environment = held[:commands], held[commands], held[commands + 1 :]
-        touches = vehicle.has("contact")
+        self.command, self._dt, self.environment = inputs[:commands], inputs[commands], inputs[commands + 1 :]
+        has_contact = vehicle.has("contact")
         self._depths: Tree = None
-        if touches and is_compiled:
+        if has_contact and is_compiled:
             self._depths = _vehicle_code(_depths_step, vehicles, references).machine(n)
-        elif touches:
+        elif has_contact:
             self._depths = _depths_code(vehicle, backend).machine(n)
-        self._one_depth = _depths_code(vehicle, backend).machine() if touches and self.is_adaptive else None
+        self._one_depth = _depths_code(vehicle, backend).machine() if has_contact and self.is_adaptive else None
         self._held_us = 0
 
     @property
     def impact_speed(self) -> np.ndarray:
-        """The fastest each came to the ground, since this was last set to 0  [m/s]"""
-        own: np.ndarray = self.contact[2]
-        return own
+        """Maximum ground impact speed of each drone since this was last set to 0 [m/s]."""
+        speeds: np.ndarray = self.contact[2]
+        return speeds
 
     @property
     def touched(self) -> np.ndarray:
-        """Whether each touched the ground after the last step, 1 or 0"""
-        own: np.ndarray = self.contact[0]
-        return own
+        """Whether each drone touched the ground after the last step, 1 or 0."""
+        flags: np.ndarray = self.contact[0]
+        return flags
 
     def single(self) -> "Plant":
-        """A plant for one drone of the same vehicle, with the same steps"""
+        """Create a plant for one drone of the same vehicle, with the same steps."""
         options: dict[str, Any] = {
             "physics_us": self.physics_us,
             "backend": self.backend,
@@ -194,11 +206,11 @@ class Plant:
         return Plant(self.vehicle, integrator=self.integrator, **options)
 
     def row(self, name: str) -> int:
-        """The row of `environment` that a field is in"""
+        """Return the row of `environment` that holds a field."""
         return self.environment_fields.index(name)
 
     def advance(self, start_us: int, end_us: int) -> None:
-        """From one instant to the next"""
+        """Integrate from one instant to the next."""
         if self.is_adaptive:
             for drone in range(self.n):
                 self._adapt(drone, start_us, (end_us - start_us) / MICROSECONDS)
@@ -214,16 +226,16 @@ class Plant:
             self._machine.run(steps)
 
     def operations(self, due: int) -> list[Operation] | None:
-        """Its steps as part of a program; None where it chooses them itself, or another backend takes them"""
+        """Return the steps as operations of a program; None if they are adaptive or another backend takes them."""
         if self.is_adaptive or self.backend != "llvm":
             return None
         return [Operation("step", due, (self._machine, self._dt))]
 
     def fly(self, start_us: int, duration: float) -> None:
-        """One step of any length  [s]: a physics step, or what is left of one after an impact"""
+        """Integrate over any duration [s]: a physics step, or the remainder of one after an impact."""
         if self.is_adaptive:
             for drone in range(self.n):
-                self.pace[drone] = FIRST_STEP  # as if it began here: what was flown before must not matter
+                self.pace[drone] = FIRST_STEP  # the result must not depend on earlier steps
                 self._adapt(drone, start_us, duration)
             return
         self._dt[:] = duration
@@ -234,10 +246,10 @@ class Plant:
         self._dt[:] = dt_us / MICROSECONDS
         self._held_us = dt_us
 
-    # Touching the ground ---------------------------------------------------------------------------------------------
+    # Ground contact --------------------------------------------------------------------------------------------------
 
     def depths(self) -> np.ndarray:
-        """How deep each contact point of each drone is below the ground, (points, n)  [m]"""
+        """Return the depth of each contact point of each drone below the ground, (points, n) [m]."""
         if self._depths is None:
             return np.empty((0, self.n))
         components = len(self.fields)
@@ -246,38 +258,38 @@ class Plant:
         self._depths.run()
         return self._depths.carry
 
-    # Steps of its own choice -----------------------------------------------------------------------------------------
+    # Adaptive steps --------------------------------------------------------------------------------------------------
 
     def _adapt(self, drone: int, start_us: int, duration: float) -> None:
-        """Dormand and Prince's step through the duration, split where a contact point touches down or lifts off."""
+        """Integrate over the duration by Dormand–Prince steps, split at each touch-down and lift-off of a contact point."""
         machine, size = self._trial, len(self.fields)
         machine.held[:size, 0] = self.state[:, drone]
         commands = size + len(self.command)
         machine.held[size:commands, 0] = self.command[:, drone]
         machine.held[commands + 1 :, 0] = self.environment[:, drone]
         time, h = 0.0, self.pace[drone]
-        touching = self._touching(machine.held[:size])
+        contact_flags = self._touching(machine.held[:size])
         while time < duration:
-            last = h >= duration - time
-            tried = min(h, duration - time)
-            error = self._try(tried)
-            if not error < np.inf and tried <= SMALLEST_STEP:
+            is_last = h >= duration - time
+            step = min(h, duration - time)
+            error = self._try(step)
+            if not error < np.inf and step <= SMALLEST_STEP:
                 raise FloatingPointError(f"the rate of change is not finite at {start_us / MICROSECONDS + time:.6f} s")
             factor = step_factor(error, DORMAND_PRINCE.order)
-            if not error <= 1.0 and tried > SMALLEST_STEP:
-                h = max(tried * factor, SMALLEST_STEP)
+            if not error <= 1.0 and step > SMALLEST_STEP:
+                h = max(step * factor, SMALLEST_STEP)
                 continue
-            now = self._touching(machine.carry[:size])
-            if now != touching:
-                tried, now = self._first_change(tried, touching, now)
-                self.contact_times_us.append(start_us + (time + tried) * MICROSECONDS)
-                if not any(touching):
+            next_flags = self._touching(machine.carry[:size])
+            if next_flags != contact_flags:
+                step, next_flags = self._first_change(step, contact_flags, next_flags)
+                self.contact_times_us.append(start_us + (time + step) * MICROSECONDS)
+                if not any(contact_flags):
                     speed = float(np.linalg.norm(machine.carry[3:6, 0]))
                     self.impact_speed[drone] = max(speed, self.impact_speed[drone])
-                touching, last, factor = now, False, 1.0
+                contact_flags, is_last, factor = next_flags, False, 1.0
             machine.held[:size] = machine.carry[:size]
-            time = duration if last else time + tried
-            h = max(tried * factor, h if last else 0.0) if factor >= 1.0 else tried * factor
+            time = duration if is_last else time + step
+            h = max(step * factor, h if is_last else 0.0) if factor >= 1.0 else step * factor
         self.pace[drone] = h
         self.state[:, drone] = machine.held[:size, 0]
 
@@ -296,26 +308,26 @@ class Plant:
         return tuple((self._one_depth.carry[:, 0] > 0.0).tolist())
 
     def _first_change(
-        self, h: float, before: tuple[bool, ...], after: tuple[bool, ...]
+        self, h: float, initial_flags: tuple[bool, ...], final_flags: tuple[bool, ...]
     ) -> tuple[float, tuple[bool, ...]]:
-        """The shortest step, to a microsecond, after which a contact point's touch has changed; it is left in place."""
+        """Find the shortest step, to a microsecond, after which a contact flag has changed; the trial step ends there."""
         size, low = len(self.fields), 0.0
         while h - low > CONTACT_RESOLUTION:
             middle = 0.5 * (low + h)
             self._try(middle)
-            now = self._touching(self._trial.carry[:size])
-            low, h, after = (middle, h, after) if now == before else (low, middle, now)
+            flags = self._touching(self._trial.carry[:size])
+            low, h, final_flags = (middle, h, final_flags) if flags == initial_flags else (low, middle, flags)
         self._try(h)
-        return h, after
+        return h, final_flags
 
 
 def place(plant: Plant, drone: int, state: State) -> None:
-    """Puts a drone of the plant into a state"""
+    """Set the state of one drone of the plant."""
     plant.state[:, drone] = flatten(state)
     plant.touched[drone] = Contact().touched
 
 
 def state_of(plant: Plant, drone: int) -> State:
-    """The state of one drone, as a named tuple of floats"""
-    own: State = unflatten(at_rest(plant.vehicle), iter(plant.state[:, drone].tolist()))
-    return own
+    """Return the state of one drone, as a named tuple of floats."""
+    state: State = unflatten(at_rest(plant.vehicle), iter(plant.state[:, drone].tolist()))
+    return state

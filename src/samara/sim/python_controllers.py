@@ -44,17 +44,17 @@ ROUNDING = 1e-6  # of the range: an excess below this is rounding
 
 
 def clock_parameters(controller: Callable[..., Any]) -> tuple[str, ...]:
-    """Return which of `time` and `dt` are parameters of a controller function"""
+    """Return which of `time` and `dt` a controller function has as parameters."""
     try:
         parameters = signature(controller).parameters
     except (TypeError, ValueError):  # some C functions have no signature
         return ()
-    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    return tuple(name for name in ("time", "dt") if name in parameters and parameters[name].kind in by_name)
+    keyword_kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return tuple(name for name in ("time", "dt") if name in parameters and parameters[name].kind in keyword_kinds)
 
 
 class CheckedCommand:
-    """Commands (channels, n) of controller functions, clipped to the vehicle's range, and the `excess` that was clipped."""
+    """Commands (channels, n) of controller functions, clipped to the vehicle's range, and the `excess` that was clipped off."""
 
     def __init__(self, vehicle: Vehicle, n: int, names: Sequence[str] = ()) -> None:
         self._range = command_range(vehicle)
@@ -68,7 +68,7 @@ class CheckedCommand:
         self._any_excess = False
 
     def take(self, drone: int, command: Sequence[float], time_us: int) -> None:
-        """Set the command of one drone
+        """Set the command of one drone.
 
         Raises:
             ValueError: the command is not finite.
@@ -83,9 +83,9 @@ class CheckedCommand:
             return
         require_command(command, None, f"the controller of {self._names[drone]}", time_us)
         limited = sanitized(command, self._range)[0] if self._bounds is None else np.clip(command, *self._bounds)
-        cut = np.subtract(command, limited)
+        clipped_part = np.subtract(command, limited)
         self.command[:, drone] = limited
-        self.excess[:, drone] = np.where(np.abs(cut) > self._rounding, cut, 0.0)
+        self.excess[:, drone] = np.where(np.abs(clipped_part) > self._rounding, clipped_part, 0.0)
         self._any_excess = bool(self._bounds is None or self.excess.any())
 
 
@@ -118,22 +118,22 @@ class PythonController:
 
     @property
     def continuing_states(self) -> dict[int, Any]:
-        """By column: states that must survive regrouping, such as those of a running firmware"""
+        """By column: states that must survive regrouping, such as those of a running firmware."""
         if not getattr(self._controller, "goes_on", False):
             return {}
         return {column: state for column, state in enumerate(self._controller_states) if state is not None}
 
     def resume(self, drone: int, state: Any) -> None:
-        """Continue from the state of a drone's former controller"""
+        """Continue from the state of a drone's former controller."""
         self._controller_states[drone] = state
 
     def close(self) -> None:
-        """Close the controllers' states, and the processes they started"""
+        """Close the controllers' states, and the processes they started."""
         for state in self.continuing_states.values():
             state.close()
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
-        """Compute the commands, drone by drone; `ahead` (m, fields, n) has the references over a horizon"""
+        """Compute the commands, drone by drone; `ahead` (m, fields, n) has the references over a horizon."""
         clock = {"time": time_us / MICROSECONDS, "dt": self._period}
         clock_arguments = {name: clock[name] for name in self._clock}
         for drone, controller_state in enumerate(self._controller_states):
@@ -163,13 +163,13 @@ class ArrayController:
         self.look_ahead, (self.plan, self.prediction) = look_ahead, _plan_views(controller.prediction)
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
-        """Compute the commands of all drones at once"""
+        """Compute the commands of all drones at once."""
         self._controller.run(estimate, ahead)
         for drone, drone_command in enumerate(self._unchecked_command.tolist()):
             self._checked.take(drone, drone_command, time_us)
 
     def close(self) -> None:
-        """Do nothing: no processes were started"""
+        """Do nothing: no processes were started."""
 
 
 class AutopilotController:
@@ -195,7 +195,7 @@ class AutopilotController:
         self._readings: Readings | None = None
 
     def begin(self, reference: np.ndarray, time_us: int) -> None:
-        """Send the sensor readings; `run` awaits the answer, so that several autopilots compute in parallel"""
+        """Send the sensor readings; `run` awaits the answer, so that several autopilots compute in parallel."""
         p_v_q_omega = self._plant.state[:BODY, 0].tolist()
         readings = self._senses.read(time_us, p_v_q_omega, reference[:, 0].tolist())
         speeds = tuple(self._plant.state[BODY : BODY + len(self._plant.vehicle.rotors), 0].tolist())
@@ -204,7 +204,7 @@ class AutopilotController:
         self._link.begin(self._readings)
 
     def run(self, estimate: np.ndarray, reference: np.ndarray, time_us: int, ahead: np.ndarray = NO_PLAN) -> None:
-        """Convert the autopilot's outputs to the vehicle's command"""
+        """Convert the autopilot's outputs to the vehicle's command."""
         if self._readings is None or self._readings.time_us != time_us:
             self.begin(reference, time_us)
         self._machine.held[:, 0] = self._link.exchange(self._readings)
@@ -212,11 +212,11 @@ class AutopilotController:
         self._machine.run()
 
     def close(self) -> None:
-        """Do nothing: the fleet closes its links"""
+        """Do nothing: the fleet closes its links."""
 
 
 def _plan_views(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two views of positions (m, 3, n): rows (3 m, n) to record, and (n, m, 3)"""
+    """Return two views of positions (m, 3, n): rows (3 m, n) to record, and (n, m, 3)."""
     return positions.reshape(-1, positions.shape[-1]), positions.transpose(2, 0, 1) if positions.size else NO_PLAN
 
 
@@ -241,7 +241,7 @@ class PowerModule:
         self._unpack_environment = unpacker(environment_of(plant.vehicle))
 
     def read(self, time_us: int) -> "Supply | None":
-        """Return the supply; None between two readings, and for a vehicle without a battery"""
+        """Return the supply; None between two readings, and for a vehicle without a battery."""
         if self._battery is None or time_us < self._next_us:
             return None
         self._next_us = time_us + BATTERY_PERIOD_US
@@ -262,7 +262,7 @@ class PowerModule:
 
 
 def make_controller(group: "Group") -> PythonController | ArrayController | AutopilotController:
-    """Create the Python controller of a group's drones"""
+    """Create the Python controller of a group's drones."""
     setup, n = group.setup, len(group)
     if isinstance(setup.controller, LinkedAutopilot):
         return AutopilotController(setup.controller, group)
@@ -272,27 +272,27 @@ def make_controller(group: "Group") -> PythonController | ArrayController | Auto
     if named is None:
         state = getattr(controller, "initial_memory", ())
     vehicle = at_density(setup.controller_vehicle, setup.flight.environment.air_density)
-    on_arrays = controller.on_arrays(vehicle, n) if hasattr(controller, "on_arrays") else None
-    if on_arrays is not None:
-        return ArrayController(on_arrays, vehicle, controller.look_ahead, n=n, names=group.names)
+    array_controller = controller.on_arrays(vehicle, n) if hasattr(controller, "on_arrays") else None
+    if array_controller is not None:
+        return ArrayController(array_controller, vehicle, controller.look_ahead, n=n, names=group.names)
     period = setup.flight.period("autopilot")
     return PythonController(controller, vehicle, state, n=n, names=group.names, period=period)
 
 
 def require_valid(fleet: "Fleet", group: "Group", time_us: int, counts: np.ndarray) -> None:
-    """Require finite commands, by their `counts` of invalid ones up to a time: an error if strict, else one warning"""
+    """Require finite commands, given the `counts` of invalid ones up to a time: raise an error if strict, else warn once."""
     count = float(counts.max())
     if count == group.invalid_reported:
         return
     index, time = group.drones[int(np.argmax(counts))], time_us / MICROSECONDS
     if not group.invalid_reported:
         fleet.note(index, Fact.COMMAND_NOT_FINITE, time_us=time_us)
-    sentence = f"{fleet.name_of(index)}: the controller gave a command that is not a number by {time:.6f} s"
+    message = f"{fleet.name_of(index)}: the controller gave a command that is not a number by {time:.6f} s"
     if fleet.scenario.strict:
-        raise FloatingPointError(f"{sentence}; expected finite numbers")
+        raise FloatingPointError(f"{message}; expected finite numbers")
     if not group.invalid_reported:
-        fleet.say("warning", f"{sentence}; it was taken as 0", time_us=time_us)
-        warnings.warn(f"{sentence}; it was taken as 0", RuntimeWarning, stacklevel=2)
+        fleet.say("warning", f"{message}; it was taken as 0", time_us=time_us)
+        warnings.warn(f"{message}; it was taken as 0", RuntimeWarning, stacklevel=2)
     group.invalid_reported = count
 
 
@@ -305,7 +305,7 @@ class ControllerStage(PythonStage):
 
     @property
     def name(self) -> str:
-        """The name in the sequence, also of subclasses"""
+        """The name in the sequence, also of subclasses."""
         return "controller"
 
     def __init__(self) -> None:
@@ -313,22 +313,22 @@ class ControllerStage(PythonStage):
         self._groups: list[Group] = []
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """Build the controller of one drone, if it can be traced"""
+        """Build the controller of one drone, if it can be traced."""
         return build_controller(setup)
 
     def runs_in_python(self, group: "Group") -> bool:
-        """Whether Python computes the commands of a group"""
+        """Whether Python computes the commands of a group."""
         return bool(group.sets[self.name][0].python)
 
     def references(self, fleet: "Fleet", group: "Group") -> tuple[np.ndarray, np.ndarray]:
-        """Return the references of a group's drones, now and over the controllers' horizon"""
+        """Return the references of a group's drones, now and over the controllers' horizon."""
         return fleet.current_references(group), fleet.references_ahead(group)
 
     def override(self, fleet: "Fleet", group: "Group") -> None:
-        """Replace the command of a group's drones before it reaches the motors"""
+        """Replace the command of a group's drones before it reaches the motors."""
 
     def prepare(self, fleet: "Fleet") -> None:
-        """Create the controllers of new groups"""
+        """Create the controllers of new groups."""
         if self._groups is fleet.groups:
             return
         self._groups = fleet.groups
@@ -345,17 +345,19 @@ class ControllerStage(PythonStage):
                 group.templates["plan"] = (0.0,) * len(group.controller.plan)
 
     def update(self, fleet: "Fleet") -> None:
-        now = fleet.time_us
-        flown = [(group, *self.references(fleet, group)) for group in fleet.groups if self.runs_in_python(group)]
-        for group, reference, _ in flown:
+        time_us = fleet.time_us
+        python_groups = [
+            (group, *self.references(fleet, group)) for group in fleet.groups if self.runs_in_python(group)
+        ]
+        for group, reference, _ in python_groups:
             if hasattr(group.controller, "begin"):
-                group.controller.begin(reference, now)
-        for group, reference, ahead in flown:
+                group.controller.begin(reference, time_us)
+        for group, reference, ahead in python_groups:
             try:
-                self._control(group, reference, ahead, now)
+                self._control(group, reference, ahead, time_us)
                 self.override(fleet, group)
-            except fleet.links.lost_error as lost:
-                fleet.ended = f"the flight ended at {fleet.time:.3f} s: {lost}"
+            except fleet.links.lost_error as error:
+                fleet.ended = f"the flight ended at {fleet.time:.3f} s: {error}"
                 fleet.say("error", fleet.ended)
                 for index in group.drones:
                     fleet.note(index, Fact.AUTOPILOT_LOST)
@@ -363,9 +365,9 @@ class ControllerStage(PythonStage):
                 require_valid(fleet, group, fleet.time_us, group.controller.invalid_count)
             if "excess" in group.tables and group.controller.excess.any():
                 self._report_excess(fleet, group)
-                group.tables["excess"].add(now, group.controller.excess)
+                group.tables["excess"].add(time_us, group.controller.excess)
             if "command" in group.tables:  # batches without recordings have no such table
-                group.tables["command"].add(now, group.slots["command"])
+                group.tables["command"].add(time_us, group.slots["command"])
 
     def _control(self, group: "Group", reference: np.ndarray, ahead: np.ndarray, time_us: int) -> None:
         group.reference[:] = reference
@@ -383,23 +385,23 @@ class ControllerStage(PythonStage):
             requested = group.controller.command[channel, column] + excess[channel, column]
             low, high = (-math.inf, math.inf) if bounds is None else bounds[channel]
             actuator = f"motor {channel}" if not motors or channel < motors else f"servo {channel - motors}"
-            sentence = (
+            message = (
                 f"{fleet.name_of(index)}: the controller's command of {actuator} is {requested:.6g} "
                 f"at {fleet.time:.6f} s; expected a number within [{low:g}, {high:g}]"
             )
             if index not in self._warned:
                 fleet.note(index, Fact.COMMAND_OUT_OF_RANGE, number=channel, value=float(requested))
             if fleet.scenario.strict:
-                fleet.say("error", sentence)
-                raise ValueError(sentence)
+                fleet.say("error", message)
+                raise ValueError(message)
             if index not in self._warned:
                 self._warned.add(index)
-                fleet.say("warning", f"{sentence}, and it was cut to that")
-                warnings.warn(f"{sentence}, and it was cut to that", RuntimeWarning, stacklevel=2)
+                fleet.say("warning", f"{message}; it is clipped to that range")
+                warnings.warn(f"{message}; it is clipped to that range", RuntimeWarning, stacklevel=2)
 
 
 def require_camera(group: "Group") -> Sensor | None:
-    """Return the depth camera that a policy needs; None for other controllers
+    """Return the depth camera that a policy needs; None for other controllers.
 
     Raises:
         ValueError: the drone has no depth camera, or one that the policy cannot use.
@@ -409,7 +411,7 @@ def require_camera(group: "Group") -> Sensor | None:
     cameras = [sensor for sensor in group.setup.sensors if sensor.kind == "depth_camera"]
     if not cameras:
         raise ValueError(
-            f"{group.names[0]}: its policy flies by a depth camera; expected one among its sensors, as "
+            f"{group.names[0]}: its policy uses a depth camera; expected one among its sensors, as "
             '{ part = "d435", width = 64, height = 48 }'
         )
     require_blocks(*cameras[0].about.part.shape)

@@ -43,16 +43,16 @@ class SensorsStage(PythonStage):
         self._rays: RayCaster | None = None
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """Build the traced sensors of one drone"""
+        """Build the traced sensors of one drone."""
         return build_sensors(setup)
 
     def prepare(self, fleet: "Fleet") -> None:
-        """Pass the last depth images to policies whose state was reset"""
+        """Pass the last depth images to policies whose state was reset."""
         for group in fleet.groups:
             show_depth_image(group)
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> Array:
-        """Mark the instants at which a sensor that is not traced samples, or its reading arrives"""
+        """Mark the instants at which a sensor that is not traced samples, or its reading arrives."""
         due, times_us = np.zeros(len(span.times_us), dtype=bool), span.times_us
         for rows in (rows for group in fleet.groups for rows in group.sensors if not rows.sensor.traced):
             for offset in (0, rows.delay_us):
@@ -107,20 +107,22 @@ class SensorsStage(PythonStage):
             sensor_state.queue.append((fleet.time_us + rows.delay_us, values))
 
     def _receive(self, time_us: int, group: "Group", rows: "SensorRows") -> bool:
-        """Receive the readings whose delay has passed; return whether there were any"""
-        arrived = False
+        """Accept the readings whose delay has passed; return whether one arrived."""
+        has_arrived = False
         for column in range(len(group)):
             queue = self._state(group, column, rows.sensor).queue
             if not queue or queue[0][0] > time_us:
                 continue
-            (_, values), arrived = queue.popleft(), True
+            (_, values), has_arrived = queue.popleft(), True
             if "valid" in rows.sensor.fields:
-                before, state = tuple(rows.reading[:, column].tolist()), (rows.fresh[column], rows.silent[column])
-                reading, rows.fresh[column] = receive((tuple(values.tolist()),), before, *state, sensor=rows.sensor)
+                last_reading, state = tuple(rows.reading[:, column].tolist()), (rows.fresh[column], rows.silent[column])
+                reading, rows.fresh[column] = receive(
+                    (tuple(values.tolist()),), last_reading, *state, sensor=rows.sensor
+                )
                 rows.reading[:, column] = reading
             elif rows.silent[column] < 0.5:
                 rows.reading[:, column], rows.fresh[column] = values, 1.0
-        return arrived
+        return has_arrived
 
 
 def _measure(
@@ -146,9 +148,9 @@ def _measure(
 
 
 def show_depth_image(group: "Group") -> None:
-    """Write the last image of the first depth camera into the state of a vision policy"""
+    """Write the last image of the first depth camera into the controller state of a vision policy."""
     camera = require_camera(group) if "controller_state" in group.slots else None
     if camera is not None:
-        camera_part, pictures = camera.about.part, group.slots[f"{camera.name}/reading"]
-        shown = nearness(pictures.T.reshape(len(group), *camera_part.shape), camera_part.farthest)
-        group.rows("controller_state.picture")[:] = shown.T
+        camera_part, depth_images = camera.about.part, group.slots[f"{camera.name}/reading"]
+        nearness_images = nearness(depth_images.T.reshape(len(group), *camera_part.shape), camera_part.farthest)
+        group.rows("controller_state.picture")[:] = nearness_images.T

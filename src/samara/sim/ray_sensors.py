@@ -1,7 +1,6 @@
-"""Cameras and lidars of a group's drones: the rays of an image are the lanes of compiled code.
+"""Cameras and lidars of a group's drones: the rays of an image are the SIMD lanes of compiled code.
 
-The functions are those of `samara.sensors.ray_sensors`, traced separately: directions of the rays and distance to the
-ground, nearest
+The functions are those of `samara.sensors.ray_sensors`, traced separately: ray directions and distance to the ground, nearest
 of a set of solids, nearest drone, and the reading. Height maps are ray-marched by NumPy.
 """
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from samara.sim.group import Group
 
 
-SOLIDS = 16  # compiled into one function, to bound its compile time
+SOLIDS = 16  # per compiled function, to bound its compile time
 MOVING = State(ZERO, ZERO, IDENTITY, ZERO)
 RAY = Ray(ZERO, ZERO)
 
@@ -47,13 +46,13 @@ class DroneBoxes(NamedTuple):
     highest_B: Array
 
     def nearby(self, index: int, max_distance: float) -> list[int]:
-        """Return the indices of other drones whose bounding sphere is within a distance  [m]"""
+        """Return the indices of other drones whose bounding sphere is within a distance [m]."""
         distance = np.linalg.norm(self.p_W - self.p_W[:, index : index + 1], axis=0)
         radius = np.linalg.norm(np.maximum(np.abs(self.lowest_B), np.abs(self.highest_B)), axis=0)
         return [k for k in np.flatnonzero(distance - radius <= max_distance).tolist() if k != index]
 
     def boxes(self, index: int, max_distance: float) -> list[Box]:
-        """Return the boxes of those drones"""
+        """Return the boxes of those drones."""
         boxes = []
         for k in self.nearby(index, max_distance):
             p_W, lowest_B, highest_B = (
@@ -64,7 +63,7 @@ class DroneBoxes(NamedTuple):
 
 
 def is_ray_sensor(sensor: Sensor) -> bool:
-    """Whether a sensor is a camera or a lidar"""
+    """Whether a sensor is a camera or a lidar."""
     return isinstance(sensor.about, Eye)
 
 
@@ -77,21 +76,21 @@ class RayCaster:
         self._drone_boxes: tuple[int, DroneBoxes] | None = None  # and their time  [µs]
 
     def cast(self, fleet: "Fleet", group: "Group", column: int, sensor: Sensor, ray_normals: Array) -> Array:
-        """Cast the rays of one drone's sensor against the ground, solids and other drones; blinded rays return nothing"""
-        eye: Eye = sensor.about
+        """Cast the rays of one drone's sensor against the ground, solids and other drones; blind rays have no return."""
+        ray_sensor: Eye = sensor.about
         key = id(sensor), sensor.name
         if key not in self._pictures:
-            self._pictures[key] = Picture(eye)
+            self._pictures[key] = Picture(ray_sensor)
         index = group.drones[column]
         boxes = []
         if not fleet.apart and len(fleet.scenario.drones) > 1:
-            boxes = self._all_drones(fleet).boxes(index, float(eye.part.farthest) + 1.0)
+            boxes = self._all_drones(fleet).boxes(index, float(ray_sensor.part.farthest) + 1.0)
         plane = group.rows("environment.ground")[:, column]
         values = self._pictures[key].render(group.slots["state"][:13, column], plane, boxes, ray_normals)
         faults = [fault for fault in fleet.setting.drones[index].faults.eyes if fault.sensor == sensor.kind]
         for fault in faults:
             source, number = f"dead {sensor.name}", int(group.numbers[column])
-            values[blind_rays(eye, fault, group.seeds[column], source, number)] = NO_RETURN
+            values[blind_rays(ray_sensor, fault, group.seeds[column], source, number)] = NO_RETURN
         return values.copy()
 
     def _all_drones(self, fleet: "Fleet") -> DroneBoxes:
@@ -103,40 +102,40 @@ class RayCaster:
         return self._drone_boxes[1]
 
 
-def blind_rays(eye: Eye, fault: Blindness, seed: int, source: str, drone: int) -> Array:
-    """Mark the blind rays of a sensor: the leftmost fraction of its columns, or random rays that stay the same in flight"""
+def blind_rays(ray_sensor: Eye, fault: Blindness, seed: int, source: str, drone: int) -> Array:
+    """Mark the blind rays of a sensor: the leftmost fraction of its columns, or random rays that stay the same in flight."""
     if fault.how == "dead":
-        below = NormalDist().inv_cdf(min(max(fault.share, 1e-12), 1.0 - 1e-12))
-        return normals(seed, source, drone, 0, eye.rays) < below
-    rows, columns = eye.part.shape
-    from_left = (
-        np.arange(columns) if eye.is_camera else np.arange(columns)[::-1]
+        threshold = NormalDist().inv_cdf(min(max(fault.share, 1e-12), 1.0 - 1e-12))
+        return normals(seed, source, drone, 0, ray_sensor.rays) < threshold
+    rows, columns = ray_sensor.part.shape
+    index_from_left = (
+        np.arange(columns) if ray_sensor.is_camera else np.arange(columns)[::-1]
     )  # a lidar's columns go from right to left
-    return np.tile(from_left < round(fault.share * columns), rows)
+    return np.tile(index_from_left < round(fault.share * columns), rows)
 
 
 class Picture:
     """Renders the images of one sensor: the compiled functions and their arrays."""
 
-    def __init__(self, eye: Eye) -> None:
-        self.eye, rays = eye, eye.rays
-        self._terrain = eye.scene.ground if isinstance(eye.scene.ground, HeightMap) else None
-        self._ground = eye.scene.ground if isinstance(eye.scene.ground, Ground) else None
-        self._emitter = _emitter_code(eye.mounting, _is_rolling(eye)).machine(rays)
-        beams = flatten(eye.beams)
+    def __init__(self, ray_sensor: Eye) -> None:
+        self.eye, rays = ray_sensor, ray_sensor.rays
+        self._terrain = ray_sensor.scene.ground if isinstance(ray_sensor.scene.ground, HeightMap) else None
+        self._ground = ray_sensor.scene.ground if isinstance(ray_sensor.scene.ground, Ground) else None
+        self._emitter = _emitter_code(ray_sensor.mounting, _is_rolling(ray_sensor)).machine(rays)
+        beams = flatten(ray_sensor.beams)
         for row, leaf in zip(self._emitter.held[-len(beams) :], beams, strict=True):
             row[:] = leaf
-        fixed = [solid for solid in eye.scene.solids if not isinstance(solid, HeightMap)]
-        self._maps = [solid for solid in eye.scene.solids if isinstance(solid, HeightMap)]
+        solids = [solid for solid in ray_sensor.scene.solids if not isinstance(solid, HeightMap)]
+        self._maps = [solid for solid in ray_sensor.scene.solids if isinstance(solid, HeightMap)]
         self._solids = [
-            _solid_hit_code(tuple(fixed[k : k + SOLIDS])).machine(rays) for k in range(0, len(fixed), SOLIDS)
+            _solid_hit_code(tuple(solids[k : k + SOLIDS])).machine(rays) for k in range(0, len(solids), SOLIDS)
         ]
         self._drone_hit: Machine | None = None
-        self._readout = _readout_code(eye.part, eye.draws).machine(rays)
+        self._readout = _readout_code(ray_sensor.part, ray_sensor.draws).machine(rays)
         self._readout.held[1:4] = np.stack(beams[:3])
 
     def render(self, motion: Array, plane: Array, boxes: Sequence[Box], ray_normals: Array) -> Array:
-        """Render an image at a motion (13) above a plane (6), among other drones, with normals (rays × draws)"""
+        """Render an image at a motion (13) above a plane (6), among other drones, with normals (rays × draws)."""
         emitter, readout = self._emitter, self._readout
         emitter.held[:13] = motion[:, None]
         emitter.held[13:19] = (plane if self._ground is None else np.array(flatten(self._ground)))[:, None]
@@ -163,16 +162,16 @@ class Picture:
         return readout.carry[0]
 
 
-def _is_rolling(eye: Eye) -> bool:
-    """Whether the rays are emitted one after the other"""
-    return bool(np.any(eye.beams.age))
+def _is_rolling(ray_sensor: Eye) -> bool:
+    """Whether the rays are emitted one after the other."""
+    return bool(np.any(ray_sensor.beams.age))
 
 
 @lru_cache(maxsize=64)
 def _emitter_code(mounting: Mounting, rolling: bool) -> CompiledStep:
-    """(ray, nearest) from (motion, ground, beam)"""
+    """(ray, nearest) from (motion, ground, beam)."""
 
-    def body(before: Tree, inputs: Tree) -> Tree:
+    def body(carry: Tree, inputs: Tree) -> Tree:
         state, ground, beam = inputs
         ray = ray_sent(state, mounting, beam if rolling else Beam(beam.direction_S))
         return ray, first_hit(ray, (ground,))
@@ -182,22 +181,22 @@ def _emitter_code(mounting: Mounting, rolling: bool) -> CompiledStep:
 
 @lru_cache(maxsize=64)
 def _solid_hit_code(solids: tuple[Solid, ...]) -> CompiledStep:
-    """nearest from the ray; the solids are compiled in"""
-    return CompiledStep(lambda before, ray: (first_hit(ray, solids, before[0]),), (0.0,), RAY)
+    """nearest from the ray; the solids are compiled in."""
+    return CompiledStep(lambda carry, ray: (first_hit(ray, solids, carry[0]),), (0.0,), RAY)
 
 
 @lru_cache(maxsize=1)
 def _drone_hit_code() -> CompiledStep:
-    """nearest from (ray, box)"""
+    """nearest from (ray, box)."""
     box = Box(ZERO, Vec3(1.0, 1.0, 1.0))
-    return CompiledStep(lambda before, inputs: (hit(inputs[0], inputs[1], before[0]),), (0.0,), (RAY, box))
+    return CompiledStep(lambda carry, inputs: (hit(inputs[0], inputs[1], carry[0]),), (0.0,), (RAY, box))
 
 
 @lru_cache(maxsize=64)
 def _readout_code(part: Tree, draws: int) -> CompiledStep:
-    """reading from (distance, direction, normals)"""
+    """reading from (distance, direction, normals)."""
 
-    def body(before: Tree, inputs: Tree) -> Tree:
+    def body(carry: Tree, inputs: Tree) -> Tree:
         distance, direction_S, ray_normals = inputs
         return (part.told(distance, Beam(direction_S), ray_normals),)
 

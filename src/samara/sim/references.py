@@ -47,13 +47,13 @@ class Tables:
         self.left_to_numpy = worth_compiling
         self._filler = lru_cache(maxsize=4096)(_filler)
 
-    def fill(self, into: Array, function: Function, times: Array) -> None:
-        """into[k, i] ← leaf i of function(times[k])"""
+    def fill(self, rows: Array, function: Function, times: Array) -> None:
+        """rows[k, i] ← leaf i of function(times[k])."""
         if self.left_to_numpy > 0:
             self.left_to_numpy -= len(times)
-            _fill_with_numpy(into, function, times)
+            _fill_with_numpy(rows, function, times)
         else:
-            self._filler(_IdentityKey(function))(into, times)
+            self._filler(_IdentityKey(function))(rows, times)
 
 
 def _filler(key: _IdentityKey) -> Callable[[Array, Array], None]:
@@ -61,12 +61,12 @@ def _filler(key: _IdentityKey) -> Callable[[Array, Array], None]:
         program, numbers = taped(key.function)
         fill, constants = tabulator(program), np.array(numbers)
     except Exception:  # a user's function may raise anything when called with a symbol
-        return lambda into, times: _fill_with_numpy(into, key.function, times)
-    return lambda into, times: fill(into, times, constants)
+        return lambda rows, times: _fill_with_numpy(rows, key.function, times)
+    return lambda rows, times: fill(rows, times, constants)
 
 
-def _fill_with_numpy(into: Array, function: Function, times: Array) -> None:
-    for column, leaf in zip(into.T, flatten(function(times)), strict=True):
+def _fill_with_numpy(rows: Array, function: Function, times: Array) -> None:
+    for column, leaf in zip(rows.T, flatten(function(times)), strict=True):
         column[:] = leaf
 
 
@@ -93,7 +93,7 @@ TABLES = Tables()  # shared by all flights of the process
 def tabulate_references(
     drones: Sequence[DroneSetting], times_us: Array, out: Array = NOTHING, *, shifted: bool = True
 ) -> Array:
-    """Tabulate the references of the drones' tasks: (times, fields, drones)
+    """Tabulate the references of the drones' tasks: (times, fields, drones).
 
     Args:
         drones: settings with the tasks.
@@ -118,19 +118,19 @@ def tabulate_references(
 
 
 def shifts_W(drones: Sequence[DroneSetting]) -> Array:
-    """Position offsets of the drones' tasks, (3, drones)  [m]"""
+    """Position offsets of the drones' tasks, (3, drones) [m]."""
     coordinates = np.fromiter(chain.from_iterable(drone.task.shift_W for drone in drones), float, 3 * len(drones))
     return np.ascontiguousarray(coordinates.reshape(-1, 3).T)
 
 
 def reference_table(drones: Sequence[DroneSetting], ticks: int) -> ReferenceTable:
-    """Create the reference table of drones, with one column if their paths differ only by a shift"""
+    """Create the reference table of drones, with one column if their paths differ only by a shift."""
     is_same_path = len({(id(drone.task.reference), drone.since_us) for drone in drones}) == 1 < len(drones)
     return ReferenceTable(ticks, len(drones), shifts_W(drones) if is_same_path else None)
 
 
 def fill_table(fleet: "Fleet", group: "Group", table: ReferenceTable, until_us: int) -> None:
-    """Fill a table with the references at all ticks of its clock from now to a time, if it lacks them"""
+    """Fill a table with the references at all ticks of its clock from now to a time, if it lacks them."""
     period = fleet.periods[table.clock]
     tick, last, first = -(-fleet.time_us // period), until_us // period, int(table.first[0])
     if first <= tick and last < first + table.count:
@@ -142,7 +142,7 @@ def fill_table(fleet: "Fleet", group: "Group", table: ReferenceTable, until_us: 
 
 
 def take_operations(table: ReferenceTable, target: Array, due: int, period: int) -> list[Operation]:
-    """Return the operations that copy the references of a tick into an array (fields, drones)"""
+    """Return the operations that copy the references of a tick into an array (fields, drones)."""
     name = "take" if table.rows.shape[2] == target.shape[1] else "take_shared"
     operations = [Operation(name, due, (table.rows, target, len(target), period, 0, table.first))]
     if table.shift_W is not None:
@@ -151,7 +151,7 @@ def take_operations(table: ReferenceTable, target: Array, due: int, period: int)
 
 
 def is_shared(drones: Sequence[DroneSetting]) -> bool:
-    """Whether all drones have the same reference"""
+    """Whether all drones have the same reference."""
     first = drones[0]
     return all(
         (drone.task.reference, drone.task.shift_W, drone.since_us)
@@ -161,7 +161,7 @@ def is_shared(drones: Sequence[DroneSetting]) -> bool:
 
 
 def current_references(fleet: "Fleet", group: "Group") -> Array:
-    """Return the references at this tick of the controller: (fields, drones)"""
+    """Return the references at this tick of the controller: (fields, drones)."""
     fill_table(fleet, group, group.reference_table, fleet.time_us)
     references: Array = group.reference_table.rows[fleet.tick("autopilot") - int(group.reference_table.first[0])]
     if group.reference_table.shift_W is None:
@@ -172,7 +172,7 @@ def current_references(fleet: "Fleet", group: "Group") -> Array:
 
 
 def references_ahead(fleet: "Fleet", group: "Group") -> Array:
-    """Return the references over the controllers' horizon: (instants, fields, drones)"""
+    """Return the references over the controllers' horizon: (instants, fields, drones)."""
     if not group.look_ahead.size:
         return NOTHING
     period, tick = fleet.periods["autopilot"], fleet.tick("autopilot")
@@ -187,7 +187,7 @@ def references_ahead(fleet: "Fleet", group: "Group") -> Array:
 
 @lru_cache(maxsize=16)
 def _instants_ahead(look_ahead: bytes, period: int, ticks: int) -> tuple[Array, Array]:
-    """Return the distinct instants [µs] in the overlapping horizons of `ticks` ticks, and their indices by tick"""
-    later_us = np.round(MICROSECONDS * np.frombuffer(look_ahead))
-    times_us, rows = np.unique(np.add.outer(period * np.arange(ticks), later_us), return_inverse=True)
-    return times_us, rows.reshape(ticks, len(later_us))
+    """Return the distinct instants [µs] in the overlapping horizons of `ticks` ticks, and their indices by tick."""
+    offsets_us = np.round(MICROSECONDS * np.frombuffer(look_ahead))
+    times_us, rows = np.unique(np.add.outer(period * np.arange(ticks), offsets_us), return_inverse=True)
+    return times_us, rows.reshape(ticks, len(offsets_us))

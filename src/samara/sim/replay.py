@@ -1,7 +1,7 @@
-"""Replay: the recorded commands, wind and faults once more on the plant, or on another one.
+"""Replay: integrate the plant again with the recorded commands, wind and faults, for the same or another vehicle.
 
-On the same machine the states come out bit for bit: the same steps between the same instants, from the same numbers. Impacts
-are repeated too: where there are solids, or drones that hit each other, all fly together among what the recording carries.
+On the same machine the states are bit-identical: the steps, the instants and all inputs are the same. Impacts are repeated as
+well: with solids, or drones that can collide, all drones are integrated together in the world of the recording.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,45 +50,65 @@ def replay(
     progress: Progress = lambda time, total: None,
     effects: Sequence[EffectOption] = (),
 ) -> Run:
-    """The run's inputs flown again, from its first state; with another vehicle or integrator when given
+    """Integrate the recorded inputs of a run again, from its first state.
 
-    The vehicle must have as many rotors; the states of effects it has and the recording has not start as they do at rest.
-    `effects` are those from outside the package that a recorded vehicle has, where the run is a file.
+    Args:
+        run: a run, or the path of its recording.
+        vehicle: vehicle that replaces the recorded ones. It must have as many rotors; effects that the recording lacks start at
+            rest.
+        integrator: replaces the recorded integrator.
+        progress: called as `progress(time, total)` at every full second of the flight [s].
+        effects: custom effects of the recorded vehicles, if `run` is a file.
+
+    Returns:
+        The run with the replayed states and outputs in place of the recorded ones.
     """
-    own = run if isinstance(run, Run) else load_run(run, effects=effects)
-    plan, world = timeline_from(own.metadata), world_inside(own.attachments)
-    _require_affordable(own, plan)
-    vehicles = [vehicle or track.vehicle for track in own.tracks]
-    method = integrator or own.metadata.get("integrator", "")
-    if not method:
+    recorded_run = run if isinstance(run, Run) else load_run(run, effects=effects)
+    flight_timeline, world = timeline_from(recorded_run.metadata), world_inside(recorded_run.attachments)
+    _require_affordable(recorded_run, flight_timeline)
+    vehicles = [vehicle or track.vehicle for track in recorded_run.tracks]
+    integrator_name = integrator or recorded_run.metadata.get("integrator", "")
+    if not integrator_name:
         raise RecordingError("the recording does not name its integrator; expected a run of `samara fly`")
-    flown = [
-        _Replayed(
+    replayed_drones = [
+        _ReplayedDrone(
             track,
-            bare,
-            method,
-            dict(plan.periods)["physics"],
-            own.metadata.get("backend", "llvm"),
-            references_from(own.metadata, bare) if vehicle is None else None,
+            bare_vehicle,
+            integrator_name,
+            dict(flight_timeline.periods)["physics"],
+            recorded_run.metadata.get("backend", "llvm"),
+            references_from(recorded_run.metadata, bare_vehicle) if vehicle is None else None,
         )
-        for track, bare in zip(own.tracks, vehicles, strict=True)
+        for track, bare_vehicle in zip(recorded_run.tracks, vehicles, strict=True)
     ]
-    alone = not world.solids and not world.collisions
-    for k, drones in enumerate([[each] for each in flown] if alone else [flown]):
-        share = len(drones) / len(flown)
-        _fly(drones, plan, world, lambda time, total, k=k, share=share: progress(share * (k * total + time), total))  # type: ignore[misc]
+    is_independent = not world.solids and not world.collisions
+    for k, drones in enumerate([[replayed] for replayed in replayed_drones] if is_independent else [replayed_drones]):
+        fraction = len(drones) / len(replayed_drones)
+        _fly(
+            drones,
+            flight_timeline,
+            world,
+            lambda time, total, k=k, fraction=fraction: progress(fraction * (k * total + time), total),  # type: ignore[misc]
+        )
     tracks = [
-        Track(track.name, bare, track.controller, {**track.tables, "state": each.states, "outputs": each.outputs})
-        for track, bare, each in zip(own.tracks, vehicles, flown, strict=True)
+        Track(
+            track.name,
+            bare_vehicle,
+            track.controller,
+            {**track.tables, "state": replayed.states, "outputs": replayed.outputs},
+        )
+        for track, bare_vehicle, replayed in zip(recorded_run.tracks, vehicles, replayed_drones, strict=True)
     ]
-    files = own.attachments
+    files = recorded_run.attachments
     if vehicle is not None:
         files = Attachments({**files, **{f"vehicle/{track.name}.toml": vehicle for track in tracks}})
-    return Run(own.scenario, tuple(tracks), own.logs, own.metadata, files, own.problem)
+    return Run(
+        recorded_run.scenario, tuple(tracks), recorded_run.logs, recorded_run.metadata, files, recorded_run.problem
+    )
 
 
 def references_from(metadata: Mapping[str, str], vehicle: Vehicle) -> list[Vehicle] | None:
-    """Return the vehicles that determine the inputs of the program, if the recorded flight had varied parameters"""
+    """Return the vehicles that determine the inputs of the program, if the recorded flight had varied parameters."""
     if "varied" not in metadata:
         return None
     try:
@@ -101,74 +121,75 @@ def references_from(metadata: Mapping[str, str], vehicle: Vehicle) -> list[Vehic
 
 
 def timeline_from(metadata: Mapping[str, str]) -> Timeline:
-    """The instants a recording was made at"""
+    """Return the timeline of a recorded flight."""
     try:
-        rates, extra = Rates(**parsed(metadata["rates"])), parsed(metadata["instants_us"])
-        if not isinstance(extra, list) or not all(type(instant) is int for instant in extra):
-            raise ValueError(f"instants_us = {shown(extra)}: expected whole numbers")
-        return timeline(rates, float(metadata["duration"]), extra)
+        rates, extra_us = Rates(**parsed(metadata["rates"])), parsed(metadata["instants_us"])
+        if not isinstance(extra_us, list) or not all(type(instant) is int for instant in extra_us):
+            raise ValueError(f"instants_us = {shown(extra_us)}: expected whole numbers")
+        return timeline(rates, float(metadata["duration"]), extra_us)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RecordingError(
-            f"the recording does not say when it was made ({shown(str(error))}); expected a run of `samara fly`"
+            f"the recording lacks its rates, instants or duration ({shown(str(error))}); expected a run of `samara fly`"
         ) from None
 
 
-def _require_affordable(run: Run, plan: Timeline) -> None:
-    """Refuse times and rates that would take hours to replay: a recording of a few bytes can name any."""
+def _require_affordable(run: Run, flight_timeline: Timeline) -> None:
+    """Reject times and rates that would take hours to replay, which a recording of a few bytes may contain."""
     budget = Budget("the recording", RecordingError, max_nodes=MAX_INSTANTS)
-    last_us = min(max(int(track.tables["state"].times_us[-1]) for track in run.tracks), plan.end_us)
-    for name, period_us in plan.periods:
+    last_us = min(max(int(track.tables["state"].times_us[-1]) for track in run.tracks), flight_timeline.end_us)
+    for name, period_us in flight_timeline.periods:
         cost = STEPS_PER_INSTANT * period_us if name == "physics" else period_us
         budget.spend_nodes(len(run.tracks) * last_us // cost, "instants")
 
 
-def _fly(drones: "list[_Replayed]", plan: Timeline, world: World, progress: Progress) -> None:
-    """Through the instants of a recording, together where they can touch something or each other."""
-    now, last_us, colliding = 0, max(each.last_us for each in drones), None
-    for instant in plan.instants():
+def _fly(drones: "list[_ReplayedDrone]", flight_timeline: Timeline, world: World, progress: Progress) -> None:
+    """Integrate through the instants of a recording; drones that can collide are integrated together."""
+    time_us, last_us, collider = 0, max(drone.last_us for drone in drones), None
+    for instant in flight_timeline.instants():
         if instant.time_us > last_us:
             break
-        if instant.time_us > now:
+        if instant.time_us > time_us:
             if world.solids or world.collisions:
-                plants = [each.plant for each in drones]
-                if colliding is None or any(a is not b for a, b in zip(plants, colliding.plants, strict=True)):
-                    colliding = Colliding(world, plants, [[k] for k in range(len(plants))])
-                colliding.advance(now, instant.time_us)
+                plants = [drone.plant for drone in drones]
+                if collider is None or any(a is not b for a, b in zip(plants, collider.plants, strict=True)):
+                    collider = Colliding(world, plants, [[k] for k in range(len(plants))])
+                collider.advance(time_us, instant.time_us)
             else:
-                for each in drones:
-                    each.plant.advance(now, instant.time_us)
-            now = instant.time_us
-        for each in drones:
-            each.hear(now)
-        if now % MICROSECONDS == 0:
-            progress(now / MICROSECONDS, last_us / MICROSECONDS)
+                for drone in drones:
+                    drone.plant.advance(time_us, instant.time_us)
+            time_us = instant.time_us
+        for drone in drones:
+            drone.hear(time_us)
+        if time_us % MICROSECONDS == 0:
+            progress(time_us / MICROSECONDS, last_us / MICROSECONDS)
 
 
-class _Replayed:
-    """One drone's recorded inputs on a plant of its own, and the states it comes to."""
+class _ReplayedDrone:
+    """One drone's recorded inputs, its plant, and the replayed states."""
 
     def __init__(
         self,
         track: Track,
-        bare: Vehicle,
+        bare_vehicle: Vehicle,
         integrator: str,
         physics_us: int,
         backend: str,
         references: Sequence[Vehicle] | None = None,
     ) -> None:
-        self.bare, self._references = bare, references
+        self.bare, self._references = bare_vehicle, references
         self._budget = Budget("the recording", RecordingError, max_expansions=MAX_CHANGES)
         streams = ("state", "command", "environment")
         if missing := [name for name in streams if name not in track.tables]:
             raise RecordingError(f"{track.name}: has no stream {missing[0]!r}; expected a run of `samara fly`")
         self._recorded, self._commands, self._environment = (track.tables[name] for name in streams)
-        given = self._commands.rows.shape[1]
-        if given != bare.command_size:
+        command_size = self._commands.rows.shape[1]
+        if command_size != bare_vehicle.command_size:
             raise ValueError(
-                f"vehicle {bare.name!r} has {len(bare.rotors)} rotors; {track.name} was recorded with {given}"
+                f"vehicle {bare_vehicle.name!r} has {len(bare_vehicle.rotors)} rotors; "
+                f"{track.name} was recorded with {command_size}"
             )
         self.last_us = int(self._recorded.times_us[-1])
-        self._fields = tuple(_names(bare))
+        self._fields = tuple(_names(bare_vehicle))
         self._rows = np.empty((len(self._recorded.times_us), len(self._fields)))
         self._flown_with: list[tuple[Vehicle, Array, Array]] = []  # at each row
         names = self._environment.fields
@@ -178,24 +199,27 @@ class _Replayed:
         if names[names.index(LOAD_FIELDS[0]) :][: len(LOAD_FIELDS)] != LOAD_FIELDS:
             raise RecordingError(f"{track.name}: its environment has {names[-1]!r} last; expected {LOAD_FIELDS[-1]}")
         self._load = names.index(LOAD_FIELDS[0])
-        self._cable = names.index(CABLE_FIELD) if CABLE_FIELD in names and bare.has("slung_load") else 0
+        self._cable = names.index(CABLE_FIELD) if CABLE_FIELD in names and bare_vehicle.has("slung_load") else 0
         self._next_command = self._next_environment = self._next_row = 0
         self._payload, self._cells, self._holds = Payload(), 1.0, True
-        self.plant = Plant(bare, integrator=integrator, physics_us=physics_us, backend=backend, references=references)
-        self.plant.state[:, 0] = _first_state(self._recorded, bare, self._fields)
+        self.plant = Plant(
+            bare_vehicle, integrator=integrator, physics_us=physics_us, backend=backend, references=references
+        )
+        self.plant.state[:, 0] = _first_state(self._recorded, bare_vehicle, self._fields)
 
-    def hear(self, now: int) -> None:
-        """Takes what was recorded until now, and notes the state where one was logged"""
+    def hear(self, time_us: int) -> None:
+        """Apply the inputs recorded up to now, and save the state at the times of logged states."""
         environment, commands = self._environment, self._commands
         while (
-            self._next_environment < len(environment.times_us) and environment.times_us[self._next_environment] <= now
+            self._next_environment < len(environment.times_us)
+            and environment.times_us[self._next_environment] <= time_us
         ):
             self._surround(environment.rows[self._next_environment])
             self._next_environment += 1
-        while self._next_command < len(commands.times_us) and commands.times_us[self._next_command] <= now:
+        while self._next_command < len(commands.times_us) and commands.times_us[self._next_command] <= time_us:
             self.plant.command[:, 0] = commands.rows[self._next_command]
             self._next_command += 1
-        if self._next_row < len(self._rows) and self._recorded.times_us[self._next_row] == now:
+        if self._next_row < len(self._rows) and self._recorded.times_us[self._next_row] == time_us:
             plant = self.plant
             self._rows[self._next_row] = plant.state[:, 0]
             self._flown_with.append((plant.vehicle, plant.command[:, 0].copy(), plant.environment[:, 0].copy()))
@@ -203,35 +227,35 @@ class _Replayed:
 
     def _surround(self, row: Array) -> None:
         load = self._load
-        carried = Payload(float(row[load]), Vec3(*row[load + 1 : load + 4].tolist()))
-        cells, held = float(row[load + 4]), bool(row[self._cable]) if self._cable else True
-        if (carried, cells, held) != (self._payload, self._cells, self._holds):
+        payload = Payload(float(row[load]), Vec3(*row[load + 1 : load + 4].tolist()))
+        cells, cable_holds = float(row[load + 4]), bool(row[self._cable]) if self._cable else True
+        if (payload, cells, cable_holds) != (self._payload, self._cells, self._holds):
             self._budget.expand(1, "changes of payload, battery or cable")
-            bodies = [body if held else cut(body) for body in (self.bare, *(self._references or ()))]
-            self.plant = _changed(self.plant, bodies, self._payload, carried, cells)
-            self._payload, self._cells, self._holds = carried, cells, held
+            bodies = [body if cable_holds else cut(body) for body in (self.bare, *(self._references or ()))]
+            self.plant = _changed(self.plant, bodies, self._payload, payload, cells)
+            self._payload, self._cells, self._holds = payload, cells, cable_holds
         names = self._environment.fields
-        alike = self.plant.environment_fields == names[:load]
-        self.plant.environment[:, 0] = row[:load] if alike else _environment(self.bare, names, row)
+        has_same_fields = self.plant.environment_fields == names[:load]
+        self.plant.environment[:, 0] = row[:load] if has_same_fields else _environment(self.bare, names, row)
 
     @property
     def states(self) -> Table:
-        """The states it came to, in the place of the recorded ones"""
+        """The replayed states, at the times of the recorded ones."""
         recorded = self._recorded
         units = dict(zip(recorded.fields, recorded.units, strict=True))
-        told = tuple(units.get(name, "1") for name in self._fields)
-        return Table(self._fields, told, recorded.kind, recorded.times_us, self._rows)
+        state_units = tuple(units.get(name, "1") for name in self._fields)
+        return Table(self._fields, state_units, recorded.kind, recorded.times_us, self._rows)
 
     @property
     def outputs(self) -> Table:
-        """Supply and airspeed of those states"""
+        """Supply and airspeed of the replayed states."""
         fields = output_fields(self.bare)
         rows, first = np.empty((len(self._rows), len(fields))), 0
-        for _, same in groupby(self._flown_with, key=lambda held: id(held[0])):
-            vehicles, commands, around = zip(*same, strict=True)
+        for _, samples in groupby(self._flown_with, key=lambda sample: id(sample[0])):
+            vehicles, commands, environments = zip(*samples, strict=True)
             last = first + len(vehicles)
             states = self._rows[first:last]
-            rows[first:last] = output_rows(states, np.array(commands), np.array(around), vehicles[0])
+            rows[first:last] = output_rows(states, np.array(commands), np.array(environments), vehicles[0])
             first = last
         return Table(fields, output_units(fields), OUTPUTS, self._recorded.times_us[:first], rows[:first])
 
@@ -243,36 +267,43 @@ def _names(vehicle: Vehicle) -> tuple[str, ...]:
 def _first_state(recorded: Table, vehicle: Vehicle, fields: tuple[str, ...]) -> Array:
     if fields == recorded.fields:
         return recorded.rows[0]
-    at = {name: k for k, name in enumerate(recorded.fields)}
-    resting = flatten(at_rest(vehicle))
-    common = [name for name in fields[: len(fields) - len(flatten(initial_effects(vehicle)))] if name in at]
+    column_by_field = {name: k for k, name in enumerate(recorded.fields)}
+    rest_leaves = flatten(at_rest(vehicle))
+    common = [
+        name for name in fields[: len(fields) - len(flatten(initial_effects(vehicle)))] if name in column_by_field
+    ]
     return np.array(
-        [recorded.rows[0, at[name]] if name in common else rest for name, rest in zip(fields, resting, strict=True)]
+        [
+            recorded.rows[0, column_by_field[name]] if name in common else rest_value
+            for name, rest_value in zip(fields, rest_leaves, strict=True)
+        ]
     )
 
 
 def _environment(vehicle: Vehicle, fields: tuple[str, ...], row: Array) -> Array:
-    """What another vehicle feels of a recorded environment, by the names of its numbers"""
-    known = dict(zip(fields, row.tolist(), strict=True))
-    wind_W = Vec3(*(known[f"wind_W.{axis}"] for axis in "xyz"))
-    fresh = environment_of(vehicle, CALM._replace(wind_W=wind_W))
-    pairs = zip(leaf_names(fresh), flatten(fresh), strict=True)
-    return np.array([known.get(name, own) for name, own in pairs], dtype=float)
+    """Convert a recorded environment for another vehicle, by field name."""
+    recorded_values = dict(zip(fields, row.tolist(), strict=True))
+    wind_W = Vec3(*(recorded_values[f"wind_W.{axis}"] for axis in "xyz"))
+    calm_environment = environment_of(vehicle, CALM._replace(wind_W=wind_W))
+    pairs = zip(leaf_names(calm_environment), flatten(calm_environment), strict=True)
+    return np.array([recorded_values.get(name, default) for name, default in pairs], dtype=float)
 
 
-def _changed(plant: Plant, bodies: Sequence[Vehicle], before: Payload, after: Payload, cells: float) -> Plant:
-    """Return the plant with another load or battery, in the same motion; `bodies` has the bare vehicle and its references"""
+def _changed(
+    plant: Plant, bodies: Sequence[Vehicle], old_payload: Payload, new_payload: Payload, cells: float
+) -> Plant:
+    """Rebuild the plant with another load or battery, in the same motion; `bodies`: the bare vehicle and its references."""
     bare, *references = bodies
-    own = unflatten(at_rest(plant.vehicle), iter(plant.state[:, 0].tolist()))
-    moved = with_centre_moved(own, centre_shift(bare, after) - centre_shift(bare, before))
-    other = Plant(
-        with_payload(with_cells(bare, cells), after),
-        references=[with_payload(with_cells(own, cells), after) for own in references] or None,
+    state = unflatten(at_rest(plant.vehicle), iter(plant.state[:, 0].tolist()))
+    moved_state = with_centre_moved(state, centre_shift(bare, new_payload) - centre_shift(bare, old_payload))
+    new_plant = Plant(
+        with_payload(with_cells(bare, cells), new_payload),
+        references=[with_payload(with_cells(reference, cells), new_payload) for reference in references] or None,
         integrator=plant.integrator,
         physics_us=plant.physics_us,
         backend=plant.backend,
     )
-    other.state[:, 0] = flatten(moved)
-    other.command[:] = plant.command
-    other.pace[:] = plant.pace
-    return other
+    new_plant.state[:, 0] = flatten(moved_state)
+    new_plant.command[:] = plant.command
+    new_plant.pace[:] = plant.pace
+    return new_plant

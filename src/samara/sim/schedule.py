@@ -12,20 +12,20 @@ from samara.scenario.timeline import MICROSECONDS, Timeline, plant_steps
 
 
 class Span(NamedTuple):
-    """Rows of a schedule (`samara.compiler.llvm.flight_loop.ROW`), with their times [µs] and bits that are due."""
+    """Rows of a schedule (`samara.compiler.llvm.flight_loop.ROW`), with their times [µs] and the bits that are due."""
 
     rows: Array
     times_us: Array
     due: Array
 
     def at(self, bit: int) -> Array:
-        """Mark the rows at which a bit is due"""
+        """Mark the rows at which a bit is due."""
         due: Array = (self.due & bit) != 0
         return due
 
     @property
     def address(self) -> int:
-        """Address of the rows"""
+        """Address of the rows."""
         return int(self.rows.ctypes.data)
 
 
@@ -49,7 +49,7 @@ class Schedule:
         return self._bits.setdefault((period_us, offset_us), 1 << len(self._bits))
 
     def clock(self, name: str) -> int:
-        """Return the bit of a clock"""
+        """Return the bit of a clock."""
         return self.bit(self.periods[name])
 
     @cached_property
@@ -57,19 +57,19 @@ class Schedule:
         return self.periods["physics"]
 
     def next_us(self, time_us: int) -> int:
-        """Return the first instant after a time"""
-        later = [(time_us // period + 1) * period for period in self._axes]
-        later += [int(time) for time in self._extra if time > time_us]
-        return min(later)
+        """Return the first instant after a time."""
+        candidates = [(time_us // period + 1) * period for period in self._axes]
+        candidates += [int(time) for time in self._extra if time > time_us]
+        return min(candidates)
 
     def span(self, start_us: int, end_us: int, *, again: bool = False) -> Span:
-        """Return the instants after `start_us` up to `end_us`; with `again`, `start_us` is the first
+        """Return the instants after `start_us` up to `end_us`; with `again`, `start_us` is the first.
 
         Consecutive blocks differ only in time if everything due in them is periodic: the last span is cached.
         """
         frame = lcm(self._physics_us, *(period for period, _ in self._bits))
-        settled = start_us >= max((offset for _, offset in self._bits), default=0)
-        if not settled or ((self._extra >= start_us) & (self._extra <= end_us)).any():
+        is_periodic = start_us >= max((offset for _, offset in self._bits), default=0)
+        if not is_periodic or ((self._extra >= start_us) & (self._extra <= end_us)).any():
             return self._build_span(start_us, end_us, again=again)
         key = start_us % frame, end_us - start_us, again, len(self._bits)
         if self._cached_span[0] != key:
@@ -85,14 +85,14 @@ class Schedule:
         ticks = [np.arange(-(-first // period) * period, end_us + 1, period) for period in self._axes]
         extra = self._extra[(self._extra >= first) & (self._extra <= end_us)]
         instants = np.unique(np.concatenate([*ticks, extra, [start_us] if again else []]).astype(np.int64))
-        before = np.concatenate([[start_us], instants[:-1]])
-        steps, remainder = np.divmod(instants - before, self._physics_us)
+        previous_us = np.concatenate([[start_us], instants[:-1]])
+        steps, remainder = np.divmod(instants - previous_us, self._physics_us)
         due = np.full(len(instants), self.instant, dtype=np.int64)
         for (period, offset), bit in self._bits.items():
             due |= bit * ((instants >= offset) & ((instants - offset) % period == 0))
         length = np.full(len(instants), self._physics_us)
-        if remainder.any() or (before % self._physics_us)[steps > 0].any():
-            instants, steps, length, due = self._split(before, instants, due)
+        if remainder.any() or (previous_us % self._physics_us)[steps > 0].any():
+            instants, steps, length, due = self._split(previous_us, instants, due)
         due |= self.moving * (steps > 0)
         rows = np.empty((len(instants), len(ROW)), dtype=np.int64)
         rows[:, 0], rows[:, 1], rows[:, 2] = instants, steps, due
@@ -100,10 +100,10 @@ class Schedule:
         in_seconds[:, 3], in_seconds[:, 4] = length / MICROSECONDS, instants / MICROSECONDS
         return Span(rows, instants, due)
 
-    def _split(self, before: Array, instants: Array, due: Array) -> tuple[Array, Array, Array, Array]:
-        """Split intervals so that every step ends on the physics clock or at an instant: one row per length of steps."""
+    def _split(self, previous_us: Array, instants: Array, due: Array) -> tuple[Array, Array, Array, Array]:
+        """Split intervals so that every step ends on the physics clock or at an instant: one row per step length."""
         rows = []
-        for start, end, due_bits in zip(before.tolist(), instants.tolist(), due.tolist(), strict=True):
+        for start, end, due_bits in zip(previous_us.tolist(), instants.tolist(), due.tolist(), strict=True):
             parts = plant_steps(start, end, self._physics_us) or [(self._physics_us, 0)]
             time_us = start
             for index, (length, steps) in enumerate(parts):

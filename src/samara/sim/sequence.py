@@ -27,7 +27,7 @@ def standard_sequence(
     recording: tuple[Entry, ...] = (),
     with_metrics: bool = False,
 ) -> StageSequence:
-    """List the stages of a scenario in order; `recording` has entries after the controller that record changes"""
+    """List the stages of a scenario in order; `recording` has the entries after the controller that record changes."""
     world, drones = scenario.world, scenario.drones
     ground: tuple[Entry, ...] = ()
     downwash: tuple[Entry, ...] = ()

@@ -37,17 +37,17 @@ class FlightSetup:
     integrator: str = "rk4"
     backend: str = "llvm"
     wind_at_hubs: bool = False
-    is_frozen: bool = False  # some estimates are frozen by a fault
+    is_frozen: bool = False  # a fault freezes estimates of at least one drone
     can_interrupt: bool = True  # a compiled flight may stop for Python
     drones: int = 1
 
     def is_same(self, other: "FlightSetup") -> bool:
-        """Whether the stages built for another setup serve this one too"""
+        """Whether the stages built for another setup serve this one too."""
         pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
         return all(a is b or (isinstance(a, (bool, int, float, str)) and a == b) for a, b in pairs)
 
     def period(self, clock: str) -> float:
-        """Period of a clock  [s]"""
+        """Period of a clock [s]."""
         return self.periods[clock] / MICROSECONDS
 
 
@@ -56,7 +56,7 @@ class Variation(NamedTuple):
 
     `winds` has the wind of each drone, () if all have the scenario's. `references` are drones and winds of other parameters;
     they determine which leaves are inputs (`samara.compiler.batch_parameters`): () for those in which the drones differ.
-    `is_batch` says that all drones have one vehicle, controller and wind, with BatchScalars for parameters that differ.
+    With `is_batch`, all drones have one vehicle, controller and wind, with BatchScalars for parameters that differ.
     """
 
     winds: tuple[WindSource, ...] = ()
@@ -83,19 +83,19 @@ class DroneSetup(NamedTuple):
 
     @property
     def controller_vehicle(self) -> Vehicle:
-        """The vehicle model that the controller uses"""
+        """The vehicle model that the controller uses."""
         return self.vehicle if self.model is None else self.model
 
     @property
     def tuned_controller(self) -> Tuned | None:
-        """The controller, if it is a named one; None for functions and autopilots"""
+        """The controller, if it is a named one; None for functions and autopilots."""
         controller = as_tuned(self.controller)
         return controller if isinstance(controller, Tuned) else None
 
 
 @dataclass(frozen=True, eq=False)
 class LinkedAutopilot:
-    """An external autopilot in place of a controller: its link, its output at hover, and whether outputs are motor commands."""
+    """An external autopilot instead of a controller: its link, its output at hover, and whether outputs are motor commands."""
 
     link: Any
     hover_output: float
@@ -103,7 +103,7 @@ class LinkedAutopilot:
 
 
 def initial_setting(scenario: Scenario) -> Setting:
-    """Return the setting at the start: the drones' tasks, without faults"""
+    """Return the setting at the start: the drones' tasks, without faults."""
     drones = (
         DroneSetting(
             drone.task,
@@ -120,7 +120,7 @@ def initial_setting(scenario: Scenario) -> Setting:
 def flight_setup(
     scenario: Scenario, setting: Setting, periods: dict[str, int], *, can_interrupt: bool = True
 ) -> FlightSetup:
-    """Collect the data common to all drones of a flight under a setting"""
+    """Collect the data common to all drones of a flight under a setting."""
     return FlightSetup(
         scenario.environment,
         scenario.home.origin.altitude,
@@ -139,7 +139,7 @@ def flight_setup(
 def drone_setup(
     scenario: Scenario, drone: Drone, drone_setting: DroneSetting, flight: FlightSetup, controller: Any = None
 ) -> DroneSetup:
-    """Set up one drone under a setting: with its load, its battery, and sensors that detect the world's solids"""
+    """Set up one drone under a setting: with its load, its battery, and sensors that detect the world's solids."""
     world = scenario.world
     airframe = drone.vehicle if drone_setting.cable_holds else cut(drone.vehicle)
     vehicle = with_payload(with_cells(airframe, drone_setting.faults.cells_left), drone_setting.payload)
@@ -164,7 +164,7 @@ def drone_setup(
 
 
 def setting_values(setup: DroneSetup, setting: DroneSetting) -> dict[str, tuple[float, ...]]:
-    """Return the slot values of a drone's setting: arming, motor, battery and sensor faults, frozen components"""
+    """Return the slot values of a drone's setting: arming, motor, battery and sensor faults, frozen components."""
     is_linked = isinstance(setup.controller, LinkedAutopilot)  # an external autopilot arms itself when ordered
     faults = setting.faults
     values: dict[str, tuple[float, ...]] = {
@@ -184,8 +184,10 @@ def setting_values(setup: DroneSetup, setting: DroneSetting) -> dict[str, tuple[
 
 
 def frozen_components(failed: frozenset[str]) -> set[int]:
-    """Return the components of an estimate that freeze when sensors fail: p, v without GPS or vision, ω without gyro,
-    q without magnetometer, the height without barometer"""
+    """Return the components of an estimate that freeze when sensors fail.
+
+    These are p, v without GPS or vision, ω without gyro, q without magnetometer, and the height without barometer.
+    """
     rows: set[int] = set()
     if failed & {"gps", "vision"}:
         rows |= set(range(6))

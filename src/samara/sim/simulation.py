@@ -60,7 +60,7 @@ class PythonWork(NamedTuple):
 
 
 class StageLine(NamedTuple):
-    """A stage of a flight: its name, its rate [Hz; 0: when something is due], and why Python runs it ("" if compiled)."""
+    """A stage of a flight: name, rate [Hz; 0: not periodic], and the reason why Python runs it ("" if compiled)."""
 
     name: str
     rate: float
@@ -74,7 +74,7 @@ class Simulation:
         self,
         scenario: Scenario,
         sink: Sink | None = None,
-        tell: Callable[[str], None] = lambda sentence: None,
+        on_message: Callable[[str], None] = lambda sentence: None,
         stages: Arrange = lambda standard: standard,
         *,
         seeds: Sequence[int] = (),
@@ -86,17 +86,19 @@ class Simulation:
         """Prepare a flight of a scenario.
 
         Args:
+            scenario: the scenario to fly.
             sink: receives the recorded blocks.
             tell: receives messages of external autopilots as they arrive.
             stages: maps the standard sequence to the one to fly, see `samara.sim.stage`.
             seeds: one for each drone, which then is a separate flight.
             log: replaces the recording log.
-            precision: see `Fleet`; `variation` likewise.
+            precision: of the compiled code.
+            variation: parameters that differ between drones, see `Fleet`.
             states: initial states of the drones; computed from the scenario if empty.
         """
         self.timeline = timeline_of(scenario)
         self.schedule = Schedule(self.timeline)
-        self.fleet = fleet = Fleet(scenario, self.schedule, tell, seeds, precision=precision, variation=variation)
+        self.fleet = fleet = Fleet(scenario, self.schedule, on_message, seeds, precision=precision, variation=variation)
         self._programs: list[Program | PythonProgram] = []
         self._linked_revision, self._started = -1, False  # the fleet revision of the programs
         self._status, self._environment = StatusReport(len(scenario.drones)), EnvironmentStage()
@@ -126,7 +128,7 @@ class Simulation:
         return " → ".join(line.name + (f" {line.rate:g} Hz" if line.rate else "") for line in self.sequence())
 
     def sequence(self) -> list[StageLine]:
-        """List the stages that are active in this flight, in the order in which they run"""
+        """List the stages that are active in this flight, in the order in which they run."""
         order = sorted(self.fleet.stages, key=lambda entry: entry.name in ("physics", "contact"))
         lines = []
         for entry in (entry for entry in order if entry is not self._environment):
@@ -141,7 +143,7 @@ class Simulation:
     def run(
         self, progress: Callable[[float, float], None] = lambda time, total: None, *, step_by_step: bool = False
     ) -> None:
-        """Fly to the end; `progress(time, total)` is called at the end of each block that ends on a full second
+        """Fly to the end; `progress(time, total)` is called at the end of each block that ends on a full second.
 
         With `step_by_step`, fly from instant to instant as `advance` does, instead of by the block (slower, bit-identical).
         """
@@ -158,7 +160,7 @@ class Simulation:
         progress(self.time_us / MICROSECONDS if self.ended else total, total)
 
     def advance(self) -> bool:
-        """Fly to the next instant and run its stages; return False if the flight is over"""
+        """Fly to the next instant and run its stages; return False if the flight is over."""
         if self._is_over:
             self._finish()
             return False
@@ -172,7 +174,7 @@ class Simulation:
     # The loop --------------------------------------------------------------------------------------------------------
 
     def _fly(self, until_us: int) -> None:
-        """Fly to `until_us`, including the stages of that instant"""
+        """Fly to `until_us`, including the stages of that instant."""
         until_us = min(until_us, self.timeline.end_us)
         next_entry, again = 0, not self._started
         self._started = True
@@ -182,7 +184,7 @@ class Simulation:
                 until_us = max(self.time_us, min(until_us, self._log.next_flush_us(self.fleet)))
 
     def _fly_until_change(self, until_us: int, first_entry: int, again: bool) -> int:
-        """Fly on until the groups change; return the entry to continue with at the instant reached, −1 at `until_us`"""
+        """Continue until the groups change; return the entry to continue with at the instant reached, −1 at `until_us`."""
         fleet = self.fleet
         self._link()
         self._prepare(until_us)
@@ -205,12 +207,12 @@ class Simulation:
                 visits = [visit for visit in visits if visit.row == reached.row]
             if fleet.revision != self._linked_revision:
                 return reached.entry
-            record = Cursor(reached.row, fleet.stages.index(self._environment))
-            if fleet.environment_changed and record >= cursor and record not in visits[:1]:
-                insort(visits, record)
+            recording_visit = Cursor(reached.row, fleet.stages.index(self._environment))
+            if fleet.environment_changed and recording_visit >= cursor and recording_visit not in visits[:1]:
+                insort(visits, recording_visit)
 
     def _link(self) -> None:
-        """Create programs for the present groups"""
+        """Create programs for the present groups."""
         fleet = self.fleet
         if self._linked_revision == fleet.revision:
             return
@@ -223,7 +225,7 @@ class Simulation:
         self._choose_block()
 
     def _prepare(self, until_us: int) -> None:
-        """Prepare the programs' references, and the dt of their stages, for the flight to `until_us`"""
+        """Prepare the programs' references, and the dt of their stages, for the flight to `until_us`."""
         for group in self.fleet.groups:
             fill_table(self.fleet, group, group.reference_table, until_us)
         self._log.prepare(self.fleet, until_us)
@@ -231,29 +233,30 @@ class Simulation:
             program.set_clocks()
 
     def _choose_block(self) -> None:
-        """Choose the length of blocks: the maximum if Python stages rarely run, else one second, so that progress is visible
-        and a killed process loses little"""
+        """Choose the block length: the maximum if Python stages rarely run, else 1 s, so that progress is visible and a killed
+        process loses little.
+        """
         fleet = self.fleet
         span = self.schedule.span(fleet.time_us, min(fleet.time_us + BLOCK_US, self.timeline.end_us), again=True)
         visits = sum(int(self._is_due(stage, span).sum()) for stage in fleet.stages)
         fleet.block_us = fleet.longest_us if visits < RARE_VISITS_HZ else min(fleet.longest_us, BLOCK_US)
 
     def _visits(self, span: Span) -> list[Cursor]:
-        """List the rows and entries at which Python runs a stage, in order"""
+        """List the rows and entries at which Python runs a stage, in order."""
         due = []
         for entry_index, entry in enumerate(self.fleet.stages):
             due += [Cursor(row, entry_index) for row in np.flatnonzero(self._is_due(entry, span)).tolist()]
         return sorted(due)
 
     def _is_due(self, entry: Entry, span: Span) -> Array:
-        """Mark the instants of a span at which Python runs an entry"""
+        """Mark the instants of a span at which Python runs an entry."""
         if not isinstance(entry, PythonStage):
             return np.zeros(len(span.times_us), dtype=bool)
         needed = any(entry in program.python for program in self._programs)
         return entry.is_due(self.fleet, span, needed=needed)
 
     def python_work(self, until_us: int = MICROSECONDS) -> tuple[PythonWork, ...]:
-        """List the stages that Python runs at every tick of a clock, according to the first second; empty if all are compiled
+        """List the stages that Python runs at every tick of a clock, according to the first second; empty if all are compiled.
 
         Single calls, such as those of timed events, do not count.
         """
@@ -272,7 +275,7 @@ class Simulation:
         return tuple(work)
 
     def _arrive(self, span: Span, reached: Cursor, *, collect: bool = True) -> None:
-        """Set the fleet's time and the number of entries that have run at it"""
+        """Set the fleet's time and the count of entries that have run at it."""
         fleet = self.fleet
         fleet.time_us, fleet.passed = int(span.times_us[reached.row]), reached.entry
         fleet.on_scenario_clock = bool(span.due[reached.row] & self.schedule.clock("scenario"))
@@ -282,7 +285,7 @@ class Simulation:
             self._collect()
 
     def _collect(self) -> None:
-        """Collect the rows that the programs have written up to the present instant"""
+        """Collect the rows that the programs have written up to the present instant."""
         fleet = self.fleet
         for table in fleet.stream_tables.values():
             table.count_rows(fleet.time_us, fleet.passed)
@@ -291,12 +294,12 @@ class Simulation:
         self._log.collect(fleet, passed=fleet.entry_index("log") < fleet.passed)
 
     def act(self, action: Action, name: str = "") -> None:
-        """Apply an action at the present instant, and log it as an event"""
+        """Apply an action at the present instant, and log it as an event."""
         event = Event(At(self.time_us), action, name)
-        after = event.action(self.setting, self.bus())
+        new_setting = event.action(self.setting, self.bus())
         self.fleet.say("info", event.name)
-        if after is not self.setting:
-            self.fleet.apply(after)
+        if new_setting is not self.setting:
+            self.fleet.apply(new_setting)
             self._environment.update(self.fleet)  # a replay must apply it at the same instant
 
     def _finish(self) -> None:
@@ -308,62 +311,62 @@ class Simulation:
             self.close()
 
     def flush(self) -> None:
-        """Pass the rows recorded since the last flush to the sink"""
+        """Pass the rows recorded since the last flush to the sink."""
         if self.fleet.groups:
             with suppress(FloatingPointError):  # raised before, when it ended the flight
                 self._collect()
         self._log.flush(self.fleet)
 
     def close(self) -> None:
-        """Close links and controllers, and end the autopilots started by them; the flight cannot continue"""
+        """Close links and controllers, and end the autopilots started by them; the flight cannot continue."""
         self.fleet.links.close()
         for group in self.fleet.groups:
             group.close()
 
     def bus(self) -> Bus:
-        """Return the state of the flight at this instant as a frozen record"""
+        """Return the state of the flight at this instant as a frozen record."""
         return bus_of(self.fleet)
 
     # Attributes of the fleet -----------------------------------------------------------------------------------------
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario flown"""
+        """The scenario flown."""
         return self.fleet.scenario
 
     @property
     def time_us(self) -> int:
-        """Flight time  [µs]"""
+        """Flight time [µs]."""
         return self.fleet.time_us
 
     @property
     def setting(self) -> Setting:
-        """The drones' present tasks and faults, and the wind"""
+        """The drones' present tasks and faults, and the wind."""
         return self.fleet.setting
 
     @property
     def groups(self) -> list[Group]:
-        """Groups of drones computed together"""
+        """Groups of drones computed together."""
         return self.fleet.groups
 
     @property
     def landed(self) -> Array:
-        """Whether each drone has landed"""
+        """Whether each drone has landed."""
         return self.fleet.landed
 
     @property
     def crashed(self) -> Array:
-        """Whether each drone has crashed"""
+        """Whether each drone has crashed."""
         return self.fleet.crashed
 
     @property
     def logs(self) -> list[LogLine]:
-        """Lines of the log since the last flush"""
+        """Lines of the log since the last flush."""
         return self.fleet.logs
 
     @property
     def ended(self) -> str:
-        """Why the flight ended early; "" if it did not"""
+        """Why the flight ended early; "" if it did not."""
         return self.fleet.ended
 
 
@@ -389,13 +392,13 @@ def _require_sequence(stages: StageSequence) -> StageSequence:
 
 
 def without_autopilots(scenario: Scenario) -> Scenario:
-    """Return the scenario with a Python function in place of every external autopilot, so that no link is opened"""
+    """Return the scenario with a Python function in place of every external autopilot, so that no link is opened."""
     return replace(scenario, drones=tuple(map(_without_autopilot, scenario.drones)))
 
 
 def _without_autopilot(drone: Drone) -> Drone:
-    return drone if drone.autopilot is None else replace(drone, autopilot=None, controller=_no_command)
+    return drone if drone.autopilot is None else replace(drone, autopilot=None, controller=_zero_command)
 
 
-def _no_command(state: object, reference: object, vehicle: Vehicle, controller_state: object) -> tuple[float, ...]:
+def _zero_command(state: object, reference: object, vehicle: Vehicle, controller_state: object) -> tuple[float, ...]:
     return (0.0,) * vehicle.command_size

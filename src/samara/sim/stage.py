@@ -5,10 +5,10 @@
     parameters = (("home_altitude", 488.0),)
     Stage("density", "wind", update, ("state.p_W.z",), ("environment.air_density",), parameters)
 
-A stage does not know how many drones fly, how its values are stored, or whether Python, compiled code or a GPU runs it. It
-reads and writes **slots**: named trees of scalars such as "state", "command", "environment" or "estimate", or a part of one
-("environment.wind_W"). "time" and "dt" [s] may be read as well. The executors (`samara.sim.executors`) allocate the slots,
-call the stages that are due at each instant, in their order, and draw their random numbers.
+A stage is independent of the drone count, of the storage of its values, and of whether Python, compiled code or a GPU runs it.
+It reads and writes **slots**: named trees of scalars such as "state", "command", "environment" or "estimate", or a part of
+one ("environment.wind_W"). "time" and "dt" [s] may be read as well. The executors (`samara.sim.executors`) allocate the
+slots, call the stages that are due at each instant, in their order, and draw their random numbers.
 
 Code that cannot be traced (a controller in Python, a socket) is a `PythonStage`, whose `update(fleet)` is called at its
 instants:
@@ -47,9 +47,9 @@ CLOCK = ("time", "dt")
 
 
 class RandomInputs(NamedTuple):
-    """Standard normals drawn at each update of a stage: the name of their source, and their number.
+    """Standard normals drawn at each update of a stage: the name of their source, and their count.
 
-    `shared` marks those drawn once for all drones of a flight, with the number of drone 0; () shares none.
+    `shared` marks those drawn once for all drones of a flight, with the index of drone 0; () shares none.
     """
 
     source: str
@@ -83,12 +83,12 @@ class Stage(NamedTuple):
     interrupts: bool = False
 
     def __call__(self, *inputs: Tree) -> Tree:
-        """Compute the written values from the values read and the normals"""
+        """Compute the written values from the values read and the normals."""
         return self.update(*inputs, **dict(self.parameters))
 
 
 def require_stage(stage: Stage) -> None:
-    """Check the fields of a stage
+    """Check the fields of a stage.
 
     Raises:
         ValueError: a field has a value that no executor can run.
@@ -104,14 +104,14 @@ def require_stage(stage: Stage) -> None:
         hash(stage.parameters)
     except TypeError as error:
         raise ValueError(f"stage {stage.name!r}: parameters: {error}; expected tuples and frozen records") from None
-    for sentence, is_met in expected.items():
+    for expectation, is_met in expected.items():
         if not is_met:
-            raise ValueError(f"stage {stage.name!r}: {sentence}")
+            raise ValueError(f"stage {stage.name!r}: {expectation}")
     require_arguments(stage)
 
 
 def require_arguments(stage: Stage) -> None:
-    """Check that `update` accepts what the stage reads, its normals and its parameters
+    """Check that `update` accepts the slots that the stage reads, its normals and its parameters.
 
     Raises:
         ValueError: it does not.
@@ -129,10 +129,10 @@ def _are_names(paths: Tree) -> bool:
 
 
 def require_writes(stage: Stage, values: Tree, templates: Sequence[Tree]) -> tuple[Tree, ...]:
-    """Return what `update` has returned, one tree for each slot it writes
+    """Return the result of `update`, one tree for each slot that the stage writes.
 
     Raises:
-        ValueError: it has returned trees of other sizes than the slots.
+        ValueError: the sizes of the trees differ from those of the slots.
     """
     expected = [len(flatten(template)) for template in templates]
     sizes = [len(flatten(value)) for value in values] if isinstance(values, tuple) else []
@@ -176,8 +176,8 @@ class StageFactory(NamedTuple):
 class PythonStage:
     """An entry of a flight's sequence that Python runs: `update(fleet)` at its instants, for all drones at once.
 
-    `rate` is the clock it is due at, "" every instant; `reason` is why it is not traced. If `build` returns stages for some
-    drones, `update` computes the others, and is called only if there are any.
+    `rate` is the clock it is due at, "" every instant; `reason` is why it is not traced. If `build` returns stages for part of
+    the drones, `update` computes the others, and is called only if there are others.
     """
 
     rate = EVERY_INSTANT
@@ -186,27 +186,27 @@ class PythonStage:
 
     @property
     def name(self) -> str:
-        """Name in the sequence: the class name without `Stage`, in lower case"""
+        """Name in the sequence: the class name without `Stage`, in lower case."""
         return type(self).__name__.removesuffix("Stage").lower()
 
     def build(self, setup: "DroneSetup") -> StageSet:
-        """Build the traced stages of a drone, or give the reason why there are none"""
+        """Build the traced stages of a drone, or give the reason why there are none."""
         return StageSet(python=self.reason)
 
     def update(self, fleet: "Fleet") -> None:
-        """Compute this part of the flight at the fleet's present instant"""
+        """Compute this part of the flight at the fleet's present instant."""
         raise NotImplementedError
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
-        """Mark the instants of a span at which to call `update`; `needed` is True if some drones are not traced"""
+        """Mark the instants of a span at which to call `update`; `needed` is True if drones remain that are not traced."""
         ticks = fleet.schedule.clock(self.rate) if self.rate else fleet.schedule.instant
         return span.at(ticks if needed else 0)
 
     def prepare(self, fleet: "Fleet") -> None:
-        """React to new groups, or to new arrays of their slots"""
+        """React to new groups, or to new arrays of their slots."""
 
-    def react(self, fleet: "Fleet", before: "Setting") -> None:
-        """React to a setting that events have changed: tasks, faults, wind, loads"""
+    def react(self, fleet: "Fleet", previous_setting: "Setting") -> None:
+        """React to a setting that events have changed: tasks, faults, wind, loads."""
 
 
 Entry: TypeAlias = Stage | StageFactory | PythonStage
@@ -216,7 +216,7 @@ Arrange: TypeAlias = Callable[[StageSequence], Sequence[Entry]]
 
 
 def insert(stages: Sequence[Entry], stage: Entry, *, after: str) -> StageSequence:
-    """Return the sequence with `stage` inserted after the entry named `after`"""
+    """Return the sequence with `stage` inserted after the entry named `after`."""
     names = [entry.name for entry in stages]
     if after not in names:
         raise ValueError(f"no stage {after!r}: expected one of {', '.join(names)}")
@@ -225,7 +225,7 @@ def insert(stages: Sequence[Entry], stage: Entry, *, after: str) -> StageSequenc
 
 
 def build(entry: Entry, setup: "DroneSetup") -> StageSet:
-    """Build the stages of one drone for an entry"""
+    """Build the stages of one drone for an entry."""
     return StageSet((entry,)) if isinstance(entry, Stage) else entry.build(setup)
 
 
@@ -245,10 +245,10 @@ class Part(NamedTuple):
 
 
 def part_of(templates: Mapping[str, Tree], path: str) -> Part:
-    """Find the leaves of a path such as "environment.wind_W" among those of its slot
+    """Find the leaves of a path such as "environment.wind_W" among those of its slot.
 
     Raises:
-        ValueError: there is no such slot, or it has no such part.
+        ValueError: the slot does not exist, or lacks that part.
     """
     if path in templates:
         return Part(path, 0, templates[path])

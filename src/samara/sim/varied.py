@@ -1,7 +1,7 @@
 """Parameters that vary between flights, by name: a drone and a wind with the values of one flight.
 
 `Variation` determines the inputs of a flight's programs from the scenario and the names of the varied parameters alone, so a
-flight has the same bits by itself and in any batch.
+flight has the same bits alone and in any batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ WIND, CONTROLLER = "wind.", "controller."
 
 
 def require_one_drone(scenario: Scenario) -> None:
-    """Check that parameters may vary between the flights of a scenario
+    """Check that parameters may vary between the flights of a scenario.
 
     Raises:
         ScenarioError: it has several drones.
@@ -37,29 +37,29 @@ def require_one_drone(scenario: Scenario) -> None:
 
 
 def varied_drone(drone: Drone, varied: Mapping[str, Array], flight: int) -> Drone:
-    """Return the drone of one flight"""
+    """Return the drone of one flight."""
     return with_values(drone, {name: values[flight].tolist() for name, values in varied.items()})
 
 
 def varied_wind(source: Tree, varied: Mapping[str, Array], flight: int) -> Tree:
-    """Return the wind of one flight"""
+    """Return the wind of one flight."""
     return wind_with(source, {name: values[flight].tolist() for name, values in varied.items()})
 
 
 def varied_scenario(scenario: Scenario, values: Mapping[str, Tree]) -> tuple[Scenario, Variation]:
-    """Return the scenario of one flight with these values, and the variation that determines its programs"""
+    """Return the scenario of one flight with these values, and the variation that determines its programs."""
     require_one_drone(scenario)
     varied = {name: vary_values(name, [value], 1) for name, value in values.items()}
     wind = varied_wind(scenario.wind, varied, 0)
-    flight = replace(scenario, drones=(varied_drone(scenario.drones[0], varied, 0),), wind=wind)
+    flown_scenario = replace(scenario, drones=(varied_drone(scenario.drones[0], varied, 0),), wind=wind)
     vehicle = scenario.drones[0].vehicle
     base = {name.removeprefix("vehicle."): () for name in vehicle_names(varied)}
     base_values = tuple((path, tuple(map(float, flatten(parameter(vehicle, path))))) for path in base)
-    return flight, Variation((), reference_flights(scenario, varied), base_values=base_values)
+    return flown_scenario, Variation((), reference_flights(scenario, varied), base_values=base_values)
 
 
 def recorded_references(vehicle: Vehicle, base_values: Mapping[str, Sequence[float]]) -> list[Vehicle]:
-    """Return the references of a recorded vehicle, whose varied parameters had other values in the scenario"""
+    """Return the references of a recorded vehicle, whose varied parameters had different values in the scenario."""
     for path, leaves in base_values.items():
         value = unflatten(parameter(vehicle, path), iter(leaves))
         vehicle = with_parameters(vehicle, [path], [value])
@@ -67,7 +67,7 @@ def recorded_references(vehicle: Vehicle, base_values: Mapping[str, Sequence[flo
 
 
 def vary_values(name: str, value: Tree, n: int) -> Array:
-    """Check the values of a varied parameter, one for each of n flights
+    """Check the values of a varied parameter, one for each of n flights.
 
     Raises:
         ValueError: they have another shape, or are not finite.
@@ -93,7 +93,7 @@ PROBE_STEPS = (0.0, 1e-3, -1e-3)  # relative changes of parameters that show whi
 
 
 def reference_flights(scenario: Scenario, names: Iterable[str]) -> tuple[tuple[Drone, Tree], ...]:
-    """Return the scenario's drone and wind, and those of flights in which all varied parameters differ a little
+    """Return the scenario's drone and wind, and those of flights in which all varied parameters differ a little.
 
     Every leaf of a stage in which these differ is an input of its program (`samara.compiler.batch_parameters`).
     """
@@ -104,33 +104,35 @@ def reference_flights(scenario: Scenario, names: Iterable[str]) -> tuple[tuple[D
     for vehicle, step in zip(vehicles, PROBE_STEPS, strict=True):
         probe, probe_wind = replace(drone, vehicle=vehicle), wind
         for name in values.keys() - set(vehicle_names(values)) if step else ():
-            with suppress(ValueError, TypeError):  # out of the range of a parameter: its leaves are those that differ
-                moved = {name: _moved(values[name], step)}
-                probe, probe_wind = with_values(probe, moved), wind_with(probe_wind, moved)
+            with suppress(
+                ValueError, TypeError
+            ):  # a value out of the parameter's range: only leaves that differ are inputs
+                perturbed = {name: _moved(values[name], step)}
+                probe, probe_wind = with_values(probe, perturbed), wind_with(probe_wind, perturbed)
         references.append((probe, probe_wind))
     return tuple(references)
 
 
 def vehicle_names(names: Iterable[str]) -> list[str]:
-    """Return the names of parameters of the vehicle among some names"""
+    """Select the names of vehicle parameters."""
     return [name for name in names if name not in (*PLACES, *NUMBERS) and not name.startswith((WIND, CONTROLLER))]
 
 
 def reference_vehicles(vehicle: Vehicle, names: Sequence[str]) -> list[Vehicle]:
-    """Return a vehicle, and others in which some parameters differ a little"""
+    """Return a vehicle, and others in which the named parameters differ slightly."""
     references = []
     for step in PROBE_STEPS:
         probe = vehicle
         for k, name in enumerate(names if step else ()):
             with suppress(ValueError, TypeError):
-                moved = _moved(parameter(vehicle, name.removeprefix("vehicle.")), step * (1.0 + 0.1 * k))
-                probe = _with_parameter(probe, name, moved)
+                perturbed = _moved(parameter(vehicle, name.removeprefix("vehicle.")), step * (1.0 + 0.1 * k))
+                probe = _set_parameter(probe, name, perturbed)
         references.append(probe)
     return references
 
 
 def _base_value(scenario: Scenario, name: str) -> Tree:
-    """Return the value of a parameter in the scenario; None if no stage has it as a parameter, or it has no value"""
+    """Return the value of a parameter in the scenario; None if it has no value or is not a parameter of a stage."""
     if name in (*PLACES, *NUMBERS):
         return None
     if name.startswith(WIND):
@@ -147,12 +149,12 @@ def _moved(value: Tree, step: float) -> Tree:
 
 
 def has_winds(varied: Mapping[str, Tree]) -> bool:
-    """Whether parameters of the wind vary"""
+    """Whether parameters of the wind vary."""
     return any(name.startswith(WIND) for name in varied)
 
 
 def wind_with(source: Tree, values: Mapping[str, Tree]) -> Tree:
-    """Return a wind with the values of its varied parameters"""
+    """Return a wind with the values of its varied parameters."""
     for name, value in values.items():
         if name.startswith(WIND):
             source = _replaced(source, name.removeprefix(WIND).split("."), value, name)
@@ -160,54 +162,54 @@ def wind_with(source: Tree, values: Mapping[str, Tree]) -> Tree:
 
 
 def _replaced(source: Tree, path: list[str], value: Tree, name: str) -> Tree:
-    """Return a record or a tuple with a value replaced at the end of a path"""
-    parts, own = _parts(source), path[0]
-    if own not in parts:
-        raise _nowhere(source, parts, name)
+    """Return a record or a tuple with a value replaced at the end of a path."""
+    parts, field = _parts(source), path[0]
+    if field not in parts:
+        raise _unknown_parameter_error(source, parts, name)
     if len(path) > 1:
-        value = _replaced(parts[own], path[1:], value, name)
-    elif isinstance(parts[own], Vec3):
-        value = _all_of(parts[own], value, f"vary: {name!r}")
+        value = _replaced(parts[field], path[1:], value, name)
+    elif isinstance(parts[field], Vec3):
+        value = _fill_components(parts[field], value, f"vary: {name!r}")
     if is_dataclass(source) and not isinstance(source, type):
-        return replace(source, **{own: value})
-    every = (parts | {own: value}).values()
-    return tuple(every) if type(source) is tuple else type(source)(*every)
+        return replace(source, **{field: value})
+    components = (parts | {field: value}).values()
+    return tuple(components) if type(source) is tuple else type(source)(*components)
 
 
 def wind_number(source: Tree, name: str) -> Tree:
-    """Return the value of a wind at a path: a scalar or a vector"""
-    for own in name.removeprefix(WIND).split("."):
+    """Return the value of a wind at a path: a scalar or a vector."""
+    for field in name.removeprefix(WIND).split("."):
         parts = _parts(source)
-        if own not in parts:
-            raise _nowhere(source, parts, name)
-        source = parts[own]
+        if field not in parts:
+            raise _unknown_parameter_error(source, parts, name)
+        source = parts[field]
     return source
 
 
-def _nowhere(source: Tree, parts: Mapping[str, Tree], name: str) -> ValueError:
+def _unknown_parameter_error(source: Tree, parts: Mapping[str, Tree], name: str) -> ValueError:
     expected = f"expected one of {', '.join(parts)}" if parts else f"{type(source).__name__} has no numbers"
     return ValueError(f"vary: {name!r} is not a parameter of this wind; {expected}")
 
 
 def _parts(source: Tree) -> dict[str, Tree]:
-    """Return the parts of a record by name, of a tuple by index"""
+    """Return the parts of a record by name, of a tuple by index."""
     if isinstance(source, tuple):
         return dict(zip(getattr(source, "_fields", map(str, range(len(source)))), source, strict=True))
-    return {own.name: getattr(source, own.name) for own in fields(source)} if is_dataclass(source) else {}
+    return {field.name: getattr(source, field.name) for field in fields(source)} if is_dataclass(source) else {}
 
 
-def _all_of(before: Tree, value: Tree, name: str) -> Tree:
-    """Return a named tuple of the values, or of one value if all components are equal"""
+def _fill_components(template: Tree, value: Tree, name: str) -> Tree:
+    """Return a named tuple of the values, or of one value if all components are equal."""
     if isinstance(value, (list, tuple)):
-        return type(before)(*value)
-    if len(set(before)) != 1:
-        names = ", ".join(before._fields)
-        raise ValueError(f"{name} is {len(before)} numbers, {names}, which differ; expected the path of one")
-    return type(before)(*[value] * len(before))
+        return type(template)(*value)
+    if len(set(template)) != 1:
+        names = ", ".join(template._fields)
+        raise ValueError(f"{name} is {len(template)} numbers, {names}, which differ; expected the path of one")
+    return type(template)(*[value] * len(template))
 
 
 def with_values(drone: Drone, values: Mapping[str, Tree]) -> Drone:
-    """Return a drone with the values of its varied parameters, its start and its goal; values of the wind are ignored"""
+    """Return a drone with the values of its varied parameters, its start and its goal; values of the wind are ignored."""
     for name, value in values.items():
         if name == "start_W":
             drone = replace(drone, start_W=Vec3(*value))
@@ -224,15 +226,15 @@ def with_values(drone: Drone, values: Mapping[str, Tree]) -> Drone:
             chosen = controller.chosen | {name.removeprefix(CONTROLLER): value}
             drone = replace(drone, controller=tuned(controller.name, **chosen))
         else:
-            drone = replace(drone, vehicle=_with_parameter(drone.vehicle, name, value))
+            drone = replace(drone, vehicle=_set_parameter(drone.vehicle, name, value))
     return drone
 
 
-def _with_parameter(vehicle: Vehicle, name: str, value: Tree) -> Vehicle:
+def _set_parameter(vehicle: Vehicle, name: str, value: Tree) -> Vehicle:
     path = name.removeprefix("vehicle.")
-    before = parameter(vehicle, path)  # a sentence about a path that leads nowhere
-    if hasattr(before, "_fields"):
-        value = _all_of(before, value, f"vary: {name!r}")
-    elif isinstance(value, (list, tuple)) and not isinstance(before, tuple):
+    current = parameter(vehicle, path)  # raises an error that explains an unknown path
+    if hasattr(current, "_fields"):
+        value = _fill_components(current, value, f"vary: {name!r}")
+    elif isinstance(value, (list, tuple)) and not isinstance(current, tuple):
         raise ValueError(f"vary: {name!r} = {shown(value)}: expected one number for each flight")
     return vehicle.replace({path: tuple(value) if isinstance(value, list) else value})

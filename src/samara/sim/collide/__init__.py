@@ -1,4 +1,4 @@
-"""Drones that meet each other and the world."""
+"""Collisions of drones with solids and with each other."""
 
 from samara.core.lazy_import import lazily as _lazily
 

@@ -1,8 +1,8 @@
-"""Drones among solids and among each other: who could have touched something in a step flies it again, impact by impact.
+"""Collisions of drones with solids and with each other: drones that could have collided repeat the step, impact by impact.
 
-The plants move everybody from one instant to the next. Then three sieves, each finer and dearer: how far a drone could have
-come since it was last measured, the distances of its parts, and at last the flight itself, in physics steps, with `first_hit`.
-Whoever stays in a sieve keeps the motion it has; with nothing near, a step costs a subtraction for all drones at once.
+The plants integrate all drones from one instant to the next. Three filters follow, each finer and more expensive: the distance
+a drone could have travelled since it was last measured, the distances of its parts, and the repeated physics steps with
+`first_hit`. A drone that a filter excludes keeps its motion; with nothing near, a step costs one subtraction for all drones.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,14 +39,14 @@ from samara.world.obstacles import HeightMap, Solid, at_least
 if TYPE_CHECKING:
     from samara.sim.plant import Plant
 
-HARDEST = 50.0  # [m/s²]: what a drone's speed may gain within a step beyond its ends
-NEAR = 2e-3  # [m]: parts that are nearer than they can move and this are flown again
-VIEW = 0.3  # [m]: solids that are further from a drone's reach are not measured part by part
-SKIN = 0.5  # [m]: pairs that are further apart are not looked at until somebody has moved half of it
+HARDEST = 50.0  # [m/s²]: bound on the speed a drone may gain within a step beyond that at its ends
+NEAR = 2e-3  # [m]: margin beyond the distance a part can move, within which the step is repeated
+VIEW = 0.3  # [m]: solids further from a drone's bounding sphere are not measured part by part
+SKIN = 0.5  # [m]: pairs further apart are not listed again until a drone has moved half of this
 
 
 class Strike(NamedTuple):
-    """A touch: whose, of which part, with which solid or which other drone (the one not meant is −1), when, how fast."""
+    """A collision: drone, part, index of the solid or of the other drone (the unused one is −1), time, speed [m/s]."""
 
     drone: int
     part: Part
@@ -57,7 +57,7 @@ class Strike(NamedTuple):
 
     @property
     def touches(self) -> dict[int, Touch]:
-        """What it was to the drone whose part it was, and then to the other"""
+        """The occurrence for the drone whose part collided, then for the other drone."""
         part = self.part.kind, self.part.number
         if self.other < 0:
             return {self.drone: Touch(*part, Against.SOLID, self.solid, self.speed)}
@@ -67,8 +67,8 @@ class Strike(NamedTuple):
         }
 
 
-class _Flock:
-    """The drones of one plant, and what of them can touch."""
+class _CollisionGroup:
+    """The drones of one plant, and the geometry of their parts."""
 
     def __init__(self, plant: "Plant", number: int, first: int) -> None:
         self.plant, self.number, self.first = plant, number, first
@@ -82,280 +82,282 @@ class _Flock:
 
     @property
     def alone(self) -> "Plant":
-        """A plant for one of them, to fly a step again."""
+        """A plant for one of the drones, to repeat a step."""
         if self._alone is None:
             self._alone = self.plant.single()
         return self._alone
 
-    def ground(self, lane: int) -> Ground:
-        """The plane under a drone."""
-        x, y, z, *normal = self.plant.environment[self.ground_row : self.ground_row + 6, lane].tolist()
+    def ground(self, column: int) -> Ground:
+        """Return the ground plane under a drone."""
+        x, y, z, *normal = self.plant.environment[self.ground_row : self.ground_row + 6, column].tolist()
         return Ground(Vec3(x, y, z), Vec3(*normal))
 
 
-class _Steps:
-    """One interval of the plants: where all drones in a row were before it, and how far each could have come."""
+class _Interval:
+    """One interval of the plants: the initial states of all drones, and bounds on their travel and rotation."""
 
-    def __init__(self, flocks: Sequence[_Flock], before: Sequence[Array], dt: float) -> None:
-        self.before = before
-        first = np.concatenate([own[:BODY] for own in before], axis=1)
-        last = np.concatenate([flock.plant.state[:BODY] for flock in flocks], axis=1)
-        fastest = np.maximum(first * first, last * last)
-        self.p_W = first[:3]
-        self.travel = np.sqrt(fastest[3:6].sum(axis=0)) * dt + 0.5 * HARDEST * dt * dt + 1e-4
-        self.turn = np.sqrt(fastest[10:13].sum(axis=0)) * dt
-        self.rooms: dict[int, Array] = {}  # from drones that were looked at to every solid
+    def __init__(self, flocks: Sequence[_CollisionGroup], initial_states: Sequence[Array], dt: float) -> None:
+        self.before = initial_states
+        start_rows = np.concatenate([state[:BODY] for state in initial_states], axis=1)
+        end_rows = np.concatenate([flock.plant.state[:BODY] for flock in flocks], axis=1)
+        max_squares = np.maximum(start_rows * start_rows, end_rows * end_rows)
+        self.p_W = start_rows[:3]
+        self.travel = np.sqrt(max_squares[3:6].sum(axis=0)) * dt + 0.5 * HARDEST * dt * dt + 1e-4
+        self.turn = np.sqrt(max_squares[10:13].sum(axis=0)) * dt
+        self.rooms: dict[int, Array] = {}  # by drone: clearance to every solid, if measured
 
 
 class Colliding:
-    """The world's solids and the drones of some plants; `drones` are their numbers, by which alone impacts are ordered."""
+    """The world's solids and the drones of several plants; impacts are ordered by the drones' numbers only."""
 
     def __init__(self, world: World, plants: "Sequence[Plant]", drones: Sequence[Sequence[int]]) -> None:
         self.world, self.plants, n = world, list(plants), 0
-        self.flocks: list[_Flock] = []
-        for number, plant in enumerate(plants):
-            self.flocks.append(_Flock(plant, number, n))
+        self.flocks: list[_CollisionGroup] = []
+        for plant_index, plant in enumerate(plants):
+            self.flocks.append(_CollisionGroup(plant, plant_index, n))
             n += plant.n
-        self.number = [int(own) for lanes in drones for own in lanes]
+        self.number = [int(drone) for members in drones for drone in members]
         self._flock_of = [flock for flock in self.flocks for _ in range(flock.plant.n)]
         self._reach = np.array([flock.reach for flock in self._flock_of])
-        self._room = np.full(n, -np.inf)  # no solid was nearer than this to the reach of each, and is not yet
-        self._gap = np.full(n, -np.inf)  # nor any to a part of it, standing on this ground
+        self._room = np.full(n, -np.inf)  # lower bound on the clearance of each drone's bounding sphere to all solids
+        self._gap = np.full(n, -np.inf)  # lower bound on the clearance of its parts, standing on this ground
         self._ground = np.full((6, n), np.nan)
         self._listed: Array | None = None
         self._moved = 0.0
 
     def advance(self, start_us: int, end_us: int) -> list[Strike]:
-        """Moves the plants from one instant to the next, and tells who struck what on the way"""
-        before = [flock.plant.state.copy() for flock in self.flocks]
+        """Integrate the plants from one instant to the next; return the collisions in between."""
+        initial_states = [flock.plant.state.copy() for flock in self.flocks]
         for flock in self.flocks:
             flock.plant.advance(start_us, end_us)
-        steps = _Steps(self.flocks, before, (end_us - start_us) / MICROSECONDS)
-        near = self._near_solids(steps) if self.world.solids else []
-        meeting = self._near_pairs(steps) if self.world.collisions else []
-        strikes: list[Strike] = []
-        for members in _together(near, [pair for pair in meeting if self._may_meet(*pair, steps)]):
-            again = _Reflown(self, sorted(members, key=self.number.__getitem__), steps)
-            strikes += again.fly(start_us, end_us)
-            self._room[list(again.hit)] = self._gap[
-                list(again.hit)
-            ] = -np.inf  # it went another way than it was measured for
-        return sorted(strikes, key=lambda own: (own.time_us, own.drone))
+        interval = _Interval(self.flocks, initial_states, (end_us - start_us) / MICROSECONDS)
+        near_solids = self._near_solids(interval) if self.world.solids else []
+        near_pairs = self._near_pairs(interval) if self.world.collisions else []
+        collisions: list[Strike] = []
+        for members in _together(near_solids, [pair for pair in near_pairs if self._may_meet(*pair, interval)]):
+            resimulation = _Resimulation(self, sorted(members, key=self.number.__getitem__), interval)
+            collisions += resimulation.fly(start_us, end_us)
+            self._room[list(resimulation.hit)] = self._gap[
+                list(resimulation.hit)
+            ] = -np.inf  # its path differs from the measured one
+        return sorted(collisions, key=lambda collision: (collision.time_us, collision.drone))
 
     def lane(self, drone: int) -> int:
-        """Its place in its plant"""
+        """Return the column of a drone in its plant."""
         return drone - self._flock_of[drone].first
 
-    # The sieves -------------------------------------------------------------------------------------------------------
+    # Filters ----------------------------------------------------------------------------------------------------------
 
-    def _near_solids(self, steps: _Steps) -> list[int]:
-        """Whose parts could have touched a solid."""
-        sweep = steps.travel + steps.turn * self._reach + NEAR
-        ground = np.concatenate([own.plant.environment[own.ground_row :][:6] for own in self.flocks], axis=1)
-        known = (self._gap > sweep) & (ground == self._ground).all(axis=0)
-        close = np.flatnonzero((self._room <= steps.travel) & ~known)
+    def _near_solids(self, interval: _Interval) -> list[int]:
+        """Return the drones whose parts could have touched a solid."""
+        sweep = interval.travel + interval.turn * self._reach + NEAR
+        ground = np.concatenate([flock.plant.environment[flock.ground_row :][:6] for flock in self.flocks], axis=1)
+        is_clear = (self._gap > sweep) & (ground == self._ground).all(axis=0)
+        candidates = np.flatnonzero((self._room <= interval.travel) & ~is_clear)
         near: list[int] = []
-        if len(close):
-            room = self._rooms(close, steps)
-            self._room[close] = room.min(axis=0)
-            for k in np.flatnonzero(self._room[close] <= steps.travel[close]):
-                drone, about = int(close[k]), np.flatnonzero(room[:, k] <= VIEW).tolist()
-                steps.rooms[drone] = room[:, k]
-                beyond = room[room[:, k] > VIEW, k].min(initial=np.inf)
-                self._gap[drone] = min(self._nearest(drone, about, steps), beyond)
+        if len(candidates):
+            clearance = self._rooms(candidates, interval)
+            self._room[candidates] = clearance.min(axis=0)
+            for k in np.flatnonzero(self._room[candidates] <= interval.travel[candidates]):
+                drone, solids = int(candidates[k]), np.flatnonzero(clearance[:, k] <= VIEW).tolist()
+                interval.rooms[drone] = clearance[:, k]
+                further_clearance = clearance[clearance[:, k] > VIEW, k].min(initial=np.inf)
+                self._gap[drone] = min(self._nearest(drone, solids, interval), further_clearance)
                 self._ground[:, drone] = ground[:, drone]
                 if self._gap[drone] <= sweep[drone]:
                     near.append(drone)
-        self._room -= steps.travel
+        self._room -= interval.travel
         self._gap -= sweep
         return near
 
-    def _rooms(self, drones: Tree, steps: _Steps) -> Array:
-        """From the reach of some drones to every solid, (solids, drones)  [m]"""
-        p_W = Vec3(*steps.p_W[:, drones])
-        return np.stack([_at_least(own.solid, p_W) for own in self.world.solids]) - self._reach[drones]
+    def _rooms(self, drones: Tree, interval: _Interval) -> Array:
+        """Return the clearance of drones' bounding spheres to every solid, (solids, drones) [m]."""
+        p_W = Vec3(*interval.p_W[:, drones])
+        return np.stack([_min_distance(obstacle.solid, p_W) for obstacle in self.world.solids]) - self._reach[drones]
 
-    def about(self, drone: int, steps: _Steps) -> list[int]:
-        """The solids a drone could come to in a step, and after an impact"""
+    def about(self, drone: int, interval: _Interval) -> list[int]:
+        """Return the solids that a drone could reach in a step, and after an impact."""
         if not self.world.solids:
             return []
-        room = steps.rooms[drone] if drone in steps.rooms else self._rooms([drone], steps)[:, 0]
-        return [int(k) for k in np.flatnonzero(room <= VIEW + steps.travel[drone])]
+        clearance = interval.rooms[drone] if drone in interval.rooms else self._rooms([drone], interval)[:, 0]
+        return [int(k) for k in np.flatnonzero(clearance <= VIEW + interval.travel[drone])]
 
-    def _nearest(self, drone: int, solids: Iterable[int], steps: _Steps) -> float:
-        """The least distance of any part from these solids; feet do not count where they stand  [m]"""
+    def _nearest(self, drone: int, solids: Iterable[int], interval: _Interval) -> float:
+        """Return the minimum distance of any part from these solids [m]; feet that stand on one are excluded."""
         flock = self._flock_of[drone]
-        center_W, axis_W = placed(self.body_before(drone, steps), flock.shapes)
+        center_W, axis_W = placed(self.body_before(drone, interval), flock.shapes)
         ground = flock.ground(self.lane(drone))
         height = dot(center_W - ground.point_W, ground.normal_W)
-        least = np.inf
+        min_distance = np.inf
         for index in solids:
-            near = distances(self.world.solids[index].solid, center_W, axis_W, flock.shapes)
-            flat = dot(near.normal_W, ground.normal_W) > SAME_DIRECTION
-            stood = flock.feet & flat & (np.abs(height - near.distance) < SAME_HEIGHT)
-            least = min(least, float(near.distance[~stood].min()))
-        return least
+            nearest = distances(self.world.solids[index].solid, center_W, axis_W, flock.shapes)
+            is_parallel = dot(nearest.normal_W, ground.normal_W) > SAME_DIRECTION
+            is_standing = flock.feet & is_parallel & (np.abs(height - nearest.distance) < SAME_HEIGHT)
+            min_distance = min(min_distance, float(nearest.distance[~is_standing].min()))
+        return min_distance
 
-    def _near_pairs(self, steps: _Steps) -> list[tuple[int, int]]:
-        """The pairs whose reaches could have met."""
-        self._moved += float(steps.travel.max())
+    def _near_pairs(self, interval: _Interval) -> list[tuple[int, int]]:
+        """Return the pairs of drones whose bounding spheres could have touched."""
+        self._moved += float(interval.travel.max())
         if self._listed is None or 2.0 * self._moved > SKIN:
-            self._listed = pairs_within(steps.p_W, 2.0 * float(self._reach.max()) + SKIN)
-            self._moved = float(steps.travel.max())
+            self._listed = pairs_within(interval.p_W, 2.0 * float(self._reach.max()) + SKIN)
+            self._moved = float(interval.travel.max())
         i, j = self._listed.T
-        apart = np.sqrt(((steps.p_W[:, i] - steps.p_W[:, j]) ** 2).sum(axis=0))
-        near = apart <= self._reach[i] + self._reach[j] + steps.travel[i] + steps.travel[j]
-        return [(int(a), int(b)) for a, b in self._listed[near]]
+        separation = np.sqrt(((interval.p_W[:, i] - interval.p_W[:, j]) ** 2).sum(axis=0))
+        is_near = separation <= self._reach[i] + self._reach[j] + interval.travel[i] + interval.travel[j]
+        return [(int(a), int(b)) for a, b in self._listed[is_near]]
 
-    def _may_meet(self, one: int, other: int, steps: _Steps) -> bool:
-        """Whether a part of one was so near the other's hull that they could have touched, or the other way round."""
-        for mine, theirs in ((one, other), (other, one)):
-            flock, hulled = self._flock_of[mine], self._flock_of[theirs]
-            hull = hull_of(self.body_before(theirs, steps), hulled.parts)
-            near = distances(hull, *placed(self.body_before(mine, steps), flock.shapes), flock.shapes)
-            move = steps.travel[mine] + steps.travel[theirs] + steps.turn[mine] * flock.arm + NEAR
-            if (near.distance <= move + steps.turn[theirs] * hulled.reach).any():
+    def _may_meet(self, one: int, other: int, interval: _Interval) -> bool:
+        """Whether a part of one drone could have touched the other's hull, or vice versa."""
+        for drone, neighbour in ((one, other), (other, one)):
+            flock, neighbour_flock = self._flock_of[drone], self._flock_of[neighbour]
+            hull = hull_of(self.body_before(neighbour, interval), neighbour_flock.parts)
+            nearest = distances(hull, *placed(self.body_before(drone, interval), flock.shapes), flock.shapes)
+            move = interval.travel[drone] + interval.travel[neighbour] + interval.turn[drone] * flock.arm + NEAR
+            if (nearest.distance <= move + interval.turn[neighbour] * neighbour_flock.reach).any():
                 return True
         return False
 
-    def rows_before(self, drone: int, steps: _Steps) -> Array:
-        """The state of one drone when the step began"""
-        return steps.before[self._flock_of[drone].number][:, self.lane(drone)].copy()
+    def rows_before(self, drone: int, interval: _Interval) -> Array:
+        """Return the state of one drone at the start of the interval."""
+        return interval.before[self._flock_of[drone].number][:, self.lane(drone)].copy()
 
-    def body_before(self, drone: int, steps: _Steps) -> State:
-        """Its body then"""
-        return body_of(self.rows_before(drone, steps))
+    def body_before(self, drone: int, interval: _Interval) -> State:
+        """Return the rigid-body state of one drone at the start of the interval."""
+        return body_of(self.rows_before(drone, interval))
 
-    def flock(self, drone: int) -> _Flock:
-        """Those it is computed with"""
+    def flock(self, drone: int) -> _CollisionGroup:
+        """Return the drones that share the plant of a drone."""
         return self._flock_of[drone]
 
 
-class _Reflown:
-    """Some drones that could have touched: their step once more, from impact to impact."""
+class _Resimulation:
+    """Repeats the step of drones that could have collided, from impact to impact."""
 
-    def __init__(self, all_: Colliding, members: Sequence[int], steps: _Steps) -> None:
-        self.all, self.members = all_, members
-        self.solids = {drone: all_.about(drone, steps) for drone in members}
-        self.rows = {drone: all_.rows_before(drone, steps) for drone in members}
+    def __init__(self, collider: Colliding, members: Sequence[int], interval: _Interval) -> None:
+        self.all, self.members = collider, members
+        self.solids = {drone: collider.about(drone, interval) for drone in members}
+        self.rows = {drone: collider.rows_before(drone, interval) for drone in members}
         self.hit: set[int] = set()
 
     def fly(self, start_us: int, end_us: int) -> list[Strike]:
-        """Through the physics steps of the interval; who was hit is put where it came to, and the others stay."""
-        strikes: list[Strike] = []
-        now = start_us
+        """Repeat the physics steps of the interval; write the states of drones that collided, and leave the others."""
+        collisions: list[Strike] = []
+        time_us = start_us
         physics_us = self.all.flocks[0].plant.physics_us
         for dt_us, count in plant_steps(start_us, end_us, physics_us):
             for _ in range(count):
-                strikes += self._step(now, dt_us / MICROSECONDS)
-                now += dt_us
+                collisions += self._step(time_us, dt_us / MICROSECONDS)
+                time_us += dt_us
         for drone in self.hit:
             flock = self.all.flock(drone)
             flock.plant.state[:, self.all.lane(drone)] = self.rows[drone]
-        return strikes
+        return collisions
 
-    def _step(self, now_us: int, left: float) -> list[Strike]:
-        strikes: list[Strike] = []
+    def _step(self, now_us: int, remaining: float) -> list[Strike]:
+        collisions: list[Strike] = []
         for _ in range(MAX_HITS):
-            after = {drone: self._flown(drone, now_us, left) for drone in self.members}
-            found = self._first(after)
-            if found is None:
-                self.rows = after
+            end_rows = {drone: self._flown(drone, now_us, remaining) for drone in self.members}
+            first_collision = self._first(end_rows)
+            if first_collision is None:
+                self.rows = end_rows
                 break
-            drone, other, hit, index = found
+            drone, other, hit, index = first_collision
             number = self.all.number
-            for part, speed in ((hit.part, hit.speed), *self._bounce(found, after)):
-                strikes.append(Strike(number[drone], part, index, number[other] if other >= 0 else -1, now_us, speed))
-            left *= 1.0 - hit.share
-        return strikes
+            for part, speed in ((hit.part, hit.speed), *self._bounce(first_collision, end_rows)):
+                collisions.append(
+                    Strike(number[drone], part, index, number[other] if other >= 0 else -1, now_us, speed)
+                )
+            remaining *= 1.0 - hit.share
+        return collisions
 
     def _flown(self, drone: int, now_us: int, duration: float) -> Array:
-        flock, lane = self.all.flock(drone), self.all.lane(drone)
-        alone = flock.alone
-        alone.state[:, 0] = self.rows[drone]
-        alone.command[:, 0] = flock.plant.command[:, lane]
-        alone.environment[:, 0] = flock.plant.environment[:, lane]
-        alone.fly(now_us, duration)
-        return alone.state[:, 0].copy()
+        flock, column = self.all.flock(drone), self.all.lane(drone)
+        plant = flock.alone
+        plant.state[:, 0] = self.rows[drone]
+        plant.command[:, 0] = flock.plant.command[:, column]
+        plant.environment[:, 0] = flock.plant.environment[:, column]
+        plant.fly(now_us, duration)
+        return plant.state[:, 0].copy()
 
-    def _first(self, after: dict[int, Array]) -> tuple[int, int, Hit, int] | None:
-        """(drone, other drone or −1, hit, solid or −1), the earliest."""
-        found: list[tuple[int, int, Hit, int]] = []
+    def _first(self, end_rows: dict[int, Array]) -> tuple[int, int, Hit, int] | None:
+        """Return the earliest collision: (drone, other drone or −1, hit, solid or −1)."""
+        candidates: list[tuple[int, int, Hit, int]] = []
         for drone in self.members:
-            flock, own = self.all.flock(drone), self.solids[drone]
-            solids = [self.all.world.solids[k].solid for k in own]
+            flock, solid_indices = self.all.flock(drone), self.solids[drone]
+            solids = [self.all.world.solids[k].solid for k in solid_indices]
             ground = flock.ground(self.all.lane(drone))
             hit = first_hit(
                 body_of(self.rows[drone]),
-                body_of(after[drone]),
+                body_of(end_rows[drone]),
                 flock.plant.vehicle,
                 flock.parts,
                 solids,
                 ground=ground,
             )
             if hit:
-                found.append((drone, -1, hit, own[hit.solid]))
+                candidates.append((drone, -1, hit, solid_indices[hit.solid]))
         for pair in combinations(self.members, 2) if self.all.world.collisions else ():
             for one, other in (pair, pair[::-1]):
-                hit = first_meeting(self._drone(one, after), self._drone(other, after))
+                hit = first_meeting(self._drone(one, end_rows), self._drone(other, end_rows))
                 if hit:
-                    found.append((one, other, hit, -1))
-        return min(found, key=lambda own: own[2].share, default=None)
+                    candidates.append((one, other, hit, -1))
+        return min(candidates, key=lambda candidate: candidate[2].share, default=None)
 
-    def _drone(self, drone: int, after: dict[int, Array]) -> Drone:
+    def _drone(self, drone: int, end_rows: dict[int, Array]) -> Drone:
         flock = self.all.flock(drone)
-        return Drone(body_of(self.rows[drone]), body_of(after[drone]), flock.plant.vehicle, flock.parts)
+        return Drone(body_of(self.rows[drone]), body_of(end_rows[drone]), flock.plant.vehicle, flock.parts)
 
-    def _bounce(self, found: tuple[int, int, Hit, int], after: dict[int, Array]) -> list[tuple[Part, float]]:
-        """Everybody to the moment of the hit, and those whom it concerns just after it; gives what else was hit then."""
-        drone, other, hit, index = found
-        world, one = self.all.world, self._drone(drone, after)
-        two = self._drone(other, after) if other >= 0 else one
-        more: list[tuple[Part, float]] = []
-        self.rows = {own: _between(self.rows[own], after[own], hit.share) for own in self.members}
+    def _bounce(self, collision: tuple[int, int, Hit, int], end_rows: dict[int, Array]) -> list[tuple[Part, float]]:
+        """Move all drones to the time of the hit, and apply it to those involved; return the further impacts."""
+        drone, other, hit, index = collision
+        world, one = self.all.world, self._drone(drone, end_rows)
+        two = self._drone(other, end_rows) if other >= 0 else one
+        further_impacts: list[tuple[Part, float]] = []
+        self.rows = {member: _between(self.rows[member], end_rows[member], hit.share) for member in self.members}
         if other >= 0:
-            material = _at_speed(world.drone, hit.speed)
-            mine, theirs = both_bounced(one, two, hit, material)
-            self.rows[drone][:BODY], self.rows[other][:BODY] = flatten(mine), flatten(theirs)
+            material = _effective_material(world.drone, hit.speed)
+            state_one, state_two = both_bounced(one, two, hit, material)
+            self.rows[drone][:BODY], self.rows[other][:BODY] = flatten(state_one), flatten(state_two)
         else:
             solid, material = world.solids[index].solid, world.solids[index].material
-            state = bounced(one.before, one.after, hit, one.vehicle, _at_speed(material, hit.speed))
+            state = bounced(one.before, one.after, hit, one.vehicle, _effective_material(material, hit.speed))
             ground = self.all.flock(drone).ground(self.all.lane(drone))
-            state, more = after_further_impacts(state, one.vehicle, one.parts, solid, material, ground)
+            state, further_impacts = after_further_impacts(state, one.vehicle, one.parts, solid, material, ground)
             self.rows[drone][:BODY] = flatten(state)
         self.hit |= {drone} if other < 0 else {drone, other}
-        return more
+        return further_impacts
 
 
-def _at_least(solid: Solid, p_W: Vec3) -> Tree:
+def _min_distance(solid: Solid, p_W: Vec3) -> Tree:
     return at_least(solid, p_W) if isinstance(solid, HeightMap) else touches(solid, p_W).distance
 
 
 def body_of(rows: Array) -> State:
-    """Position, velocity, attitude and rate of a drone, without what else its state holds"""
+    """Return position, velocity, attitude and angular velocity of a drone, without rotor speeds and effects."""
     x = rows[:BODY].tolist()
     return State(Vec3(*x[:3]), Vec3(*x[3:6]), Quat(*x[6:10]), Vec3(*x[10:13]))
 
 
-def _between(before: Array, after: Array, share: float) -> Array:
-    rows = before + share * (after - before)
-    rows[:BODY] = flatten(between(body_of(before), body_of(after), share))
+def _between(start_rows: Array, end_rows: Array, fraction: float) -> Array:
+    rows = start_rows + fraction * (end_rows - start_rows)
+    rows[:BODY] = flatten(between(body_of(start_rows), body_of(end_rows), fraction))
     return rows
 
 
-def _at_speed(material: Material, speed: float) -> Material:
+def _effective_material(material: Material, speed: float) -> Material:
     return material if speed > MIN_BOUNCE_SPEED else material._replace(restitution=0.0)
 
 
-def _together(alone: Iterable[int], pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
-    """Drones that could have touched each other, over others too, are flown again together."""
-    group: dict[int, set[int]] = {drone: {drone} for drone in alone}
+def _together(drones: Iterable[int], pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
+    """Yield the sets of drones that must be repeated together: those connected by possible collisions."""
+    sets_by_drone: dict[int, set[int]] = {drone: {drone} for drone in drones}
     for one, other in pairs:
-        joined = group.get(one, {one}) | group.get(other, {other})
-        for drone in joined:
-            group[drone] = joined
-    seen: set[int] = set()
-    for drone in sorted(group):
-        if drone not in seen:
-            seen |= group[drone]
-            yield sorted(group[drone])
+        union = sets_by_drone.get(one, {one}) | sets_by_drone.get(other, {other})
+        for drone in union:
+            sets_by_drone[drone] = union
+    yielded: set[int] = set()
+    for drone in sorted(sets_by_drone):
+        if drone not in yielded:
+            yielded |= sets_by_drone[drone]
+            yield sorted(sets_by_drone[drone])

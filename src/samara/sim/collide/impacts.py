@@ -1,8 +1,8 @@
-"""What hits what within a step: the first touch of a drone's feet, body or propellers with a solid, and of two drones.
+"""Collisions within a step: the first contact of a drone's feet, body or propellers with a solid, and of two drones.
 
-The integrator moved a drone from one state to the next; between them every part goes straight. `first_hit` finds the earliest
-touch, however thin the solid and fast the drone, and `bounced` gives the state just after it, from which the rest of the step
-is to be flown again.
+The integrator moved a drone from one state to the next; between them every part moves on a straight line. `first_hit` finds the
+earliest contact for any thickness of the solid and any speed; `bounced` returns the state just after it, from which the
+remainder of the step is integrated again.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ from samara.world.obstacles import NEVER, HeightMap, Solid, at_least
 
 
 class Hit(NamedTuple):
-    """Who touched what: when, as a share of the step; where, from the centre of mass; which way is out; how fast [m/s]."""
+    """A hit: fraction of the step, part, solid, point from the centre of mass, outward normal, depth [m], speed [m/s]."""
 
     share: float
     part: Part
@@ -55,7 +55,7 @@ class Hit(NamedTuple):
 
     @property
     def strikes_propeller(self) -> bool:
-        """Whether it was a propeller"""
+        """Whether the part is a propeller."""
         return self.part.kind is PartKind.PROPELLER
 
     def __str__(self) -> str:
@@ -63,50 +63,54 @@ class Hit(NamedTuple):
 
 
 def first_hit(
-    before: State,
-    after: State,
+    start_state: State,
+    end_state: State,
     vehicle: Vehicle,
     parts: Sequence[Part],
     solids: Sequence[Solid],
     moving: Sequence[Moving] | None = None,
     ground: Ground | None = None,
 ) -> Hit | None:
-    """The earliest touch of any part with any solid it approaches, or None
+    """Return the earliest contact of any part with any solid it approaches, or None.
 
-    `moving` is how each solid itself moves; where it is not given they stand. What of a solid is the `ground` under the drone
-    is left to its feet, which feel that already.
+    `moving` has the motion of each solid; None if all are at rest. Contact of a foot with a solid that is the `ground` under
+    the drone is ignored, as the contact model handles it.
     """
     first: Hit | None = None
-    before, after = (own._replace(rotor_speed=(), effects=()) for own in (before, after))  # where it is, and no more
+    start_state, end_state = (
+        moving_state._replace(rotor_speed=(), effects=()) for moving_state in (start_state, end_state)
+    )  # only the motion is needed
     shapes = shapes_of(tuple(parts))
-    start_W, axis_W = placed(before, shapes)
-    end_W, end_axis_W = placed(after, shapes)
+    start_W, axis_W = placed(start_state, shapes)
+    end_W, end_axis_W = placed(end_state, shapes)
     move_W = end_W - start_W
-    way = norm(move_W) + shapes.disc * norm(end_axis_W - axis_W)
+    path_length = norm(move_W) + shapes.disc * norm(end_axis_W - axis_W)
     for index, solid in enumerate(solids):
-        moves = moving[index] if moving else STILL
-        if isinstance(solid, HeightMap) and (at_least(solid, start_W) > shapes.disc + shapes.ball + way).all():
+        motion = moving[index] if moving else STILL
+        if isinstance(solid, HeightMap) and (at_least(solid, start_W) > shapes.disc + shapes.ball + path_length).all():
             continue
-        near = distances(solid, start_W, axis_W, shapes)
-        close = near.distance <= way + norm(moves.drift_W) + DISTANCE_ERROR
-        if not close.any():
+        nearest = distances(solid, start_W, axis_W, shapes)
+        is_close = nearest.distance <= path_length + norm(motion.drift_W) + DISTANCE_ERROR
+        if not is_close.any():
             continue
-        shares = np.full(len(parts), NEVER)
-        leaving = approach_speed(before, near, moves, 0.0) <= resting_speed(near.distance)
-        coming = close & ~((near.distance <= 0.0) & leaving)
-        if coming.any():
-            own_W = move_W - moves.drift_W
-            shares = np.where(coming, times(solid, start_W, own_W, axis_W, shapes), NEVER)
-        deep = np.minimum(near.distance, 0.0) - RESTING_DEPTH
-        deeper = distances(solid, end_W - moves.drift_W, end_axis_W, shapes).distance < deep
-        for k in np.flatnonzero(deeper & close & (shares > 1.0)).tolist():
-            shares[k] = _turned_in(before, after, solid, shapes, moves.drift_W, k, float(deep[k]))
-        for k in np.argsort(shares, kind="stable").tolist():
-            share = float(shares[k])
-            if share > 1.0 or (first and share >= first.share):
+        fractions = np.full(len(parts), NEVER)
+        is_leaving = approach_speed(start_state, nearest, motion, 0.0) <= resting_speed(nearest.distance)
+        is_approaching = is_close & ~((nearest.distance <= 0.0) & is_leaving)
+        if is_approaching.any():
+            relative_move_W = move_W - motion.drift_W
+            fractions = np.where(is_approaching, times(solid, start_W, relative_move_W, axis_W, shapes), NEVER)
+        max_depth = np.minimum(nearest.distance, 0.0) - RESTING_DEPTH
+        is_deeper = distances(solid, end_W - motion.drift_W, end_axis_W, shapes).distance < max_depth
+        for k in np.flatnonzero(is_deeper & is_close & (fractions > 1.0)).tolist():
+            fractions[k] = _rotation_hit_time(
+                start_state, end_state, solid, shapes, motion.drift_W, k, float(max_depth[k])
+            )
+        for k in np.argsort(fractions, kind="stable").tolist():
+            fraction = float(fractions[k])
+            if fraction > 1.0 or (first and fraction >= first.share):
                 break
-            state = between(before, after, share)
-            hit = _hit_at(share, state, vehicle, parts[k], k, index, solid, shapes, moves)
+            state = between(start_state, end_state, fraction)
+            hit = _part_hit(fraction, state, vehicle, parts[k], k, index, solid, shapes, motion)
             if hit and parts[k].foot and ground:
                 point_W = state.p_W + hit.r_W + hit.normal_W * hit.depth
                 hit = None if stands_on(point_W, hit.normal_W, ground) else hit
@@ -116,24 +120,26 @@ def first_hit(
     return first
 
 
-def _turned_in(before: State, after: State, solid: Solid, shapes: Shapes, drift_W: Vec3, k: int, deep: float) -> float:
-    """When a propeller that its centre's way does not bring to a solid is turned into it so deep, by halving"""
+def _rotation_hit_time(
+    start_state: State, end_state: State, solid: Solid, shapes: Shapes, drift_W: Vec3, k: int, max_depth: float
+) -> float:
+    """Return when a propeller's rotation, not its centre's path, brings it into a solid to this depth, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        center_W, axis_W = placed(between(before, after, middle), shapes)
-        met = distances(solid, center_W - drift_W * middle, axis_W, shapes).distance[k] < deep
-        low, high = (low, middle) if met else (middle, high)
+        center_W, axis_W = placed(between(start_state, end_state, middle), shapes)
+        is_inside = distances(solid, center_W - drift_W * middle, axis_W, shapes).distance[k] < max_depth
+        low, high = (low, middle) if is_inside else (middle, high)
     return high
 
 
 def placed(state: State, shapes: Shapes) -> tuple[Vec3, Vec3]:
-    """Where a drone's parts are, and which way their axes point"""
+    """Return the positions and axes of a drone's parts."""
     return clearance.placed(state.p_W, state.q_WB, shapes)
 
 
-def _hit_at(
-    share: float,
+def _part_hit(
+    fraction: float,
     state: State,
     vehicle: Vehicle,
     part: Part,
@@ -141,28 +147,30 @@ def _hit_at(
     index: int,
     solid: Solid,
     shapes: Shapes,
-    moves: Moving,
+    motion: Moving,
 ) -> Hit | None:
-    """The touch itself, unless the part is leaving"""
-    moved_W = moves.drift_W * share
+    """Return the hit of one part at a fraction of the step; None if the part is leaving the solid."""
+    drift_W = motion.drift_W * fraction
     center_W, axis_W = placed(state, shapes)
-    near = distances(solid, center_W - moved_W, axis_W, shapes)
-    near = near._replace(point_W=near.point_W + moved_W)
-    speed = float(approach_speed(state, near, moves, share)[k])
-    if speed <= resting_speed(near.distance)[k]:
+    nearest = distances(solid, center_W - drift_W, axis_W, shapes)
+    nearest = nearest._replace(point_W=nearest.point_W + drift_W)
+    speed = float(approach_speed(state, nearest, motion, fraction)[k])
+    if speed <= resting_speed(nearest.distance)[k]:
         return None
-    normal_W, point_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.normal_W, near.point_W))
-    return Hit(share, part, index, point_W - state.p_W, normal_W, max(-float(near.distance[k]), 0.0), speed)
+    normal_W, point_W = (Vec3(*(float(x[k]) for x in vectors)) for vectors in (nearest.normal_W, nearest.point_W))
+    return Hit(fraction, part, index, point_W - state.p_W, normal_W, max(-float(nearest.distance[k]), 0.0), speed)
 
 
-def bounced(before: State, after: State, hit: Hit, vehicle: Vehicle, material: Material) -> State:
-    """The state just after a hit on a solid that nothing moves: at the touch, with its impulse, and out of it"""
-    out = after_wall_impact(between(before, after, hit.share), hit.r_W, hit.normal_W, vehicle, material)
-    return out._replace(p_W=out.p_W + hit.normal_W * hit.depth)
+def bounced(start_state: State, end_state: State, hit: Hit, vehicle: Vehicle, material: Material) -> State:
+    """Return the state just after a hit on a fixed solid: at the contact, with its impulse, and out of the solid."""
+    bounce_state = after_wall_impact(
+        between(start_state, end_state, hit.share), hit.r_W, hit.normal_W, vehicle, material
+    )
+    return bounce_state._replace(p_W=bounce_state.p_W + hit.normal_W * hit.depth)
 
 
 def after_wall_impact(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle, material: Material) -> State:
-    """The state after the impulse of a wall at r_W, by `wall_impact_impulse`, as machine code"""
+    """Return the state after the impulse of a wall at r_W, by `wall_impact_impulse`, compiled."""
     machine = _impact_code(vehicle.mass, vehicle.inertia_B).machine()
     machine.carry[:, 0] = (*state.v_W, *state.omega_B)
     machine.held[:, 0] = (*state.q_WB, *r_W, *normal_W, *material)
@@ -173,10 +181,10 @@ def after_wall_impact(state: State, r_W: Vec3, normal_W: Vec3, vehicle: Vehicle,
 
 @lru_cache(maxsize=64)
 def _impact_code(mass: float, inertia_B: Mat3) -> CompiledStep:
-    def body(own: Tree, held: Tree) -> Tree:
-        q_WB, r_W, normal_W, material = held
+    def body(carry: Tree, constants: Tree) -> Tree:
+        q_WB, r_W, normal_W, material = constants
         return velocities_after_wall_impact(
-            own[0], own[1], q_WB, r_W, normal_W, mass=mass, inertia_B=inertia_B, material=material
+            carry[0], carry[1], q_WB, r_W, normal_W, mass=mass, inertia_B=inertia_B, material=material
         )
 
     return CompiledStep(body, (ZERO, ZERO), (IDENTITY, ZERO, ZERO, Material()))
@@ -190,34 +198,36 @@ def after_further_impacts(
     material: Material,
     ground: Ground | None = None,
 ) -> tuple[State, list[tuple[Part, float]]]:
-    """The state after the impulses on all parts that touch a solid at this moment, the fastest first; and whose, how fast
+    """Apply the impulses on all parts that touch a solid at this instant, the fastest first; return these parts and speeds.
 
-    An impact on one part sends others on: they are dealt with here, and the step need not be flown again for each.
+    An impact on one part drives others into the solid: they are resolved here, so that the step is not repeated for each.
     """
     state = state._replace(rotor_speed=(), effects=())
     shapes = shapes_of(tuple(parts))
-    near = distances(solid, *placed(state, shapes), shapes)
-    touching = near.distance <= TOUCH_DISTANCE
+    nearest = distances(solid, *placed(state, shapes), shapes)
+    is_touching = nearest.distance <= TOUCH_DISTANCE
     if ground is not None:
-        for k in np.flatnonzero(touching).tolist():
-            point_W, normal_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.point_W, near.normal_W))
-            top_W = point_W - normal_W * float(near.distance[k])
-            touching[k] = not (parts[k].foot and stands_on(top_W, normal_W, ground))
+        for k in np.flatnonzero(is_touching).tolist():
+            point_W, normal_W = (
+                Vec3(*(float(x[k]) for x in vectors)) for vectors in (nearest.point_W, nearest.normal_W)
+            )
+            top_W = point_W - normal_W * float(nearest.distance[k])
+            is_touching[k] = not (parts[k].foot and stands_on(top_W, normal_W, ground))
     impacts: list[tuple[Part, float]] = []
-    for _ in range(MAX_IMPACTS if touching.any() else 0):
-        speeds = np.where(touching, approach_speed(state, near, STILL, 0.0), 0.0)
+    for _ in range(MAX_IMPACTS if is_touching.any() else 0):
+        speeds = np.where(is_touching, approach_speed(state, nearest, STILL, 0.0), 0.0)
         k = int(np.argmax(speeds))
         if speeds[k] <= RESTING_SPEED:
             break
-        point_W, normal_W = (Vec3(*(float(x[k]) for x in own)) for own in (near.point_W, near.normal_W))
-        own = material if speeds[k] > MIN_BOUNCE_SPEED else material._replace(restitution=0.0)
-        state = after_wall_impact(state, point_W - state.p_W, normal_W, vehicle, own)
+        point_W, normal_W = (Vec3(*(float(x[k]) for x in vectors)) for vectors in (nearest.point_W, nearest.normal_W))
+        part_material = material if speeds[k] > MIN_BOUNCE_SPEED else material._replace(restitution=0.0)
+        state = after_wall_impact(state, point_W - state.p_W, normal_W, vehicle, part_material)
         impacts.append((parts[k], float(speeds[k])))
     return state, impacts
 
 
 class Drone(NamedTuple):
-    """One drone through a step, for what drones do to each other."""
+    """One drone's motion in a step, for collisions between drones."""
 
     before: State
     after: State
@@ -226,7 +236,7 @@ class Drone(NamedTuple):
 
 
 def first_meeting(one: Drone, other: Drone) -> Hit | None:
-    """The earliest touch of a part of one drone with the other's hull, or None; the other does not turn meanwhile"""
+    """Return the earliest contact of a part of one drone with the other's hull, which does not rotate meanwhile, or None."""
     moves, hull = hull_motion(other.before, other.after), hull_of(other.before, other.parts)
     hit = first_hit(one.before, one.after, one.vehicle, one.parts, (hull,), (moves,))
     if hit is None:
@@ -236,9 +246,9 @@ def first_meeting(one: Drone, other: Drone) -> Hit | None:
 
 
 def both_bounced(one: Drone, other: Drone, hit: Hit, material: Material) -> tuple[State, State]:
-    """Both drones just after they met, and out of each other"""
-    touched = PartHit(hit.share, r_W=hit.r_W, normal_W=hit.normal_W, depth=hit.depth)
-    return bounce_pair(_moving_body(one), _moving_body(other), touched, material)
+    """Return both drones just after their collision, moved apart."""
+    part_hit = PartHit(hit.share, r_W=hit.r_W, normal_W=hit.normal_W, depth=hit.depth)
+    return bounce_pair(_moving_body(one), _moving_body(other), part_hit, material)
 
 
 def _moving_body(drone: Drone) -> MovingBody:

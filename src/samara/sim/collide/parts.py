@@ -1,4 +1,4 @@
-"""The parts of a drone that can touch something: its body, its feet, its motors and its propellers."""
+"""The parts of a drone that can collide: body, feet, motors and propellers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from samara.world.collision import PartShape
 
 
 class Part(NamedTuple):
-    """A ball of some radius, which may be 0, or with an axis a disc: a propeller. A foot feels the ground by itself."""
+    """A ball (radius may be 0), or with an axis a disc: a propeller. The contact model handles a foot on the ground."""
 
     kind: PartKind
     number: int
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a person calls it"""
+        """Name of the part in messages."""
         return part_name(self.kind, self.number)
 
     @property
@@ -31,19 +31,19 @@ class Part(NamedTuple):
 
 
 def parts_of(vehicle: Vehicle, body_radius: float | None = None) -> tuple[Part, ...]:
-    """The body as a ball (of the radius its file says), feet and motors as points, rotors with a radius as discs"""
+    """Return the body as a ball (of the radius in the vehicle's file), feet and motors as points, rotors as discs."""
     feet = vehicle["contact"].points_B if vehicle.has("contact") else ()
-    own_radius = hull_radius(vehicle) if body_radius is None else body_radius
-    turning = [(i, rotor) for i, rotor in enumerate(vehicle.rotors) if rotor.radius > 0.0]
-    parts = [Part(PartKind.BODY, -1, Vec3(0.0, 0.0, 0.0), own_radius)]
+    ball_radius = hull_radius(vehicle) if body_radius is None else body_radius
+    rotors = [(i, rotor) for i, rotor in enumerate(vehicle.rotors) if rotor.radius > 0.0]
+    parts = [Part(PartKind.BODY, -1, Vec3(0.0, 0.0, 0.0), ball_radius)]
     parts += [Part(PartKind.FOOT, i, point_B, 0.0) for i, point_B in enumerate(feet)]
-    parts += [Part(PartKind.MOTOR, i, rotor.r_B, 0.0) for i, rotor in turning]
-    parts += [Part(PartKind.PROPELLER, i, rotor.r_B, rotor.radius, rotor.axis_B) for i, rotor in turning]
+    parts += [Part(PartKind.MOTOR, i, rotor.r_B, 0.0) for i, rotor in rotors]
+    parts += [Part(PartKind.PROPELLER, i, rotor.r_B, rotor.radius, rotor.axis_B) for i, rotor in rotors]
     return tuple(parts)
 
 
 def part_shapes(parts: Sequence[Part]) -> tuple[PartShape, ...]:
-    """The parts as `samara.world.collision` takes them"""
+    """Convert the parts to the shapes of `samara.world.collision`."""
     return tuple(
         PartShape(
             part.center_B,
@@ -57,10 +57,10 @@ def part_shapes(parts: Sequence[Part]) -> tuple[PartShape, ...]:
 
 
 def hull_of(state: State, parts: Sequence[Part]) -> Box:
-    """The box, in body axes, around all parts: what other drones hit"""
-    reach = [
+    """Return the box, in body axes, around all parts, which other drones collide with."""
+    extents = [
         [abs(x) + (part.radius if part.axis_B is None else part.radius * (1.0 - a * a) ** 0.5) for x, a in pairs]
         for part in parts
         for pairs in [tuple(zip(part.center_B, part.axis_B or (0.0, 0.0, 0.0), strict=True))]
     ]
-    return Box(state.p_W, Vec3(*(max(max(own[k] for own in reach), 1e-3) for k in range(3))), state.q_WB)
+    return Box(state.p_W, Vec3(*(max(max(extent[k] for extent in extents), 1e-3) for k in range(3))), state.q_WB)

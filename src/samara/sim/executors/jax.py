@@ -1,8 +1,8 @@
-"""The JAX executor: the stages of one drone as one loop over arrays, a number in them for every flight.
+"""The JAX executor: the stages of one drone as one loop over arrays with one value per flight.
 
-Leaves have the shape (flights,), or (drones, flights) where a flight has several drones.
+Leaves have the shape (flights,), or (drones, flights) if a flight has several drones.
 
-`samara.sim.executors.pallas` runs the same inside kernels of a GPU.
+`samara.sim.executors.pallas` runs the same stages inside GPU kernels.
 """
 
 import math
@@ -54,13 +54,13 @@ from samara.sim.varied import WIND, wind_with
 from samara.vehicles.parameters import with_parameters
 
 Values = dict[str, list[Tree]]
-"""By slot: its leaves, each an array with a number for every flight, or one number of all that is folded into the code"""
+"""By slot: its leaves, each an array with one value per flight, or a float common to all, which is folded into the code."""
 Leaf = tuple[str, int]
 
 SECOND_US = 1_000_000
 WIND_STAGES = ("wind", "wind at hubs", "hub wind")
 AT_END = ("contact", "touchdown speed", "metrics")
-"""Stages that run at the last instant, too: what a flight comes to."""
+"""Stages that also run at the last instant, so that they include the end of the flight."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class FlightProgram:
     """The stages of one drone in their order at an instant, the shapes of their slots, and the clocks' periods [µs].
 
     `vary` names parameters of the vehicle and the wind that are inputs: slots "varied" and "varied wind". `tables` are slots
-    with a row for each tick of a clock, alike in all flights but for "goal", which is added to their position. `tick_us`
-    divides all periods and `start_us` and `end_us`. A new wind, which "extends" or "replaces" that of the segment before
-    (`new_wind`), blows at once. With several `drones` rows of tables are (fields, drones, 1).
+    with a row for each tick of a clock, equal in all flights except for "goal", which is added to their position. `tick_us`
+    divides all periods and `start_us` and `end_us`. A new wind, which "extends" or "replaces" that of the previous segment
+    (`new_wind`), acts immediately. With several `drones`, rows of tables are (fields, drones, 1).
     """
 
     stages: tuple[Stage, ...]
@@ -91,44 +91,46 @@ class FlightProgram:
             require_arguments(stage)
 
     def shape(self, n: int) -> tuple[int, ...]:
-        """Shape of a leaf of n flights"""
+        """Shape of a leaf of n flights."""
         return (n,) if self.drones == 1 else (self.drones, n)
 
     @property
     def ticks(self) -> int:
-        """How many there are from the start to the end"""
+        """Ticks from the start to the end."""
         return (self.end_us - self.start_us) // self.tick_us
 
     def period_us(self, stage: Stage) -> int:
-        """Between two updates of a stage"""
+        """Period between two updates of a stage [µs]."""
         return stage.every * self.periods[stage.rate]
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The names of all that is drawn"""
+        """The names of all sources of random numbers."""
         return tuple(sorted({stage.normals.source for stage in self.stages if stage.normals}))
 
     def leaves(self, path: str) -> list[Leaf]:
-        """The leaves of a slot, or of a part of one"""
+        """Return the leaves of a slot, or of a part of one."""
         slot, first, template = part_of(self.templates, path)
         return [(slot, first + k) for k in range(len(flatten(template)))]
 
     @cached_property
     def written(self) -> tuple[Leaf, ...]:
-        """The leaves that change, in the order of the slots"""
-        found = {leaf for stage in (*self.stages, self.physics) for path in stage.writes for leaf in self.leaves(path)}
-        return tuple(leaf for name in self.templates for leaf in self.leaves(name) if leaf in found)
+        """The leaves that change, in the order of the slots."""
+        written_leaves = {
+            leaf for stage in (*self.stages, self.physics) for path in stage.writes for leaf in self.leaves(path)
+        }
+        return tuple(leaf for name in self.templates for leaf in self.leaves(name) if leaf in written_leaves)
 
 
 class Result(NamedTuple):
-    """The leaves that changed at the end, in the order of `written`; and records (times, rows, *shape of a leaf), if any."""
+    """The leaves that changed, at the end, in the order of `written`; and records (times, rows, *shape of a leaf) or None."""
 
     final: Sequence[Tree]
     records: Tree
 
 
 class Wanted(NamedTuple):
-    """What is recorded of a flight: one slot before every `every`-th tick, and after the last of them."""
+    """A slot to record: before every `every`-th tick, and after the last of these; "" and 0 record nothing."""
 
     recorded: str = ""
     every: int = 0
@@ -138,7 +140,7 @@ Run = Callable[[Values, Mapping[str, Words], Mapping[str, Tree]], Result]
 
 
 class Body:
-    """The stages of a program on arrays of n flights: what XLA's loop and a kernel are made of."""
+    """The stages of a program on arrays of n flights: the body of the XLA loop and of the GPU kernel."""
 
     def __init__(
         self,
@@ -148,27 +150,27 @@ class Body:
         keys: Mapping[str, Words],
         row: Callable[[str, Tree], list[Tree]],
     ) -> None:
-        """`row(table, k)` gives the k-th row of a table."""
+        """Prepare the stages; `row(table, k)` returns the k-th row of a table."""
         self.program, self.dtype, self.fast, self.keys, self.row = program, np.dtype(dtype), fast, keys, row
 
     def tick(self, k: Scalar, values: Values) -> Values:
-        """The stages that are due at a tick, and the physics steps to the next"""
+        """Run the stages that are due at a tick, and the physics steps to the next."""
         for stage in self.program.stages:
             values = self._if_due(stage, k, values)
         return self.steps(k, values)
 
     def begin(self, values: Values) -> Values:
-        """Sample a new wind at once: one that replaces another for the first time, one that extends it after its period"""
+        """Sample a new wind immediately: with `initial_dt` if it replaces the old one, after its period if it extends it."""
         program = self.program
         for stage in program.stages if program.new_wind else ():
             if stage.name in WIND_STAGES:
                 period = program.period_us(stage) / SECOND_US
-                first_dt = period if program.new_wind == "extends" else stage.initial_dt
-                values = self.updated(stage._replace(rate="start", initial_dt=first_dt), np.int32(0), values)
+                initial_dt = period if program.new_wind == "extends" else stage.initial_dt
+                values = self.updated(stage._replace(rate="start", initial_dt=initial_dt), np.int32(0), values)
         return values
 
     def end(self, values: Values) -> Values:
-        """The stages that run at the end, too"""
+        """Run the stages that also run at the end of a flight."""
         program = self.program
         for stage in program.stages if program.is_last else ():
             if stage.name in AT_END and program.end_us % program.period_us(stage) == 0:
@@ -186,67 +188,71 @@ class Body:
         )
 
     def due(self, stage: Stage, k: Scalar) -> Tree:
-        """Whether a tick is one of the stage's; None: every tick is"""
+        """Return whether a stage is due at a tick; None if it is due at every tick."""
         program = self.program
-        start, tick_us = program.start_us // program.tick_us, program.tick_us
-        every, after = program.period_us(stage) // tick_us, stage.delay * program.periods[stage.rate] // tick_us
-        condition = None if every == 1 else (k + np.int32(start - after)) % np.int32(every) == 0
-        return both(condition, k + np.int32(start) >= np.int32(after) if after > start else None)
+        start_tick, tick_us = program.start_us // program.tick_us, program.tick_us
+        every, delay_ticks = program.period_us(stage) // tick_us, stage.delay * program.periods[stage.rate] // tick_us
+        condition = None if every == 1 else (k + np.int32(start_tick - delay_ticks)) % np.int32(every) == 0
+        return both(condition, k + np.int32(start_tick) >= np.int32(delay_ticks) if delay_ticks > start_tick else None)
 
     def needed(self, stage: Stage, k: Scalar, values: Values) -> Tree:
-        """Whether it would change a flight; None: it may"""
+        """Return whether a stage would change at least one flight; None if that is unknown."""
         if stage.skip_when is None:
             return None
         skip = stage.skip_when
-        skipped = self._called(lambda *inputs, **parameters: skip(*inputs), stage, k, values)
-        return ~every_lane(_raw(skipped))
+        is_skipped = self._called(lambda *inputs, **parameters: skip(*inputs), stage, k, values)
+        return ~every_lane(_raw(is_skipped))
 
     def updated(self, stage: Stage, k: Scalar, values: Values, update: Callable[..., Tree] | None = None) -> Values:
-        """The values after a stage, or after another function of what it reads"""
-        shape = np.broadcast_shapes(*(np.shape(leaf) for own in values.values() for leaf in own))
-        made = self._called(update or stage.update, stage, k, values, with_normals=stage.normals is not None)
-        after, parts = dict(values), [part_of(self.program.templates, path) for path in stage.writes]
-        made = require_writes(stage, made, [template for _, _, template in parts])
-        for (slot, first, _), tree in zip(parts, made, strict=True):
-            leaves = [fill(x, shape, self.dtype) for x in unfolded(tree)]
-            after[slot] = [*after[slot][:first], *leaves, *after[slot][first + len(leaves) :]]
-        return after
+        """Return the values after a stage, or after another function of the stage's inputs."""
+        shape = np.broadcast_shapes(*(np.shape(leaf) for leaves in values.values() for leaf in leaves))
+        outputs = self._called(update or stage.update, stage, k, values, with_normals=stage.normals is not None)
+        new_values, parts = dict(values), [part_of(self.program.templates, path) for path in stage.writes]
+        outputs = require_writes(stage, outputs, [template for _, _, template in parts])
+        for (slot, first, _), tree in zip(parts, outputs, strict=True):
+            new_leaves = [fill(x, shape, self.dtype) for x in unfolded(tree)]
+            new_values[slot] = [*new_values[slot][:first], *new_leaves, *new_values[slot][first + len(new_leaves) :]]
+        return new_values
 
     def steps(self, k: Scalar, values: Values) -> Values:
-        """The physics from a tick to the next"""
+        """Integrate the physics from a tick to the next."""
         stage, program = self.program.physics, self.program
         count = program.tick_us // program.periods["physics"]
         vehicle = dict(stage.parameters)["vehicle"]
         leaves = [leaf for path in stage.writes for leaf in program.leaves(path)]
 
-        def flown(update: Callable[..., Tree]) -> Values:
-            def once(_: Tree, carried: Tree) -> Tree:
-                return listed(leaves, self.updated(stage, k, with_leaves(values, leaves, carried), update))
+        def run_steps(update: Callable[..., Tree]) -> Values:
+            def step(_: Tree, carry: Tree) -> Tree:
+                return listed(leaves, self.updated(stage, k, with_leaves(values, leaves, carry), update))
 
-            return with_leaves(values, leaves, repeat(count, once, listed(leaves, values)))
+            return with_leaves(values, leaves, repeat(count, step, listed(leaves, values)))
 
         if stage.update is not integrate or not has_idle(vehicle):
-            return flown(stage.update)
+            return run_steps(stage.update)
         ahead = program.tick_us / SECOND_US
 
-        def busy(state: Tree, contact: Tree, command: Tree, environment: Tree, dt: Tree, **parameters: Tree) -> Tree:
+        def check_busy(
+            state: Tree, contact: Tree, command: Tree, environment: Tree, dt: Tree, **parameters: Tree
+        ) -> Tree:
             return is_busy(state, environment, vehicle=parameters["vehicle"], ahead=ahead)
 
-        condition = any_lane(_raw(self._called(busy, stage, k, values)))
-        return self._choice(condition, leaves, values, lambda: flown(stage.update), lambda: flown(integrate_quietly))
+        condition = any_lane(_raw(self._called(check_busy, stage, k, values)))
+        return self._choice(
+            condition, leaves, values, lambda: run_steps(stage.update), lambda: run_steps(integrate_quietly)
+        )
 
     def _choice(
         self,
         condition: Tree,
         leaves: Sequence[Leaf],
         values: Values,
-        yes: Callable[[], Values],
-        no: Callable[[], Values],
+        if_true: Callable[[], Values],
+        if_false: Callable[[], Values],
     ) -> Values:
-        """The values of one of two ways, which differ in some leaves"""
+        """Return the values of one of two branches, which differ in the given leaves."""
         if condition is None:
-            return yes()
-        chosen = branch(condition, lambda: listed(leaves, yes()), lambda: listed(leaves, no()))
+            return if_true()
+        chosen = branch(condition, lambda: listed(leaves, if_true()), lambda: listed(leaves, if_false()))
         return with_leaves(values, leaves, chosen)
 
     def _called(
@@ -256,28 +262,28 @@ class Body:
         inputs = [self._input(path, stage, k, values, trace) for path in stage.reads]
         if with_normals and stage.normals:
             clock = "wind" if stage.rate == "start" else stage.rate
-            passed = convert(self._passed(clock, k), np.uint32)
-            inputs.append(tuple(Folded(x, trace) for x in self._normals(stage.normals, passed)))
+            elapsed = convert(self._passed(clock, k), np.uint32)
+            inputs.append(tuple(Folded(x, trace) for x in self._normals(stage.normals, elapsed)))
         return function(*inputs, **self._parameters(stage, values, trace, is_quiet=function is integrate_quietly))
 
     def _normals(self, inputs: RandomInputs, tick: Tree) -> list[Tree]:
-        """Draw the normals of every drone and flight; shared ones are those of drone 0"""
+        """Draw the normals of every drone and flight; shared ones are those of drone 0."""
         keys, drones = self.keys[inputs.source], self.program.drones
         if drones == 1:
             return draws(keys, 0, tick, inputs.size, self.dtype)
         low, high = (fill(word, (drones, *np.shape(word)), np.uint32) for word in keys)
         normals = draws((low, high), count(drones, np.uint32)[:, None], tick, inputs.size, self.dtype)
         shared = inputs.shared or (False,) * inputs.size
-        return [fill(x[:1], x.shape, x.dtype) if same else x for x, same in zip(normals, shared, strict=True)]
+        return [fill(x[:1], x.shape, x.dtype) if is_shared else x for x, is_shared in zip(normals, shared, strict=True)]
 
     def _parameters(self, stage: Stage, values: Values, trace: Tree, *, is_quiet: bool) -> dict[str, Tree]:
-        """A stage's parameters, with those that vary as inputs, and integrators as loops where that is faster"""
+        """Return a stage's parameters: varied ones as inputs, and integrators as loops if that is faster."""
         parameters, vary = dict(stage.parameters), self.program.vary
         winds = tuple(name for name in vary if name.startswith(WIND))
-        numbers = tuple(name for name in vary if name not in winds)
-        if numbers and parameters.get("vehicle") is not None:
+        vehicle_names = tuple(name for name in vary if name not in winds)
+        if vehicle_names and parameters.get("vehicle") is not None:
             varied = folded(self.program.templates["varied"], values["varied"], trace)
-            parameters["vehicle"] = with_parameters(parameters["vehicle"], numbers, varied)
+            parameters["vehicle"] = with_parameters(parameters["vehicle"], vehicle_names, varied)
         if winds and "source" in parameters:
             varied = folded(self.program.templates["varied wind"], values["varied wind"], trace)
             parameters["source"] = wind_with(parameters["source"], dict(zip(winds, varied, strict=True)))
@@ -297,8 +303,8 @@ class Body:
             period = program.period_us(stage) / SECOND_US
             if stage.initial_dt is None or program.start_us:
                 return period
-            at_first, later = (fill(x, (), self.dtype) for x in (stage.initial_dt, period))
-            return Folded(select(k == 0, at_first, later), trace)
+            first_dt, later_dt = (fill(x, (), self.dtype) for x in (stage.initial_dt, period))
+            return Folded(select(k == 0, first_dt, later_dt), trace)
         if path in program.tables:
             row = folded(program.templates[path], self.row(path, self._row(program.tables[path], k)), trace)
             goal = folded(program.templates["goal"], values["goal"], trace)
@@ -309,18 +315,18 @@ class Body:
         return folded(template, values[slot][first : first + len(flatten(template))], trace)
 
     def _passed(self, clock: str, k: Scalar) -> Tree:
-        """How many ticks of a clock have passed since the flight began"""
+        """Return the ticks of a clock since the start of the flight."""
         tick_us, period_us = self.program.tick_us, self.program.periods[clock]
-        shared, start = math.gcd(tick_us, period_us), self.program.start_us // tick_us
-        return (k + np.int32(start)) * np.int32(tick_us // shared) // np.int32(period_us // shared)
+        divisor, start_tick = math.gcd(tick_us, period_us), self.program.start_us // tick_us
+        return (k + np.int32(start_tick)) * np.int32(tick_us // divisor) // np.int32(period_us // divisor)
 
     def _row(self, clock: str, k: Scalar) -> Tree:
-        """The row of a table at a tick: its first is that of the first tick of the clock from the start on"""
+        """Return the row of a table at a tick; row 0 is that of the clock's first tick in the segment."""
         return self._passed(clock, k) - np.int32(-(-self.program.start_us // self.program.periods[clock]))
 
 
 def both(a: Tree, b: Tree) -> Tree:
-    """a ∧ b, where None holds always"""
+    """a ∧ b; None stands for a condition that is always true."""
     return b if a is None else a if b is None else a & b
 
 
@@ -329,63 +335,63 @@ def _raw(condition: Tree) -> Tree:
 
 
 def listed(leaves: Sequence[Leaf], values: Values) -> list[Tree]:
-    """Some leaves in a row"""
+    """Gather leaves into a list."""
     return [values[slot][k] for slot, k in leaves]
 
 
-def with_leaves(values: Values, leaves: Sequence[Leaf], numbers: Sequence[Tree]) -> Values:
-    """The values with other numbers in some leaves"""
-    after = {name: list(own) for name, own in values.items()}
-    for (slot, k), number in zip(leaves, numbers, strict=True):
-        after[slot][k] = number
-    return after
+def with_leaves(values: Values, leaves: Sequence[Leaf], new_leaves: Sequence[Tree]) -> Values:
+    """Return the values with given leaves replaced."""
+    new_values = {name: list(slot_leaves) for name, slot_leaves in values.items()}
+    for (slot, k), leaf in zip(leaves, new_leaves, strict=True):
+        new_values[slot][k] = leaf
+    return new_values
 
 
 # The loop --------------------------------------------------------------------------------------------------------------
 
 
 def flown(
-    ticks: int, tick: Callable[[Tree, Tree], Tree], slots: Tree, keep: Callable[[Tree], Tree], every: int
+    ticks: int, tick: Callable[[Tree, Tree], Tree], slots: Tree, record: Callable[[Tree], Tree], every: int
 ) -> Tree:
-    """All ticks, and what `keep` gives before every `every`-th and after the last of those; nothing is kept with 0"""
+    """Run all ticks; record `keep` before every `every`-th tick and after the last of these; 0 records nothing."""
     if not every:
         return repeat(ticks, tick, slots), None
 
-    def part(slots: Tree, r: Tree) -> Tree:
-        return repeat(every, lambda i, own: tick(r * np.int32(every) + i, own), slots), keep(slots)
+    def run_period(slots: Tree, r: Tree) -> Tree:
+        return repeat(every, lambda i, carry: tick(r * np.int32(every) + i, carry), slots), record(slots)
 
-    whole, left = divmod(ticks, every)
-    slots, kept = scan(part, slots, count(whole))
-    kept = concatenate([kept, keep(slots)[None]])
-    return repeat(left, lambda i, own: tick(np.int32(whole * every) + i, own), slots), kept
+    full_periods, remainder = divmod(ticks, every)
+    slots, records = scan(run_period, slots, count(full_periods))
+    records = concatenate([records, record(slots)[None]])
+    return repeat(remainder, lambda i, carry: tick(np.int32(full_periods * every) + i, carry), slots), records
 
 
-def compile_flight_jax(program: FlightProgram, wanted: Wanted, *, dtype: str, fast: bool = False) -> Run:
-    """`run(values, keys, tables) → Result`: all flights from start to end, in one loop of XLA
+def compile_flight_jax(program: FlightProgram, request: Wanted, *, dtype: str, fast: bool = False) -> Run:
+    """`run(values, keys, tables) → Result`: all flights from start to end, in one XLA loop.
 
-    `values` has all slots but tables; leaves that are Python numbers are folded in, so that another number is another program.
+    `values` has all slots except tables; leaves that are Python floats are folded in, so that each such value is a new program.
     """
 
-    def whole(values: Values, keys: Tree, tables: Tree) -> Tree:
+    def run_flight(values: Values, keys: Tree, tables: Tree) -> Tree:
         body, written = Body(program, dtype, fast, keys, lambda name, k: table_row(tables[name], k)), program.written
 
         def tick(k: Scalar, leaves: Tree) -> Tree:
             return listed(written, body.tick(k, with_leaves(values, written, leaves)))
 
-        def keep(leaves: Tree) -> Tree:
-            return stack(with_leaves(values, written, leaves)[wanted.recorded])
+        def record(leaves: Tree) -> Tree:
+            return stack(with_leaves(values, written, leaves)[request.recorded])
 
-        leaves, kept = flown(program.ticks, tick, listed(written, body.begin(values)), keep, wanted.every)
-        return listed(written, body.end(with_leaves(values, written, leaves))), kept
+        leaves, records = flown(program.ticks, tick, listed(written, body.begin(values)), record, request.every)
+        return listed(written, body.end(with_leaves(values, written, leaves))), records
 
-    return flight_run(whole, dtype, lambda platform: xla_options(MANY_OPERATIONS + 1, platform))
+    return flight_run(run_flight, dtype, lambda platform: xla_options(MANY_OPERATIONS + 1, platform))
 
 
 def flight_run(
-    whole: Callable[[Values, Tree, Tree], Tree], dtype: str, options: Callable[[str], dict[str, str] | None]
+    run_flight: Callable[[Values, Tree, Tree], Tree], dtype: str, options: Callable[[str], dict[str, str] | None]
 ) -> Run:
-    """Compile a function of values, keys and tables; numbers among the values are folded in."""
-    compiled = compile_with_constants(whole, dtype=dtype, options=options)
+    """Compile a function of values, keys and tables; floats among the values are folded in."""
+    compiled = compile_with_constants(run_flight, dtype=dtype, options=options)
 
     def run(values: Values, keys: Mapping[str, Words], tables: Mapping[str, Tree]) -> Result:
         with precision(dtype):
@@ -396,9 +402,9 @@ def flight_run(
 
 
 def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = False) -> dict[str, OperationCount]:
-    """Operations per flight of every stage and of both steps, each time it runs"""
-    one = array_shape((1,), dtype)
-    counted = {}
+    """Count the operations per flight of every stage and of both physics steps, each time it runs."""
+    leaf_shape = array_shape((1,), dtype)
+    counts = {}
     with precision(dtype):
         word = zeros((1,), np.uint32)
         keys = dict.fromkeys(program.sources, (word, word))
@@ -409,16 +415,16 @@ def work(program: FlightProgram, values: Values, *, dtype: str, fast: bool = Fal
         has_quiet = program.physics.update is integrate and has_idle(_vehicle(program))
         for stage in (*program.stages, program.physics, *((quiet,) if has_quiet else ())):
 
-            def called(leaves: Tree, stage: Stage = stage) -> Tree:
-                own = {
-                    name: [x if type(x) is float else y for x, y in zip(values[name], given, strict=True)]
-                    for name, given in zip(names, leaves, strict=True)
+            def update_leaves(leaves: Tree, stage: Stage = stage) -> Tree:
+                stage_values = {
+                    name: [x if type(x) is float else y for x, y in zip(values[name], slot_leaves, strict=True)]
+                    for name, slot_leaves in zip(names, leaves, strict=True)
                 }
-                after = body.updated(stage, np.int32(1), {"": [zeros((1,), dtype)], **own})
-                return [after[slot][k] for path in stage.writes for slot, k in program.leaves(path)]
+                new_values = body.updated(stage, np.int32(1), {"": [zeros((1,), dtype)], **stage_values})
+                return [new_values[slot][k] for path in stage.writes for slot, k in program.leaves(path)]
 
-            counted[stage.name] = operations_of(called, [[one] * len(values[name]) for name in names])
-    return counted
+            counts[stage.name] = operations_of(update_leaves, [[leaf_shape] * len(values[name]) for name in names])
+    return counts
 
 
 def _vehicle(program: FlightProgram) -> Tree:

@@ -1,9 +1,8 @@
 """The compiled executor: the stages of a group of drones and the physics between them, linked into one schedule.
 
 Each stage is traced and compiled once for its parameters; its code reads and writes the rows of the group's slots in place.
-One compiled loop (`samara.compiler.llvm.flight_loop`) runs the operations of all stages in order, from one instant at
-which Python
-is needed to the next. Stepping from instant to instant runs the same operations, one row of the schedule at a time.
+One compiled loop (`samara.compiler.llvm.flight_loop`) runs the operations of all stages in order, from one instant at which
+Python is needed to the next. Stepping from instant to instant runs the same operations, one row of the schedule at a time.
 """
 
 from collections.abc import Sequence
@@ -58,24 +57,24 @@ class StreamTable(NamedTuple):
     address: Array
 
     def refresh_address(self) -> None:
-        """Update the address of the table's rows for the compiled code"""
+        """Update the address of the table's rows for the compiled code."""
         self.address[0] = self.table.rows.ctypes.data
 
-    def count_rows(self, time_us: int, passed: int) -> None:
-        """Set the number of rows and their times, at a time when the first `passed` entries have run"""
+    def count_rows(self, time_us: int, entries_run: int) -> None:
+        """Set the row count and the rows' times, at a time when the first `passed` entries have run."""
         ticks = time_us - self.offset_us
-        done = ticks // self.period_us + 1 if passed > self.entry else -(-ticks // self.period_us)
-        self.table.count = max(done - int(self.first[0]), 0)
-        numbers = np.arange(self.table.count, dtype=np.int64) + int(self.first[0])
-        self.table.times[: self.table.count] = numbers * self.period_us + self.offset_us
+        rows_done = ticks // self.period_us + 1 if entries_run > self.entry else -(-ticks // self.period_us)
+        self.table.count = max(rows_done - int(self.first[0]), 0)
+        tick_numbers = np.arange(self.table.count, dtype=np.int64) + int(self.first[0])
+        self.table.times[: self.table.count] = tick_numbers * self.period_us + self.offset_us
 
     def put(self, due: int, source: Array, skipped: int) -> Operation:
-        """Return the operation that writes an array into the row, after the first `skipped` fields"""
+        """Return the operation that writes an array into the row, after the first `skipped` fields."""
         shape = len(source), self.table.rows.shape[1], skipped
         return Operation("put", due, (source, self.address, *shape, self.period_us, self.offset_us, self.first))
 
 
-MIN_TILES_FOR_HALF = 4  # above this number of tiles, a partial rest is worth code of half the width
+MIN_TILES_FOR_HALF = 4  # with more tiles, a partial remainder is worth code of half the width
 
 
 class Tiles(NamedTuple):
@@ -87,17 +86,17 @@ class Tiles(NamedTuple):
 
     @property
     def tiles(self) -> int:
-        """Number of tiles"""
+        """Tile count."""
         return (self.last - self.first) // self.width
 
-    def share(self, number: int, shares: int) -> "Tiles":
-        """Return one of several contiguous shares of whole tiles; neighbours share cache lines"""
-        first, last = (self.first + self.width * (self.tiles * k // shares) for k in (number, number + 1))
+    def share(self, index: int, count: int) -> "Tiles":
+        """Return one of several contiguous parts of whole tiles; neighbours share cache lines."""
+        first, last = (self.first + self.width * (self.tiles * k // count) for k in (index, index + 1))
         return Tiles(first, last, self.width)
 
 
 def tiles_of(n: int, dtype: str = "float64") -> list[Tiles]:
-    """Partition n drones into whole tiles, half a tile if that leaves none or there are many tiles, and single lanes
+    """Partition n drones into whole tiles, half a tile if that leaves none or there are many tiles, and single lanes.
 
     Each width is compiled separately.
     """
@@ -110,7 +109,7 @@ def tiles_of(n: int, dtype: str = "float64") -> list[Tiles]:
 
 
 def is_one_tile(n: int) -> bool:
-    """Whether n drones are a single tile"""
+    """Whether n drones are a single tile."""
     return sum(part.tiles for part in tiles_of(n)) == 1
 
 
@@ -125,7 +124,7 @@ class Cursor(NamedTuple):
 
     @property
     def next_entry(self) -> "Cursor":
-        """The cursor past this entry"""
+        """The cursor past this entry."""
         return Cursor(self.row, self.entry + 1)
 
 
@@ -150,11 +149,11 @@ class Program:
         self._walks = {part.width: Walk(tuple(operations), part.width, self.memory) for part in self.parts}
 
     def set_clocks(self) -> None:
-        """Set the dt of every stage: `initial_dt` for its first update, then its period"""
+        """Set the dt of every stage: `initial_dt` for its first update, then its period."""
         _set_clocks(self._clocks, self.group.has_run)
 
     def run(self, span: Span, start: Cursor, end: Cursor, part: Tiles, *, briefly: bool, shared: int = 0) -> Cursor:
-        """Run some tiles from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted"""
+        """Run some tiles from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted."""
         first, until = ((cursor.row, self.begins[cursor.entry]) for cursor in (start, end))
         lanes = part.first, part.last
         stopped = self._walks[part.width].run(
@@ -167,7 +166,7 @@ class Program:
 
 
 def walk(programs: Sequence[Tree], span: Span, start: Cursor, end: Cursor) -> Cursor:
-    """Run all groups from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted
+    """Run all groups from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted.
 
     Stages interrupt only flights of a single tile, so that no other tile is ahead of it.
     """
@@ -181,29 +180,29 @@ def walk(programs: Sequence[Tree], span: Span, start: Cursor, end: Cursor) -> Cu
         ]
     else:
         reached, cores = [], threads_at_most()
-        shares = [(program, part.share(k, cores)) for k in range(cores) for program, part in parts]
-        counters = np.array([part.first for _, part in shares], dtype=np.int64)  # the next tile of each share
-        turns = [(*share, counters.ctypes.data + 8 * k) for k, share in enumerate(shares)]
+        parts_by_core = [(program, part.share(k, cores)) for k in range(cores) for program, part in parts]
+        counters = np.array([part.first for _, part in parts_by_core], dtype=np.int64)  # the next tile of each share
+        work_items = [(*core_part, counters.ctypes.data + 8 * k) for k, core_part in enumerate(parts_by_core)]
 
-        def run_shares(first: int) -> None:  # the thread's own share first, then the remaining tiles of the others
-            for program, part, shared in turns[first:] + turns[:first]:
-                reached.append(program.run(span, start, end, part, briefly=False, shared=shared))
+        def run_parts(first: int) -> None:  # the thread's assigned part first, then the remaining tiles of the others
+            for program, part, counter_address in work_items[first:] + work_items[:first]:
+                reached.append(program.run(span, start, end, part, briefly=False, shared=counter_address))
 
-        side_by_side([partial(run_shares, len(parts) * k) for k in range(cores)])
+        side_by_side([partial(run_parts, len(parts) * k) for k in range(cores)])
     for program in programs:
         program.memory.give_back()
     return min(reached, default=end)
 
 
 def _set_clocks(clocks: list[Tree], has_run: set[str]) -> None:
-    """Set the dt of every stage: `initial_dt` for its first update, then its period"""
+    """Set the dt of every stage: `initial_dt` for its first update, then its period."""
     for stage, dt, period in clocks:
         is_first = stage.initial_dt is not None and stage.name not in has_run
         dt[:] = stage.initial_dt if is_first else period
 
 
 def run_entry(fleet: "Fleet", group: "Group", name: str) -> None:
-    """Run the stages of one entry at the present instant"""
+    """Run the stages of one entry at the present instant."""
     entry = fleet.stages[fleet.entry_index(name)]
     clocks: list[Tree] = []
     operations = entry_operations(fleet, group, entry, clocks)
@@ -221,7 +220,7 @@ def run_entry(fleet: "Fleet", group: "Group", name: str) -> None:
 
 
 def compile_stages(group: "Group") -> None:
-    """Trace all stages of a group
+    """Trace all stages of a group.
 
     Raises:
         DifferentProgramsError: its drones need different programs.
@@ -233,7 +232,7 @@ def compile_stages(group: "Group") -> None:
 
 
 def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[Tree]) -> list[Operation]:
-    """Return the operations of one entry; append the dt of each stage that reads it to `clocks`"""
+    """Return the operations of one entry; append the dt of each stage that reads it to `clocks`."""
     operations: list[Operation] = []
     for stages in zip(*(stage_set.stages for stage_set in group.sets[entry.name]), strict=True):
         if stages[0].rate == PHYSICS:
@@ -244,7 +243,7 @@ def entry_operations(fleet: "Fleet", group: "Group", entry: Entry, clocks: list[
 
 
 def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], clocks: list[Tree]) -> list[Operation]:
-    """Return the operations of one stage: random numbers, time, references and the call
+    """Return the operations of one stage: random numbers, time, references and the call.
 
     `stages` has one stage for each drone if their parameters differ, else a single one.
     """
@@ -279,7 +278,7 @@ def stage_operations(fleet: "Fleet", group: "Group", stages: Sequence[Stage], cl
 
 
 def stream_operations(fleet: "Fleet", group: "Group", stream: Stream, entry: int) -> list[Operation]:
-    """Return the operations that write a stream's rows; none if the group does not have its table"""
+    """Return the operations that write a stream's rows; none if the group does not have its table."""
     if stream.name not in group.tables:
         return []
     stream_table, due = make_stream_table(fleet, group, stream, entry)
@@ -292,7 +291,7 @@ def stream_operations(fleet: "Fleet", group: "Group", stream: Stream, entry: int
 
 
 def make_stream_table(fleet: "Fleet", group: "Group", stream: Stream, entry: int) -> tuple[StreamTable, int]:
-    """Create the table of a stream; return it with the schedule bit of its rows"""
+    """Create the table of a stream; return it with the schedule bit of its rows."""
     clock, table = fleet.periods[stream.rate], group.tables[stream.name]
     period_us, offset_us = stream.every * clock, stream.delay * clock
     first = group.first_ticks.setdefault(stream.name, np.array([-1], dtype=np.int64))
@@ -311,19 +310,19 @@ def _block(group: "Group", path: str) -> Block:
 
 
 def _draws(group: "Group", stage: Stage, due: int, stage_normals: Array, period: int) -> list[Operation]:
-    """Return the operations that draw normals: one set for each drone, and those of drone 0 for shared ones"""
+    """Return the operations that draw normals: one set for each drone, and those of drone 0 for shared ones."""
     assert stage.normals is not None
     source, count, shared = stage.normals
     keys = np.array([key_of(seed, source) for seed in group.seeds], dtype=np.int64).T.copy()
-    numbers = group.numbers.astype(np.int64)
+    drone_numbers = group.numbers.astype(np.int64)
     if not any(shared):
-        return [Operation("draw", due, (keys, numbers, stage_normals, count, period))]
+        return [Operation("draw", due, (keys, drone_numbers, stage_normals, count, period))]
     if all(shared):
-        return [Operation("draw", due, (keys, numbers * 0, stage_normals, count, period))]
+        return [Operation("draw", due, (keys, drone_numbers * 0, stage_normals, count, period))]
     common = np.zeros_like(stage_normals)
     return [
-        Operation("draw", due, (keys, numbers, stage_normals, count, period)),
-        Operation("draw", due, (keys, numbers * 0, common, count, period)),
+        Operation("draw", due, (keys, drone_numbers, stage_normals, count, period)),
+        Operation("draw", due, (keys, drone_numbers * 0, common, count, period)),
         *(
             Operation("copy", due, (common[k : k + 1], stage_normals[k : k + 1], 1))
             for k, is_shared in enumerate(shared)
@@ -351,10 +350,10 @@ def _zeros(template: Tree) -> Tree:
 
 
 def stage_step(stage: Stage, reads: Tree, writes: Tree) -> StepFunction:
-    """Return the function of a stage for the templates of its reads and writes"""
+    """Return the function of a stage for the templates of its reads and writes."""
     skip, count = stage.skip_when, len(stage.reads)
     return StepFunction(
-        lambda before, inputs: require_writes(stage, stage(*inputs), writes),
+        lambda carry, inputs: require_writes(stage, stage(*inputs), writes),
         writes,
         reads,
         skip_when=None if skip is None else lambda inputs: skip(*inputs[:count]),

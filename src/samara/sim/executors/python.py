@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Instant(NamedTuple):
-    """A row of a schedule: the time [µs], and the number and length [s] of the physics steps that lead to it."""
+    """A row of a schedule: the time [µs], and the count and length [s] of the physics steps that lead to it."""
 
     time_us: int
     steps: int
@@ -47,10 +47,10 @@ class PythonProgram:
             self._streams.append([(stream, *pair) for stream, pair in zip(entry_streams, tables, strict=True)])
 
     def set_clocks(self) -> None:
-        """Do nothing: the dt of a stage is computed when it runs"""
+        """Do nothing: the dt of a stage is computed when it runs."""
 
     def run(self, span: Span, start: Cursor, end: Cursor, part: Tiles, *, briefly: bool, shared: int = 0) -> Cursor:
-        """Run from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted"""
+        """Run from `start` to before `end`; return the cursor reached, less than `end` if a stage interrupted."""
         lengths = span.rows.view(np.float64)[:, 3]
         for row in range(start.row, end.row + 1):
             time_us, steps, due = (int(x) for x in span.rows[row, :3])
@@ -63,9 +63,9 @@ class PythonProgram:
         return end
 
     def _run_entry(self, entry_index: int, instant: Instant) -> bool:
-        """Run the stages of an entry that are due, and write its streams; return whether a stage interrupts the flight"""
+        """Run the stages of an entry that are due, and write its streams; return whether a stage interrupts the flight."""
         group, entry = self.group, self.fleet.stages[entry_index]
-        interrupted = False
+        is_interrupted = False
         for stages in zip(*(stage_set.stages for stage_set in group.sets[entry.name]), strict=True):
             if stages[0].rate == PHYSICS:
                 for column in range(len(group)):
@@ -74,12 +74,12 @@ class PythonProgram:
             elif instant.due & self._bit(stages[0]):
                 self._take_references(stages[0], instant)
                 for column in range(len(group)):
-                    interrupted |= self._update(stages[column % len(stages)], column, instant)
+                    is_interrupted |= self._update(stages[column % len(stages)], column, instant)
         for stream, table, bit in self._streams[entry_index]:
             if instant.due & bit:
                 tick = (instant.time_us - table.offset_us) // table.period_us - int(table.first[0])
                 table.table.rows[tick] = np.concatenate([group.rows(path) for path in stream.slots])
-        return interrupted
+        return is_interrupted
 
     def _update(self, stage: Stage, column: int, instant: Instant) -> bool:
         group, inputs = self.group, list[Any]()
@@ -96,13 +96,13 @@ class PythonProgram:
             inputs.append(self._normals(stage, column, instant))
         if stage.skip_when is not None and stage.skip_when(*inputs[: len(stage.reads)]):
             return False
-        last = 0.0
+        last_leaf = 0.0
         templates = [group.part(path).template for path in stage.writes]
         for path, value in zip(stage.writes, require_writes(stage, stage(*inputs), templates), strict=True):
             leaves = [float(leaf) for leaf in flatten(value)]
             group.rows(path)[:, column] = leaves
-            last = leaves[-1] if leaves else last
-        return stage.interrupts and last != 0.0
+            last_leaf = leaves[-1] if leaves else last_leaf
+        return stage.interrupts and last_leaf != 0.0
 
     def _dt(self, stage: Stage, instant: Instant) -> float:
         if stage.rate == PHYSICS:
@@ -140,7 +140,7 @@ class _NoMemory:
     """Memory interface without copies: stages use the slots in place."""
 
     def fill(self) -> None:
-        """Do nothing"""
+        """Do nothing."""
 
     def give_back(self) -> None:
-        """Do nothing"""
+        """Do nothing."""

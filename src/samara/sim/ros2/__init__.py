@@ -1,4 +1,4 @@
-"""A flight on ROS 2's topics while it flies: what is said, what is heard, and the loop of both."""
+"""A flight on ROS 2 topics while it runs: published states, received commands, and the loop of both."""
 
 from samara.core.lazy_import import lazily as _lazily
 

@@ -1,4 +1,4 @@
-"""A scenario flown for ROS 2: by the clock, faster, or in lockstep with the nodes that fly it."""
+"""Fly a scenario for ROS 2: in real time, faster, or in lockstep with the nodes that control it."""
 
 import math
 import time
@@ -28,7 +28,7 @@ STRONGEST = 100.0  # [m/s]
 
 
 class Deed(NamedTuple):
-    """Pause or go on, begin again, or an action on the flight; or a sentence why not"""
+    """A request of a ROS 2 node: pause or resume, restart, or an action on the flight; or the reason for its rejection."""
 
     pause: bool | None = None
     reset: bool = False
@@ -37,62 +37,70 @@ class Deed(NamedTuple):
 
 
 class Controls:
-    """The topics `/samara/…`, and those of each drone"""
+    """The control topics `/samara/…`, and those of each drone."""
 
     def __init__(self, node: Node, scenario: Scenario) -> None:
         self._pause = node.listener("/samara/pause", "std_msgs/Bool")
         self._reset = node.listener("/samara/reset", "std_msgs/Empty")
         self._wind = node.listener("/samara/wind", "geometry_msgs/Vector3")
         self._motors = [
-            (node.listener(f"/{ros_name(drone.name)}/{word}", "std_msgs/Int32"), act, drone.name)
+            (node.listener(f"/{ros_name(drone.name)}/{command}", "std_msgs/Int32"), create_action, drone.name)
             for drone in scenario.drones
-            for word, act in (("fail_motor", fail_motor), ("restore_motor", restore_motor))
+            for command, create_action in (("fail_motor", fail_motor), ("restore_motor", restore_motor))
         ]
-        self._listeners = [self._pause, self._reset, self._wind, *(own for own, _, _ in self._motors)]
+        self._listeners = [self._pause, self._reset, self._wind, *(listener for listener, _, _ in self._motors)]
         self._malformed = 0
 
     @property
     def heard(self) -> int:
-        """Sound messages so far"""
-        return sum(own.count for own in self._listeners)
+        """Valid messages received."""
+        return sum(listener.count for listener in self._listeners)
 
     @property
     def malformed(self) -> int:
-        """Messages whose bytes were not of their type"""
-        return sum(own.malformed for own in self._listeners)
+        """Messages whose bytes did not match their type."""
+        return sum(listener.malformed for listener in self._listeners)
 
     def deeds(self) -> list[Deed]:
-        """What was asked since the last time"""
-        found = [Deed(pause=own.data) for own in self._pause.heard()]
-        found += [Deed(reset=True) for _ in self._reset.heard()[:1]]
-        for own in self._wind.heard():
-            wind_W = own.x, own.y, own.z
+        """Return the requests since the last call."""
+        requests = [Deed(pause=message.data) for message in self._pause.heard()]
+        requests += [Deed(reset=True) for _ in self._reset.heard()[:1]]
+        for message in self._wind.heard():
+            wind_W = message.x, message.y, message.z
             if all(math.isfinite(x) and abs(x) <= STRONGEST for x in wind_W):
-                found.append(Deed(action=wind_step(wind_W)))
+                requests.append(Deed(action=wind_step(wind_W)))
             else:
-                sentence = f"/samara/wind is refused: {shown(wind_W)}; expected numbers within ±{STRONGEST:g} m/s"
-                found.append(Deed(refused=sentence))
-        for listener, act, name in self._motors:
-            found += [Deed(action=act(own.data, drone=name)) for own in listener.heard()]
+                rejection = f"/samara/wind is rejected: {shown(wind_W)}; expected numbers within ±{STRONGEST:g} m/s"
+                requests.append(Deed(refused=rejection))
+        for listener, create_action, name in self._motors:
+            requests += [Deed(action=create_action(message.data, drone=name)) for message in listener.heard()]
         if self.malformed > self._malformed:
             self._malformed = self.malformed
-            problem = next(own.problem for own in self._listeners if own.problem)
-            found.append(Deed(refused=f"{problem}; it is passed over"))
-        return found
+            problem = next(subscription.problem for subscription in self._listeners if subscription.problem)
+            requests.append(Deed(refused=f"{problem}; it is ignored"))
+        return requests
 
 
-NAP = 5e-3  # [s] between two looks while it is paused
-SHORTEST_SLEEP = 1e-3  # [s]: less is not worth asking the system for
-LOOK_US = 20_000  # between two looks at what is asked of the whole flight
-LATE = 0.5  # [s] behind the clock: given up
-STRANGERS = 1.0  # [s] between two looks at who else is there
+NAP = 5e-3  # [s] between two polls while paused
+SHORTEST_SLEEP = 1e-3  # [s]: shorter sleeps cost more than they wait
+LOOK_US = 20_000  # between two polls of the control topics
+LATE = 0.5  # [s] behind the wall clock: the lag is accepted, and the clocks are aligned again
+STRANGERS = 1.0  # [s] between two checks for unknown peers
 
 
 class Bridge:
-    """A flight on the topics of a node, which stays the caller's. `run` flies it to its end.
+    """A flight on the topics of a node that the caller owns. `run` flies it to its end.
 
-    States are said `rate` times a second (0: at every tick of the autopilot). In lockstep the flight waits at each of these
-    for a command to every drone, for `patience` seconds at most. `tell` gets a sentence whenever there is one.
+    Args:
+        scenario: the scenario to fly.
+        node: publishes and receives the topics.
+        rate: messages of the state per second; 0 publishes at every tick of the autopilot.
+        lockstep: wait at each published state for a command to every drone.
+        patience: maximum wait in lockstep [s].
+        speed: of the approach to a position setpoint [m/s].
+        out: MCAP file to record to.
+        overwrite: replace an existing recording.
+        tell: receives the messages of the flight.
     """
 
     def __init__(
@@ -108,17 +116,17 @@ class Bridge:
         overwrite: bool = False,
         tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """ValueError where the rate or the names of the drones are not such that ROS 2 has them"""
+        """Create the topics; raise a ValueError if the rate or the names of the drones are not possible in ROS 2."""
         self._scenario, self._node, self._tell, self._recorded = scenario, node, tell, out is not None
         period_us = dict(timeline_of(scenario).periods)["autopilot"]
-        every = ticks_of(rate, period_us)
+        ticks = ticks_of(rate, period_us)
         require_names([drone.name for drone in scenario.drones])
-        self.stage = Ros2Stage(node, every)
+        self.stage = Ros2Stage(node, ticks)
         self.commands = Commands(
             node,
             scenario.drones,
             speed=speed,
-            lockstep_us=every * period_us if lockstep else 0,
+            lockstep_us=ticks * period_us if lockstep else 0,
             patience=patience,
             again=self.stage.say_clock,
         )
@@ -144,27 +152,27 @@ class Bridge:
             self._sink(blocks, lines)
 
     def run(self, *, realtime: bool = True) -> str:
-        """To the end of the scenario; gives what became of the drones. What was flown is recorded even if it is stopped"""
+        """Fly to the end of the scenario; return the outcome of the drones. An interrupted flight is recorded as well."""
         with self._open:
             try:
                 self._fly(realtime)
-                last = ending(self.simulation)
+                last_line = ending(self.simulation)
                 if self._sink is not None:
-                    self._sink([], [last])
+                    self._sink([], [last_line])
             finally:
                 self.simulation.flush()
                 self.simulation.close()
-        return last.message
+        return last_line.message
 
     def _fly(self, realtime: bool) -> None:
-        wall, from_us, looked_us = time.perf_counter(), 0, -1
+        wall_start, start_us, poll_index = time.perf_counter(), 0, -1
         while True:
             now_us = self.simulation.time_us
-            if self.paused or now_us // LOOK_US != looked_us:
-                looked_us = now_us // LOOK_US
+            if self.paused or now_us // LOOK_US != poll_index:
+                poll_index = now_us // LOOK_US
                 if self._look() or self.paused:
                     time.sleep(NAP if self.paused else 0.0)
-                    wall, from_us = time.perf_counter(), self.simulation.time_us
+                    wall_start, start_us = time.perf_counter(), self.simulation.time_us
                     continue
             if not self.simulation.advance():
                 return
@@ -172,52 +180,50 @@ class Bridge:
             if now_us % MICROSECONDS == 0:
                 self.simulation.flush()
             if realtime:
-                ahead = (now_us - from_us) / MICROSECONDS - (time.perf_counter() - wall)
+                ahead = (now_us - start_us) / MICROSECONDS - (time.perf_counter() - wall_start)
                 if ahead > SHORTEST_SLEEP:
                     time.sleep(ahead)
                 elif ahead < -LATE:
-                    wall, from_us = time.perf_counter(), now_us
+                    wall_start, start_us = time.perf_counter(), now_us
 
     def _look(self) -> bool:
-        """Does what is asked of the whole flight; whether its clock stands or begins anew"""
-        stands = self.paused
-        for deed in self.controls.deeds():
-            if deed.reset:
+        """Handle the requests since the last call; return whether the flight is paused or was restarted."""
+        is_stopped = self.paused
+        for request in self.controls.deeds():
+            if request.reset:
                 self._reset()
-                stands = True
+                is_stopped = True
             else:
-                self._do(deed)
+                self._do(request)
         if time.monotonic() - self._strangers > STRANGERS:
             self._strangers = time.monotonic()
-            for sentence in self._node.strangers():
-                self.simulation.fleet.say("warning", sentence)
-        return stands
+            for message in self._node.strangers():
+                self.simulation.fleet.say("warning", message)
+        return is_stopped
 
-    def _do(self, deed: Deed) -> None:
+    def _do(self, request: Deed) -> None:
         try:
-            if deed.action is not None:
-                self.simulation.act(deed.action)
+            if request.action is not None:
+                self.simulation.act(request.action)
         except ValueError as error:
-            deed = Deed(refused=f"refused: {error}")
-        if deed.pause is not None and deed.pause != self.paused:
-            self.paused = deed.pause
-            self._tell("paused" if self.paused else "goes on")
-        if deed.refused:
-            self.simulation.fleet.say("warning", deed.refused)
+            request = Deed(refused=f"refused: {error}")
+        if request.pause is not None and request.pause != self.paused:
+            self.paused = request.pause
+            self._tell("paused" if self.paused else "resumed")
+        if request.refused:
+            self.simulation.fleet.say("warning", request.refused)
 
     def _reset(self) -> None:
         if self._recorded:
-            self.simulation.fleet.say(
-                "warning", "/samara/reset is refused: a flight that is recorded goes on to its end"
-            )
+            self.simulation.fleet.say("warning", "/samara/reset is rejected: a recorded flight cannot be restarted")
             return
         self.simulation.close()
-        self._tell("begins again")
+        self._tell("restarted")
         self.simulation = self._begun()
 
 
 def ticks_of(rate: float, period_us: int) -> int:
-    """How many ticks of the autopilot are between two at a rate [Hz]; 0 is each of them"""
+    """Return the autopilot ticks between two messages at a rate [Hz]; 0 is every tick."""
     if rate == 0.0:
         return 1
     ticks = MICROSECONDS / (rate * period_us) if 0.0 < rate < MICROSECONDS else 0.0
@@ -229,9 +235,9 @@ def ticks_of(rate: float, period_us: int) -> int:
 
 
 def require_names(names: Sequence[str]) -> None:
-    """ValueError where two drones have one name in ROS 2, or one has that of the bridge itself"""
-    known: dict[str, str] = {"samara": "the bridge"}
+    """Raise a ValueError if two drones have the same name in ROS 2, or one has that of the bridge."""
+    owners: dict[str, str] = {"samara": "the bridge"}
     for name in names:
-        other = known.setdefault(ros_name(name), name)
-        if other != name:
-            raise ValueError(f"drone {name!r} has the name of {other!r} in ROS 2; expected another one")
+        owner = owners.setdefault(ros_name(name), name)
+        if owner != name:
+            raise ValueError(f"drone {name!r} has the name of {owner!r} in ROS 2; expected another one")

@@ -1,4 +1,4 @@
-"""Setpoints that nodes of ROS 2 publish, as wishes of the drones; what cannot be flown is refused in one sentence."""
+"""Setpoints that ROS 2 nodes publish, converted to setpoints of the drones; setpoints that cannot be flown are rejected."""
 
 import math
 import time
@@ -17,70 +17,74 @@ from samara.scenario.scenario import Drone
 from samara.sim.external_setpoints import SPEED, Motors, Path, Position, Setpoint, Velocity
 from samara.sim.fleet import Fleet
 
-FARTHEST, FASTEST, FASTEST_TURN = 1e6, 1e3, 100.0  # [m], [m/s], [rad/s]: beyond these a number is a mistake
-UNIT = 1e-2  # by which a quaternion's norm may differ from 1
-NAP = 2e-4  # [s] between two looks for a command
-AGAIN = 0.5  # [s] after which the clock is told again to who may have missed it
+FARTHEST, FASTEST, FASTEST_TURN = 1e6, 1e3, 100.0  # [m], [m/s], [rad/s]: larger numbers are mistakes
+UNIT = 1e-2  # allowed deviation of a quaternion's norm from 1
+NAP = 2e-4  # [s] between two polls for a command
+AGAIN = 0.5  # [s] after which the clock is published again for nodes that may have missed it
 
 
 class RefusedError(ValueError):
-    """A message that is sound, and asks for what cannot be"""
+    """A well-formed message with a setpoint that cannot be flown."""
 
 
 class Heard(NamedTuple):
-    """What messages to a drone are read with: its name in ROS 2, its number, the size of its command, the speed to a place"""
+    """Converts the messages to a drone: its name in ROS 2, its index, its command size, and its approach speed [m/s]."""
 
     drone: str
     number: int
     motors: int
     speed: float
 
-    def pose(self, own: SimpleNamespace, fleet: Fleet) -> Setpoint:
-        """geometry_msgs/PoseStamped in the map: a place, and the yaw of its attitude"""
-        self._require_frame(own, (MAP, f"{self.drone}/odom"))
-        return Position(_three(own.pose.position, "position", FARTHEST), _yaw(own.pose.orientation), self.speed)
+    def pose(self, message: SimpleNamespace, fleet: Fleet) -> Setpoint:
+        """geometry_msgs/PoseStamped in the map: a position, and the yaw of its attitude."""
+        self._require_frame(message, (MAP, f"{self.drone}/odom"))
+        return Position(_three(message.pose.position, "position", FARTHEST), _yaw(message.pose.orientation), self.speed)
 
-    def twist(self, own: SimpleNamespace, fleet: Fleet) -> Setpoint:
-        """geometry_msgs/TwistStamped along the map's axes, or those of base_link turned level"""
+    def twist(self, message: SimpleNamespace, fleet: Fleet) -> Setpoint:
+        """geometry_msgs/TwistStamped along the axes of the map, or along those of base_link rotated to level."""
         body = f"{self.drone}/base_link"
-        self._require_frame(own, (MAP, f"{self.drone}/odom", body))
-        v = _three(own.twist.linear, "linear velocity", FASTEST)
-        rate = float(_three(own.twist.angular, "angular velocity", FASTEST_TURN)[2])
-        if own.header.frame_id == body:
-            group, lane = fleet.locate(self.number)
-            forward = matrix_from_quat(Quat(*group.estimate[6:10, lane].tolist())).rows
+        self._require_frame(message, (MAP, f"{self.drone}/odom", body))
+        v = _three(message.twist.linear, "linear velocity", FASTEST)
+        rate = float(_three(message.twist.angular, "angular velocity", FASTEST_TURN)[2])
+        if message.header.frame_id == body:
+            group, column = fleet.locate(self.number)
+            forward = matrix_from_quat(Quat(*group.estimate[6:10, column].tolist())).rows
             heading = math.atan2(forward[1].x, forward[0].x)
             v = np.array(rotate(Quat(math.cos(heading / 2), 0.0, 0.0, math.sin(heading / 2)), Vec3(*v)))
         return Velocity(v, rate)
 
-    def trajectory(self, own: SimpleNamespace, fleet: Fleet) -> Setpoint:
-        """trajectory_msgs/MultiDOFJointTrajectory of one joint: points at their times from now on"""
-        self._require_frame(own, (MAP, f"{self.drone}/odom"))
-        if not own.points or any(len(point.transforms) != 1 for point in own.points):
+    def trajectory(self, message: SimpleNamespace, fleet: Fleet) -> Setpoint:
+        """trajectory_msgs/MultiDOFJointTrajectory of one joint: points at their times from now."""
+        self._require_frame(message, (MAP, f"{self.drone}/odom"))
+        if not message.points or any(len(point.transforms) != 1 for point in message.points):
             raise RefusedError("expected points that have one transform each")
-        given = {len(point.velocities) for point in own.points}
-        if given not in ({0}, {1}):
+        velocity_counts = {len(point.velocities) for point in message.points}
+        if velocity_counts not in ({0}, {1}):
             raise RefusedError("expected a velocity at each point, or at none")
-        times = np.array([point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in own.points])
+        times = np.array([point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in message.points])
         if times[0] < 0.0 or (np.diff(times) <= 0.0).any():
-            raise RefusedError("the times of its points do not rise; expected each later than the one before")
-        p = np.array([_three(point.transforms[0].translation, "translation", FARTHEST) for point in own.points])
-        yaw = np.array([_yaw(point.transforms[0].rotation) for point in own.points])
+            raise RefusedError("the times of its points do not increase; expected each later than the one before")
+        p = np.array([_three(point.transforms[0].translation, "translation", FARTHEST) for point in message.points])
+        yaw = np.array([_yaw(point.transforms[0].rotation) for point in message.points])
         if len(p) == 1 and times[0] == 0.0:
             return Position(p[0], float(yaw[0]), self.speed)
-        v = [_three(own.velocities[0].linear, "velocity", FASTEST) for own in own.points] if given == {1} else None
+        v = (
+            [_three(point.velocities[0].linear, "velocity", FASTEST) for point in message.points]
+            if velocity_counts == {1}
+            else None
+        )
         return Path(times, p, yaw, None if v is None else np.array(v))
 
-    def motors_of(self, own: SimpleNamespace, fleet: Fleet) -> Setpoint:
-        """std_msgs/Float64MultiArray: a number for each rotor, as the vehicle takes it"""
-        if len(own.data) != self.motors:
-            raise RefusedError(f"{len(own.data)} numbers; expected {self.motors}, one for each motor")
-        if not all(map(math.isfinite, own.data)):
-            raise RefusedError(f"{shown(own.data)}; expected finite numbers")
-        return Motors(np.array(own.data))
+    def motors_of(self, message: SimpleNamespace, fleet: Fleet) -> Setpoint:
+        """std_msgs/Float64MultiArray: one number per rotor, in the unit of the vehicle's actuation."""
+        if len(message.data) != self.motors:
+            raise RefusedError(f"{len(message.data)} numbers; expected {self.motors}, one for each motor")
+        if not all(map(math.isfinite, message.data)):
+            raise RefusedError(f"{shown(message.data)}; expected finite numbers")
+        return Motors(np.array(message.data))
 
-    def _require_frame(self, own: SimpleNamespace, frames: Sequence[str]) -> None:
-        frame = own.header.frame_id
+    def _require_frame(self, message: SimpleNamespace, frames: Sequence[str]) -> None:
+        frame = message.header.frame_id
         if frame and frame not in frames:
             raise RefusedError(f"frame {shown(frame)}; expected {' or '.join(map(repr, frames))}")
 
@@ -91,14 +95,14 @@ KINDS: Mapping[str, tuple[str, Callable[[Heard, SimpleNamespace, Fleet], Setpoin
     "trajectory": ("trajectory_msgs/MultiDOFJointTrajectory", Heard.trajectory),
     "motors": ("std_msgs/Float64MultiArray", Heard.motors_of),
 }
-"""By the last part of the topic `/drone/command/…`: its type, and what it is made into."""
+"""By the last part of the topic `/drone/command/…`: its type, and its conversion to a setpoint."""
 
 
 class Commands:
-    """The setpoints of all drones that have no autopilot of their own. Of each topic only the newest message is looked at.
+    """The setpoints of all drones without an autopilot. Only the newest message of each topic is used.
 
-    With `lockstep_us`, at every such period the flight waits until something new was asked of every drone, `patience` seconds
-    at most; `again(time_us)` is called meanwhile, to tell the clock once more.
+    With `lockstep_us`, the flight waits at every such period until each drone has a new setpoint, for at most `patience`
+    seconds; meanwhile `again(time_us)` is called to publish the clock again.
     """
 
     def __init__(
@@ -116,83 +120,90 @@ class Commands:
         for index, drone in enumerate(drones):
             if drone.autopilot is not None:
                 continue
-            own = Heard(ros_name(drone.name), index, drone.vehicle.command_size, speed)
-            for word, (kind, make) in KINDS.items():
-                listener = node.listener(f"/{own.drone}/command/{word}", kind, depth=1, reliable=False)
-                self._topics.append((own, listener, make))
+            converter = Heard(ros_name(drone.name), index, drone.vehicle.command_size, speed)
+            for topic, (message_type, convert) in KINDS.items():
+                listener = node.listener(f"/{converter.drone}/command/{topic}", message_type, depth=1, reliable=False)
+                self._topics.append((converter, listener, convert))
         self.refused = 0
-        self._told: set[str] = set()  # topics whose last message was refused, and that it was said
+        self._told: set[str] = set()  # topics whose last message was rejected, and the rejection logged
 
     @property
     def heard(self) -> int:
-        """Sound messages so far"""
+        """Valid messages received."""
         return sum(listener.count for _, listener, _ in self._topics)
 
     @property
     def malformed(self) -> int:
-        """Messages whose bytes were not of their type"""
+        """Messages whose bytes did not match their type."""
         return sum(listener.malformed for _, listener, _ in self._topics)
 
     def new_setpoints(self, fleet: Fleet) -> Mapping[int, Setpoint]:
-        """What was asked since the last time, the newest of each drone by its number"""
+        """Return the newest setpoint of each drone since the last call, by drone index."""
         if self._lockstep_us and fleet.time_us % self._lockstep_us == 0:
             return self._awaited(fleet)
         return self._heard(fleet)
 
     def _heard(self, fleet: Fleet) -> dict[int, Setpoint]:
-        found: dict[int, Setpoint] = {}
-        for own, listener, make in self._topics:
-            bad = listener.malformed
+        setpoints: dict[int, Setpoint] = {}
+        for converter, listener, convert in self._topics:
+            malformed_before = listener.malformed
             for message in listener.heard():
                 try:
-                    found[own.number] = make(own, message, fleet)
+                    setpoints[converter.number] = convert(converter, message, fleet)
                     self._told.discard(listener.topic)
                 except RefusedError as error:
                     self.refused += 1
-                    self._tell(fleet, listener.topic, f"{listener.topic} is refused: {error}")
-            if listener.malformed > bad:
-                self._tell(fleet, listener.topic, f"{listener.problem}; it is passed over")
-        return found
+                    self._tell(fleet, listener.topic, f"{listener.topic} is rejected: {error}")
+            if listener.malformed > malformed_before:
+                self._tell(fleet, listener.topic, f"{listener.problem}; it is ignored")
+        return setpoints
 
-    def _tell(self, fleet: Fleet, topic: str, sentence: str) -> None:
-        """Once until something sound comes under the topic"""
+    def _tell(self, fleet: Fleet, topic: str, message: str) -> None:
+        """Log a warning, once until a valid message arrives on the topic."""
         if topic not in self._told:
             self._told.add(topic)
-            fleet.say("warning", sentence)
+            fleet.say("warning", message)
 
     def _awaited(self, fleet: Fleet) -> dict[int, Setpoint]:
-        begun = told = time.monotonic()
-        found = self._heard(fleet)
-        waiting = {own.number: own.drone for own, _, _ in self._topics}
-        while missing := waiting.keys() - found.keys():
+        start = last_repeat = time.monotonic()
+        setpoints = self._heard(fleet)
+        expected = {converter.number: converter.drone for converter, _, _ in self._topics}
+        while missing := expected.keys() - setpoints.keys():
             now = time.monotonic()
-            if now - begun > self._patience:
+            if now - start > self._patience:
                 raise AutopilotLostError(self._silence(min(missing)))
-            if now - told > AGAIN:
+            if now - last_repeat > AGAIN:
                 self._again(fleet.time_us)
-                told = now
+                last_repeat = now
             time.sleep(NAP)
-            found.update(self._heard(fleet))
-        return found
+            setpoints.update(self._heard(fleet))
+        return setpoints
 
     def _silence(self, index: int) -> str:
-        own = [listener for each, listener, _ in self._topics if each.number == index]
-        who = "somebody publishes there, and says nothing" if any(each.said_by for each in own) else "nobody publishes"
-        drone = own[0].topic.rpartition("/")[0]
-        words = ", ".join(KINDS)
-        return f"no command on {drone}/… ({words}) for {self._patience:g} s, {who}; in lockstep each tick of /clock needs one"
+        listeners = [listener for converter, listener, _ in self._topics if converter.number == index]
+        publisher_status = (
+            "a publisher exists but sends nothing"
+            if any(listener.said_by for listener in listeners)
+            else "there are no publishers"
+        )
+        drone = listeners[0].topic.rpartition("/")[0]
+        topics = ", ".join(KINDS)
+        return (
+            f"no command on {drone}/… ({topics}) for {self._patience:g} s, {publisher_status}; "
+            "in lockstep each tick of /clock needs one"
+        )
 
 
-def _three(own: Any, what: str, most: float) -> Any:
-    found = np.array([own.x, own.y, own.z])
-    if not np.isfinite(found).all() or np.abs(found).max() > most:
-        raise RefusedError(f"the {what} is {shown(found.tolist())}; expected numbers within ±{most:g}")
-    return found
+def _three(vector: Any, name: str, max_value: float) -> Any:
+    components = np.array([vector.x, vector.y, vector.z])
+    if not np.isfinite(components).all() or np.abs(components).max() > max_value:
+        raise RefusedError(f"the {name} is {shown(components.tolist())}; expected numbers within ±{max_value:g}")
+    return components
 
 
-def _yaw(own: Any) -> float:
-    """ψ of an attitude, the direction of its x axis seen from above  [rad]"""
-    q = np.array([own.w, own.x, own.y, own.z])
+def _yaw(quaternion: Any) -> float:
+    """ψ of an attitude: the direction of its x axis, projected on the horizontal plane [rad]."""
+    q = np.array([quaternion.w, quaternion.x, quaternion.y, quaternion.z])
     norm = float(np.linalg.norm(q))
     if not abs(norm - 1.0) < UNIT:
         raise RefusedError(f"the attitude (w, x, y, z) is {shown(q.tolist())}; expected a quaternion of length 1")

@@ -1,8 +1,8 @@
-"""The air around a drone: its density, the wind at its position and at its hubs, and the gusts of its rotors' own wakes.
+"""The air around a drone: its density, the wind at its position and at its hubs, and the gusts of its rotors' wakes.
 
 Sources that are common to all drones, also inside a sum, use the normals of drone 0. Density changes by 2e-5 of itself between
-two ticks of the wind's clock at a climb of 10 m/s. A wake's gust is a process of deviation 1 for each rotor; how strong it is
-follows from how the rotor moves now, so a drone that leaves its wake is in calm air at once.
+two ticks of the wind's clock at a climb of 10 m/s. A wake's gust is a process of deviation 1 for each rotor, scaled by the
+rotor's present motion, so that a drone that leaves its wake is in calm air immediately.
 """
 
 import math
@@ -45,7 +45,7 @@ def sample_wind(
     *,
     source: WindSource,
 ) -> tuple[Tree, Vec3]:
-    """w(t, p, v) + disturbance  [m/s], and the source's state after it; dt = ∞ at the first sample"""
+    """w(t, p, v) + disturbance  [m/s], and the source's state after it; dt = ∞ at the first sample."""
     wind_W, wind_state = wind_at(source, time, dt, normals, wind_state, p_W, v_W)
     return wind_state, wind_W + disturbance_W
 
@@ -62,7 +62,7 @@ def wind_at_hubs(
     source: WindSource,
     vehicle: Vehicle,
 ) -> tuple[tuple[Vec3, ...]]:
-    """w(p + R r) at each hub [m/s] at the instant of the last sample, with dt = 0, so that gusts do not change"""
+    """w(p + R r) at each hub [m/s] at the instant of the last sample, with dt = 0, so that gusts do not change."""
     no_normals, winds = (0.0,) * source.normals_needed, []
     for r_B in (rotor.r_B for rotor in vehicle.rotors):
         hub_W, hub_v_W = p_W + rotate(q_WB, r_B), v_W + rotate(q_WB, cross(omega_B, r_B))
@@ -71,31 +71,31 @@ def wind_at_hubs(
 
 
 def spread_to_hubs(wind_W: Vec3, *, rotors: int) -> tuple[tuple[Vec3, ...]]:
-    """w at each hub = w at the drone  [m/s]"""
+    """w at each hub = w at the drone  [m/s]."""
     return (tuple(wind_W for _ in range(rotors)),)
 
 
 def add_wake(hub_wind_W: tuple[Vec3, ...], wake_W: tuple[Vec3, ...]) -> tuple[tuple[Vec3, ...]]:
-    """w_hub + w_wake at each rotor  [m/s]"""
+    """w_hub + w_wake at each rotor [m/s]."""
     return (tuple(wind + wake for wind, wake in zip(hub_wind_W, wake_W, strict=True)),)
 
 
 def hub_wind_stages(setup: DroneSetup) -> tuple[Stage, ...]:
-    """Build the stage that writes the wind at the hubs, for a vehicle that reads it"""
+    """Build the stage that writes the wind at the hubs, for a vehicle that reads it."""
     if not setup.vehicle.reads("hub_wind_W"):
         return ()
     return (Stage("hub wind", "wind", add_wake, ("hub_wind", "wake"), (HUBS,)),)
 
 
 def independent_normals(source: WindSource) -> tuple[bool, ...]:
-    """Mark the normals of a source that each drone draws independently"""
+    """Mark the normals of a source that each drone draws independently."""
     if isinstance(source, Sum):
         return tuple(draw for part in source.sources for draw in independent_normals(part))
     return (is_local(source),) * source.normals_needed
 
 
 def build_wind(setup: DroneSetup) -> StageSet:
-    """Build the stages of one drone's wind, if its source can be traced"""
+    """Build the stages of one drone's wind, if its source can be traced."""
     source, vehicle = setup.flight.wind, setup.vehicle
     hubs = tuple(ZERO for _ in vehicle.rotors) if vehicle.reads("hub_wind_W") else ()
     slots: dict[str, Tree] = {"wind_disturbance": ZERO, "hub_wind": hubs, "wake": hubs}
@@ -118,9 +118,9 @@ def build_wind(setup: DroneSetup) -> StageSet:
     return StageSet((*stages, *hub_wind_stages(setup)), slots)
 
 
-def extends(source: WindSource, before: WindSource) -> bool:
-    """Whether a wind is the one before with sources added to it: that one keeps its state and is sampled after its period"""
-    return isinstance(source, Sum) and source.sources[0] is before
+def extends(source: WindSource, previous: WindSource) -> bool:
+    """Whether a wind is the previous one plus further sources; the previous one then continues with its state and period."""
+    return isinstance(source, Sum) and source.sources[0] is previous
 
 
 class WindStage(PythonStage):
@@ -133,15 +133,15 @@ class WindStage(PythonStage):
         self._source_state: Tree = None  # of a Python source; None before its first sample
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """Build the stages of one drone's wind, if its source can be traced"""
+        """Build the stages of one drone's wind, if its source can be traced."""
         return build_wind(setup)
 
-    def react(self, fleet: "Fleet", before: Setting) -> None:
-        """Switch to a new wind at once; a source that was only added to keeps its state"""
+    def react(self, fleet: "Fleet", previous_setting: Setting) -> None:
+        """Switch to a new wind immediately; a source that was only extended continues with its state."""
         source = fleet.setting.wind
-        if source is before.wind:
+        if source is previous_setting.wind:
             return
-        is_extended = extends(source, before.wind)
+        is_extended = extends(source, previous_setting.wind)
         added = tuple(part.initial() for part in source.sources[1:]) if isinstance(source, Sum) and is_extended else ()
         states = [group.slots.get("wind_state") for group in fleet.groups]
         fleet.link_flight()
@@ -166,30 +166,30 @@ class WindStage(PythonStage):
     def update(self, fleet: "Fleet") -> None:
         source, drones, tick = fleet.setting.wind, len(fleet.scenario.drones), fleet.tick("wind")
         disturbance_W, independent = fleet.setting.wind_disturbance_W, independent_normals(source)
-        first = self._source_state is None
+        is_first = self._source_state is None
         position_and_velocity, wind_normals = (ZERO, ZERO), np.zeros((0, 1))
         if is_local(source):
             position_and_velocity = Vec3(*fleet.p_W), Vec3(*fleet.v_W)
         if independent:
-            numbers: Tree = np.arange(drones) if is_local(source) else np.zeros(1, dtype=int)
-            wind_normals = standard_normals(fleet.scenario.seed, "wind", numbers, tick, len(independent)).T
+            drone_numbers: Tree = np.arange(drones) if is_local(source) else np.zeros(1, dtype=int)
+            wind_normals = standard_normals(fleet.scenario.seed, "wind", drone_numbers, tick, len(independent)).T
         source_normals = tuple(
             row if is_independent else float(row[0])
             for row, is_independent in zip(wind_normals, independent, strict=True)
         )
-        state = source.initial() if first else self._source_state
-        dt = math.inf if first else fleet.periods["wind"] / 1e6
+        state = source.initial() if is_first else self._source_state
+        dt = math.inf if is_first else fleet.periods["wind"] / 1e6
         self._source_state, wind_W = sample_wind(
             fleet.time, dt, *position_and_velocity, state, disturbance_W, source_normals, source=source
         )
         winds = np.stack([np.broadcast_to(x, (drones,)) for x in wind_W])
         for group in fleet.groups:
-            before = group.slots["environment"].copy()
+            previous_environment = group.slots["environment"].copy()
             group.environment.wind_W[:] = winds[:, group.indices]
             if len(group.slots["hub_wind"]):
                 group.slots["hub_wind"][:] = self._hub_wind(fleet, group, winds[:, group.indices])
                 group.environment.hub_wind_W[:] = group.slots["hub_wind"] + group.slots["wake"]
-            if not np.array_equal(before, group.slots["environment"]):
+            if not np.array_equal(previous_environment, group.slots["environment"]):
                 fleet.environment_changed = True
 
     def _hub_wind(self, fleet: "Fleet", group: Tree, wind_W: Array) -> Array:
@@ -205,7 +205,7 @@ class WindStage(PythonStage):
 
 
 def air_density(height: Scalar, *, home_density: float, home_altitude: float) -> tuple[Scalar]:
-    """ρ(h₀ + z)  [kg/m³], by the standard atmosphere"""
+    """ρ(h₀ + z)  [kg/m³], by the standard atmosphere."""
     return (density_at_height(height, home_density=home_density, home_altitude=home_altitude),)
 
 
@@ -221,7 +221,7 @@ DENSITY = StageFactory("density", "wind", _build_density)
 
 
 def has_wake_gusts(vehicle: Vehicle) -> bool:
-    """Whether a vehicle models the gusts of its rotors' wakes"""
+    """Whether a vehicle models the gusts of its rotors' wakes."""
     return vehicle.has("propwash") and vehicle["propwash"].gusts > 0.0 and bool(environment_of(vehicle).hub_wind_W)
 
 
@@ -234,8 +234,8 @@ def wake_gusts(
     *,
     vehicle: Vehicle,
 ) -> tuple[tuple[Scalar, ...], tuple[Vec3, ...]]:
-    """xᵢ' = e^{−dt/τᵢ} xᵢ + √(1 − e^{−2dt/τᵢ}) nᵢ,  wᵢ = σᵢ xᵢ' R aᵢ: the processes' state, and the gust at each hub  [m/s]"""
-    wash: Propwash = vehicle["propwash"]
+    """xᵢ' = e^{−dt/τᵢ} xᵢ + √(1 − e^{−2dt/τᵢ}) nᵢ,  wᵢ = σᵢ xᵢ' R aᵢ: the processes' state, and the gust at each hub  [m/s]."""
+    propwash: Propwash = vehicle["propwash"]
     density = environment.air_density
     wake_states, gusts_W = [], []
     vehicle = tilted(state, vehicle)
@@ -243,7 +243,7 @@ def wake_gusts(
     loads = rotor_loads(state, vehicle, calm_hubs)
     for x, normal, load, rotor in zip(wake_state, normals, loads, vehicle.rotors, strict=True):
         flow = hub_flow(state.q_WB, state.v_W, state.omega_B, environment.wind_W, rotor)
-        sigma = gust_deviation(load, flow, density, radius=rotor.radius, gusts=wash.gusts)
+        sigma = gust_deviation(load, flow, density, radius=rotor.radius, gusts=propwash.gusts)
         x = gauss_markov(x, normal, dt, sigma=1.0, tau=gust_time(load, density, radius=rotor.radius))
         wake_states.append(x)
         gusts_W.append(rotate(state.q_WB, rotor.axis_B) * (sigma * x))

@@ -32,7 +32,7 @@ def control(
     vehicle: Vehicle | None = None,
     model: Vehicle | None = None,
 ) -> tuple[Command, Tree, Scalar]:
-    """u = armed · clip(controller(x̂, r)); values that are not finite become 0 and are counted in `invalid_commands`
+    """u = armed · clip(controller(x̂, r)); values that are not finite become 0 and are counted in `invalid_commands`.
 
     The controller uses the vehicle, or `model` if given, at the air density at home.
     """
@@ -40,9 +40,9 @@ def control(
     command, controller_state = controller(estimate, reference, model_at_home, controller_state)
     finite_command = []
     for u in command:
-        finite = logical_and(u > -LARGEST_COMMAND, u < LARGEST_COMMAND)
-        finite_command.append(where(finite, u, 0.0))
-        invalid_commands = invalid_commands + where(finite, 0.0, 1.0)
+        is_finite = logical_and(u > -LARGEST_COMMAND, u < LARGEST_COMMAND)
+        finite_command.append(where(is_finite, u, 0.0))
+        invalid_commands = invalid_commands + where(is_finite, 0.0, 1.0)
     limited = within_limits(finite_command, model_at_home)
     if motor_map:
         limited = tuple(limited[channel] for channel in motor_map)
@@ -50,14 +50,14 @@ def control(
 
 
 def build_controller(setup: DroneSetup) -> StageSet:
-    """Build the stage of a named controller; Python calls functions and predictive controllers"""
+    """Build the stage of a named controller; Python calls functions and predictive controllers."""
     slots: dict[str, Tree] = {"armed": 1.0, "reference": Reference(ZERO)}
     named = named_controller(setup)
     if named is None:
         return StageSet(slots=slots, python="controller in Python")
     if hasattr(named.call, "look_ahead"):
         reason = f"{named.name} solves a problem over its horizon"
-        return StageSet(slots=slots, python=reason, on_arrays=partial(_predictive, setup, named))
+        return StageSet(slots=slots, python=reason, on_arrays=partial(_build_predictive, setup, named))
     slots |= {"controller_state": named.memory, "invalid_commands": 0.0}
     return StageSet((_stage(setup, named.call, "reference"),), slots)
 
@@ -71,8 +71,8 @@ def _stage(setup: DroneSetup, controller: Callable[..., Tree], reference: str) -
     return Stage("controller", "autopilot", control, reads, writes, parameters)
 
 
-def _predictive(setup: DroneSetup, named: Named) -> StageSet:
-    """Build the stage of a predictive controller on JAX arrays"""
+def _build_predictive(setup: DroneSetup, named: Named) -> StageSet:
+    """Build the stage of a predictive controller on JAX arrays."""
     from samara.control.mpc.batch_jax import flight_controller
 
     predictive: Tree = named.call
@@ -86,7 +86,7 @@ def _predictive(setup: DroneSetup, named: Named) -> StageSet:
 
 
 def named_controller(setup: DroneSetup) -> Named | None:
-    """Create a drone's named controller for its vehicle at the air density at home; None for a function or an autopilot"""
+    """Create a drone's named controller for its vehicle at the air density at home; None for a function or an autopilot."""
     if setup.tuned_controller is None:
         return None
     vehicle = at_density(setup.controller_vehicle, setup.flight.environment.air_density)

@@ -1,9 +1,9 @@
-"""What drones do to each other in the air: the downwash of all on all, computed once per step and held through it.
+"""The downwash of all drones on each other, computed once per wind tick and constant until the next.
 
-    pushed = downwash_on(flown)      # for each group (6, n): f_W [N], then τ_B [N·m]
+    wrenches = downwash_on(groups)      # for each group (6, n): f_W [N], then τ_B [N·m]
 
-Groups may be of different vehicles; every drone has a number of its own, and nobody presses on himself. Pairs too far apart
-to matter are found by a bound and left out, so that a swarm costs what its neighbours cost.
+Groups may have different vehicles; every drone has a unique index and exerts no downwash on itself. Pairs that are too distant
+to matter are excluded by a bound, so that the cost of a swarm grows with the count of neighbours.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from samara.sim.setup import DroneSetup
 from samara.sim.stage import PythonStage, Stage, StageSet
 
 EXPOSED, JET = Exposed(ZERO, IDENTITY), Jet(ZERO, ZERO, 1.0, 1.0)
-REACH = 4.5  # widths: further out the flux is e⁻⁴⁰ of that on the axis, less than the rounding of it
+REACH = 4.5  # widths of a jet: further out the flux is e⁻⁴⁰ of that on the axis, less than its rounding error
 
 
 class Pressing:
-    """Drones of one vehicle: their numbers, and their state and environment with a row for every component.
+    """Drones of one vehicle: their indices, and their state and environment with one row per component.
 
-    They feel the jets of others with the numbers of the vehicle's own downwash, unless others are given.
+    They feel the jets of others by the parameters of the vehicle's downwash, unless others are given.
     """
 
     def __init__(
@@ -48,25 +48,25 @@ class Pressing:
 
     @property
     def exposed(self) -> Columns:
-        """Where the drones are now, and how they are turned"""
+        """The present positions and attitudes of the drones."""
         self._exposed.values[:3], self._exposed.values[3:] = self.state[:3], self.state[6:10]
         return self._exposed
 
     @property
     def jets(self) -> Array:
-        """The jet of every drone, (8, n): rows are those of a `Jet`"""
-        held = self._machine.held
-        for into, given, row in self._taken:
-            held[into] = given[row]
+        """The jet of every drone, (8, n): rows are those of a `Jet`."""
+        inputs = self._machine.held
+        for input_row, source, row in self._taken:
+            inputs[input_row] = source[row]
         self._machine.run()
         return self._machine.carry
 
 
 class DownwashStage(PythonStage):
-    """The downwash of all on all who have it, held until the next tick of the wind."""
+    """The downwash between all drones whose vehicle models it, constant until the next tick of the wind."""
 
     rate = "wind"
-    reason = "downwash of all on all"
+    reason = "downwash between drones"
     needs_tables = False
 
     def __init__(self) -> None:
@@ -75,15 +75,15 @@ class DownwashStage(PythonStage):
         self._pressing: list[Pressing] = []
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """Python sums over the drones of a fleet; JAX has a stage on arrays of all drones of a flight"""
-        return StageSet(python=self.reason, on_arrays=partial(_among_drones, setup))
+        """Return the reason why Python sums over the fleet, and the stage for JAX on arrays of all drones of a flight."""
+        return StageSet(python=self.reason, on_arrays=partial(_build_array_stages, setup))
 
     def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
-        """At the ticks of the wind; never where every drone flies a flight of its own"""
+        """Mark the ticks of the wind; none if every drone is a separate flight."""
         return super().is_due(fleet, span, needed=needed and not fleet.apart)
 
     def prepare(self, fleet: Fleet) -> None:
-        """Who has it"""
+        """Collect the groups whose vehicles model downwash."""
         if self._fleet_groups is fleet.groups:
             return
         self._fleet_groups = fleet.groups
@@ -94,24 +94,27 @@ class DownwashStage(PythonStage):
         ]
 
     def update(self, fleet: Fleet) -> None:
-        for group, pushed in zip(self._groups, downwash_on(self._pressing), strict=True):
-            push = group.environment.pushes[0]
-            if not (np.array_equal(pushed[:3], push.f_W) and np.array_equal(pushed[3:], push.tau_B)):
-                push.f_W[:], push.tau_B[:] = pushed[:3], pushed[3:]
+        for group, wrenches in zip(self._groups, downwash_on(self._pressing), strict=True):
+            external_wrench = group.environment.pushes[0]
+            if not (
+                np.array_equal(wrenches[:3], external_wrench.f_W)
+                and np.array_equal(wrenches[3:], external_wrench.tau_B)
+            ):
+                external_wrench.f_W[:], external_wrench.tau_B[:] = wrenches[:3], wrenches[3:]
                 fleet.environment_changed = True
 
 
 def push_of_others(state: State, environment: Environment, *, vehicle: Vehicle) -> tuple[Wrench]:
-    """Σ over the jets of all other drones of a flight: the wrench on each drone, on JAX arrays (drones, flights)  [N, N·m]"""
+    """Σ over the jets of all other drones of a flight: the wrench on each drone, on JAX arrays (drones, flights) [N, N·m]."""
     from samara.compiler.jax.folding_scalar import sum_over_others
 
-    def push(exposed: Exposed, jet: Jet) -> Wrench:
+    def jet_wrench(exposed: Exposed, jet: Jet) -> Wrench:
         return downwash_wrench(exposed, jet, vehicle, vehicle["downwash"])
 
-    return (sum_over_others(push, Exposed(state.p_W, state.q_WB), jet_of(state, vehicle, environment)),)
+    return (sum_over_others(jet_wrench, Exposed(state.p_W, state.q_WB), jet_of(state, vehicle, environment)),)
 
 
-def _among_drones(setup: DroneSetup) -> StageSet:
+def _build_array_stages(setup: DroneSetup) -> StageSet:
     if setup.flight.drones == 1 or not setup.vehicle.has("downwash"):
         return StageSet()
     parameters = (("vehicle", setup.vehicle),)
@@ -119,40 +122,44 @@ def _among_drones(setup: DroneSetup) -> StageSet:
     return StageSet((Stage("downwash", "wind", push_of_others, ("state", "environment"), writes, parameters),))
 
 
-def downwash_on(flown: Sequence[Pressing]) -> list[Array]:
-    """Force in world axes and torque in body axes on every drone, from the jets of all others  [N, N·m]"""
-    if not flown:
+def downwash_on(groups: Sequence[Pressing]) -> list[Array]:
+    """Return the force in world axes and the torque in body axes on every drone, from the jets of all others [N, N·m]."""
+    if not groups:
         return []
-    jets = Columns(len(flatten(JET)), np.concatenate([own.drones for own in flown]))
-    np.concatenate([own.jets for own in flown], axis=1, out=jets.values)
-    return [own.near.over(own.exposed, jets) for own in flown]
+    jets = Columns(len(flatten(JET)), np.concatenate([group.drones for group in groups]))
+    np.concatenate([group.jets for group in groups], axis=1, out=jets.values)
+    return [group.near.over(group.exposed, jets) for group in groups]
 
 
 @lru_cache(maxsize=16)
 def _jet_code(vehicle: Vehicle) -> CompiledStep:
     templates = at_rest(vehicle), environment_of(vehicle)
-    return CompiledStep(lambda own, held: jet_of(held[0], vehicle, held[1]), JET, templates, as_written=True)
+    return CompiledStep(
+        lambda carry, constants: jet_of(constants[0], vehicle, constants[1]), JET, templates, as_written=True
+    )
 
 
-def margins(exposed: Exposed, jet: Jet, reach: float, spread: float) -> tuple[Scalar, Scalar]:
-    """s + h > 0 and 2 ((N R)² + h²) + 2 (N k (s + h))² − r² > 0,  N = `REACH`, s along and r across the jet, hubs within h [m]
+def margins(exposed: Exposed, jet: Jet, hub_radius: float, spread: float) -> tuple[Scalar, Scalar]:
+    """s + h > 0 and 2 ((N R)² + h²) + 2 (N k (s + h))² − r² > 0,  N = `REACH`, s along and r across the jet, hubs within h [m].
 
-    Both are positive below the plane of a jet's rotors and nearer to its axis than N widths of it, as (a + b)² ≤ 2a² + 2b².
+    Both are positive below the plane of a jet's rotors and within N widths of its axis, as (a + b)² ≤ 2a² + 2b².
     """
-    away = exposed.p_W - jet.p_W
-    s = dot(away, jet.direction_W)
-    below = s + reach
-    start, widening = REACH * jet.radius, REACH * spread * below
-    return below, 2.0 * (start * start + reach * reach + widening * widening) + s * s - dot(away, away)
+    offset_W = exposed.p_W - jet.p_W
+    s = dot(offset_W, jet.direction_W)
+    distance_below = s + hub_radius
+    start_width, widening = REACH * jet.radius, REACH * spread * distance_below
+    return distance_below, 2.0 * (
+        start_width * start_width + hub_radius * hub_radius + widening * widening
+    ) + s * s - dot(offset_W, offset_W)
 
 
 @lru_cache(maxsize=16)
 def _code(vehicle: Vehicle, downwash: Downwash) -> NearSum:
-    """What near jets do to a drone: (f_W, τ_B)"""
-    reach = max(float(norm(rotor.r_B)) for rotor in vehicle.rotors)
+    """Compile the sum of the wrenches of near jets on a drone: (f_W, τ_B)."""
+    hub_radius = max(float(norm(rotor.r_B)) for rotor in vehicle.rotors)
 
-    def felt(exposed: Exposed, jet: Jet) -> Tree:
+    def jet_wrench(exposed: Exposed, jet: Jet) -> Tree:
         wrench: Wrench = downwash_wrench(exposed, jet, vehicle, downwash)
         return wrench.f_W, wrench.tau_B
 
-    return NearSum(felt, lambda mine, theirs: margins(mine, theirs, reach, downwash.spread), EXPOSED, JET)
+    return NearSum(jet_wrench, lambda exposed, jet: margins(exposed, jet, hub_radius, downwash.spread), EXPOSED, JET)

@@ -15,22 +15,22 @@ from samara.sim.stage import RandomInputs, Stage, StageFactory, StageSet
 
 
 def predict(reading: Tree, fresh: Scalar, filter_state: Tree, dt: Scalar, *, fusion: Fusion) -> tuple[Scalar, Tree]:
-    """Predict with the reading of the driving sensor, which is then no longer fresh"""
+    """Predict with the reading of the driving sensor, which is then no longer fresh."""
     return 0.0, fusion.predict(Sample(reading, fresh), filter_state, dt)
 
 
 def correct(reading: Tree, fresh: Scalar, filter_state: Tree, *, fusion: Fusion, sensor: Sensor) -> tuple[Scalar, Tree]:
-    """Correct the filter with a sensor's reading, which is then no longer fresh"""
+    """Correct the filter with a sensor's reading, which is then no longer fresh."""
     return 0.0, fusion.correct(sensor, Sample(reading, fresh), filter_state)
 
 
 def is_stale(reading: Tree, fresh: Scalar, filter_state: Tree) -> Tree:
-    """Whether the reading has been used before"""
+    """Whether the reading has been used before."""
     return fresh < 0.5
 
 
 def read_filter(filter_state: Tree, state: State, *, fusion: Fusion) -> tuple[State, Tree]:
-    """Return the estimated motion and its variances; rotor speeds and batteries are the true ones, as ESCs report them"""
+    """Return the estimated motion and its variances; rotor speeds and batteries are the true ones, as ESCs report them."""
     estimate = fusion.estimate(filter_state)
     estimated = state._replace(p_W=estimate.p_W, v_W=estimate.v_W, q_WB=estimate.q_WB, omega_B=estimate.omega_B)
     return estimated, estimate.variances
@@ -39,24 +39,26 @@ def read_filter(filter_state: Tree, state: State, *, fusion: Fusion) -> tuple[St
 def add_noise(
     state: State, estimator_state: Tree, dt: Scalar, normals: Sequence[Scalar] = (), *, estimator: Estimator
 ) -> tuple[State, Tree]:
-    """Return the true state with delay or noise"""
+    """Return the true state with delay or noise."""
     return estimator.update(state, normals, estimator_state, dt)
 
 
-def freeze(new: State, estimate: State, frozen: Tree) -> tuple[State]:
-    """Return the new estimate, with the old values of components whose `frozen` is 1"""
-    pairs = zip(flatten(frozen), flatten(estimate), flatten(new), strict=True)
-    return (unflatten(new, iter([where(mask > 0.5, old, now) for mask, old, now in pairs])),)
+def freeze(new_estimate: State, estimate: State, frozen: Tree) -> tuple[State]:
+    """Return the new estimate, with the old values of components whose `frozen` is 1."""
+    pairs = zip(flatten(frozen), flatten(estimate), flatten(new_estimate), strict=True)
+    return (
+        unflatten(new_estimate, iter([where(mask > 0.5, old_leaf, new_leaf) for mask, old_leaf, new_leaf in pairs])),
+    )
 
 
 def estimate_slot(setup: DroneSetup) -> str:
-    """Return the name of the slot the controller reads: "state" for the estimator `truth`"""
+    """Return the name of the slot the controller reads: "state" for the estimator `truth`."""
     return "state" if setup.estimator == TRUTH else "estimate"
 
 
 def build_estimator(setup: DroneSetup) -> StageSet:
-    """Build the stages of one drone's estimator"""
-    estimator, still = setup.estimator, at_rest(setup.vehicle)
+    """Build the stages of one drone's estimator."""
+    estimator, rest_state = setup.estimator, at_rest(setup.vehicle)
     if estimator == TRUTH:
         return StageSet()
     slots: dict[str, Tree] = {"estimate": lambda state, normals: state}
@@ -75,14 +77,14 @@ def build_estimator(setup: DroneSetup) -> StageSet:
         parameters = (("estimator", estimator),)
         stages = [Stage("estimator", "estimator", add_noise, reads, writes, parameters, normals, initial_dt=0.0)]
     if setup.flight.is_frozen:
-        slots |= {"new_estimate": still, "frozen": tuple(0.0 for _ in flatten(still))}
+        slots |= {"new_estimate": rest_state, "frozen": tuple(0.0 for _ in flatten(rest_state))}
         reads = ("new_estimate", "estimate", "frozen")
         stages.append(Stage("frozen estimate", "estimator", freeze, reads, ("estimate",)))
     return StageSet(tuple(stages), slots)
 
 
 def fusion_stages(fusion: Fusion, target: str) -> list[Stage]:
-    """Build the prediction with the driving sensor, and one correction for each of the others"""
+    """Build the prediction with the driving sensor, and one correction for each of the others."""
     driver, parameters = fusion.driver.name, (("fusion", fusion),)
     reads: tuple[str, ...]
     reads, writes = (f"{driver}/reading", f"{driver}/fresh", "filter", "dt"), (f"{driver}/fresh", "filter")

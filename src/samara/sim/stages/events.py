@@ -34,14 +34,14 @@ def check_conditions(
     vehicle: Vehicle,
     conditions: tuple[Sentence, ...],
 ) -> tuple[Tree]:
-    """Evaluate each condition for a drone it applies to (1 or 0), and their sum"""
+    """Evaluate each condition for a drone it applies to (1 or 0), and their sum."""
     drone = Watched(state, reference, *status, batteries_of(state, command, vehicle, environment))
     met = [where(holds(condition, time, drone), mask, 0.0) for condition, mask in zip(conditions, applies, strict=True)]
     return ((tuple(met), sum(met)),)
 
 
 class EventsStage(PythonStage):
-    """Applies events. Times of events need not be on any clock; conditions are checked at the scenario's ticks.
+    """Applies events. Events may lie between clock ticks; conditions are checked at the scenario's ticks.
 
     A compiled flight of a single tile checks the conditions that can be traced, and stops when one holds.
     """
@@ -55,20 +55,20 @@ class EventsStage(PythonStage):
         self._compiled: tuple[Event, ...] = ()
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """Build the stage that checks the traced conditions"""
+        """Build the stage that checks the traced conditions."""
         self._compiled = (
             tuple(event for event in self._conditional if _condition(event)) if setup.flight.can_interrupt else ()
         )
         if not self._compiled:
             return StageSet(python=self.reason if self._conditional else "")
-        none = tuple(0.0 for _ in self._compiled)
+        zeros = tuple(0.0 for _ in self._compiled)
         reads = ("time", "reference", "status", "state", "command", "environment", APPLIES)
         parameters = (("vehicle", setup.vehicle), ("conditions", tuple(map(_condition, self._compiled))))
         stage = Stage("conditions", "scenario", check_conditions, reads, (FLAGS,), parameters, interrupts=True)
-        return StageSet((stage,), {FLAGS: (none, 0.0), APPLIES: none})
+        return StageSet((stage,), {FLAGS: (zeros, 0.0), APPLIES: zeros})
 
     def prepare(self, fleet: "Fleet") -> None:
-        """Set the drones each condition applies to"""
+        """Set the drones each condition applies to."""
         for group in fleet.groups if self._compiled else ():
             names = [fleet.name_of(index) for index in group.drones]
             for row, event in zip(group.slots[APPLIES], self._compiled, strict=True):
@@ -76,7 +76,7 @@ class EventsStage(PythonStage):
                 row[:] = [drone_name in ("", name) for name in names]
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
-        """Mark the times of events, and the scenario's ticks if Python checks a condition"""
+        """Mark the times of events, and the scenario's ticks if Python checks a condition."""
         due = span.at(fleet.schedule.clock("scenario") if len(self._compiled) < len(self._conditional) else 0)
         return due | np.isin(span.times_us, [time for time, _ in self._timed]) if self._timed else due
 
@@ -84,13 +84,13 @@ class EventsStage(PythonStage):
         due: list[Event] = []
         while self._timed and self._timed[-1][0] <= fleet.time_us:
             due.append(self._timed.pop()[1])
-        checking = fleet.on_scenario_clock and self._conditional
-        if not (due or checking):
+        checks_conditions = fleet.on_scenario_clock and self._conditional
+        if not (due or checks_conditions):
             return
         from samara.sim.fleet_snapshot import bus_of
 
         bus = bus_of(fleet)
-        if checking:
+        if checks_conditions:
             flagged = set()
             if self._compiled:
                 flags = fleet.groups[0].slots[FLAGS][:-1]
@@ -105,12 +105,12 @@ class EventsStage(PythonStage):
             self._conditional = [event for event in self._conditional if not any(event is other for other in met)]
             due += met
             fleet.revision += bool(met)
-        after = fleet.setting
+        new_setting = fleet.setting
         for event in due:
-            after = event.action(after, bus)
+            new_setting = event.action(new_setting, bus)
             fleet.say("info", event.name)
-        if after is not fleet.setting:
-            fleet.apply(after)
+        if new_setting is not fleet.setting:
+            fleet.apply(new_setting)
 
 
 def _condition(event: Event) -> Sentence:

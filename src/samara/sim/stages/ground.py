@@ -24,30 +24,30 @@ SAME_HEIGHT = 1e-12  # [m]
 def find_ground(
     p_W: Vec3,
     q_WB: Quat,
-    before: Ground,
+    previous: Ground,
     *,
     vehicle: Vehicle,
     ground: Ground | HeightMap,
     tops: tuple[Solid, ...],
 ) -> tuple[Ground]:
-    """Find the plane below a drone; return the previous one if it is the same level plane, whatever its point"""
+    """Find the plane below a drone; return the previous one if both are the same level plane."""
     feet_B = vehicle["contact"].points_B if vehicle.has("contact") else ()
-    now = ground_below(p_W, q_WB, ground=ground, tops=tops, feet_B=feet_B)
-    pairs = [equal(old, new) for old, new in zip(before.normal_W, now.normal_W, strict=True)]
-    is_level = logical_and(equal(now.normal_W.z, 1.0), logical_and(pairs[2], logical_and(pairs[0], pairs[1])))
-    is_same = logical_and(is_level, absolute(before.point_W.z - now.point_W.z) < SAME_HEIGHT)
-    return (select(is_same, before, now),)
+    plane = ground_below(p_W, q_WB, ground=ground, tops=tops, feet_B=feet_B)
+    pairs = [equal(old, new) for old, new in zip(previous.normal_W, plane.normal_W, strict=True)]
+    is_level = logical_and(equal(plane.normal_W.z, 1.0), logical_and(pairs[2], logical_and(pairs[0], pairs[1])))
+    is_same = logical_and(is_level, absolute(previous.point_W.z - plane.point_W.z) < SAME_HEIGHT)
+    return (select(is_same, previous, plane),)
 
 
 def standing_surfaces(world: World, ground: Ground) -> tuple[Ground | HeightMap, tuple[Solid, ...]]:
-    """Return the ground, and the solids whose tops a drone can stand on"""
+    """Return the ground, and the solids whose tops a drone can stand on."""
     solids = (obstacle.solid for obstacle in world.solids)
     tops = tuple(solid for solid in solids if not isinstance(solid, (Sphere, Capsule)))
     return ground if world.terrain is None else world.terrain, tops
 
 
 def plane_finder(world: World, ground: Ground) -> Callable[[Vec3, Quat, Vehicle], Ground]:
-    """Return a function that finds the plane below a drone from its position, attitude and vehicle"""
+    """Return a function that finds the plane below a drone from its position, attitude and vehicle."""
     surface, tops = standing_surfaces(world, ground)
 
     def find(p_W: Vec3, q_WB: Quat, vehicle: Vehicle) -> Ground:

@@ -11,7 +11,7 @@ LOG_REFERENCE = "log_reference"
 
 
 def update_touchdown(metrics: FlightMetrics, impact_speed: Scalar) -> tuple[FlightMetrics]:
-    """Update the touchdown speed with the impact speed since the last tick"""
+    """Update the touchdown speed with the impact speed since the last tick."""
     return (metrics.touch_down(impact_speed),)
 
 
@@ -24,7 +24,7 @@ def update_metrics(
     *,
     vehicle: Vehicle,
 ) -> tuple[FlightMetrics]:
-    """Update the metrics with a tick of the log"""
+    """Update the metrics with a tick of the log."""
     return (metrics.update(state, command, reference, vehicle, environment),)
 
 

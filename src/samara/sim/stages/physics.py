@@ -1,4 +1,4 @@
-"""The physics steps between two instants, each followed by a look at who came to the ground and how fast."""
+"""The physics steps between two instants, and the ground contact and impact speed after each."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -54,8 +54,8 @@ class Touch(NamedTuple):
 def update_status(
     state: State, environment: Environment, impact_speed: Scalar, status: Status, *, vehicle: Vehicle
 ) -> tuple[Status, Touch, Any]:
-    """Update landed and crashed, and reset the impact speed to 0"""
-    now = touchdown(
+    """Update landed and crashed, and reset the impact speed to 0."""
+    status_update = touchdown(
         state.v_W,
         state.q_WB,
         state.omega_B,
@@ -64,7 +64,7 @@ def update_status(
         landed=status.landed,
         crashed=status.crashed,
     )
-    return Status(now.landed, now.crashed), Touch(*now, impact_speed), 0.0
+    return Status(status_update.landed, status_update.crashed), Touch(*status_update, impact_speed), 0.0
 
 
 def _build(setup: DroneSetup) -> StageSet:
@@ -77,40 +77,41 @@ def _build(setup: DroneSetup) -> StageSet:
 CONTACT = StageFactory("contact", "scenario", _build)
 
 
-HARDEST_PULL = 100.0  # [m/s²]: what may pull a drone to the ground before the next look
-QUIET_US = MICROSECONDS // 2  # a part that touches the same thing again sooner is not reported again
+HARDEST_PULL = 100.0  # [m/s²]: bound on the downward acceleration before the next contact check
+QUIET_US = MICROSECONDS // 2  # a repeated contact of a part with the same object within this time is not reported
 
 
 class Contact(NamedTuple):
-    """Whether a drone touched the ground after the last step (0 or 1), how fast it was then, and the fastest it came to the
-    ground since this was last set to 0  [m/s]."""
+    """Whether a drone touched the ground after the last step (0 or 1), its speed then, and its maximum impact speed since that
+    was last set to 0 [m/s].
+    """
 
-    touched: Scalar = 1.0  # what is on the ground already does not come to it
+    touched: Scalar = 1.0  # a drone that starts on the ground has no impact
     speed: Scalar = 0.0
     impact_speed: Scalar = 0.0
 
 
-def observe_contact(before: Contact, state: State, vehicle: Vehicle, environment: Environment) -> Contact:
-    """A touch of what did not touch before is an impact, with the speed that it had before"""
-    first, *others = (depth > 0.0 for depth in contact_depths(state, vehicle, environment))
-    touches = first
-    for other in others:
-        touches = logical_or(touches, other)
-    came = logical_and(touches, equal(before.touched, 0.0))
-    impact_speed = where(came, maximum(before.speed, before.impact_speed), before.impact_speed)
-    return Contact(where(touches, 1.0, 0.0), norm(state.v_W), impact_speed)
+def observe_contact(previous: Contact, state: State, vehicle: Vehicle, environment: Environment) -> Contact:
+    """Update the contact: a new touch is an impact at the speed before it."""
+    first_depth, *other_depths = (depth > 0.0 for depth in contact_depths(state, vehicle, environment))
+    is_touching = first_depth
+    for is_deep in other_depths:
+        is_touching = logical_or(is_touching, is_deep)
+    is_impact = logical_and(is_touching, equal(previous.touched, 0.0))
+    impact_speed = where(is_impact, maximum(previous.speed, previous.impact_speed), previous.impact_speed)
+    return Contact(where(is_touching, 1.0, 0.0), norm(state.v_W), impact_speed)
 
 
 def contact_after_step(
-    contact: Contact, before: State, after: State, vehicle: Vehicle, environment: Environment
+    contact: Contact, start_state: State, end_state: State, vehicle: Vehicle, environment: Environment
 ) -> Contact:
-    """Observe contact before a step, as the drone or the ground may have been moved since the last one, and after it"""
-    return observe_contact(observe_contact(contact, before, vehicle, environment), after, vehicle, environment)
+    """Observe contact before a step, as drone or ground may have been displaced since the last step, and after it."""
+    return observe_contact(observe_contact(contact, start_state, vehicle, environment), end_state, vehicle, environment)
 
 
-def contact_in_the_air(contact: Contact, after: State) -> Contact:
-    """Return the contact of a drone that cannot have touched the ground in a step"""
-    return Contact(0.0, norm(after.v_W), contact.impact_speed)
+def contact_in_the_air(contact: Contact, end_state: State) -> Contact:
+    """Return the contact of a drone that cannot have touched the ground in a step."""
+    return Contact(0.0, norm(end_state.v_W), contact.impact_speed)
 
 
 def integrate(
@@ -123,11 +124,11 @@ def integrate(
     vehicle: Vehicle,
     integrator: str | Callable[..., State] = "rk4",
 ) -> tuple[State, Contact]:
-    """x(t + dt) under a constant command and environment, and the contact with the ground after it"""
-    after = _advance(state, command, environment, dt, vehicle, integrator)
+    """x(t + dt) under a constant command and environment, and the ground contact after it."""
+    next_state = _advance(state, command, environment, dt, vehicle, integrator)
     if not vehicle.has("contact"):
-        return after, contact
-    return after, contact_after_step(contact, state, after, vehicle, environment)
+        return next_state, contact
+    return next_state, contact_after_step(contact, state, next_state, vehicle, environment)
 
 
 def _advance(
@@ -139,8 +140,8 @@ def _advance(
     integrator: str | Callable[..., State],
 ) -> State:
     advance = integrator_named(integrator).advance if isinstance(integrator, str) else integrator
-    after: State = advance(lambda x: derivative(x, command, vehicle, environment), state, dt)
-    return after
+    next_state: State = advance(lambda x: derivative(x, command, vehicle, environment), state, dt)
+    return next_state
 
 
 def integrate_quietly(
@@ -153,22 +154,26 @@ def integrate_quietly(
     vehicle: Vehicle,
     integrator: str | Callable[..., State] = "rk4",
 ) -> tuple[State, Contact]:
-    """x(t + dt) without the effects that may be idle, such as contact in the air: the same, while `is_busy` is false"""
-    rests = [effect.idle is not None for effect in vehicle.structure.effects]
-    idle = [effect.name for effect, at_rest in zip(vehicle.structure.effects, rests, strict=True) if at_rest]
-    moving = tuple(effect for effect, at_rest in zip(state.effects, rests, strict=True) if not at_rest)
-    brief, alone = vehicle.without_effect(*idle), state._replace(effects=moving)
-    after, _ = integrate(alone, contact, command, environment, dt, vehicle=brief, integrator=integrator)
-    moved = iter(after.effects)
-    effects = tuple(effect if at_rest else next(moved) for effect, at_rest in zip(state.effects, rests, strict=True))
-    return after._replace(effects=effects), contact_in_the_air(contact, after)
+    """x(t + dt) without the effects that may be idle, such as contact in the air; equal to `integrate` unless `is_busy`."""
+    may_idle = [effect.idle is not None for effect in vehicle.structure.effects]
+    idle_names = [effect.name for effect, is_idle in zip(vehicle.structure.effects, may_idle, strict=True) if is_idle]
+    active_effects = tuple(effect for effect, is_idle in zip(state.effects, may_idle, strict=True) if not is_idle)
+    reduced_vehicle, reduced_state = vehicle.without_effect(*idle_names), state._replace(effects=active_effects)
+    next_state, _ = integrate(
+        reduced_state, contact, command, environment, dt, vehicle=reduced_vehicle, integrator=integrator
+    )
+    next_effects = iter(next_state.effects)
+    effects = tuple(
+        effect if is_idle else next(next_effects) for effect, is_idle in zip(state.effects, may_idle, strict=True)
+    )
+    return next_state._replace(effects=effects), contact_in_the_air(contact, next_state)
 
 
 def is_busy(state: State, environment: Environment, *, vehicle: Vehicle, ahead: float) -> Scalar:
-    """Whether an effect would not be idle, were the drone as low as it can come within `ahead` seconds"""
-    reach = (norm(state.v_W) + HARDEST_PULL * ahead) * ahead
-    lower = state._replace(p_W=state.p_W - environment.ground.normal_W * reach)
-    return where(all_idle(lower, vehicle, environment), 0.0, 1.0) > 0.5
+    """Whether an effect would be active if the drone were at the lowest height it can reach within `ahead` seconds."""
+    max_descent = (norm(state.v_W) + HARDEST_PULL * ahead) * ahead
+    lowest_state = state._replace(p_W=state.p_W - environment.ground.normal_W * max_descent)
+    return where(all_idle(lowest_state, vehicle, environment), 0.0, 1.0) > 0.5
 
 
 class CollisionGeometry(NamedTuple):
@@ -193,13 +198,13 @@ def integrate_among_solids(
     collisions: CollisionGeometry,
     integrator: str | Callable[..., State] = "rk4",
 ) -> tuple[State, Contact, Status]:
-    """x(t + dt) from impact to impact; a hard touch of a solid or another drone, and that of a propeller, is a crash
+    """x(t + dt) from impact to impact; a hard impact on a solid or another drone, and any by a propeller, is a crash.
 
     `drone` is the index of the drone in its flight.
     """
 
-    def fly(start: State, duration: Scalar, held: tuple[Command, Environment]) -> State:
-        return _advance(start, *held, duration, vehicle, integrator)
+    def advance(start: State, duration: Scalar, inputs: tuple[Command, Environment]) -> State:
+        return _advance(start, *inputs, duration, vehicle, integrator)
 
     body: dict[str, Any] = {
         "parts": collisions.parts,
@@ -208,28 +213,28 @@ def integrate_among_solids(
         "inertia": Inertia(vehicle.mass, vehicle.inertia_B),
     }
     if collisions.swarm is None:
-        after, impact = advance_with_impacts(fly, state, dt, (command, environment), **body)
+        next_state, impact = advance_with_impacts(advance, state, dt, (command, environment), **body)
     else:
-        after, impact = advance_drones_with_impacts(
-            fly, state, dt, (command, environment), index=drone, swarm=collisions.swarm, **body
+        next_state, impact = advance_drones_with_impacts(
+            advance, state, dt, (command, environment), index=drone, swarm=collisions.swarm, **body
         )
     by_propeller = impact.part > collisions.first_propeller - 0.5
     is_crash = logical_and(impact.count > 0.5, logical_or(by_propeller, impact.max_speed > CRASH_SPEED))
     status = Status(where(is_crash, 0.0, status.landed), where(is_crash, 1.0, status.crashed))
     if not vehicle.has("contact"):
-        return after, contact, status
-    return after, contact_after_step(contact, state, after, vehicle, environment), status
+        return next_state, contact, status
+    return next_state, contact_after_step(contact, state, next_state, vehicle, environment), status
 
 
 def physics_stage(setup: DroneSetup) -> Stage:
-    """The step of a drone's physics"""
+    """Build the stage that integrates a drone's physics."""
     parameters = (("vehicle", setup.vehicle), ("integrator", setup.flight.integrator))
     reads = ("state", "contact", "command", "environment", "dt")
     return Stage("physics", PHYSICS, integrate, reads, ("state", "contact"), parameters)
 
 
-def _among_solids(setup: DroneSetup) -> StageSet:
-    """The step of a drone among solids and other drones, on arrays of JAX"""
+def _build_solid_stages(setup: DroneSetup) -> StageSet:
+    """Build the step of a drone among solids and other drones, on JAX arrays."""
     from samara.sim.collide.parts import hull_of, part_shapes, parts_of
 
     parts, world = parts_of(setup.vehicle), setup.flight.world
@@ -255,14 +260,14 @@ def _among_solids(setup: DroneSetup) -> StageSet:
 
 
 def build_physics(setup: DroneSetup) -> StageSet:
-    """The step of a drone's physics, and who has touched the ground"""
+    """Build the physics stage of a drone, with its contact slot."""
     return StageSet((physics_stage(setup),), {"contact": Contact()})
 
 
 class PhysicsStage(PythonStage):
-    """Moves the drones from one instant to the next; Python does so where they can collide, or choose their own steps.
+    """Integrates the drones from one instant to the next; Python does so if they can collide, or choose their steps adaptively.
 
-    A hard touch, and that of a propeller, is a crash, and may break the propeller.
+    A hard impact, and any by a propeller, is a crash, and may break the propeller.
     """
 
     rate = PHYSICS
@@ -277,23 +282,23 @@ class PhysicsStage(PythonStage):
         self._moved_us = 0
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """The steps of one drone, of a length that is known"""
-        built = build_physics(setup)
-        adaptive = INTEGRATORS[setup.flight.integrator].adaptive
-        if not (self._is_crowded or adaptive or setup.flight.backend not in ("llvm", "python")):
-            return built
+        """Build the traced physics of one drone; Python integrates if drones can collide or steps are adaptive."""
+        stage_set = build_physics(setup)
+        is_adaptive = INTEGRATORS[setup.flight.integrator].adaptive
+        if not (self._is_crowded or is_adaptive or setup.flight.backend not in ("llvm", "python")):
+            return stage_set
         world = setup.flight.world
-        if adaptive or world.propeller_strike == "break" or not self._is_crowded:
-            return built._replace(stages=(), python=self.reason)
-        return built._replace(stages=(), python=self.reason, on_arrays=partial(_among_solids, setup))
+        if is_adaptive or world.propeller_strike == "break" or not self._is_crowded:
+            return stage_set._replace(stages=(), python=self.reason)
+        return stage_set._replace(stages=(), python=self.reason, on_arrays=partial(_build_solid_stages, setup))
 
     def is_due(self, fleet: "Fleet", span: "Span", *, needed: bool) -> np.ndarray:
-        """Wherever a step leads to"""
+        """Mark the instants that physics steps lead to."""
         self._moved_us = fleet.time_us
         return span.at(fleet.schedule.instant if needed else 0) & (span.times_us > fleet.time_us)
 
     def prepare(self, fleet: "Fleet") -> None:
-        """The solids and the drones that are new"""
+        """Create the collision solver for new groups."""
         if self._is_crowded and self._groups is not fleet.groups:
             from samara.sim.collide.collisions import Colliding
 
@@ -301,41 +306,45 @@ class PhysicsStage(PythonStage):
             self._colliding = Colliding(fleet.scenario.world, [group.plant for group in fleet.groups], drones)
 
     def update(self, fleet: "Fleet") -> None:
-        before, self._moved_us = self._moved_us, fleet.time_us
-        strikes: list[Strike] = []
+        start_us, self._moved_us = self._moved_us, fleet.time_us
+        collisions: list[Strike] = []
         if self._colliding is not None:
-            strikes = self._colliding.advance(before, fleet.time_us)
+            collisions = self._colliding.advance(start_us, fleet.time_us)
         else:
             for group in fleet.groups:
-                group.plant.advance(before, fleet.time_us)
-        if strikes:
-            self._apply_strikes(fleet, strikes)
+                group.plant.advance(start_us, fleet.time_us)
+        if collisions:
+            self._apply_strikes(fleet, collisions)
             assert self._status is not None
             self._status.report(fleet, fleet.time_us, np.array([fleet.landed, fleet.crashed], dtype=float))
 
-    def _apply_strikes(self, fleet: "Fleet", strikes: "list[Strike]") -> None:
+    def _apply_strikes(self, fleet: "Fleet", collisions: "list[Strike]") -> None:
         from samara.sim.fleet_snapshot import bus_of
 
-        world, after = fleet.scenario.world, fleet.setting
-        for strike in strikes:
-            index, part = strike.drone, strike.part
-            touch = (index, part.kind, part.number, strike.solid, strike.other)
-            before, self._struck_us[touch] = self._struck_us.get(touch, -QUIET_US), fleet.time_us
-            if fleet.time_us - before < QUIET_US:
+        world, new_setting = fleet.scenario.world, fleet.setting
+        for collision in collisions:
+            index, part = collision.drone, collision.part
+            contact_key = (index, part.kind, part.number, collision.solid, collision.other)
+            last_us, self._struck_us[contact_key] = self._struck_us.get(contact_key, -QUIET_US), fleet.time_us
+            if fleet.time_us - last_us < QUIET_US:
                 continue
-            for drone, own in strike.touches.items():
-                struck = fleet.note(drone, Fact.STRUCK, **own._asdict())
+            for drone, details in collision.touches.items():
+                occurrence = fleet.note(drone, Fact.STRUCK, **details._asdict())
                 if drone == index:
-                    fleet.warn(struck)
-            propeller = part.kind is PartKind.PROPELLER
-            for hurt, own in strike.touches.items() if propeller or strike.speed > CRASH_SPEED else ():
-                if not fleet.crashed[hurt]:
-                    fleet.warn(fleet.note(hurt, Fact.CRASHED, **own._asdict()))
-                    fleet.wreck(hurt)
-            if propeller and world.propeller_strike == "break":
-                left = sum(power > 0.0 for power in after.drones[index].faults.motor_power)
+                    fleet.warn(occurrence)
+            is_propeller = part.kind is PartKind.PROPELLER
+            for crashed_drone, details in (
+                collision.touches.items() if is_propeller or collision.speed > CRASH_SPEED else ()
+            ):
+                if not fleet.crashed[crashed_drone]:
+                    fleet.warn(fleet.note(crashed_drone, Fact.CRASHED, **details._asdict()))
+                    fleet.wreck(crashed_drone)
+            if is_propeller and world.propeller_strike == "break":
+                working_motors = sum(power > 0.0 for power in new_setting.drones[index].faults.motor_power)
                 name = fleet.name_of(index)
-                broken = fail_motor(part.number, name) if left > 1 else disarm(name)
-                after = broken(after, bus_of(fleet))  # with its last propeller gone nobody steers it
-        if after is not fleet.setting:
-            fleet.apply(after)
+                action = fail_motor(part.number, name) if working_motors > 1 else disarm(name)
+                new_setting = action(
+                    new_setting, bus_of(fleet)
+                )  # without its last propeller a drone cannot be controlled
+        if new_setting is not fleet.setting:
+            fleet.apply(new_setting)

@@ -1,6 +1,6 @@
-"""ROS 2: the clock, the truth, what estimators and sensors say and what is asked, while a flight flies.
+"""ROS 2: publishes the clock, the true states, estimates, sensor readings and references of a flight while it runs.
 
-The topics and frames are those of the file that `samara export ros2` writes, and so are the bytes of their messages.
+Topics, frames and message bytes are those of the file that `samara export ros2` writes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,58 +29,59 @@ STAMP = "header.stamp"
 
 
 class Voice:
-    """The topics of a node: each is made the first time it is asked for, and stays"""
+    """The publishers of a node by topic, created on first use."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.speakers: dict[str, Speaker] = {}
 
     def speaker(self, topic: str, kind: str, *, latched: bool = False) -> Speaker:
-        """What says messages under this topic"""
+        """Return the publisher of a topic."""
         if topic not in self.speakers:
             self.speakers[topic] = self.node.speaker(topic, kind, latched=latched)
         return self.speakers[topic]
 
     @property
     def said(self) -> int:
-        """How many messages"""
-        return sum(own.said for own in self.speakers.values())
+        """Messages published."""
+        return sum(publisher.said for publisher in self.speakers.values())
 
     @property
     def dropped(self) -> int:
-        """Messages for which there was no room in time"""
-        return sum(own.dropped for own in self.speakers.values())
+        """Messages dropped because the output queue was full."""
+        return sum(publisher.dropped for publisher in self.speakers.values())
 
 
 class Says:
-    """A message of each drone: its topic and its layout, with a stamp, which is first where it has one"""
+    """Publishes one message type for each drone: topic, layout, and the path of the time stamp ("" for none)."""
 
     def __init__(self, voice: Voice, layouts: Sequence[tuple[str, Layout]], stamp: str = STAMP) -> None:
         self._speakers = [voice.speaker(topic, layout.kind) for topic, layout in layouts]
         self._layouts, self._stamp = [layout for _, layout in layouts], [stamp] if stamp else []
         self._forms: list[Form] = []
 
-    def say(self, stamp: Sequence[int], columns: Mapping[str, Any], some: Sequence[int] | None = None) -> None:
-        """The numbers of the drones by path, (drones,) or (drones, n); of some drones only where these are given"""
+    def say(self, stamp: Sequence[int], columns: Mapping[str, Any], selected: Sequence[int] | None = None) -> None:
+        """Publish the values of the drones by path, (drones,) or (drones, n); `some` selects drones, None selects all."""
         if not self._forms:
             self._forms = [Form(layout, [*self._stamp, *columns]) for layout in self._layouts]
-        own = [np.asarray(values) for values in columns.values()]
-        if all(values.dtype == float for values in own):
-            rows = np.column_stack(own).tolist()
-        else:  # whole numbers stay whole
-            parts = [values.reshape(len(values), -1).tolist() for values in own]
+        arrays = [np.asarray(values) for values in columns.values()]
+        if all(values.dtype == float for values in arrays):
+            rows = np.column_stack(arrays).tolist()
+        else:  # integers must stay integers
+            parts = [values.reshape(len(values), -1).tolist() for values in arrays]
             rows = [[number for part in row for number in part] for row in zip(*parts, strict=True)]
-        begin = list(stamp) if self._stamp else []
-        for k in range(len(rows)) if some is None else some:
-            self._speakers[k].say(self._forms[k].filled(begin + rows[k]))
+        stamp_values = list(stamp) if self._stamp else []
+        for k in range(len(rows)) if selected is None else selected:
+            self._speakers[k].say(self._forms[k].filled(stamp_values + rows[k]))
 
 
 Stamp = tuple[int, int]
 
 
 class Ros2Stage(PythonStage):
-    """Says a flight to ROS 2 through a node that stays the caller's: states at every tick of the autopilot or, with `every`, at
-    each so many of them, sensors when they are heard"""
+    """Publishes a flight to ROS 2 through a node that the caller owns: states at every `every`-th tick of the autopilot, sensor
+    readings when they arrive.
+    """
 
     rate = "autopilot"
     reason = "ROS 2"
@@ -90,92 +91,94 @@ class Ros2Stage(PythonStage):
         self.voice, self._every = Voice(node), every
         self._clock = self.voice.speaker("/clock", "rosgraph_msgs/Clock")
         self._clock_form = Form(layout_of("rosgraph_msgs/Clock"), ["clock"])
-        self._groups: list[_GroupSays] = []
+        self._groups: list[_GroupPublishers] = []
         self._fleet_groups: list[Group] = []
         self._transforms: Form | None = None
         self._status: dict[str, bool] = {}
         self._logs: tuple[list[Any], int] = [], 0
 
     def prepare(self, fleet: Fleet) -> None:
-        """Topics stay, the arrays that their numbers come from are others"""
+        """Discard the publishers of former groups; the topics stay."""
         if self._fleet_groups is not fleet.groups:
             self._fleet_groups, self._groups = fleet.groups, []
 
     def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
-        """Where a state is to be said, and where a sensor is heard"""
-        found = span.times_us % (self._every * fleet.periods["autopilot"]) == 0
-        for period_us, delay_us in {(own.period_us, own.delay_us) for group in fleet.groups for own in group.sensors}:
-            found |= (span.times_us >= delay_us) & ((span.times_us - delay_us) % period_us == 0)
-        return found
+        """Mark the instants at which states are published, and those at which a reading arrives."""
+        due = span.times_us % (self._every * fleet.periods["autopilot"]) == 0
+        for period_us, delay_us in {
+            (rows.period_us, rows.delay_us) for group in fleet.groups for rows in group.sensors
+        }:
+            due |= (span.times_us >= delay_us) & ((span.times_us - delay_us) % period_us == 0)
+        return due
 
     def say_clock(self, time_us: int) -> None:
-        """The time of the flight"""
+        """Publish the flight time."""
         self._clock.say(self._clock_form.filled(_stamp(time_us)))
 
     def update(self, fleet: Fleet) -> None:
         if not self._groups:
             self._begin(fleet)
-        now = fleet.time_us
-        for own in self._groups:
-            own.say_readings(now)
-        if now % (self._every * fleet.periods["autopilot"]) == 0:
-            stamp = _stamp(now)
-            transforms = [row for own in self._groups for row in own.say_states(stamp)]
+        time_us = fleet.time_us
+        for publishers in self._groups:
+            publishers.say_readings(time_us)
+        if time_us % (self._every * fleet.periods["autopilot"]) == 0:
+            stamp = _stamp(time_us)
+            transforms = [row for publishers in self._groups for row in publishers.say_states(stamp)]
             assert self._transforms is not None
             numbers = [number for row in transforms for number in (*stamp, *row)]
             self.voice.speaker("/tf", "tf2_msgs/TFMessage").say(self._transforms.filled(numbers))
             self._say_status(fleet)
             self._say_logs(fleet)
-            self.say_clock(now)  # at the end: whoever follows the clock has heard all of this instant
+            self.say_clock(time_us)  # last: a node that waits for the clock has received everything of this instant
         self.voice.node.announce()
 
     def _begin(self, fleet: Fleet) -> None:
-        """Topics of all drones, and the frames that never change"""
-        self._groups = [_GroupSays(self.voice, fleet, group) for group in fleet.groups]
-        frames = [frame for own in self._groups for frame in own.frames]
+        """Create the publishers of all drones, and publish the static frames."""
+        self._groups = [_GroupPublishers(self.voice, fleet, group) for group in fleet.groups]
+        frames = [frame for publishers in self._groups for frame in publishers.frames]
         moving = [{"header": {"frame_id": parent}, "child_frame_id": child} for parent, child in frames]
         layout = layout_of("tf2_msgs/TFMessage", transforms=moving)
         paths = [f"transforms[{k}].{part}" for k in range(len(frames)) for part in ("header.stamp", "transform")]
         self._transforms = Form(layout, paths)
         drones = fleet.scenario.drones
         if "/tf_static" not in self.voice.speakers:
-            estimated = {own.name: own.estimator.name != "truth" for own in drones}
-            fixed = fixed_frames(estimated, {own.name: own.sensors for own in drones})
+            estimated = {drone.name: drone.estimator.name != "truth" for drone in drones}
+            fixed = fixed_frames(estimated, {drone.name: drone.sensors for drone in drones})
             if fixed is not None:
                 self.voice.speaker("/tf_static", fixed.kind, latched=True).say(fixed.data.tobytes())
 
     def _say_status(self, fleet: Fleet) -> None:
-        """Whenever somebody lands, takes off or crashes"""
+        """Publish changes of landed and crashed."""
         for group in fleet.groups:
-            for lane, index in enumerate(group.drones):
+            for column, index in enumerate(group.drones):
                 for row, field in enumerate(STATUS_FIELDS):
                     topic, value = (
                         f"/{ros_name(fleet.name_of(index))}/{field}",
-                        bool(group.slots["status"][row, lane] > 0.5),
+                        bool(group.slots["status"][row, column] > 0.5),
                     )
                     if self._status.get(topic) is not value:
                         self._status[topic] = value
-                        said = layout_of("std_msgs/Bool", data=value).data.tobytes()
-                        self.voice.speaker(topic, "std_msgs/Bool", latched=True).say(said)
+                        message = layout_of("std_msgs/Bool", data=value).data.tobytes()
+                        self.voice.speaker(topic, "std_msgs/Bool", latched=True).say(message)
 
     def _say_logs(self, fleet: Fleet) -> None:
-        """Lines of log since the last time"""
-        lines, told = self._logs if self._logs[0] is fleet.logs else (fleet.logs, 0)
-        for line in lines[told:]:
-            said = log_layout(line)
-            self.voice.speaker("/rosout", said.kind, latched=True).say(said.data.tobytes())
+        """Publish the log lines since the last call."""
+        lines, published = self._logs if self._logs[0] is fleet.logs else (fleet.logs, 0)
+        for line in lines[published:]:
+            message = log_layout(line)
+            self.voice.speaker("/rosout", message.kind, latched=True).say(message.data.tobytes())
         self._logs = lines, len(lines)
 
 
-class _GroupSays:
-    """What the drones of one group say"""
+class _GroupPublishers:
+    """The publishers of the drones of one group."""
 
     def __init__(self, voice: Voice, fleet: Fleet, group: Group) -> None:
         self._group = group
         self._names = names = [ros_name(fleet.name_of(index)) for index in group.drones]
         self._has_estimate = group.estimate is not group.slots["state"]
 
-        def says(topic: str, layout: Callable[[str], Layout], stamp: str = "header.stamp") -> Says:
+        def create_publisher(topic: str, layout: Callable[[str], Layout], stamp: str = "header.stamp") -> Says:
             return Says(voice, [(f"/{drone}/{topic}", layout(drone)) for drone in names], stamp)
 
         def odometry(frame: Callable[[str], str]) -> Callable[[str], Layout]:
@@ -190,109 +193,119 @@ class _GroupSays:
             return lambda drone: layout_of("geometry_msgs/TwistStamped", header={"frame_id": frame(drone)})
 
         vehicle = group.vehicle
-        self._odom = says("odom", odometry(lambda drone: f"{drone}/odom"))
-        self._truth = says("ground_truth", odometry(lambda drone: MAP))
-        self._pose, self._twist = says("pose", pose), says("twist", twist(lambda drone: f"{drone}/base_link"))
-        self._asked_pose = says("setpoint/pose", pose)
-        self._asked_twist = says("setpoint/twist", twist(lambda drone: MAP))
+        self._odom = create_publisher("odom", odometry(lambda drone: f"{drone}/odom"))
+        self._truth = create_publisher("ground_truth", odometry(lambda drone: MAP))
+        self._pose, self._twist = (
+            create_publisher("pose", pose),
+            create_publisher("twist", twist(lambda drone: f"{drone}/base_link")),
+        )
+        self._asked_pose = create_publisher("setpoint/pose", pose)
+        self._asked_twist = create_publisher("setpoint/twist", twist(lambda drone: MAP))
         self._rotors: list[tuple[Says, Array]] = []
         if vehicle.rotors:
             count = len(vehicle.rotors)
             speeds = np.atleast_2d(group.state.rotor_speed)
             self._rotors = [
-                (says("rotor_speed", lambda drone: numbers_layout("rotor", count), ""), speeds),
-                (says("motors", lambda drone: numbers_layout("motor", count), ""), group.plant.command[:count]),
+                (create_publisher("rotor_speed", lambda drone: numbers_layout("rotor", count), ""), speeds),
+                (
+                    create_publisher("motors", lambda drone: numbers_layout("motor", count), ""),
+                    group.plant.command[:count],
+                ),
             ]
         self._readings: list[tuple[SensorRows, Reading, Says]] = []
-        for measuring in (each for each in group.sensors if not is_ray_sensor(each.sensor)):  # pictures are not told
-            sensor, own = measuring.sensor, ros_name(measuring.sensor.name)
-            of_each = [readings_of(sensor.fields, f"{drone}/{own}", sensor) for drone in names]
-            for place, reading in enumerate(of_each[0]):
+        for rows in (
+            sensor_rows for sensor_rows in group.sensors if not is_ray_sensor(sensor_rows.sensor)
+        ):  # images are not published
+            sensor, sensor_topic = rows.sensor, ros_name(rows.sensor.name)
+            readings_by_drone = [readings_of(sensor.fields, f"{drone}/{sensor_topic}", sensor) for drone in names]
+            for reading_index, reading in enumerate(readings_by_drone[0]):
                 layouts = [
-                    (f"/{drone}/{own}{reading.place}", each[place].layout)
-                    for drone, each in zip(names, of_each, strict=True)
+                    (f"/{drone}/{sensor_topic}{reading.place}", drone_readings[reading_index].layout)
+                    for drone, drone_readings in zip(names, readings_by_drone, strict=True)
                 ]
-                self._readings.append((measuring, reading, Says(voice, layouts)))
+                self._readings.append((rows, reading, Says(voice, layouts)))
         self._battery: tuple[Reading, Says] | None = None
-        taken = {ros_name(own.sensor.name) for own in group.sensors}
-        if vehicle.has("battery") and "battery" not in taken:
+        sensor_topics = {ros_name(sensor_rows.sensor.name) for sensor_rows in group.sensors}
+        if vehicle.has("battery") and "battery" not in sensor_topics:
             (reading,) = battery("", None)
             self._battery = (
                 reading,
-                says("battery", lambda drone: battery(f"{drone}/base_link", None)[0].layout),
+                create_publisher("battery", lambda drone: battery(f"{drone}/base_link", None)[0].layout),
             )
             self._fields = output_fields(vehicle)
 
     @property
     def frames(self) -> list[tuple[str, str]]:
-        """Parent and child of each transform that `say_states` gives"""
-        own = [(f"{drone}/odom", f"{drone}/base_link") for drone in self._names]
-        return own + ([(MAP, f"{drone}/odom") for drone in self._names] if self._has_estimate else [])
+        """Parent and child of each transform that `say_states` returns."""
+        odom_frames = [(f"{drone}/odom", f"{drone}/base_link") for drone in self._names]
+        return odom_frames + ([(MAP, f"{drone}/odom") for drone in self._names] if self._has_estimate else [])
 
     def say_states(self, stamp: Stamp) -> Sequence[Sequence[float]]:
-        """Truth, odometry and setpoint of each drone; gives its transforms: translation, and rotation (x, y, z, w)"""
+        """Publish truth, odometry and setpoint of each drone; return its transforms: translation, and rotation (x, y, z, w)."""
         group, motion = self._group, self._group.state
-        true = _said(np.concatenate([motion.p_W, motion.v_W, motion.q_WB, motion.omega_B]))
-        truth = odometry_columns(true)
+        true_motion = _said(np.concatenate([motion.p_W, motion.v_W, motion.q_WB, motion.omega_B]))
+        truth = odometry_columns(true_motion)
         position, orientation = truth["pose.pose.position"], truth["pose.pose.orientation"]
         self._truth.say(stamp, truth)
         self._pose.say(stamp, {"pose.position": position, "pose.orientation": orientation})
         linear, angular = truth["twist.twist.linear"], truth["twist.twist.angular"]
         self._twist.say(stamp, {"twist.linear": linear, "twist.angular": angular})
-        estimate = true
+        estimate = true_motion
         if self._has_estimate:
-            known = group.slots.get("variances")
-            variances = known if known is not None and len(known) else None
+            filter_variances = group.slots.get("variances")
+            variances = filter_variances if filter_variances is not None and len(filter_variances) else None
             estimate = _said(group.estimate[:BODY], variances)
         self._odom.say(stamp, odometry_columns(estimate) if self._has_estimate else truth)
-        asked = group.reference
-        turning = np.zeros((len(self._names), 3))
-        turning[:, 2] = asked[YAW_RATE]
-        self._asked_pose.say(stamp, {"pose.position": asked[P].T, "pose.orientation": xyzw(facing(asked[YAW]))})
-        self._asked_twist.say(stamp, {"twist.linear": asked[V].T, "twist.angular": turning})
-        for says, rows in self._rotors:
-            says.say(stamp, {"data": rows.T})
+        reference = group.reference
+        angular_W = np.zeros((len(self._names), 3))
+        angular_W[:, 2] = reference[YAW_RATE]
+        self._asked_pose.say(stamp, {"pose.position": reference[P].T, "pose.orientation": xyzw(facing(reference[YAW]))})
+        self._asked_twist.say(stamp, {"twist.linear": reference[V].T, "twist.angular": angular_W})
+        for publisher, rows in self._rotors:
+            publisher.say(stamp, {"data": rows.T})
         if self._battery is not None:
             self._say_battery(stamp)
-        moving = np.hstack([estimate.p_W, xyzw(estimate.q_WB)])
+        poses = np.hstack([estimate.p_W, xyzw(estimate.q_WB)])
         if self._has_estimate:
-            p_MO, q_MO = odom_in_map(true.p_W, true.q_WB, estimate.p_W, estimate.q_WB)
-            moving = np.vstack([moving, np.hstack([p_MO, xyzw(q_MO)])])
-        transforms: list[list[float]] = moving.tolist()
+            p_MO, q_MO = odom_in_map(true_motion.p_W, true_motion.q_WB, estimate.p_W, estimate.q_WB)
+            poses = np.vstack([poses, np.hstack([p_MO, xyzw(q_MO)])])
+        transforms: list[list[float]] = poses.tolist()
         return transforms
 
     def _say_battery(self, stamp: Stamp) -> None:
-        """Voltage and current by the motors' equations, and the charge that is left"""
+        """Publish voltage and current by the motors' equations, and the state of charge."""
         assert self._battery is not None
-        reading, says = self._battery
+        reading, publisher = self._battery
         plant = self._group.plant
-        told = output_code(*self._group.vehicles).rows(plant.state[None], plant.command[None], plant.environment[None])
-        table = Table(self._fields, ("",) * len(self._fields), "", np.empty(0), told[0].T)
+        outputs = output_code(*self._group.vehicles).rows(
+            plant.state[None], plant.command[None], plant.environment[None]
+        )
+        table = Table(self._fields, ("",) * len(self._fields), "", np.empty(0), outputs[0].T)
         columns = dict(reading.columns(table))
         if "battery.charge" in plant.fields:
             columns["percentage"] = plant.state[plant.fields.index("battery.charge")]
-        says.say(stamp, columns)
+        publisher.say(stamp, columns)
 
     def say_readings(self, time_us: int) -> None:
-        """Of the sensors that are heard now, stamped when they sampled"""
-        for measuring, reading, says in self._readings:
-            late_us = time_us - measuring.delay_us
-            if late_us < 0 or late_us % measuring.period_us:
+        """Publish the readings that arrive now, with the time at which they were sampled."""
+        for rows, reading, publisher in self._readings:
+            sample_us = time_us - rows.delay_us
+            if sample_us < 0 or sample_us % rows.period_us:
                 continue
-            sensor = measuring.sensor
-            table = Table(sensor.fields, sensor.units, "", np.empty(0), measuring.reading.T)
-            some = None if reading.valid is None else np.flatnonzero(reading.valid(table)).tolist()
-            says.say(_stamp(late_us), reading.columns(table), some)
+            sensor = rows.sensor
+            table = Table(sensor.fields, sensor.units, "", np.empty(0), rows.reading.T)
+            valid_drones = None if reading.valid is None else np.flatnonzero(reading.valid(table)).tolist()
+            publisher.say(_stamp(sample_us), reading.columns(table), valid_drones)
 
 
 def _said(rows: Array, variances: Array | None = None) -> Said:
-    """p, v, q and ω (13, drones), and the variances of p, v and θ where they are known"""
-    own = rows.T
-    known = None if variances is None else variances.T[:, [0, 1, 2, 6, 7, 8, 3, 4, 5]]
-    return Said(np.empty(0), own[:, :3], own[:, 6:10], own[:, 3:6], own[:, 10:13], known)
+    """Convert p, v, q and ω (13, drones), and the variances of p, v and θ if available, to columns."""
+    columns = rows.T
+    ordered_variances = None if variances is None else variances.T[:, [0, 1, 2, 6, 7, 8, 3, 4, 5]]
+    return Said(np.empty(0), columns[:, :3], columns[:, 6:10], columns[:, 3:6], columns[:, 10:13], ordered_variances)
 
 
 def _stamp(time_us: int) -> Stamp:
-    """Whole seconds and nanoseconds"""
+    """Split a time into whole seconds and nanoseconds."""
     seconds, micros = divmod(time_us, 1_000_000)
     return seconds, 1000 * micros

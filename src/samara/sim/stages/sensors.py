@@ -24,7 +24,7 @@ def sample(
     sensor: Sensor,
     vehicle: Vehicle,
 ) -> tuple[Tree, tuple[Tree, ...]]:
-    """Sample a sensor, and append the reading to the queue of delayed readings"""
+    """Sample a sensor, and append the reading to the queue of delayed readings."""
     inputs = (state, command, vehicle, environment, normals)
     if sensor.initial is None:
         reading = sensor.measure(*inputs)
@@ -36,7 +36,7 @@ def sample(
 def receive(
     queue: tuple[Tree, ...], reading: Tree, fresh: Scalar, silent: Scalar, *, sensor: Sensor
 ) -> tuple[Tree, Scalar]:
-    """Receive the oldest reading of the queue; it is fresh unless the sensor has failed or the reading is not valid
+    """Receive the oldest reading of the queue; it is fresh unless the sensor has failed or the reading is not valid.
 
     A failed sensor keeps its last reading.
     """
@@ -49,12 +49,12 @@ def receive(
 
 
 def reading_template(sensor: Sensor) -> Tree:
-    """Return a reading of zeros"""
+    """Return a reading of zeros."""
     return sensor.reading or tuple(0.0 for _ in sensor.fields)
 
 
 def build_sensors(setup: DroneSetup) -> StageSet:
-    """Build a sampling and a receiving stage for each traced sensor, and slots for all sensors"""
+    """Build a sampling and a receiving stage for each traced sensor, and slots for all sensors."""
     stages: list[Stage] = []
     slots: dict[str, Tree] = {}
     for sensor in setup.sensors:

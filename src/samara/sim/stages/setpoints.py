@@ -1,4 +1,4 @@
-"""Setpoints stage: controllers that follow external setpoints, positions, velocities, paths or motor commands."""
+"""Setpoints stage: controllers that follow external setpoints: positions, velocities, paths or motor commands."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -22,28 +22,28 @@ MAX_ANCHOR_DISTANCE = 2.0  # [m] from a lagging drone to the start of a new setp
 
 
 class Source(Protocol):
-    """A source of setpoints"""
+    """A source of setpoints."""
 
     def new_setpoints(self, fleet: Fleet) -> Mapping[int, Setpoint]:
-        """Return the newest setpoints since the last call, by drone index; `AutopilotLostError` ends the flight"""
+        """Return the newest setpoints since the last call, by drone index; `AutopilotLostError` ends the flight."""
 
 
 class ActiveSetpoint(NamedTuple):
-    """A setpoint, its time of arrival [µs], and the reference at that time"""
+    """A setpoint, its time of arrival [µs], and the reference at that time."""
 
     setpoint: Position | Velocity | Path
     since_us: int
     anchor: Array
 
     def references(self, times_us: Array) -> Array:
-        """Return the references at some times: (times, fields)"""
+        """Return the references at given flight times: (times, fields)."""
         return self.setpoint.references(self.anchor, (times_us - self.since_us) / MICROSECONDS)
 
 
 class SetpointsStage(ControllerStage):
     """Replaces the controller stage: controllers follow the last setpoint, and their task before the first."""
 
-    reason = "setpoints from outside"
+    reason = "external setpoints"
 
     def __init__(self, source: Source) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class SetpointsStage(ControllerStage):
         self._motors: dict[int, tuple[Array, int]] = {}
 
     def build(self, setup: DroneSetup) -> StageSet:
-        """Build no traced stage: Python polls for setpoints at every tick"""
+        """Build no traced stage: Python polls for setpoints at every tick."""
         return StageSet(slots=build_controller(setup).slots, python=self.reason)
 
     def is_due(self, fleet: Fleet, span: Span, *, needed: bool) -> Array:
-        """Mark the ticks of the controller, and of the log, which records the followed references"""
+        """Mark the ticks of the controller, and of the log, which records the followed references."""
         return span.at(fleet.schedule.clock("autopilot") | fleet.schedule.clock("log"))
 
     def update(self, fleet: Fleet) -> None:
@@ -64,8 +64,8 @@ class SetpointsStage(ControllerStage):
             try:
                 for index, setpoint in self._source.new_setpoints(fleet).items():
                     self._take(fleet, index, setpoint)
-            except AutopilotLostError as lost:
-                fleet.ended = f"the flight ended at {fleet.time:.3f} s: {lost}"
+            except AutopilotLostError as error:
+                fleet.ended = f"the flight ended at {fleet.time:.3f} s: {error}"
                 fleet.say("error", fleet.ended)
             self._expire(fleet)
             super().update(fleet)
@@ -80,17 +80,19 @@ class SetpointsStage(ControllerStage):
                     group.external_references[fleet.time_us] = columns, np.array(rows).T
 
     def _take(self, fleet: Fleet, index: int, setpoint: Setpoint) -> None:
-        """Start a new setpoint of a drone from its present reference"""
+        """Start a new setpoint of a drone from its present reference."""
         group, column = fleet.locate(index)
         if isinstance(setpoint, Motors):
             if index not in self._motors:
-                fleet.say("info", f"{fleet.name_of(index)}: its motors are commanded from outside")
+                fleet.say("info", f"{fleet.name_of(index)}: its motors follow external commands")
             self._motors[index] = setpoint.command, fleet.time_us
             return
-        now = np.array([fleet.time_us])
-        anchor = self._active[index].references(now)[0] if index in self._active else group.reference[:, column].copy()
+        times_us = np.array([fleet.time_us])
+        anchor = (
+            self._active[index].references(times_us)[0] if index in self._active else group.reference[:, column].copy()
+        )
         if index not in self._active:
-            fleet.say("info", f"{fleet.name_of(index)}: it follows setpoints from outside")
+            fleet.say("info", f"{fleet.name_of(index)}: it follows external setpoints")
         self._motors.pop(index, None)
         position = group.estimate[P, column]
         offset = anchor[P] - position
@@ -100,7 +102,7 @@ class SetpointsStage(ControllerStage):
         self._active[index] = ActiveSetpoint(setpoint, fleet.time_us, anchor)
 
     def _expire(self, fleet: Fleet) -> None:
-        """End motor commands that were not repeated; the drone then holds its position"""
+        """End motor commands that were not repeated; the drone then holds its position."""
         for index in [
             drone
             for drone, (_, since) in self._motors.items()
@@ -114,26 +116,28 @@ class SetpointsStage(ControllerStage):
             self._active[index] = ActiveSetpoint(setpoint, fleet.time_us, anchor)
             fleet.say(
                 "warning",
-                f"{fleet.name_of(index)}: no command of its motors for {SETPOINT_TIMEOUT:g} s; it stays where it is",
+                f"{fleet.name_of(index)}: no motor command for {SETPOINT_TIMEOUT:g} s; it holds its position",
             )
 
     def references(self, fleet: Fleet, group: Group) -> tuple[Array, Array]:
-        """Return the references of the tasks, replaced by those of active setpoints"""
-        now, ahead = super().references(fleet, group)
-        followed = [(column, self._active[index]) for column, index in enumerate(group.drones) if index in self._active]
-        if not followed:
-            return now, ahead
-        now, ahead = now.copy(), ahead.copy()
-        later_us = np.round(MICROSECONDS * group.look_ahead) if ahead.size else np.empty(0)
-        for column, setpoint in followed:
-            rows = setpoint.references(fleet.time_us + np.append(0.0, later_us))
-            now[:, column] = rows[0]
+        """Return the references of the tasks, replaced by those of active setpoints."""
+        current, ahead = super().references(fleet, group)
+        active_columns = [
+            (column, self._active[index]) for column, index in enumerate(group.drones) if index in self._active
+        ]
+        if not active_columns:
+            return current, ahead
+        current, ahead = current.copy(), ahead.copy()
+        offsets_us = np.round(MICROSECONDS * group.look_ahead) if ahead.size else np.empty(0)
+        for column, setpoint in active_columns:
+            rows = setpoint.references(fleet.time_us + np.append(0.0, offsets_us))
+            current[:, column] = rows[0]
             if ahead.size:
                 ahead[:, :, column] = rows[1:]
-        return now, ahead
+        return current, ahead
 
     def override(self, fleet: Fleet, group: Group) -> None:
-        """Apply external motor commands, clipped to their range, to armed drones"""
+        """Apply external motor commands, clipped to their range, to armed drones."""
         for column, index in enumerate(group.drones):
             if index in self._motors:
                 bounds = command_bounds(group.vehicle)
