@@ -1,4 +1,4 @@
-"""Several controllers on the same flight, side by side."""
+"""Compare controllers: on the same flight, or in a race on a track."""
 
 from samara.core.lazy_import import lazily as _lazily
 

@@ -1,4 +1,4 @@
-"""Controllers side by side: the same trajectory, vehicle and wind for each, and how well it went."""
+"""Compare controllers on the same trajectory, vehicle and wind: errors, effort and computing time."""
 
 import math
 import time
@@ -24,7 +24,7 @@ from samara.wind.sources import Constant
 
 HEIGHT = 3.0  # [m]
 CALLS = 200
-SETTLE = 2.0  # [s], hovering at the start before the clock runs
+SETTLE = 2.0  # [s] of hover before the trajectory starts
 
 TRAJECTORIES: dict[str, Callable[[float], Trajectory]] = {
     "figure8": lambda speed: trajectory.figure8((0.0, 0.0, HEIGHT), reach=3.0, speed=speed, laps=2),
@@ -38,7 +38,7 @@ ControllerChoice: TypeAlias = str | Tuned | Callable[..., Scalar]
 
 
 class Entry(NamedTuple):
-    """How one controller did in one wind: errors [m], effort (mean square command rate), time per call [µs]."""
+    """Result of one controller in one wind: errors [m], effort (mean square command rate), time per call [µs]."""
 
     controller: str
     wind: float
@@ -59,10 +59,16 @@ def contest(
     winds: Sequence[float] = (0.0,),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Entry]:
-    """Every controller in every wind, from the west; errors count from when the trajectory begins
+    """Fly every controller in every wind, which blows from the west; errors count from the start of the trajectory.
 
-    A controller is a name, a name with numbers of its own, or a function, as `samara.fly` takes them. What a function remembers
-    belongs into its memory, which is fresh in every wind.
+    Args:
+        vehicle: the vehicle of all flights.
+        controllers: names, tuned names (name with options), or functions, as `samara.fly` takes them. A function must store all
+            values that it needs in the next call in its controller state, which is new for every flight.
+        trajectory_name: a key of `TRAJECTORIES`.
+        speed: speed along the trajectory [m/s].
+        winds: wind speeds [m/s].
+        progress: called with the counts of finished and of all flights after each flight.
     """
     if trajectory_name not in TRAJECTORIES:
         raise ValueError(f"no trajectory {trajectory_name!r}; expected one of {', '.join(TRAJECTORIES)}")
@@ -81,13 +87,13 @@ def _flown(
 ) -> Iterator[Entry]:
     total, done = len(controllers) * len(winds), 0
     start = Vec3(*(float(x) for x in task.at(0.0).p_W))
-    whole = trajectory.sequence(trajectory.hover(start, duration=SETTLE), task)
+    flight_path = trajectory.sequence(trajectory.hover(start, duration=SETTLE), task)
     for wind in winds:
         for name, controller in zip(labels(controllers), controllers, strict=True):
-            drone = Drone("drone", vehicle, whole, start, airborne=True, controller=controller)
-            blowing = Constant(Vec3(float(wind), 0.0, 0.0))
+            drone = Drone("drone", vehicle, flight_path, start, airborne=True, controller=controller)
+            wind_source = Constant(Vec3(float(wind), 0.0, 0.0))
             scenario = at_own_rate(
-                Scenario(f"{name} in {wind:g} m/s", (drone,), round(whole.duration + 1.0, 3), wind=blowing)
+                Scenario(f"{name} in {wind:g} m/s", (drone,), round(flight_path.duration + 1.0, 3), wind=wind_source)
             )
             run = fly(scenario)
             done += 1
@@ -96,36 +102,36 @@ def _flown(
 
 
 def labels(controllers: Sequence[ControllerChoice]) -> list[str]:
-    """What each is called, with the numbers chosen of it; a number behind those that would be called alike"""
-    names = [_label(own) for own in controllers]
+    """Return a label with the chosen options for each controller; equal labels are numbered."""
+    names = [_label(controller) for controller in controllers]
     return [name if names.count(name) == 1 else f"{name} {names[: k + 1].count(name)}" for k, name in enumerate(names)]
 
 
 def _label(controller: ControllerChoice) -> str:
-    chosen = controller.options if isinstance(controller, Tuned) else ()
+    options = controller.options if isinstance(controller, Tuned) else ()
     return " ".join(
         [
             name_of(controller),
-            *(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in chosen),
+            *(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in options),
         ]
     )
 
 
 def _call_time(scenario: Scenario) -> float:
-    """How long the controller takes for one command, the best of many calls  [s]"""
+    """Measure the time of one controller call, the minimum over many calls  [s]."""
     simulation = Simulation(scenario)
     simulation.advance()
     (group,) = simulation.groups
-    fleet, fastest = simulation.fleet, math.inf
-    ahead = references_ahead(fleet, group)
+    fleet, min_time = simulation.fleet, math.inf
+    reference_horizon = references_ahead(fleet, group)
     for _ in range(CALLS):
-        before = time.perf_counter()
+        start_time = time.perf_counter()
         if group.controller is None:
             fleet.run_entry(group, "controller")
         else:
-            group.controller.run(group.estimate, group.reference, 0, ahead)
-        fastest = min(fastest, time.perf_counter() - before)
-    return fastest
+            group.controller.run(group.estimate, group.reference, 0, reference_horizon)
+        min_time = min(min_time, time.perf_counter() - start_time)
+    return min_time
 
 
 def _evaluate(run: Run, name: str, wind: float, call_time: float) -> Entry:
@@ -143,31 +149,31 @@ def _evaluate(run: Run, name: str, wind: float, call_time: float) -> Entry:
 
 
 def require_thrust(vehicle: Vehicle, wind: float, speed: float) -> None:
-    """ValueError when holding still in the wind, or flying against it, needs more thrust than there is"""
+    """Raise ValueError if hovering in the wind, or flying against it, needs more thrust than the rotors have."""
     if not vehicle.has("drag") or not vehicle.rotors:
         return
     weight = vehicle.mass * vehicle["gravity"].acceleration
     drag = norm(drag_force(Vec3(abs(wind) + speed, 0.0, 0.0), drag=vehicle["drag"]))
-    needed, there = math.hypot(weight, drag), thrust_to_weight(vehicle) * weight
-    if needed > there:
+    required_thrust, available_thrust = math.hypot(weight, drag), thrust_to_weight(vehicle) * weight
+    if required_thrust > available_thrust:
         raise ValueError(
-            f"vehicle {vehicle.name!r} at {speed:g} m/s against a wind of {wind:g} m/s needs {needed:.3g} N; "
-            f"its rotors give {there:.3g} N"
+            f"vehicle {vehicle.name!r} at {speed:g} m/s against a wind of {wind:g} m/s needs {required_thrust:.3g} N; "
+            f"its rotors give {available_thrust:.3g} N"
         )
 
 
 def table_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
-    """Text for a table: controller, wind, RMSE, largest error, effort, time per call"""
+    """Format the cells of a table: controller, wind, RMSE, largest error, effort, time per call."""
     return [
         (
-            own.controller,
-            f"{own.wind:g}",
-            "crashed" if own.crashed else f"{1e3 * own.rmse:.3g}",
-            f"{1e3 * own.max_error:.3g}",
-            f"{own.effort:.3g}",
-            f"{own.microseconds:.1f}",
+            entry.controller,
+            f"{entry.wind:g}",
+            "crashed" if entry.crashed else f"{1e3 * entry.rmse:.3g}",
+            f"{1e3 * entry.max_error:.3g}",
+            f"{entry.effort:.3g}",
+            f"{entry.microseconds:.1f}",
         )
-        for own in entries
+        for entry in entries
     ]
 
 
@@ -175,10 +181,10 @@ HEADINGS = ("controller", "wind [m/s]", "RMSE [mm]", "largest [mm]", "effort [1/
 
 
 def as_markdown(entries: Sequence[Entry]) -> str:
-    """The table as Markdown"""
+    """Format the results as a Markdown table."""
     return markdown_table(HEADINGS, table_rows(entries))
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table of texts"""
+    """Format texts as a Markdown table."""
     return "\n".join(f"| {' | '.join(row)} |" for row in [headings, ["---"] * len(headings), *rows])

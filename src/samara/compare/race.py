@@ -1,4 +1,4 @@
-"""A race: a controller flies a track with many seeds at once, and its score."""
+"""Race a controller on a track, with many seeds at once, and score it."""
 
 import json
 import math
@@ -30,8 +30,8 @@ SOURCE = "race"
 
 
 class Disturbances(NamedTuple):
-    """For n seeds: factors to mass and inertia, where drones start and the steady wind, each three rows of n [m, m/s], and the
-    course with n numbers for each of a pose's"""
+    """For n seeds: factors on mass and inertia; start positions and steady winds, three rows of n each [m, m/s]; and the course
+    with n values for each coordinate of a pose."""
 
     mass: Array
     inertia: Array
@@ -41,46 +41,57 @@ class Disturbances(NamedTuple):
 
 
 def draw_disturbances(track: Track, level: int, seeds: Sequence[int]) -> Disturbances:
-    """1 + m (2u − 1) and so on, u evenly from 0 to 1; what a level leaves alone is as the track has it"""
+    """Sample 1 + m (2u − 1) etc., u uniform in [0, 1); quantities that the level does not disturb have their nominal values."""
     require_level(level)
-    one, two = track.disturbed, track.uncertain
+    disturbed_ranges, uncertain_ranges = track.disturbed, track.uncertain
     count = 7 + 4 * len(track.gates) + 3 * len(track.poles)
     keys = np.array([key_of(int(seed), SOURCE) for seed in seeds], dtype=np.uint64).T
-    numbers = iter(uniforms_of(words((keys[0], keys[1]), 0, 0, count)))
+    uniforms = iter(uniforms_of(words((keys[0], keys[1]), 0, 0, count)))
 
-    def either_way(size: float, used: bool) -> Array:
-        own = next(numbers)
-        return size * (2.0 * own - 1.0) if used else np.zeros(len(seeds))
+    def symmetric_offset(size: float, is_active: bool) -> Array:
+        uniform = next(uniforms)
+        return size * (2.0 * uniform - 1.0) if is_active else np.zeros(len(seeds))
 
     disturbed, uncertain = level >= 1, level >= 2
-    mass, inertia = (1.0 + either_way(own, disturbed) for own in (one.mass, one.inertia))
-    x, y, up = next(numbers), next(numbers), next(numbers)
-    aside = Vec3(one.start.x * (2.0 * x - 1.0), one.start.y * (2.0 * y - 1.0), one.start.z * up)
-    start_W = Vec3(*(a + (b if disturbed else 0.0 * b) for a, b in zip(track.start_W, aside, strict=True)))
-    speed, angle = one.wind * next(numbers) * float(disturbed), 2.0 * math.pi * next(numbers)
+    mass, inertia = (
+        1.0 + symmetric_offset(amplitude, disturbed) for amplitude in (disturbed_ranges.mass, disturbed_ranges.inertia)
+    )
+    x, y, up = next(uniforms), next(uniforms), next(uniforms)
+    start_offset = Vec3(
+        disturbed_ranges.start.x * (2.0 * x - 1.0),
+        disturbed_ranges.start.y * (2.0 * y - 1.0),
+        disturbed_ranges.start.z * up,
+    )
+    start_W = Vec3(*(a + (b if disturbed else 0.0 * b) for a, b in zip(track.start_W, start_offset, strict=True)))
+    speed, angle = disturbed_ranges.wind * next(uniforms) * float(disturbed), 2.0 * math.pi * next(uniforms)
     wind_W = Vec3(speed * np.cos(angle), speed * np.sin(angle), 0.0 * speed)
     gates = tuple(
         Gate(
-            Vec3(*(a + either_way(size, uncertain) for a, size in zip(gate.p_W, two.gates, strict=True))),
-            gate.yaw + either_way(two.yaw, uncertain),
+            Vec3(
+                *(
+                    a + symmetric_offset(size, uncertain)
+                    for a, size in zip(gate.p_W, uncertain_ranges.gates, strict=True)
+                )
+            ),
+            gate.yaw + symmetric_offset(uncertain_ranges.yaw, uncertain),
         )
         for gate in track.gates
     )
     poles = tuple(
-        Vec3(*(a + either_way(size, uncertain) for a, size in zip(pole, two.poles, strict=True)))
+        Vec3(*(a + symmetric_offset(size, uncertain) for a, size in zip(pole, uncertain_ranges.poles, strict=True)))
         for pole in track.poles
     )
     return Disturbances(mass, inertia, start_W, wind_W, Course(gates, poles))
 
 
-EVERY = 0.01  # [s]: between the places of a path
-SETTLE = 1.0  # [s] after a plan has come to its end
-LULL = 1.0  # [s]: how long a gust lasts
+EVERY = 0.01  # [s] between the positions of a path
+SETTLE = 1.0  # [s] of flight after the end of the plan
+LULL = 1.0  # [s]: time constant of gusts
 SEEDS = tuple(range(20))
 
 
 class Race(NamedTuple):
-    """A controller on a track at a level: its score, and the paths it flew, `p_W` of (times, n) at `time` [s, m]"""
+    """A controller on a track at a level: its score, and the flown paths, `p_W` of shape (times, n) at `time` [s, m]."""
 
     track: Track
     level: int
@@ -93,7 +104,7 @@ class Race(NamedTuple):
     p_W: Vec3
 
     def row(self) -> dict[str, object]:
-        """The race as an entry of a JSON file: NaN is None"""
+        """Return the race as an entry of a JSON file; NaN becomes None."""
         times = [round(float(time), 6) for time in self.score.time]
         mean = self.score.mean_time
         return {
@@ -120,51 +131,60 @@ def race(
     vehicle: Vehicle | str | None = None,
     pace: float = 1.0,
 ) -> Race:
-    """Flies a track with every seed, and scores it
+    """Fly a track with every seed and score it.
 
-    The controller is made for the vehicle of the file, whatever is drawn, and follows the fastest plan through the gates as
-    they were said to be, at a `pace`; a policy trained to race sees the gates themselves.
+    The controller follows the time-optimal plan through the nominal gates; a policy trained to race observes the gates instead.
+
+    Args:
+        track: a track, the name of a shipped one, or a file.
+        level: 0 nominal, 1 with disturbed mass, inertia, start and wind, 2 with disturbed gates and poles too.
+        controller: as `samara.fly` takes it; designed for the nominal vehicle.
+        seeds: one flight for each.
+        vehicle: the track's vehicle by default.
+        pace: factor on the speed of the plan.
     """
-    course = track if isinstance(track, Track) else load_track(track)
+    race_track = track if isinstance(track, Track) else load_track(track)
     if not len(seeds):
         raise ValueError("seeds has none; expected one at least")
-    craft = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle or course.vehicle)
-    line, disturbances = line_of(course, craft, pace), draw_disturbances(course, level, seeds)
-    flown = on_track(as_tuned(controller), course)
-    scenario = scenario_of(course, craft, line, flown, level)
-    flights = fly_many(scenario, seeds=list(seeds), vary=varied(disturbances, craft, level, flown), record=EVERY)
+    race_vehicle = vehicle if isinstance(vehicle, Vehicle) else load_vehicle(vehicle or race_track.vehicle)
+    line, disturbances = line_of(race_track, race_vehicle, pace), draw_disturbances(race_track, level, seeds)
+    race_controller = on_track(as_tuned(controller), race_track)
+    scenario = scenario_of(race_track, race_vehicle, line, race_controller, level)
+    flights = fly_many(
+        scenario, seeds=list(seeds), vary=varied(disturbances, race_vehicle, level, race_controller), record=EVERY
+    )
     p_W = Vec3(*(flights.states[:, k] for k in range(3)))
     with np.errstate(invalid="ignore"):
-        result = score(flights.time, p_W, disturbances.course, course, reach_of(craft), flights.crashed)
-    return Race(course, level, _label(controller), tuple(seeds), result, disturbances, line, flights.time, p_W)
+        result = score(flights.time, p_W, disturbances.course, race_track, reach_of(race_vehicle), flights.crashed)
+    return Race(race_track, level, _label(controller), tuple(seeds), result, disturbances, line, flights.time, p_W)
 
 
 def scenario_of(track: Track, vehicle: Vehicle, line: Line, controller: ControllerChoice, level: int) -> Scenario:
-    """The flight of one seed, but for what is drawn"""
+    """Return the scenario of all seeds, without the varied parameters."""
     plan = line.trajectory
     drone = Drone("drone", vehicle, plan, track.start_W, airborne=True, controller=controller, model=vehicle)
-    until = track.seconds if sees_gates(controller) else min(track.seconds, plan.duration + SETTLE)
+    end_time = track.seconds if sees_gates(controller) else min(track.seconds, plan.duration + SETTLE)
     wind = OrnsteinUhlenbeck(ZERO, track.disturbed.gusts, LULL) if level else NoWind()
-    seconds = math.floor(until / EVERY) * EVERY
-    return Scenario(f"race on {track.name}", (drone,), round(seconds, 6), rates=Rates(log=1.0 / EVERY), wind=wind)
+    duration = math.floor(end_time / EVERY) * EVERY
+    return Scenario(f"race on {track.name}", (drone,), round(duration, 6), rates=Rates(log=1.0 / EVERY), wind=wind)
 
 
 def sees_gates(controller: ControllerChoice) -> bool:
-    """Whether it is told the track"""
+    """Return whether the controller has the track as an option."""
     return isinstance(controller, Tuned) and "track" in controller.chosen
 
 
 def on_track(controller: ControllerChoice, track: Track) -> ControllerChoice:
-    """A controller that is told the track, where it asks for one"""
+    """Set the track as an option of a controller that observes gates; return any other unchanged."""
     if not isinstance(controller, Tuned) or sees_gates(controller):
         return controller
     policy = controller.chosen.get("file")
-    asks = controller.name == "racer" or getattr(policy, "observation", "") == "race"
-    return tuned(controller.name, **controller.chosen, track=track) if asks else controller
+    observes_gates = controller.name == "racer" or getattr(policy, "observation", "") == "race"
+    return tuned(controller.name, **controller.chosen, track=track) if observes_gates else controller
 
 
 def varied(disturbances: Disturbances, vehicle: Vehicle, level: int, controller: ControllerChoice) -> dict[str, Array]:
-    """What differs from flight to flight, as `samara.fly_many` takes it"""
+    """Return the parameters that vary between flights, as `samara.fly_many` takes them."""
     if level == 0:
         return {}
     course = {}
@@ -184,23 +204,23 @@ def varied(disturbances: Disturbances, vehicle: Vehicle, level: int, controller:
 
 
 def as_json(races: Sequence[Race]) -> str:
-    """The rows as JSON, one race a line"""
-    rows = ",\n".join(f"  {json.dumps(own.row())}" for own in races)
+    """Format the races as JSON, one race per line."""
+    rows = ",\n".join(f"  {json.dumps(entry.row())}" for entry in races)
     return f"[\n{rows}\n]\n"
 
 
 def _label(controller: ControllerChoice) -> str:
-    own = as_tuned(controller)
-    if isinstance(own, Tuned):
-        return Path(own.chosen["file"].folder).name if own.name == "policy" else own.name
-    return str(getattr(own, "__name__", type(own).__name__))
+    choice = as_tuned(controller)
+    if isinstance(choice, Tuned):
+        return Path(choice.chosen["file"].folder).name if choice.name == "policy" else choice.name
+    return str(getattr(choice, "__name__", type(choice).__name__))
 
 
-HEADINGS = ("controller", "level", "success", "mean time [s]", "fastest [s]", "the others")
+HEADINGS = ("controller", "level", "success", "mean time [s]", "fastest [s]", "other endings")
 
 
 def table_rows(races: Sequence[Race]) -> list[tuple[str, ...]]:
-    """Text for a table, a row for each race"""
+    """Format the cells of a table, one row per race."""
     return [_row(race) for race in races]
 
 
@@ -219,5 +239,5 @@ def _row(race: Race) -> tuple[str, ...]:
 
 
 def as_markdown(races: Sequence[Race]) -> str:
-    """The table as Markdown"""
+    """Format the races as a Markdown table."""
     return markdown_table(HEADINGS, table_rows(races))
