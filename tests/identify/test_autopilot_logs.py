@@ -70,7 +70,7 @@ def test_rotor_speeds_that_px4s_simulator_invents_are_none(tmp_path):
         path.write_bytes(ulog(motors | {"esc_status": said}, topics=topics))
         (log,) = read_log(path)
         assert (log.rotor_speed is not None) is held
-        assert any("invents" in note for note in log.notes) is not held
+        assert any("made up by PX4's simulator" in note for note in log.notes) is not held
 
 
 def test_px4s_thrust_model_is_undone(tmp_path):
@@ -94,7 +94,7 @@ def test_motion_capture_that_px4_was_sent_and_pulses(tmp_path):
     assert log.position.values[:, 0] == pytest.approx([8.0, 7.0, 9.0])
     assert log.velocity.values[:, 0] == pytest.approx([0.5, 0.4, 0.6])
     assert log.command.values[:, :2] == pytest.approx(np.array([[0.0, 0.1], [0.25, 0.35]]))
-    assert "outputs that move are taken for them" in log.notes[0]
+    assert "the outputs that vary are used" in log.notes[0]
 
 
 def test_logs_of_px4_that_are_damaged(tmp_path, capsys):
@@ -216,7 +216,7 @@ def test_motors_that_ardupilot_logs_rarely_are_mixed_of_what_it_logs_often(tmp_p
     (log,) = read_log(path)
     assert log.command.time == pytest.approx(0.0025 * np.arange(800), abs=1e-6)
     assert np.abs(log.command.values - outputs).max() < 2e-3
-    assert "what the mixer makes of RATE" in log.notes[0]
+    assert "computed from RATE as the mixer does" in log.notes[0]
 
 
 @pytest.mark.parametrize("why", ["the motors say otherwise", "another frame", "no RATE"])
@@ -229,7 +229,7 @@ def test_motors_that_cannot_be_mixed_stay_rare(tmp_path, why):
     path = tmp_path / "log.bin"
     path.write_bytes(dataflash(messages))
     (log,) = read_log(path)
-    assert len(log.command.time) == 20 and "LOG_BITMASK with fast attitude" in log.notes[0]
+    assert len(log.command.time) == 20 and "set fast attitude in LOG_BITMASK" in log.notes[0]
 
 
 def test_gps_and_angles_where_there_is_no_estimate(tmp_path):

@@ -400,7 +400,7 @@ def test_rotor_speeds_are_a_hundred_electrical_turns_over_the_pairs_of_poles(tmp
     found = one(tmp_path, log)
     pairs = 7 if not poles else 6
     assert found.rotor_speed.values[2, 3] == pytest.approx(143200 / pairs * 2 * math.pi / 60, rel=1e-14)
-    assert ("motor_poles: taken as 14" in " ".join(found.notes)) is not bool(poles)
+    assert ("motor_poles: 14 are assumed" in " ".join(found.notes)) is not bool(poles)
 
 
 def test_the_attitude_is_turned_from_north_west_up(tmp_path):
@@ -441,7 +441,7 @@ def test_which_way_propellers_turn_is_as_said_or_as_the_yaw_tells(tmp_path, outw
         log.headers["yaw_motors_reversed"] = str(int(outwards))
     found = one(tmp_path, log)
     assert found.numbering == ("betaflight_props_out" if outwards else "betaflight")
-    assert any("yaw follows its motors" in note for note in found.notes) is not said
+    assert any("yaw response shows" in note for note in found.notes) is not said
 
 
 def test_what_cannot_be_read_is_passed_over_where_there_is_more(tmp_path):
@@ -453,7 +453,7 @@ def test_what_cannot_be_read_is_passed_over_where_there_is_more(tmp_path):
     assert [own.name for own in read_log(path)] == ["two-2", "two-4"]
     path.write_bytes(bytes(log).replace(b"acc_1G:2048", b"acc_2G:2048"))
     (found,) = read_log(path)
-    assert found.specific_force is None and any("does not say acc_1G" in note for note in found.notes)
+    assert found.specific_force is None and any("has no header acc_1G" in note for note in found.notes)
     path.write_bytes(bytes(empty))
     with pytest.raises(ValueError, match="log 1: holds 0 main frames; expected 2 or more"):
         read_log(path)

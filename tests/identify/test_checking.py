@@ -75,7 +75,7 @@ def test_the_shift_of_the_clocks_is_found(late):
         assert own.late == pytest.approx(late, abs=0.012)
         assert own.explained > 0.5
     when = "after" if late > 0.0 else "before"
-    assert all(own.code == "clock" and f" s {when} what the motors did" in own.sentence for own in check(log))
+    assert all(own.code == "clock" and f" s {when} the motors acted" in own.sentence for own in check(log))
     assert len(check(log)) == 3
 
 
@@ -134,7 +134,7 @@ def test_sensors_that_are_saturated_or_shaken():
     )  # whole turns in its mean
     assert ("vibration", WARNING, "specific_force") in codes(changed("specific_force", shaken))
     found = next(own for own in check(changed("specific_force", shaken)) if own.code == "vibration")
-    assert f"shakes by {20.0 * np.sqrt(3 / 2):.3g} m/s²" in found.sentence
+    assert f"vibrates by {20.0 * np.sqrt(3 / 2):.3g} m/s²" in found.sentence
 
 
 def test_coarse_steps_are_not_saturation():

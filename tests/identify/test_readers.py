@@ -50,8 +50,8 @@ def test_a_card_that_is_cut_or_changed_says_so(tmp_path):
     path.write_bytes(card(checked=False))
     assert "checksum" in read_log(path)[0].notes[0]
     for data, message in (
-        (whole[:40], "log00: its head makes no sense"),
-        (whole[:5], "log00: its head makes no sense"),
+        (whole[:40], "log00: its head cannot be decoded"),
+        (whole[:5], "log00: its head cannot be decoded"),
         (whole.replace(b"acc.x(f)", b"acc.x(s)"), r"a variable 'acc.x\(s\)', not name\(type\)"),
         (card(fixed=FIXED[:6]), "log00: holds no motors"),
     ):
@@ -188,7 +188,7 @@ def test_what_is_no_log_is_said_in_one_sentence(tmp_path):
         (b"", "own.log: is empty; expected a flight log"),
         (
             b"hello",
-            r"own.log: begins with b'hello', as none of the logs that can be read; expected PX4 ULog, ArduPilot",
+            r"own.log: begins with b'hello', which no supported format does; expected PX4 ULog, ArduPilot",
         ),
         (b"\x89MCAP0\r\n" + b"samara.recording", "own.log: is not a Samara recording"),
     ):

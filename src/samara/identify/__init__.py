@@ -1,9 +1,9 @@
-"""From flight logs to a vehicle: readers, a check, the estimator, scores on flights held out, and the flight to fly for it.
+"""System identification: log readers, log checks, fits of a vehicle to logs, cross-validation and flight planning.
 
 from samara.identify import identify, read_logs
 
-found = identify(read_logs(["flight.ulg"]), samara.vehicle("iris"))
-samara.save_vehicle(found.physical.vehicle, "mine.toml")
+identification = identify(read_logs(["flight.ulg"]), samara.vehicle("iris"))
+samara.save_vehicle(identification.physical.vehicle, "mine.toml")
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -1,11 +1,10 @@
-"""The flight that would tell most about a vehicle's numbers: the one that leaves least missing to what is aimed at.
+"""Plan the flight that is most informative about a vehicle's parameters.
 
-Every manoeuvre of the family (`samara.identify.manoeuvres`) is flown in simulation, all side by side; those that leave the room
-or lean, hurry or pull too much are left out. What each of the others tells is its information matrix
-(`samara.identify.fisher_information`), and what a flight tells is their sum: manoeuvres are added and exchanged while
-the standard
-errors that it leaves come closer to their aims, Σ ln(1 + (σ/aim)²). Far above its aim an error counts by its logarithm, as in a
-D-optimal design; far below it counts no more.
+Every manoeuvre of the family (`samara.identify.manoeuvres`) is simulated in one batch; those that leave the flight volume or
+exceed its limits of tilt, speed or thrust are excluded. The information matrix of a flight
+(`samara.identify.fisher_information`) is the sum of those of its manoeuvres: manoeuvres are added and exchanged while the
+standard errors approach their targets, Σ ln(1 + (σ/aim)²). An error far above its target counts by its logarithm, as in a
+D-optimal design; one far below hardly counts.
 """
 
 import math
@@ -38,14 +37,14 @@ WAYPOINT_PERIOD = 0.1  # [s]
 ENDS = ("take off", "land")
 CLIMBING, SINKING = 1.0, 0.4  # [m/s]: of take-off and landing
 SETTLED = 5.0  # ω T of the position loop
-GAIN = 1e-9  # of what is missing: what an exchange must bring
-LONGER = 3.0  # of the shortest of those that are flown together
+GAIN = 1e-9  # of the shortfall: the least improvement of an exchange
+LONGER = 3.0  # longest relative to the shortest flight of a batch
 
 Progress = Callable[[str], None]
 
 
 class Candidate(NamedTuple):
-    """A manoeuvre that was flown: how long it lasts [s], what it tells, and why it is not safe, "" where it is"""
+    """A simulated manoeuvre: its duration [s], its information, and the reason why it is unsafe, "" if it is safe."""
 
     manoeuvre: Manoeuvre
     duration: float
@@ -54,11 +53,11 @@ class Candidate(NamedTuple):
 
 
 class FlightPlan(NamedTuple):
-    """A flight for identification: its manoeuvres in their order, the room it was made for, and what it would tell.
+    """A flight for identification: its manoeuvres in order, the flight volume, and the expected accuracy.
 
-    `errors` are the standard errors to expect, by parameter: relative ones, of a centre of mass in arms. They hold for gusts of
-    0.4 m/s, a noise of 1 % of the weight, and a steady wind that nobody knows; they compare plans, and promise nothing.
-    `shortfall` is what is missing to the aims, and `single` that of the best manoeuvre flown over and over for as long.
+    `errors` are the expected standard errors by parameter: relative, in arms for the centre of mass. They hold for gusts of
+    0.4 m/s, noise of 1 % of the weight, and an unknown steady wind; use them to compare plans, not as a guarantee.
+    `shortfall` is the distance from the targets, and `single` that of the best manoeuvre repeated for the same time.
     """
 
     vehicle: Vehicle
@@ -72,14 +71,24 @@ class FlightPlan(NamedTuple):
 
     @property
     def trajectory(self) -> Trajectory:
-        """From hover at home to hover at home"""
+        """From hover at home to hover at home."""
         return trajectory(self.manoeuvres, self.room.home_W)
 
 
 def plan_flight(
     vehicle: Vehicle, duration: float = 120.0, room: Room | None = None, progress: Progress = lambda sentence: None
 ) -> FlightPlan:
-    """The manoeuvres that together tell most about a vehicle in so many seconds, all within a room"""
+    """Plan the most informative flight of `duration` [s] within a flight volume.
+
+    Args:
+        vehicle: the best available model of the vehicle.
+        duration: total time of the manoeuvres [s], 20 to 3600.
+        room: the flight volume and its limits.
+        progress: called with a sentence at each stage.
+
+    Raises:
+        ValueError: no manoeuvre is safe in this flight volume.
+    """
     (plan,) = plan_flights([vehicle], duration, [room or Room()], progress)
     if isinstance(plan, ValueError):
         raise plan
@@ -89,37 +98,50 @@ def plan_flight(
 def plan_flights(
     vehicles: Sequence[Vehicle], duration: float, rooms: Sequence[Room], progress: Progress = lambda sentence: None
 ) -> list[FlightPlan | ValueError]:
-    """A plan for each vehicle in its room, or why there is none: their flights are simulated together"""
+    """Plan a flight for each vehicle, or return the reason why none is safe; all vehicles are simulated together."""
     for vehicle, room in zip(vehicles, rooms, strict=True):
         require_room(room)
         if not vehicle.rotors:
             raise ValueError(f"{vehicle.name} has no rotors; expected a vehicle whose rotors are to be identified")
     if not 20.0 <= duration <= 3600.0:
         raise ValueError(f"duration is {duration!r} s; expected 20 to 3600")
-    wanted = [family(vehicle, room) for vehicle, room in zip(vehicles, rooms, strict=True)]
-    progress(f"flying {sum(map(len, wanted))} manoeuvres")
-    candidates = assess(vehicles, wanted, rooms)
-    safe = [[own for own in each if not own.unsafe and own.duration <= duration] for each in candidates]
+    families = [family(vehicle, room) for vehicle, room in zip(vehicles, rooms, strict=True)]
+    progress(f"flying {sum(map(len, families))} manoeuvres")
+    candidates = assess(vehicles, families, rooms)
+    safe = [
+        [candidate for candidate in vehicle_candidates if not candidate.unsafe and candidate.duration <= duration]
+        for vehicle_candidates in candidates
+    ]
     counts = [np.zeros(0, dtype=int) for _ in vehicles]
-    unsafe = [each[0].unsafe for each in candidates]
-    left = [i for i, own in enumerate(safe) if own]
-    while left:
+    unsafe = [vehicle_candidates[0].unsafe for vehicle_candidates in candidates]
+    open_plans = [i for i, safe_candidates in enumerate(safe) if safe_candidates]
+    while open_plans:
         progress("choosing")
-        for i in left:
+        for i in open_plans:
             counts[i] = chosen(safe[i], duration, aims_of(parameters_of(vehicles[i])))
-        orders = {i: [own for own, n in zip(safe[i], counts[i], strict=True) for _ in range(int(n))] for i in left}
-        progress("flying the plan" if len(left) == 1 else f"flying {len(left)} plans")
-        ways = [trajectory([own.manoeuvre for own in orders[i]], rooms[i].home_W) for i in left]
-        flown = flown_in([vehicles[i] for i in left], ways, [rooms[i] for i in left])
-        again = []
-        for lane, i in enumerate(left):
-            passed = _passed(vehicles[i], flown, lane, rooms[i])
-            if passed is not None:
-                ends = np.cumsum([own.duration for own in orders[i]])  # safe alone is not safe after those before it
-                during = orders[i][min(int(np.searchsorted(ends, passed.time)), len(ends) - 1)]
-                safe[i], unsafe[i] = [own for own in safe[i] if own is not during], passed.sentence
-                again += [i] if safe[i] else []
-        left = again
+        orders = {
+            i: [candidate for candidate, n in zip(safe[i], counts[i], strict=True) for _ in range(int(n))]
+            for i in open_plans
+        }
+        progress("flying the plan" if len(open_plans) == 1 else f"flying {len(open_plans)} plans")
+        trajectories = [
+            trajectory([candidate.manoeuvre for candidate in orders[i]], rooms[i].home_W) for i in open_plans
+        ]
+        flights = flown_in([vehicles[i] for i in open_plans], trajectories, [rooms[i] for i in open_plans])
+        unsafe_plans = []
+        for k, i in enumerate(open_plans):
+            violation = _passed(vehicles[i], flights, k, rooms[i])
+            if violation is not None:
+                ends = np.cumsum(
+                    [candidate.duration for candidate in orders[i]]
+                )  # a safe manoeuvre may be unsafe after others
+                culprit = orders[i][min(int(np.searchsorted(ends, violation.time)), len(ends) - 1)]
+                safe[i], unsafe[i] = (
+                    [candidate for candidate in safe[i] if candidate is not culprit],
+                    violation.sentence,
+                )
+                unsafe_plans += [i] if safe[i] else []
+        open_plans = unsafe_plans
     plans: list[FlightPlan | ValueError] = []
     for i, (vehicle, room) in enumerate(zip(vehicles, rooms, strict=True)):
         if safe[i]:
@@ -132,141 +154,186 @@ def plan_flights(
 def _plan(
     vehicle: Vehicle, room: Room, safe: list[Candidate], counts: Array, candidates: list[Candidate], duration: float
 ) -> FlightPlan:
-    whole = np.einsum("i,iab->ab", counts, np.stack([own.information for own in safe]))
-    lasting = float(counts @ np.array([own.duration for own in safe]))
+    """Build the plan of one vehicle from the counts of its manoeuvres."""
+    total_information = np.einsum("i,iab->ab", counts, np.stack([candidate.information for candidate in safe]))
+    total_duration = float(counts @ np.array([candidate.duration for candidate in safe]))
     parameters = parameters_of(vehicle)
     aims = aims_of(parameters)
-    errors = dict(zip((own.name for own in parameters), standard_errors(whole).tolist(), strict=True))
-    single = min(float(shortfall(own.information * (duration / own.duration), aims)) for own in safe)
-    way = tuple(own.manoeuvre for own, count in zip(safe, counts, strict=True) for _ in range(int(count)))
-    return FlightPlan(vehicle, way, room, lasting, float(shortfall(whole, aims)), single, errors, tuple(candidates))
+    errors = dict(
+        zip((parameter.name for parameter in parameters), standard_errors(total_information).tolist(), strict=True)
+    )
+    single = min(float(shortfall(candidate.information * (duration / candidate.duration), aims)) for candidate in safe)
+    manoeuvres = tuple(
+        candidate.manoeuvre for candidate, count in zip(safe, counts, strict=True) for _ in range(int(count))
+    )
+    return FlightPlan(
+        vehicle,
+        manoeuvres,
+        room,
+        total_duration,
+        float(shortfall(total_information, aims)),
+        single,
+        errors,
+        tuple(candidates),
+    )
 
 
 def assess(
     vehicles: Sequence[Vehicle], manoeuvres: Sequence[Sequence[Manoeuvre]], rooms: Sequence[Room]
 ) -> list[list[Candidate]]:
-    """Every manoeuvre flown by its vehicle, all side by side: what it tells, and whether it keeps within the room"""
-    who = [i for i, own in enumerate(manoeuvres) for _ in own]
-    tasks = [trajectory([own], rooms[i].home_W) for i, each in enumerate(manoeuvres) for own in each]
-    found: list[Candidate | None] = [None] * len(tasks)
-    every = [own for each in manoeuvres for own in each]
-    for some in _as_long([own.duration for own in tasks]):
-        flown = flown_in([vehicles[who[k]] for k in some], [tasks[k] for k in some], [rooms[who[k]] for k in some])
-        for i in sorted({who[k] for k in some}):
-            lanes = [lane for lane, k in enumerate(some) if who[k] == i]
-            own = Flown(flown.time, flown.states[..., lanes], flown.commands[..., lanes], flown.durations[lanes])
-            told = information(vehicles[i], own, parameters_of(vehicles[i]))
-            for at, lane in enumerate(lanes):
-                passed = _passed(vehicles[i], own, at, rooms[i])
-                found[some[lane]] = Candidate(
-                    every[some[lane]], float(own.durations[at]), told[at], passed.sentence if passed else ""
+    """Simulate every manoeuvre with its vehicle in batches; return its information and whether it stays within the limits."""
+    vehicle_index = [i for i, vehicle_manoeuvres in enumerate(manoeuvres) for _ in vehicle_manoeuvres]
+    tasks = [
+        trajectory([manoeuvre], rooms[i].home_W)
+        for i, vehicle_manoeuvres in enumerate(manoeuvres)
+        for manoeuvre in vehicle_manoeuvres
+    ]
+    candidates: list[Candidate | None] = [None] * len(tasks)
+    all_manoeuvres = [manoeuvre for vehicle_manoeuvres in manoeuvres for manoeuvre in vehicle_manoeuvres]
+    for batch in _as_long([task.duration for task in tasks]):
+        batch_flights = flown_in(
+            [vehicles[vehicle_index[k]] for k in batch],
+            [tasks[k] for k in batch],
+            [rooms[vehicle_index[k]] for k in batch],
+        )
+        for i in sorted({vehicle_index[k] for k in batch}):
+            lanes = [lane for lane, k in enumerate(batch) if vehicle_index[k] == i]
+            flights = Flown(
+                batch_flights.time,
+                batch_flights.states[..., lanes],
+                batch_flights.commands[..., lanes],
+                batch_flights.durations[lanes],
+            )
+            matrices = information(vehicles[i], flights, parameters_of(vehicles[i]))
+            for column, lane in enumerate(lanes):
+                violation = _passed(vehicles[i], flights, column, rooms[i])
+                candidates[batch[lane]] = Candidate(
+                    all_manoeuvres[batch[lane]],
+                    float(flights.durations[column]),
+                    matrices[column],
+                    violation.sentence if violation else "",
                 )
-    return [[own for own, i in zip(found, who, strict=True) if own and i == at] for at in range(len(vehicles))]
+    return [
+        [candidate for candidate, i in zip(candidates, vehicle_index, strict=True) if candidate and i == k]
+        for k in range(len(vehicles))
+    ]
 
 
 def _as_long(durations: Sequence[float]) -> list[list[int]]:
-    """Which are flown together: none lasts much longer than another, since all are flown as long as the longest"""
-    some: list[list[int]] = []
+    """Group flights of similar duration: every flight of a batch is simulated for as long as the longest."""
+    groups: list[list[int]] = []
     for k in sorted(range(len(durations)), key=lambda k: durations[k]):
-        if not some or durations[k] > LONGER * durations[some[-1][0]]:
-            some.append([])
-        some[-1].append(k)
-    return some
+        if not groups or durations[k] > LONGER * durations[groups[-1][0]]:
+            groups.append([])
+        groups[-1].append(k)
+    return groups
 
 
 def flown_in(vehicles: Sequence[Vehicle], tasks: Sequence[Trajectory], rooms: Sequence[Room]) -> Flown:
-    """Tasks flown side by side, each from hover at home, when it has got used to the wind there"""
-    slowest = min(float(gains_for(own).position) for own in {id(own): own for own in vehicles}.values())
-    before = round(SETTLED / slowest, 1) if any(room.wind for room in rooms) else 0.0
+    """Simulate tasks in one batch, each from hover at home, after the vehicle has settled in the wind."""
+    slowest = min(
+        float(gains_for(vehicle).position) for vehicle in {id(vehicle): vehicle for vehicle in vehicles}.values()
+    )
+    settling = round(SETTLED / slowest, 1) if any(room.wind for room in rooms) else 0.0
     drones = tuple(
         Drone(
             str(i),
             vehicle,
-            sequence(hover(room.home_W, duration=before), task) if before else task,
+            sequence(hover(room.home_W, duration=settling), task) if settling else task,
             room.home_W,
             airborne=True,
             controller=controller_for(room),
         )
         for i, (vehicle, task, room) in enumerate(zip(vehicles, tasks, rooms, strict=True))
     )
-    lasting = np.array([own.duration for own in tasks])
+    durations = np.array([vehicle.duration for vehicle in tasks])
     winds = tuple(Constant(room.wind_W) for room in rooms)
     blocks: list[Block] = []
-    scenario = Scenario("manoeuvres", drones, float(math.ceil(lasting.max() + before)), rates=RATES, wind=winds[0])
-    simulation = Simulation(scenario, lambda own, lines: blocks.extend(own), variation=Variation(winds))
+    scenario = Scenario("manoeuvres", drones, float(math.ceil(durations.max() + settling)), rates=RATES, wind=winds[0])
+    simulation = Simulation(scenario, lambda vehicle, lines: blocks.extend(vehicle), variation=Variation(winds))
     simulation.run()
-    found = tables([own for own in blocks if own.topics[0].endswith(("/state", "/command"))])
-    time = found["/0/state"][0] * 1e-6
-    kept = np.flatnonzero(time >= before - 1e-9)
+    streams = tables([vehicle for vehicle in blocks if vehicle.topics[0].endswith(("/state", "/command"))])
+    time = streams["/0/state"][0] * 1e-6
+    rows = np.flatnonzero(time >= settling - 1e-9)
     states, commands = (
-        np.stack([found[f"/{i}/{name}"][1][kept].T for i in range(len(tasks))], axis=-1)
+        np.stack([streams[f"/{i}/{name}"][1][rows].T for i in range(len(tasks))], axis=-1)
         for name in ("state", "command")
     )
-    return Flown(time[kept] - before, states, commands, lasting)
+    return Flown(time[rows] - settling, states, commands, durations)
 
 
 class Passed(NamedTuple):
-    """A limit that is passed, in a sentence, and when first  [s]"""
+    """A violated limit as a sentence, and the time of the first violation [s]."""
 
     sentence: str
     time: float
 
 
 def _passed(vehicle: Vehicle, flown: Flown, lane: int, room: Room) -> Passed | None:
-    """The first limit that a flight passes, if any"""
-    during = flown.time < flown.durations[lane]
-    rows, time = flown.states[:, during, lane], flown.time[during]
+    """Return the first limit that a flight violates, if any."""
+    is_flying = flown.time < flown.durations[lane]
+    rows, time = flown.states[:, is_flying, lane], flown.time[is_flying]
     state = State.from_numpy(rows, "wxyz", vehicle)
     x, y, z = state.p_W
-    most = sum(limit.high for limit in thrust_limits(vehicle))
-    lift = sum(rotor.k_thrust * own * own for rotor, own in zip(vehicle.rotors, state.rotor_speed, strict=True))
-    found = []
-    for words, values, limit in (
-        ("it goes {:.3g} m aside; expected at most {:g}", np.maximum(np.abs(x), np.abs(y)), room.reach),
+    max_thrust = sum(limit.high for limit in thrust_limits(vehicle))
+    thrust = sum(
+        rotor.k_thrust * rotor_speed * rotor_speed
+        for rotor, rotor_speed in zip(vehicle.rotors, state.rotor_speed, strict=True)
+    )
+    violations = []
+    for template, values, limit in (
+        ("it moves {:.3g} m sideways; expected at most {:g}", np.maximum(np.abs(x), np.abs(y)), room.reach),
         ("it climbs to {:.3g} m; expected at most {:g}", z, room.high),
         ("it sinks to {:.3g} m below the top; expected at most {:.3g}", room.high - z, room.high - room.low),
         ("it flies at {:.3g} m/s; expected at most {:g}", speed(state.v_W), room.speed),
-        ("it leans {:.3g} degrees; expected at most {:.3g}", tilt_deg(state.q_WB), math.degrees(room.tilt)),
-        ("it pulls with {:.2g} of its thrust; expected at most {:g}", lift / most, room.thrust),
+        ("it tilts by {:.3g} degrees; expected at most {:.3g}", tilt_deg(state.q_WB), math.degrees(room.tilt)),
+        ("it uses {:.2g} of its thrust; expected at most {:g}", thrust / max_thrust, room.thrust),
     ):
-        beyond = ~(values <= limit)
-        if beyond.any():
-            found.append(Passed(words.format(float(np.max(values)), limit), float(time[int(np.argmax(beyond))])))
-    return min(found, key=lambda own: own.time, default=None)
+        is_violated = ~(values <= limit)
+        if is_violated.any():
+            violations.append(
+                Passed(template.format(float(np.max(values)), limit), float(time[int(np.argmax(is_violated))]))
+            )
+    return min(violations, key=lambda violation: violation.time, default=None)
 
 
 def chosen(safe: Sequence[Candidate], duration: float, aims: Array) -> Array:
-    """How often each is flown: what brings most for each second first, then exchanges, while less is missing to the aims"""
-    matrices, times = np.stack([own.information for own in safe]), np.array([own.duration for own in safe])
+    """Choose the count of each manoeuvre: greedily by improvement per second, then by exchanges that reduce the shortfall."""
+    matrices, times = (
+        np.stack([candidate.information for candidate in safe]),
+        np.array([candidate.duration for candidate in safe]),
+    )
     counts = np.zeros(len(safe), dtype=int)
 
-    def missing(counts: Array) -> float:
+    def total_shortfall(counts: Array) -> float:
         return float(shortfall(np.einsum("i,iab->ab", counts, matrices), aims))
 
-    def fill() -> None:
-        while (fits := times <= duration - counts @ times).any():
-            now = np.einsum("i,iab->ab", counts, matrices)
-            gain = np.where(fits, (shortfall(now, aims) - shortfall(now + matrices, aims)) / times, -np.inf)
+    def fill_up() -> None:
+        while (is_fitting := times <= duration - counts @ times).any():
+            current = np.einsum("i,iab->ab", counts, matrices)
+            gain = np.where(
+                is_fitting, (shortfall(current, aims) - shortfall(current + matrices, aims)) / times, -np.inf
+            )
             counts[int(np.argmax(gain))] += 1
 
-    fill()
-    best, least = counts.copy(), missing(counts)
-    improving = True
-    while improving:
-        improving = False
-        for out in np.flatnonzero(best):
-            for into in range(len(safe)):
+    fill_up()
+    best, least = counts.copy(), total_shortfall(counts)
+    is_improving = True
+    while is_improving:
+        is_improving = False
+        for removed in np.flatnonzero(best):
+            for added in range(len(safe)):
                 counts = best.copy()
-                counts[out] -= 1
-                if into == out or times[into] > duration - counts @ times:
+                counts[removed] -= 1
+                if added == removed or times[added] > duration - counts @ times:
                     continue
-                counts[into] += 1
-                fill()
-                own = missing(counts)
-                if own < least - GAIN:
-                    best, least, improving = counts.copy(), own, True
+                counts[added] += 1
+                fill_up()
+                value = total_shortfall(counts)
+                if value < least - GAIN:
+                    best, least, is_improving = counts.copy(), value, True
                     break
-            if improving:
+            if is_improving:
                 break
     return best
 
@@ -275,9 +342,9 @@ def chosen(safe: Sequence[Candidate], duration: float, aims: Array) -> Array:
 
 
 def write_plan(plan: FlightPlan, folder: str | Path, vehicle: str = "") -> tuple[Path, Path]:
-    """`identify_<name>.toml`, a scenario with take-off and landing, and `identify_<name>.csv`, the same flight as waypoints
+    """Write `identify_<name>.toml`, a scenario with take-off and landing, and `identify_<name>.csv`, the flight as waypoints.
 
-    `vehicle` is what the scenario calls it: a shipped name, or a file beside it; its name without one.
+    `vehicle` is the vehicle of the scenario: a shipped name or a file in `folder`; default: the name of the plan's vehicle.
     """
     stem = as_name(f"identify_{plan.vehicle.name}")
     paths = Path(folder) / f"{stem}.toml", Path(folder) / f"{stem}.csv"
@@ -288,16 +355,16 @@ def write_plan(plan: FlightPlan, folder: str | Path, vehicle: str = "") -> tuple
 
 
 def scenario_text(plan: FlightPlan, vehicle: str = "", name: str = "identify") -> str:
-    """The flight as a scenario file: take-off, the manoeuvres, landing"""
+    """Return the flight as a scenario file: take-off, the manoeuvres, landing."""
     home = plan.room.home_W
-    climb, sink = home.z / CLIMBING + 1.0, home.z / SINKING + 3.0
+    climb, descent = home.z / CLIMBING + 1.0, home.z / SINKING + 3.0
     lines = [
-        f"# The flight that tells most about {toml_value(plan.vehicle.name)}: {plan.duration:.0f} s of manoeuvres within",
+        f"# The most informative flight for {toml_value(plan.vehicle.name)}: {plan.duration:.0f} s of manoeuvres within",
         f"# x, y = ±{plan.room.reach:g} m and z = {plan.room.low:g} to {plan.room.high:g} m.",
         "schema = 1",
         f"name = {toml_value(name)}",
         f"description = {toml_value(f'{len(plan.manoeuvres)} manoeuvres to identify {plan.vehicle.name}')}",
-        f"duration = {math.ceil(plan.duration + climb + sink + 3.0)}.0",
+        f"duration = {math.ceil(plan.duration + climb + descent + 3.0)}.0",
         "",
         "[rates]",
         "log = 250",
@@ -307,11 +374,11 @@ def scenario_text(plan: FlightPlan, vehicle: str = "", name: str = "identify") -
         f"vehicle = {toml_value(vehicle or plan.vehicle.name)}",
         f"controller = {{ {_controller_text(plan)} }}",
     ]
-    takes_off = Manoeuvre(ENDS[0], ({"kind": "take_off", "height": home.z, "speed": CLIMBING},))
-    lands = Manoeuvre(ENDS[1], ({"kind": "land", "speed": SINKING},))
-    for own in (takes_off, *plan.manoeuvres, lands):
-        lines += ["", f"# {own.name}"]
-        for task in own.tasks:
+    take_off = Manoeuvre(ENDS[0], ({"kind": "take_off", "height": home.z, "speed": CLIMBING},))
+    landing = Manoeuvre(ENDS[1], ({"kind": "land", "speed": SINKING},))
+    for manoeuvre in (take_off, *plan.manoeuvres, landing):
+        lines += ["", f"# {manoeuvre.name}"]
+        for task in manoeuvre.tasks:
             lines += ["[[drones.tasks]]", *(f"{key} = {toml_value(value)}" for key, value in task.items())]
     limit = math.degrees(plan.room.tilt)
     lines += ["", "[expect]", f"max_tilt_deg = {limit:g}", ""]
@@ -323,9 +390,9 @@ def _controller_text(plan: FlightPlan) -> str:
 
 
 def waypoint_text(plan: FlightPlan) -> str:
-    """The manoeuvres as waypoints, ten a second: x,y,z in m, yaw in degrees, time in s"""
+    """Return the manoeuvres as waypoints, ten a second: x,y,z in m, yaw in degrees, time in s."""
     time = np.arange(0.0, plan.duration + WAYPOINT_PERIOD, WAYPOINT_PERIOD)
-    asked = plan.trajectory.at(time)
-    rows = zip(*asked.p_W, np.degrees(asked.yaw), time, strict=True)
-    lines = [",".join(f"{own + 0.0:.4f}".rstrip("0").rstrip(".") for own in row) for row in rows]
+    references = plan.trajectory.at(time)
+    rows = zip(*references.p_W, np.degrees(references.yaw), time, strict=True)
+    lines = [",".join(f"{number + 0.0:.4f}".rstrip("0").rstrip(".") for number in row) for row in rows]
     return "\n".join(["x,y,z,yaw,time", *lines, ""])

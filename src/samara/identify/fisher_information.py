@@ -1,12 +1,12 @@
-"""What a flight tells about a vehicle's numbers: M = Σ Sᵀ W S, S the sensitivities of what an IMU feels to each of them.
+"""Fisher information of a flight about a vehicle's parameters: M = Σ Sᵀ W S, S the sensitivities of the IMU signals to them.
 
-The outputs are specific force and angular acceleration, at the states and under the commands of the flight, less their mean
-over three seconds: trims, biases and the slow part of the wind go with it. Their sensitivities are differences of the vehicle's
-own equations of motion; those to the motors' lag come from driving the motors with the flight's commands once more.
+The outputs are specific force and angular acceleration, at the states and commands of the flight, minus their mean over three
+seconds, which removes trims, biases and the slow part of the wind. Sensitivities are finite differences of the vehicle's
+equations of motion; for the motor lag, the motors are simulated again with the flight's commands.
 
-Two things stand in the way. A steady wind that nobody knows is part of the problem: what it explains as well tells nothing. And
-gusts are noise, as strong as the air that moves them makes of it: through drag in the force, through the moment of airspeed in
-the torque. They last about a second, g' = −g/τ + white noise, so rows are whitened as an autoregression of first order.
+Two effects reduce the information. The steady wind is unknown: signals that it explains equally well carry no information. And
+gusts are noise, scaled by the sensitivity to moving air: drag in the force, the airspeed moment in the torque. They last about
+a second, g' = −g/τ + white noise, so rows are whitened as a first-order autoregression.
 """
 
 from collections.abc import Sequence
@@ -26,23 +26,23 @@ from samara.physics.rotors.actuator import Lag, lag_step, speed_from_command
 from samara.physics.rotors.rotor_air_effects import AIRSPEED_MOMENT, ROTOR_DRAG
 from samara.physics.types import CALM, State, Vehicle
 
-EVERY = 12  # rows of a flight, of which one is looked at: one in 48 ms
+EVERY = 12  # stride of the evaluated rows of a flight: one in 48 ms
 STEP = 1e-5  # of a parameter's scale, for differences
-SLOW = 3.0  # [s]: the mean over so long is taken off
-NOISE = 0.01  # σ of force and torques beside m g, m g arm and m g kM/kF: vibration, what is not modelled
+SLOW = 3.0  # [s]: the mean over this duration is subtracted
+NOISE = 0.01  # σ of force and torques relative to m g, m g arm and m g kM/kF: vibration, unmodelled effects
 TURNING = 0.1  # [rad/s²]: σ of the derivative of a gyroscope over a row
 GUSTS = (0.4, 0.4, 0.2)  # [m/s]: σ along east, north and up, Dryden's for 2 m/s of wind some metres over the ground
-GUST_TIME = 1.0  # [s]: how long they last
-PRIOR = 0.5  # σ of what is known before, on each parameter's scale
-WIND = 4.0  # [m/s]: σ of the steady wind before
+GUST_TIME = 1.0  # [s]: correlation time
+PRIOR = 0.5  # prior σ, on each parameter's scale
+WIND = 4.0  # [m/s]: prior σ of the steady wind
 AIMS = (("k_thrust", 0.02), ("k_torque", 0.05), ("inertia.", 0.05), ("centre_of_mass.", 0.05))
-AIM = 0.10  # of all others: lags, drag, what moving air does to rotors
-"""Standard errors that a flight is to come down to, on each parameter's scale, by how its name begins."""
+AIM = 0.10  # of all others: lags, drag, aerodynamic effects on rotors
+"""Target standard errors of a flight, on each parameter's scale, by the prefix of its name."""
 
 
 class Flown(NamedTuple):
-    """Flights side by side: times (m,) [s], states (fields, m, n), commands (rotors, m, n) held from each time on, and how long
-    each of them lasts (n,) [s]"""
+    """A batch of simulated flights: times (m,) [s], states (fields, m, n), commands (rotors, m, n) held from each time on, and
+    the duration of each flight (n,) [s]."""
 
     time: Array
     states: Array
@@ -51,155 +51,173 @@ class Flown(NamedTuple):
 
 
 def parameters_of(vehicle: Vehicle) -> tuple[Parameter, ...]:
-    """What identification asks about: thrust, torque, lag, inertia, centre of mass, drag and what moving air does to rotors
+    """Return the parameters of interest: thrust, torque, lag, inertia, centre of mass, drag and aerodynamic effects on rotors.
 
-    On the scale of each number itself, and of the arm where it is the centre of mass.
+    The scale is the value of each parameter, and the arm for the centre of mass.
     """
-    found = [
+    parameters = [
         *(per_rotor(name, "", 1.0, "") for name in ("k_thrust", "k_torque")),
         *(inertia(axis, 1.0, "") for axis in ("xx", "yy", "zz")),
         *(centre_of_mass(axis, arm_of(vehicle)) for axis in ("x", "y")),
     ]
     if all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
-        found += [lag(way, 1.0) for way in ("rise", "fall")]
+        parameters += [lag(direction, 1.0) for direction in ("rise", "fall")]
     for index, effect in enumerate(vehicle.structure.effects):
-        numbers = vehicle.parameters[index]
+        values = vehicle.parameters[index]
         if effect in AIR:
-            for field in getattr(numbers, "_fields", ()):
-                found += _of_field(effect.name, field, getattr(numbers, field))
-    return tuple(found)
+            for field in getattr(values, "_fields", ()):
+                parameters += _of_field(effect.name, field, getattr(values, field))
+    return tuple(parameters)
 
 
 AIR = (BODY_AXES, WORLD_AXES, ROTOR_DRAG, AIRSPEED_MOMENT)
-"""Effects of moving air whose numbers are asked about."""
+"""Aerodynamic effects whose parameters are of interest."""
 
 
 def _of_field(effect: str, field: str, value: Scalar) -> list[Parameter]:
-    """A parameter for each number of a field that is not zero"""
+    """Return a parameter for each nonzero component of a field."""
     path = f"{effect}.{field}"
     if isinstance(value, Vec3):
-        return [along(path, "", axis, own, "") for axis, own in zip("xyz", value, strict=True) if own != 0.0]
+        return [
+            along(path, "", axis, component, "")
+            for axis, component in zip("xyz", value, strict=True)
+            if component != 0.0
+        ]
     return [single(path, "", value, "")] if isinstance(value, float) and value != 0.0 else []
 
 
 def information(vehicle: Vehicle, flown: Flown, parameters: Sequence[Parameter]) -> Array:
-    """M of each flight, (n, k + 3, k + 3): the parameters on their scales, then the steady wind [m/s], about none
+    """Return M of each flight, (n, k + 3, k + 3): the parameters on their scales, then the steady wind [m/s], about zero wind.
 
-    A wind that was flown in is left out: nobody knows it, so that it excites nothing.
+    Sensitivities are evaluated without the wind of the simulation: it is unknown, so that it excites nothing.
     """
-    moved = [own.moved(vehicle, STEP) for own in parameters]
-    lagging = [i for i, own in enumerate(parameters) if own.name.startswith("motor.")]
-    speeds, *others = _rotor_speeds([vehicle, *(moved[i] for i in lagging)], flown)
-    turning = dict(zip(lagging, others, strict=True))
-    lasting = flown.time[::EVERY, None] < flown.durations
-    here = _outputs(vehicle, flown, speeds, lasting)
-    columns = [(_outputs(own, flown, turning.get(i, speeds), lasting) - here) / STEP for i, own in enumerate(moved)]
-    winds = [_outputs(vehicle, flown, speeds, lasting, _along(axis, STEP)) for axis in range(3)]
-    columns += [(own - here) / STEP for own in winds]
+    displaced = [parameter.moved(vehicle, STEP) for parameter in parameters]
+    lag_indices = [i for i, parameter in enumerate(parameters) if parameter.name.startswith("motor.")]
+    speeds, *lag_speeds = _rotor_speeds([vehicle, *(displaced[i] for i in lag_indices)], flown)
+    speeds_by_index = dict(zip(lag_indices, lag_speeds, strict=True))
+    is_flying = flown.time[::EVERY, None] < flown.durations
+    nominal = _outputs(vehicle, flown, speeds, is_flying)
+    columns = [
+        (_outputs(candidate, flown, speeds_by_index.get(i, speeds), is_flying) - nominal) / STEP
+        for i, candidate in enumerate(displaced)
+    ]
+    wind_outputs = [_outputs(vehicle, flown, speeds, is_flying, _along(axis, STEP)) for axis in range(3)]
+    columns += [(outputs - nominal) / STEP for outputs in wind_outputs]
     sensitivity = np.stack(columns)  # (k + 3, 6, rows of all flights)
-    matrices = np.empty((lasting.shape[1], len(columns), len(columns)))
-    whose = np.nonzero(lasting.T)[0]
-    for lane in range(lasting.shape[1]):
-        own = sensitivity[..., whose == lane]
-        weighed = whitened(own, noise(vehicle, own[-3:]), EVERY * float(flown.time[1] - flown.time[0]))
-        matrices[lane] = np.einsum("aim,bim->ab", weighed, weighed, optimize=True)
+    matrices = np.empty((is_flying.shape[1], len(columns), len(columns)))
+    flight_index = np.nonzero(is_flying.T)[0]
+    for lane in range(is_flying.shape[1]):
+        rows = sensitivity[..., flight_index == lane]
+        weighted = whitened(rows, noise(vehicle, rows[-3:]), EVERY * float(flown.time[1] - flown.time[0]))
+        matrices[lane] = np.einsum("aim,bim->ab", weighted, weighted, optimize=True)
     return matrices
 
 
 class Noise(NamedTuple):
-    """σ of each output: white from row to row, and of gusts"""
+    """σ of each output: white noise of each row, and gusts."""
 
     white: Array
     gusts: Array
 
 
-def noise(vehicle: Vehicle, to_wind: Array) -> Noise:
-    """σ of specific force [m/s²] and angular acceleration [rad/s²]; of gusts by the sensitivities (3, 6, m) to wind"""
+def noise(vehicle: Vehicle, wind_sensitivity: Array) -> Noise:
+    """σ of specific force [m/s²] and angular acceleration [rad/s²]; for gusts from the sensitivities (3, 6, m) to wind."""
     g = float(vehicle["gravity"].acceleration)
-    arm, lever = arm_of(vehicle), float(np.mean([rotor.k_torque / rotor.k_thrust for rotor in vehicle.rotors]))
-    own, weight = vehicle.inertia_B, vehicle.mass * g
-    torques = weight * np.array([arm / own.xx, arm / own.yy, lever / own.zz])
+    arm, torque_ratio = arm_of(vehicle), float(np.mean([rotor.k_torque / rotor.k_thrust for rotor in vehicle.rotors]))
+    inertia_B, weight = vehicle.inertia_B, vehicle.mass * g
+    torques = weight * np.array([arm / inertia_B.xx, arm / inertia_B.yy, torque_ratio / inertia_B.zz])
     white = np.concatenate([[NOISE * g] * 3, np.hypot(NOISE * torques, TURNING)])
-    return Noise(white, np.sqrt(np.einsum("a,aim->i", np.square(GUSTS), np.square(to_wind)) / to_wind.shape[-1]))
+    return Noise(
+        white,
+        np.sqrt(np.einsum("a,aim->i", np.square(GUSTS), np.square(wind_sensitivity)) / wind_sensitivity.shape[-1]),
+    )
 
 
-def whitened(rows: Array, own: Noise, dt: float) -> Array:
-    """(x_k − ρ x_{k−1}) / σ of rows (…, 6, m) without their slow mean: σ² = (1 − ρ²) σ_g² + (1 + ρ²) σ_w², ρ = exp(−dt/τ)
+def whitened(rows: Array, noise_sigma: Noise, dt: float) -> Array:
+    """(x_k − ρ x_{k−1}) / σ of rows (…, 6, m) without their slow mean: σ² = (1 − ρ²) σ_g² + (1 + ρ²) σ_w², ρ = exp(−dt/τ).
 
-    Before the first row there is hover, of which nothing is left without its mean.
+    Hover precedes the first row; without its mean it is 0.
     """
     width = 2 * round(0.5 * SLOW / dt) + 1
-    along = [(0, 0)] * (rows.ndim - 1)
-    held = np.pad(rows, [*along, (width // 2, width // 2)], mode="edge")
-    summed = np.cumsum(np.pad(held, [*along, (1, 0)]), axis=-1)
-    quick = rows - (summed[..., width:] - summed[..., :-width]) / width
+    no_padding = [(0, 0)] * (rows.ndim - 1)
+    padded = np.pad(rows, [*no_padding, (width // 2, width // 2)], mode="edge")
+    cumulative = np.cumsum(np.pad(padded, [*no_padding, (1, 0)]), axis=-1)
+    detrended = rows - (cumulative[..., width:] - cumulative[..., :-width]) / width
     rho = np.exp(-dt / GUST_TIME)
-    before = np.pad(quick, [*along, (1, 0)])[..., :-1]
-    sigma = np.sqrt((1.0 - rho**2) * own.gusts**2 + (1.0 + rho**2) * own.white**2)
-    result: Array = (quick - rho * before) / sigma[:, None]
+    previous = np.pad(detrended, [*no_padding, (1, 0)])[..., :-1]
+    sigma = np.sqrt((1.0 - rho**2) * noise_sigma.gusts**2 + (1.0 + rho**2) * noise_sigma.white**2)
+    result: Array = (detrended - rho * previous) / sigma[:, None]
     return result
 
 
 def shortfall(matrix: Array, aims: Array) -> Scalar:
-    """Σ ln(1 + (σ/aim)²) over the parameters: what is missing to their aims; of one matrix a number, of several an array
+    """Σ ln(1 + (σ/aim)²) over the parameters: the distance from their targets; a number for one matrix, an array for several.
 
-    Far from its aim a parameter counts as in log det, by the part that is gained; one that is well within counts no more.
+    A parameter far above its target counts as in log det, by its relative improvement; one well below it hardly counts.
     """
     return np.log1p(np.square(standard_errors(matrix) / aims)).sum(axis=-1)
 
 
 def aims_of(parameters: Sequence[Parameter]) -> Array:
-    """The standard error to come down to of each parameter, on its scale"""
-    return np.array([next((aim for begin, aim in AIMS if own.name.startswith(begin)), AIM) for own in parameters])
+    """Return the target standard error of each parameter, on its scale."""
+    return np.array(
+        [
+            next((target for prefix, target in AIMS if parameter.name.startswith(prefix)), AIM)
+            for parameter in parameters
+        ]
+    )
 
 
 def standard_errors(matrix: Array) -> Array:
-    """√ of the diagonal of the inverse: each parameter's on its scale, less what was known before, and with the wind unknown"""
+    """√ of the diagonal of the inverse: each parameter on its scale, with the prior included and the wind unknown."""
     return np.sqrt(np.diagonal(np.linalg.inv(_told(matrix)), axis1=-2, axis2=-1))
 
 
 def _told(matrix: Array) -> Array:
+    """Return the information about the parameters with the prior added and the wind eliminated (Schur complement)."""
     k = matrix.shape[-1] - 3
-    whole = matrix + np.diag([PRIOR**-2] * k + [WIND**-2] * 3)
-    own, cross, wind = whole[..., :k, :k], whole[..., :k, k:], whole[..., k:, k:]
-    told: Array = own - cross @ np.linalg.solve(wind, np.swapaxes(cross, -1, -2))
-    return told
+    total = matrix + np.diag([PRIOR**-2] * k + [WIND**-2] * 3)
+    block, cross, wind = total[..., :k, :k], total[..., :k, k:], total[..., k:, k:]
+    reduced: Array = block - cross @ np.linalg.solve(wind, np.swapaxes(cross, -1, -2))
+    return reduced
 
 
 def _along(axis: int, speed: float) -> Vec3:
-    return Vec3(*(speed if own == axis else 0.0 for own in range(3)))
+    return Vec3(*(speed if index == axis else 0.0 for index in range(3)))
 
 
 def _rotor_speeds(vehicles: Sequence[Vehicle], flown: Flown) -> Array:
-    """The motors of each vehicle driven by the flight's commands from its first speeds on: (vehicles, rotors, m, n)
+    """Simulate the motors of each vehicle with the flight's commands from its first speeds: (vehicles, rotors, m, n).
 
-    Of DC motors as they were flown.
+    DC motors keep the speeds of the simulation.
     """
     rotors = len(vehicles[0].rotors)
     speeds = np.repeat(flown.states[None, 13 : 13 + rotors], len(vehicles), axis=0)
-    if not all(isinstance(rotor.motor, Lag) for own in vehicles for rotor in own.rotors):
+    if not all(isinstance(rotor.motor, Lag) for vehicle in vehicles for rotor in vehicle.rotors):
         return speeds
-    numbers = np.array([[rotor.motor for rotor in own.rotors] for own in vehicles])  # (vehicles, rotors, fields of Lag)
-    every = Lag(*np.moveaxis(numbers, -1, 0)[..., None])
+    motor_parameters = np.array(
+        [[rotor.motor for rotor in vehicle.rotors] for vehicle in vehicles]
+    )  # (vehicles, rotors, fields of Lag)
+    lags = Lag(*np.moveaxis(motor_parameters, -1, 0)[..., None])
     commands = flown.commands.swapaxes(0, 1)[:, None]
-    targets = commands if vehicles[0].structure.actuation.name == "speed" else speed_from_command(commands, every)
+    targets = commands if vehicles[0].structure.actuation.name == "speed" else speed_from_command(commands, lags)
     dt = float(flown.time[1] - flown.time[0])  # evenly spaced: the log's period
-    up, down = -lag_step(-1.0, 0.0, dt, every), lag_step(1.0, 0.0, dt, every)  # what is left of a step after dt
+    up, down = -lag_step(-1.0, 0.0, dt, lags), lag_step(1.0, 0.0, dt, lags)  # remainder of a unit step after dt
     for k in range(1, len(flown.time)):
-        own, target = speeds[:, :, k - 1], targets[k - 1]
-        speeds[:, :, k] = target + (own - target) * np.where(target > own, up, down)
+        current, target = speeds[:, :, k - 1], targets[k - 1]
+        speeds[:, :, k] = target + (current - target) * np.where(target > current, up, down)
     return speeds
 
 
-def _outputs(vehicle: Vehicle, flown: Flown, speeds: Array, lasting: Array, wind_W: Vec3 = ZERO) -> Array:
-    """Specific force [m/s²] and angular acceleration [rad/s²] in body axes, flight after flight while each lasts: (6, rows)"""
+def _outputs(vehicle: Vehicle, flown: Flown, speeds: Array, is_flying: Array, wind_W: Vec3 = ZERO) -> Array:
+    """Return specific force [m/s²] and angular acceleration [rad/s²] in body axes, flights concatenated: (6, rows)."""
     rows = flown.states[:, ::EVERY].copy()
     rows[13 : 13 + len(speeds)] = speeds[:, ::EVERY]
-    rows = rows.swapaxes(1, 2)[:, lasting.T]
-    felt = vehicle.without_effect("gravity")
-    state: State = State.from_numpy(rows, "wxyz", felt)
-    commands = tuple(flown.commands[:, ::EVERY].swapaxes(1, 2)[:, lasting.T])
-    total = wrench_in_body_axes(wrench(state, commands, felt, CALM._replace(wind_W=wind_W)), state.q_WB)
+    rows = rows.swapaxes(1, 2)[:, is_flying.T]
+    weightless = vehicle.without_effect("gravity")
+    state: State = State.from_numpy(rows, "wxyz", weightless)
+    commands = tuple(flown.commands[:, ::EVERY].swapaxes(1, 2)[:, is_flying.T])
+    total = wrench_in_body_axes(wrench(state, commands, weightless, CALM._replace(wind_W=wind_W)), state.q_WB)
     force = total.f_B / vehicle.mass
-    turned = angular_acceleration(state.omega_B, total.tau_B, inertia_B=vehicle.inertia_B)
-    return np.stack([np.broadcast_to(own, rows.shape[1]) for own in (*force, *turned)])
+    omega_dot = angular_acceleration(state.omega_B, total.tau_B, inertia_B=vehicle.inertia_B)
+    return np.stack([np.broadcast_to(component, rows.shape[1]) for component in (*force, *omega_dot)])

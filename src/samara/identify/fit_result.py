@@ -1,4 +1,4 @@
-"""What a fit to flights comes to, by regression or by prediction error."""
+"""The result of a fit to flights, by regression or by prediction error."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from samara.identify.rotor_speed_model import followed, late
 from samara.physics.types import Vehicle
 
 DELAY, GAIN, WIND, PER_VOLT, TOGETHER = 0.02, 0.3, 4.0, 0.1, 0.03
-"""σ of what is known before: [s], of a gain's logarithm, [m/s], of thrust for a volt, and of all gains of a flight together"""
+"""Prior σ: delay [s], logarithm of a gain, wind [m/s], relative thrust per volt, and mean gain of a flight."""
 
 
 class Trim(NamedTuple):
-    """What is one flight's own: a gain for each rotor, how late its motors are heard [s], and the steady wind [m/s]"""
+    """Unknowns of one flight: a gain for each rotor, the delay of the motor commands [s], and the steady wind [m/s]."""
 
     gains: tuple[float, ...]
     delay: float
@@ -24,30 +24,34 @@ class Trim(NamedTuple):
 
 
 def beside(trim: Trim, step: Array, basis: Array) -> Trim:
-    """A trim with other gains, by their patterns and logarithms, another delay [s] and another wind [m/s]"""
+    """Return a trim displaced by `step`: logarithms of the gains in the columns of `basis`, delay [s] and wind [m/s]."""
     n = len(trim.gains)
     gains = np.array(trim.gains) * np.exp(basis @ step[:n])
-    wind = (float(trim.wind_W[0] + step[n + 1]), float(trim.wind_W[1] + step[n + 2]))
-    return Trim(tuple(float(g) for g in gains), float(trim.delay + step[n]), wind)
+    wind_W = (float(trim.wind_W[0] + step[n + 1]), float(trim.wind_W[1] + step[n + 2]))
+    return Trim(tuple(float(g) for g in gains), float(trim.delay + step[n]), wind_W)
 
 
 def mean_voltage(flights: Sequence[Samples]) -> float:
-    """Over all flights that know theirs; 0 without any  [V]"""
-    known = [own.voltage[own.usable] for own in flights if own.voltage is not None]
-    return float(np.mean(np.concatenate(known))) if known else 0.0
+    """Return the mean voltage of all flights that log it; 0 if none does  [V]."""
+    voltages = [flight.voltage[flight.usable] for flight in flights if flight.voltage is not None]
+    return float(np.mean(np.concatenate(voltages))) if voltages else 0.0
 
 
 def rotor_speeds(samples: Samples, rise: float, fall: float, delay: float) -> Array:
-    """Those measured, or else motors of such a lag that hear their commands late, (rotors, n)  [rad/s]"""
+    """Return the measured rotor speeds, or else those of motors with this lag and command delay, (rotors, n)  [rad/s]."""
     if samples.rotor_speed is not None:
         return samples.rotor_speed
     return late(followed(samples.commanded, rise, fall, samples.period), delay / samples.period)
 
 
 class Fitted(NamedTuple):
-    """The vehicle without gains, the trim of each flight, the thrust that goes with a volt and the voltage that is for; for the
-    parameters, in their order, how far they are from the start and the covariance of that, both in scales; how many stretches
-    of time are independent of each other, and which parameters were held at the start's"""
+    """The fitted vehicle with the covariance of its parameters.
+
+    `vehicle` excludes the gains of the rotors; they are in `trims`, one per flight. `per_volt` is the relative change of
+    thrust per volt about the voltage `volts` [V]. `offset` and `covariance` refer to `parameters`, in their order: the
+    difference from the start vehicle in prior scales. `independent` is the count of independent time intervals; `held` names
+    the parameters fixed at their start values.
+    """
 
     vehicle: Vehicle
     trims: tuple[Trim, ...]

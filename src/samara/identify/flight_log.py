@@ -1,7 +1,8 @@
-"""A flight log in one form, whatever wrote it: signals with their own times, SI units, body axes FLU, world axes z up.
+"""A flight log independent of its file format: signals with separate times, SI units, body axes FLU, world axes z up.
 
-Readers (`samara.identify.readers`) make it; everything after them knows no file format. Nothing is resampled here: each signal
-has the times it was logged at, in seconds from the first sample of the log, on one clock unless a check finds otherwise.
+Readers (`samara.identify.readers`) create it; all later code is independent of file formats. Nothing is resampled here: each
+signal has the times at which it was logged, in seconds from the first sample of the log, on one clock unless a check finds
+otherwise.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ MOTION_CAPTURE, ESTIMATE = "motion capture", "estimate"
 
 
 class Signal(NamedTuple):
-    """Times (n,) [s], rising, and values (components, n)"""
+    """Increasing times (n,) [s] and values (components, n)."""
 
     time: Array
     values: Array
@@ -21,15 +22,14 @@ class Signal(NamedTuple):
 
 @dataclass(frozen=True)
 class FlightLog:
-    """One flight. A signal that the log does not hold is None; only the motors must be there.
+    """One flight. A signal that is missing from the log is None; only the motor commands are required.
 
-    `command` is one row per motor as the log counts them, 0 … 1 of what its writer can command; `numbering` names that order
-    (a system of `samara.vehicles.rotor_numbering`; "samara" is the order of the vehicle's file). `rotor_speed`
-    [rad/s] has the same
-    order. `position` [m], `velocity` [m/s] in world axes and `attitude` (w, x, y, z; body to world) are from `truth`, motion
-    capture or the vehicle's own estimate. `rate` [rad/s] is the gyroscope, or motion capture's where there is none;
-    `specific_force` [m/s²] the accelerometer; both in body axes. `voltage` [V] is the battery's. `start` [s] is what the clock
-    of its writer said at the first sample.
+    `command` has one row per motor in the order of the log, from 0 to 1, the full range of the autopilot's output; `numbering`
+    names that order (a system of `samara.vehicles.rotor_numbering`; "samara" is the order of the vehicle file). `rotor_speed`
+    [rad/s] has the same order. `position` [m] and `velocity` [m/s] in world axes and `attitude` (w, x, y, z; body to world)
+    come from the source named by `truth`: motion capture or the vehicle's estimate. `rate` [rad/s] is from the gyroscope, or
+    from motion capture if the log has no gyroscope; `specific_force` [m/s²] is from the accelerometer; both are in body axes.
+    `voltage` [V] is that of the battery. `start` [s] is the clock of the logging system at the first sample.
     """
 
     name: str

@@ -1,10 +1,8 @@
-"""From flight logs to a vehicle: `identify(logs, start)`, with an error on every number and a word on what no flight told.
+"""Identify a vehicle from flight logs: every parameter with its error, or the manoeuvre that would excite it.
 
-There are two products. The `physical` vehicle is from regression (`samara.identify.equation_error_fit`), good for
-design and for other
-conditions than those flown. The `predictor` is from prediction error (`samara.identify.prediction_error_fit`), best
-at saying what comes
-within half a second in flights like these.
+There are two results. The `physical` vehicle is fitted by regression (`samara.identify.equation_error_fit`); it suits design
+and conditions other than those flown. The `predictor` is fitted to the prediction error
+(`samara.identify.prediction_error_fit`); it is best at predicting half a second ahead in similar flights.
 """
 
 import math
@@ -32,13 +30,17 @@ from samara.vehicles.limits import with_lag_motors
 from samara.vehicles.writer import sources_still_true
 
 PHYSICAL, PREDICTOR = "physical", "predictor"
-DAMPED = 3.0  # W l²/v_h: what a predictor may take for damping
+DAMPED = 3.0  # W l²/v_h: prior scale of the damping of a predictor
 KNOWN = 0.95
 
 
 class Widening(NamedTuple):
-    """How many times wider than the residuals say a standard error is, for gusts move what they are compared with; and what
-    averaging, filters and delays leave however long the flight: of the number, and of the scale of one that may be 0"""
+    """Corrections of a standard error.
+
+    `times` multiplies the residual-based error, because gusts are correlated with the regressors. `of_number` (relative) and
+    `of_scale` (in scales, for parameters that may be 0) are the errors that averaging, filters and delays leave after any
+    length of flight.
+    """
 
     times: float
     of_number: float
@@ -59,7 +61,7 @@ WIDENED = (
     ("damping.yaw", Widening(0.65, 0.0, 0.005)),
     ("damping", Widening(1.7, 0.0, 0.014)),
 )
-"""By how a parameter's name begins; from 80 synthetic vehicles (seed 2), so that 95 % of the 95 % intervals hold the truth."""
+"""By prefix of the name; from 80 synthetic vehicles (seed 2), so that 95 % of the 95 % intervals contain the truth."""
 WITHOUT_VELOCITY = (
     ("k_thrust", Widening(0.0, 0.015)),
     ("k_torque", Widening(0.0, 0.09)),
@@ -70,16 +72,16 @@ WITHOUT_VELOCITY = (
     ("damping", Widening(0.0, 0.0, 0.5)),
     ("", Widening(0.0, 0.0, 0.0)),
 )
-"""What is left besides where an IMU flew alone, of which what moving air does is noise; from ten synthetic vehicles more"""
+"""Additional errors without a velocity in the logs (IMU only), when aerodynamic forces act as noise; from ten more vehicles."""
 EXCITED = 0.2
-"""A number is called excited where its standard error is below this part of it, or of twice its scale where it may be 0"""
+"""A parameter is excited if its standard error is below this fraction of it, or of twice its scale if it may be 0."""
 
 Progress = Callable[[str, float], None]
 
 
 class Estimate(NamedTuple):
-    """A number: what it was at the start, its value, standard error and 95 % interval, whether the flights told it, and else
-    the manoeuvre that would"""
+    """A parameter: start value, value, standard error, 95 % interval, whether it was excited, and the manoeuvre that would
+    excite it."""
 
     name: str
     unit: str
@@ -94,9 +96,9 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Product:
-    """A vehicle that flies, what its numbers are known to, how they go together, and the trim of each flight by its name.
+    """An identified vehicle: its parameters with errors and correlations, and the trim of each flight by name.
 
-    `vehicle` is to be written and flown; `bare` is the same as candidates are flown, without its rotors' own gains.
+    `vehicle` is complete, ready to save and simulate. `bare` is the model used during the fit, without the gains of its rotors.
     """
 
     kind: str
@@ -109,13 +111,14 @@ class Product:
     volts: float
 
     def estimate(self, name: str) -> Estimate:
-        return next(own for own in self.estimates if own.name == name)
+        """Return the estimate of the parameter `name`."""
+        return next(estimate for estimate in self.estimates if estimate.name == name)
 
 
 @dataclass(frozen=True)
 class Identified:
-    """All that came of a set of flights: both products (a predictor where it was asked for), the samples that were used, what
-    was found wrong with each log, and what force and torque the physical vehicle leaves unexplained"""
+    """The result of an identification: both vehicles (the predictor is optional), the resampled logs, the findings of each log,
+    and the force and torque that the physical vehicle leaves unexplained."""
 
     start: Vehicle
     physical: Product
@@ -126,13 +129,13 @@ class Identified:
 
     @property
     def products(self) -> tuple[Product, ...]:
-        """The physical vehicle, and the predictor where there is one"""
+        """The physical vehicle, then the predictor if it was fitted."""
         return (self.physical,) if self.predictor is None else (self.physical, self.predictor)
 
     @property
     def seconds(self) -> float:
-        """In the air, all flights together"""
-        return sum(duration_of(own) for own in self.flights)
+        """Total airborne time of all flights  [s]."""
+        return sum(duration_of(flight) for flight in self.flights)
 
 
 def identify(
@@ -143,22 +146,30 @@ def identify(
     predictor: bool = True,
     progress: Progress | None = None,
 ) -> Identified:
-    """The vehicle that flew these logs, beginning with what is known of it: mass and geometry are the start's
+    """Identify the vehicle that flew these logs; mass and geometry are those of `start`.
 
-    `outputs` says what a motor's output is linear in, "speed" or "thrust". A log that cannot be used is a ValueError.
+    Args:
+        logs: flight logs of one vehicle.
+        start: the best available model of the vehicle; the fit starts from its parameters.
+        outputs: the quantity that a motor output is linear in, "speed" or "thrust".
+        predictor: fit the predictor as well.
+        progress: called with the name of the current stage and its completed fraction.
+
+    Raises:
+        ValueError: a log cannot be used.
     """
     if not logs:
         raise ValueError("no flight logs; expected at least one")
-    tell = progress or (lambda stage, share: None)
+    report = progress or (lambda stage, fraction: None)
     checked, findings = [], {}
     for k, log in enumerate(logs):
-        tell("checking the logs", k / len(logs))
-        whole, found = usable(log)
-        checked.append(whole)
-        findings[log.name] = tuple(found)
-    period = max(period_of(own) for own in checked)
+        report("checking the logs", k / len(logs))
+        repaired_log, log_findings = usable(log)
+        checked.append(repaired_log)
+        findings[log.name] = tuple(log_findings)
+    period = max(period_of(log) for log in checked)
     start = with_lag_motors(start)
-    flights = [samples_of(own, start, outputs, period) for own in checked]
+    flights = [samples_of(log, start, outputs, period) for log in checked]
     return identified(flights, start, findings, predictor=predictor, progress=progress)
 
 
@@ -170,110 +181,121 @@ def identified(
     predictor: bool = True,
     progress: Progress | None = None,
 ) -> Identified:
-    """The same from samples"""
-    tell = progress or (lambda stage, share: None)
+    """Identify the vehicle from resampled logs; see `identify`."""
+    report = progress or (lambda stage, fraction: None)
     bare = ready(start)
-    told = regress(flights, bare, lambda share: tell("forces and torques", share))
-    own = _about(flights)
-    words = f"identified by regression from {own}"
-    physical = _product(PHYSICAL, told.fitted, start, bare, flights, words)
-    best = None
-    if predictor and all({"velocity", "attitude", "rate"} <= each.knows for each in flights):
+    regression = regress(flights, bare, lambda fraction: report("forces and torques", fraction))
+    flight_summary = _about(flights)
+    source = f"identified by regression from {flight_summary}"
+    physical = _product(PHYSICAL, regression.fitted, start, bare, flights, source)
+    predictor_product = None
+    if predictor and all({"velocity", "attitude", "rate"} <= flight.knows for flight in flights):
         parameters = parameters_of(bare, DAMPED)
-        in_wind = [Trim((1.0,) * len(bare.rotors), 0.0, each.wind_W) for each in told.fitted.trims]
-        found = fit(flights, bare, parameters, in_wind, progress=lambda share: tell("prediction error", share))
-        words = f"effective value for prediction over {HORIZON:g} s, fitted to {own}"
-        best = _product(PREDICTOR, found, start, bare, flights, words)
-    return Identified(start, physical, best, tuple(flights), dict(findings or {}), told.residuals)
+        trims = [Trim((1.0,) * len(bare.rotors), 0.0, trim.wind_W) for trim in regression.fitted.trims]
+        prediction_fit = fit(
+            flights, bare, parameters, trims, progress=lambda fraction: report("prediction error", fraction)
+        )
+        source = f"effective value for prediction over {HORIZON:g} s, fitted to {flight_summary}"
+        predictor_product = _product(PREDICTOR, prediction_fit, start, bare, flights, source)
+    return Identified(start, physical, predictor_product, tuple(flights), dict(findings or {}), regression.residuals)
 
 
-def _product(kind: str, told: Fitted, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], words: str) -> Product:
-    estimates = _estimates(told, bare, flights)
-    vehicle = dressed(told.vehicle, start, told.trims, estimates, words)
-    trims = {own.name: trim for own, trim in zip(flights, told.trims, strict=True)}
+def _product(
+    kind: str, fitted: Fitted, start: Vehicle, bare: Vehicle, flights: Sequence[Samples], source: str
+) -> Product:
+    estimates = _estimates(fitted, bare, flights)
+    vehicle = dressed(fitted.vehicle, start, fitted.trims, estimates, source)
+    trims = {flight.name: trim for flight, trim in zip(flights, fitted.trims, strict=True)}
     return Product(
-        kind, vehicle, told.vehicle, estimates, _correlation(told.covariance), trims, told.per_volt, told.volts
+        kind, vehicle, fitted.vehicle, estimates, _correlation(fitted.covariance), trims, fitted.per_volt, fitted.volts
     )
 
 
 def _about(flights: Sequence[Samples]) -> str:
-    seconds = sum(duration_of(own) for own in flights)
-    named = flights[0].name if len(flights) == 1 else f"{len(flights)} flights, {flights[0].name} …"
-    return f"{seconds:.0f} s of flight ({named})"
+    """Describe the flights for the sources in a vehicle file."""
+    seconds = sum(duration_of(flight) for flight in flights)
+    names = flights[0].name if len(flights) == 1 else f"{len(flights)} flights, {flights[0].name} …"
+    return f"{seconds:.0f} s of flight ({names})"
 
 
-def _estimates(told: Fitted, start: Vehicle, flights: Sequence[Samples]) -> tuple[Estimate, ...]:
-    """Values with intervals: of the logarithm of what is positive, widened by what no length of flight takes away"""
-    far = student(0.5 + 0.5 * KNOWN, max(told.independent - 1.0, 3.0))
-    alone = not any("velocity" in own.knows for own in flights)
-    measured = any(own.rotor_speed is not None for own in flights)
-    found = []
-    for own, variance in zip(told.parameters, np.diag(told.covariance), strict=True):
-        value = own.get(told.vehicle)
-        times, of_number, of_scale = next(each for begin, each in WIDENED if own.name.startswith(begin))
-        if alone and not (own.name.startswith("motor") and measured):
-            more = next(each for begin, each in WITHOUT_VELOCITY if own.name.startswith(begin))
-            of_number, of_scale = math.hypot(of_number, more.of_number), math.hypot(of_scale, more.of_scale)
-        sigma = float(np.sqrt(variance)) * own.scale
-        if own.name in told.held:
-            error = sigma * (value if own.positive else 1.0)
+def _estimates(fitted: Fitted, start: Vehicle, flights: Sequence[Samples]) -> tuple[Estimate, ...]:
+    """Return values with intervals: of the logarithm for positive parameters, widened by the errors in `WIDENED`."""
+    quantile = student(0.5 + 0.5 * KNOWN, max(fitted.independent - 1.0, 3.0))
+    is_imu_only = not any("velocity" in flight.knows for flight in flights)
+    has_rotor_speed = any(flight.rotor_speed is not None for flight in flights)
+    estimates = []
+    for parameter, variance in zip(fitted.parameters, np.diag(fitted.covariance), strict=True):
+        value = parameter.get(fitted.vehicle)
+        times, of_number, of_scale = next(widening for prefix, widening in WIDENED if parameter.name.startswith(prefix))
+        if is_imu_only and not (parameter.name.startswith("motor") and has_rotor_speed):
+            extra = next(widening for prefix, widening in WITHOUT_VELOCITY if parameter.name.startswith(prefix))
+            of_number, of_scale = math.hypot(of_number, extra.of_number), math.hypot(of_scale, extra.of_scale)
+        sigma = float(np.sqrt(variance)) * parameter.scale
+        if parameter.name in fitted.held:
+            error = sigma * (value if parameter.positive else 1.0)
         else:
-            least = of_number if own.positive else max(of_number * abs(value), of_scale * own.scale)
-            sigma = float(np.hypot(times * sigma, least))
-            error = sigma * (value if own.positive else 1.0)
-        low, high = (value * np.exp(s * far * sigma) if own.positive else value + s * far * sigma for s in (-1.0, 1.0))
-        found.append(
+            floor = of_number if parameter.positive else max(of_number * abs(value), of_scale * parameter.scale)
+            sigma = float(np.hypot(times * sigma, floor))
+            error = sigma * (value if parameter.positive else 1.0)
+        low, high = (
+            value * np.exp(s * quantile * sigma) if parameter.positive else value + s * quantile * sigma
+            for s in (-1.0, 1.0)
+        )
+        estimates.append(
             Estimate(
-                own.name,
-                own.unit,
-                own.get(start),
+                parameter.name,
+                parameter.unit,
+                parameter.get(start),
                 value,
                 error,
                 float(low),
                 float(high),
-                own.name not in told.held and bool(sigma < EXCITED * (1.0 if own.positive else 2.0 * own.scale)),
-                own.manoeuvre,
+                parameter.name not in fitted.held
+                and bool(sigma < EXCITED * (1.0 if parameter.positive else 2.0 * parameter.scale)),
+                parameter.manoeuvre,
             )
         )
-    return tuple(found)
+    return tuple(estimates)
 
 
-def student(share: float, freedom: float) -> float:
-    """The quantile of Student's t, by its expansion about the normal one in 1/ν to the fourth order (Abramowitz, Stegun
-    26.7.5)"""
-    z = NormalDist().inv_cdf(share)
-    z2, nu = z * z, freedom
+def student(probability: float, degrees_of_freedom: float) -> float:
+    """Quantile of Student's t, by its expansion about the normal quantile in 1/ν to the fourth order (Abramowitz, Stegun
+    26.7.5)."""
+    z = NormalDist().inv_cdf(probability)
+    z2, nu = z * z, degrees_of_freedom
     terms = (
         (z2 + 1.0) / 4.0,
         ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0,
         (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / 384.0,
         ((((79.0 * z2 + 776.0) * z2 + 1482.0) * z2 - 1920.0) * z2 - 945.0) / 92160.0,
     )
-    return z * (1.0 + sum(own / nu ** (k + 1) for k, own in enumerate(terms)))
+    return z * (1.0 + sum(term / nu ** (k + 1) for k, term in enumerate(terms)))
 
 
 def _correlation(covariance: Array) -> Array:
-    size = np.sqrt(np.diag(covariance))
-    matrix = covariance / np.outer(size, size)
+    sigma = np.sqrt(np.diag(covariance))
+    matrix = covariance / np.outer(sigma, sigma)
     return np.asarray(0.5 * (matrix + matrix.T))
 
 
-def dressed(bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Sequence[Estimate], words: str) -> Vehicle:
-    """The start vehicle with the numbers that were found, the mean gain of each rotor in its kF and kM, and where each is from
+def dressed(
+    bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Sequence[Estimate], source: str
+) -> Vehicle:
+    """Return the start vehicle with the fitted parameters, the mean gain of each rotor in its kF and kM, and their sources.
 
-    What the start had on and candidates had not (contact, battery) is on again; an effect that was off is switched on where a
-    number of it was told.
+    Effects of the start vehicle that the fit excludes (contact, battery) stay on. An effect that was off is switched on if one
+    of its parameters was excited.
     """
-    told = {own.name: own for own in estimates}
-    gains = np.exp(np.mean([np.log(own.gains) for own in trims], axis=0))
+    by_name = {estimate.name: estimate for estimate in estimates}
+    gains = np.exp(np.mean([np.log(trim.gains) for trim in trims], axis=0))
     rotors = tuple(
-        own._replace(
-            r_B=Vec3(*(float(x) for x in found.r_B)),
-            k_thrust=float(found.k_thrust * gain),
-            k_torque=float(found.k_torque * gain),
-            motor=own.motor._replace(rise=float(found.motor.rise), fall=float(found.motor.fall)),
+        rotor._replace(
+            r_B=Vec3(*(float(x) for x in fitted_rotor.r_B)),
+            k_thrust=float(fitted_rotor.k_thrust * gain),
+            k_torque=float(fitted_rotor.k_torque * gain),
+            motor=rotor.motor._replace(rise=float(fitted_rotor.motor.rise), fall=float(fitted_rotor.motor.fall)),
         )
-        for own, found, gain in zip(start.rotors, bare.rotors, gains, strict=True)
+        for rotor, fitted_rotor, gain in zip(start.rotors, bare.rotors, gains, strict=True)
     )
     vehicle = _standing(replace(start, rotors=rotors, inertia_B=_of_a_body(bare.inertia_B)))
     if bare["drag"].linear != (0.0, 0.0, 0.0):
@@ -282,44 +304,50 @@ def dressed(bare: Vehicle, start: Vehicle, trims: Sequence[Trim], estimates: Seq
         vehicle = _with(
             vehicle, "rotor_drag", coefficient=bare["rotor_drag"].coefficient, axial=bare["rotor_drag"].axial
         )
-    if told["airspeed_moment.roll"].excited or told["airspeed_moment.pitch"].excited or start.has("airspeed_moment"):
-        vehicle = _with(vehicle, "airspeed_moment", **bare["airspeed_moment"]._asdict())
-    if any(own > 0.0 for own in bare["damping"].linear) and (
-        start.has("damping") or told["damping.tilt"].excited or told["damping.yaw"].excited
+    if (
+        by_name["airspeed_moment.roll"].excited
+        or by_name["airspeed_moment.pitch"].excited
+        or start.has("airspeed_moment")
     ):
-        vehicle = _with(vehicle, "damping", linear=Vec3(*(max(own, 0.0) for own in bare["damping"].linear)))
-    sources = sources_still_true(start) | _sources(told, words, len(rotors))
+        vehicle = _with(vehicle, "airspeed_moment", **bare["airspeed_moment"]._asdict())
+    if any(coefficient > 0.0 for coefficient in bare["damping"].linear) and (
+        start.has("damping") or by_name["damping.tilt"].excited or by_name["damping.yaw"].excited
+    ):
+        vehicle = _with(
+            vehicle, "damping", linear=Vec3(*(max(coefficient, 0.0) for coefficient in bare["damping"].linear))
+        )
+    sources = sources_still_true(start) | _sources(by_name, source, len(rotors))
     structure = replace(vehicle.structure, sources=tuple(sources.items()), replaced=())
     return replace(vehicle, structure=structure)
 
 
 def _standing(vehicle: Vehicle) -> Vehicle:
-    """With feet as stiff as its own mass and inertia ask for"""
+    """Return the vehicle with foot stiffness derived from its mass and inertia."""
     if not vehicle.has("contact"):
         return vehicle
-    own = vehicle["contact"]
-    surface = derived_surface(vehicle.mass, vehicle.inertia_B, own.points_B, own.surface.friction)
-    return vehicle.with_effect(vehicle.structure.effects[vehicle.index("contact")], own._replace(surface=surface))
+    contact = vehicle["contact"]
+    surface = derived_surface(vehicle.mass, vehicle.inertia_B, contact.points_B, contact.surface.friction)
+    return vehicle.with_effect(vehicle.structure.effects[vehicle.index("contact")], contact._replace(surface=surface))
 
 
 def _of_a_body(inertia: Mat3) -> Mat3:
-    """With the nearest Jzz that a body can have: none of its principal moments is larger than the other two together"""
+    """Adjust Jzz until the inertia is physical: no principal moment exceeds the sum of the other two."""
     for _ in range(200):
         first, second, third = np.linalg.eigvalsh(np.array(inertia.rows, dtype=float))
         if third <= 0.995 * (first + second):
             break
-        flat = inertia.zz >= max(inertia.xx, inertia.yy)  # then it is Jzz that is too large
-        inertia = inertia._replace(zz=float(inertia.zz * (0.98 if flat else 1.02)))
+        is_flat = inertia.zz >= max(inertia.xx, inertia.yy)  # then Jzz is too large
+        inertia = inertia._replace(zz=float(inertia.zz * (0.98 if is_flat else 1.02)))
     return inertia
 
 
 def _positive(drag: Scalar) -> dict[str, Scalar]:
-    linear = Vec3(*(max(float(own), 0.0) for own in drag.linear))
+    linear = Vec3(*(max(float(coefficient), 0.0) for coefficient in drag.linear))
     return {"linear": linear, "quadratic": drag.quadratic, "isotropic": drag.isotropic}
 
 
-def _with(vehicle: Vehicle, effect: str, **numbers: Scalar) -> Vehicle:
-    return switch_on(vehicle.without_effect(effect) if vehicle.has(effect) else vehicle, effect, **numbers)
+def _with(vehicle: Vehicle, effect: str, **options: Scalar) -> Vehicle:
+    return switch_on(vehicle.without_effect(effect) if vehicle.has(effect) else vehicle, effect, **options)
 
 
 PLACES = (
@@ -336,24 +364,24 @@ PLACES = (
     ("airspeed_moment.pitch", "airspeed_moment.pitch"),
     ("damping.", "damping.linear"),
 )
-"""Where the numbers of an estimate stand in a vehicle file, by the beginning of its name"""
+"""Keys of a vehicle file that contain an estimate, by the prefix of its name."""
 
 
-def _sources(told: Mapping[str, Estimate], words: str, rotors: int) -> dict[str, str]:
-    """A sentence for every line of the file that estimates are in"""
-    found = {}
-    for begin, place in PLACES:
-        parts = [own for name, own in told.items() if name.startswith(begin)]
-        text = f"{words}: {'; '.join(_shown(own) for own in parts)}"
-        if begin in ("k_thrust", "k_torque"):
+def _sources(estimates: Mapping[str, Estimate], source: str, rotors: int) -> dict[str, str]:
+    """Return the source text for every key of the file that contains estimates."""
+    sources = {}
+    for prefix, key in PLACES:
+        parts = [estimate for name, estimate in estimates.items() if name.startswith(prefix)]
+        text = f"{source}: {'; '.join(_shown(estimate) for estimate in parts)}"
+        if prefix in ("k_thrust", "k_torque"):
             text += "; times this rotor's gain"
-        for i in range(rotors if "{i}" in place and parts else bool(parts)):
-            found[place.format(i=i)] = text
-    return found
+        for i in range(rotors if "{i}" in key and parts else bool(parts)):
+            sources[key.format(i=i)] = text
+    return sources
 
 
-def _shown(own: Estimate) -> str:
-    name = own.name.rpartition(".")[2]
-    if not own.excited:
-        return f"{name} not excited, {own.value:.3g} ± {own.error:.1g}"
-    return f"{name} {own.value:.4g} ± {own.error:.2g}, 95 % {own.low:.4g} to {own.high:.4g}"
+def _shown(estimate: Estimate) -> str:
+    name = estimate.name.rpartition(".")[2]
+    if not estimate.excited:
+        return f"{name} not excited, {estimate.value:.3g} ± {estimate.error:.1g}"
+    return f"{name} {estimate.value:.4g} ± {estimate.error:.2g}, 95 % {estimate.low:.4g} to {estimate.high:.4g}"

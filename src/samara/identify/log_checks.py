@@ -1,7 +1,7 @@
-"""What is wrong with a flight log, before anything is fitted to it: findings as data, each with a sentence.
+"""Check a flight log before a fit: findings as data, each with a sentence.
 
-An error means that the log cannot be used, a warning that it can be, with care; `usable` gives the log with what is unusable
-in it left out. Whether a flight excites a parameter is for the estimator to say.
+An error means that the log cannot be used, a warning that the fit may be affected. `usable` returns the log without
+its unusable samples. The estimator decides whether a flight excites a parameter.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ from samara.identify.readers.registry import G, signals_of
 STEP = 0.004  # [s]
 LAGS = (0.0, 0.015, 0.03, 0.045, 0.06, 0.08, 0.1)  # [s] of motors
 EARLIEST, LATEST = -0.3, 0.3  # [s]
-SMOOTHED, SLOW = 0.03, 1.0  # [s]: means over these times are what noise and what drift leave of a signal
-LONGEST = 120.0  # [s] that are looked at
-_FAINT = 1e-9
+SMOOTHED, SLOW = 0.03, 1.0  # [s]: the difference of means over these durations removes noise and drift
+LONGEST = 120.0  # [s]: longer flights are checked up to here
+_MIN_POWER = 1e-9
 
 
 class Offset(NamedTuple):
-    """Delay of the motion against the command by the clocks [s], the lag of the motors that goes with it [s], and the
-    fraction of the motion's variance that they explain"""
+    """Delay of the motion relative to the command by their clocks [s], the motor lag of this delay [s], and the fraction of the
+    motion's variance that both explain."""
 
     late: float
     lag: float
@@ -34,7 +34,7 @@ class Offset(NamedTuple):
 
 
 def clock_offsets(log: FlightLog, begin: float, end: float) -> dict[str, Offset]:
-    """Between the motors and the IMU (`specific_force`, `rate`), and between the motors and the truth (`velocity`)"""
+    """Return the offsets of the IMU (`specific_force`, `rate`) and of the truth (`velocity`) relative to the motors."""
     end = min(end, begin + LONGEST)
     grid = np.arange(begin, end, STEP)
     if len(grid) < 5.0 / STEP:
@@ -49,12 +49,12 @@ def clock_offsets(log: FlightLog, begin: float, end: float) -> dict[str, Offset]
 
 
 def sampled(signal: Signal, grid: Array) -> Array:
-    """The signal between its samples, by straight lines"""
+    """Interpolate the signal linearly at the times `grid`."""
     return np.stack([np.interp(grid, signal.time, row) for row in signal.values])
 
 
 def _vertical_force(log: FlightLog, grid: Array) -> Array | None:
-    """(R(q)⁻¹ (v̇ + g e₃))_z: the specific force that the truth's motion needs, (1, n)"""
+    """(R(q)⁻¹ (v̇ + g e₃))_z: the specific force of the true motion, (1, n)."""
     if log.velocity is None or log.attitude is None:
         return None
     a_W = np.gradient(sampled(log.velocity, grid), STEP, axis=1)
@@ -64,22 +64,22 @@ def _vertical_force(log: FlightLog, grid: Array) -> Array | None:
 
 
 def continuous(q: Array) -> Array:
-    """q or −q, the same attitude, whichever is nearer to the one before: between them a straight line means something"""
+    """Choose between q and −q, the same attitude, so that neighbours are close and linear interpolation is valid."""
     flipped = (q[:, 1:] * q[:, :-1]).sum(axis=0) < 0.0
     return q * np.concatenate([[1.0], np.where(np.cumsum(flipped) % 2, -1.0, 1.0)])
 
 
 def best_offset(commands: Array, motion: Array) -> Offset:
-    """The shift s and lag τ at which Σ over the motion's axes of R² is largest, y(t) = Σ bᵢ uᵢ(t − s) filtered with τ
+    """Return the shift s and lag τ with the largest Σ over the motion's axes of R², y(t) = Σ bᵢ uᵢ(t − s) filtered with τ.
 
     With cᵢ(s) the covariance of uᵢ(t − s) and y(t), and G that of the commands, R²(s) = c(s)ᵀ G⁻¹ c(s) / var y.
     """
     n = motion.shape[1]
     shifts = np.arange(round(EARLIEST / STEP), round(LATEST / STEP) + 1)
-    size = 1 << (n + int(shifts[-1] - shifts[0])).bit_length()  # zeros between the end and the beginning
+    size = 1 << (n + int(shifts[-1] - shifts[0])).bit_length()  # zero padding separates the end from the beginning
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     moved, commanded = np.fft.rfft(motion, size), np.fft.rfft(commands, size)
-    power = max(float((motion * motion).sum()), _FAINT)
+    power = max(float((motion * motion).sum()), _MIN_POWER)
     offset = Offset(0.0, 0.0, 0.0)
     for lag in LAGS:
         decay = np.exp(-STEP / lag) if lag else 0.0
@@ -95,22 +95,22 @@ def best_offset(commands: Array, motion: Array) -> Offset:
     return offset
 
 
-def _peak(values: Array, at: int) -> float:
-    """Where the parabola through a largest value and its neighbours is largest"""
-    if not 0 < at < len(values) - 1:
-        return float(at)
-    left, middle, right = values[at - 1 : at + 2]
+def _peak(values: Array, index: int) -> float:
+    """Return the position of the maximum of the parabola through a largest value and its neighbours."""
+    if not 0 < index < len(values) - 1:
+        return float(index)
+    left, middle, right = values[index - 1 : index + 2]
     bend = left - 2.0 * middle + right
-    return at + (0.5 * (left - right) / bend if bend < 0.0 else 0.0)
+    return index + (0.5 * (left - right) / bend if bend < 0.0 else 0.0)
 
 
 def _band(rows: Array) -> Array:
-    """What is slower than noise and faster than drift: the same filter for all, so that it moves none against another"""
+    """Remove noise and drift; the same filter for all signals, so that it shifts none relative to another."""
     return _mean(rows, SMOOTHED) - _mean(rows, SLOW)
 
 
 def _mean(rows: Array, seconds: float) -> Array:
-    """The mean over ±half of these seconds, over fewer samples at the ends"""
+    """Return the mean over ±half of `seconds`, over fewer samples at the ends."""
     half = max(round(0.5 * seconds / STEP), 1)
     n = rows.shape[1]
     total = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)
@@ -120,9 +120,9 @@ def _mean(rows: Array, seconds: float) -> Array:
 
 ERROR, WARNING = "error", "warning"
 
-MANY = 0.05  # the share of samples that is too many to be left out
-SLOWEST = {  # [Hz]: worth a warning, and too slow
-    "command": (50.0, 5.0),  # PX4 and ArduPilot log 10 a second unless they are told to log more
+MANY = 0.05  # fraction of invalid samples above which a log cannot be repaired
+SLOWEST = {  # [Hz]: a warning below the first, an error below the second
+    "command": (50.0, 5.0),  # PX4 and ArduPilot log at 10 Hz by default
     "rate": (50.0, 10.0),
     "specific_force": (50.0, 5.0),
     "attitude": (30.0, 5.0),
@@ -135,19 +135,19 @@ BACK = 1.0  # [s]
 EARLY, LATE = (
     0.02,
     0.05,
-)  # [s]: motion may seem to come so much too soon or late, for a lag of the motors looks like a clock's
-EXPLAINED = 0.2  # the share of the motion that a difference of clocks must explain to be believed
-SHAKING, SHAKING_OVER = 8.0, 0.04  # [m/s²] about its mean over these seconds
+)  # [s]: tolerated apparent offset of the motion, because a motor lag resembles a clock offset
+EXPLAINED = 0.2  # fraction of the motion that a clock offset must explain to be reported
+SHAKING, SHAKING_OVER = 8.0, 0.04  # [m/s²] about the mean over this duration [s]
 FLAT_SAMPLES, FLAT_SIGMA, PILED = 5, 3.0, 2
 OFF_UNIT = 0.01
 JUMP, FASTEST = 0.1, 30.0  # [m], [m/s]
 TURN, FASTEST_TURN = 0.2, 60.0  # [rad], [rad/s]
 SHORT, TOO_SHORT = 10.0, 2.0  # [s] in the air
-_RANGE = 1e-3
+_RANGE_TOLERANCE = 1e-3
 
 
 class Finding(NamedTuple):
-    """What is wrong: a word to ask for, how bad, which signal, and a sentence for people"""
+    """A defect of a log: a code, its severity, the signal, and a sentence for the user."""
 
     code: str
     severity: str
@@ -156,57 +156,63 @@ class Finding(NamedTuple):
 
 
 def usable(log: FlightLog) -> tuple[FlightLog, list[Finding]]:
-    """The log as it can be fitted to, and what was found; ValueError with the first error's sentence where it cannot be"""
+    """Return the repaired log and the findings; raise ValueError with the sentence of the first error if it is unusable."""
     findings = check(log)
-    for own in findings:
-        if own.severity == ERROR:
-            raise ValueError(f"{log.name}: {own.sentence}")
+    for finding in findings:
+        if finding.severity == ERROR:
+            raise ValueError(f"{log.name}: {finding.sentence}")
     return repaired(log), findings
 
 
 def check(log: FlightLog) -> list[Finding]:
-    """Everything that is found, errors first"""
+    """Return all findings, errors first."""
     findings = [*_motors(log)]
-    for name, own in signals_of(log).items():
-        findings += _times(name, own)
-        findings += _finite(name, own)
-    if not any(own.severity == ERROR for own in findings):
-        whole = repaired(log)
-        findings += [*_rates(whole), *_quaternion(log), *_saturated(whole), *_shaking(whole), *_jumps(whole)]
-        findings += [*_clocks(whole), *_airtime(whole)]
-    return sorted(findings, key=lambda own: own.severity != ERROR)
+    for name, signal in signals_of(log).items():
+        findings += _times(name, signal)
+        findings += _check_finite(name, signal)
+    if not any(finding.severity == ERROR for finding in findings):
+        repaired_log = repaired(log)
+        findings += [
+            *_rates(repaired_log),
+            *_quaternion(log),
+            *_check_saturation(repaired_log),
+            *_check_vibration(repaired_log),
+            *_check_jumps(repaired_log),
+        ]
+        findings += [*_clocks(repaired_log), *_check_airtime(repaired_log)]
+    return sorted(findings, key=lambda finding: finding.severity != ERROR)
 
 
 def repaired(log: FlightLog) -> FlightLog:
-    """The log without samples that are not numbers or not later than those before them, its quaternions of length 1"""
-    kept: dict[str, Scalar] = {name: _rising(own) for name, own in signals_of(log).items()}
-    if "attitude" in kept:
-        time, q = kept["attitude"]
-        size = np.sqrt((q * q).sum(axis=0))
-        there = size > 0.5
-        kept["attitude"] = Signal(time[there], (q / np.where(there, size, 1.0))[:, there])
-    return replace(log, **kept)
+    """Drop samples that are not finite or not later than their predecessors, and normalise the quaternions."""
+    signals: dict[str, Scalar] = {name: _drop_invalid_samples(signal) for name, signal in signals_of(log).items()}
+    if "attitude" in signals:
+        time, q = signals["attitude"]
+        length = np.sqrt((q * q).sum(axis=0))
+        is_valid = length > 0.5
+        signals["attitude"] = Signal(time[is_valid], (q / np.where(is_valid, length, 1.0))[:, is_valid])
+    return replace(log, **signals)
 
 
-def _rising(signal: Signal) -> Signal:
-    fine = np.isfinite(signal.time) & np.isfinite(signal.values).all(axis=0)
-    time, values = signal.time[fine], signal.values[:, fine]
-    before = np.maximum.accumulate(np.concatenate([[-np.inf], time]))[:-1]
-    later = time > before
-    return Signal(time[later], values[:, later])
+def _drop_invalid_samples(signal: Signal) -> Signal:
+    is_finite = np.isfinite(signal.time) & np.isfinite(signal.values).all(axis=0)
+    time, values = signal.time[is_finite], signal.values[:, is_finite]
+    latest = np.maximum.accumulate(np.concatenate([[-np.inf], time]))[:-1]
+    is_later = time > latest
+    return Signal(time[is_later], values[:, is_later])
 
 
 def time_in_the_air(log: FlightLog) -> tuple[float, float]:
-    """From when to when the motors carry it: the mean command is above half of its median among those that turn  [s]"""
+    """Return when the motors carry the vehicle: the mean command exceeds half of its median over running motors  [s]."""
     mean = log.command.values.mean(axis=0)
-    turning = mean[mean > 0.02]
-    if not turning.size:
+    running = mean[mean > 0.02]
+    if not running.size:
         return 0.0, 0.0
-    carrying = np.flatnonzero(mean > 0.5 * np.median(turning))
-    return float(log.command.time[carrying[0]]), float(log.command.time[carrying[-1]])
+    airborne = np.flatnonzero(mean > 0.5 * np.median(running))
+    return float(log.command.time[airborne[0]]), float(log.command.time[airborne[-1]])
 
 
-# What must be there --------------------------------------------------------------------------------------------------
+# Required signals ------------------------------------------------------------------------------------------------------
 
 
 def _motors(log: FlightLog) -> Iterator[Finding]:
@@ -218,157 +224,161 @@ def _motors(log: FlightLog) -> Iterator[Finding]:
     if not finite.size or finite.max() <= 0.02:
         yield Finding("no_motors", ERROR, "command", "its motors never turn; expected a flight")
         return
-    outside = (command.values < -_RANGE) | (command.values > 1.0 + _RANGE)
-    share = float(outside.any(axis=0).mean())
-    if share > 0.0:
+    outside = (command.values < -_RANGE_TOLERANCE) | (command.values > 1.0 + _RANGE_TOLERANCE)
+    fraction = float(outside.any(axis=0).mean())
+    if fraction > 0.0:
         low, high = float(finite.min()), float(finite.max())
-        sentence = f"{_percent(share)} of its motor commands are outside 0 … 1, from {low:.3g} to {high:.3g}"
-        yield Finding("command_range", ERROR if share > MANY else WARNING, "command", sentence)
+        sentence = f"{_percent(fraction)} of its motor commands are outside 0 … 1, from {low:.3g} to {high:.3g}"
+        yield Finding("command_range", ERROR if fraction > MANY else WARNING, "command", sentence)
     if not any((log.rate, log.attitude, log.specific_force, log.position)):
         yield Finding("no_motion", ERROR, "", "holds motors alone; expected an IMU, motion capture or an estimate too")
 
 
-def _finite(name: str, own: Signal) -> Iterator[Finding]:
-    wrong = ~(np.isfinite(own.time) & np.isfinite(own.values).all(axis=0))
-    if wrong.any():
-        share = float(wrong.mean())
-        sentence = f"{_percent(share)} of {_called(name)} are not numbers, first at sample {int(np.argmax(wrong))}"
-        yield Finding("nan", ERROR if share > MANY else WARNING, name, sentence)
+def _check_finite(name: str, signal: Signal) -> Iterator[Finding]:
+    is_invalid = ~(np.isfinite(signal.time) & np.isfinite(signal.values).all(axis=0))
+    if is_invalid.any():
+        fraction = float(is_invalid.mean())
+        sentence = (
+            f"{_percent(fraction)} of {_called(name)} are not numbers, first at sample {int(np.argmax(is_invalid))}"
+        )
+        yield Finding("nan", ERROR if fraction > MANY else WARNING, name, sentence)
 
 
-def _times(name: str, own: Signal) -> Iterator[Finding]:
-    time = own.time[np.isfinite(own.time)]
+def _times(name: str, signal: Signal) -> Iterator[Finding]:
+    time = signal.time[np.isfinite(signal.time)]
     steps = np.diff(time)
-    back = steps < 0.0
-    if back.any():
-        at = int(np.argmax(back))
-        far = float(-steps.min())
-        first = f"first from {time[at]:.6g} s to {time[at + 1]:.6g} s"
-        sentence = f"the time of {_called(name)} goes back {int(back.sum())} times, {first}"
-        bad = far > BACK or back.mean() > MANY
-        yield Finding("time_back", ERROR if bad else WARNING, name, sentence)
+    is_backward = steps < 0.0
+    if is_backward.any():
+        k = int(np.argmax(is_backward))
+        largest_step = float(-steps.min())
+        first_step = f"first from {time[k]:.6g} s to {time[k + 1]:.6g} s"
+        sentence = f"the time of {_called(name)} goes back {int(is_backward.sum())} times, {first_step}"
+        is_error = largest_step > BACK or is_backward.mean() > MANY
+        yield Finding("time_back", ERROR if is_error else WARNING, name, sentence)
     repeated = steps == 0.0
     if repeated.any():
-        sentence = f"{_percent(float(repeated.mean()))} of {_called(name)} have the time of the one before"
+        sentence = f"{_percent(float(repeated.mean()))} of {_called(name)} have the same time as the sample before"
         yield Finding("time_repeated", WARNING, name, sentence)
 
 
 def _rates(log: FlightLog) -> Iterator[Finding]:
-    for name, own in signals_of(log).items():
-        if len(own.time) < 2:
+    for name, signal in signals_of(log).items():
+        if len(signal.time) < 2:
             yield Finding("slow", WARNING, name, f"{_called(name)} are fewer than 2")
             continue
-        steps = np.diff(own.time)
+        steps = np.diff(signal.time)
         period = float(np.median(steps))
-        warned, least = SLOWEST.get(name, (0.0, 0.0))
-        if 1.0 / period < warned:
-            sentence = f"{_called(name)} come at {1.0 / period:.3g} Hz; expected {warned:g} or more"
-            yield Finding("slow", ERROR if 1.0 / period < least else WARNING, name, sentence)
+        recommended, minimum = SLOWEST.get(name, (0.0, 0.0))
+        if 1.0 / period < recommended:
+            sentence = f"{_called(name)} come at {1.0 / period:.3g} Hz; expected {recommended:g} or more"
+            yield Finding("slow", ERROR if 1.0 / period < minimum else WARNING, name, sentence)
         gaps = steps > max(GAP, GAP_PERIODS * period)
         if gaps.any() and name != "voltage":
-            at = int(np.argmax(steps))
+            k = int(np.argmax(steps))
             sentence = (
-                f"{_called(name)} have {int(gaps.sum())} gaps, the longest {steps[at]:.3g} s at {own.time[at]:.3f} s"
+                f"{_called(name)} have {int(gaps.sum())} gaps, the longest {steps[k]:.3g} s at {signal.time[k]:.3f} s"
             )
             yield Finding("gap", WARNING, name, sentence)
 
 
-# What the numbers look like ------------------------------------------------------------------------------------------
+# Plausible values ------------------------------------------------------------------------------------------------------
 
 
 def _quaternion(log: FlightLog) -> Iterator[Finding]:
     if log.attitude is None:
         return
     q = log.attitude.values[:, np.isfinite(log.attitude.values).all(axis=0)]
-    off = np.abs(np.sqrt((q * q).sum(axis=0)) - 1.0)
-    share = float((off > OFF_UNIT).mean()) if off.size else 0.0
-    if share > 0.0:
-        sentence = f"{_percent(share)} of its quaternions are not of length 1, the worst by {off.max():.3g}"
-        yield Finding("quaternion", ERROR if share > MANY else WARNING, "attitude", sentence)
+    norm_error = np.abs(np.sqrt((q * q).sum(axis=0)) - 1.0)
+    fraction = float((norm_error > OFF_UNIT).mean()) if norm_error.size else 0.0
+    if fraction > 0.0:
+        sentence = f"{_percent(fraction)} of its quaternions are not of length 1, the worst by {norm_error.max():.3g}"
+        yield Finding("quaternion", ERROR if fraction > MANY else WARNING, "attitude", sentence)
 
 
-def _saturated(log: FlightLog) -> Iterator[Finding]:
-    """A sensor that can say no more says its largest number again and again, one with coarse steps the next smaller one too"""
+def _check_saturation(log: FlightLog) -> Iterator[Finding]:
+    """Find saturation: a saturated sensor repeats its largest value, a coarsely quantised one also the next smaller value."""
     for name in ("rate", "specific_force"):
-        own = getattr(log, name)
-        if own is None or own.values.shape[1] < FLAT_SAMPLES:
+        signal = getattr(log, name)
+        if signal is None or signal.values.shape[1] < FLAT_SAMPLES:
             continue
-        for axis, row in zip("xyz", own.values, strict=True):
+        for axis, row in zip("xyz", signal.values, strict=True):
             top = np.abs(row).max()
-            flat = np.abs(row) == top
-            in_a_row = int((flat[1:] & flat[:-1]).sum())
-            next_step = np.abs(row) == np.abs(row[~flat]).max(initial=0.0)
-            far = top > np.abs(row.mean()) + FLAT_SIGMA * row.std()
-            if far and flat.sum() >= max(FLAT_SAMPLES, PILED * int(next_step.sum())) and in_a_row >= 2:
-                held = f"end at ±{top:.4g} for {int(flat.sum())} samples"
+            is_maximum = np.abs(row) == top
+            consecutive = int((is_maximum[1:] & is_maximum[:-1]).sum())
+            next_step = np.abs(row) == np.abs(row[~is_maximum]).max(initial=0.0)
+            is_outlier = top > np.abs(row.mean()) + FLAT_SIGMA * row.std()
+            if is_outlier and is_maximum.sum() >= max(FLAT_SAMPLES, PILED * int(next_step.sum())) and consecutive >= 2:
+                clipping = f"end at ±{top:.4g} for {int(is_maximum.sum())} samples"
                 yield Finding(
-                    "saturated", WARNING, name, f"{_called(name)} along {axis} {held}: the sensor was saturated"
+                    "saturated", WARNING, name, f"{_called(name)} along {axis} {clipping}: the sensor was saturated"
                 )
 
 
-def _shaking(log: FlightLog) -> Iterator[Finding]:
-    own = log.specific_force
-    if own is None or len(own.time) < 3:
+def _check_vibration(log: FlightLog) -> Iterator[Finding]:
+    signal = log.specific_force
+    if signal is None or len(signal.time) < 3:
         return
-    period = float(np.median(np.diff(own.time)))
+    period = float(np.median(np.diff(signal.time)))
     half = round(0.5 * SHAKING_OVER / period)
     begin, end = time_in_the_air(log)
-    aloft = (own.time >= begin) & (own.time <= end)
-    if half < 1 or aloft.sum() <= 2 * half + 1:
+    is_airborne = (signal.time >= begin) & (signal.time <= end)
+    if half < 1 or is_airborne.sum() <= 2 * half + 1:
         return
     width = 2 * half + 1
     rms = 0.0
-    for row in own.values[:, aloft]:
+    for row in signal.values[:, is_airborne]:
         mean = np.convolve(row, np.full(width, 1.0 / width), "valid")
         rms += float(((row[half:-half] - mean) ** 2).mean())
     rms = float(np.sqrt(rms))
     if rms > SHAKING:
-        faster = f"RMS, faster than {1.0 / SHAKING_OVER:g} Hz"
-        sentence = f"the accelerometer shakes by {rms:.3g} m/s² ({faster}); expected at most {SHAKING:g}"
+        description = f"RMS, faster than {1.0 / SHAKING_OVER:g} Hz"
+        sentence = f"the accelerometer vibrates by {rms:.3g} m/s² ({description}); expected at most {SHAKING:g}"
         yield Finding("vibration", WARNING, "specific_force", sentence)
 
 
-def _jumps(log: FlightLog) -> Iterator[Finding]:
+def _check_jumps(log: FlightLog) -> Iterator[Finding]:
     if log.position is not None:
         time, p = log.position
-        far = np.sqrt((np.diff(p, axis=1) ** 2).sum(axis=0))
-        jumps = (far > JUMP) & (far > FASTEST * np.diff(time))
+        distance = np.sqrt((np.diff(p, axis=1) ** 2).sum(axis=0))
+        jumps = (distance > JUMP) & (distance > FASTEST * np.diff(time))
         if jumps.any():
-            at = int(np.argmax(np.where(jumps, far, 0.0)))
-            sentence = f"its position jumps {int(jumps.sum())} times, farthest by {far[at]:.3g} m at {time[at]:.3f} s"
+            k = int(np.argmax(np.where(jumps, distance, 0.0)))
+            sentence = (
+                f"its position jumps {int(jumps.sum())} times, farthest by {distance[k]:.3g} m at {time[k]:.3f} s"
+            )
             yield Finding("jump", WARNING, "position", sentence)
     if log.attitude is not None:
         time, q = log.attitude
-        apart = 2.0 * np.arccos(np.clip(np.abs((q[:, 1:] * q[:, :-1]).sum(axis=0)), 0.0, 1.0))
-        jumps = (apart > TURN) & (apart > FASTEST_TURN * np.diff(time))
+        angle_change = 2.0 * np.arccos(np.clip(np.abs((q[:, 1:] * q[:, :-1]).sum(axis=0)), 0.0, 1.0))
+        jumps = (angle_change > TURN) & (angle_change > FASTEST_TURN * np.diff(time))
         if jumps.any():
-            at = int(np.argmax(np.where(jumps, apart, 0.0)))
-            angle = f"{np.degrees(apart[at]):.3g}°"
-            sentence = f"its attitude jumps {int(jumps.sum())} times, farthest by {angle} at {time[at]:.3f} s"
+            k = int(np.argmax(np.where(jumps, angle_change, 0.0)))
+            angle = f"{np.degrees(angle_change[k]):.3g}°"
+            sentence = f"its attitude jumps {int(jumps.sum())} times, farthest by {angle} at {time[k]:.3f} s"
             yield Finding("jump", WARNING, "attitude", sentence)
 
 
 def _clocks(log: FlightLog) -> Iterator[Finding]:
-    for name, own in clock_offsets(log, *time_in_the_air(log)).items():
-        between = 0.5 * max(float(np.median(np.diff(each.time))) for each in (log.command, getattr(log, name)))
-        if own.explained > EXPLAINED and not -EARLY - between < own.late < LATE + between:
-            when = "after" if own.late > 0.0 else "before"
+    for name, offset in clock_offsets(log, *time_in_the_air(log)).items():
+        half_period = 0.5 * max(float(np.median(np.diff(signal.time))) for signal in (log.command, getattr(log, name)))
+        if offset.explained > EXPLAINED and not -EARLY - half_period < offset.late < LATE + half_period:
+            relation = "after" if offset.late > 0.0 else "before"
             sentence = (
-                f"{_called(name)} come {abs(own.late):.3f} s {when} what the motors did (a lag of {own.lag:g} s aside; "
-                f"{_percent(own.explained)} explained): its clocks differ"
+                f"{_called(name)} come {abs(offset.late):.3f} s {relation} the motors acted "
+                f"(a lag of {offset.lag:g} s aside; {_percent(offset.explained)} explained): its clocks differ"
             )
             yield Finding("clock", WARNING, name, sentence)
 
 
-def _airtime(log: FlightLog) -> Iterator[Finding]:
+def _check_airtime(log: FlightLog) -> Iterator[Finding]:
     begin, end = time_in_the_air(log)
     if end - begin < SHORT:
         sentence = f"is {end - begin:.1f} s in the air; expected {SHORT:g} s or more"
         yield Finding("short", ERROR if end - begin < TOO_SHORT else WARNING, "command", sentence)
 
 
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} %"
+def _percent(fraction: float) -> str:
+    return f"{100.0 * fraction:.2g} %"
 
 
 def _called(name: str) -> str:

@@ -1,7 +1,7 @@
-"""The family of manoeuvres that an identification flight is chosen from: each begins and ends at rest over one place.
+"""The family of manoeuvres from which an identification flight is composed: each begins and ends at rest over one position.
 
-A manoeuvre is written as the tasks of a scenario file, so that what is simulated here and what a file says are the same. Sizes
-follow from the vehicle (how hard it can lean and climb, how fast its attitude follows) and from the room it may use.
+A manoeuvre is a list of scenario-file tasks, so that the simulation here and the written file agree. Sizes follow from the
+vehicle (tilt, climb acceleration, attitude bandwidth) and from the flight volume.
 """
 
 import math
@@ -19,21 +19,24 @@ from samara.scenario.file.mission import task_parts
 from samara.scenario.scenario import ScenarioError
 from samara.vehicles.trim import thrust_to_weight
 
-PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)  # of a leg of least jerk: 5.77 L/T²
-OF_THE_TILT = 0.6  # of the largest lean: what is asked, so that what feedback adds stays within
-OF_THE_LIFT = 0.5  # of the thrust that is left over hover
+PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)  # of a minimum-jerk leg: 5.77 L/T²
+OF_THE_TILT = 0.6  # commanded fraction of the largest tilt, which leaves room for feedback
+OF_THE_LIFT = 0.5  # of the thrust above hover
 SETTLING = 2.0  # ω T of the position loop: hover after each manoeuvre
 YAW_STEPS = (30.0, 90.0)  # [deg]
-QUICKNESS = (3.0, 5.0, 8.0)  # ω T: how long a leg lasts beside the attitude loop's 1/ω
-STRENGTH = (0.5, 0.7, 1.0)  # of the acceleration: quick legs lean further than they are asked to
-OF_THE_SPEED = 0.9  # of the largest: what is asked
-STEADY = 0.75  # the same of sprints and rounds, which overshoot where they end
+QUICKNESS = (3.0, 5.0, 8.0)  # ω T: duration of a leg relative to the attitude loop's 1/ω
+STRENGTH = (0.5, 0.7, 1.0)  # of the acceleration: quick legs tilt more than commanded
+OF_THE_SPEED = 0.9  # commanded fraction of the highest speed
+STEADY = 0.75  # the same for sprints and curves, which overshoot at their ends
 PEAK_SPEED = 15.0 / 8.0 * math.sqrt(2.0)  # of the long legs of a doublet, 2 L in √2 T: 2.65 L/T
 
 
 class Room(NamedTuple):
-    """Where it may fly, and how: `reach` from the middle along x and y, heights from `low` to `high` [m], speed [m/s],
-    tilt [rad], and the part of all its thrust; `wind` [m/s] is how much of it to be safe in"""
+    """The flight volume and limits.
+
+    `reach` is the distance from the centre along x and y, `low` and `high` bound the height [m]; then the highest speed [m/s],
+    tilt [rad] and fraction of the full thrust. `wind` [m/s] is the wind in which the flight must stay within these limits.
+    """
 
     reach: float = 4.0
     low: float = 0.5
@@ -45,24 +48,24 @@ class Room(NamedTuple):
 
     @property
     def wind_W(self) -> Vec3:
-        """The wind to be safe in, across both axes"""
+        """The wind of the safety check, diagonal to both axes."""
         return Vec3(self.wind / math.sqrt(2.0), self.wind / math.sqrt(2.0), 0.0)
 
     @property
     def home_W(self) -> Vec3:
-        """Its middle: where every manoeuvre begins and ends"""
+        """The centre, at which every manoeuvre begins and ends."""
         return Vec3(0.0, 0.0, 0.5 * (self.low + self.high))
 
 
 class Manoeuvre(NamedTuple):
-    """What it is called, and its tasks as a scenario file has them"""
+    """A name, and the tasks as a scenario file has them."""
 
     name: str
     tasks: tuple[dict[str, Scalar], ...]
 
 
 def require_room(room: Room) -> None:
-    """A room that can be flown in, or a sentence about the number that does not fit"""
+    """Raise ValueError if a limit is out of range."""
     for name in ("reach", "low", "high", "speed"):
         if not 0.0 < getattr(room, name) < 1e4:
             raise ValueError(f"room: {name} is {getattr(room, name)!r}; expected a positive number")
@@ -75,108 +78,116 @@ def require_room(room: Room) -> None:
     if not 0.0 <= room.wind < 50.0:
         raise ValueError(f"room: wind is {room.wind!r} m/s; expected a number from 0 to 50")
     if not 0.0 < room.thrust <= 1.0:
-        raise ValueError(f"room: thrust is {room.thrust!r}; expected a part of all the thrust, up to 1")
+        raise ValueError(f"room: thrust is {room.thrust!r}; expected a fraction of the full thrust, up to 1")
 
 
 def controller_for(room: Room) -> Tuned:
-    """INDI, which leans no further than it may
+    """Return INDI with the tilt limit of the flight volume.
 
-    The moment of airspeed turns a small vehicle by tens of rad/s² for every m/s. A loop that only knows the model of the rotors
-    answers with an error of attitude, and loses those with slow motors; one that goes by measured accelerations does not.
+    The airspeed moment accelerates a small vehicle by tens of rad/s² for every m/s. A controller that relies on the rotor model
+    answers with an attitude error, and loses vehicles with slow motors; feedback of measured accelerations does not.
     """
     return tuned("indi", tilt=room.tilt)
 
 
 def trajectory(manoeuvres: Sequence[Manoeuvre], home_W: Vec3) -> Trajectory:
-    """One after the other from hover at home, by the reader of scenario files"""
+    """Concatenate manoeuvres from hover at home, with the reader of scenario files."""
     file = File("manoeuvres", ScenarioError)
-    tables = [Table(task, file) for own in manoeuvres for task in own.tasks]
+    tables = [Table(task, file) for manoeuvre in manoeuvres for task in manoeuvre.tasks]
     return sequence(*task_parts(tables, home_W, 0.0))
 
 
 def family(vehicle: Vehicle, room: Room) -> list[Manoeuvre]:
-    """Hover, yaw steps, doublets along each axis at three paces, also while turning, sprints, a climb, and all axes at once"""
+    """Return hover, yaw steps, doublets along each axis at three paces, also turning, sprints, a climb and a Lissajous."""
     g = float(vehicle["gravity"].acceleration)
-    aside = g * math.tan(OF_THE_TILT * room.tilt)
-    spare = max(room.thrust * thrust_to_weight(vehicle) - 1.0, 0.1)
-    upward = min(OF_THE_LIFT * spare, 0.4) * g
-    tall, wide = 0.4 * (room.high - room.low), 0.8 * room.reach
-    loop = gains_for(vehicle)
-    still = [Manoeuvre("hover", (_hover(4.0),))]
-    still += [_yaw_steps(angle, 5.0 / float(loop.attitude.z)) for angle in YAW_STEPS]
+    lateral = g * math.tan(OF_THE_TILT * room.tilt)
+    headroom = max(room.thrust * thrust_to_weight(vehicle) - 1.0, 0.1)
+    vertical = min(OF_THE_LIFT * headroom, 0.4) * g
+    height, width = 0.4 * (room.high - room.low), 0.8 * room.reach
+    gains = gains_for(vehicle)
+    stationary = [Manoeuvre("hover", (_hover(4.0),))]
+    stationary += [_yaw_steps(angle, 5.0 / float(gains.attitude.z)) for angle in YAW_STEPS]
     moving = []
-    for quick in QUICKNESS:
+    for leg_duration in QUICKNESS:
         for strength in STRENGTH:
-            travel = quick / float(loop.attitude.x)
-            moving.append(_doublet("z", Vec3(0.0, 0.0, 1.0), travel, strength * upward, tall, room))
-            moving.append(_doublet("x", Vec3(1.0, 0.0, 0.0), travel, strength * aside, wide, room))
-            moving.append(_doublet("y", Vec3(0.0, 1.0, 0.0), travel, strength * aside, wide, room))
-            moving.append(_turning("x", Vec3(1.0, 0.0, 0.0), travel, strength * aside, wide, room))
-    fast = STEADY * min(room.speed, math.sqrt(aside * wide))
+            travel = leg_duration / float(gains.attitude.x)
+            moving.append(_doublet("z", Vec3(0.0, 0.0, 1.0), travel, strength * vertical, height, room))
+            moving.append(_doublet("x", Vec3(1.0, 0.0, 0.0), travel, strength * lateral, width, room))
+            moving.append(_doublet("y", Vec3(0.0, 1.0, 0.0), travel, strength * lateral, width, room))
+            moving.append(_turning("x", Vec3(1.0, 0.0, 0.0), travel, strength * lateral, width, room))
+    speed = STEADY * min(room.speed, math.sqrt(lateral * width))
     for axis, along in (("x", Vec3(1.0, 0.0, 0.0)), ("y", Vec3(0.0, 1.0, 0.0))):
-        moving.append(_sprint(f"sprint along {axis} at {fast:.2g} m/s", along, fast, aside, wide, room))
-    moving += [_climb(upward, tall, room), _knot(0.8 * aside, wide, tall, room)]
-    settle = _hover(max(SETTLING / float(loop.position), 1.0))
-    return [*still, *(own._replace(tasks=(*own.tasks, settle)) for own in moving)]
+        moving.append(_sprint(f"sprint along {axis} at {speed:.2g} m/s", along, speed, lateral, width, room))
+    moving += [_climb(vertical, height, room), _lissajous(0.8 * lateral, width, height, room)]
+    settle = _hover(max(SETTLING / float(gains.position), 1.0))
+    return [*stationary, *(manoeuvre._replace(tasks=(*manoeuvre.tasks, settle)) for manoeuvre in moving)]
 
 
-def _hover(duration: float, **more: Scalar) -> dict[str, Scalar]:
-    return {"kind": "hover", "duration": _rounded(duration), **more}
+def _hover(duration: float, **options: Scalar) -> dict[str, Scalar]:
+    return {"kind": "hover", "duration": _rounded(duration), **options}
 
 
-def _at(place_W: Vec3) -> list[float]:
-    return [_rounded(x) for x in place_W]
+def _at(point_W: Vec3) -> list[float]:
+    return [_rounded(x) for x in point_W]
 
 
 def _rounded(number: float) -> float:
-    """To a tenth of a millimetre or millisecond: what a person reads in the file"""
+    """Round to a tenth of a millimetre or millisecond, for readable files."""
     return round(float(number), 4)
 
 
 def _yaw_steps(angle: float, hold: float) -> Manoeuvre:
-    turns = tuple(_hover(hold, yaw_deg=each) for each in (angle, -angle, 0.0))
+    turns = tuple(_hover(hold, yaw_deg=yaw_deg) for yaw_deg in (angle, -angle, 0.0))
     return Manoeuvre(f"yaw steps of {angle:g}°", turns)
 
 
 def _legs(name: str, offsets: Sequence[Vec3], travel: Sequence[float], room: Room) -> Manoeuvre:
-    points = [_at(room.home_W + own) for own in offsets]
-    task = {"kind": "waypoints", "points": points, "travel": [_rounded(own) for own in travel]}
+    points = [_at(room.home_W + offset) for offset in offsets]
+    task = {"kind": "waypoints", "points": points, "travel": [_rounded(duration) for duration in travel]}
     return Manoeuvre(name, (task,))
 
 
-def _doublet(axis: str, along_W: Vec3, travel: float, acceleration: float, reach: float, room: Room) -> Manoeuvre:
-    """Out, across to the other side, back and once more: every leg pulls as hard, the long ones last √2 as long"""
+def _doublet(
+    axis: str, direction_W: Vec3, travel: float, acceleration: float, max_distance: float, room: Room
+) -> Manoeuvre:
+    """Step out, across, back and repeat: every leg has the same peak acceleration, and long legs last √2 times longer."""
     size = min(
-        acceleration * travel * travel / PEAK_ACCELERATION, reach, OF_THE_SPEED * room.speed * travel / PEAK_SPEED
+        acceleration * travel * travel / PEAK_ACCELERATION,
+        max_distance,
+        OF_THE_SPEED * room.speed * travel / PEAK_SPEED,
     )
-    places = [along_W * (size * side) for side in (1.0, -1.0, 1.0, -1.0, 0.0)]
+    offsets = [direction_W * (size * side) for side in (1.0, -1.0, 1.0, -1.0, 0.0)]
     across, name = math.sqrt(2.0) * travel, f"steps of {size:.2g} m along {axis} in {travel:.2g} s"
-    return _legs(name, places, [travel, across, across, across, travel], room)
+    return _legs(name, offsets, [travel, across, across, across, travel], room)
 
 
-def _turning(axis: str, along_W: Vec3, travel: float, acceleration: float, reach: float, room: Room) -> Manoeuvre:
-    """The same steps while it turns about itself: ω × J ω tells J_z apart from the rotors' torque, which yaw alone cannot"""
-    straight = _doublet(axis, along_W, travel, acceleration, reach, room)
+def _turning(
+    axis: str, direction_W: Vec3, travel: float, acceleration: float, max_distance: float, room: Room
+) -> Manoeuvre:
+    """Fly a doublet while yawing: ω × J ω separates J_z from the rotors' torque, which yaw alone cannot."""
+    straight = _doublet(axis, direction_W, travel, acceleration, max_distance, room)
     (steps,) = straight.tasks
     count = len(steps["points"])
     tasks = tuple(
         {
             "kind": "waypoints",
-            "points": [place],
-            "travel": [lasting],
+            "points": [point],
+            "travel": [duration],
             "yaw_deg": math.remainder(360.0 * (i + 1) / count, 360.0),
         }
-        for i, (place, lasting) in enumerate(zip(steps["points"], steps["travel"], strict=True))
+        for i, (point, duration) in enumerate(zip(steps["points"], steps["travel"], strict=True))
     )
     return Manoeuvre(f"{straight.name}, turning", tasks)
 
 
-def _sprint(name: str, along_W: Vec3, speed: float, acceleration: float, reach: float, room: Room) -> Manoeuvre:
-    """To one edge, to the other and home, at constant speed between smooth ends"""
+def _sprint(
+    name: str, direction_W: Vec3, speed: float, acceleration: float, max_distance: float, room: Room
+) -> Manoeuvre:
+    """Fly to one edge, to the other and home, at constant speed between smooth ends."""
     tasks = tuple(
         {
             "kind": "line",
-            "to": _at(room.home_W + along_W * (reach * side)),
+            "to": _at(room.home_W + direction_W * (max_distance * side)),
             "speed": _rounded(speed),
             "acceleration": _rounded(acceleration),
         }
@@ -185,20 +196,20 @@ def _sprint(name: str, along_W: Vec3, speed: float, acceleration: float, reach: 
     return Manoeuvre(name, tasks)
 
 
-def _climb(acceleration: float, reach: float, room: Room) -> Manoeuvre:
-    """Up, down and home at constant speed: what thrust loses to climb, and drag along z"""
-    speed = OF_THE_SPEED * min(room.speed, math.sqrt(acceleration * reach), 3.0)
-    return _sprint(f"climb at {speed:.2g} m/s", Vec3(0.0, 0.0, 1.0), speed, acceleration, reach, room)
+def _climb(acceleration: float, max_distance: float, room: Room) -> Manoeuvre:
+    """Fly up, down and home at constant speed, which excites inflow losses and drag along z."""
+    speed = OF_THE_SPEED * min(room.speed, math.sqrt(acceleration * max_distance), 3.0)
+    return _sprint(f"climb at {speed:.2g} m/s", Vec3(0.0, 0.0, 1.0), speed, acceleration, max_distance, room)
 
 
-def _knot(pull: float, reach: float, tall: float, room: Room) -> Manoeuvre:
-    """All axes at once, the nose along the path"""
-    small = 0.3 * reach
-    speed = min(1.15 * math.sqrt(pull * small), STEADY * room.speed)  # |p''| ≤ √97 A, |p'| ≤ √13 A
+def _lissajous(acceleration: float, max_distance: float, height: float, room: Room) -> Manoeuvre:
+    """Move along all axes at once, the nose along the path."""
+    amplitude = 0.3 * max_distance
+    speed = min(1.15 * math.sqrt(acceleration * amplitude), STEADY * room.speed)  # |p''| ≤ √97 A, |p'| ≤ √13 A
     task = {
         "kind": "lissajous",
         "centre": _at(room.home_W),
-        "amplitude": [_rounded(small), _rounded(small), _rounded(0.4 * tall)],
+        "amplitude": [_rounded(amplitude), _rounded(amplitude), _rounded(0.4 * height)],
         "frequency": [2.0, 3.0, 1.0],
         "speed": _rounded(speed),
         "laps": 1.0,

@@ -1,7 +1,7 @@
-"""The numbers of a vehicle that flights tell about: where each stands, how far it is known before, and what would excite it.
+"""The parameters of a vehicle that flights can identify: accessors, prior scales and the manoeuvres that excite them.
 
-What is known before is a normal distribution about the start vehicle's number: of the logarithm of what is positive, else of
-the number itself, on the scale that physics gives it.
+The prior is a normal distribution about the start vehicle's value: of the logarithm of a positive parameter, else of the
+parameter itself, with a σ that physics suggests.
 """
 
 import math
@@ -36,13 +36,13 @@ VARIED = (
         "damping.linear",
     ),
 )
-"""Paths of a vehicle that a compiled step takes as inputs, so that one code serves all candidates."""
+"""Paths of a vehicle that a compiled step takes as inputs, so that one program serves all candidates."""
 FLOWN = (Role.WEIGHT, Role.THRUST, Role.MOMENTUM, Role.DRAG)
 AIRY = (ROTOR_DRAG, AIRSPEED_MOMENT, THRUST_CURVE)
-"""What candidates fly with: effects of these parts, and these. Others say nothing in free flight, or begin in a state that no
-log tells; where they were on, the answer has them again."""
+"""Roles and effects that candidates fly with. Other effects do nothing in free flight, or start in a state that no log records;
+`identification.dressed` restores those that were on."""
 
-NOWHERE = 1e-12  # [m]: what rounding leaves of a middle
+NOWHERE = 1e-12  # [m]: rounding error of the mean hub position
 SWINGS = "roll and pitch swings at 2 to 6 Hz"
 TURNS = "yaw turns of alternating direction"
 SPRINTS = "sprints to and fro along x and y"
@@ -51,8 +51,11 @@ PUMPING = "short climbs and drops"
 
 
 class Parameter(NamedTuple):
-    """A number of a vehicle: its name and unit, how to read and to write it, σ of what is known before (`scale`: of the
-    logarithm of a positive one, else in its unit), and the manoeuvre that tells about it"""
+    """A parameter of a vehicle.
+
+    `get` and `put` read and write it. `scale` is the prior σ: of the logarithm of a positive parameter, else in its unit.
+    `manoeuvre` excites it.
+    """
 
     name: str
     unit: str
@@ -63,19 +66,20 @@ class Parameter(NamedTuple):
     manoeuvre: str
 
     def moved(self, vehicle: Vehicle, s: float) -> Vehicle:
-        """The vehicle with s scales more of it: x e^{s σ} of a positive number, x + s σ else"""
+        """Return the vehicle with the parameter displaced by s scales: x e^{s σ} if it is positive, else x + s σ."""
         return self.put(vehicle, self.after(self.get(vehicle), s))
 
     def after(self, value: float, s: float) -> float:
+        """Return the value displaced by s scales."""
         return value * math.exp(s * self.scale) if self.positive else value + s * self.scale
 
     def apart(self, value: float, start: float) -> float:
-        """How many scales a value is from another"""
+        """Return the difference of two values in scales."""
         return (math.log(value / start) if self.positive else value - start) / self.scale
 
 
 class Size(NamedTuple):
-    """A vehicle's own units: weight [N], arm [m], induced speed [m/s] and rotor speed [rad/s] of hover"""
+    """Characteristic quantities of a vehicle in hover: weight [N], arm [m], induced speed [m/s] and rotor speed [rad/s]."""
 
     weight: float
     arm: float
@@ -84,27 +88,28 @@ class Size(NamedTuple):
 
 
 def arm_of(vehicle: Vehicle) -> float:
-    """The mean distance of the hubs from the centre of mass, in the plane  [m]"""
+    """Mean distance of the hubs from the centre of mass, in the plane  [m]."""
     return float(np.mean([math.hypot(rotor.r_B.x, rotor.r_B.y) for rotor in vehicle.rotors]))
 
 
 def size_of(vehicle: Vehicle) -> Size:
+    """Return weight, arm, induced speed and rotor speed of a vehicle in hover."""
     weight = float(vehicle.mass * vehicle["gravity"].acceleration)
-    each, rotor = weight / len(vehicle.rotors), vehicle.rotors[0]
-    induced = float(hover_induced(each, SEA_LEVEL_DENSITY, rotor.radius))
-    return Size(weight, arm_of(vehicle), induced, math.sqrt(each / float(rotor.k_thrust)))
+    thrust_per_rotor, rotor = weight / len(vehicle.rotors), vehicle.rotors[0]
+    induced = float(hover_induced(thrust_per_rotor, SEA_LEVEL_DENSITY, rotor.radius))
+    return Size(weight, arm_of(vehicle), induced, math.sqrt(thrust_per_rotor / float(rotor.k_thrust)))
 
 
 def ready(vehicle: Vehicle) -> Vehicle:
-    """The vehicle as candidates are flown: in free air, with every effect that is asked about, at 0 where it was off
+    """Return the vehicle as the fit simulates it: in free air, with every identifiable effect on, at 0 if it was off.
 
-    Its motors may stand still and turn faster than they can, so that no guess of a number runs into a limit.
+    Its motors may stop and may exceed their maximum speed, so that no trial value of a parameter reaches a limit.
     """
     require_identifiable(vehicle)
-    others = (own for own in vehicle.structure.effects if own.role not in FLOWN and own not in AIRY)
-    vehicle = vehicle.without_effect(*(own.name for own in others))
-    own = vehicle["drag"] if vehicle.has("drag") else Drag()
-    vehicle = vehicle.with_effect(drag_effects.BODY_AXES, own)
+    excluded = (effect for effect in vehicle.structure.effects if effect.role not in FLOWN and effect not in AIRY)
+    vehicle = vehicle.without_effect(*(effect.name for effect in excluded))
+    drag = vehicle["drag"] if vehicle.has("drag") else Drag()
+    vehicle = vehicle.with_effect(drag_effects.BODY_AXES, drag)
     if not vehicle.has("damping"):
         vehicle = vehicle.with_effect(drag_effects.ANGULAR, Damping(ZERO))
     if not vehicle.has("rotor_drag"):
@@ -112,82 +117,90 @@ def ready(vehicle: Vehicle) -> Vehicle:
     if not vehicle.has("airspeed_moment"):
         vehicle = vehicle.with_effect(AIRSPEED_MOMENT, AirspeedMoment(0.0, 0.0))
     motors = (rotor.motor._replace(speed_min=0.0, speed_max=1.5 * rotor.motor.speed_max) for rotor in vehicle.rotors)
-    rotors = (own._replace(motor=motor) for own, motor in zip(vehicle.rotors, motors, strict=True))
+    rotors = (rotor._replace(motor=motor) for rotor, motor in zip(vehicle.rotors, motors, strict=True))
     return replace(vehicle, rotors=tuple(rotors))
 
 
 def require_identifiable(vehicle: Vehicle) -> None:
-    """ValueError, in one sentence, about a vehicle that has no motors with a lag, or rotors without a size"""
+    """Raise ValueError if the motors do not use the lag model, a rotor has no radius, or the thrust is not kF Ω²."""
     if not vehicle.rotors or not all(isinstance(rotor.motor, Lag) for rotor in vehicle.rotors):
         raise ValueError(
-            f"vehicle {vehicle.name!r}: its motors are not of the model 'lag'; expected so of a vehicle to identify"
+            f"vehicle {vehicle.name!r}: its motors do not use the model 'lag'; expected a vehicle with lag motors to identify"
         )
     for i, rotor in enumerate(vehicle.rotors):
         if not rotor.radius > 0.0:
-            raise ValueError(f"vehicle {vehicle.name!r}: rotors[{i}].radius is {rotor.radius:g} m; expected it known")
-    taken = [own.name for own in vehicle.structure.effects if own.loads is not None]
-    if taken or vehicle.structure.inflow is not None:
-        found = taken[0] if taken else "inflow"
+            raise ValueError(
+                f"vehicle {vehicle.name!r}: rotors[{i}].radius is {rotor.radius:g} m; expected a positive radius"
+            )
+    thrust_effects = [effect.name for effect in vehicle.structure.effects if effect.loads is not None]
+    if thrust_effects or vehicle.structure.inflow is not None:
+        effect_name = thrust_effects[0] if thrust_effects else "inflow"
         raise ValueError(
-            f"vehicle {vehicle.name!r}: {found} is on; expected a vehicle without it to identify, whose thrust is kF Ω²"
+            f"vehicle {vehicle.name!r}: {effect_name} is on; expected a vehicle without it to identify, whose thrust is kF Ω²"
         )
 
 
 def parameters_of(vehicle: Vehicle, damped: float = 0.3) -> tuple[Parameter, ...]:
-    """Every number that is asked about, for a vehicle that is `ready`
+    """Return every identifiable parameter of a vehicle prepared by `ready`.
 
-    `damped` is how much damping is thought possible, W l²/v_h of it: rotors that turn about the body's axes damp with about
-    as much. What the start has of it may as well not be there.
+    `damped` is the prior scale of the damping in units of W l²/v_h; rotors that rotate with the body damp with about 1. The
+    prior always allows the start vehicle's damping to be 0.
     """
     weight, arm, induced, speed = size_of(vehicle)
-    natural = damped * weight * arm * arm / induced
+    damping = damped * weight * arm * arm / induced
     return (
         per_rotor("k_thrust", "N s^2/rad^2", 0.5, PUMPING),
         per_rotor("k_torque", "N m s^2/rad^2", 0.3, TURNS),
         *(inertia(axis, scale, SWINGS) for axis, scale in (("xx", 0.5), ("yy", 0.5))),
         inertia("zz", 0.3, TURNS),
         *(centre_of_mass(axis, 0.05 * arm) for axis in "xy"),
-        *(lag(way, 0.7) for way in ("rise", "fall")),
+        *(lag(direction, 0.7) for direction in ("rise", "fall")),
         *(along("drag.linear", "N s/m", axis, 0.15 * weight / induced, SPRINTS) for axis in "xy"),
         *((single("drag.isotropic", "N s^2/m^2", 0.3, SPRINTS, True),) if vehicle["drag"].isotropic > 0.0 else ()),
         single("rotor_drag.axial", "N s^2/(rad m)", 0.3 * weight / len(vehicle.rotors) / speed / induced, CLIMBS),
         *(single(f"airspeed_moment.{axis}", "1", 0.3, SPRINTS) for axis in ("roll", "pitch")),
-        _damping("damping.tilt", "xy", max(natural, abs(vehicle["damping"].linear.x)), SWINGS),
-        _damping("damping.yaw", "z", max(natural, abs(vehicle["damping"].linear.z)), TURNS),
+        _damping_parameter("damping.tilt", "xy", max(damping, abs(vehicle["damping"].linear.x)), SWINGS),
+        _damping_parameter("damping.yaw", "z", max(damping, abs(vehicle["damping"].linear.z)), TURNS),
     )
 
 
 def per_rotor(field: str, unit: str, scale: float, manoeuvre: str) -> Parameter:
+    """Return the mean of a rotor coefficient; writing it scales all rotors alike."""
+
     def get(vehicle: Vehicle) -> float:
         return float(np.mean([getattr(rotor, field) for rotor in vehicle.rotors]))
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         factor = value / get(vehicle)
-        rotors = (own._replace(**{field: factor * getattr(own, field)}) for own in vehicle.rotors)
+        rotors = (rotor._replace(**{field: factor * getattr(rotor, field)}) for rotor in vehicle.rotors)
         return replace(vehicle, rotors=tuple(rotors))
 
     return Parameter(field, unit, get, put, scale, True, manoeuvre)
 
 
-def lag(way: str, scale: float) -> Parameter:
+def lag(direction: str, scale: float) -> Parameter:
+    """Return a time constant of the motors, `rise` or `fall`."""
+
     def get(vehicle: Vehicle) -> float:
-        return float(np.mean([getattr(rotor.motor, way) for rotor in vehicle.rotors]))
+        return float(np.mean([getattr(rotor.motor, direction) for rotor in vehicle.rotors]))
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
-        rotors = (own._replace(motor=own.motor._replace(**{way: value})) for own in vehicle.rotors)
+        rotors = (rotor._replace(motor=rotor.motor._replace(**{direction: value})) for rotor in vehicle.rotors)
         return replace(vehicle, rotors=tuple(rotors))
 
-    return Parameter(f"motor.{way}", "s", get, put, scale, True, SWINGS)
+    return Parameter(f"motor.{direction}", "s", get, put, scale, True, SWINGS)
 
 
 def inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
-    """A moment of inertia; the products of inertia about its axis go with its root, so that the axes lean as they did"""
+    """Return a moment of inertia; products of inertia scale with its square root, which keeps the principal axes."""
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
-        own = vehicle.inertia_B
-        root = math.sqrt(value / getattr(own, axis))
-        products = {name: root * getattr(own, name) for name in ("xy", "yx", "xz", "zx", "yz", "zy") if axis[0] in name}
-        return replace(vehicle, inertia_B=own._replace(**products, **{axis: value}))
+        inertia_B = vehicle.inertia_B
+        root = math.sqrt(value / getattr(inertia_B, axis))
+        products = {
+            name: root * getattr(inertia_B, name) for name in ("xy", "yx", "xz", "zx", "yz", "zy") if axis[0] in name
+        }
+        return replace(vehicle, inertia_B=inertia_B._replace(**products, **{axis: value}))
 
     return Parameter(
         f"inertia.{axis}",
@@ -201,16 +214,17 @@ def inertia(axis: str, scale: float, manoeuvre: str) -> Parameter:
 
 
 def centre_of_mass(axis: str, scale: float) -> Parameter:
-    """Where the centre of mass is beside the middle of the hubs"""
+    """Return the offset of the centre of mass from the mean hub position along an axis."""
 
     def get(vehicle: Vehicle) -> float:
-        own = -float(np.mean([getattr(rotor.r_B, axis) for rotor in vehicle.rotors]))
-        return own if abs(own) > NOWHERE else 0.0
+        offset = -float(np.mean([getattr(rotor.r_B, axis) for rotor in vehicle.rotors]))
+        return offset if abs(offset) > NOWHERE else 0.0
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         shift = get(vehicle) - value
         rotors = (
-            own._replace(r_B=own.r_B._replace(**{axis: getattr(own.r_B, axis) + shift})) for own in vehicle.rotors
+            rotor._replace(r_B=rotor.r_B._replace(**{axis: getattr(rotor.r_B, axis) + shift}))
+            for rotor in vehicle.rotors
         )
         return replace(vehicle, rotors=tuple(rotors))
 
@@ -223,6 +237,8 @@ def _inside(vehicle: Vehicle, path: str) -> Scalar:
 
 
 def single(path: str, unit: str, scale: float, manoeuvre: str, positive: bool = False) -> Parameter:
+    """Return a scalar parameter of an effect."""
+
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         return vehicle.replace({path: value})
 
@@ -230,6 +246,8 @@ def single(path: str, unit: str, scale: float, manoeuvre: str, positive: bool = 
 
 
 def along(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> Parameter:
+    """Return one component of a vector parameter of an effect."""
+
     def put(vehicle: Vehicle, value: float) -> Vehicle:
         return vehicle.replace({path: _inside(vehicle, path)._replace(**{axis: value})})
 
@@ -244,21 +262,21 @@ def along(path: str, unit: str, axis: str, scale: float, manoeuvre: str) -> Para
     )
 
 
-def _damping(name: str, axes: str, scale: float, manoeuvre: str) -> Parameter:
+def _damping_parameter(name: str, axes: str, scale: float, manoeuvre: str) -> Parameter:
     def get(vehicle: Vehicle) -> float:
         return float(getattr(vehicle["damping"].linear, axes[0]))
 
     def put(vehicle: Vehicle, value: float) -> Vehicle:
-        own: Vec3 = vehicle["damping"].linear
-        return vehicle.replace({"damping.linear": own._replace(**dict.fromkeys(axes, value))})
+        linear: Vec3 = vehicle["damping"].linear
+        return vehicle.replace({"damping.linear": linear._replace(**dict.fromkeys(axes, value))})
 
     return Parameter(name, "N m s/rad", get, put, scale, False, manoeuvre)
 
 
 def with_gains(vehicle: Vehicle, gains: Sequence[float]) -> Vehicle:
-    """kFᵢ gᵢ,  kMᵢ gᵢ: a gain for each rotor, which stands for worn propellers and a centre of mass off the middle"""
+    """kFᵢ gᵢ,  kMᵢ gᵢ: apply a gain to each rotor, which represents worn propellers and an offset centre of mass."""
     rotors = (
-        own._replace(k_thrust=gain * own.k_thrust, k_torque=gain * own.k_torque)
-        for own, gain in zip(vehicle.rotors, gains, strict=True)
+        rotor._replace(k_thrust=gain * rotor.k_thrust, k_torque=gain * rotor.k_torque)
+        for rotor, gain in zip(vehicle.rotors, gains, strict=True)
     )
     return replace(vehicle, rotors=tuple(rotors))

@@ -1,4 +1,4 @@
-"""What acts on a candidate along a measured flight: its equations at every sample at once, the samples in the lanes."""
+"""The wrench that a candidate vehicle predicts along a measured flight, evaluated at all samples in one compiled batch."""
 
 from functools import lru_cache
 from itertools import repeat
@@ -22,50 +22,58 @@ from samara.vehicles.parameters import parameter, with_parameters
 
 
 class Acting(NamedTuple):
-    """Force and torque on the body without gravity, in body axes, (3, n) each  [N, N·m]"""
+    """Force and torque on the body without gravity, in body axes, (3, n) each  [N, N·m]."""
 
     f_B: Array
     tau_B: Array
 
 
 def motor_commands(commanded: Scalar, vehicle: Vehicle) -> tuple[Scalar, ...]:
-    """The commands that stand for commanded speeds, in the vehicle's own kind of command"""
+    """Return the commands that correspond to commanded rotor speeds, in the vehicle's actuation."""
     if vehicle.structure.actuation.name == "speed":
         return tuple(commanded)
-    return tuple(command_from_speed(own, rotor.motor) for own, rotor in zip(commanded, vehicle.rotors, strict=True))
+    return tuple(command_from_speed(speed, rotor.motor) for speed, rotor in zip(commanded, vehicle.rotors, strict=True))
 
 
 def acting(vehicle: Vehicle, body: Array, speeds: Array, commanded: Array, wind_W: Vec3 = ZERO) -> Acting:
-    """f_B and τ_B at the measured states `body` (13, n), with rotors that turn so fast and are told so much (rotors, n)"""
+    """Predict f_B and τ_B at the measured states `body` (13, n).
+
+    Args:
+        vehicle: the candidate.
+        body: position, velocity, attitude and angular velocity, in the order of `State`.
+        speeds: rotor speeds (rotors, n) [rad/s].
+        commanded: commanded rotor speeds (rotors, n) [rad/s].
+        wind_W: steady wind [m/s].
+    """
     n = body.shape[1]
     varied = tuple(parameter(vehicle, path) for path in VARIED)
     ones = unflatten(varied, repeat(1.0))
     run = _code(with_parameters(vehicle, VARIED, ones))
-    held = [*body[3:BODY], *speeds, *motor_commands(commanded, vehicle), *wind_W, *flatten(varied)]
-    rows = [float(own) if np.ndim(own) == 0 else np.ascontiguousarray(own) for own in held]
-    _, found = run(np.zeros((1, n)), rows, None, 1, 1)
-    return Acting(found[0, :3], found[0, 3:])
+    constants = [*body[3:BODY], *speeds, *motor_commands(commanded, vehicle), *wind_W, *flatten(varied)]
+    rows = [float(value) if np.ndim(value) == 0 else np.ascontiguousarray(value) for value in constants]
+    _, outputs = run(np.zeros((1, n)), rows, None, 1, 1)
+    return Acting(outputs[0, :3], outputs[0, 3:])
 
 
-def needed_torque(body: Array, turning: Array, vehicle: Vehicle) -> Array:
+def needed_torque(body: Array, angular_acceleration: Array, vehicle: Vehicle) -> Array:
     """J ω̇ + ω × Jω  [N·m]"""
-    return np.stack(required_torque(Vec3(*body[10:BODY]), Vec3(*turning), inertia_B=vehicle.inertia_B))
+    return np.stack(required_torque(Vec3(*body[10:BODY]), Vec3(*angular_acceleration), inertia_B=vehicle.inertia_B))
 
 
 @lru_cache(maxsize=16)
 def _code(vehicle: Vehicle) -> Run:
-    """One code for all vehicles that differ in `VARIED` alone, whose numbers are inputs"""
-    felt = vehicle.without_effect("gravity")
-    effects = at_rest(felt).effects
+    """Compile the wrench once for all vehicles that differ in `VARIED` only; those parameters are inputs."""
+    weightless = vehicle.without_effect("gravity")
+    effects = at_rest(weightless).effects
 
-    def body(carry: Scalar, held: Scalar, inputs: Scalar) -> Scalar:
-        v_W, q_WB, omega_B, speeds, command, wind_W, varied = held
-        own = with_parameters(felt, VARIED, varied)
+    def body(carry: Scalar, constants: Scalar, inputs: Scalar) -> Scalar:
+        v_W, q_WB, omega_B, speeds, command, wind_W, varied = constants
+        candidate = with_parameters(weightless, VARIED, varied)
         state = State(ZERO, v_W, q_WB, omega_B, speeds, effects)
-        total = wrench_in_body_axes(wrench(state, command, own, CALM._replace(wind_W=wind_W)), q_WB)
+        total = wrench_in_body_axes(wrench(state, command, candidate, CALM._replace(wind_W=wind_W)), q_WB)
         return carry, (total.f_B, total.tau_B)
 
-    each = tuple(0.5 for _ in vehicle.rotors)
+    per_rotor = tuple(0.5 for _ in vehicle.rotors)
     varied = tuple(parameter(vehicle, path) for path in VARIED)
-    held = (ZERO, IDENTITY, ZERO, each, each, ZERO, varied)
-    return compile_scan("llvm", Scan(body, Templates((0.0,), held, ())))
+    constants = (ZERO, IDENTITY, ZERO, per_rotor, per_rotor, ZERO, varied)
+    return compile_scan("llvm", Scan(body, Templates((0.0,), constants, ())))

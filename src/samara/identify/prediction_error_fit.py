@@ -1,14 +1,14 @@
-"""The numbers with which a vehicle predicts best: multi-step prediction error over windows of half a second.
+"""Fit a predictor: minimise the multi-step prediction error over windows of half a second.
 
     min Σ over windows and times of ρ(x̂(t; θ) − x(t)),    x̂ the rollout from the measured state under the recorded commands
 
-The windows of all flights ride in the lanes of one compiled rollout, its derivatives to all numbers are exact and come with it
-(`Simulator.rollout_tangent`), and Gauss–Newton does the rest. Errors are measured in those of constant velocity, so that
-position, velocity, attitude and rate count alike; ρ is Huber's. Every window starts at a measured state: multiple shooting,
-without states to be found.
+The windows of all flights run in the lanes of one compiled rollout, which also yields exact derivatives with respect to all
+parameters (`Simulator.rollout_tangent`); Gauss–Newton does the rest. Errors are relative to those of constant velocity, so that
+position, velocity, attitude and rate have equal weight; ρ is Huber's loss. Every window starts at a measured state: multiple
+shooting without state unknowns.
 
-What comes out predicts well where the flights were, and takes in whatever the equations lack: disturbances that are felt as
-noise come out as inertia and damping. It is called a predictor, and is not the vehicle's physics.
+The result predicts well in conditions like those flown, and absorbs effects missing from the equations: disturbances that act
+as noise appear as inertia and damping. It is therefore called a predictor, and is not the vehicle's physics.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ UNITS = ("m", "m/s", "°", "rad/s")
 
 
 class Windows(NamedTuple):
-    """Where windows begin in a flight (N,), how many samples they last, and the time between samples [s]"""
+    """Start indices of the windows of a flight (N,), the samples per window, and the sample period [s]."""
 
     starts: Array
     samples: int
@@ -45,17 +45,17 @@ class Windows(NamedTuple):
 
 
 def measured(body: Array, windows: Windows) -> Array:
-    """What came: (samples + 1, 13, N)"""
+    """Return the measured states of all windows: (samples + 1, 13, N)."""
     return np.stack([body[:, windows.starts + k] for k in range(windows.samples + 1)])
 
 
 def hold_state(body: Array, windows: Windows) -> Array:
-    """Nothing changes"""
+    """Baseline prediction: the state does not change."""
     return np.repeat(body[:, windows.starts][None], windows.samples + 1, axis=0)
 
 
 def constant_velocity(body: Array, windows: Windows) -> Array:
-    """p + v t,  q ⊗ exp(ω t): nothing accelerates"""
+    """Baseline prediction p + v t,  q ⊗ exp(ω t): constant velocity and angular velocity."""
     states = hold_state(body, windows)
     time = windows.period * np.arange(windows.samples + 1)[:, None]
     p, v, q, omega = states[:, 0:3], states[:, 3:6], states[:, 6:10], states[:, 10:13]
@@ -82,25 +82,32 @@ BASELINES: dict[str, Callable[[Array, Windows], Array]] = {
 
 
 HORIZON, RECORDED = 0.5, 0.05  # [s]
-FINEST = 0.005  # [s]: of a step
+FINEST = 0.005  # [s]: longest integration step
 MOST_WINDOWS = 200  # of a flight
-HUBER = 1.0  # of the median window: windows that err more than most count by their size, not its square
-NOTHING = 1e-6  # of constant velocity's squared error: the resolution for flights that are simulated without noise
+HUBER = 1.0  # of the median window: larger errors count linearly, not quadratically
+NOTHING = 1e-6  # of constant velocity's squared error: a floor for simulated flights without noise
 MOST_STEPS, SETTLED, FARTHEST = 15, 0.02, 1.0
 DIFFERENCE = 1e-4
 FIELDS = (slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 12))
-"""Of an error: position, velocity, attitude as a rotation vector, rate"""
+"""Rows of an error: position, velocity, attitude as a rotation vector, rate."""
 
 
 def windows_of(
     samples: Samples, *, most: int | None = MOST_WINDOWS, stride: float = 0.05, after: float = 0.0
 ) -> Windows:
-    """Windows of half a second that can be used, `stride` apart or so far that there are `most`; none begins before `after`
-    [s]"""
+    """Return usable windows of half a second.
+
+    Args:
+        samples: the flight.
+        most: largest count of windows; a longer flight has them evenly spread.
+        stride: time between the starts of windows [s].
+        after: time before which no window starts [s].
+    """
     length = round(HORIZON / samples.period)
     step = max(round(stride / samples.period), 1)
     first = [
-        np.arange(own.start, own.stop - length, step) for own in sorted(runs(samples.usable), key=lambda r: r.start)
+        np.arange(interval.start, interval.stop - length, step)
+        for interval in sorted(runs(samples.usable), key=lambda interval: interval.start)
     ]
     starts = np.concatenate(first) if first else np.zeros(0, dtype=int)
     starts = starts[samples.time[starts] >= after]
@@ -111,13 +118,14 @@ def windows_of(
 
 @dataclass(frozen=True)
 class Predictor:
-    """A vehicle that is `ready`, compiled with the numbers that vary as inputs."""
+    """A vehicle prepared by `ready`, compiled with the varied parameters as inputs; `volts` is the voltage of the gains."""
 
     simulator: Simulator
     volts: float = 0.0
 
     @staticmethod
     def of(vehicle: Vehicle, volts: float = 0.0) -> "Predictor":
+        """Compile a vehicle."""
         return Predictor(compile_vehicle(vehicle, vary=VARIED), volts)
 
     def lanes(
@@ -128,13 +136,13 @@ class Predictor:
         trims: Sequence[Trim],
         per_volt: float,
     ) -> "Lanes":
-        """Every window of every flight as a lane, for one candidate"""
+        """Return every window of every flight as one batch, for one candidate."""
         return Lanes(self, tuple(flights), tuple(windows), vehicle, tuple(trims), per_volt)
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Windows side by side: what each starts from, hears, and is made of"""
+    """A batch of windows with one candidate vehicle: initial states, commands, gains and wind of each window."""
 
     predictor: Predictor
     flights: tuple[Samples, ...]
@@ -149,89 +157,113 @@ class Lanes:
 
     @property
     def steps(self) -> int:
-        """Of the integrator, to a sample"""
+        """Integration steps per sample."""
         return max(int(np.ceil(self.period / FINEST - 1e-9)), 1)
 
     def state(self, rise: float, fall: float, delays: Sequence[float]) -> State:
-        """Measured bodies, and rotors that followed the commands before"""
+        """Return the measured bodies, with the rotor speeds that followed the earlier commands."""
         body = np.concatenate(
-            [own.body[:, at.starts] for own, at in zip(self.flights, self.windows, strict=True)], axis=1
+            [
+                flight.body[:, flight_windows.starts]
+                for flight, flight_windows in zip(self.flights, self.windows, strict=True)
+            ],
+            axis=1,
         )
-        speeds = [rotor_speeds(own, rise, fall, delay) for own, delay in zip(self.flights, delays, strict=True)]
-        rotors = np.concatenate([own[:, at.starts] for own, at in zip(speeds, self.windows, strict=True)], axis=1)
-        rest = flatten(at_rest(self.vehicle))[BODY + len(rotors) :]
-        rows = [*body, *rotors, *(np.full(body.shape[1], own) for own in rest)]
+        speeds = [rotor_speeds(flight, rise, fall, delay) for flight, delay in zip(self.flights, delays, strict=True)]
+        rotors = np.concatenate(
+            [
+                flight_speeds[:, flight_windows.starts]
+                for flight_speeds, flight_windows in zip(speeds, self.windows, strict=True)
+            ],
+            axis=1,
+        )
+        effect_states = flatten(at_rest(self.vehicle))[BODY + len(rotors) :]
+        rows = [*body, *rotors, *(np.full(body.shape[1], value) for value in effect_states)]
         state: State = unflatten(at_rest(self.vehicle), iter(np.ascontiguousarray(row) for row in rows))
         return state
 
     def commands(self, delays: Sequence[float]) -> Array:
-        """(steps, rotors, N)"""
+        """Return the commands of all windows, (steps, rotors, N)."""
         parts = []
-        for own, at, delay in zip(self.flights, self.windows, delays, strict=True):
-            heard = late(own.commanded, delay / own.period)
-            index = at.starts[None, :] + np.arange(at.samples)[:, None]
-            parts.append(np.stack(motor_commands(heard[:, index], self.vehicle), axis=1))
+        for flight, flight_windows, delay in zip(self.flights, self.windows, delays, strict=True):
+            delayed = late(flight.commanded, delay / flight.period)
+            index = flight_windows.starts[None, :] + np.arange(flight_windows.samples)[:, None]
+            parts.append(np.stack(motor_commands(delayed[:, index], self.vehicle), axis=1))
         return np.repeat(np.concatenate(parts, axis=2), self.steps, axis=0)
 
     def gains(self) -> Array:
-        """(rotors, N): of each flight's own rotors, at each window's voltage"""
-        trimmed = np.array([trim.gains for trim in self.trims]).T
-        counts = [len(at.starts) for at in self.windows]
-        return np.repeat(trimmed, counts, axis=1) * (1.0 + self.per_volt * self.volts())
+        """Return the rotor gains at each window's voltage, (rotors, N)."""
+        flight_gains = np.array([trim.gains for trim in self.trims]).T
+        counts = [len(flight_windows.starts) for flight_windows in self.windows]
+        return np.repeat(flight_gains, counts, axis=1) * (1.0 + self.per_volt * self.volts())
 
     def volts(self) -> Array:
-        """What each window's voltage is above that which gains are for, (N,)"""
+        """Return the voltage of each window relative to that of the gains, (N,)  [V]."""
         parts = [
-            np.zeros(len(at.starts)) if own.voltage is None else own.voltage[at.starts] - self.predictor.volts
-            for own, at in zip(self.flights, self.windows, strict=True)
+            np.zeros(len(flight_windows.starts))
+            if flight.voltage is None
+            else flight.voltage[flight_windows.starts] - self.predictor.volts
+            for flight, flight_windows in zip(self.flights, self.windows, strict=True)
         ]
         return np.concatenate(parts)
 
     def winds(self) -> Scalar:
-        n = [len(at.starts) for at in self.windows]
-        along = [np.repeat([own.wind_W[axis] for own in self.trims], n) for axis in (0, 1)]
-        return CALM._replace(wind_W=Vec3(along[0], along[1], np.zeros(sum(n))))
+        """Return the environment with each flight's steady wind."""
+        counts = [len(flight_windows.starts) for flight_windows in self.windows]
+        components = [np.repeat([trim.wind_W[axis] for trim in self.trims], counts) for axis in (0, 1)]
+        return CALM._replace(wind_W=Vec3(components[0], components[1], np.zeros(sum(counts))))
 
     def measured(self) -> Array:
-        """(records, 13, N)"""
-        every = round(RECORDED / self.period)
-        flights = zip(self.flights, self.windows, strict=True)
-        return np.concatenate([measured(own.body, at)[every::every] for own, at in flights], axis=2)
+        """Return the measured states at the recorded times, (records, 13, N)."""
+        record_stride = round(RECORDED / self.period)
+        pairs = zip(self.flights, self.windows, strict=True)
+        return np.concatenate(
+            [measured(flight.body, flight_windows)[record_stride::record_stride] for flight, flight_windows in pairs],
+            axis=2,
+        )
 
     def _numbers(self) -> tuple[State, Array, float, Scalar, Vehicle, int]:
-        motor, delays = self.vehicle.rotors[0].motor, [own.delay for own in self.trims]
+        motor, delays = self.vehicle.rotors[0].motor, [trim.delay for trim in self.trims]
         state, commands = self.state(motor.rise, motor.fall, delays), self.commands(delays)
         vehicle = with_gains(self.vehicle, list(self.gains()))
-        every = round(RECORDED / self.period) * self.steps
-        return state, commands, self.period / self.steps, self.winds(), vehicle, every
+        record_stride = round(RECORDED / self.period) * self.steps
+        return state, commands, self.period / self.steps, self.winds(), vehicle, record_stride
 
     def predicted(self) -> Array:
-        """(records, 13, N): what this candidate says of every window"""
-        state, commands, dt, around, vehicle, every = self._numbers()
-        found = self.predictor.simulator.rollout(state, commands, dt, around, vehicle, record_every=every)
-        return np.stack(flatten(found.states)[:BODY], axis=1)
+        """Predict the states of every window, (records, 13, N)."""
+        state, commands, dt, environment, vehicle, record_stride = self._numbers()
+        rollout = self.predictor.simulator.rollout(
+            state, commands, dt, environment, vehicle, record_every=record_stride
+        )
+        return np.stack(flatten(rollout.states)[:BODY], axis=1)
 
     def with_slopes(self, parameters: Sequence[Parameter], delays: bool) -> tuple[Array, Array]:
-        """What it says, and its derivatives: to the parameters in scales, to the logarithm of every rotor's gain, to thrust per
-        volt and, where asked for, to the delay [s]; (records, 13, N) and (unknowns, records, 13, N)"""
-        state, commands, dt, around, vehicle, every = self._numbers()
+        """Predict the states of every window, with derivatives.
+
+        Returns:
+            The states (records, 13, N), and their derivatives (unknowns, records, 13, N) with respect to the parameters in
+            scales, the logarithm of every rotor's gain, the thrust per volt and, if `delays`, the delay [s].
+        """
+        state, commands, dt, environment, vehicle, record_stride = self._numbers()
         n = commands.shape[2]
         directions = len(parameters) + len(vehicle.rotors) + 1
         by_path = {path: np.zeros((len(flatten(parameter(vehicle, path))), directions, n)) for path in VARIED}
         by_state = np.zeros((len(flatten(state)), directions, n))
-        gains, own_lag = self.gains(), self.vehicle.rotors[0].motor
-        late_by = [own.delay for own in self.trims]
-        for j, each in enumerate(parameters):
-            moved = each.moved(self.vehicle, DIFFERENCE)
+        gains, start_motor = self.gains(), self.vehicle.rotors[0].motor
+        trim_delays = [trim.delay for trim in self.trims]
+        for j, unknown in enumerate(parameters):
+            displaced = unknown.moved(self.vehicle, DIFFERENCE)
             for path in VARIED:
-                here, there = (flatten(parameter(own, path)) for own in (self.vehicle, moved))
-                for leaf, (a, b) in enumerate(zip(here, there, strict=True)):
+                values, displaced_values = (
+                    flatten(parameter(candidate, path)) for candidate in (self.vehicle, displaced)
+                )
+                for leaf, (a, b) in enumerate(zip(values, displaced_values, strict=True)):
                     if a != b:
                         gain = gains[leaf] if path in ("rotors.k_thrust", "rotors.k_torque") else 1.0
                         by_path[path][leaf, j] = (b - a) / DIFFERENCE * gain
-            if each.name.startswith("motor."):
-                lag = moved.rotors[0].motor
-                a, b = (self.state(own.rise, own.fall, late_by).rotor_speed for own in (own_lag, lag))
+            if unknown.name.startswith("motor."):
+                motor = displaced.rotors[0].motor
+                a, b = (self.state(lag.rise, lag.fall, trim_delays).rotor_speed for lag in (start_motor, motor))
                 for rotor in range(len(vehicle.rotors)):
                     by_state[BODY + rotor, j] = (b[rotor] - a[rotor]) / DIFFERENCE
         volts = self.volts()
@@ -244,46 +276,67 @@ class Lanes:
         }
         d_state = unflatten(state, iter(list(by_state)))
         simulator = self.predictor.simulator
-        found = simulator.rollout_tangent(
-            state, commands, dt, around, vehicle, d_state=d_state, d_vehicle=d_vehicle, record_every=every
+        rollout = simulator.rollout_tangent(
+            state, commands, dt, environment, vehicle, d_state=d_state, d_vehicle=d_vehicle, record_every=record_stride
         )
-        states = np.stack(flatten(found.states)[:BODY], axis=1)
-        slopes = np.stack(flatten(found.d_states)[:BODY], axis=2)
+        states = np.stack(flatten(rollout.states)[:BODY], axis=1)
+        slopes = np.stack(flatten(rollout.d_states)[:BODY], axis=2)
         if delays:
-            beside = [own + DIFFERENCE for own in late_by]
-            d_commands = (self.commands(beside) - commands) / DIFFERENCE
-            lag = own_lag
-            a, b = (self.state(lag.rise, lag.fall, own).rotor_speed for own in (late_by, beside))
-            rest = np.zeros((len(flatten(state)), n))
-            for rotor in range(len(vehicle.rotors)):
-                rest[BODY + rotor] = (b[rotor] - a[rotor]) / DIFFERENCE
-            d_state = unflatten(state, iter(list(rest)))
-            shifted = simulator.rollout_tangent(
-                state, commands, dt, around, vehicle, d_state=d_state, d_commands=d_commands, record_every=every
+            displaced_delays = [delay + DIFFERENCE for delay in trim_delays]
+            d_commands = (self.commands(displaced_delays) - commands) / DIFFERENCE
+            motor = start_motor
+            a, b = (
+                self.state(motor.rise, motor.fall, flight_delays).rotor_speed
+                for flight_delays in (trim_delays, displaced_delays)
             )
-            slopes = np.concatenate([slopes, np.stack(flatten(shifted.d_states)[:BODY], axis=2)])
+            state_rows = np.zeros((len(flatten(state)), n))
+            for rotor in range(len(vehicle.rotors)):
+                state_rows[BODY + rotor] = (b[rotor] - a[rotor]) / DIFFERENCE
+            d_state = unflatten(state, iter(list(state_rows)))
+            delayed = simulator.rollout_tangent(
+                state,
+                commands,
+                dt,
+                environment,
+                vehicle,
+                d_state=d_state,
+                d_commands=d_commands,
+                record_every=record_stride,
+            )
+            slopes = np.concatenate([slopes, np.stack(flatten(delayed.d_states)[:BODY], axis=2)])
         return states, slopes
 
 
-def apart(said: Array, came: Array) -> Array:
-    """Δp, Δv, 2 vec(q⁻¹ ⊗ q̂), Δω: (records, 12, N)"""
-    return np.concatenate([said[:, :6] - came[:, :6], _turned(came, said), said[:, 10:] - came[:, 10:]], axis=1)
+def apart(predicted: Array, measured: Array) -> Array:
+    """Δp, Δv, 2 vec(q⁻¹ ⊗ q̂), Δω: (records, 12, N)."""
+    return np.concatenate(
+        [predicted[:, :6] - measured[:, :6], _turned(measured, predicted), predicted[:, 10:] - measured[:, 10:]], axis=1
+    )
 
 
-def _turned(came: Array, said: Array) -> Array:
-    """2 vec(q⁻¹ ⊗ q̂) with the sign by which q⁻¹ ⊗ q̂ is the shorter way, also of derivatives of q̂"""
-    between = conjugate(Quat(*np.moveaxis(came[:, 6:10], 1, 0))) * Quat(*np.moveaxis(said[:, 6:10], 1, 0))
-    return 2.0 * np.stack([between.x, between.y, between.z], axis=1) * np.where(between.w < 0.0, -1.0, 1.0)[:, None]
+def _turned(measured: Array, predicted: Array) -> Array:
+    """2 vec(q⁻¹ ⊗ q̂) with the sign of the shorter rotation."""
+    difference = conjugate(Quat(*np.moveaxis(measured[:, 6:10], 1, 0))) * Quat(*np.moveaxis(predicted[:, 6:10], 1, 0))
+    return (
+        2.0
+        * np.stack([difference.x, difference.y, difference.z], axis=1)
+        * np.where(difference.w < 0.0, -1.0, 1.0)[:, None]
+    )
 
 
 def coasting_error(flights: Sequence[Samples], windows: Sequence[Windows]) -> Array:
-    """RMS error of constant velocity at every record, by kind: (records, 4)"""
+    """RMS error of constant velocity at every record, by quantity: (records, 4)."""
     parts = []
-    for own, at in zip(flights, windows, strict=True):
-        every = round(RECORDED / own.period)
-        parts.append(apart(constant_velocity(own.body, at)[every::every], measured(own.body, at)[every::every]))
-    every_one = np.concatenate(parts, axis=2)
-    return np.stack([np.sqrt((every_one[:, part] ** 2).sum(axis=1).mean(axis=1)) for part in FIELDS], axis=1)
+    for flight, flight_windows in zip(flights, windows, strict=True):
+        record_stride = round(RECORDED / flight.period)
+        parts.append(
+            apart(
+                constant_velocity(flight.body, flight_windows)[record_stride::record_stride],
+                measured(flight.body, flight_windows)[record_stride::record_stride],
+            )
+        )
+    errors = np.concatenate(parts, axis=2)
+    return np.stack([np.sqrt((errors[:, field] ** 2).sum(axis=1).mean(axis=1)) for field in FIELDS], axis=1)
 
 
 @dataclass(frozen=True)
@@ -301,20 +354,20 @@ class _Search:
     with_volts: bool
 
     def weights(self) -> Array:
-        """1 over what constant velocity errs by, (records, 12)"""
-        by_kind = coasting_error(self.flights, self.windows)
-        return 1.0 / np.repeat(np.maximum(by_kind, 1e-9), 3, axis=1) / np.sqrt(4.0 * len(by_kind))
+        """Return the inverse errors of constant velocity, (records, 12)."""
+        reference_errors = coasting_error(self.flights, self.windows)
+        return 1.0 / np.repeat(np.maximum(reference_errors, 1e-9), 3, axis=1) / np.sqrt(4.0 * len(reference_errors))
 
     def lanes(self, x: Array) -> Lanes:
-        k, own = len(self.parameters), len(self.start.rotors) + 1
+        k, trim_size = len(self.parameters), len(self.start.rotors) + 1
         vehicle = self.start
-        for each, s in zip(self.parameters, x[:k], strict=True):
-            vehicle = each.moved(vehicle, float(s)) if s else vehicle
+        for unknown, s in zip(self.parameters, x[:k], strict=True):
+            vehicle = unknown.moved(vehicle, float(s)) if s else vehicle
         trims = []
         for i, trim in enumerate(self.before):
-            mine = x[k + 1 + i * own :][:own]
-            gains = tuple(float(g * np.exp(s * self.spread)) for g, s in zip(trim.gains, mine[:-1], strict=True))
-            trims.append(Trim(gains, trim.delay + DELAY * float(mine[-1]), trim.wind_W))
+            trim_offset = x[k + 1 + i * trim_size :][:trim_size]
+            gains = tuple(float(g * np.exp(s * self.spread)) for g, s in zip(trim.gains, trim_offset[:-1], strict=True))
+            trims.append(Trim(gains, trim.delay + DELAY * float(trim_offset[-1]), trim.wind_W))
         return self.predictor.lanes(self.flights, self.windows, vehicle, trims, PER_VOLT * float(x[k]))
 
     @property
@@ -323,27 +376,30 @@ class _Search:
 
     @property
     def independent(self) -> float:
-        """Windows that do not overlap"""
-        return float(sum(own.usable.sum() * own.period for own in self.flights)) / HORIZON
+        """Count of windows that do not overlap."""
+        return float(sum(flight.usable.sum() * flight.period for flight in self.flights)) / HORIZON
 
     def cost(self, errors: Array, weights: Array, x: Array) -> tuple[float, Array, float]:
-        """N log σ² + |x|², the robust weight of every window, and σ², the mean over windows of their squared error"""
+        """N log σ² + |x|², the robust weight of every window, and σ², the mean squared error of the windows."""
         square = ((errors * weights[:, :, None]) ** 2).sum(axis=(0, 1))
-        middle = float(np.median(square))
-        robust = np.minimum(1.0, HUBER * np.sqrt(middle / np.maximum(square, 1e-30)))
+        median = float(np.median(square))
+        robust = np.minimum(1.0, HUBER * np.sqrt(median / np.maximum(square, 1e-30)))
         mean = float((robust * square).mean()) + NOTHING
         return self.independent * np.log(mean) + float(x @ x), robust, mean
 
     def normal(self, x: Array, weights: Array) -> tuple[Array, Array, float, Array]:
-        """H, g, the cost here, and the scores of every window"""
+        """Return H, g, the cost at x, and the scores of every window."""
         lanes = self.lanes(x)
-        said, slopes = lanes.with_slopes(self.parameters, self.with_delay)
-        came = lanes.measured()
-        errors = apart(said, came)
+        predicted, slopes = lanes.with_slopes(self.parameters, self.with_delay)
+        measured_states = lanes.measured()
+        errors = apart(predicted, measured_states)
         cost, robust, mean = self.cost(errors, weights, x)
         k, n = len(self.parameters), len(self.start.rotors)
         rows = np.stack(
-            [np.concatenate([own[:, :6], _turned_by(came, own, said), own[:, 10:]], axis=1) for own in slopes]
+            [
+                np.concatenate([slope[:, :6], _turned_by(measured_states, slope, predicted), slope[:, 10:]], axis=1)
+                for slope in slopes
+            ]
         )
         rows *= weights[:, :, None]
         scaled = errors * weights[:, :, None]
@@ -356,22 +412,22 @@ class _Search:
         factor = 2.0 * self.independent / mean / residual.shape[-1]
         matrix, gradient = 2.0 * np.eye(self.size), 2.0 * x
         scores = np.zeros((self.size, residual.shape[-1]))
-        at = 0
+        count = 0
         for i, window in enumerate(self.windows):
-            lane = slice(at, at + len(window.starts))
-            at = lane.stop
-            own = flat[:, :, lane]
+            lanes_of_flight = slice(count, count + len(window.starts))
+            count = lanes_of_flight.stop
+            jacobian = flat[:, :, lanes_of_flight]
             first = k + 1 + i * (n + 1)
-            places = [*range(k), *range(first, first + n), k, *([first + n] if self.with_delay else [])]
-            weighed = own * robust[lane]
-            matrix[np.ix_(places, places)] += factor * np.einsum("arn,brn->ab", weighed, own, optimize=True)
-            score = factor * np.einsum("arn,rn->an", weighed, residual[:, lane], optimize=True)
-            gradient[places] += score.sum(axis=1)
-            scores[np.array(places)[:, None], np.arange(lane.start, lane.stop)] = score
+            unknowns = [*range(k), *range(first, first + n), k, *([first + n] if self.with_delay else [])]
+            weighted = jacobian * robust[lanes_of_flight]
+            matrix[np.ix_(unknowns, unknowns)] += factor * np.einsum("arn,brn->ab", weighted, jacobian, optimize=True)
+            score = factor * np.einsum("arn,rn->an", weighted, residual[:, lanes_of_flight], optimize=True)
+            gradient[unknowns] += score.sum(axis=1)
+            scores[np.array(unknowns)[:, None], np.arange(lanes_of_flight.start, lanes_of_flight.stop)] = score
         return matrix, gradient, cost, scores
 
     def solved(self, progress: Callable[[float], None] | None) -> tuple[Array, Array]:
-        """Where the cost is least, and the covariance there"""
+        """Return the x of least cost and its covariance, by damped Gauss–Newton steps."""
         weights = self.weights()
         x, damping = np.zeros(self.size), 1e-3
         matrix, gradient, cost, scores = self.normal(x, weights)
@@ -381,16 +437,16 @@ class _Search:
             lanes = self.lanes(trial)
             with np.errstate(all="ignore"):
                 try:
-                    there = self.cost(apart(lanes.predicted(), lanes.measured()), weights, trial)[0]
+                    trial_cost = self.cost(apart(lanes.predicted(), lanes.measured()), weights, trial)[0]
                 except (ValueError, FloatingPointError):
-                    there = np.inf
+                    trial_cost = np.inf
             if progress:
                 progress((k + 1) / MOST_STEPS)
-            if there < cost:
-                small = np.abs(trial - x).max() < SETTLED or cost - there < 0.05
+            if trial_cost < cost:
+                is_converged = np.abs(trial - x).max() < SETTLED or cost - trial_cost < 0.05
                 x, damping = trial, 0.2 * damping
                 matrix, gradient, cost, scores = self.normal(x, weights)
-                if small:
+                if is_converged:
                     break
             else:
                 damping *= 10.0
@@ -401,20 +457,25 @@ class _Search:
 
 
 def _summed(scores: Array, windows: Sequence[Windows]) -> Array:
-    """Σ over stretches of ten windows of the products of their sums: windows that follow each other err alike"""
-    total, at = np.zeros((len(scores), len(scores))), 0
-    for own in windows:
-        for first in range(at, at + len(own.starts), 10):
-            group = scores[:, first : min(first + 10, at + len(own.starts))].sum(axis=1)
+    """Sum the outer products of score sums over groups of ten windows: consecutive windows have correlated errors."""
+    total, start = np.zeros((len(scores), len(scores))), 0
+    for flight_windows in windows:
+        for first in range(start, start + len(flight_windows.starts), 10):
+            group = scores[:, first : min(first + 10, start + len(flight_windows.starts))].sum(axis=1)
             total += np.outer(group, group)
-        at += len(own.starts)
+        start += len(flight_windows.starts)
     return total
 
 
-def _turned_by(came: Array, slope: Array, said: Array) -> Array:
-    between = conjugate(Quat(*np.moveaxis(came[:, 6:10], 1, 0))) * Quat(*np.moveaxis(said[:, 6:10], 1, 0))
-    moved = conjugate(Quat(*np.moveaxis(came[:, 6:10], 1, 0))) * Quat(*np.moveaxis(slope[:, 6:10], 1, 0))
-    return 2.0 * np.stack([moved.x, moved.y, moved.z], axis=1) * np.where(between.w < 0.0, -1.0, 1.0)[:, None]
+def _turned_by(measured: Array, slope: Array, predicted: Array) -> Array:
+    """Return the derivative of `_turned` for a derivative `slope` of the prediction."""
+    difference = conjugate(Quat(*np.moveaxis(measured[:, 6:10], 1, 0))) * Quat(*np.moveaxis(predicted[:, 6:10], 1, 0))
+    derivative = conjugate(Quat(*np.moveaxis(measured[:, 6:10], 1, 0))) * Quat(*np.moveaxis(slope[:, 6:10], 1, 0))
+    return (
+        2.0
+        * np.stack([derivative.x, derivative.y, derivative.z], axis=1)
+        * np.where(difference.w < 0.0, -1.0, 1.0)[:, None]
+    )
 
 
 def fit(
@@ -429,27 +490,39 @@ def fit(
     with_delay: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Fitted:
-    """The numbers of a `ready` vehicle that predict the flights best; without parameters, the trims alone"""
+    """Fit the parameters of a vehicle prepared by `ready` to predict the flights; without parameters, fit only the trims.
+
+    Args:
+        flights: the resampled logs.
+        start: the vehicle to start from.
+        parameters: the parameters to fit.
+        trims: initial trims of the flights; default: unit gains, no delay, no wind.
+        predictor: the compiled vehicle; compiled here if None.
+        windows: the windows of each flight; default: `windows_of`.
+        spread: prior σ of the logarithm of a gain.
+        with_delay: fit the delay of the motor commands as well.
+        progress: called with the completed fraction.
+    """
     n = len(start.rotors)
-    known = any(own.voltage is not None for own in flights)
+    has_voltage = any(flight.voltage is not None for flight in flights)
     volts = predictor.volts if predictor else mean_voltage(flights)
     predictor = predictor or Predictor.of(start, volts)
-    at = tuple(windows) if windows is not None else tuple(windows_of(own) for own in flights)
-    before = tuple(trims) if trims is not None else tuple(Trim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in flights)
+    flight_windows = tuple(windows) if windows is not None else tuple(windows_of(flight) for flight in flights)
+    initial_trims = tuple(trims) if trims is not None else tuple(Trim((1.0,) * n, 0.0, (0.0, 0.0)) for _ in flights)
     search = _Search(
         tuple(flights),
-        at,
+        flight_windows,
         predictor,
         tuple(parameters),
         start,
-        before,
+        initial_trims,
         spread,
         with_delay,
-        known and bool(parameters),
+        has_voltage and bool(parameters),
     )
     x, covariance = search.solved(progress)
     k = len(search.parameters)
     lanes = search.lanes(x)
-    independent = sum(duration_of(own) for own in flights) / (10.0 * HORIZON)
-    found = (search.parameters, x[:k], covariance[:k, :k], independent)
-    return Fitted(lanes.vehicle, lanes.trims, lanes.per_volt, volts, *found)
+    independent = sum(duration_of(flight) for flight in flights) / (10.0 * HORIZON)
+    estimates = (search.parameters, x[:k], covariance[:k, :k], independent)
+    return Fitted(lanes.vehicle, lanes.trims, lanes.per_volt, volts, *estimates)

@@ -1,7 +1,7 @@
-"""A flight log on one even grid: the body's state, what the motors were told, and where all of it can be used.
+"""A flight log on one even grid: the state of the body, the commanded rotor speeds, and a mask of usable samples.
 
-What a log lacks is made of what it has: velocity of position, rates of attitude, specific force of velocity. What it cannot
-say at all is 0, and `knows` says so.
+Missing signals are derived from others: velocity from position, rates from attitude, specific force from velocity. A signal
+that cannot be derived is 0 and absent from `knows`.
 """
 
 from typing import NamedTuple
@@ -18,24 +18,23 @@ from samara.link.motor_outputs import rotor_of_output
 from samara.physics.rotors.actuator import speed_from_command
 from samara.physics.types import Vehicle
 
-SHORTEST, LONGEST = 0.004, 0.02  # [s]: of a period
-SLOW = 0.6  # of a period: faster signals are averaged over it
-WIDE = 0.05  # [s]: to either side, where a derivative is fitted
-ENDS = 1.0  # [s] after take-off and before landing that are left out
+SHORTEST, LONGEST = 0.004, 0.02  # [s]: limits of the resampling period
+SLOW = 0.6  # of a period: signals with shorter sample periods are averaged over it
+WIDE = 0.05  # [s]: half width of the fit of a derivative
+ENDS = 1.0  # [s] after take-off and before landing that are excluded
 NEAR_GROUND = 0.3  # [m]
 GAP = 3.0  # periods of a signal
 OUTPUTS = ("speed", "thrust")
-"""What a motor's output is linear in: the rotor's speed, from the slowest to the fastest, or its thrust"""
+"""The quantity that a motor output is linear in: the rotor speed, from the slowest to the fastest, or the thrust."""
 
 
 class Samples(NamedTuple):
     """One flight on an even grid of n samples, `period` [s] apart.
 
-    `body` (13, n) is p_W, v_W, q_WB, ω_B in the order of `State`. `commanded` (rotors, n) are the speeds that the motors are
-    told, the mean from each sample to the next [rad/s]; `rotor_speed` those that were measured, or None. `specific_force` (3,
-    n) [m/s²] is that of the accelerometer, less its bias where motion shows it. `knows` are the names of what the log can
-    tell: "position", "velocity", "attitude", "rate", "specific_force", "rotor_speed", "voltage". Commands were logged every
-    `command_period` [s].
+    `body` (13, n) is p_W, v_W, q_WB, ω_B in the order of `State`. `commanded` (rotors, n) are the commanded rotor speeds,
+    means from each sample to the next [rad/s]; `rotor_speed` are the measured ones, or None. `specific_force` (3, n) [m/s²] is
+    from the accelerometer, minus its bias where the motion shows it. `knows` names the available signals: "position",
+    "velocity", "attitude", "rate", "specific_force", "rotor_speed", "voltage". Commands were logged every `command_period` [s].
     """
 
     name: str
@@ -52,7 +51,7 @@ class Samples(NamedTuple):
 
 
 def period_of(log: FlightLog) -> float:
-    """What its motion comes at, within limits  [s]"""
+    """Return the sample period of the log's motion, within limits  [s]."""
     motion = log.rate or log.attitude or log.specific_force
     if motion is None or len(motion.time) < 3:
         raise ValueError(
@@ -62,17 +61,25 @@ def period_of(log: FlightLog) -> float:
 
 
 def samples_of(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", period: float | None = None) -> Samples:
-    """The samples of a log that has been checked (`samara.identify.log_checks.usable`), in the vehicle's order of rotors
+    """Resample a log that has been checked (`samara.identify.log_checks.usable`), in the vehicle's rotor order.
 
-    Flights that are to be put side by side have one `period`; without one it is the log's own.
+    Args:
+        log: the checked log.
+        vehicle: determines the rotor order and the speeds of the commands.
+        outputs: the quantity that a motor output is linear in, one of `OUTPUTS`.
+        period: common period of flights that are fitted together [s]; without it, that of the log.
     """
     period = period_of(log) if period is None else period
-    here = [own for own in (log.command, log.rate, log.attitude, log.specific_force, log.position) if own is not None]
-    begin, end = max(own.time[0] for own in here), min(own.time[-1] for own in here)
+    required = [
+        signal
+        for signal in (log.command, log.rate, log.attitude, log.specific_force, log.position)
+        if signal is not None
+    ]
+    begin, end = max(signal.time[0] for signal in required), min(signal.time[-1] for signal in required)
     if not end - begin > 2.0 * WIDE + 10.0 * period:
         raise ValueError(f"{log.name}: its signals overlap for {max(end - begin, 0.0):.2f} s; expected a flight")
     time = begin + period * np.arange(int((end - begin) / period))
-    knows = {
+    available = {
         name
         for name in ("position", "velocity", "attitude", "rate", "specific_force", "rotor_speed", "voltage")
         if getattr(log, name) is not None
@@ -81,46 +88,47 @@ def samples_of(log: FlightLog, vehicle: Vehicle, outputs: str = "speed", period:
     p = _on(log.position, time, period, 3)
     if log.velocity is None and log.position is not None:
         v = _slope(log.position, time)
-        knows.add("velocity")
+        available.add("velocity")
     else:
         v = _on(log.velocity, time, period, 3)
     if log.rate is None:
         omega = _turning(log.attitude, time)
-        knows.add("rate")
+        available.add("rate")
     else:
         omega = _on(log.rate, time, period, 3)
     voltage = None if log.voltage is None else _on(log.voltage, time, period, 1)[0]
     body = np.concatenate([p, v, q, omega])
     commanded = _commanded(log, vehicle, time, period, outputs)
     speed = None if log.rotor_speed is None else _by_rotor(_on(log.rotor_speed, time, period, 4), log, vehicle)
-    usable = _usable(log, time, p)
-    force = _specific_force(log, body, time, period, knows, usable)
-    every = float(np.median(np.diff(log.command.time)))
-    return Samples(log.name, period, time, body, commanded, force, speed, voltage, usable, frozenset(knows), every)
+    usable = _usable_mask(log, time, p)
+    force = _specific_force(log, body, time, period, available, usable)
+    command_period = float(np.median(np.diff(log.command.time)))
+    return Samples(
+        log.name, period, time, body, commanded, force, speed, voltage, usable, frozenset(available), command_period
+    )
 
 
 def _on(signal: Signal | None, time: Array, period: float, rows: int) -> Array:
-    """A signal at these times: the mean over a period of one that is faster, straight lines between samples of one that is
-    not"""
+    """Return a signal at `time`: the mean over a period of a fast signal, linear interpolation of a slow one."""
     if signal is None:
         return np.zeros((rows, len(time)))
-    own = float(np.median(np.diff(signal.time)))
-    if own > SLOW * period:
+    signal_period = float(np.median(np.diff(signal.time)))
+    if signal_period > SLOW * period:
         return sampled(signal, time)
-    return _mean_between(signal, time - 0.5 * period, time + 0.5 * period)
+    return _interval_mean(signal, time - 0.5 * period, time + 0.5 * period)
 
 
-def _mean_between(signal: Signal, begin: Array, end: Array) -> Array:
-    """The mean of the straight lines between a signal's samples"""
+def _interval_mean(signal: Signal, begin: Array, end: Array) -> Array:
+    """Return the mean of a linearly interpolated signal over each interval."""
     t, x = signal
     area = np.concatenate([np.zeros((len(x), 1)), np.cumsum(0.5 * (x[:, 1:] + x[:, :-1]) * np.diff(t), axis=1)], axis=1)
 
-    def integral(at: Array) -> Array:
-        at = np.clip(at, t[0], t[-1])
-        k = np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(t) - 2)
-        rest = at - t[k]
+    def integral(t_end: Array) -> Array:
+        t_end = np.clip(t_end, t[0], t[-1])
+        k = np.clip(np.searchsorted(t, t_end, side="right") - 1, 0, len(t) - 2)
+        elapsed = t_end - t[k]
         slope = (x[:, k + 1] - x[:, k]) / (t[k + 1] - t[k])
-        return np.asarray(area[:, k] + x[:, k] * rest + 0.5 * slope * rest * rest)
+        return np.asarray(area[:, k] + x[:, k] * elapsed + 0.5 * slope * elapsed * elapsed)
 
     begin, end = np.clip(begin, t[0], t[-1]), np.clip(end, t[0], t[-1])
     width = end - begin
@@ -129,19 +137,20 @@ def _mean_between(signal: Signal, begin: Array, end: Array) -> Array:
     )
 
 
-def _held_between(signal: Signal, time: Array, period: float) -> Array:
-    """The mean from each time to a period later of a signal that holds each value until the next comes"""
+def _hold_mean(signal: Signal, time: Array, period: float) -> Array:
+    """Return the mean over a period after each time of a signal that holds each value until the next (zero-order hold)."""
     t, x = signal
     area = np.concatenate([np.zeros((len(x), 1)), np.cumsum(x[:, :-1] * np.diff(t), axis=1)], axis=1)
 
-    def integral(at: Array) -> Array:
-        k = np.clip(np.searchsorted(t, at, side="right") - 1, 0, len(t) - 1)
-        return np.asarray(area[:, k] + x[:, k] * (at - t[k]))
+    def integral(t_end: Array) -> Array:
+        k = np.clip(np.searchsorted(t, t_end, side="right") - 1, 0, len(t) - 1)
+        return np.asarray(area[:, k] + x[:, k] * (t_end - t[k]))
 
     return (integral(time + period) - integral(time)) / period
 
 
 def _commanded(log: FlightLog, vehicle: Vehicle, time: Array, period: float, outputs: str) -> Array:
+    """Return the commanded rotor speeds, means over each period, (rotors, n)  [rad/s]."""
     if outputs not in OUTPUTS:
         raise ValueError(f"outputs is {outputs!r}; expected one of {', '.join(OUTPUTS)}")
     if len(log.command.values) < len(vehicle.rotors):
@@ -150,24 +159,24 @@ def _commanded(log: FlightLog, vehicle: Vehicle, time: Array, period: float, out
             f"{vehicle.name!r} has"
         )
     if log.numbering == "crazyflie" and log.voltage is not None:
-        volts = sampled(log.voltage, log.command.time)
-        speeds = np.asarray(rotor_speed_from_pwm(FULL * np.clip(log.command.values, 0.0, 1.0), volts))
-        return _by_rotor(_held_between(Signal(log.command.time, speeds), time, period), log, vehicle)
+        voltage = sampled(log.voltage, log.command.time)
+        speeds = np.asarray(rotor_speed_from_pwm(FULL * np.clip(log.command.values, 0.0, 1.0), voltage))
+        return _by_rotor(_hold_mean(Signal(log.command.time, speeds), time, period), log, vehicle)
     u = _by_rotor(np.clip(log.command.values, 0.0, 1.0), log, vehicle)
     u = np.sqrt(u) if outputs == "thrust" else u
     speeds = np.stack(
         [
             np.asarray(
-                speed_from_command(own, rotor.motor if outputs == "speed" else rotor.motor._replace(speed_min=0.0))
+                speed_from_command(output, rotor.motor if outputs == "speed" else rotor.motor._replace(speed_min=0.0))
             )
-            for own, rotor in zip(u, vehicle.rotors, strict=True)
+            for output, rotor in zip(u, vehicle.rotors, strict=True)
         ]
     )
-    return _held_between(Signal(log.command.time, speeds), time, period)
+    return _hold_mean(Signal(log.command.time, speeds), time, period)
 
 
 def _by_rotor(rows: Array, log: FlightLog, vehicle: Vehicle) -> Array:
-    """The rows of a log's motors, in the order of the vehicle's rotors"""
+    """Return the rows of a log's motors in the order of the vehicle's rotors."""
     if log.numbering == "samara":
         return rows[: len(vehicle.rotors)]
     order = rotor_of_output(vehicle, log.numbering)
@@ -177,75 +186,78 @@ def _by_rotor(rows: Array, log: FlightLog, vehicle: Vehicle) -> Array:
 def _attitude(log: FlightLog, time: Array) -> Array:
     if log.attitude is None:
         return np.stack([np.ones_like(time), *np.zeros((3, len(time)))])
-    own = Signal(log.attitude.time, continuous(log.attitude.values))
-    return np.stack(normalize(Quat(*sampled(own, time))))
+    unwrapped = Signal(log.attitude.time, continuous(log.attitude.values))
+    return np.stack(normalize(Quat(*sampled(unwrapped, time))))
 
 
 def _slope(signal: Signal, time: Array) -> Array:
-    """d/dt of the parabola through the samples within ±50 ms, on an even grid of their own period"""
+    """d/dt of the parabola through the samples within ±50 ms, on an even grid of the signal's period."""
     t = signal.time
     period = float(np.median(np.diff(t)))
     half = max(round(WIDE / period), 1)
-    even = t[0] + period * np.arange(int((t[-1] - t[0]) / period) + 1)
-    rows = sampled(signal, even)
+    even_time = t[0] + period * np.arange(int((t[-1] - t[0]) / period) + 1)
+    rows = sampled(signal, even_time)
     k = np.arange(-half, half + 1) * period
     weights = k / (k * k).sum()
     padded = np.pad(rows, ((0, 0), (half, half)), mode="reflect", reflect_type="odd")
     slope = np.stack([np.convolve(row, weights[::-1], "valid") for row in padded])
-    return sampled(Signal(even, slope), time)
+    return sampled(Signal(even_time, slope), time)
 
 
 def _turning(attitude: Signal | None, time: Array) -> Array:
-    """ω_B = 2 log(q⁻¹(t − h) ⊗ q(t + h)) / 2h of attitudes, smoothed as velocities are  [rad/s]"""
+    """ω_B = 2 log(q⁻¹(t − h) ⊗ q(t + h)) / 2h from attitudes, smoothed as velocities are  [rad/s]"""
     assert attitude is not None
     t = attitude.time
     q = Quat(*continuous(attitude.values))
-    early = Quat(*(own[:-1] for own in q))
-    late = Quat(*(own[1:] for own in q))
-    step = np.stack(quat_log(normalize(conjugate(early) * late)))  # the rotation vector from one to the next
-    turned = np.concatenate([np.zeros((3, 1)), np.cumsum(step, axis=1)], axis=1)
-    return _slope(Signal(t, turned), time)
+    early = Quat(*(component[:-1] for component in q))
+    late = Quat(*(component[1:] for component in q))
+    step = np.stack(quat_log(normalize(conjugate(early) * late)))  # the rotation vector between consecutive attitudes
+    rotation = np.concatenate([np.zeros((3, 1)), np.cumsum(step, axis=1)], axis=1)
+    return _slope(Signal(t, rotation), time)
 
 
-def _specific_force(log: FlightLog, body: Array, time: Array, period: float, knows: set[str], usable: Array) -> Array:
-    """The accelerometer's, less what it shows on average beyond the motion; of the motion itself where there is none  [m/s²]"""
-    moving = None
-    if {"velocity", "attitude"} <= knows:
+def _specific_force(
+    log: FlightLog, body: Array, time: Array, period: float, available: set[str], usable: Array
+) -> Array:
+    """Return the accelerometer's specific force minus its mean error against the motion, or that of the motion  [m/s²]."""
+    motion_force = None
+    if {"velocity", "attitude"} <= available:
         a_W = _slope(Signal(time, body[3:6]), time)
-        moving = np.stack(rotate_inverse(Quat(*body[6:10]), Vec3(a_W[0], a_W[1], a_W[2] + G)))
+        motion_force = np.stack(rotate_inverse(Quat(*body[6:10]), Vec3(a_W[0], a_W[1], a_W[2] + G)))
     if log.specific_force is None:
-        if moving is None:
+        if motion_force is None:
             return np.zeros((3, len(time)))
-        knows.add("specific_force")
-        return moving
+        available.add("specific_force")
+        return motion_force
     force = _on(log.specific_force, time, period, 3)
-    if moving is None or not usable.any():
+    if motion_force is None or not usable.any():
         return force
-    return force - np.mean((force - moving)[:, usable], axis=1, keepdims=True)
+    return force - np.mean((force - motion_force)[:, usable], axis=1, keepdims=True)
 
 
-def _usable(log: FlightLog, time: Array, p: Array) -> Array:
+def _usable_mask(log: FlightLog, time: Array, p: Array) -> Array:
+    """Return the mask of samples that are airborne, away from the ground and outside gaps."""
     begin, end = time_in_the_air(log)
     margin = min(ENDS, 0.05 * (end - begin))
     usable = (time >= begin + margin) & (time <= end - margin)
-    stands = log.command.time[0] < begin - 1e-9 or log.command.time[-1] > end + 1e-9
-    if log.position is not None and stands:
+    starts_on_ground = log.command.time[0] < begin - 1e-9 or log.command.time[-1] > end + 1e-9
+    if log.position is not None and starts_on_ground:
         usable &= p[2] > np.min(p[2]) + NEAR_GROUND
-    for own in (log.command, log.rate, log.attitude, log.specific_force, log.position):
-        if own is not None:
-            steps = np.diff(own.time)
-            for at in np.flatnonzero(steps > max(GAP * float(np.median(steps)), 0.05)):
-                usable &= ~((time > own.time[at]) & (time < own.time[at + 1]))
+    for signal in (log.command, log.rate, log.attitude, log.specific_force, log.position):
+        if signal is not None:
+            steps = np.diff(signal.time)
+            for k in np.flatnonzero(steps > max(GAP * float(np.median(steps)), 0.05)):
+                usable &= ~((time > signal.time[k]) & (time < signal.time[k + 1]))
     return usable
 
 
 def runs(usable: Array) -> list[slice]:
-    """The stretches where all samples are usable, longest first"""
+    """Return the intervals in which all samples are usable, longest first."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], usable.astype(int), [0]])))
-    found = [slice(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-    return sorted(found, key=lambda own: own.start - own.stop)
+    intervals = [slice(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+    return sorted(intervals, key=lambda interval: interval.start - interval.stop)
 
 
 def duration_of(samples: Samples) -> float:
-    """How long it can be used  [s]"""
+    """Return the total usable time  [s]."""
     return float(samples.usable.sum()) * samples.period

@@ -1,7 +1,7 @@
-"""How well a vehicle predicts flights it was not identified on, beside saying nothing new, over half a second.
+"""Score how well a vehicle predicts flights that were not used to identify it, against simple baselines, over half a second.
 
-Every window begins at a measured state, and hears the recorded commands. The first seconds in the air of each flight are kept
-out of every score: a vehicle that is called trimmed has one gain for each rotor from them, and nothing else of that flight.
+Every window begins at a measured state and uses the recorded commands. The first seconds in the air of each flight are
+excluded from every score: a trimmed vehicle has one gain for each rotor fitted to them, and nothing else of that flight.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,11 +38,11 @@ MOST_SCORED = 2000  # windows of a flight
 FOLDS = 7
 COASTING = "constant velocity"
 MOVES = frozenset({"velocity", "attitude", "rate"})
-"""What a log must know for windows to begin in it"""
+"""Signals that a log must contain so that windows can start in it."""
 
 
 class Score(NamedTuple):
-    """One flight, or several together: how many windows, and by model and quantity the RMS error every 0.05 s (records,)"""
+    """Scores of one flight or of several: the window count, and by model and quantity the RMS error every 0.05 s (records,)."""
 
     flight: str
     windows: int
@@ -50,7 +50,7 @@ class Score(NamedTuple):
 
 
 def scored_windows(samples: Samples) -> Windows:
-    """All after the seconds that trims are made from; of a long flight so many of them, evenly"""
+    """Return all windows after the seconds that trims are fitted to; at most `MOST_SCORED`, evenly spread."""
     return windows_of(samples, most=MOST_SCORED, stride=DENSE, after=_aloft(samples) + TRIM)
 
 
@@ -63,36 +63,37 @@ def trimmed(
     samples: Samples,
     vehicle: Vehicle,
     predictor: Predictor,
-    before: Trim,
+    prior: Trim,
     spread: float = GAIN,
     per_volt: float = 0.0,
 ) -> Trim:
-    """One gain for each rotor from the first seconds in the air, the rest as it was before
+    """Fit one gain for each rotor to the first seconds in the air; the rest of the trim stays as in `before`.
 
-    Gains are at the voltage that thrust per volt is from, and not at that of those seconds.
+    Gains refer to the voltage of `predictor.volts`, not to that of those seconds.
     """
-    early = windows_of(samples, most=None, stride=DENSE)
-    ends = samples.time[early.starts + early.samples]
-    first = early._replace(starts=early.starts[ends <= _aloft(samples) + TRIM])
-    if not len(first.starts):
-        return before
-    found = fit([samples], vehicle, (), [before], predictor=predictor, windows=[first], spread=spread, with_delay=False)
+    windows = windows_of(samples, most=None, stride=DENSE)
+    ends = samples.time[windows.starts + windows.samples]
+    trim_windows = windows._replace(starts=windows.starts[ends <= _aloft(samples) + TRIM])
+    if not len(trim_windows.starts):
+        return prior
+    fitted = fit(
+        [samples], vehicle, (), [prior], predictor=predictor, windows=[trim_windows], spread=spread, with_delay=False
+    )
     if samples.voltage is None or not per_volt:
-        return found.trims[0]
-    more = 1.0 + per_volt * (float(samples.voltage[first.starts].mean()) - predictor.volts)
-    return found.trims[0]._replace(gains=tuple(own / more for own in found.trims[0].gains))
+        return fitted.trims[0]
+    voltage_factor = 1.0 + per_volt * (float(samples.voltage[trim_windows.starts].mean()) - predictor.volts)
+    return fitted.trims[0]._replace(gains=tuple(gain / voltage_factor for gain in fitted.trims[0].gains))
 
 
 def said_by(
     samples: Samples, windows: Windows, vehicle: Vehicle, predictor: Predictor, trim: Trim, per_volt: float = 0.0
 ) -> Array:
-    """(records, 13, N)"""
+    """Predict the states of the windows, (records, 13, N)."""
     return predictor.lanes([samples], [windows], vehicle, [trim], per_volt).predicted()
 
 
 class Predicted(NamedTuple):
-    """What models said of a flight: its samples, where the windows begin, and by model the bodies that were said, every 0.05 s
-    (records, 13, N)"""
+    """Predictions of a flight: its samples, its windows, and by model the predicted bodies every 0.05 s (records, 13, N)."""
 
     samples: Samples
     windows: Windows
@@ -100,33 +101,39 @@ class Predicted(NamedTuple):
 
     @property
     def records(self) -> Windows:
-        """The windows with what is recorded as their samples"""
-        every = round(RECORDED / self.windows.period)
-        return Windows(self.windows.starts, self.windows.samples // every, every * self.windows.period)
+        """The windows sampled at the recorded times."""
+        stride = round(RECORDED / self.windows.period)
+        return Windows(self.windows.starts, self.windows.samples // stride, stride * self.windows.period)
 
     @property
     def came(self) -> Array:
-        every = round(RECORDED / self.windows.period)
-        at = range(every, self.windows.samples + 1, every)
-        return np.stack([self.samples.body[:, self.windows.starts + k] for k in at])
+        """The measured bodies at the recorded times, (records, 13, N)."""
+        stride = round(RECORDED / self.windows.period)
+        offsets = range(stride, self.windows.samples + 1, stride)
+        return np.stack([self.samples.body[:, self.windows.starts + k] for k in offsets])
 
     def score(self) -> Score:
-        """RMS errors of the baselines and of what models said"""
-        came = self.came
-        models = {name: own(self.samples.body, self.records)[1:] for name, own in BASELINES.items()} | self.said
+        """Return the RMS errors of the baselines and the models."""
+        measured_states = self.came
+        models = {
+            name: baseline(self.samples.body, self.records)[1:] for name, baseline in BASELINES.items()
+        } | self.said
         rms = {
-            name: {quantity: np.sqrt((each**2).mean(axis=1)) for quantity, each in errors(own, came).items()}
-            for name, own in models.items()
+            name: {
+                quantity: np.sqrt((values**2).mean(axis=1))
+                for quantity, values in errors(states, measured_states).items()
+            }
+            for name, states in models.items()
         }
         return Score(self.samples.name, len(self.windows.starts), rms)
 
 
 def together(scores: Sequence[Score]) -> Score:
-    """√(Σ N e² / Σ N): every window of every flight counts alike"""
-    counts = [own.windows for own in scores]
+    """√(Σ N e² / Σ N): every window of every flight has the same weight."""
+    counts = [score.windows for score in scores]
     rms = {
         name: {
-            quantity: np.sqrt(np.average([own.rms[name][quantity] ** 2 for own in scores], axis=0, weights=counts))
+            quantity: np.sqrt(np.average([score.rms[name][quantity] ** 2 for score in scores], axis=0, weights=counts))
             for quantity in QUANTITIES
         }
         for name in scores[0].rms
@@ -134,13 +141,15 @@ def together(scores: Sequence[Score]) -> Score:
     return Score("all flights", sum(counts), rms)
 
 
-def ratios(own: Score, model: str, beside: str = COASTING) -> dict[str, float]:
-    """A model's error at the end of the windows over another's, by quantity"""
-    return {quantity: float(own.rms[model][quantity][-1] / own.rms[beside][quantity][-1]) for quantity in QUANTITIES}
+def ratios(score: Score, model: str, beside: str = COASTING) -> dict[str, float]:
+    """Return a model's error at the end of the windows over that of another model, by quantity."""
+    return {
+        quantity: float(score.rms[model][quantity][-1] / score.rms[beside][quantity][-1]) for quantity in QUANTITIES
+    }
 
 
 class Model(NamedTuple):
-    """A vehicle that is `ready`, compiled, what is known of a flight's trim before it is seen, and whether it is trimmed"""
+    """A compiled vehicle prepared by `ready`, the prior of a flight's trim, and whether the trim is fitted."""
 
     vehicle: Vehicle
     predictor: Predictor
@@ -151,19 +160,20 @@ class Model(NamedTuple):
 
     @staticmethod
     def of(vehicle: Vehicle, is_trimmed: bool = True, predictor: Predictor | None = None) -> "Model":
-        """A vehicle as its file has it"""
+        """Build the model of a vehicle as its file describes it."""
         bare = ready(vehicle)
-        even = Trim((1.0,) * len(bare.rotors), 0.0, (0.0, 0.0))
-        return Model(bare, predictor or Predictor.of(bare), even, is_trimmed=is_trimmed)
+        unit_trim = Trim((1.0,) * len(bare.rotors), 0.0, (0.0, 0.0))
+        return Model(bare, predictor or Predictor.of(bare), unit_trim, is_trimmed=is_trimmed)
 
     @staticmethod
-    def of_product(own: Product, predictor: Predictor, wind_W: tuple[float, float] = (0.0, 0.0)) -> "Model":
-        before, spread = trim_before(list(own.trims.values()))
-        before = before._replace(wind_W=wind_W)
-        return Model(own.bare, Predictor(predictor.simulator, own.volts), before, spread, own.per_volt)
+    def of_product(product: Product, predictor: Predictor, wind_W: tuple[float, float] = (0.0, 0.0)) -> "Model":
+        """Build the model of an identified vehicle, with the trims of its flights as the prior."""
+        prior, spread = trim_before(list(product.trims.values()))
+        prior = prior._replace(wind_W=wind_W)
+        return Model(product.bare, Predictor(predictor.simulator, product.volts), prior, spread, product.per_volt)
 
     def says(self, samples: Samples, windows: Windows) -> Array:
-        """(records, 13, N)"""
+        """Predict the states of the windows, (records, 13, N)."""
         trim = self.before
         if self.is_trimmed:
             trim = trimmed(samples, self.vehicle, self.predictor, trim, self.spread, self.per_volt)
@@ -171,31 +181,31 @@ class Model(NamedTuple):
 
 
 def trim_before(trims: Sequence[Trim]) -> tuple[Trim, float]:
-    """What is known of another flight's trim: the mean of those found, and their spread"""
-    gains = np.array([own.gains for own in trims])
-    middle = np.exp(np.log(gains).mean(axis=0))
+    """Return the prior of another flight's trim: the mean of the fitted trims, and their spread."""
+    gains = np.array([trim.gains for trim in trims])
+    mean_gains = np.exp(np.log(gains).mean(axis=0))
     spread = float(np.log(gains).std(axis=0).mean()) if len(gains) > 1 else GAIN
-    delay = float(np.mean([own.delay for own in trims]))
-    return Trim(tuple(float(g) for g in middle), delay, (0.0, 0.0)), min(max(spread, 0.05), GAIN)
+    delay = float(np.mean([trim.delay for trim in trims]))
+    return Trim(tuple(float(g) for g in mean_gains), delay, (0.0, 0.0)), min(max(spread, 0.05), GAIN)
 
 
 def can_be_scored(samples: Samples) -> bool:
-    """Whether it says how it moves, for long enough after the seconds of the trim"""
+    """Return whether the motion is logged for long enough after the seconds of the trim."""
     return samples.knows >= MOVES and len(scored_windows(samples).starts) > 0
 
 
 def predicted(samples: Samples, models: Mapping[str, Model]) -> Predicted:
-    """What models say of a flight"""
+    """Predict a flight with each model."""
     windows = scored_windows(samples)
-    return Predicted(samples, windows, {name: own.says(samples, windows) for name, own in models.items()})
+    return Predicted(samples, windows, {name: model.says(samples, windows) for name, model in models.items()})
 
 
 def halves(samples: Samples) -> list[Samples]:
-    """A flight as two: up to the middle of what can be used of it, and from there on"""
-    before = np.cumsum(samples.usable) <= 0.5 * samples.usable.sum()
+    """Split a flight in two at the middle of its usable samples."""
+    is_first = np.cumsum(samples.usable) <= 0.5 * samples.usable.sum()
     return [
-        samples._replace(name=f"{samples.name}, {which} half", usable=samples.usable & own)
-        for which, own in (("first", before), ("second", ~before))
+        samples._replace(name=f"{samples.name}, {which} half", usable=samples.usable & mask)
+        for which, mask in (("first", is_first), ("second", ~is_first))
     ]
 
 
@@ -207,32 +217,42 @@ def held_out(
     folds: int = FOLDS,
     progress: Callable[[float], None] | None = None,
 ) -> list[Predicted]:
-    """Each flight predicted by the products of the others, trimmed, and by the start vehicle, in at most `folds` groups
+    """Cross-validate: predict each flight with vehicles identified from the other flights, trimmed, and with the start vehicle.
 
-    Of one flight alone, each half by the other, in the steady wind that was found there: it is the same air. Flights that
-    cannot be scored are identified on and not predicted.
+    A single flight is split in halves that predict each other, with the steady wind of the other half: the air is the same.
+    Flights that cannot be scored are used for identification only.
+
+    Args:
+        flights: the resampled logs.
+        start: the vehicle to start from.
+        predictor: identify the predictor as well.
+        folds: largest count of groups.
+        progress: called with the completed fraction.
     """
     parts = list(flights) if len(flights) > 1 else halves(flights[0])
-    scored = [i for i, own in enumerate(parts) if can_be_scored(own)]
+    scored = [i for i, part in enumerate(parts) if can_be_scored(part)]
     if len(scored) < len(parts) and len(flights) == 1:
         return []
     groups = [scored[k::folds] for k in range(min(folds, len(scored)))]
-    begun = Model.of(start)
-    found: dict[int, Predicted] = {}
+    start_model = Model.of(start)
+    predictions: dict[int, Predicted] = {}
     for k, group in enumerate(groups):
-        others = [own for i, own in enumerate(parts) if i not in group]
-        if not others:
+        training = [part for i, part in enumerate(parts) if i not in group]
+        if not training:
             break
-        told = identified(others, start, predictor=predictor)
-        (wind_W, *_) = (own.wind_W for own in told.physical.trims.values())
+        identification = identified(training, start, predictor=predictor)
+        (wind_W, *_) = (trim.wind_W for trim in identification.physical.trims.values())
         wind_W = wind_W if len(flights) == 1 else (0.0, 0.0)
-        models = {f"{start.name}, trimmed": begun}
-        models |= {own.kind: Model.of_product(own, begun.predictor, wind_W) for own in told.products}
+        models = {f"{start.name}, trimmed": start_model}
+        models |= {
+            product.kind: Model.of_product(product, start_model.predictor, wind_W)
+            for product in identification.products
+        }
         for i in group:
-            found[i] = predicted(parts[i], models)
+            predictions[i] = predicted(parts[i], models)
         if progress:
             progress((k + 1) / len(groups))
-    return [found[i] for i in sorted(found)]
+    return [predictions[i] for i in sorted(predictions)]
 
 
 VEHICLES = ("crazyflie_documented", "crazyflie")
@@ -246,46 +266,55 @@ def validate(
     progress: Callable[[str], None] | None = None,
     outputs: str = "speed",
 ) -> list[Score]:
-    """Scores of every flight, by vehicle as it is and trimmed; `logs` is a file, a folder of them, or what was read"""
+    """Score vehicles on every flight, as they are and trimmed.
+
+    Args:
+        logs: a log file, a folder of logs, or logs already read.
+        vehicles: vehicles, or names of shipped vehicles or files.
+        progress: called with the name of each flight.
+        outputs: the quantity that a motor output is linear in, "speed" or "thrust".
+    """
     flights = read_logs([logs]) if isinstance(logs, (str, Path)) else logs
     models = []
-    for own in vehicles:
-        vehicle = load(own) if isinstance(own, str) else own
+    for vehicle_or_name in vehicles:
+        vehicle = load(vehicle_or_name) if isinstance(vehicle_or_name, str) else vehicle_or_name
         plain = Model.of(vehicle, is_trimmed=False)
         models.append((vehicle, plain, plain._replace(is_trimmed=True)))
     scores = []
     for log in flights:
         if progress:
             progress(log.name)
-        whole, _ = usable(log)
+        repaired_log, _ = usable(log)
         parts = []
         for vehicle, plain, trimmed in models:
-            samples = samples_of(whole, vehicle, outputs)
+            samples = samples_of(repaired_log, vehicle, outputs)
             if not samples.knows >= MOVES:
-                lacking = ", ".join(sorted(MOVES - samples.knows))
-                raise ValueError(f"{log.name}: holds no {lacking}; expected a log that says how the vehicle moved")
+                missing = ", ".join(sorted(MOVES - samples.knows))
+                raise ValueError(f"{log.name}: holds no {missing}; expected a log with the motion of the vehicle")
             if not len(scored_windows(samples).starts):
                 raise ValueError(f"{log.name}: no half second in the air after the first 5 s; expected a longer flight")
             parts.append(predicted(samples, {vehicle.name: plain, TRIMMED.format(vehicle.name): trimmed}))
-        scores.append(parts[0]._replace(said={name: own for each in parts for name, own in each.said.items()}).score())
+        scores.append(
+            parts[0]._replace(said={name: states for part in parts for name, states in part.said.items()}).score()
+        )
     return scores
 
 
 def table(scores: Sequence[Score]) -> str:
-    """The scores as Markdown: one row for each flight and model, all flights together first"""
-    heads = [
+    """Return the scores as Markdown: one row for each flight and model, all flights together first."""
+    headings = [
         f"{quantity} [{unit}] {horizon:g} s" if k == 0 else f"{horizon:g} s"
         for quantity, unit in zip(QUANTITIES, UNITS, strict=True)
         for k, horizon in enumerate(HORIZONS)
     ]
-    lines = [f"| flight | model | {' | '.join(heads)} |", f"|---|---|{'---:|' * len(heads)}"]
-    for own in (together(scores), *scores):
-        for name in own.rms:
-            numbers = [f"{at(own, name, quantity, h):.3g}" for quantity in QUANTITIES for h in HORIZONS]
-            lines.append(f"| {own.flight} ({own.windows}) | {name} | {' | '.join(numbers)} |")
+    lines = [f"| flight | model | {' | '.join(headings)} |", f"|---|---|{'---:|' * len(headings)}"]
+    for score in (together(scores), *scores):
+        for name in score.rms:
+            numbers = [f"{at(score, name, quantity, h):.3g}" for quantity in QUANTITIES for h in HORIZONS]
+            lines.append(f"| {score.flight} ({score.windows}) | {name} | {' | '.join(numbers)} |")
     return "\n".join(lines) + "\n"
 
 
 def at(score: Score, model: str, quantity: str, horizon: float) -> float:
-    """The RMS error so long [s] after the start of a window"""
+    """Return the RMS error at `horizon` [s] after the start of a window."""
     return float(score.rms[model][quantity][round(horizon / RECORDED) - 1])

@@ -1,4 +1,4 @@
-"""Flight logs of every kind, read into one form: `read_log(path)` finds out by itself which kind a file is."""
+"""Readers for flight logs of all supported formats: `read_log(path)` detects the format of a file."""
 
 from samara.core.lazy_import import lazily as _lazily
 

@@ -1,10 +1,10 @@
-"""Flights from blackbox logs (`.bbl`, `.bfl`, `.txt`) of Betaflight and its relatives; a file may hold several.
+"""Flights from blackbox logs (`.bbl`, `.bfl`, `.txt`) of Betaflight and its relatives; a file may contain several.
 
-Gyro and accelerometer are in FLU as they are: roll to the right, nose down and counter-clockwise are positive, and at rest the
-accelerometer shows +1 g along z. (Betaflight's simulator flown by us says so. Of real aircraft, one that is turned about the
-vertical by hand, leaning, has ω parallel to the accelerometer, and those in flight roll and pitch away from the side whose
-motors are stronger.) Commands are what the ESCs hear, idle included: 48 … 2047 of DShot, 1000 … 2000 µs else. Most logs hold no
-attitude; where there is one its world has x to the north before it is turned to ours.
+Gyro and accelerometer are already in FLU: roll to the right, nose down and counter-clockwise are positive, and at rest the
+accelerometer shows +1 g along z. (Betaflight's simulator connected to Samara confirms it. Real aircraft that were rotated about
+the vertical by hand while tilted have ω parallel to the accelerometer, and aircraft in flight roll and pitch away from the side
+with the stronger motors.) Commands are the ESC signals, idle included: 48 … 2047 for DShot, else 1000 … 2000 µs. Most logs
+contain no attitude; if there is one, its world has x to the north before the conversion.
 """
 
 import math
@@ -35,16 +35,16 @@ from samara.vehicles.rotor_numbering import NUMBERINGS
 DSHOT = (48.0, 2047.0)
 PULSE = (1000.0, 2000.0)  # [µs]
 POLES = 14.0  # of most motors for propellers of 5 inches
-TURNS = 32767.0  # what a quaternion's component of 1 is written as
+TURNS = 32767.0  # encoding of a quaternion component of 1
 HUNDREDTHS = {"Betaflight": (4, 0), "INAV": (2, 0)}
-"""From these versions on the battery is in 0.01 V; before, it was as its converter read"""
+"""From these versions on the battery voltage is in 0.01 V; before, it is the raw reading of the converter."""
 INWARDS, OUTWARDS = "betaflight", "betaflight_props_out"
 SURE = 0.15  # of a correlation
-BLOCK = 0.03  # [s]: longer than a motor takes to follow, shorter than a turn
+BLOCK = 0.03  # [s]: longer than the response of a motor, shorter than a rotation
 
 
 class Session(NamedTuple):
-    """One log of a file as it is written: its number from 1, its header, and all of its frames in the units of the header"""
+    """One log of a file: its index from 1, its header, and all of its frames in the units of the header."""
 
     number: int
     header: Header
@@ -52,22 +52,22 @@ class Session(NamedTuple):
 
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
-    """The flights of a file; logs without motors or frames are passed over, unless there is no other"""
+    """Read the flights of a file; logs without motors or frames are skipped, unless no other exists."""
     sessions, problems = sessions_in(path)
     several = len(sessions) + len(problems) > 1
     logs = []
-    for own in sessions:
+    for session in sessions:
         try:
-            logs.append(_flight(f"{path.stem}-{own.number}" if several else path.stem, own))
+            logs.append(_flight(f"{path.stem}-{session.number}" if several else path.stem, session))
         except ValueError as error:
-            problems.append(f"log {own.number}: {error}")
+            problems.append(f"log {session.number}: {error}")
     if not logs:
         raise ValueError("; ".join(problems[:1]) or "holds no blackbox log; expected one")
     return logs
 
 
 def sessions_in(path: Path) -> tuple[list[Session], list[str]]:
-    """All logs of a file that can be read, and what is wrong with the others"""
+    """Return all readable logs of a file, and the problems of the others."""
     data = path.read_bytes()
     sessions, problems = [], []
     budget = frames_budget(path, len(data))
@@ -118,45 +118,51 @@ def _flight(name: str, session: Session) -> FlightLog:
 
 
 def _seconds(time_us: Array) -> Array:
-    """The clock has 32 bits: after 71 minutes it starts again"""
+    """Convert a 32-bit clock to seconds; it wraps after 71 minutes."""
     steps = np.diff(time_us).astype(np.uint32).astype(np.int64)
     return (int(time_us[0]) + np.concatenate([[0], np.cumsum(steps)])) * 1e-6
 
 
 def _firmware(header: Header) -> tuple[str, tuple[int, int]]:
-    """Its name and version, (4, 5) or (year − 2000, month), as in "Betaflight 4.5.1 (77d01ba3b) STM32F7X2" """
-    found = re.match(r"(\w+) v?(\d{1,4})\.(\d{1,2})", header.values.get("Firmware revision", ""))
-    return (found[1], (int(found[2]) % 2000, int(found[3]))) if found else ("", (0, 0))
+    """Return name and version, (4, 5) or (year − 2000, month), of a text like "Betaflight 4.5.1 (77d01ba3b) STM32F7X2"."""
+    match = re.match(r"(\w+) v?(\d{1,4})\.(\d{1,2})", header.values.get("Firmware revision", ""))
+    return (match[1], (int(match[2]) % 2000, int(match[3]))) if match else ("", (0, 0))
 
 
 def _numbering(header: Header, command: Signal, rate: Signal | None, notes: list[str]) -> str:
-    """As the header says, or as the flight does where it is silent: ω̇_z goes with the motors that turn clockwise"""
-    said = header.values.get("yaw_motors_reversed")
-    if said is not None or len(command.values) != 4:
-        return OUTWARDS if said == "1" and len(command.values) == 4 else INWARDS
-    spins = np.array([place.spin for place in NUMBERINGS["quad_x"][INWARDS].places])
+    """Return the motor order from the header, or else from the flight: ω̇_z correlates with the clockwise motors."""
+    reversed_flag = header.values.get("yaw_motors_reversed")
+    if reversed_flag is not None or len(command.values) != 4:
+        return OUTWARDS if reversed_flag == "1" and len(command.values) == 4 else INWARDS
+    spins = np.array([motor.spin for motor in NUMBERINGS["quad_x"][INWARDS].places])
     starts = np.searchsorted(command.time, np.arange(command.time[0], command.time[-1], BLOCK))
     starts = np.unique(starts[starts < len(command.time)])
     if rate is not None and len(starts) > 2:
         counts = np.diff(np.append(starts, len(command.time)))
-        torque, yaw = (np.add.reduceat(own, starts) / counts for own in (-spins @ command.values, rate.values[2]))
-        both = np.corrcoef(torque[:-1], np.diff(yaw))[0, 1] if torque.std() > 0.0 and np.diff(yaw).std() > 0.0 else 0.0
+        torque, yaw = (
+            np.add.reduceat(signal_rows, starts) / counts for signal_rows in (-spins @ command.values, rate.values[2])
+        )
+        correlation = (
+            np.corrcoef(torque[:-1], np.diff(yaw))[0, 1] if torque.std() > 0.0 and np.diff(yaw).std() > 0.0 else 0.0
+        )
     else:
-        both = 0.0
-    if abs(both) < max(SURE, 3.0 / math.sqrt(len(starts))):
-        notes.append("does not say yaw_motors_reversed, nor does its yaw: its propellers are taken to turn inwards")
+        correlation = 0.0
+    if abs(correlation) < max(SURE, 3.0 / math.sqrt(len(starts))):
+        notes.append(
+            "has no header yaw_motors_reversed, and its yaw is inconclusive: propellers are assumed to turn inwards"
+        )
         return INWARDS
-    turn = "inwards" if both > 0.0 else "outwards"
-    notes.append(f"does not say yaw_motors_reversed: its yaw follows its motors as of propellers that turn {turn}")
-    return INWARDS if both > 0.0 else OUTWARDS
+    direction = "inwards" if correlation > 0.0 else "outwards"
+    notes.append(f"has no header yaw_motors_reversed: its yaw response shows propellers that turn {direction}")
+    return INWARDS if correlation > 0.0 else OUTWARDS
 
 
 def _rows(table: Mapping[str, Array], name: str) -> list[Array]:
-    """name[0], name[1] … as many as there are"""
-    found: list[Array] = []
-    while (field := f"{name}[{len(found)}]") in table:
-        found.append(table[field])
-    return found
+    """Return name[0], name[1] … up to the last that exists."""
+    rows: list[Array] = []
+    while (field := f"{name}[{len(rows)}]") in table:
+        rows.append(table[field])
+    return rows
 
 
 def _positive(header: Header, name: str, default: float) -> float:
@@ -167,17 +173,17 @@ def _positive(header: Header, name: str, default: float) -> float:
 
 
 def _commands(motors: list[Array], header: Header) -> Array:
-    """0 … 1 of the protocol's range; less is a motor that is stopped"""
+    """Return commands from 0 to 1 of the protocol's range; a stopped motor has 0."""
     lowest = header.numbers("motorOutput", (1000,))[0]
     low, high = DSHOT if lowest < PULSE[0] else PULSE
     return np.clip((np.stack(motors).astype(np.int32) - low) / (high - low), 0.0, 1.0)
 
 
 def _gyro_unit(header: Header) -> float:
-    """What 1 of gyroADC is  [rad/s]"""
+    """Return the unit of gyroADC  [rad/s]."""
     name = "gyro_scale" if "gyro_scale" in header.values else "gyro.scale"
-    fine = header.number("blackbox_high_resolution", 0.0) > 0.0
-    return _positive(header, name, 1.0) * DEGREE / (10.0 if fine else 1.0)
+    is_high_resolution = header.number("blackbox_high_resolution", 0.0) > 0.0
+    return _positive(header, name, 1.0) * DEGREE / (10.0 if is_high_resolution else 1.0)
 
 
 def _scaled(time: Array, rows: list[Array], unit: float) -> Signal | None:
@@ -186,17 +192,17 @@ def _scaled(time: Array, rows: list[Array], unit: float) -> Signal | None:
 
 def _specific_force(time: Array, rows: list[Array], header: Header, notes: list[str]) -> Signal | None:
     if rows and "acc_1G" not in header.values:
-        notes.append("does not say acc_1G, what 1 g is: its accelerometer is left out")
+        notes.append("has no header acc_1G, the scale of 1 g: its accelerometer is left out")
         return None
     return _scaled(time, rows, G / _positive(header, "acc_1G", 1.0))
 
 
 def _rotor_speed(time: Array, rows: list[Array], header: Header, notes: list[str]) -> Signal | None:
-    """Ω = 2π/60 · 100 e / (poles/2), e in hundreds of electrical turns a minute; None where no motor ever told"""
+    """Ω = 2π/60 · 100 e / (poles/2), e in hundreds of electrical rpm; None if no motor reports its speed."""
     if not rows or not any(row.any() for row in rows):
         return None
     if "motor_poles" not in header.values:
-        notes.append(f"does not say motor_poles: taken as {POLES:.0f}, and rotor speeds are in proportion")
+        notes.append(f"has no header motor_poles: {POLES:.0f} are assumed, and rotor speeds scale with them")
     pairs = _positive(header, "motor_poles", POLES) / 2.0
     return signal(time, [row * (100.0 * RPM / pairs) for row in rows])
 
@@ -213,16 +219,16 @@ def _voltage(
 
 
 def _attitude(time: Array, rows: list[Array], world_up: bool) -> Signal | None:
-    """(w, x, y, z), w = √(1 − x² − y² − z²), from FLU to north, west, up as it is logged; to east, north, up here
+    """(w, x, y, z), w = √(1 − x² − y² − z²), logged from FLU to north, west, up; converted to east, north, up.
 
-    Simulators up to 2025.12 log what they are sent, from FRD to north, east, down.
+    Simulators up to 2025.12 log the attitude they receive, from FRD to north, east, down.
     """
     if len(rows) != 3 or not any(row.any() for row in rows):
         return None
     x, y, z = (row / TURNS for row in rows)
     parts = np.stack([np.sqrt(np.maximum(1.0 - x * x - y * y - z * z, 0.0)), x, y, z])
-    own = Quat(*(parts / np.sqrt((parts**2).sum(axis=0))))
-    q = enu_attitude(attitude_ned_frd_from_nwu_flu(own) if world_up else own)
-    turned = np.where((q[:, 1:] * q[:, :-1]).sum(axis=0) < 0.0, -1.0, 1.0)
+    logged = Quat(*(parts / np.sqrt((parts**2).sum(axis=0))))
+    q = enu_attitude(attitude_ned_frd_from_nwu_flu(logged) if world_up else logged)
+    signs = np.where((q[:, 1:] * q[:, :-1]).sum(axis=0) < 0.0, -1.0, 1.0)
     first = 1.0 if q[0, 0] >= 0.0 else -1.0
-    return signal(time, first * q * np.concatenate([[1.0], np.cumprod(turned)]))
+    return signal(time, first * q * np.concatenate([[1.0], np.cumprod(signs)]))

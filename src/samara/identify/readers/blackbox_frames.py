@@ -1,15 +1,15 @@
-"""Frames of a blackbox log as tables of whole numbers.
+"""Frames of a blackbox log as tables of integers.
 
-The text at the start of a log says which fields each type of frame has, how they are encoded as differences and what the
-differences are added to ("Blackbox logging internals" of Betaflight's developer documentation). Two Python functions are
-generated for each type, one that decodes the differences and one that adds the predictions. Generated code holds only whole
-numbers of the header. (The library orangebox fails on a log that is cut, and takes 3.5 times as long.)
+The header of a log defines the fields of each frame type, their encoding as differences, and the predictions to which the
+differences are added ("Blackbox logging internals" of Betaflight's developer documentation). Two Python functions are
+generated for each type, one that decodes the differences and one that adds the predictions. Generated code contains only
+integers of the header. (The library orangebox fails on a truncated log, and takes 3.5 times as long.)
 
-A frame is rejected, and looked for anew one byte on, where no frame begins after it, time goes back or time leaps. Where a main
-frame was rejected, or bytes begin no frame, main frames that build on others are dropped until one that does not.
+A frame is rejected, and searched for again one byte later, if no frame follows it, or if its time decreases or leaps. After a
+rejected main frame, or bytes that begin no frame, main frames that depend on earlier ones are dropped until one that does not.
 
-The format's description leaves out: TAG2_3SVARIABLE (10), predictor 11 (the least of `motorOutput`), the numbers and contents
-of events, and that a lone field of TAG8_8SVB has no tag.
+The format's description omits: TAG2_3SVARIABLE (10), predictor 11 (the least of `motorOutput`), the codes and contents of
+events, and that a lone field of TAG8_8SVB has no tag.
 """
 
 import math
@@ -30,9 +30,9 @@ MARKER = b"H Product:Blackbox flight data recorder by Nicholas Sherlock"
 DATA_VERSION = "2"
 MAX_FIELDS = 256
 MAX_LOGS = 1000  # in a file
-LEAP_US = 10_000_000  # more than this from one main frame to the next is damage
+LEAP_US = 10_000_000  # a longer step between main frames is damage
 MAX_NUMBERS = 1 << 25  # of a small file, those of rejected frames included
-MAX_NUMBERS_PER_BYTE = 16  # fields that do not change take no bytes; real logs have up to three
+MAX_NUMBERS_PER_BYTE = 16  # unchanged fields take no bytes; real logs have up to three
 HALF, MASK = 1 << 31, (1 << 32) - 1
 
 _LINE = re.compile(rb"H ([ -9;-~]{1,64}):([ -~]{0,8192})\r?\n")
@@ -42,7 +42,7 @@ _END = b"\xffEnd of log"
 
 
 class Layout(NamedTuple):
-    """The fields of one type of frame by name: whether signed, and the numbers of predictor and encoding"""
+    """The fields of one frame type by name: whether signed, and the codes of predictor and encoding."""
 
     names: tuple[str, ...]
     signed: tuple[bool, ...]
@@ -51,7 +51,7 @@ class Layout(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The values of the header, the layouts of frames by their letter, and where the frames are in the file"""
+    """The values of the header, the layouts of frames by letter, and the byte range of the frames in the file."""
 
     values: dict[str, str]
     layouts: dict[str, Layout]
@@ -85,7 +85,7 @@ def header_spans(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def parse_header(data: bytes, start: int, end: int) -> Header:
-    """Parse the header that starts here; ValueError where the frames could not be read after it."""
+    """Parse the header at `start`; raise ValueError if the frames after it could not be read."""
     values: dict[str, str] = {}
     while line := _LINE.match(data, start, end):
         values[line[1].decode("ascii")] = line[2].decode("ascii").strip()
@@ -107,14 +107,14 @@ def _layout(values: dict[str, str], letter: str) -> Layout:
     names = tuple(name.strip() for name in values.get(title, "").split(","))
     if not all(names) or len(set(names)) != len(names) or len(names) > MAX_FIELDS:
         raise ValueError(f"header {title!r} has {len(names)} names; expected 1 to {MAX_FIELDS}, all different")
-    listed = {}
-    for what, key in (("signed", fields), ("predictor", letter), ("encoding", letter)):
-        title = f"Field {key} {what}"
-        default = ",".join("0" * len(names)) if what == "signed" else ""
-        listed[what] = _numbers(title, values.get(title, default))
-        if len(listed[what]) != len(names):
-            raise ValueError(f"header {title!r} has {len(listed[what])} numbers; expected {len(names)}")
-    return Layout(names, tuple(map(bool, listed["signed"])), listed["predictor"], listed["encoding"])
+    codes = {}
+    for attribute, key in (("signed", fields), ("predictor", letter), ("encoding", letter)):
+        title = f"Field {key} {attribute}"
+        default = ",".join("0" * len(names)) if attribute == "signed" else ""
+        codes[attribute] = _numbers(title, values.get(title, default))
+        if len(codes[attribute]) != len(names):
+            raise ValueError(f"header {title!r} has {len(codes[attribute])} numbers; expected {len(names)}")
+    return Layout(names, tuple(map(bool, codes["signed"])), codes["predictor"], codes["encoding"])
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:
@@ -124,20 +124,20 @@ def _numbers(name: str, text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-# Encodings: each decoder returns the numbers and the position behind them ---------------------------------------------
+# Encodings: each decoder returns the values and the offset after them --------------------------------------------------
 
 SIGNED_VB, UNSIGNED_VB, NEG_14BIT, TAG8_8SVB, TAG2_3S32, TAG8_4S16, NULL, TAG2_3SVARIABLE = 0, 1, 3, 6, 7, 8, 9, 10
 BYTE, WORD = 11, 12  # of events only
-GROUPS = {TAG8_8SVB: 8, TAG2_3S32: 3, TAG8_4S16: 4, TAG2_3SVARIABLE: 3}  # how many fields in a row share a tag
+GROUPS = {TAG8_8SVB: 8, TAG2_3S32: 3, TAG8_4S16: 4, TAG2_3SVARIABLE: 3}  # consecutive fields that share a tag
 ENCODINGS = (SIGNED_VB, UNSIGNED_VB, NEG_14BIT, *GROUPS, NULL)
-_SPLIT = {  # (first bit, bits) of three numbers in the four bytes that begin with their tag, and how many bytes they take
+_SPLIT = {  # (first bit, bits) of three values in the four bytes that begin with their tag, and the bytes they take
     TAG2_3S32: ((((2, 2), (4, 2), (6, 2)), 1), (((4, 4), (8, 4), (12, 4)), 2), (((2, 6), (10, 6), (18, 6)), 3)),
     TAG2_3SVARIABLE: ((((2, 2), (4, 2), (6, 2)), 1), (((2, 5), (7, 5), (12, 4)), 2), (((2, 8), (10, 7), (17, 7)), 3)),
 }
 
 
 def _long_number(data: bytes, at: int, value: int) -> tuple[int, int]:
-    """Continue a number of seven bits a byte, the lowest first, whose first byte was `value`; five bytes at most."""
+    """Continue a value of seven bits per byte, the lowest first, whose first byte was `value`; five bytes at most."""
     value &= 127
     for shift in (7, 14, 21, 28):
         byte = data[at]
@@ -158,8 +158,8 @@ def _high_first(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 4].ljust(4, b"\0"), "big")
 
 
-def _flagged(data: bytes, at: int, count: int) -> tuple[list[int], int]:
-    """A bit for each field that is not 0, the lowest for the first, then those fields as signed numbers"""
+def _decode_flagged(data: bytes, at: int, count: int) -> tuple[list[int], int]:
+    """Decode one bit for each nonzero field, the lowest for the first, then those fields as signed values."""
     tag, values = data[at], [0] * count
     at += 1
     for i in range(count):
@@ -173,7 +173,7 @@ def _flagged(data: bytes, at: int, count: int) -> tuple[list[int], int]:
 
 
 def _nibbles(data: bytes, at: int, count: int) -> tuple[list[int], int]:
-    """Two bits for each of four numbers, the lowest for the first: of 0, 4, 8 or 16 bits, packed side by side"""
+    """Decode two bits for each of four values, the lowest for the first: of 0, 4, 8 or 16 bits, packed side by side."""
     tag, nibble, values = data[at], 2 * at + 2, []
     for i in range(4):
         length = (0, 1, 2, 4)[tag >> 2 * i & 3]
@@ -183,11 +183,11 @@ def _nibbles(data: bytes, at: int, count: int) -> tuple[list[int], int]:
 
 
 def _three(data: bytes, at: int, count: int, encoding: int) -> tuple[list[int], int]:
-    """Two bits say how three numbers share the bytes; the last way is one to four bytes each, the lowest first"""
+    """Decode three values in the layout given by two bits; layout 3 has one to four bytes each, the lowest first."""
     word = _high_first(data, at)
-    way = word >> 30
-    if way < 3:
-        parts, length = _SPLIT[encoding][way]
+    layout = word >> 30
+    if layout < 3:
+        parts, length = _SPLIT[encoding][layout]
         return [_bits(word, first, bits) for first, bits in parts[:count]], at + length
     values, tag = [], word >> 24
     at += 1
@@ -199,9 +199,9 @@ def _three(data: bytes, at: int, count: int, encoding: int) -> tuple[list[int], 
 
 
 def _decoder_lines(encoding: int, first: int, count: int) -> list[str]:
-    """Python statements that set d<first>, d<first + 1> … from the bytes at `at`"""
+    """Return Python statements that set d<first>, d<first + 1> … from the bytes at `at`."""
     if encoding in GROUPS:
-        call = {TAG8_8SVB: "_flagged(data, at, {})", TAG8_4S16: "_nibbles(data, at, {})"}.get(
+        call = {TAG8_8SVB: "_decode_flagged(data, at, {})", TAG8_4S16: "_nibbles(data, at, {})"}.get(
             encoding, f"_three(data, at, {{}}, {encoding})"
         )
         return [f"({''.join(f'd{first + i}, ' for i in range(count))}), at = {call.format(count)}"]
@@ -229,23 +229,23 @@ _EVENTS = {
     DISARM: (UNSIGNED_VB, NULL),
     FLIGHT_MODE: (UNSIGNED_VB, UNSIGNED_VB),
     ADJUSTMENT: (BYTE, SIGNED_VB),
-    ADJUSTMENT | 256: (BYTE, WORD),  # a float, where the highest bit of the byte is set
+    ADJUSTMENT | 256: (BYTE, WORD),  # a float, if the highest bit of the byte is set
 }
 
 
 class FrameType(NamedTuple):
-    """A type of frame: its letter, its table, the generated functions that decode and predict it, and what it needs"""
+    """A frame type: its letter, its table, the generated functions that decode and predict it, and its requirements."""
 
     letter: str
     table: str
     decode: Callable[[bytes, int], tuple[Row, int]]
-    predict: Callable[[Row, Row, Row, Row, int], Row]  # differences, last, one before, home, time
+    predict: Callable[[Row, Row, Row, Row, int], Row]  # differences, last, second to last, home, time
     width: int
     needs_home: bool = False
 
 
 class Frames(NamedTuple):
-    """The fields by name of each table, whether the log says where it ends, and how many frames were rejected and dropped"""
+    """The fields by name of each table, whether the log has an end marker, and the counts of rejected and dropped frames."""
 
     tables: dict[str, dict[str, Array]]
     ended: bool
@@ -253,8 +253,8 @@ class Frames(NamedTuple):
     dropped: int
 
 
-def _generated(arguments: str, lines: Sequence[str]) -> Callable[..., tuple[object, ...]]:
-    """Compile a function; `lines` are made of whole numbers and of names that are defined here."""
+def _compile_function(arguments: str, lines: Sequence[str]) -> Callable[..., tuple[object, ...]]:
+    """Compile a function; `lines` consist of integers and of names defined in this module."""
     scope: dict[str, Callable[..., tuple[object, ...]]] = {}
     exec(f"def generated({arguments}):\n    " + "\n    ".join(lines), globals(), scope)
     return scope["generated"]
@@ -264,15 +264,15 @@ def _generated(arguments: str, lines: Sequence[str]) -> Callable[..., tuple[obje
 def _frame_type(
     letter: str, groups: tuple[tuple[int, int], ...], predictions: tuple[str, ...], needs_home: bool = False
 ) -> FrameType:
-    """Generate the functions of a type from its (encoding, number of fields) and its predictions."""
+    """Generate the functions of a type from its (encoding, field count) and its predictions."""
     lines, first = [], 0
     for encoding, count in groups:
         lines += _decoder_lines(encoding, first, count)
         first += count
     names = "".join(f"d{i}, " for i in range(first))
-    decode = _generated("data, at", [*lines, f"return ({names}), at"])
+    decode = _compile_function("data, at", [*lines, f"return ({names}), at"])
     sums = [f"x{i} = {prediction}" for i, prediction in enumerate(predictions)]
-    predict = _generated(
+    predict = _compile_function(
         "d, last, before, home, time",
         [f"{names}= d", *sums, f"return {''.join(f'x{i}, ' for i in range(first))}"],
     )
@@ -280,11 +280,11 @@ def _frame_type(
 
 
 def frame_types(header: Header) -> tuple[dict[int, FrameType], dict[int, FrameType]]:
-    """Return the types of frames by their letter and by an event's number; ValueError naming a field that cannot be read."""
+    """Return the frame types by letter and by event code; raise ValueError naming a field that cannot be read."""
     by_letter = {}
     for letter, layout in header.layouts.items():
         predictions = _predictions(letter, layout, header)
-        needs_home = any("home" in own for own in predictions)
+        needs_home = any("home" in prediction for prediction in predictions)
         by_letter[ord(letter)] = _frame_type(letter, _groups(letter, layout), predictions, needs_home)
     events = {
         number: _frame_type("E", ((NULL, 1), (first, 1), (second, 1)), (f"{number & 255}", "d1", "d2"))
@@ -294,12 +294,12 @@ def frame_types(header: Header) -> tuple[dict[int, FrameType], dict[int, FrameTy
 
 
 def _groups(letter: str, layout: Layout) -> tuple[tuple[int, int], ...]:
-    """Return (encoding, number of fields): fields in a row with the same tagged encoding are read at once."""
+    """Return (encoding, field count): consecutive fields with the same tagged encoding are read at once."""
     groups: list[tuple[int, int]] = []
     for name, encoding in zip(layout.names, layout.encodings, strict=True):
         if encoding not in ENCODINGS:
-            known = ", ".join(map(str, ENCODINGS))
-            raise ValueError(f"field {name!r} of {letter} frames has encoding {encoding}; expected one of {known}")
+            supported = ", ".join(map(str, ENCODINGS))
+            raise ValueError(f"field {name!r} of {letter} frames has encoding {encoding}; expected one of {supported}")
         if groups and groups[-1][0] == encoding and groups[-1][1] < GROUPS.get(encoding, 1):
             groups[-1] = encoding, groups[-1][1] + 1
         else:
@@ -308,32 +308,32 @@ def _groups(letter: str, layout: Layout) -> tuple[tuple[int, int], ...]:
 
 
 def _predictions(letter: str, layout: Layout, header: Header) -> tuple[str, ...]:
-    """Return for each field the expression of its value: its difference and what that is added to, by 32 bits."""
+    """Return for each field the expression of its value: its difference plus its prediction, in 32 bits."""
     expressions: list[str] = []
     homes = 0
-    for at, (name, predictor) in enumerate(zip(layout.names, layout.predictors, strict=True)):
+    for index, (name, predictor) in enumerate(zip(layout.names, layout.predictors, strict=True)):
         try:
-            expressions.append(f"d{at}{_prediction(predictor, at, layout, header, homes)}")
+            expressions.append(f"d{index}{_prediction(predictor, index, layout, header, homes)}")
         except ValueError as error:
             raise ValueError(f"field {name!r} of {letter} frames has predictor {predictor}: {error}") from None
         if predictor in (1, 2, 3, 6) and letter != "P":
             raise ValueError(
                 f"field {name!r} of {letter} frames has predictor {predictor}; expected it in P frames only"
             )
-        if predictor == 5 and layout.names.index("motor[0]") >= at:
+        if predictor == 5 and layout.names.index("motor[0]") >= index:
             raise ValueError(f"field {name!r} of {letter} frames comes before 'motor[0]'; expected it after")
         homes += predictor == 7
-        if header.layouts["P"].predictors[at : at + 1] in ((2,), (3,)) and letter in "IP":
+        if header.layouts["P"].predictors[index : index + 1] in ((2,), (3,)) and letter in "IP":
             expressions[-1] = f"({expressions[-1]} + {HALF} & {MASK}) - {HALF}"
     return tuple(expressions)
 
 
-def _prediction(number: int, at: int, layout: Layout, header: Header, homes: int) -> str:
-    """Return the predictor as a summand. Number 6 counts the frames that were logged, not the loops between them."""
+def _prediction(number: int, index: int, layout: Layout, header: Header, homes: int) -> str:
+    """Return the predictor as a summand. Predictor 6 counts the logged frames, not the loops between them."""
     if number in (0, 1, 2, 3, 6, 8, 10):
-        average = f" + int((last[{at}] + before[{at}]) / 2)"
+        average = f" + int((last[{index}] + before[{index}]) / 2)"
         return {
-            0: "", 1: f" + last[{at}]", 2: f" + 2 * last[{at}] - before[{at}]", 3: average, 6: f" + last[{at}] + 1",
+            0: "", 1: f" + last[{index}]", 2: f" + 2 * last[{index}] - before[{index}]", 3: average, 6: f" + last[{index}] + 1",
             8: " + 1500", 10: " + time",
         }[number]  # fmt: skip
     if number in (4, 9):
@@ -355,46 +355,46 @@ def _prediction(number: int, at: int, layout: Layout, header: Header, homes: int
 
 
 def frames_budget(origin: object, size: int) -> Budget:
-    """Return the limit on the numbers in all logs of a file of `size` bytes."""
+    """Return the limit of the values in all logs of a file of `size` bytes."""
     return Budget(origin, max_nodes=MAX_NUMBERS + MAX_NUMBERS_PER_BYTE * size)
 
 
 def frames_in(file: bytes, header: Header, budget: Budget | None = None) -> Frames:
     """Decode all frames of one log."""
     data = file[header.start : header.end]
-    reading = _Reading(header, budget or frames_budget("the log", len(file)))
-    reading.read(data)
+    decoder = _Reading(header, budget or frames_budget("the log", len(file)))
+    decoder.read(data)
     layouts = {_TABLE[letter]: layout for letter, layout in header.layouts.items()}
     tables = {}
     for name, layout in layouts.items():
-        columns = reading.columns(name, len(layout.names))
+        columns = decoder.columns(name, len(layout.names))
         tables[name] = {
-            field: columns[:, at].view(np.int32 if signed else np.uint32)
-            for at, (field, signed) in enumerate(zip(layout.names, layout.signed, strict=True))
+            field: columns[:, column].view(np.int32 if signed else np.uint32)
+            for column, (field, signed) in enumerate(zip(layout.names, layout.signed, strict=True))
         }
-    events = reading.columns("event", len(EVENT_FIELDS))
-    tables["event"] = {field: events[:, at] for at, field in enumerate(EVENT_FIELDS)}
-    return Frames(tables, reading.ended, reading.rejected, reading.dropped)
+    events = decoder.columns("event", len(EVENT_FIELDS))
+    tables["event"] = {field: events[:, column] for column, field in enumerate(EVENT_FIELDS)}
+    return Frames(tables, decoder.ended, decoder.rejected, decoder.dropped)
 
 
 class _Reading:
-    """The state between frames: what the next one is predicted from, and what was read so far"""
+    """The state between frames: the basis of the next prediction, and the rows read."""
 
     def __init__(self, header: Header, budget: Budget) -> None:
         self._by_letter, self._events = frame_types(header)
         self._budget, self._spent = budget, 0
         self._rows = {name: array("q") for name in TABLES}
         self._time_field = header.layouts["I"].names.index("time")
-        self._last: Row | None = None  # main frames that the next can build on
+        self._last: Row | None = None  # the main frame that the next can build on
         self._before: Row = ()
         self._home: Row = ()
         self._time: int | None = None  # of the last main frame  [µs]
-        self._doubtful_time: int | None = None  # of a frame that leapt: where the next one agrees, it was right
+        self._doubtful_time: int | None = None  # of a frame that leapt: if the next one agrees, it was right
         self._resumed = self.ended = False
         self.rejected = self.dropped = 0
 
     def columns(self, table: str, width: int) -> Array:
-        """The rows of a table, by 32 bits"""
+        """Return the rows of a table, in 32 bits."""
         return np.frombuffer(self._rows[table], np.int64).astype(np.int32).reshape(-1, width)
 
     def read(self, data: bytes) -> None:
@@ -416,17 +416,17 @@ class _Reading:
             try:
                 differences, at = frame.decode(data, at)
                 valid = at == end or (at < end and (data[at] in self._by_letter or data[at] == ord("E")))
-            except (IndexError, ValueError):  # it reads beyond the end, or a number has too many bytes
+            except (IndexError, ValueError):  # it reads beyond the end, or a value has too many bytes
                 valid = False
             if valid:
                 self._take(frame, differences)
-            else:  # where bytes were lost, what follows a frame is most likely no letter of one
+            else:  # after lost bytes, the byte after a frame is rarely a frame letter
                 self._reject(lost=frame.table == "main")
                 at = start + 1
         self._budget.spend_nodes(self._spent, "numbers")
 
     def _event(self, data: bytes, at: int) -> FrameType | None:
-        """Return the type of the event whose number is at `at`; note the end of the log."""
+        """Return the type of the event whose code is at `at`; note the end of the log."""
         self.ended = data.startswith(_END, at)
         number, highest = data[at : at + 1], data[at + 1 : at + 2] >= b"\x80"
         key = number[0] if number else -1
@@ -444,7 +444,7 @@ class _Reading:
             self._last = None
 
     def _take(self, frame: FrameType, differences: Row) -> None:
-        """Add the predictions to a frame and append it to its table, unless it builds on one that is missing."""
+        """Add the predictions to a frame and append it to its table, unless it depends on a missing one."""
         if (frame.letter == "P" and self._last is None) or (frame.needs_home and not self._home):
             self.dropped += 1
             return
@@ -464,12 +464,12 @@ class _Reading:
         self._rows[frame.table].extend(row)
 
     def _is_later(self, time: int, last: int) -> bool:
-        """Whether a time is later, and not by more than `LEAP_US` unless the log says so, or two frames agree."""
-        ahead = _by_32_bits(time - last)  # the clock starts again after 71 minutes
+        """Return whether a time is later, and not by more than `LEAP_US` unless logging resumed or two frames agree."""
+        ahead = _wrap_32_bits(time - last)  # the clock wraps after 71 minutes
         if ahead <= LEAP_US or self._resumed:
             return ahead > 0
-        return self._doubtful_time is not None and 0 < _by_32_bits(time - self._doubtful_time) <= LEAP_US
+        return self._doubtful_time is not None and 0 < _wrap_32_bits(time - self._doubtful_time) <= LEAP_US
 
 
-def _by_32_bits(value: int) -> int:
+def _wrap_32_bits(value: int) -> int:
     return (value + HALF & MASK) - HALF

@@ -1,14 +1,14 @@
-"""Logs of the Crazyflie's firmware: its µSD card's, and CSV under the same names (`motor.m1`, or `motor_m1`).
+"""Logs of the Crazyflie firmware: from the µSD card, and CSV with the same names (`motor.m1`, or `motor_m1`).
 
-A µSD log is the byte 0xBC; the version and the number of event types (uint16 each); for each type its id (uint16), its name,
-the number of its variables (uint16) and each as `name(x)`, x a letter of Python's `struct`, all names closed by a zero byte.
+A µSD log is the byte 0xBC; the version and the count of event types (uint16 each); for each type its id (uint16), its name,
+the count of its variables (uint16) and each as `name(x)`, x a letter of Python's `struct`, all names closed by a zero byte.
 Then come records: the id of the type, the time (version 1: uint32 in ms, version 2: uint64 in µs), the packed variables. The
-CRC-32 of all that ends the file.
+CRC-32 of all these bytes ends the file.
 
 Flights of a brushed Crazyflie 2.1 from NanoBench (S. I. Ullah, J. Baca, arXiv 2603.09908) are 100 Hz CSV, often gzipped.
 Position and attitude are from Vicon: z up, quaternion (x, y, z, w) from body to world. Velocity is the derivative of position,
-fitted over 11 samples, and the rate that of the attitude. The motors' PWM is the ratio at the transistor, after the firmware
-has made up for the battery's voltage. The accelerometer is in g, the gyroscope in rad/s.
+fitted over 11 samples, and the rate that of the attitude. The motors' PWM is the duty at the transistor, after the firmware
+has compensated the battery voltage. The accelerometer is in g, the gyroscope in rad/s.
 """
 
 import math
@@ -30,17 +30,17 @@ from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Sign
 from samara.identify.readers.csv_mapping import heading_of, read_columns
 from samara.identify.readers.registry import DEGREE, RPM, G, records, signal
 
-FULL = 65535.0  # PWM that is all of the battery's voltage
+FULL = 65535.0  # PWM of the full battery voltage
 MAGIC = 0xBC
-_CLOCKS = {1: ("<u4", 1e-3), 2: ("<u8", 1e-6)}  # by version: how a time is written, and its unit [s]
+_CLOCKS = {1: ("<u4", 1e-3), 2: ("<u8", 1e-6)}  # by version: the type of a time, and its unit [s]
 _LETTERS = "bBhHiIlLqQefd?"
-_TIMES = ("timestamp", "time", "tick", "timeTick")  # what a CSV calls the time [ms]
+_TIMES = ("timestamp", "time", "tick", "timeTick")  # names of the time column of a CSV [ms]
 
 Find = Callable[[Sequence[str]], Signal | None]  # variables of one record, by the firmware's names
 
 
 class Source(NamedTuple):
-    """Variables that together are a signal, and the factor to our unit"""
+    """Variables that form a signal, and the factor to SI."""
 
     names: tuple[str, ...]
     factor: float = 1.0
@@ -59,9 +59,7 @@ _SOURCES = {  # the first that a log has
     "specific_force": (_axes("acc", G),),
     "voltage": (Source(("pm.vbat",)), Source(("pm.vbatMV",), 1e-3)),
 }
-_POSES: dict[
-    str, dict[str, tuple[Source, ...]]
-] = {  # motion capture that was sent to the vehicle; else its own estimate
+_POSES: dict[str, dict[str, tuple[Source, ...]]] = {  # motion capture sent to the vehicle; else its estimate
     MOTION_CAPTURE: {"position": (_axes("locSrv"),), "attitude": (_axes("locSrv", 1.0, _QUATERNION),)},
     ESTIMATE: {
         "position": (_axes("stateEstimate"), _axes("kalman", 1.0, ("stateX", "stateY", "stateZ"))),
@@ -76,83 +74,89 @@ _EULER = _axes("stateEstimate", DEGREE, ("roll", "pitch", "yaw"))  # the firmwar
 
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
-    """The one flight of a log"""
+    """Read the one flight of a log."""
     with path.open("rb") as file:
-        packed = file.read(1) == bytes([MAGIC])
-    return [_read_card(path) if packed else _read_csv(path)]
+        is_binary = file.read(1) == bytes([MAGIC])
+    return [_read_card(path) if is_binary else _read_csv(path)]
 
 
-def _log(path: Path, kind: str, find: Find, notes: tuple[str, ...] = ()) -> FlightLog:
+def _log(path: Path, format_name: str, find: Find, notes: tuple[str, ...] = ()) -> FlightLog:
     command = _first(find, (_COMMAND,))
     if command is None:
         raise ValueError(f"{path}: holds no motors; expected motor.m1 … motor.m4 among its variables")
-    found: dict[str, Signal | None] = {name: _first(find, sources) for name, sources in _SOURCES.items()}
+    candidates: dict[str, Signal | None] = {name: _first(find, sources) for name, sources in _SOURCES.items()}
     for truth, poses in _POSES.items():
-        found |= {name: _first(find, sources) for name, sources in poses.items()}
-        if truth == ESTIMATE and found["attitude"] is None:
-            found["attitude"] = _from_angles(find)
-        if any(found[name] for name in poses):
+        candidates |= {name: _first(find, sources) for name, sources in poses.items()}
+        if truth == ESTIMATE and candidates["attitude"] is None:
+            candidates["attitude"] = _euler_attitude(find)
+        if any(candidates[name] for name in poses):
             break
-    held: dict[str, Any] = {name: own for name, own in found.items() if own is not None}
-    known = truth if {"position", "attitude"} & held.keys() else ""
-    return FlightLog(path.name.partition(".")[0], kind, "crazyflie", command, truth=known, notes=notes, **held)
+    signals: dict[str, Any] = {name: candidate for name, candidate in candidates.items() if candidate is not None}
+    signal_truth = truth if {"position", "attitude"} & signals.keys() else ""
+    return FlightLog(
+        path.name.partition(".")[0], format_name, "crazyflie", command, truth=signal_truth, notes=notes, **signals
+    )
 
 
 def _first(find: Find, sources: Sequence[Source]) -> Signal | None:
     for source in sources:
-        found = find(source.names)
-        if found is not None:
-            return Signal(found.time, source.factor * found.values)
+        variables = find(source.names)
+        if variables is not None:
+            return Signal(variables.time, source.factor * variables.values)
     return None
 
 
-def _from_angles(find: Find) -> Signal | None:
-    found = _first(find, (_EULER,))
-    if found is None:
+def _euler_attitude(find: Find) -> Signal | None:
+    angles = _first(find, (_EULER,))
+    if angles is None:
         return None
-    roll, pitch, yaw = found.values
-    return signal(found.time, quat_from_euler(roll, -pitch, yaw))
+    roll, pitch, yaw = angles.values
+    return signal(angles.time, quat_from_euler(roll, -pitch, yaw))
 
 
 # CSV ---------------------------------------------------------------------------------------------------------------
 
 
 def _read_csv(path: Path) -> FlightLog:
-    called = {name.replace("_", ".", 1): name for name in heading_of(path)}
-    clock = next((called[name] for name in _TIMES if name in called), None)
+    columns = {name.replace("_", ".", 1): name for name in heading_of(path)}
+    clock = next((columns[name] for name in _TIMES if name in columns), None)
     if clock is None:
         raise ValueError(f"{path}: has no time; expected a column {', '.join(_TIMES[:-1])} or {_TIMES[-1]} in ms")
-    every = [*_SOURCES.values(), *(own for poses in _POSES.values() for own in poses.values()), (_COMMAND, _EULER)]
-    wanted = {name for sources in every for source in sources for name in source.names} & called.keys()
-    table = read_columns(path, [clock, *(called[name] for name in sorted(wanted))], "a Crazyflie's log")
+    all_sources = [
+        *_SOURCES.values(),
+        *(sources for poses in _POSES.values() for sources in poses.values()),
+        (_COMMAND, _EULER),
+    ]
+    available = {name for sources in all_sources for source in sources for name in source.names} & columns.keys()
+    table = read_columns(path, [clock, *(columns[name] for name in sorted(available))], "a Crazyflie's log")
 
     def find(names: Sequence[str]) -> Signal | None:
-        if not set(names) <= wanted:
+        if not set(names) <= available:
             return None
-        time, values = table.signal(clock, [called[name] for name in names])
+        time, values = table.signal(clock, [columns[name] for name in names])
         return Signal(1e-3 * time, values)
 
     return _log(path, "crazyflie_csv", find)
 
 
-# The µSD card's -----------------------------------------------------------------------------------------------------
+# The µSD card ---------------------------------------------------------------------------------------------------------
 
 
 def _read_card(path: Path) -> FlightLog:
     data = path.read_bytes()
     try:
-        version, types, at = _head(data)
+        version, types, offset = _head(data)
     except (struct.error, ValueError, IndexError) as error:
-        raise ValueError(f"{path}: its head makes no sense ({error}); expected a whole Crazyflie µSD log") from None
-    offsets, end = _offsets(data, types, at)
+        raise ValueError(f"{path}: its head cannot be decoded ({error}); expected a whole Crazyflie µSD log") from None
+    offsets, end = _record_offsets(data, types, offset)
     notes: tuple[str, ...] = ()
-    left = data[end:]
-    if len(left) != 4:
-        notes = (f"it ends within a record or is damaged: {len(left)} bytes after byte {end} are left out",)
-    elif zlib.crc32(data[:end]) != struct.unpack("<I", left)[0]:
-        notes = ("its checksum is not that of its bytes: some of them may be wrong",)
+    trailing = data[end:]
+    if len(trailing) != 4:
+        notes = (f"it ends within a record or is damaged: {len(trailing)} bytes after byte {end} are left out",)
+    elif zlib.crc32(data[:end]) != struct.unpack("<I", trailing)[0]:
+        notes = ("its checksum does not match: some of its bytes may be wrong",)
     unit = _CLOCKS[version][1]
-    tables = [records(data, own, types[number]) for number, own in offsets.items() if own]
+    tables = [records(data, type_offsets, types[number]) for number, type_offsets in offsets.items() if type_offsets]
 
     def find(names: Sequence[str]) -> Signal | None:
         for table in tables:
@@ -164,46 +168,48 @@ def _read_card(path: Path) -> FlightLog:
 
 
 def _head(data: bytes) -> tuple[int, Mapping[int, np.dtype[np.void]], int]:
-    """The version, the record of each event type, and where records begin"""
+    """Return the version, the record type of each event type, and the offset of the first record."""
     version, count = struct.unpack_from("<HH", data, 1)
     if version not in _CLOCKS:
         raise ValueError(f"version {version}, not 1 or 2")
-    at, types = 5, {}
+    offset, types = 5, {}
     for _ in range(count):
-        (number,) = struct.unpack_from("<H", data, at)
-        _, at = _name(data, at + 2)
-        (variables,) = struct.unpack_from("<H", data, at)
-        at += 2
+        (number,) = struct.unpack_from("<H", data, offset)
+        _, offset = _name(data, offset + 2)
+        (variables,) = struct.unpack_from("<H", data, offset)
+        offset += 2
         fields = [("event", "<u2"), ("time", _CLOCKS[version][0])]
         for _ in range(variables):
-            text, at = _name(data, at)
+            text, offset = _name(data, offset)
             parts = re.fullmatch(rf"(.+)\(([{_LETTERS}])\)", text)
             if parts is None:
                 raise ValueError(f"a variable {shown(text)}, not name(type)")
             fields.append((parts[1], "<" + parts[2].replace("l", "i").replace("L", "I")))
         types[number] = np.dtype(fields)
-    return version, types, at
+    return version, types, offset
 
 
-def _name(data: bytes, at: int) -> tuple[str, int]:
-    """The text that a zero byte closes, and where the next begins"""
-    end = data.index(0, at, at + 256)
-    return data[at:end].decode("ascii"), end + 1
+def _name(data: bytes, offset: int) -> tuple[str, int]:
+    """Return the text up to a zero byte, and the offset after it."""
+    end = data.index(0, offset, offset + 256)
+    return data[offset:end].decode("ascii"), end + 1
 
 
-def _offsets(data: bytes, types: Mapping[int, np.dtype[np.void]], at: int) -> tuple[dict[int, list[int]], int]:
-    """Where the records of each type are, up to the last whole one, and where that ends"""
+def _record_offsets(
+    data: bytes, types: Mapping[int, np.dtype[np.void]], offset: int
+) -> tuple[dict[int, list[int]], int]:
+    """Return the offsets of the records of each type, up to the last complete one, and the offset after it."""
     offsets: dict[int, list[int]] = {number: [] for number in types}
-    sizes = {number: own.itemsize for number, own in types.items()}
+    sizes = {number: record_type.itemsize for number, record_type in types.items()}
     last = len(data) - 4
-    while at < last:
-        number = data[at] | data[at + 1] << 8
+    while offset < last:
+        number = data[offset] | data[offset + 1] << 8
         size = sizes.get(number)
-        if size is None or at + size > last:
+        if size is None or offset + size > last:
             break
-        offsets[number].append(at)
-        at += size
-    return offsets, at
+        offsets[number].append(offset)
+        offset += size
+    return offsets, offset
 
 
 # Bitcraze, Crazyflie 2.0 thrust measurements (2015): PWM [%], supply [V], rotor speed [rpm]
@@ -237,8 +243,8 @@ _REST_SAMPLES = 50  # at the start, before take-off
 _AT_REST = 0.02  # [m/s]
 
 
-def _markers_lean(rows: Array) -> Quat:
-    """q_MB: from the axes of the vehicle as it stood level before take-off to those of its markers"""
+def _marker_tilt(rows: Array) -> Quat:
+    """Return q_MB: from the axes of the vehicle, level before take-off, to those of its markers."""
     q_WM = normalize(Quat(*rows[7:11, :_REST_SAMPLES]))
     standing = normalize(Quat(*(float(np.mean(component)) for component in q_WM)))
     return conjugate(conjugate(quat_from_euler(0.0, 0.0, euler_from_quat(standing).yaw)) * standing)
@@ -249,20 +255,20 @@ def _nanobench_name(path: Path) -> str:
 
 
 def read_nanobench(path: Path, columns: object = None) -> list[FlightLog]:
-    """One flight as it is in the file, whatever its numbers: judging them is for the log check
+    """Read one flight without evaluating its values, which is the task of the log check.
 
-    The rate is motion capture's, on the clock of the positions, as the benchmark scores it: the gyroscope's clock is another.
-    The body's axes are those in which it stood level before take-off, where it stood: the markers' own frame leans by up to
-    2.5° against the floor, and the accelerometer in flight agrees with the floor.
+    The rate is that of motion capture, on the clock of the positions, as in the benchmark: the gyroscope has another clock.
+    If the vehicle stands level before take-off, that attitude defines the body axes: the marker frame is tilted by up to
+    2.5° relative to the floor, and the accelerometer in flight agrees with the floor.
     """
     table = read_columns(path, (*_COLUMNS, *_IMU), "a NanoBench flight")
     rows, n = table.values, len(_COLUMNS)
     time = rows[0]
     notes: tuple[str, ...] = ()
     q_WB, omega_B = Quat(*rows[7:11]), Vec3(*rows[11:14])
-    before = rows[:, :_REST_SAMPLES]
-    if np.isfinite(before).all() and np.abs(before[4:7]).max(initial=0.0) <= _AT_REST:
-        q_MB = _markers_lean(rows)
+    start_rows = rows[:, :_REST_SAMPLES]
+    if np.isfinite(start_rows).all() and np.abs(start_rows[4:7]).max(initial=0.0) <= _AT_REST:
+        q_MB = _marker_tilt(rows)
         q_WB, omega_B = q_WB * q_MB, rotate(conjugate(q_MB), omega_B)
     else:
         notes = ("it does not stand at the start: its axes are those of the markers",)
@@ -285,5 +291,5 @@ def read_nanobench(path: Path, columns: object = None) -> list[FlightLog]:
 
 
 def rotor_speed_from_pwm(pwm: Scalar, voltage: Scalar) -> Scalar:
-    """Ω(V_m), V_m = V_bat PWM / 65535: the speed a motor settles at, after Bitcraze's table of 2015  [rad/s]"""
+    """Ω(V_m), V_m = V_bat PWM / 65535: the steady speed of a motor, after Bitcraze's table of 2015  [rad/s]"""
     return piecewise_linear(voltage * pwm / FULL, MOTOR_VOLTS, SPEEDS)

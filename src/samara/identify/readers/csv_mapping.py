@@ -1,10 +1,10 @@
-"""A CSV of anybody's, with a map that says which column is what, in TOML or as a dictionary:
+"""Read a CSV of any layout with a map of its columns, in TOML or as a dictionary:
 
     time = "t"
     time_unit = "s"                  # s, ms, us or ns
     motors = ["m1", "m2", "m3", "m4"]
-    motor_range = [1000, 2000]       # the values of no thrust and of all of it; 0 and 1 by default
-    numbering = "px4"                # whose order the motors have; "samara": that of the vehicle's file
+    motor_range = [1000, 2000]       # the values of zero and full thrust; 0 and 1 by default
+    numbering = "px4"                # the order of the motors; "samara": that of the vehicle file
     rotor_speed = ["w1", "w2", "w3", "w4"]
     rotor_speed_unit = "rpm"         # rpm or rad/s
     position = ["x", "y", "z"]       # m
@@ -16,11 +16,11 @@
     specific_force = ["ax", "ay", "az"]
     specific_force_unit = "g"        # g or m/s^2
     voltage = "vbat"
-    axes = "flu/enu"                 # body and world; "frd/ned" is turned
-    truth = "motion capture"         # or "estimate": what position, velocity and attitude are from
+    axes = "flu/enu"                 # body and world; "frd/ned" is converted
+    truth = "motion capture"         # or "estimate": the source of position, velocity and attitude
 
-Only `time` and `motors` must be there. Cells may be empty: a signal has the rows in which it has a value, so that signals may
-have their own rates. The map of a ROS 2 bag has topics in the place of columns.
+Only `time` and `motors` are required. Cells may be empty: a signal has the rows in which it has a value, so that signals may
+have different rates. The map of a ROS 2 bag has topics instead of columns.
 """
 
 import csv
@@ -48,25 +48,25 @@ from samara.identify.flight_log import ESTIMATE, MOTION_CAPTURE, FlightLog, Sign
 from samara.identify.readers.registry import DEGREE, RPM, G, enu, enu_attitude, flu
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
-MAX_CELLS = 20_000_000  # of the columns that are read: two hours of 25 columns at 100 Hz
+MAX_CELLS = 20_000_000  # of the columns read: two hours of 25 columns at 100 Hz
 
 
 class Columns(NamedTuple):
-    """The wanted columns (columns, n), NaN where a cell is empty, and where one is not"""
+    """The selected columns (columns, n), NaN for an empty cell, and the mask of cells that are not empty."""
 
     names: tuple[str, ...]
     values: Array
     there: Array
 
     def signal(self, time: str, names: Sequence[str], scale: float = 1.0) -> Signal:
-        """The rows that have any of these columns, at the times of theirs"""
-        places = [self.names.index(name) for name in names]
-        rows = self.there[places].any(axis=0)
-        return Signal(self.values[self.names.index(time), rows], scale * self.values[places][:, rows])
+        """Return the rows in which any of these columns has a value, with their times."""
+        indices = [self.names.index(name) for name in names]
+        rows = self.there[indices].any(axis=0)
+        return Signal(self.values[self.names.index(time), rows], scale * self.values[indices][:, rows])
 
 
 def heading_of(path: Path) -> list[str]:
-    """The names of the columns"""
+    """Return the names of the columns."""
     return next(_lines(path, _budget(path)), [])
 
 
@@ -75,37 +75,37 @@ def _budget(path: Path) -> Budget:
 
 
 def read_columns(path: Path, names: Sequence[str], expected: str) -> Columns:
-    """These columns; ValueError naming the file and the column or the line where one is missing or not a number"""
+    """Read these columns; raise ValueError naming the file and the column or line that is missing or not a number."""
     budget = _budget(path)
     lines = _lines(path, budget)
     heading: list[str] = next(lines, [])
     missing = [name for name in names if heading.count(name) != 1]
     if missing:
-        what = "has more than one" if missing[0] in heading else "has no"
-        raise ValueError(f"{path}: {what} column {shown(missing[0])}; expected {expected}")
-    places = [heading.index(name) for name in names]
-    cells, there = array("d"), bytearray()
+        problem = "has more than one" if missing[0] in heading else "has no"
+        raise ValueError(f"{path}: {problem} column {shown(missing[0])}; expected {expected}")
+    indices = [heading.index(name) for name in names]
+    cells, is_present = array("d"), bytearray()
     last = 1  # the line of the last row that is not blank
     for number, line in enumerate(lines, start=2):
         if not line:
             continue
         try:
-            row = [line[place] for place in places] if number == last + 1 else []
+            row = [line[index] for index in indices] if number == last + 1 else []
             cells.extend([float(cell or math.nan) for cell in row])
         except (ValueError, IndexError):
             row = []
         if not row:
             raise ValueError(f"{path}: line {last + 1} is not a row of numbers; expected one for each column") from None
-        there.extend([cell != "" for cell in row])
+        is_present.extend([cell != "" for cell in row])
         budget.spend_nodes(len(row), "cells")
         last = number
-    shape = (-1, len(places))
+    shape = (-1, len(indices))
     table = np.frombuffer(cells, dtype=float).reshape(shape).T
-    return Columns(tuple(names), table, np.frombuffer(there, dtype=bool).reshape(shape).T)
+    return Columns(tuple(names), table, np.frombuffer(is_present, dtype=bool).reshape(shape).T)
 
 
 def _lines(path: Path, budget: Budget) -> Iterator[list[str]]:
-    """The rows of cells, [] for a blank line; one row may span several lines of text."""
+    """Yield the rows of cells, [] for a blank line; one row may span several lines of text."""
     with open_bounded(path, budget) as stream:
         pending = 0  # bytes of the row that is being read
 
@@ -118,7 +118,7 @@ def _lines(path: Path, budget: Budget) -> Iterator[list[str]]:
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
-                    raise ValueError(f"{path}: line {number} is no UTF-8 text ({error}); expected a CSV") from None
+                    raise ValueError(f"{path}: line {number} is not UTF-8 text ({error}); expected a CSV") from None
 
         reader = csv.reader(texts())
         while True:
@@ -127,7 +127,7 @@ def _lines(path: Path, budget: Budget) -> Iterator[list[str]]:
             except StopIteration:
                 return
             except csv.Error as error:
-                raise ValueError(f"{path}: line {reader.line_num} is no CSV ({error})") from None
+                raise ValueError(f"{path}: line {reader.line_num} is not CSV ({error})") from None
             pending = 0
             yield cells if cells != [""] else []
 
@@ -139,12 +139,12 @@ _UNITS = {
     "rate": {"rad/s": 1.0, "deg/s": DEGREE},
     "specific_force": {"m/s^2": 1.0, "g": G},
 }
-_TURNED = {"position": enu, "velocity": enu, "attitude": enu_attitude, "rate": flu, "specific_force": flu}
-SYSTEMS = tuple(dict.fromkeys(["samara", *(own for frame in NUMBERINGS.values() for own in frame)]))
+_AXIS_CONVERSIONS = {"position": enu, "velocity": enu, "attitude": enu_attitude, "rate": flu, "specific_force": flu}
+SYSTEMS = tuple(dict.fromkeys(["samara", *(name for frame in NUMBERINGS.values() for name in frame)]))
 
 
 class ColumnMap(NamedTuple):
-    """Which columns are what; the factor of each signal to SI; the motors' range and order; whether axes are to be turned"""
+    """The columns of each signal, the factor of each signal to SI, the motor range and order, and whether to convert axes."""
 
     columns: dict[str, tuple[str, ...]]
     factors: dict[str, float]
@@ -156,35 +156,35 @@ class ColumnMap(NamedTuple):
 
 
 def read(path: Path, columns: str | Path | Mapping[str, object]) -> list[FlightLog]:
-    """The one flight of a CSV, by the map of its columns"""
-    own = column_map(columns)
-    wanted = dict.fromkeys(name for names in own.columns.values() for name in names)
-    table = read_columns(path, tuple(wanted), "the columns that the map names")
-    (clock,) = own.columns["time"]
-    found = {name: table.signal(clock, names) for name, names in own.columns.items() if name != "time"}
-    return [flight(path.name.partition(".")[0], "csv", found, own)]
+    """Read the one flight of a CSV with the map of its columns."""
+    mapping = column_map(columns)
+    names_in_use = dict.fromkeys(name for names in mapping.columns.values() for name in names)
+    table = read_columns(path, tuple(names_in_use), "the columns that the map names")
+    (clock,) = mapping.columns["time"]
+    signals = {name: table.signal(clock, names) for name, names in mapping.columns.items() if name != "time"}
+    return [flight(path.name.partition(".")[0], "csv", signals, mapping)]
 
 
-def flight(name: str, kind: str, found: dict[str, Signal], own: ColumnMap) -> FlightLog:
-    """A log from the columns as they are in the file"""
-    low, high = own.motor_range
+def flight(name: str, format_name: str, raw_signals: dict[str, Signal], mapping: ColumnMap) -> FlightLog:
+    """Convert the columns of the file to a log."""
+    low, high = mapping.motor_range
     signals: dict[str, Any] = {}
-    for key, (time, values) in found.items():
-        values = own.factors.get(key, 1.0) * values
+    for key, (time, values) in raw_signals.items():
+        values = mapping.factors.get(key, 1.0) * values
         if key == "motors":
             values = (values - low) / (high - low)
-        if key == "attitude" and own.xyzw:
+        if key == "attitude" and mapping.xyzw:
             values = values[[3, 0, 1, 2]]
-        if own.turned and key in _TURNED:
-            values = _TURNED[key](values)
-        signals["command" if key == "motors" else key] = Signal(own.factors["time"] * time, values)
-    truth = own.truth if {"position", "attitude"} & signals.keys() else ""
-    return FlightLog(name, kind, own.numbering, truth=truth, **signals)
+        if mapping.turned and key in _AXIS_CONVERSIONS:
+            values = _AXIS_CONVERSIONS[key](values)
+        signals["command" if key == "motors" else key] = Signal(mapping.factors["time"] * time, values)
+    truth = mapping.truth if {"position", "attitude"} & signals.keys() else ""
+    return FlightLog(name, format_name, mapping.numbering, truth=truth, **signals)
 
 
-def column_map(given: str | Path | Mapping[str, object]) -> ColumnMap:
-    """The map of a TOML file or a dictionary; ValueError naming the key that is wrong"""
-    table = given_table(given, "columns")
+def column_map(source: str | Path | Mapping[str, object]) -> ColumnMap:
+    """Read the map from a TOML file or a dictionary; raise ValueError naming an invalid key."""
+    table = given_table(source, "columns")
     columns = {"time": _names(table, "time", 1), "motors": _names(table, "motors", 0)}
     columns |= {key: _names(table, key, count) for key, count in _VECTORS.items() if key in table}
     if "rotor_speed" in table:
@@ -192,7 +192,7 @@ def column_map(given: str | Path | Mapping[str, object]) -> ColumnMap:
     if "voltage" in table:
         columns["voltage"] = _names(table, "voltage", 1)
     factors = {key: units[table.text(f"{key}_unit", next(iter(units)), units)] for key, units in _UNITS.items()}
-    own = ColumnMap(
+    mapping = ColumnMap(
         columns,
         factors,
         range_of(table),
@@ -202,34 +202,34 @@ def column_map(given: str | Path | Mapping[str, object]) -> ColumnMap:
         table.text("truth", MOTION_CAPTURE, (MOTION_CAPTURE, ESTIMATE)),
     )
     table.finish()
-    return own
+    return mapping
 
 
 def _names(table: Table, key: str, count: int) -> tuple[str, ...]:
-    """The columns of a key: so many, any number for 0; one may be written without brackets"""
+    """Return the column names of a key: `count` of them, any count for 0; a single one may be written without brackets."""
     expected = "a list of columns" if count == 0 else "a column" if count == 1 else f"a list of {count} columns"
     value = table.take(key, expected)
     names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or not names or not all(isinstance(own, str) for own in names):
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
         raise table.error(key, value, expected)
     if count and len(names) != count:
         raise table.error(key, value, expected)
     return tuple(names)
 
 
-def given_table(given: str | Path | Mapping[str, object], name: str) -> Table:
-    """The map of a TOML file, or of a dictionary that errors call `name`"""
-    if isinstance(given, Mapping):
-        return Table(dict(given), File(name, ValueError))
+def given_table(source: str | Path | Mapping[str, object], name: str) -> Table:
+    """Return the map of a TOML file, or of a dictionary that errors call `name`."""
+    if isinstance(source, Mapping):
+        return Table(dict(source), File(name, ValueError))
     try:
-        return Table(document(read_text(Path(given)), str(given)), File(str(given), ValueError))
+        return Table(document(read_text(Path(source)), str(source)), File(str(source), ValueError))
     except UnicodeDecodeError:
-        raise ValueError(f"{given}: is no text; expected TOML in UTF-8") from None
+        raise ValueError(f"{source}: is not text; expected TOML in UTF-8") from None
 
 
 def range_of(table: Table) -> tuple[float, float]:
-    """The values of a motor's command that are no thrust and all of it; 0 and 1 where the map says nothing"""
-    given = table.numbers("motor_range") if "motor_range" in table else (0.0, 1.0)
-    if len(given) != 2 or given[0] == given[1]:
-        raise table.error("motor_range", list(given), "two different numbers: those of no thrust and of all")
-    return given[0], given[1]
+    """Return the motor commands of zero and full thrust; 0 and 1 by default."""
+    bounds = table.numbers("motor_range") if "motor_range" in table else (0.0, 1.0)
+    if len(bounds) != 2 or bounds[0] == bounds[1]:
+        raise table.error("motor_range", list(bounds), "two different numbers: those of zero and full thrust")
+    return bounds[0], bounds[1]

@@ -1,14 +1,14 @@
 """ArduPilot's DataFlash logs, binary or text: FRD and NED, µs since boot.
 
-A binary message is the bytes A3 95, the number of its kind, and packed numbers. Kind 128, FMT, tells of every kind its number,
-its length, its name, one letter for the type of each field, and the names of the fields; a text log has the same, a line each.
+A binary message is the bytes A3 95, its type, and packed values. Type 128, FMT, defines every type: its ID, its length, its
+name, one letter for the type of each field, and the names of the fields; a text log has the same, a line each.
 
 Motors are the pulses of `RCOU` on the outputs whose `SERVOn_FUNCTION` is a motor's; ArduCopter logs them ten times a second,
-and where `RATE` comes faster they are what its mixer makes of that (`mixed`). What the
-aircraft did is the EKF's estimate (`XKF1`, `XKQ`), or GPS and `ATT` where the log has no more. Rates and specific force are the
-raw ones of `GYR` and `ACC`, else those of `IMU`, as much earlier as the low pass of its driver makes them late.
+and if `RATE` is faster they are computed from it as the mixer does (`mixed`). The motion is the EKF's estimate (`XKF1`, `XKQ`),
+or GPS and `ATT` if the log lacks it. Rates and specific force are the raw `GYR` and `ACC`, else those of `IMU`, shifted by the
+delay of the driver's low pass.
 
-pymavlink's DFReader is not used: it takes 19 times as long (95 ms for a log of 560 kB), refuses a log for one damaged letter in
+pymavlink's DFReader is not used: it takes 19 times as long (95 ms for a log of 560 kB), rejects a log for one damaged letter in
 a format, and without its compiled index never ends on a format of length 0.
 """
 
@@ -37,11 +37,11 @@ from samara.identify.readers.registry import (
 from samara.physics.frames import Geodetic, enu_from_geodetic
 from samara.vehicles.rotor_numbering import NUMBERINGS
 
-PULSES = (1000.0, 2000.0)  # [µs]: no thrust and all, where the log's parameters say nothing else
+PULSES = (1000.0, 2000.0)  # [µs]: zero and full thrust, unless the log's parameters differ
 CHANNELS = 14
 HEAD, FMT = b"\xa3\x95", 128
 MAX_MESSAGE_VALUES = 30_000_000  # binary messages, or cells of a text log
-LETTERS = {  # NumPy's type of a field, and the factor that its letter stands for
+LETTERS = {  # NumPy's type of a field, and the factor implied by its letter
     **{"a": ("S64", 1.0), "b": ("i1", 1.0), "B": ("u1", 1.0), "h": ("<i2", 1.0), "H": ("<u2", 1.0), "i": ("<i4", 1.0)},
     **{"I": ("<u4", 1.0), "f": ("<f4", 1.0), "d": ("<f8", 1.0), "g": ("<f2", 1.0), "n": ("S4", 1.0), "N": ("S16", 1.0)},
     **{"Z": ("S64", 1.0), "c": ("<i2", 1e-2), "C": ("<u2", 1e-2), "e": ("<i4", 1e-2), "E": ("<u4", 1e-2)},
@@ -67,12 +67,12 @@ _MESSAGES = (
     "CURR",
 )
 RARE = 0.05  # [s] between motor commands
-LOW_PASS = 20.0  # [Hz] of gyroscopes and accelerometers, where the log's parameters say nothing else
-_INSTANCE = ("C", "I", "Inst", "Instance")  # what messages call the number of the core or the sensor they are of
+LOW_PASS = 20.0  # [Hz] of gyroscopes and accelerometers, unless the log's parameters differ
+_INSTANCE = ("C", "I", "Inst", "Instance")  # names of the field with the index of the core or sensor
 
 
 class Messages(NamedTuple):
-    """All messages of one kind: columns by name, of numbers or of texts"""
+    """All messages of one type: columns by name, of numbers or texts."""
 
     columns: dict[str, Array]
 
@@ -88,11 +88,11 @@ class Messages(NamedTuple):
         return all(name in self.columns and self.columns[name].dtype.kind == "f" for name in (*names, "TimeUS"))
 
     def of(self, number: int) -> "Messages":
-        """Those of one core or sensor, where they say of which they are"""
+        """Return the messages of one core or sensor, if they carry an index."""
         for name in _INSTANCE:
             if name in self.columns:
-                own = self.columns[name] == number
-                return Messages({key: values[own] for key, values in self.columns.items()})
+                mask = self.columns[name] == number
+                return Messages({key: values[mask] for key, values in self.columns.items()})
         return self
 
 
@@ -100,14 +100,14 @@ Log = dict[str, Messages]
 
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
-    """The one flight of a log"""
+    """Read the one flight of a log."""
     budget = Budget(path, max_bytes=decompressed_limit(path.stat().st_size), max_nodes=MAX_MESSAGE_VALUES)
     with open_bounded(path, Budget(path)) as stream:
-        binary = stream.read(len(HEAD)) == HEAD
-    log, skipped = _binary(read_bounded(path, budget), budget) if binary else _text_log(path, budget)
+        is_binary = stream.read(len(HEAD)) == HEAD
+    log, skipped = _binary(read_bounded(path, budget), budget) if is_binary else _parse_text(path, budget)
     parameters = _parameters(log)
     channels = _motor_channels(parameters)
-    held: dict[str, Any] = {
+    signals: dict[str, Any] = {
         "rotor_speed": _rotor_speed(log, channels),
         "rate": _felt(log, "GYR", ("GyrX", "GyrY", "GyrZ"), parameters.get("INS_GYRO_FILTER", LOW_PASS)),
         "specific_force": _felt(log, "ACC", ("AccX", "AccY", "AccZ"), parameters.get("INS_ACCEL_FILTER", LOW_PASS)),
@@ -115,58 +115,58 @@ def read(path: Path, columns: object = None) -> list[FlightLog]:
         "attitude": _attitude(log),
         **_place(log),
     }
-    truth = ESTIMATE if any(held.get(name) for name in ("position", "attitude")) else ""
+    truth = ESTIMATE if any(signals.get(name) for name in ("position", "attitude")) else ""
     command, notes = _command(path, log, channels, parameters)
     if skipped:
-        notes.append(f"{skipped} bytes make no sense: they are left out")
-    return [FlightLog(stem_of(path), "ardupilot", "ardupilot", command, truth=truth, notes=tuple(notes), **held)]
+        notes.append(f"{skipped} bytes cannot be decoded: they are left out")
+    return [FlightLog(stem_of(path), "ardupilot", "ardupilot", command, truth=truth, notes=tuple(notes), **signals)]
 
 
 # Messages ----------------------------------------------------------------------------------------------------------
 
 
 def _binary(data: bytes, budget: Budget) -> tuple[Log, int]:
-    """The messages that are wanted, and how many bytes were passed over to come from one message to the next"""
+    """Return the messages of interest, and the count of bytes skipped between messages."""
     formats: dict[int, tuple[str, np.dtype[np.void], list[float]]] = {}
     lengths = {FMT: 3 + _FMT_FIELDS.itemsize}
     offsets: dict[int, array[int]] = {}
     at, skipped, last = 0, 0, len(data)
     while at + 3 <= last:
-        kind = data[at + 2]
-        length = lengths.get(kind)
+        message_type = data[at + 2]
+        length = lengths.get(message_type)
         if data[at] != HEAD[0] or data[at + 1] != HEAD[1] or length is None:
-            after = data.find(HEAD, at + 1)
-            skipped += (after if after >= 0 else last) - at
-            at = after if after >= 0 else last
+            next_head = data.find(HEAD, at + 1)
+            skipped += (next_head if next_head >= 0 else last) - at
+            at = next_head if next_head >= 0 else last
             continue
         if at + length > last:
             skipped += last - at
             break
-        if kind == FMT:
+        if message_type == FMT:
             _add_format(np.frombuffer(data, _FMT_FIELDS, 1, at + 3)[0], lengths, formats)
-        elif kind in formats:
+        elif message_type in formats:
             budget.spend_nodes(1, "messages")
-            offsets.setdefault(kind, array("q")).append(at + 3)
+            offsets.setdefault(message_type, array("q")).append(at + 3)
         at += length
-    found = {}
-    for kind, own in offsets.items():
-        name, dtype, factors = formats[kind]
-        table = records(data, own, dtype)
+    messages = {}
+    for message_type, type_offsets in offsets.items():
+        name, dtype, factors = formats[message_type]
+        table = records(data, type_offsets, dtype)
         columns = zip(dtype.names or (), factors, strict=True)
-        found[name] = Messages({column: _numbers(table[column], factor) for column, factor in columns})
-    return found, skipped
+        messages[name] = Messages({column: _numbers(table[column], factor) for column, factor in columns})
+    return messages, skipped
 
 
 def _add_format(
-    own: np.void, lengths: dict[int, int], formats: dict[int, tuple[str, np.dtype[np.void], list[float]]]
+    message: np.void, lengths: dict[int, int], formats: dict[int, tuple[str, np.dtype[np.void], list[float]]]
 ) -> None:
-    """What a message FMT tells, where it makes sense: fields as long as it says, with a name each"""
-    kind, length = int(own["kind"]), int(own["length"])
-    name, letters, columns = (own[key].decode("ascii", "replace") for key in ("name", "format", "columns"))
-    if kind == FMT or length < 3:
+    """Register the format of an FMT message if it is consistent: one name for each field, and the length of its fields."""
+    message_type, length = int(message["kind"]), int(message["length"])
+    name, letters, columns = (message[key].decode("ascii", "replace") for key in ("name", "format", "columns"))
+    if message_type == FMT or length < 3:
         return
-    lengths[kind] = length
-    formats.pop(kind, None)
+    lengths[message_type] = length
+    formats.pop(message_type, None)
     names = columns.split(",")
     if (
         name not in _MESSAGES
@@ -177,40 +177,42 @@ def _add_format(
         return
     dtype = np.dtype([(column, LETTERS[letter][0]) for column, letter in zip(names, letters, strict=True)])
     if dtype.itemsize == length - 3:
-        formats[kind] = (name, dtype, [LETTERS[letter][1] for letter in letters])
+        formats[message_type] = (name, dtype, [LETTERS[letter][1] for letter in letters])
 
 
 def _numbers(values: Array, factor: float) -> Array:
     return values if values.dtype.kind == "S" else factor * values.astype(float)
 
 
-def _text_log(path: Path, budget: Budget) -> tuple[Log, int]:
-    """The same of a text log, whose numbers are written in their units already"""
+def _parse_text(path: Path, budget: Budget) -> tuple[Log, int]:
+    """Return the messages of a text log, whose values are already in their units, and the count of bytes skipped."""
     names: dict[str, list[str]] = {}
-    found: dict[str, list[_Column]] = {}
+    columns_by_type: dict[str, list[_Column]] = {}
     skipped = 0
     with open_bounded(path, budget) as stream:
         for line in bounded_lines(stream, budget):
-            kind, *cells = (cell.strip() for cell in line.decode("utf-8", "replace").split(","))
-            if kind == "FMT" and len(cells) > 4:
+            message_type, *cells = (cell.strip() for cell in line.decode("utf-8", "replace").split(","))
+            if message_type == "FMT" and len(cells) > 4:
                 if names.get(cells[2]) != cells[4:]:
-                    found.pop(cells[2], None)  # only messages of the last format count
+                    columns_by_type.pop(cells[2], None)  # only messages of the last format count
                 names[cells[2]] = cells[4:]
-            elif kind in _MESSAGES and len(cells) == len(names.get(kind, ())):
-                columns = found.setdefault(kind, [_Column() for _ in cells])
+            elif message_type in _MESSAGES and len(cells) == len(names.get(message_type, ())):
+                columns = columns_by_type.setdefault(message_type, [_Column() for _ in cells])
                 budget.spend_nodes(sum(column.cost for column in columns), "values")
                 for column, cell in zip(columns, cells, strict=True):
                     column.append(cell)
-            elif kind in _MESSAGES:
+            elif message_type in _MESSAGES:
                 skipped += len(line)
     return {
-        kind: Messages({name: column.values() for name, column in zip(names[kind], columns, strict=True)})
-        for kind, columns in found.items()
+        message_type: Messages(
+            {name: column.values() for name, column in zip(names[message_type], columns, strict=True)}
+        )
+        for message_type, columns in columns_by_type.items()
     }, skipped
 
 
 class _Column:
-    """Cells of one field: eight bytes each while they are numbers, texts from the first that is none."""
+    """Cells of one field: eight bytes each while they are numbers, texts from the first cell that is not a number."""
 
     def __init__(self) -> None:
         self._numbers = array("d")
@@ -218,7 +220,7 @@ class _Column:
 
     @property
     def cost(self) -> int:
-        """Of a cell, in numbers."""
+        """Budget of a cell, in numbers."""
         return 1 if self._texts is None else 10
 
     def append(self, cell: str) -> None:
@@ -235,163 +237,166 @@ class _Column:
 
 
 def _parameters(log: Log) -> dict[str, float]:
-    own = log.get("PARM")
-    if own is None or not own.has(("Value",)) or "Name" not in own.columns:
+    messages = log.get("PARM")
+    if messages is None or not messages.has(("Value",)) or "Name" not in messages.columns:
         return {}
-    names = (name.decode("ascii", "replace") if isinstance(name, bytes) else str(name) for name in own.columns["Name"])
-    return {name: float(value) for name, value in zip(names, own.columns["Value"], strict=True)}
+    names = (
+        name.decode("ascii", "replace") if isinstance(name, bytes) else str(name) for name in messages.columns["Name"]
+    )
+    return {name: float(value) for name, value in zip(names, messages.columns["Value"], strict=True)}
 
 
 # Signals -----------------------------------------------------------------------------------------------------------
 
 
 def _motor_channels(parameters: dict[str, float]) -> list[int]:
-    """The outputs, counted from 1, that drive motor 1, 2, …; the first four where no parameter says so"""
+    """Return the outputs, counted from 1, of motor 1, 2, …; the first four if no parameter assigns them."""
     function = {parameters.get(f"SERVO{n}_FUNCTION"): n for n in range(CHANNELS, 0, -1)}
-    found = [function[own] for own in _MOTOR_FUNCTIONS if own in function]
-    return found or [1, 2, 3, 4]
+    channels = [function[code] for code in _MOTOR_FUNCTIONS if code in function]
+    return channels or [1, 2, 3, 4]
 
 
 def _command(path: Path, log: Log, channels: list[int], parameters: dict[str, float]) -> tuple[Signal, list[str]]:
-    """(pulse − MOT_PWM_MIN) / (MOT_PWM_MAX − MOT_PWM_MIN); no pulse at all is no thrust"""
+    """(pulse − MOT_PWM_MIN) / (MOT_PWM_MAX − MOT_PWM_MIN); no pulse is zero thrust."""
     names = [f"C{n}" for n in channels]
-    own, rate = log.get("RCOU"), log.get("RATE")
-    if own is None or not own.has(names):
+    outputs, rate = log.get("RCOU"), log.get("RATE")
+    if outputs is None or not outputs.has(names):
         raise ValueError(f"{path}: holds no motors; expected messages RCOU with {', '.join(names)}")
     ends = zip(("MOT_PWM_MIN", "MOT_PWM_MAX"), PULSES, strict=True)
     low, high = (parameters.get(name, 0.0) or default for name, default in ends)
     if not low < high:
         raise ValueError(f"{path}: MOT_PWM_MIN is {low:g} and MOT_PWM_MAX {high:g}; expected the first to be less")
-    pulses = np.stack(own.rows(names))
-    rarely = Signal(own.time, np.where(pulses > 0.0, (pulses - low) / (high - low), 0.0))
-    if len(own.time) < 2 or np.median(np.diff(own.time)) <= RARE:
-        return rarely, []
-    often = None
-    if rate is not None and rate.has(OUTPUTS) and len(rate.time) > 2 * len(own.time):
-        often = mixed(signal(rate.time, rate.rows(OUTPUTS)), rarely, parameters)
-    if often is not None:
-        return often, ["its motors are what the mixer makes of RATE: RCOU, which says the same, is logged rarely"]
-    return rarely, ["ArduPilot logs its motors rarely; LOG_BITMASK with fast attitude has them in RATE"]
+    pulses = np.stack(outputs.rows(names))
+    from_pulses = Signal(outputs.time, np.where(pulses > 0.0, (pulses - low) / (high - low), 0.0))
+    if len(outputs.time) < 2 or np.median(np.diff(outputs.time)) <= RARE:
+        return from_pulses, []
+    from_rates = None
+    if rate is not None and rate.has(OUTPUTS) and len(rate.time) > 2 * len(outputs.time):
+        from_rates = mixed(signal(rate.time, rate.rows(OUTPUTS)), from_pulses, parameters)
+    if from_rates is not None:
+        return from_rates, ["its motors are computed from RATE as the mixer does: RCOU is logged rarely"]
+    return from_pulses, ["ArduPilot logs its motors rarely; set fast attitude in LOG_BITMASK to log them in RATE"]
 
 
 def _rotor_speed(log: Log, channels: list[int]) -> Signal | None:
-    """`ESC` numbers its messages by output, from 0; those of all motors are put at the times of the first's"""
-    own = log.get("ESC")
-    if own is None or not own.has(("Instance", "RPM")):
+    """Return the rotor speeds; `ESC` indexes its messages by output, from 0, and all are interpolated at the first's times."""
+    telemetry = log.get("ESC")
+    if telemetry is None or not telemetry.has(("Instance", "RPM")):
         return None
-    each = [own.of(n - 1) for n in channels]
-    if not all(len(messages.time) > 1 for messages in each):
+    by_motor = [telemetry.of(n - 1) for n in channels]
+    if not all(len(messages.time) > 1 for messages in by_motor):
         return None
-    time = each[0].time
-    return signal(time, [RPM * np.interp(time, messages.time, messages.columns["RPM"]) for messages in each])
+    time = by_motor[0].time
+    return signal(time, [RPM * np.interp(time, messages.time, messages.columns["RPM"]) for messages in by_motor])
 
 
 def _felt(log: Log, raw: str, names: Sequence[str], cutoff: float) -> Signal | None:
-    """What the first sensor felt in body axes, when it did: as it came, or filtered"""
+    """Return the signal of the first sensor in body axes with its sample times: raw, or filtered."""
     if raw in log and log[raw].has((*names, "SampleUS")):
-        own = log[raw].of(0)
-        return signal(1e-6 * own.columns["SampleUS"], flu(own.rows(names)))
+        messages = log[raw].of(0)
+        return signal(1e-6 * messages.columns["SampleUS"], flu(messages.rows(names)))
     if "IMU" not in log or not log["IMU"].has(names):
         return None
-    own = log["IMU"].of(0)
-    return signal(own.time - low_pass_delay(cutoff), flu(own.rows(names)))
+    messages = log["IMU"].of(0)
+    return signal(messages.time - low_pass_delay(cutoff), flu(messages.rows(names)))
 
 
 def _attitude(log: Log) -> Signal | None:
-    for kind in ("XKQ", "NKQ1"):
-        if kind in log and log[kind].has(("Q1", "Q2", "Q3", "Q4")):
-            own = log[kind].of(0)
-            return signal(own.time, enu_attitude(own.rows(("Q1", "Q2", "Q3", "Q4"))))
+    for name in ("XKQ", "NKQ1"):
+        if name in log and log[name].has(("Q1", "Q2", "Q3", "Q4")):
+            messages = log[name].of(0)
+            return signal(messages.time, enu_attitude(messages.rows(("Q1", "Q2", "Q3", "Q4"))))
     if "ATT" in log and log["ATT"].has(("Roll", "Pitch", "Yaw")):
-        own = log["ATT"]
-        roll, pitch, yaw = (DEGREE * row for row in own.rows(("Roll", "Pitch", "Yaw")))
-        return signal(own.time, enu_attitude(quat_from_euler(roll, pitch, yaw)))
+        messages = log["ATT"]
+        roll, pitch, yaw = (DEGREE * row for row in messages.rows(("Roll", "Pitch", "Yaw")))
+        return signal(messages.time, enu_attitude(quat_from_euler(roll, pitch, yaw)))
     return None
 
 
 def _place(log: Log) -> dict[str, Signal]:
-    """Position and velocity of the first core's EKF, else of GPS"""
-    for kind in ("XKF1", "NKF1"):
-        if kind in log and log[kind].has(("PN", "PE", "PD", "VN", "VE", "VD")):
-            own = log[kind].of(0)
-            position, velocity = (enu(own.rows(names)) for names in (("PN", "PE", "PD"), ("VN", "VE", "VD")))
-            return {"position": signal(own.time, position), "velocity": signal(own.time, velocity)}
-    wanted = ("Lat", "Lng", "Alt", "Spd", "GCrs", "VZ")
-    if "GPS" in log and log["GPS"].has(("Status", *wanted)):
-        own = log["GPS"].of(0)
-        fixed = own.columns["Status"] >= 3
-        latitude, longitude, altitude, speed, course, down = (row[fixed] for row in own.rows(wanted))
-        if fixed.any():
-            places = Geodetic(DEGREE * latitude, DEGREE * longitude, altitude)
-            origin = Geodetic(*(float(row[0]) for row in places))
+    """Return position and velocity of the first core's EKF, else of GPS."""
+    for name in ("XKF1", "NKF1"):
+        if name in log and log[name].has(("PN", "PE", "PD", "VN", "VE", "VD")):
+            messages = log[name].of(0)
+            position, velocity = (enu(messages.rows(names)) for names in (("PN", "PE", "PD"), ("VN", "VE", "VD")))
+            return {"position": signal(messages.time, position), "velocity": signal(messages.time, velocity)}
+    fields = ("Lat", "Lng", "Alt", "Spd", "GCrs", "VZ")
+    if "GPS" in log and log["GPS"].has(("Status", *fields)):
+        messages = log["GPS"].of(0)
+        has_fix = messages.columns["Status"] >= 3
+        latitude, longitude, altitude, speed, course, down = (row[has_fix] for row in messages.rows(fields))
+        if has_fix.any():
+            positions = Geodetic(DEGREE * latitude, DEGREE * longitude, altitude)
+            origin = Geodetic(*(float(row[0]) for row in positions))
             north, east = speed * np.cos(DEGREE * course), speed * np.sin(DEGREE * course)
             return {
-                "position": signal(own.time[fixed], enu_from_geodetic(places, origin)),
-                "velocity": signal(own.time[fixed], enu([north, east, down])),
+                "position": signal(messages.time[has_fix], enu_from_geodetic(positions, origin)),
+                "velocity": signal(messages.time[has_fix], enu([north, east, down])),
             }
     return {}
 
 
 def _voltage(log: Log) -> Signal | None:
-    for kind in ("BAT", "CURR"):
-        if kind in log and log[kind].has(("Volt",)):
-            own = log[kind].of(0)
-            return signal(own.time, own.rows(("Volt",)))
+    for name in ("BAT", "CURR"):
+        if name in log and log[name].has(("Volt",)):
+            messages = log[name].of(0)
+            return signal(messages.time, messages.rows(("Volt",)))
     return None
 
 
 OUTPUTS = ("ROut", "POut", "YOut", "AOut")
 FRAMES = {(1.0, 4): "quad_x", (2.0, 6): "hexa_x", (3.0, 8): "octo_x"}  # by FRAME_CLASS and motors
 X = 1.0  # FRAME_TYPE
-EXPO, SPIN_MIN, SPIN_MAX = 0.65, 0.15, 0.95  # unless the log's parameters say otherwise
+EXPO, SPIN_MIN, SPIN_MAX = 0.65, 0.15, 0.95  # unless the log's parameters differ
 ALIKE = 0.03  # RMS of the difference to RCOU
 
 
 def mixed(rate: Signal, outputs: Signal, parameters: dict[str, float]) -> Signal | None:
-    """Motors 0 … 1 as ArduCopter's mixer makes them of `RATE`, which is logged at every turn of its loop
+    """Compute motors 0 … 1 from `RATE`, which is logged in every cycle, as ArduCopter's mixer does.
 
         Tᵢ = g (A + sin αᵢ R/2 + cos αᵢ P/2 + sᵢ Y/2),    e u² + (1 − e) u = Tᵢ,    output = spin_min + (spin_max − spin_min) u
 
-    R, P, Y and A are `ROut`, `POut`, `YOut` and `AOut`; α and s are a motor's azimuth and spin, sines and cosines over their
-    largest; e is `MOT_THST_EXPO`. g is what ArduPilot adds for thin air and a flat battery: the one that matches `RCOU`. Near
-    its limits the mixer gives up yaw and thrust: None where the result differs from `RCOU`, or the frame is not known.
+    R, P, Y and A are `ROut`, `POut`, `YOut` and `AOut`; α and s are a motor's azimuth and spin, with sines and cosines relative
+    to their largest; e is `MOT_THST_EXPO`. g is ArduPilot's compensation of thin air and low voltage, fitted to `RCOU`. Near
+    its limits the mixer reduces yaw and thrust: returns None if the result differs from `RCOU`, or the frame is unknown.
     """
     motors = len(outputs.values)
     frame = FRAMES.get((parameters.get("FRAME_CLASS", 1.0), motors))
-    flying = outputs.values.min(axis=0) > 0.0
-    if frame is None or parameters.get("FRAME_TYPE", X) != X or flying.sum() < 2:
+    is_flying = outputs.values.min(axis=0) > 0.0
+    if frame is None or parameters.get("FRAME_TYPE", X) != X or is_flying.sum() < 2:
         return None
-    places = NUMBERINGS[frame]["ardupilot"].places
-    azimuth = np.radians([own.azimuth_deg for own in places])
-    factors = np.stack([_of_its_largest(np.sin(azimuth)), _of_its_largest(np.cos(azimuth))], axis=1)
-    weights = np.column_stack([factors, [0.5 * own.spin for own in places], np.ones(motors)])
+    motor_positions = NUMBERINGS[frame]["ardupilot"].places
+    azimuth = np.radians([motor.azimuth_deg for motor in motor_positions])
+    factors = np.stack([_relative_to_largest(np.sin(azimuth)), _relative_to_largest(np.cos(azimuth))], axis=1)
+    weights = np.column_stack([factors, [0.5 * motor.spin for motor in motor_positions], np.ones(motors)])
     thrust = weights @ rate.values
     expo, low, high = (
-        parameters.get(name, usual)
-        for name, usual in (("MOT_THST_EXPO", EXPO), ("MOT_SPIN_MIN", SPIN_MIN), ("MOT_SPIN_MAX", SPIN_MAX))
+        parameters.get(name, default)
+        for name, default in (("MOT_THST_EXPO", EXPO), ("MOT_SPIN_MIN", SPIN_MIN), ("MOT_SPIN_MAX", SPIN_MAX))
     )
-    told = outputs.time[flying]
-    before = np.clip(np.searchsorted(rate.time, told, side="right") - 1, 0, len(rate.time) - 1)
-    held = _thrust((outputs.values[:, flying] - low) / max(high - low, 1e-6), expo)
-    gain = float(np.median(held.mean(axis=0) / np.maximum(thrust[:, before].mean(axis=0), 1e-3)))
+    output_times = outputs.time[is_flying]
+    rate_index = np.clip(np.searchsorted(rate.time, output_times, side="right") - 1, 0, len(rate.time) - 1)
+    output_thrust = _thrust((outputs.values[:, is_flying] - low) / max(high - low, 1e-6), expo)
+    gain = float(np.median(output_thrust.mean(axis=0) / np.maximum(thrust[:, rate_index].mean(axis=0), 1e-3)))
     values = low + (high - low) * _throttle(np.clip(gain * thrust, 0.0, 1.0), expo)
-    if not np.sqrt(np.mean((values[:, before] - outputs.values[:, flying]) ** 2)) < ALIKE:
+    if not np.sqrt(np.mean((values[:, rate_index] - outputs.values[:, is_flying]) ** 2)) < ALIKE:
         return None
     return Signal(rate.time, values)
 
 
-def _of_its_largest(factors: Array) -> Array:
-    """Over its largest, which is a half"""
+def _relative_to_largest(factors: Array) -> Array:
+    """Return the factors relative to the largest, which becomes a half."""
     return np.asarray(0.5 * factors / np.abs(factors).max())
 
 
 def _thrust(u: Array, expo: float) -> Array:
+    """e u² + (1 − e) u = T"""
     u = np.clip(u, 0.0, 1.0)
     return np.asarray(expo * u * u + (1.0 - expo) * u)
 
 
 def _throttle(thrust: Array, expo: float) -> Array:
-    """The u with e u² + (1 − e) u = T"""
+    """Solve e u² + (1 − e) u = T for u."""
     if abs(expo) < 1e-6:
         return thrust
     return np.asarray((expo - 1.0 + np.sqrt((1.0 - expo) ** 2 + 4.0 * expo * thrust)) / (2.0 * expo))

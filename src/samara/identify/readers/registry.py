@@ -1,10 +1,10 @@
-"""The kinds of flight logs that can be read, in one table: how a file is known, what it holds, in which units and axes.
+"""The table of supported log formats: how a file is recognised, and its contents, units and axes.
 
     from samara.identify.readers import read_log
     (flight,) = read_log("log10")
 
-A file is known by how it begins, whatever it is called; only a CSV with a map of its columns is what the map says. Whatever
-the file, a log comes back in FLU and z up, in SI units, with seconds from its first sample.
+A file is recognised by its first bytes, whatever its name; only a CSV with a column map is read as the map describes. Every
+log is returned in FLU and z up, in SI units, with seconds from its first sample.
 """
 
 import gzip
@@ -35,75 +35,80 @@ G = CONVERSIONS["g", "m/s^2"](1.0)
 
 
 def signal(time: ArrayLike, rows: Sequence[ArrayLike] | Array) -> Signal:
-    """Times and one row for each component, as doubles"""
+    """Create a signal from times and one row per component, as doubles."""
     return Signal(np.asarray(time, dtype=float), np.stack([np.asarray(row, dtype=float) for row in rows]))
 
 
 def stem_of(path: Path) -> str:
-    """The name of a file without its ending, packed or not"""
+    """Return the file name without its suffix, also of a gzipped file."""
     return Path(path.name.removesuffix(".gz")).stem
 
 
 def low_pass_delay(cutoff: float) -> float:
-    """√2 / (2π f): how late Butterworth's low pass of second order says what is slow beside it; 0 where there is none  [s]"""
+    """√2 / (2π f): the delay of a second-order Butterworth low pass for slow signals; 0 without a filter  [s]"""
     return math.sqrt(2.0) / (2.0 * math.pi * cutoff) if 0.0 < cutoff < math.inf else 0.0
 
 
 def flu(rows: Sequence[Array] | Array) -> Array:
-    """Vectors in the body's axes FRD as FLU, (3, n)"""
+    """Convert body vectors from FRD to FLU, (3, n)."""
     return np.stack(flu_from_frd(Vec3(*rows)))
 
 
 def enu(rows: Sequence[Array] | Array) -> Array:
-    """Vectors of the world NED as ENU, (3, n)"""
+    """Convert world vectors from NED to ENU, (3, n)."""
     return np.stack(enu_from_ned(Vec3(*rows)))
 
 
 def enu_attitude(rows: Sequence[Array] | Array) -> Array:
-    """Quaternions (w, x, y, z) from FRD to NED as those from FLU to ENU, (4, n)"""
+    """Convert quaternions (w, x, y, z) from FRD → NED to FLU → ENU, (4, n)."""
     return np.stack(attitude_enu_flu_from_ned_frd(Quat(*rows)))
 
 
 def records(data: bytes, offsets: ArrayLike, dtype: np.dtype[np.void]) -> Array:
-    """The packed records that begin at these bytes of a file"""
-    first = np.asarray(offsets, dtype=np.int64)[:, None]
-    source, found = np.frombuffer(data, dtype=np.uint8), np.empty(len(first), dtype=dtype)
-    packed = found.view(np.uint8).reshape(len(first), dtype.itemsize)
-    for at in range(0, len(first), BLOCK):  # an index of eight bytes for every byte is made: not of all at once
-        packed[at : at + BLOCK] = source[first[at : at + BLOCK] + np.arange(dtype.itemsize)]
-    return found
+    """Return the packed records at these byte offsets of a file."""
+    starts = np.asarray(offsets, dtype=np.int64)[:, None]
+    source, table = np.frombuffer(data, dtype=np.uint8), np.empty(len(starts), dtype=dtype)
+    packed = table.view(np.uint8).reshape(len(starts), dtype.itemsize)
+    for block in range(0, len(starts), BLOCK):  # indices take eight bytes per byte read: work in blocks
+        packed[block : block + BLOCK] = source[starts[block : block + BLOCK] + np.arange(dtype.itemsize)]
+    return table
 
 
 def signal_names() -> tuple[str, ...]:
-    """The fields of a log that are signals"""
-    return tuple(own.name for own in fields(FlightLog) if "Signal" in str(own.type))
+    """Return the names of the fields of a log that are signals."""
+    return tuple(field.name for field in fields(FlightLog) if "Signal" in str(field.type))
 
 
 def signals_of(log: FlightLog) -> dict[str, Signal]:
-    """The signals that a log holds, by name"""
-    found = {name: getattr(log, name) for name in signal_names()}
-    return {name: own for name, own in found.items() if own is not None}
+    """Return the signals present in a log, by name."""
+    values = {name: getattr(log, name) for name in signal_names()}
+    return {name: log_signal for name, log_signal in values.items() if log_signal is not None}
 
 
 def from_first_sample(log: FlightLog) -> FlightLog:
-    """The log with its times counted from its first sample; a signal without samples is as one that is not there"""
-    there = {name: own for name, own in signals_of(log).items() if own.values.size or name == "command"}
-    start = min((float(np.nanmin(own.time)) for own in there.values() if np.isfinite(own.time).any()), default=0.0)
-    moved: dict[str, Any] = dict.fromkeys(signal_names())
-    moved |= {name: Signal(own.time - start, own.values) for name, own in there.items()}
-    return replace(log, start=start, **moved)
+    """Return the log with times counted from its first sample; signals without samples become None."""
+    present = {
+        name: log_signal for name, log_signal in signals_of(log).items() if log_signal.values.size or name == "command"
+    }
+    start = min(
+        (float(np.nanmin(log_signal.time)) for log_signal in present.values() if np.isfinite(log_signal.time).any()),
+        default=0.0,
+    )
+    shifted: dict[str, Any] = dict.fromkeys(signal_names())
+    shifted |= {name: Signal(log_signal.time - start, log_signal.values) for name, log_signal in present.items()}
+    return replace(log, start=start, **shifted)
 
 
 LARGEST = 2 << 30  # [bytes]: hours of flight in any of these formats
-HEAD = 4096  # [bytes] by which a file is known
-LONGEST = 600  # letters of a sentence about one
+HEAD = 4096  # [bytes] read to recognise a file
+LONGEST = 600  # characters of an error message
 MCAP = b"\x89MCAP0\r\n"
 
 Columns = str | Path | Mapping[str, object] | None
 
 
 class Format(NamedTuple):
-    """A kind of log: how it begins, who reads it, and what its numbers are before they are turned into ours."""
+    """A log format: how a file begins, its reader, and its units and axes before conversion."""
 
     name: str
     title: str
@@ -119,12 +124,12 @@ class Format(NamedTuple):
 
 
 def _heading(*columns: str) -> Callable[[bytes], bool]:
-    """Whether the first line of a text has these columns"""
-    wanted = {column.encode() for column in columns}
+    """Return a predicate: whether the first line of a text has these columns."""
+    required = {column.encode() for column in columns}
 
     def begins(head: bytes) -> bool:
         line = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-        return wanted <= {cell.strip(b" \r\"'") for cell in line.split(b",")}
+        return required <= {cell.strip(b" \r\"'") for cell in line.split(b",")}
 
     return begins
 
@@ -140,11 +145,11 @@ FORMATS = (
         (".ulg", ".ulg.gz"),
         lambda head: head.startswith(b"ULog\x01\x12\x35"),
         "ulog.read",
-        "motors, rotor speeds of ESCs that tell them, estimate or motion capture, IMU, battery",
+        "motors, rotor speeds of ESCs with telemetry, estimate or motion capture, IMU, battery",
         "SI; motors 0 … 1, or µs of pulse; rpm",
         "FRD, NED",
         "px4",
-        "µs since boot, when sampled; filtered rates as much earlier as their low pass is late",
+        "µs since boot, when sampled; filtered rates shifted by the delay of their low pass",
         "logs",
     ),
     Format(
@@ -153,11 +158,11 @@ FORMATS = (
         (".bin", ".log", ".bin.gz"),
         lambda head: head.startswith((b"\xa3\x95\x80", b"FMT,")),
         "dataflash.read",
-        "motors, rotor speeds of ESCs that tell them, estimate or GPS, IMU, battery",
-        "SI; motors in µs of pulse, or as the mixer makes them of `RATE`; rpm; °",
+        "motors, rotor speeds of ESCs with telemetry, estimate or GPS, IMU, battery",
+        "SI; motors in µs of pulse, or as the mixer computes them from `RATE`; rpm; °",
         "FRD, NED",
         "ardupilot",
-        "µs since boot; filtered rates as much earlier as their low pass is late",
+        "µs since boot; filtered rates shifted by the delay of their low pass",
     ),
     Format(
         "betaflight",
@@ -245,102 +250,111 @@ FORMATS = (
         "as the map says",
     ),
 )
-"""Every kind of log there is; the first that a file begins like is its kind."""
+"""All supported formats; a file has the first format whose beginning it matches."""
 
-_FOREIGN = (
+_LIBRARY_ERRORS = (
     *(ArithmeticError, AttributeError, LookupError, TypeError, RuntimeError, MemoryError, EOFError),
     *(AssertionError, struct.error, zlib.error),
 )
 
 
 def read_log(path: str | Path, columns: Columns = None) -> list[FlightLog]:
-    """The flights of a log file, one or several, whatever wrote it
+    """Read the flights of a log file, one or several, in any supported format.
 
-    `columns` is for a CSV the map of its columns (`samara.identify.readers.csv_mapping`), for a ROS 2 bag that of its topics: a
-    TOML file or a dictionary. ValueError, in one sentence, where the file is none that can be read or holds no motors.
+    Args:
+        path: the log file, or the folder of a ROS 2 bag.
+        columns: for a CSV the map of its columns (`samara.identify.readers.csv_mapping`), for a ROS 2 bag that of its topics: a
+            TOML file or a dictionary.
+
+    Raises:
+        ValueError: the file cannot be read or contains no motors; the message is one sentence.
     """
-    own = Path(path)
+    log_path = Path(path)
     shown = printable(str(path))
-    kind = format_of(own, columns)
+    log_format = format_of(log_path, columns)
     try:
-        module, _, function = kind.reader.partition(".")
+        module, _, function = log_format.reader.partition(".")
         read = getattr(import_module(f"samara.identify.readers.{module}"), function)
-        logs = [from_first_sample(log) for log in read(own, columns)]
+        logs = [from_first_sample(log) for log in read(log_path, columns)]
     except (MissingExtraError, OSError):
         raise
     except ValueError as error:
-        named = str(error).startswith((str(own), "columns:" if isinstance(columns, Mapping) else f"{columns}:"))
-        raise ValueError(_sentence(f"{error}" if named else f"{own}: {error}")) from None
-    except _FOREIGN as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ValueError(_sentence(f"{own}: cannot be read ({what}); expected a whole {kind.title} file")) from error
+        is_named = str(error).startswith((str(log_path), "columns:" if isinstance(columns, Mapping) else f"{columns}:"))
+        raise ValueError(_sentence(f"{error}" if is_named else f"{log_path}: {error}")) from None
+    except _LIBRARY_ERRORS as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ValueError(
+            _sentence(f"{log_path}: cannot be read ({problem}); expected a whole {log_format.title} file")
+        ) from error
     if not logs:
-        raise ValueError(f"{shown}: holds no flight; expected a {kind.title} file with motors in it")
+        raise ValueError(f"{shown}: holds no flight; expected a {log_format.title} file with motors")
     for log in logs:
         if not len(log.command.values) or not len(log.command.time):
-            raise ValueError(f"{shown}: holds no motors; expected what a {kind.title} file has of them")
+            raise ValueError(f"{shown}: holds no motors; expected the motor signals of a {log_format.title} file")
     return logs
 
 
 def read_logs(paths: Iterable[str | Path], columns: Columns = None) -> list[FlightLog]:
-    """The flights of several files, and of folders of them: every file there that is a log; no two of one name
+    """Read the flights of several files, and of all log files in folders; flights of equal name get a number.
 
-    A folder with a `metadata.yaml` is a ROS 2 bag, as is one that holds nothing but `.db3`.
+    A folder with a `metadata.yaml` is a ROS 2 bag, as is one with `.db3` files only.
     """
-    logs = [log for path in paths for file in _logs_at(Path(path)) for log in read_log(file, columns)]
-    seen: dict[str, int] = {}
-    named = []
+    logs = [log for path in paths for file in _log_paths(Path(path)) for log in read_log(file, columns)]
+    counts: dict[str, int] = {}
+    renamed = []
     for log in logs:
-        seen[log.name] = seen.get(log.name, 0) + 1
-        named.append(log if seen[log.name] == 1 else replace(log, name=f"{log.name} ({seen[log.name]})"))
-    return named
+        counts[log.name] = counts.get(log.name, 0) + 1
+        renamed.append(log if counts[log.name] == 1 else replace(log, name=f"{log.name} ({counts[log.name]})"))
+    return renamed
 
 
-def _logs_at(path: Path) -> list[Path]:
+def _log_paths(path: Path) -> list[Path]:
     if not path.is_dir() or (path / "metadata.yaml").exists():
         return [path]
-    inside = sorted(own for own in path.iterdir() if not own.name.startswith("."))
-    if any(own.suffix == ".db3" for own in inside):
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    if any(entry.suffix == ".db3" for entry in entries):
         return [path]
-    found = [own for own in inside if own.is_file() and own.stat().st_size and _is_log(own)]
-    found += [own for own in inside if own.is_dir() and (own / "metadata.yaml").exists()]
-    if not found:
-        raise ValueError(f"{printable(str(path))}: holds no flight log; expected some of the kinds that can be read")
-    return sorted(found)
+    log_paths = [entry for entry in entries if entry.is_file() and entry.stat().st_size and _is_log(entry)]
+    log_paths += [entry for entry in entries if entry.is_dir() and (entry / "metadata.yaml").exists()]
+    if not log_paths:
+        raise ValueError(f"{printable(str(path))}: holds no flight log; expected at least one in a supported format")
+    return sorted(log_paths)
 
 
 def _is_log(path: Path) -> bool:
-    endings = {ending for own in FORMATS for ending in own.endings if ending.startswith(".")}
-    return path.name.endswith(tuple(endings)) or (not path.suffix and any(own.begins(_head(path)) for own in FORMATS))
+    endings = {ending for log_format in FORMATS for ending in log_format.endings if ending.startswith(".")}
+    return path.name.endswith(tuple(endings)) or (
+        not path.suffix and any(log_format.begins(_head(path)) for log_format in FORMATS)
+    )
 
 
 def _sentence(text: str) -> str:
-    """What a library said of a stranger's file, on one line, fit to be shown"""
+    """Return a library's error about an untrusted file as one printable line."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
 def format_of(path: Path, columns: Columns = None) -> Format:
-    """The kind of a file by how it begins; ValueError where it is none of them, empty, no file at all or too large"""
+    """Return the format of a file by its first bytes; raise ValueError if it is unknown, empty, not a file or too large."""
     shown = printable(str(path))
-    by_name = {own.name: own for own in FORMATS}
+    by_name = {log_format.name: log_format for log_format in FORMATS}
     if path.is_dir():
         return by_name["ros2"]
     if path.exists() and not path.is_file():
-        raise ValueError(f"{shown}: is no plain file; expected a flight log")
+        raise ValueError(f"{shown}: is not a regular file; expected a flight log")
     size = path.stat().st_size
     if size > LARGEST:
         raise ValueError(f"{shown}: has {size / 1e9:.1f} GB; expected a log of at most {LARGEST / 1e9:.1f} GB")
     head = _head(path)
     if not head:
         raise ValueError(f"{shown}: is empty; expected a flight log")
-    for own in FORMATS:
-        if own.begins(head):
-            return by_name["csv"] if columns is not None and own.endings[0] == ".csv" else own
+    for log_format in FORMATS:
+        if log_format.begins(head):
+            return by_name["csv"] if columns is not None and log_format.endings[0] == ".csv" else log_format
     if columns is not None:
         return by_name["csv"]
-    known = ", ".join(own.title for own in FORMATS)
-    raise ValueError(f"{shown}: begins with {head[:16]!r}, as none of the logs that can be read; expected {known}")
+    titles = ", ".join(log_format.title for log_format in FORMATS)
+    raise ValueError(f"{shown}: begins with {head[:16]!r}, which no supported format does; expected {titles}")
 
 
 def _head(path: Path) -> bytes:
@@ -354,12 +368,23 @@ def _head(path: Path) -> bytes:
 
 
 def format_table() -> str:
-    """The table of formats as Markdown"""
-    heads = ("log", "files", "holds", "units", "axes", "rotor numbers", "time", "needs")
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for own in FORMATS:
-        files = ", ".join(f"`{ending}`" if ending.startswith(".") else ending for ending in own.endings if ending)
-        needs = f"`samara[{own.extra}]`" if own.extra else "–"
-        cells = (own.title, files, own.holds, own.units, own.frames, own.numbering, own.time_base, needs)
+    """Return the table of formats as Markdown."""
+    headings = ("log", "files", "holds", "units", "axes", "rotor numbers", "time", "needs")
+    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    for log_format in FORMATS:
+        files = ", ".join(
+            f"`{ending}`" if ending.startswith(".") else ending for ending in log_format.endings if ending
+        )
+        needs = f"`samara[{log_format.extra}]`" if log_format.extra else "–"
+        cells = (
+            log_format.title,
+            files,
+            log_format.holds,
+            log_format.units,
+            log_format.frames,
+            log_format.numbering,
+            log_format.time_base,
+            needs,
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

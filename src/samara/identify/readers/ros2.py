@@ -1,19 +1,19 @@
-"""ROS 2 bags: a `.mcap`, a `.db3`, or the folder of one.
+"""ROS 2 bags: an `.mcap`, a `.db3`, or a folder of either.
 
-Numbers are read from where CDR puts them in `TYPES`; definitions that a file brings along are not
-compiled. Topics are found by their types, of several the one with most messages, or by a map of topics in the place of columns:
+Values are read at their CDR offsets according to `TYPES`; definitions in the file are not compiled. Topics are found by their
+types, of several the one with most messages, or by a map of topics instead of columns:
 
     motors = "/motors"               # std_msgs/Float32MultiArray, actuator_msgs/Actuators or px4_msgs/ActuatorMotors
-    motor_range = [0, 1000]          # the values of no thrust and of all of it; 0 and 1 by default
+    motor_range = [0, 1000]          # the values of zero and full thrust; 0 and 1 by default
     numbering = "crazyflie"
     pose = "/vicon/drone/pose"       # geometry_msgs/PoseStamped, nav_msgs/Odometry, px4_msgs/VehicleOdometry …
     imu = "/imu"                     # sensor_msgs/Imu or px4_msgs/SensorCombined
     battery = "/battery"             # sensor_msgs/BatteryState or px4_msgs/BatteryStatus
-    truth = "estimate"               # what the pose is; a PoseStamped is taken for motion capture
+    truth = "estimate"               # the source of the pose; a PoseStamped counts as motion capture
 
-A message has the time of its stamp. Where stamps are of another clock than receptions, they are moved by the least difference.
-Axes are ENU and FLU, but for `px4_msgs`, which are NED and FRD. Of a message of PX4 only its first fields are read: they
-stayed the same while later ones changed. No file is opened that a `metadata.yaml` names: a folder's are those that lie in it.
+A message has the time of its stamp. If stamps are on another clock than receptions, they are shifted by the least difference.
+Axes are ENU and FLU, except for `px4_msgs`, which are NED and FRD. Only the first fields of a PX4 message are read: they
+stayed the same while later ones changed. Files named in a `metadata.yaml` are not opened: a folder's files are those in it.
 """
 
 import sqlite3
@@ -43,32 +43,32 @@ MAX_MESSAGES = 2_000_000  # of a small file; a large one may have one for every 
 MAX_CHUNK_BYTES = 1 << 25
 MAX_RECORD_BYTES = 1 << 28
 INSTRUCTIONS_PER_CHECK = 100_000  # of SQLite's virtual machine
-MAX_INSTRUCTIONS = 10_000_000  # for a small file; a query of a whole bag takes some ten for each message
+MAX_INSTRUCTIONS = 10_000_000  # for a small file; a query of a complete bag takes some ten for each message
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    files = sorted(own for own in path.iterdir() if own.suffix in (".mcap", ".db3") and own.is_file())
+    files = sorted(file for file in path.iterdir() if file.suffix in (".mcap", ".db3") and file.is_file())
     if not files:
         raise ValueError(f"{path}: is a folder without .mcap or .db3; expected a ROS 2 bag")
-    Budget(path, max_bytes=MAX_BAG_BYTES).spend_bytes(sum(own.stat().st_size for own in files))
+    Budget(path, max_bytes=MAX_BAG_BYTES).spend_bytes(sum(file.stat().st_size for file in files))
     return files
 
 
 def topics_of(path: Path) -> dict[tuple[str, str], int]:
-    """(topic, type) and how many messages"""
-    found: dict[tuple[str, str], int] = {}
+    """Return the message count of each (topic, type)."""
+    counts: dict[tuple[str, str], int] = {}
     for file in _files(path):
-        for topic, kind, count in _mcap_topics(file) if _is_mcap(file) else _sqlite_topics(file):
-            found[topic, kind] = found.get((topic, kind), 0) + count
-    return found
+        for topic, message_type, count in _mcap_topics(file) if _is_mcap(file) else _sqlite_topics(file):
+            counts[topic, message_type] = counts.get((topic, message_type), 0) + count
+    return counts
 
 
-def messages_of(path: Path, wanted: set[str]) -> Iterator[tuple[str, int, bytes]]:
-    """(topic, time of reception [ns], bytes)"""
+def messages_of(path: Path, topics: set[str]) -> Iterator[tuple[str, int, bytes]]:
+    """Yield (topic, time of reception [ns], bytes)."""
     for file in _files(path):
-        yield from _mcap_messages(file, wanted) if _is_mcap(file) else _sqlite_messages(file, wanted)
+        yield from _mcap_messages(file, topics) if _is_mcap(file) else _sqlite_messages(file, topics)
 
 
 def _is_mcap(file: Path) -> bool:
@@ -79,37 +79,37 @@ def _is_mcap(file: Path) -> bool:
 def _mcap_topics(file: Path) -> list[tuple[str, str, int]]:
     from mcap.reader import make_reader
 
-    with file.open("rb") as opened, _whole_bag(file):
+    with file.open("rb") as opened, _readable_bag(file):
         summary = make_reader(opened).get_summary()
         if summary is None or summary.statistics is None:
             raise ValueError(f"{file}: is not closed; expected a whole ROS 2 bag")
         counts = summary.statistics.channel_message_counts
         return [
-            (own.topic, summary.schemas[own.schema_id].name, counts.get(own.id, 0))
-            for own in summary.channels.values()
-            if own.message_encoding == "cdr" and own.schema_id in summary.schemas
+            (channel.topic, summary.schemas[channel.schema_id].name, counts.get(channel.id, 0))
+            for channel in summary.channels.values()
+            if channel.message_encoding == "cdr" and channel.schema_id in summary.schemas
         ]
 
 
-def _mcap_messages(file: Path, wanted: set[str]) -> Iterator[tuple[str, int, bytes]]:
-    """In the order of their times; chunks are decompressed here, as far as they say, for `mcap` knows no limit."""
+def _mcap_messages(file: Path, topics: set[str]) -> Iterator[tuple[str, int, bytes]]:
+    """Yield messages in order of time; chunks are decompressed here, up to their stated size, because `mcap` has no limit."""
     from mcap.records import Channel, Message
 
     channels: dict[int, str] = {}
-    found: list[tuple[int, str, bytes]] = []
-    with file.open("rb") as opened, _whole_bag(file):
+    messages: list[tuple[int, str, bytes]] = []
+    with file.open("rb") as opened, _readable_bag(file):
         for record in _mcap_records(file, opened):
             if isinstance(record, Channel):
                 channels[record.id] = record.topic
-            elif isinstance(record, Message) and channels.get(record.channel_id) in wanted:
-                found.append((record.log_time, channels[record.channel_id], record.data))
-    found.sort(key=lambda message: message[0])
-    for time_ns, topic, data in found:
+            elif isinstance(record, Message) and channels.get(record.channel_id) in topics:
+                messages.append((record.log_time, channels[record.channel_id], record.data))
+    messages.sort(key=lambda message: message[0])
+    for time_ns, topic, data in messages:
         yield topic, time_ns, data
 
 
 def _mcap_records(file: Path, opened: BinaryIO) -> "Iterator[McapRecord]":
-    """The records of the data section, those of chunks in their place"""
+    """Yield the records of the data section, with chunks replaced by their records."""
     from mcap.records import Chunk, DataEnd, Message
     from mcap.stream_reader import StreamReader, breakup_chunk
 
@@ -126,23 +126,23 @@ def _mcap_records(file: Path, opened: BinaryIO) -> "Iterator[McapRecord]":
             raise budget.overrun(f"has a chunk of {size_text(record.uncompressed_size)}", size_text(MAX_CHUNK_BYTES))
         data = decompressed(record.data, record.compression, record.uncompressed_size)
         if len(data) != record.uncompressed_size:
-            raise ValueError(f"{file}: has a chunk of another size than it says; expected a whole ROS 2 bag")
+            raise ValueError(f"{file}: has a chunk that differs from its stated size; expected a whole ROS 2 bag")
         for inner in breakup_chunk(replace(record, compression="", data=data), validate_crc=True):
             budget.spend_nodes(1 if isinstance(inner, Message) else 100, "messages")
             yield inner
 
 
-def _sqlite(file: Path) -> sqlite3.Connection:
-    """Read only; what the file says of functions and views is not trusted, and queries end with the budget"""
+def _open_sqlite(file: Path) -> sqlite3.Connection:
+    """Open read-only; functions and views of the file are not trusted, and queries end with the budget."""
     size = file.stat().st_size
     opened = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(size, 1 << 16))  # no value is longer than the file
-    left = (MAX_INSTRUCTIONS + 50 * size) // INSTRUCTIONS_PER_CHECK
+    opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(size, 1 << 16))  # a value is never longer than the file
+    checks_left = (MAX_INSTRUCTIONS + 50 * size) // INSTRUCTIONS_PER_CHECK
 
     def is_spent() -> bool:
-        nonlocal left
-        left -= 1
-        return left < 0
+        nonlocal checks_left
+        checks_left -= 1
+        return checks_left < 0
 
     opened.set_progress_handler(is_spent, INSTRUCTIONS_PER_CHECK)
     opened.execute("PRAGMA trusted_schema = OFF")
@@ -158,28 +158,31 @@ def _sqlite(file: Path) -> sqlite3.Connection:
 
 
 def _sqlite_topics(file: Path) -> list[tuple[str, str, int]]:
-    with _whole_bag(file), closing(_sqlite(file)) as opened:
+    with _readable_bag(file), closing(_open_sqlite(file)) as opened:
         counts = dict(opened.execute("SELECT topic_id, count(*) FROM messages GROUP BY topic_id"))
-        asked = "SELECT id, name, type FROM topics WHERE serialization_format = 'cdr'"
-        return [(str(name), str(kind), int(counts.get(number, 0))) for number, name, kind in opened.execute(asked)]
+        query = "SELECT id, name, type FROM topics WHERE serialization_format = 'cdr'"
+        return [
+            (str(name), str(message_type), int(counts.get(topic_id, 0)))
+            for topic_id, name, message_type in opened.execute(query)
+        ]
 
 
-def _sqlite_messages(file: Path, wanted: set[str]) -> Iterator[tuple[str, int, bytes]]:
+def _sqlite_messages(file: Path, topics: set[str]) -> Iterator[tuple[str, int, bytes]]:
     size = file.stat().st_size
     budget = Budget(file, max_bytes=size, max_nodes=MAX_MESSAGES + size // 4)
-    with _whole_bag(file), closing(_sqlite(file)) as opened:
-        names = {number: name for number, name in opened.execute("SELECT id, name FROM topics") if name in wanted}
+    with _readable_bag(file), closing(_open_sqlite(file)) as opened:
+        names = {topic_id: name for topic_id, name in opened.execute("SELECT id, name FROM topics") if name in topics}
         marks = ",".join("?" * len(names))
-        asked = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) ORDER BY timestamp"
-        for number, time, data in opened.execute(asked, list(names)):
+        query = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({marks}) ORDER BY timestamp"
+        for topic_id, time, data in opened.execute(query, list(names)):
             budget.spend_bytes(len(data), "bytes in messages")
             budget.spend_nodes(1, "messages")
-            yield names[number], int(time), bytes(data)
+            yield names[topic_id], int(time), bytes(data)
 
 
 @contextmanager
-def _whole_bag(file: Path) -> Iterator[None]:
-    """What the libraries raise on bytes they did not write is one sentence"""
+def _readable_bag(file: Path) -> Iterator[None]:
+    """Convert the libraries' errors about invalid bytes to one sentence."""
     from mcap.exceptions import McapError
 
     try:
@@ -197,14 +200,14 @@ MOST_NUMBERS = 64  # in one message of motors
 
 
 class Row(NamedTuple):
-    """What one message says: its stamp [s] or None, and its numbers"""
+    """The contents of one message: its stamp [s] or None, and its values."""
 
     stamp: float | None
     numbers: tuple[float, ...]
 
 
 class Type(NamedTuple):
-    """What a type of message is for, how it is read, and how its numbers (k, n) become signals"""
+    """The role of a message type, its decoder, and the conversion of its values (k, n) to signals."""
 
     role: str
     read: Callable[["Cdr"], Row]
@@ -212,7 +215,7 @@ class Type(NamedTuple):
 
 
 class Cdr:
-    """Little-endian numbers of a message, each at a multiple of its size after the four bytes of the head"""
+    """Little-endian values of a message, each aligned to its size after the four bytes of the head."""
 
     def __init__(self, data: bytes) -> None:
         if data[:2] != b"\0\1":
@@ -220,18 +223,19 @@ class Cdr:
         self.data, self.at = data[4:], 0
 
     def take(self, letter: str, count: int = 1) -> tuple[Any, ...]:
+        """Decode `count` values of a `struct` letter."""
         size = struct.calcsize(letter)
         start = self.at + -self.at % size
         self.at = start + count * size
         return struct.unpack_from(f"<{count}{letter}", self.data, start)
 
     def text(self) -> None:
-        """A text is passed over"""
+        """Skip a text."""
         (length,) = self.take("I")
         self.at += length
 
     def stamp(self) -> float:
-        """That of a header  [s]"""
+        """Decode the stamp of a header  [s]."""
         seconds, nanoseconds = self.take("i")[0], self.take("I")[0]
         self.text()
         return float(seconds) + 1e-9 * float(nanoseconds)
@@ -283,14 +287,14 @@ def _actuators(cdr: Cdr) -> Row:
 
 
 def _px4(*parts: tuple[str, int, bool], sampled: bool = True) -> Callable[[Cdr], Row]:
-    """A message of PX4: its times in µs, then (letter, count, whether wanted)"""
+    """Return a decoder of PX4 messages: times in µs, then (letter, count, whether used)."""
 
     def read(cdr: Cdr) -> Row:
         times = cdr.take("Q", 2 if sampled else 1)
         numbers: tuple[float, ...] = ()
-        for letter, count, wanted in parts:
-            found = cdr.take(letter, count)
-            numbers += found if wanted else ()
+        for letter, count, is_used in parts:
+            values = cdr.take(letter, count)
+            numbers += values if is_used else ()
         return Row(1e-6 * (times[-1] or times[0]), numbers)
 
     return read
@@ -307,7 +311,7 @@ def _px4_commands(rows: Array) -> dict[str, Array]:
 
 
 def _turned(rows: Array) -> dict[str, Array]:
-    """Odometry's velocity is in body axes"""
+    """Convert odometry to signals; its velocity is in body axes."""
     q_WB = rows[[6, 3, 4, 5]]
     velocity = rotate(Quat(*q_WB), Vec3(*rows[7:10]))
     return {"position": rows[:3], "attitude": q_WB, "velocity": np.stack(velocity), "rate": rows[10:13]}
@@ -352,12 +356,12 @@ TYPES = {
 }
 
 
-SAME_CLOCK = 1.0  # [s]: stamps and receptions nearer than this are of one clock
-ROLES = ("battery", "pose", "imu", "motors")  # what a later one says of a signal stands: an IMU's rate, not odometry's
+SAME_CLOCK = 1.0  # [s]: stamps and receptions closer than this are on one clock
+ROLES = ("battery", "pose", "imu", "motors")  # a later role overrides a signal: the IMU's rate, not the odometry's
 
 
 class TopicMap(NamedTuple):
-    """The topic of each role, where it is given, and what the numbers of motors mean"""
+    """The topic of each role, if given, and the range, order and truth of the signals."""
 
     topics: dict[str, str]
     motor_range: tuple[float, float]
@@ -366,76 +370,78 @@ class TopicMap(NamedTuple):
 
 
 def read(path: Path, columns: str | Path | Mapping[str, object] | None = None) -> list[FlightLog]:
-    """The one flight of a bag"""
-    own = topic_map(columns)
-    chosen = _chosen(path, own)
-    rows: dict[str, list[tuple[int, Row]]] = {topic: [] for topic, _ in chosen.values()}
-    types = dict(chosen.values())
+    """Read the one flight of a bag."""
+    mapping = topic_map(columns)
+    selected = _chosen(path, mapping)
+    rows: dict[str, list[tuple[int, Row]]] = {topic: [] for topic, _ in selected.values()}
+    types = dict(selected.values())
     for topic, time_ns, data in messages_of(path, set(types)):
         try:
             rows[topic].append((time_ns, TYPES[types[topic]].read(Cdr(data))))
         except (struct.error, ValueError) as error:
             raise ValueError(f"{path}: topic {shown(topic)}: {error}; expected whole {types[topic]}") from None
-    found: dict[str, Any] = {}
+    signals: dict[str, Any] = {}
     for role in ROLES:
-        if role in chosen:
-            topic, kind = chosen[role]
-            found |= _signals(path, topic, rows[topic], TYPES[kind])
-    low, high = own.motor_range
-    command = found.pop("command")
-    kind = chosen["motors"][1]
-    poses = chosen.get("pose", ("", ""))[1]
-    guess = MOTION_CAPTURE if poses == "geometry_msgs/msg/PoseStamped" else ESTIMATE
-    numbering = own.numbering or ("px4" if kind.startswith("px4_msgs") else "samara")
+        if role in selected:
+            topic, message_type = selected[role]
+            signals |= _signals(path, topic, rows[topic], TYPES[message_type])
+    low, high = mapping.motor_range
+    command = signals.pop("command")
+    message_type = selected["motors"][1]
+    pose_type = selected.get("pose", ("", ""))[1]
+    default_truth = MOTION_CAPTURE if pose_type == "geometry_msgs/msg/PoseStamped" else ESTIMATE
+    numbering = mapping.numbering or ("px4" if message_type.startswith("px4_msgs") else "samara")
     return [
         FlightLog(
             path.stem,
             "ros2",
             numbering,
             Signal(command.time, (command.values - low) / (high - low)),
-            truth=(own.truth or guess) if poses else "",
-            notes=tuple(f"{role} from {topic} ({kind})" for role, (topic, kind) in chosen.items()),
-            **found,
+            truth=(mapping.truth or default_truth) if pose_type else "",
+            notes=tuple(f"{role} from {topic} ({message_type})" for role, (topic, message_type) in selected.items()),
+            **signals,
         )
     ]
 
 
-def topic_map(given: str | Path | Mapping[str, object] | None) -> TopicMap:
-    """The map of a TOML file or a dictionary; ValueError naming the key that is wrong"""
-    table = given_table({} if given is None else given, "topics")
+def topic_map(source: str | Path | Mapping[str, object] | None) -> TopicMap:
+    """Read the map from a TOML file or a dictionary; raise ValueError naming an invalid key."""
+    table = given_table({} if source is None else source, "topics")
     topics = {role: table.text(role) for role in ROLES if role in table}
     numbering = table.text("numbering", choices=SYSTEMS) if "numbering" in table else ""
     truth = table.text("truth", choices=(MOTION_CAPTURE, ESTIMATE)) if "truth" in table else ""
-    found = TopicMap(topics, range_of(table), numbering, truth)
+    mapping = TopicMap(topics, range_of(table), numbering, truth)
     table.finish()
-    return found
+    return mapping
 
 
-def _chosen(path: Path, own: TopicMap) -> dict[str, tuple[str, str]]:
-    """The topic of each role and its type"""
+def _chosen(path: Path, mapping: TopicMap) -> dict[str, tuple[str, str]]:
+    """Return the topic of each role and its type."""
     counts = topics_of(path)
-    chosen = {}
+    selected = {}
     for role in reversed(ROLES):
-        topic = own.topics.get(role)
+        topic = mapping.topics.get(role)
         if topic is not None:
-            kinds = [kind for (name, kind) in counts if name == topic]
-            if not kinds or kinds[0] not in TYPES or TYPES[kinds[0]].role != role:
-                expected = ", ".join(kind for kind, own in TYPES.items() if own.role == role)
-                what = f"is {kinds[0]}" if kinds else "is not in it"
-                raise ValueError(f"{path}: topic {shown(topic)} {what}; expected one of {expected}")
-            chosen[role] = (topic, kinds[0])
+            types = [message_type for (name, message_type) in counts if name == topic]
+            if not types or types[0] not in TYPES or TYPES[types[0]].role != role:
+                expected = ", ".join(
+                    message_type for message_type, candidate in TYPES.items() if candidate.role == role
+                )
+                problem = f"is {types[0]}" if types else "is not in it"
+                raise ValueError(f"{path}: topic {shown(topic)} {problem}; expected one of {expected}")
+            selected[role] = (topic, types[0])
             continue
-        known = {topic: count for topic, count in counts.items() if count and topic[1] in TYPES}
-        fit = [(count, *topic) for topic, count in known.items() if TYPES[topic[1]].role == role]
-        if fit:
-            chosen[role] = max(fit)[1:]
-    if "motors" not in chosen:
-        expected = ", ".join(kind for kind, own in TYPES.items() if own.role == "motors")
+        supported = {topic: count for topic, count in counts.items() if count and topic[1] in TYPES}
+        candidates = [(count, *topic) for topic, count in supported.items() if TYPES[topic[1]].role == role]
+        if candidates:
+            selected[role] = max(candidates)[1:]
+    if "motors" not in selected:
+        expected = ", ".join(message_type for message_type, candidate in TYPES.items() if candidate.role == "motors")
         raise ValueError(f"{path}: holds no motors; expected a topic of {expected}")
-    return chosen
+    return selected
 
 
-def _signals(path: Path, topic: str, rows: list[tuple[int, Row]], kind: Type) -> dict[str, Signal]:
+def _signals(path: Path, topic: str, rows: list[tuple[int, Row]], message_type: Type) -> dict[str, Signal]:
     sizes = {len(row.numbers) for _, row in rows}
     if len(sizes) != 1 or not max(sizes):
         counts = ", ".join(map(str, sorted(sizes))) or "no"
@@ -445,6 +451,6 @@ def _signals(path: Path, topic: str, rows: list[tuple[int, Row]], kind: Type) ->
     time = received
     if all(row.stamp for _, row in rows):
         stamps = np.array([row.stamp for _, row in rows])
-        least = float((received - stamps).min())
-        time = stamps if abs(least) < SAME_CLOCK else stamps + least
-    return {name: signal(time, values) for name, values in kind.signals(numbers).items()}
+        offset = float((received - stamps).min())
+        time = stamps if abs(offset) < SAME_CLOCK else stamps + offset
+    return {name: signal(time, values) for name, values in message_type.signals(numbers).items()}

@@ -1,7 +1,7 @@
-"""Our own recordings as flight logs: the state stands for motion capture, sensors that were recorded for themselves.
+"""Samara recordings as flight logs: the true state serves as motion capture, recorded sensors as the IMU and battery.
 
-Of each drone the longest time in the air: a recording knows when its drones stand, and motors that turn on the ground tell
-nothing of what a vehicle does in the air.
+The log of each drone is its longest airborne interval: the recording marks take-offs and landings, and rotors on the ground
+contain no information about flight.
 """
 
 from pathlib import Path
@@ -19,73 +19,78 @@ from samara.scenario.flight_events import Fact
 
 
 def read(path: Path, columns: object = None) -> list[FlightLog]:
-    """Every drone of the recording"""
+    """Read every drone of the recording."""
     run = load_run(path)
     notes = (f"the recording is {run.problem}",) if run.problem else ()
     several = len(run.tracks) > 1
     return [
-        _flight(track, f"{path.stem}/{track.name}" if several else path.stem, notes, _in_the_air(run, k))
+        _flight(track, f"{path.stem}/{track.name}" if several else path.stem, notes, _airborne_interval(run, k))
         for k, track in enumerate(run.tracks)
     ]
 
 
-def _in_the_air(run: Run, drone: int) -> tuple[float, float]:
-    """When it left the ground for the longest time and came back to it; all of the recording without a word of it  [s]"""
+def _airborne_interval(run: Run, drone: int) -> tuple[float, float]:
+    """Return the longest interval between take-off and landing; the complete recording if it marks neither  [s]."""
     end = float(run.tracks[drone].time[-1])
-    own = [
-        each for each in run.facts if each.drone == drone and each.fact in (Fact.TOOK_OFF, Fact.LANDED, Fact.CRASHED)
+    occurrences = [
+        occurrence
+        for occurrence in run.facts
+        if occurrence.drone == drone and occurrence.fact in (Fact.TOOK_OFF, Fact.LANDED, Fact.CRASHED)
     ]
-    if not own:
+    if not occurrences:
         return 0.0, end
-    left = 0.0 if own[0].fact is not Fact.TOOK_OFF else None
+    take_off = 0.0 if occurrences[0].fact is not Fact.TOOK_OFF else None
     longest = (0.0, 0.0)
-    for each in own:
-        if each.fact is Fact.TOOK_OFF:
-            left = each.time if left is None else left
-        elif left is not None:
-            longest, left = max(longest, (left, each.time), key=lambda spell: spell[1] - spell[0]), None
-    if left is not None:
-        longest = max(longest, (left, end), key=lambda spell: spell[1] - spell[0])
+    for occurrence in occurrences:
+        if occurrence.fact is Fact.TOOK_OFF:
+            take_off = occurrence.time if take_off is None else take_off
+        elif take_off is not None:
+            longest, take_off = (
+                max(longest, (take_off, occurrence.time), key=lambda interval: interval[1] - interval[0]),
+                None,
+            )
+    if take_off is not None:
+        longest = max(longest, (take_off, end), key=lambda interval: interval[1] - interval[0])
     return longest
 
 
-def _flight(track: Track, name: str, notes: tuple[str, ...], aloft: tuple[float, float]) -> FlightLog:
+def _flight(track: Track, name: str, notes: tuple[str, ...], airborne: tuple[float, float]) -> FlightLog:
     if not track.vehicle.rotors:
         raise ValueError(f"{track.name}: is driven by a wrench; expected a vehicle with rotors")
     state = track.tables["state"]
     imu, battery = (_sensor(track, fields) for fields in (("specific_force_B.x", "omega_B.x"), ("voltage", "current")))
 
-    def during(own: Signal) -> Signal:
-        kept = (own.time >= aloft[0]) & (own.time <= aloft[1])
-        return Signal(own.time[kept], own.values[:, kept])
+    def clip_to_flight(recorded: Signal) -> Signal:
+        is_airborne = (recorded.time >= airborne[0]) & (recorded.time <= airborne[1])
+        return Signal(recorded.time[is_airborne], recorded.values[:, is_airborne])
 
     return FlightLog(
         name,
         "samara",
         "samara",
-        during(Signal(track.command_time, _shares(track))),
-        rotor_speed=during(_columns(state, "rotor_speed")),
-        position=during(_columns(state, "p_W")),
-        velocity=during(_columns(state, "v_W")),
-        attitude=during(_columns(state, "q_WB")),
-        rate=during(_columns(state if imu is None else imu, "omega_B")),
-        specific_force=None if imu is None else during(_columns(imu, "specific_force_B")),
-        voltage=None if battery is None else during(signal(battery.time, [battery["voltage"]])),
+        clip_to_flight(Signal(track.command_time, _shares(track))),
+        rotor_speed=clip_to_flight(_columns(state, "rotor_speed")),
+        position=clip_to_flight(_columns(state, "p_W")),
+        velocity=clip_to_flight(_columns(state, "v_W")),
+        attitude=clip_to_flight(_columns(state, "q_WB")),
+        rate=clip_to_flight(_columns(state if imu is None else imu, "omega_B")),
+        specific_force=None if imu is None else clip_to_flight(_columns(imu, "specific_force_B")),
+        voltage=None if battery is None else clip_to_flight(signal(battery.time, [battery["voltage"]])),
         truth=MOTION_CAPTURE,
         notes=notes,
     )
 
 
 def _shares(track: Track) -> Array:
-    """Commands (rotors, n) as shares of the largest: a vehicle that is told speeds is told Ω / Ω_max"""
-    told = track.command.T
+    """Return the commands (rotors, n) as fractions of the largest: Ω / Ω_max for a vehicle with speed commands."""
+    commands = track.command.T
     if track.vehicle.structure.actuation.name != "speed":
-        return told
-    return told / np.array([rotor.motor.speed_max for rotor in track.vehicle.rotors])[:, None]
+        return commands
+    return commands / np.array([rotor.motor.speed_max for rotor in track.vehicle.rotors])[:, None]
 
 
 def _sensor(track: Track, fields: tuple[str, ...]) -> Table | None:
-    """The first recorded sensor that has these fields"""
+    """Return the first recorded sensor with these fields."""
     readings = (table for table in track.tables.values() if is_reading(table) and len(table.rows))
     return next((table for table in readings if set(fields) <= set(table.fields)), None)
 
