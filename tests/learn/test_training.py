@@ -60,5 +60,5 @@ def test_a_folder_that_cannot_be_is_one_sentence(monkeypatch, capsys, tmp_path):
     (tmp_path / "file").write_text("")
     status, _, err = call(monkeypatch, capsys, "learn", "hover", "-o", str(tmp_path / "file" / "policy"))
     assert (
-        status == 2 and err.startswith("samara: --out ") and err.endswith("expected a folder that can be written to\n")
+        status == 2 and err.startswith("samara: --out ") and err.endswith("expected a writable folder\n")
     )

@@ -1,7 +1,7 @@
-"""Vehicles drawn at random about any vehicle, in terms that do not depend on its size, and pushes that it does not know of.
+"""Domain randomization: random vehicles about any vehicle, in terms independent of its size, and unknown disturbances.
 
-The terms and their ranges are those of two papers; their order is RAPTOR's (thrust to weight, then the mass by way of
-the size, then the torque to inertia, which the inertia is made to fit):
+The terms and their ranges are those of two papers; their order is RAPTOR's (thrust to weight, then the mass through
+the size, then the torque to inertia, which determines the inertia):
 
 J. Eschmann, D. Albani, G. Loianno, "Learning to fly in seconds", IEEE Robotics and Automation Letters 9, 2024 (L2F).
 J. Eschmann, D. Albani, G. Loianno, "RAPTOR: a foundation policy for quadrotor control", 2025.
@@ -27,14 +27,14 @@ Range = tuple[float, float]
 
 
 class Drawn(NamedTuple):
-    """What one drone has of its own: factors to the numbers of the vehicle's file, lags [s], and a steady push."""
+    """The random parameters of one drone: factors to the values of the vehicle file, lags [s], and a steady disturbance."""
 
     mass: Scalar = 1.0
     thrust: Scalar = 1.0  # kF
     torque: Scalar = 1.0  # kM
     arm: Scalar = 1.0
     inertia: Scalar = 1.0
-    drag: Scalar = 1.0  # of what the air does to the body, beside its own growth with mass and inertia
+    drag: Scalar = 1.0  # of aerodynamic forces on the body, besides their growth with mass and inertia
     rise: Scalar = ()
     fall: Scalar = ()
     idle: Scalar = ()
@@ -43,15 +43,15 @@ class Drawn(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """From the least to the most of each, drawn evenly for every episode; None is as in the vehicle's file
+    """Range of each parameter, uniform in every episode; None keeps the value of the vehicle file.
 
-    `mass` [kg] is drawn by the cube root, evenly in size, and the arms follow the size but for a factor of
-    e^(± `size_deviation`). `torque_to_inertia` [rad/s²] is the thrust of one rotor at its limit, times its distance
+    `mass` [kg] is uniform in its cube root, that is in size, and the arms follow the size up to a factor of
+    e^(± `size_deviation`). `torque_to_inertia` [rad/s²] is the maximum thrust of one rotor, times its distance
     from the centre, over Jxx. `torque_to_thrust` [m] is kM/kF. `lag_rise`, `lag_fall` [s] and `idle`, a factor to the
-    slowest speed, are for motors with a lag. `drag` is a factor.
-    `force` and `torque` are the standard deviations of a steady push, over the weight and over weight times arm;
-    `force_spare` that of a force over the thrust that is to spare, times three. `wind` [m/s] is its standard deviation
-    along each axis.
+    lowest speed, apply to motors with a lag. `drag` is a factor.
+    `force` and `torque` are the standard deviations of a steady disturbance, relative to the weight and to weight times
+    arm; `force_spare` is that of a force relative to the thrust headroom, times three. `wind` [m/s] is the standard
+    deviation along each axis.
     """
 
     thrust_to_weight: Range | None = None
@@ -68,71 +68,75 @@ class Ranges(NamedTuple):
     force_spare: float = 0.0
     wind: float = 0.0
 
-    def draw(self, draw: Draw, craft: Craft) -> Drawn:
-        """The numbers of one drone"""
-        own, rotor = craft.nominal, craft.nominal.rotors[0]
-        weight, reach = own.mass * own["gravity"].acceleration, math.hypot(rotor.r_B.x, rotor.r_B.y)
-        usual = _thrust_to_weight(own)
-        ratio = _evenly(draw, self.thrust_to_weight, usual)
-        size = _evenly(draw, self.mass and _cube_roots(self.mass), own.mass ** (1.0 / 3.0)) / own.mass ** (1.0 / 3.0)
+    def draw(self, draw: Draw, drone: Craft) -> Drawn:
+        """Draw the parameters of one drone."""
+        nominal, rotor = drone.nominal, drone.nominal.rotors[0]
+        weight, arm_length = nominal.mass * nominal["gravity"].acceleration, math.hypot(rotor.r_B.x, rotor.r_B.y)
+        nominal_ratio = _thrust_to_weight(nominal)
+        ratio = _draw_uniform(draw, self.thrust_to_weight, nominal_ratio)
+        size = _draw_uniform(
+            draw, self.mass and _cube_roots(self.mass), nominal.mass ** (1.0 / 3.0)
+        ) / nominal.mass ** (1.0 / 3.0)
         arm = size * exp(draw.uniform(-self.size_deviation, self.size_deviation)) if self.size_deviation else size
         mass = size * size * size
-        thrust = mass * (ratio / usual)
-        turn = usual * weight / len(own.rotors) * reach / own.inertia_B.xx
+        thrust = mass * (ratio / nominal_ratio)
+        angular_acceleration = nominal_ratio * weight / len(nominal.rotors) * arm_length / nominal.inertia_B.xx
         inertia: Scalar = mass * arm * arm
         if self.torque_to_inertia is not None:
-            inertia = thrust * arm * turn / _evenly(draw, self.torque_to_inertia, turn)
-        lever = rotor.k_torque / rotor.k_thrust
+            inertia = (
+                thrust * arm * angular_acceleration / _draw_uniform(draw, self.torque_to_inertia, angular_acceleration)
+            )
+        torque_ratio = rotor.k_torque / rotor.k_thrust
         return Drawn(
             mass,
             thrust,
-            thrust * (_evenly(draw, self.torque_to_thrust, lever) / lever),
+            thrust * (_draw_uniform(draw, self.torque_to_thrust, torque_ratio) / torque_ratio),
             arm,
             inertia,
-            _evenly(draw, self.drag, 1.0),
-            _evenly(draw, self.lag_rise, ()),
-            _evenly(draw, self.lag_fall, ()),
-            _evenly(draw, self.idle, ()),
-            self._push(draw, mass * weight, arm * reach, ratio),
+            _draw_uniform(draw, self.drag, 1.0),
+            _draw_uniform(draw, self.lag_rise, ()),
+            _draw_uniform(draw, self.lag_fall, ()),
+            _draw_uniform(draw, self.idle, ()),
+            self._push(draw, mass * weight, arm * arm_length, ratio),
             _normals(draw, self.wind) if self.wind else (),
         )
 
-    def _push(self, draw: Draw, weight: Scalar, reach: Scalar, ratio: Scalar) -> Tree:
+    def _push(self, draw: Draw, weight: Scalar, arm_length: Scalar, ratio: Scalar) -> Tree:
         if not (self.force or self.torque or self.force_spare):
             return ()
-        spread: Scalar = self.force
+        force_sigma: Scalar = self.force
         if self.force_spare:
-            spread = spread + draw.uniform(0.0, self.force_spare) * maximum(ratio - 1.0, 0.0) / 3.0
-        force_W = _normals(draw, spread * weight)
-        return force_W, _normals(draw, self.torque * weight * reach) if self.torque else ZERO
+            force_sigma = force_sigma + draw.uniform(0.0, self.force_spare) * maximum(ratio - 1.0, 0.0) / 3.0
+        force_W = _normals(draw, force_sigma * weight)
+        return force_W, _normals(draw, self.torque * weight * arm_length) if self.torque else ZERO
 
-    def apply(self, drawn: Drawn, craft: Craft) -> tuple[Craft, Environment]:
-        """The craft of those numbers, and what surrounds it"""
-        return applied(drawn, craft)
+    def apply(self, parameters: Drawn, drone: Craft) -> tuple[Craft, Environment]:
+        """Return the drone with these parameters, and its environment."""
+        return applied(parameters, drone)
 
 
 class Inertial(NamedTuple):
-    """Mass and inertia that are not quite those of the file, by up to these shares; the rotors are. A steady `wind` of up to so
-    much [m/s] comes from anywhere on the horizon."""
+    """Random mass and inertia, within these relative changes of the file's values; the rotors stay. A steady horizontal `wind`
+    of up to this speed [m/s] has a random direction."""
 
     mass: float = 0.1
     inertia: float = 0.1
     wind: float = 0.0
 
-    def draw(self, draw: Draw, craft: Craft) -> Drawn:
-        """Two factors, and a wind"""
-        own = Drawn(
+    def draw(self, draw: Draw, drone: Craft) -> Drawn:
+        """Draw two factors, and a wind."""
+        parameters = Drawn(
             mass=draw.uniform(1.0 - self.mass, 1.0 + self.mass),
             inertia=draw.uniform(1.0 - self.inertia, 1.0 + self.inertia),
         )
         if not self.wind:
-            return own
+            return parameters
         speed, angle = draw.uniform(0.0, self.wind), draw.uniform(0.0, 2.0 * math.pi)
-        return own._replace(wind_W=Vec3(speed * cos(angle), speed * sin(angle), 0.0))
+        return parameters._replace(wind_W=Vec3(speed * cos(angle), speed * sin(angle), 0.0))
 
-    def apply(self, drawn: Drawn, craft: Craft) -> tuple[Craft, Environment]:
-        """The craft of those numbers, and the air about it"""
-        return applied(drawn, craft)
+    def apply(self, parameters: Drawn, drone: Craft) -> tuple[Craft, Environment]:
+        """Return the drone with these parameters, and its environment."""
+        return applied(parameters, drone)
 
 
 L2F = Ranges(force=1.0 / 20.0, torque=1e-4 / math.hypot(0.028, 0.028))
@@ -151,60 +155,60 @@ RAPTOR = Ranges(
 """The quadrotors of RAPTOR, 20 g to 5 kg."""
 
 FOUR_DECADES = RAPTOR._replace(mass=(0.001, 10.0), drag=(0.5, 2.0))
-"""RAPTOR's from 1 g to 10 kg, with up to twice the drag or half of it."""
+"""RAPTOR's from 1 g to 10 kg, with half to twice the drag."""
 
 
-def applied(drawn: Drawn, craft: Craft) -> tuple[Craft, Environment]:
-    """The craft of those numbers, and what surrounds it; its trim is that of rotors whose thrust is kF Ω²"""
-    vehicle = grown(drawn, craft.vehicle)
-    faster = sqrt(drawn.mass / drawn.thrust)
-    trim = craft.trim._replace(rotor_speed=tuple(speed * faster for speed in craft.trim.rotor_speed))
+def applied(parameters: Drawn, drone: Craft) -> tuple[Craft, Environment]:
+    """Return the drone with these parameters, and its environment; the trim assumes a thrust of kF Ω²."""
+    vehicle = grown(parameters, drone.vehicle)
+    speed_factor = sqrt(parameters.mass / parameters.thrust)
+    trim = drone.trim._replace(rotor_speed=tuple(speed * speed_factor for speed in drone.trim.rotor_speed))
     command = steady_command(trim, vehicle)
-    environment = CALM._replace(wind_W=drawn.wind_W) if drawn.wind_W else CALM
-    if drawn.push:
-        force_W, tau_B = drawn.push
+    environment = CALM._replace(wind_W=parameters.wind_W) if parameters.wind_W else CALM
+    if parameters.push:
+        force_W, tau_B = parameters.push
         vehicle, trim = vehicle.with_effect(PUSHED), trim._replace(effects=(*trim.effects, ()))
         environment = environment._replace(pushes=(Wrench(f_W=force_W, tau_B=tau_B),))
-    return craft._replace(vehicle=vehicle, trim=trim, command=command), environment
+    return drone._replace(vehicle=vehicle, trim=trim, command=command), environment
 
 
-def grown(drawn: Drawn, vehicle: Vehicle) -> Vehicle:
-    """Every number of the vehicle as it follows from the drawn ones; what the air takes keeps its time constant
+def grown(parameters: Drawn, vehicle: Vehicle) -> Vehicle:
+    """Scale every parameter of the vehicle by the random factors; aerodynamic damping keeps its time constant.
 
-    The moment of airspeed, like all that is a share of the rotors' thrust and arm, follows by itself.
+    The airspeed moment, like every effect relative to the rotors' thrust and arm, needs no change.
     """
     changes = {
-        "mass": vehicle.mass * drawn.mass,
-        "inertia_B": Mat3(*(x * drawn.inertia for x in vehicle.inertia_B)),
-        "rotors": tuple(_rotor(rotor, drawn, vehicle) for rotor in vehicle.rotors),
+        "mass": vehicle.mass * parameters.mass,
+        "inertia_B": Mat3(*(x * parameters.inertia for x in vehicle.inertia_B)),
+        "rotors": tuple(_rotor(rotor, parameters, vehicle) for rotor in vehicle.rotors),
     }
-    factors = {"drag.linear": drawn.mass, "drag.quadratic": drawn.mass, "drag.isotropic": drawn.mass}
-    for path, factor in {**factors, "damping.linear": drawn.inertia}.items():
+    factors = {"drag.linear": parameters.mass, "drag.quadratic": parameters.mass, "drag.isotropic": parameters.mass}
+    for path, factor in {**factors, "damping.linear": parameters.inertia}.items():
         effect, field = path.split(".")
         if vehicle.has(effect):
-            changes[path] = getattr(vehicle[effect], field) * (factor * drawn.drag)
+            changes[path] = getattr(vehicle[effect], field) * (factor * parameters.drag)
     return vehicle.replace(changes)
 
 
-def _rotor(rotor: Rotor, drawn: Drawn, vehicle: Vehicle) -> Rotor:
+def _rotor(rotor: Rotor, parameters: Drawn, vehicle: Vehicle) -> Rotor:
     motor = rotor.motor
-    own = (drawn.rise, drawn.fall, drawn.idle)
-    if not all(isinstance(each, tuple) for each in own):
+    motor_values = (parameters.rise, parameters.fall, parameters.idle)
+    if not all(isinstance(value, tuple) for value in motor_values):
         if not isinstance(motor, Lag):
             raise ValueError(
                 f"vehicle {vehicle.name!r} has motors without a lag; expected no lag_rise, lag_fall and idle"
             )
         rise, fall, idle = (
-            usual if isinstance(each, tuple) else each
-            for each, usual in zip(own, (motor.rise, motor.fall, 1.0), strict=True)
+            default if isinstance(value, tuple) else value
+            for value, default in zip(motor_values, (motor.rise, motor.fall, 1.0), strict=True)
         )
         motor = motor._replace(rise=rise, fall=fall, speed_min=motor.speed_min * idle)
     return rotor._replace(
-        r_B=rotor.r_B * drawn.arm,
-        k_thrust=rotor.k_thrust * drawn.thrust,
-        k_torque=rotor.k_torque * drawn.torque,
-        inertia=rotor.inertia * (drawn.mass * drawn.arm * drawn.arm),
-        radius=rotor.radius * drawn.arm,
+        r_B=rotor.r_B * parameters.arm,
+        k_thrust=rotor.k_thrust * parameters.thrust,
+        k_torque=rotor.k_torque * parameters.torque,
+        inertia=rotor.inertia * (parameters.mass * parameters.arm * parameters.arm),
+        radius=rotor.radius * parameters.arm,
         motor=motor,
     )
 
@@ -212,13 +216,13 @@ def _rotor(rotor: Rotor, drawn: Drawn, vehicle: Vehicle) -> Rotor:
 _thrust_to_weight = lru_cache(maxsize=16)(thrust_to_weight)
 
 
-def _evenly(draw: Draw, range_: Range | None, usual: Scalar) -> Scalar:
-    return usual if range_ is None else draw.uniform(*range_)
+def _draw_uniform(draw: Draw, range_: Range | None, default: Scalar) -> Scalar:
+    return default if range_ is None else draw.uniform(*range_)
 
 
 def _cube_roots(range_: Range) -> Range:
     return range_[0] ** (1.0 / 3.0), range_[1] ** (1.0 / 3.0)
 
 
-def _normals(draw: Draw, spread: Scalar) -> Vec3:
-    return Vec3(*(draw.normal() * spread for _ in range(3)))
+def _normals(draw: Draw, sigma: Scalar) -> Vec3:
+    return Vec3(*(draw.normal() * sigma for _ in range(3)))

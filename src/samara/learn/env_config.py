@@ -9,32 +9,32 @@ from samara.learn.task import Craft, Draw, Situation, Task, Tree, craft_for, obs
 from samara.learn.tasks import check_task, load_task
 from samara.physics.types import Environment, State, Vehicle
 
-AT_REST = ("hover", "recover")  # tasks with the goal of resting at the origin, which every named observation describes
+AT_REST = ("hover", "recover")  # tasks with the goal of rest at the origin, which every named observation describes
 
 
 class Randomization(Protocol):
     """Random vehicle parameters: the draw at the start of an episode, and the vehicle and environment it gives."""
 
-    def draw(self, draw: Draw, craft: Craft) -> Tree: ...
+    def draw(self, draw: Draw, drone: Craft) -> Tree: ...
 
-    def apply(self, parameters: Tree, craft: Craft) -> tuple[Craft, Environment]: ...
+    def apply(self, parameters: Tree, drone: Craft) -> tuple[Craft, Environment]: ...
 
 
 class Sensing(Protocol):
     """Sensors and an estimator between the state and the policy: their state, and the estimate that the task observes."""
 
-    def initial(self, draw: Draw, state: State, craft: Craft) -> Tree: ...
+    def initial(self, draw: Draw, state: State, drone: Craft) -> Tree: ...
 
     def update(
-        self, draw: Draw, sensing_state: Tree, situation: Situation, craft: Craft, environment: Environment
+        self, draw: Draw, sensing_state: Tree, situation: Situation, drone: Craft, environment: Environment
     ) -> tuple[State, Tree]: ...
 
 
 class Setting(NamedTuple):
-    """A task, a vehicle, and what lies between them
+    """A task, a vehicle, and the randomization, sensors and delays between them.
 
-    The last `history` actions, the newest first, are appended to the observation. An action takes effect `delay`
-    periods late: a number from the first to the second is drawn for each episode.
+    The last `history` actions, the newest first, are appended to the observation. An action takes effect after `delay`
+    periods: an integer from the first to the second is drawn for each episode.
     """
 
     task: Task
@@ -46,12 +46,12 @@ class Setting(NamedTuple):
 
     @property
     def actions(self) -> int:
-        """The size of an action, for a team of all drones' actions"""
+        """Size of an action; for a team, of the actions of all drones."""
         return ACTION_SPACES[self.task.action].size(self.craft.vehicle) * self.task.drones
 
 
 class TaskChanges(TypedDict, total=False):
-    """Fields of a task that an environment may change"""
+    """Fields of a task that an environment may change."""
 
     seconds: float
     period: float
@@ -60,7 +60,7 @@ class TaskChanges(TypedDict, total=False):
 
 
 class SettingOptions(TaskChanges, total=False):
-    """The options of every environment"""
+    """The options of every environment."""
 
     randomization: Randomization | None
     sensing: Sensing | None
@@ -78,41 +78,48 @@ def setting_for(
     sees: str | None = None,
     **changes: Unpack[TaskChanges],
 ) -> Setting:
-    """Configure a task (a name, a file or a `Task`) for a vehicle, with other `seconds`, `period`, `substeps` or `action`
+    """Configure a task for a vehicle.
 
-    `sees` is the name of another observation of `samara.control.observation`, for tasks that come to rest at the
-    origin.
+    Args:
+        task: a name, a file or a `Task`.
+        vehicle: a vehicle, or the name of a shipped vehicle or file.
+        randomization: random vehicle parameters; default: those of the task.
+        sensing: sensors and an estimator between the state and the policy; None observes the state.
+        history: count of past actions appended to the observation.
+        delay: delay of actions [periods], or the range it is drawn from in each episode.
+        sees: name of another observation of `samara.control.observation`, for tasks with the goal of rest at the origin.
+        changes: other `seconds`, `period`, `substeps` or `action` of the task.
     """
-    chosen = load_task(task)
+    base_task = load_task(task)
     for name in changes:
         if name not in TaskChanges.__annotations__:
             expected = ", ".join(TaskChanges.__annotations__)
             raise TypeError(f"a task has no {name!r} to change; expected some of {expected}")
     if sees is not None:
-        if chosen.name not in AT_REST or sees not in OBSERVATIONS:
+        if base_task.name not in AT_REST or sees not in OBSERVATIONS:
             expected = f"one of {', '.join(AT_REST)}, and of {', '.join(OBSERVATIONS)}"
-            raise ValueError(f"task {chosen.name!r} with the observation {sees!r}; expected {expected}")
-        chosen = chosen._replace(observation=partial(observe, sees), sees=sees)
-    chosen = check_task(chosen._replace(**changes), f"task {chosen.name!r}")
+            raise ValueError(f"task {base_task.name!r} with the observation {sees!r}; expected {expected}")
+        base_task = base_task._replace(observation=partial(observe, sees), sees=sees)
+    base_task = check_task(base_task._replace(**changes), f"task {base_task.name!r}")
     shortest, longest = (delay, delay) if isinstance(delay, int) else delay
     for name, value, low in (("history", history, 0), ("delay", shortest, 0), ("delay", longest, shortest)):
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 1000:
             raise ValueError(f"{name} is {value!r}; expected a whole number from {low} to 1000")
-    if sensing is not None and chosen.drones > 1:
-        raise ValueError(f"task {chosen.name!r} is for {chosen.drones} drones; sensing is for tasks with one")
+    if sensing is not None and base_task.drones > 1:
+        raise ValueError(f"task {base_task.name!r} is for {base_task.drones} drones; sensing is for tasks with one")
     return Setting(
-        chosen, craft_for(vehicle), randomization or chosen.randomization, sensing, history, (shortest, longest)
+        base_task, craft_for(vehicle), randomization or base_task.randomization, sensing, history, (shortest, longest)
     )
 
 
 def drone_settings(setting: Setting) -> tuple[Setting, ...]:
-    """The setting of each drone of a team: they differ in the drone's number"""
+    """Return the setting of each drone of a team; they differ in the drone's index."""
     task, drones = setting.task._replace(drones=1), range(setting.task.drones)
     return tuple(setting._replace(task=task, craft=setting.craft._replace(number=k)) for k in drones)
 
 
 def require_no_camera(setting: Setting) -> None:
-    """ValueError for a task with a depth camera, whose images only the gradient trainer in JAX renders"""
+    """Raise ValueError for a task with a depth camera, whose images only the gradient trainer in JAX renders."""
     if setting.task.sight is not None:
         raise ValueError(
             f"task {setting.task.name!r} observes images of a depth camera, which only training by gradient in JAX renders; "

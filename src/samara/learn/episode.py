@@ -32,15 +32,15 @@ from samara.sim.stages.physics import Contact, integrate
 CACHED_SETTINGS = 16
 
 Slots = dict[str, Tree]
-"""One drone's values by the names of their slots: trees of scalars"""
+"""One drone's values by slot name: trees of scalars."""
 Integration: TypeAlias = str | Callable[..., State]
-"""An integrator by its name, or a function that integrates: (rate, state, dt) → state"""
+"""The name of an integrator, or a function that integrates: (rate, state, dt) → state."""
 
 
 class Episode(NamedTuple):
-    """What is carried from one action to the next
+    """The values carried from one action to the next.
 
-    The situation; the parameters drawn for the vehicle; the delay of actions [periods], if it is drawn; the actions
+    The situation; the random parameters of the vehicle; the delay of actions [periods], if it is random; the actions
     before the last, newest first; and the state of sensors and estimator.
     """
 
@@ -52,7 +52,7 @@ class Episode(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """The result of a step for a trainer"""
+    """The result of a step for a trainer."""
 
     observation: tuple[Scalar, ...]
     reward: Scalar
@@ -63,7 +63,7 @@ class Transition(NamedTuple):
 
 
 def run(stages: Sequence[Stage], slots: Slots, dt: Scalar, draw: Draw | None = None, tick: Scalar = 0.0) -> Slots:
-    """Update one drone's slots by the stages in their order, at a tick of a clock with the period dt  [s]
+    """Update one drone's slots by the stages in order, at a tick of a clock with the period dt  [s].
 
     A stage that is not due at this tick leaves its slots unchanged.
     """
@@ -74,17 +74,17 @@ def run(stages: Sequence[Stage], slots: Slots, dt: Scalar, draw: Draw | None = N
             inputs.append(tuple(draw.normal() for _ in range(stage.normals.size)))
         values = dict(zip(stage.writes, stage(*inputs), strict=True))
         if stage.every > 1 or stage.delay:
-            due = _is_due(stage, tick)
-            values = {path: _select(due, value, slots[path]) for path, value in values.items()}
+            is_due = _is_due(stage, tick)
+            values = {path: _select(is_due, value, slots[path]) for path, value in values.items()}
         slots = slots | values
     return slots
 
 
 def _is_due(stage: Stage, tick: Scalar) -> Scalar:
     """tick ≥ delay and (tick − delay) mod every = 0"""
-    since = tick - float(stage.delay)
-    due = since - stage.every * floor((since + 0.5) / stage.every) < 0.5
-    return logical_and(due, since > -0.5) if stage.delay else due
+    elapsed = tick - float(stage.delay)
+    is_multiple = elapsed - stage.every * floor((elapsed + 0.5) / stage.every) < 0.5
+    return logical_and(is_multiple, elapsed > -0.5) if stage.delay else is_multiple
 
 
 def _select(condition: Scalar, new: Tree, old: Tree) -> Tree:
@@ -93,37 +93,37 @@ def _select(condition: Scalar, new: Tree, old: Tree) -> Tree:
 
 
 def command_from_action(
-    action: tuple[Scalar, ...], state: State, *, space: ActionSpace, craft: Craft
+    action: tuple[Scalar, ...], state: State, *, space: ActionSpace, drone: Craft
 ) -> tuple[Command]:
-    """u(a, x): the command an action means; the loops of an autopilot are those of the nominal vehicle"""
-    return (space.command(action, state, craft.nominal, craft.command),)
+    """u(a, x): the command of an action; the loops of an autopilot are those of the nominal vehicle."""
+    return (space.command(action, state, drone.nominal, drone.command),)
 
 
-def controller_stage(craft: Craft, task: Task) -> Stage:
-    """The controller of an episode: the action is held, the loops that follow it run at every update of the physics"""
-    parameters = (("space", ACTION_SPACES[task.action]), ("craft", craft))
+def controller_stage(drone: Craft, task: Task) -> Stage:
+    """Return the controller of an episode: the action is held, the loops that follow it run at every physics update."""
+    parameters = (("space", ACTION_SPACES[task.action]), ("drone", drone))
     return Stage("controller", PHYSICS, command_from_action, ("action", "state"), ("command",), parameters)
 
 
-def physics_stage(craft: Craft, integrator: Integration = "rk4") -> Stage:
-    """The physics stage of flights, for the vehicle of an episode"""
+def physics_stage(drone: Craft, integrator: Integration = "rk4") -> Stage:
+    """Return the physics stage of flights, for the vehicle of an episode."""
     reads = ("state", "contact", "command", "environment", "dt")
-    parameters = (("vehicle", craft.vehicle), ("integrator", integrator))
+    parameters = (("vehicle", drone.vehicle), ("integrator", integrator))
     return Stage("physics", PHYSICS, integrate, reads, ("state", "contact"), parameters)
 
 
 def advance(
     state: State,
     action: tuple[Scalar, ...],
-    craft: Craft,
+    drone: Craft,
     task: Task,
     environment: Environment = CALM,
     *,
     integrator: Integration = "rk4",
     substeps: int | None = None,
 ) -> State:
-    """x(t + period) under an action; or after the first `substeps` updates of the controller and physics stages"""
-    stages = controller_stage(craft, task), physics_stage(craft, integrator)
+    """x(t + period) under an action; or after the first `substeps` updates of the controller and physics stages."""
+    stages = controller_stage(drone, task), physics_stage(drone, integrator)
     slots: Slots = {"state": state, "contact": Contact(), "action": action, "environment": environment}
     for _ in range(task.substeps if substeps is None else substeps):
         slots = run(stages, slots, task.period / task.substeps)
@@ -135,38 +135,38 @@ def advance(
 
 
 def reset(draw: Draw, setting: Setting) -> tuple[Tree, tuple[Scalar, ...]]:
-    """Start an episode: its first moment, and the observation of it"""
-    task, craft, randomization, sensing, history, (shortest, longest) = setting
+    """Start an episode; return it with its first observation."""
+    task, drone, randomization, sensing, history, (shortest, longest) = setting
     if task.drones > 1:
         drones = drone_settings(setting)
-        team = tuple(reset(draw, drone)[0] for drone in drones)
-        others = other_drones([episode.situation.state for episode in team])
-        return team, tuple(chain(*map(observe, team, drones, others)))
-    parameters = randomization.draw(draw, craft) if randomization else ()
-    craft, environment = _vehicle(parameters, setting)
+        team = tuple(reset(draw, drone_setting)[0] for drone_setting in drones)
+        teammates = other_drones([episode.situation.state for episode in team])
+        return team, tuple(chain(*map(observe, team, drones, teammates)))
+    parameters = randomization.draw(draw, drone) if randomization else ()
+    drone, environment = _vehicle(parameters, setting)
     delay = floor(draw.uniform(shortest, longest + 1.0)) if longest > shortest else ()
-    state, goal = task.reset(draw, craft)
+    state, goal = task.reset(draw, drone)
     situation = Situation(state, goal, 0.0, (0.0,) * setting.actions)
     past_actions = (situation.action,) * (max(history, longest) - 1)
     episode = Episode(situation, parameters, delay, past_actions)
     if sensing is not None:
-        sensing_state = sensing.initial(draw, state, craft)
-        estimate, sensing_state = sensing.update(draw, sensing_state, situation, craft, environment)
+        sensing_state = sensing.initial(draw, state, drone)
+        estimate, sensing_state = sensing.update(draw, sensing_state, situation, drone, environment)
         episode, situation = episode._replace(sensing_state=sensing_state), situation._replace(state=estimate)
-    return episode, _observation(situation, episode, craft, setting)
+    return episode, _observation(situation, episode, drone, setting)
 
 
 def step(
     episode: Tree, action: tuple[Scalar, ...], draw: Draw, setting: Setting, integrator: Integration = "rk4"
 ) -> tuple[Tree, Transition]:
-    """One period under an action, clipped to [−1, 1]"""
+    """Advance one period under an action, clipped to [−1, 1]."""
     if setting.task.drones == 1:
         return conclude(episode, action, fly(episode, action, setting, integrator), draw, setting)
     team, transitions = step_team(episode, action, setting, integrator)
     observations, rewards, terminations = zip(*transitions, strict=True)
     terminated = terminations[0]
-    for other in terminations[1:]:
-        terminated = logical_or(terminated, other)
+    for termination in terminations[1:]:
+        terminated = logical_or(terminated, termination)
     reward = sum(rewards[1:], rewards[0]) / setting.task.drones
     return team, Transition(tuple(chain(*observations)), reward, terminated)
 
@@ -174,11 +174,11 @@ def step(
 def step_team(
     team: tuple[Episode, ...], action: tuple[Scalar, ...], setting: Setting, integrator: Integration = "rk4"
 ) -> tuple[tuple[Episode, ...], tuple[Transition, ...]]:
-    """The step of a team, with a transition for each drone; all of them move before any observes the others"""
+    """Advance a team, with a transition for each drone; all drones move before any observes the others."""
     drones, size = drone_settings(setting), setting.actions // setting.task.drones
     actions = [action[k * size : (k + 1) * size] for k in range(len(team))]
     states = [fly(*inputs, integrator) for inputs in zip(team, actions, drones, strict=True)]
-    draws = [Draw()] * len(team)  # sensors, which would take random numbers, are for one drone
+    draws = [Draw()] * len(team)  # sensors, which need random numbers, are for a single drone
     concluded = map(conclude, team, actions, states, draws, drones, other_drones(states))
     episodes, transitions = zip(*concluded, strict=True)
     return episodes, transitions
@@ -191,10 +191,10 @@ def fly(
     integrator: Integration = "rk4",
     substeps: int | None = None,
 ) -> State:
-    """The state that the physics of a step leads to, or its first `substeps` updates"""
-    craft, environment = _vehicle(episode.parameters, setting)
+    """Return the state after the physics of a step, or after its first `substeps` updates."""
+    drone, environment = _vehicle(episode.parameters, setting)
     delayed, state = delayed_action(episode, action, setting), episode.situation.state
-    return advance(state, delayed, craft, setting.task, environment, integrator=integrator, substeps=substeps)
+    return advance(state, delayed, drone, setting.task, environment, integrator=integrator, substeps=substeps)
 
 
 def conclude(
@@ -203,30 +203,30 @@ def conclude(
     state: State,
     draw: Draw,
     setting: Setting,
-    others: tuple[Other, ...] = (),
+    teammates: tuple[Other, ...] = (),
 ) -> tuple[Episode, Transition]:
-    """Complete a step whose physics has led to a state: the task's reward and condition, sensors, estimator and observation"""
-    task, before = setting.task, episode.situation
-    craft, environment = _vehicle(episode.parameters, setting)
+    """Complete a step after its physics: the task's reward and termination, sensors, estimator and observation."""
+    task, previous = setting.task, episode.situation
+    drone, environment = _vehicle(episode.parameters, setting)
     action = clip(action)
-    situation = Situation(state, before.goal, before.time + task.period, action, others)
+    situation = Situation(state, previous.goal, previous.time + task.period, action, teammates)
     if task.progress is not None:
-        situation = situation._replace(goal=task.progress(before, situation, craft))
-    reward = task.reward(situation, craft)
+        situation = situation._replace(goal=task.progress(previous, situation, drone))
+    reward = task.reward(situation, drone)
     if task.action_change_cost:
-        changes = (new - old for new, old in zip(action, before.action, strict=True))
+        changes = (new - old for new, old in zip(action, previous.action, strict=True))
         reward = reward - task.action_change_cost * sum(change * change for change in changes)
-    terminated = task.termination(situation, craft)
-    past_actions = (before.action, *episode.past_actions)[: len(episode.past_actions)]
+    terminated = task.termination(situation, drone)
+    past_actions = (previous.action, *episode.past_actions)[: len(episode.past_actions)]
     episode = episode._replace(situation=situation._replace(others=()), past_actions=past_actions)
     if setting.sensing is not None:
-        update = setting.sensing.update(draw, episode.sensing_state, situation, craft, environment)
+        update = setting.sensing.update(draw, episode.sensing_state, situation, drone, environment)
         episode, situation = episode._replace(sensing_state=update[1]), situation._replace(state=update[0])
-    return episode, Transition(_observation(situation, episode, craft, setting), reward, terminated)
+    return episode, Transition(_observation(situation, episode, drone, setting), reward, terminated)
 
 
 def delayed_action(episode: Episode, action: tuple[Scalar, ...], setting: Setting) -> tuple[Scalar, ...]:
-    """The action in effect while `action` is chosen: one that is as many periods old as the episode's delay"""
+    """Return the action in effect while `action` is chosen: it is older by the episode's delay."""
     shortest, longest = setting.delay
     candidates = (clip(action), episode.situation.action, *episode.past_actions)
     delayed = candidates[shortest]
@@ -237,32 +237,32 @@ def delayed_action(episode: Episode, action: tuple[Scalar, ...], setting: Settin
 
 
 def clip(action: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Each component within [−1, 1]"""
+    """Clip each component to [−1, 1]."""
     return tuple(clamp(a, -1.0, 1.0) for a in action)
 
 
-def observe(episode: Episode, setting: Setting, others: tuple[Other, ...] = ()) -> tuple[Scalar, ...]:
-    """The observation of an episode, without sensors between"""
-    craft, _ = _vehicle(episode.parameters, setting)
-    return _observation(episode.situation._replace(others=others), episode, craft, setting)
+def observe(episode: Episode, setting: Setting, teammates: tuple[Other, ...] = ()) -> tuple[Scalar, ...]:
+    """Return the observation of an episode without sensors."""
+    drone, _ = _vehicle(episode.parameters, setting)
+    return _observation(episode.situation._replace(others=teammates), episode, drone, setting)
 
 
 def is_success(episode: Episode, setting: Setting) -> Scalar:
-    """Whether an episode is successful, by the task's condition"""
+    """Return whether an episode is successful, by the task's condition."""
     if setting.task.success is None:
-        raise ValueError(f"task {setting.task.name!r} does not say what success is: it has no function `success`")
+        raise ValueError(f"task {setting.task.name!r} does not define success: it has no function `success`")
     return setting.task.success(episode.situation, _vehicle(episode.parameters, setting)[0])
 
 
 @lru_cache(maxsize=CACHED_SETTINGS)
 def templates(setting: Setting) -> tuple[Tree, tuple[float, ...]]:
-    """An episode and an observation, for their shapes"""
+    """Return an episode and an observation as templates of their shapes."""
     return reset(Draw(), setting)
 
 
 @lru_cache(maxsize=CACHED_SETTINGS)
 def reset_draws(setting: Setting) -> tuple[str, ...]:
-    """The random numbers that `reset` takes, in their order: "uniform" or "normal" for each"""
+    """Return the distributions that `reset` draws from, in order: "uniform" or "normal" for each random number."""
     draw = Draw()
     reset(draw, setting)
     return tuple(draw.kinds)
@@ -270,7 +270,7 @@ def reset_draws(setting: Setting) -> tuple[str, ...]:
 
 @lru_cache(maxsize=CACHED_SETTINGS)
 def step_draws(setting: Setting) -> tuple[str, ...]:
-    """The random numbers that `step` takes: those of the sensors"""
+    """Return the distributions that `step` draws from: those of the sensors."""
     draw = Draw()
     if setting.sensing is not None:
         step(templates(setting)[0], (0.0,) * setting.actions, draw, setting)
@@ -278,20 +278,21 @@ def step_draws(setting: Setting) -> tuple[str, ...]:
 
 
 def other_drones(states: Sequence[State]) -> list[tuple[Other, ...]]:
-    """For each drone of a team the motion of the others: from the next one on, around to the one before"""
+    """Return for each drone of a team the motion of the others: from the next one on, cyclically."""
     motions = [Other(state.p_W, state.v_W) for state in states]
     return [(*motions[k + 1 :], *motions[:k]) for k in range(len(motions))]
 
 
 def _vehicle(parameters: Tree, setting: Setting) -> tuple[Craft, Environment]:
+    """Return the drone of an episode with its random parameters, and its environment."""
     if setting.randomization is None:
         return setting.craft, CALM
     return setting.randomization.apply(parameters, setting.craft)
 
 
-def _observation(situation: Situation, episode: Episode, craft: Craft, setting: Setting) -> tuple[Scalar, ...]:
+def _observation(situation: Situation, episode: Episode, drone: Craft, setting: Setting) -> tuple[Scalar, ...]:
     actions = (episode.situation.action, *episode.past_actions)[: setting.history]
-    return (*setting.task.observation(situation, craft), *chain(*actions))
+    return (*setting.task.observation(situation, drone), *chain(*actions))
 
 
 # For trainers ---------------------------------------------------------------------------------------------------------
@@ -299,11 +300,11 @@ def _observation(situation: Situation, episode: Episode, craft: Craft, setting: 
 
 @dataclass(frozen=True)
 class StepFunctions:
-    """The functions that a step is composed of, for trainers that differentiate it through the stages of the integrator
+    """The functions that a step is composed of, for trainers that differentiate it through the stages of the integrator.
 
         o = observe(x),  a = π(o),  u = command(x, a),  ż = derivative(z, u, x),  x', r, terminated = conclude(z', x, a)
 
-    x is an episode, z the vehicle's state in it. One drone, and no sensors, which would draw random numbers at every
+    x is an episode, z the vehicle's state in it. For one drone without sensors, which would draw random numbers at every
     step.
     """
 
@@ -319,7 +320,7 @@ class StepFunctions:
             )
 
     def reset(self, numbers: Sequence[Scalar]) -> Episode:
-        """An episode at its start, from its random numbers"""
+        """Return an episode at its start, from its random numbers."""
         episode: Episode = reset(Draw(iter(numbers)), self.setting)[0]
         return episode
 
@@ -330,42 +331,42 @@ class StepFunctions:
     def step(
         self, episode: Episode, action: tuple[Scalar, ...], integrator: Integration = "rk4"
     ) -> tuple[Episode, Scalar, Scalar]:
-        """x', r and whether the episode has ended"""
+        """x', r and whether the episode has ended."""
         return self.conclude(fly(episode, action, self.setting, integrator), episode, action)
 
     def command(self, episode: Episode, action: tuple[Scalar, ...]) -> Command:
         """u(x, a)"""
-        craft, _ = _vehicle(episode.parameters, self.setting)
+        drone, _ = _vehicle(episode.parameters, self.setting)
         delayed = delayed_action(episode, action, self.setting)
-        command: Command = controller_stage(craft, self.setting.task)(delayed, episode.situation.state)[0]
+        command: Command = controller_stage(drone, self.setting.task)(delayed, episode.situation.state)[0]
         return command
 
     def derivative(self, state: State, command: Command, episode: Episode) -> State:
         """ż(z, u, x)"""
-        craft, environment = _vehicle(episode.parameters, self.setting)
-        return derivative(state, command, craft.vehicle, environment)
+        drone, environment = _vehicle(episode.parameters, self.setting)
+        return derivative(state, command, drone.vehicle, environment)
 
     def conclude(self, state: State, episode: Episode, action: tuple[Scalar, ...]) -> tuple[Episode, Scalar, Scalar]:
-        """x', r and whether the episode has ended, where the physics has led to a state"""
-        after, (_, reward, terminated) = conclude(episode, action, state, Draw(), self.setting)
-        return after, reward, terminated
+        """x', r and whether the episode has ended, after the physics has led to `state`."""
+        next_episode, (_, reward, terminated) = conclude(episode, action, state, Draw(), self.setting)
+        return next_episode, reward, terminated
 
     def is_terminated(self, episode: Episode) -> Scalar:
-        """Whether an episode has ended"""
+        """Return whether an episode has ended."""
         return self.setting.task.termination(episode.situation, _vehicle(episode.parameters, self.setting)[0])
 
     def is_success(self, episode: Episode) -> Scalar:
-        """Whether an episode is successful; False where the task has no such condition"""
+        """Return whether an episode is successful; False if the task has no such condition."""
         return is_success(episode, self.setting) if self.setting.task.success is not None else False
 
     @property
     def draws(self) -> tuple[str, ...]:
-        """The random numbers of a reset"""
+        """The distributions that a reset draws from."""
         return reset_draws(self.setting)
 
     @cached_property
     def episode(self) -> Episode:
-        """A template, as are `state` and `action`"""
+        """A template, as are `state` and `action`."""
         episode: Episode = templates(self.setting)[0]
         return episode
 
@@ -379,19 +380,19 @@ class StepFunctions:
 
     @property
     def size(self) -> int:
-        """Leaves of an episode"""
+        """Count of leaves of an episode."""
         return len(flatten(self.episode))
 
     @cached_property
     def varying(self) -> tuple[int, ...]:
-        """The leaves of an episode that change within it"""
+        """The leaves that change within an episode."""
         first = len(flatten(self.episode.situation))
         constant = len(flatten((self.episode.parameters, self.episode.delay)))
         return (*range(first), *range(first + constant, self.size))
 
     @cached_property
     def observations(self) -> int:
-        """The size of an observation"""
+        """The size of an observation."""
         return len(templates(self.setting)[1])
 
     @property
@@ -400,5 +401,5 @@ class StepFunctions:
 
     @property
     def dt(self) -> float:
-        """Of one update of the physics  [s]"""
+        """Period of the physics updates  [s]."""
         return self.setting.task.period / self.substeps

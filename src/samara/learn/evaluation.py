@@ -12,12 +12,12 @@ from samara.learn.env_config import Setting
 from samara.learn.episode import StepFunctions, is_success, templates
 from samara.learn.policies import TANH, Recurrent, Weights, recurrent_network
 
-UNSEEN = 0x5EED  # the seed of the initial states of evaluations
+UNSEEN = 0x5EED  # seed of the initial states of evaluations
 FLIGHTS = 10_000
 
 
 class Evaluation(NamedTuple):
-    """The number of flights, the number that satisfy the task's `success` at their end, and the states there"""
+    """Count of flights, count of those that satisfy the task's `success` at their end, and the final states."""
 
     flights: int
     successes: int
@@ -25,7 +25,7 @@ class Evaluation(NamedTuple):
 
     @property
     def success(self) -> float:
-        """The fraction of successful flights"""
+        """Fraction of successful flights."""
         return self.successes / self.flights
 
 
@@ -35,9 +35,14 @@ Evaluator = Callable[[Weights], Evaluation]
 def evaluator(
     setting: Setting, flights: int = FLIGHTS, seed: int = UNSEEN, *, activation: str = TANH, backend: str = "cpu"
 ) -> Evaluator:
-    """Compile `evaluate(weights)`, which flies a policy for the task's `seconds`; flights that end before are evaluated there
+    """Compile `evaluate(weights)`, which flies a policy for the task's `seconds`; flights that end earlier are evaluated there.
 
-    The backend "cpu" flies dense policies; "jax" also flies recurrent ones and those that observe depth images.
+    Args:
+        setting: task and vehicle.
+        flights: count of flights.
+        seed: seed of the initial states.
+        activation: activation of the hidden layers of a dense policy.
+        backend: "cpu" evaluates dense policies; "jax" also recurrent ones and those that observe depth images.
     """
     return (_cpu_evaluator if backend == "cpu" else _jax_evaluator)(setting, flights, seed, activation)
 
@@ -54,9 +59,9 @@ def _cpu_evaluator(setting: Setting, flights: int, seed: int, activation: str) -
         sizes = sizes_of(weights)
         if sizes not in compiled:
             compiled[sizes] = LaneRollout(functions, sizes, hidden=activation)
-        flown = compiled[sizes].fly(row_of(weights), episodes, setting.task.steps)
-        successes = flown.done | (_successes(setting, flown.end) & ~flown.lost)
-        return Evaluation(flights, int(successes.sum()), flown.end[: len(flatten(functions.state))])
+        result = compiled[sizes].fly(row_of(weights), episodes, setting.task.steps)
+        successes = result.done | (_successes(setting, result.end) & ~result.lost)
+        return Evaluation(flights, int(successes.sum()), result.end[: len(flatten(functions.state))])
 
     return evaluate
 
@@ -65,22 +70,22 @@ def _jax_evaluator(setting: Setting, flights: int, seed: int, activation: str) -
     from samara.learn.jax.rollout import fly_to_the_end
     from samara.learn.policies import dense_network
 
-    state = len(flatten(StepFunctions(setting).state))
+    state_size = len(flatten(StepFunctions(setting).state))
     compiled: dict[int, Callable[[Weights], Scalar]] = {}
 
     def evaluate(weights: Weights) -> Evaluation:
-        units = len(weights.gru.initial) if isinstance(weights, Recurrent) else 0
-        if units not in compiled:
-            network = recurrent_network((), units) if units else dense_network(hidden=activation)
-            compiled[units] = fly_to_the_end(setting, flights, seed, network)
-        rows = np.asarray(compiled[units](weights))
-        return Evaluation(flights, int(_successes(setting, rows).sum()), rows[:state])
+        recurrent_units = len(weights.gru.initial) if isinstance(weights, Recurrent) else 0
+        if recurrent_units not in compiled:
+            network = recurrent_network((), recurrent_units) if recurrent_units else dense_network(hidden=activation)
+            compiled[recurrent_units] = fly_to_the_end(setting, flights, seed, network)
+        rows = np.asarray(compiled[recurrent_units](weights))
+        return Evaluation(flights, int(_successes(setting, rows).sum()), rows[:state_size])
 
     return evaluate
 
 
 def _successes(setting: Setting, rows: Array) -> Array:
-    """Which episodes (size, N) at their end have succeeded"""
+    """Return which episodes (size, N) are successful at their end."""
     episode = unflatten(templates(setting)[0], iter(rows.astype(float)))
     successes: Array = np.asarray(is_success(episode, setting)) & np.isfinite(rows).all(0)
     return successes

@@ -1,8 +1,8 @@
 """Fine-tuning: train a policy further for a vehicle other than the one it was trained on.
 
-The policy gets the trim of the new vehicle (the hover command and rotor speeds), and then some dozens of updates by the
-gradient of the flight, which take a second on a CPU. The result has the mean position errors before, with the new trim
-alone, and after.
+The policy gets the trim of the new vehicle (the hover command and rotor speeds), and then a few dozen updates by the
+gradient of the flight, which take a second on a CPU. The result reports the mean position errors before, with the new trim
+only, and after.
 """
 
 from dataclasses import replace
@@ -39,13 +39,13 @@ airborne = true
 kind = "hover"
 duration = 4.0
 """
-"""The flight in which the position error is measured, with another vehicle"""
+"""The flight in which the position error is measured; its vehicle is replaced."""
 START_OFFSET = 0.3  # [m], largest along each axis
 
 
 class Adapted(NamedTuple):
     """The fine-tuned policy, the result of training, and the mean final position errors [m]: before, with the new
-    trim alone, and after training"""
+    trim only, and after training."""
 
     policy: Policy
     training: TrainingResult
@@ -63,14 +63,26 @@ def adapt(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Adapted:
-    """Train a policy further on another vehicle and write its folder; ValueError for policies that cannot be trained further"""
+    """Train a policy further on another vehicle and write its folder.
+
+    Args:
+        policy: the policy to train further.
+        vehicle: the new vehicle.
+        folder: folder of the new policy.
+        updates: count of gradient updates.
+        seed: seed of all random numbers.
+        progress: called after each chunk of updates.
+
+    Raises:
+        ValueError: the policy cannot be trained further.
+    """
     weights, activation = policy_weights(policy)
     if policy.task not in AT_REST or policy.bounds is not None:
         raise ValueError(
             f"{policy.folder}: trained to {policy.task}{' within bounds' if policy.bounds else ''}; expected one of "
             f"{', '.join(AT_REST)}, which can be trained further"
         )
-    original = _for(policy, vehicle)
+    original = _remove_vehicle_restriction(policy, vehicle)
     setting = setting_for(policy.task, vehicle, sees=policy.observation, period=policy.period, action=policy.action)
     hidden = tuple(len(bias) for _, bias in weights[:-1])
     trainer, _ = trainer_for(
@@ -83,15 +95,15 @@ def adapt(
         last_rate=LAST_RATE,
         activation=activation,
     )
-    before = hover_error(original, vehicle)
-    trimmed = hover_error(replace(original, trim=trim_of(vehicle)), vehicle)
+    error_before = hover_error(original, vehicle)
+    error_trimmed = hover_error(replace(original, trim=trim_of(vehicle)), vehicle)
     training = trainer(seed, progress)
     tuned_policy = save(setting, training, Path(folder), method="adapt", seed=seed, activation=activation)
-    return Adapted(tuned_policy, training, before, trimmed, hover_error(tuned_policy, vehicle))
+    return Adapted(tuned_policy, training, error_before, error_trimmed, hover_error(tuned_policy, vehicle))
 
 
 def hover_error(policy: Policy, vehicle: Vehicle) -> float:
-    """The mean position error after four seconds of flights that start off their reference, in calm air  [m]"""
+    """Mean position error after four seconds of flights that start away from their reference, in calm air  [m]."""
     rate = MICROSECONDS / int(policy.period * MICROSECONDS + 1e-6)
     scenario = parse_scenario(HOVER, "adapt", {"rates.autopilot": rate, "rates.estimator": rate})
     drone = replace(scenario.drones[0], vehicle=vehicle, controller=tuned("policy", file=policy))
@@ -102,8 +114,8 @@ def hover_error(policy: Policy, vehicle: Vehicle) -> float:
     return float(np.where(np.isfinite(error), error, 1e3).mean())
 
 
-def _for(policy: Policy, vehicle: Vehicle) -> Policy:
-    """The policy with the trim of its training, allowed to fly a vehicle of another name"""
-    allowed = replace(policy, trim=policy.trim or trim_of(vehicle), vehicle="")
-    allowed.require(vehicle)
-    return allowed
+def _remove_vehicle_restriction(policy: Policy, vehicle: Vehicle) -> Policy:
+    """Return the policy with the trim of its training, without its restriction to one vehicle."""
+    unrestricted = replace(policy, trim=policy.trim or trim_of(vehicle), vehicle="")
+    unrestricted.require(vehicle)
+    return unrestricted

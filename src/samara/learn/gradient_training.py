@@ -1,9 +1,9 @@
-"""Training by the gradient of the flight itself: rewards are summed over a short horizon and differentiated by the weights.
+"""Training by the gradient of the flight: rewards are summed over a short horizon and differentiated by the weights.
 
     maximise  J(w) = mean over drones of  (1/H) Σₖ r(xₖ, aₖ),    a = π_w(o),   with ∂J/∂w through the equations of motion
 
-Drones continue from where the last horizon ended, except those that are lost and a fraction that starts again: so the
-policy is trained from the start of an episode to its end, though no gradient reaches farther than H steps.
+Drones continue from the end of the last horizon, except those that are lost and a fraction that restarts: the
+policy is trained from the start of an episode to its end, although no gradient spans more than H steps.
 """
 
 import math
@@ -32,13 +32,13 @@ MAX_GRADIENT_NORM = 1.0
 
 
 class Hyperparameters(NamedTuple):
-    """`drones` fly `horizon` steps in each of `updates`, of which the fraction `afresh` starts a new episode
+    """Hyperparameters: in each of `updates`, `drones` fly `horizon` steps; the fraction `afresh` starts a new episode.
 
     The learning rate falls linearly from `rate` to `last_rate`; `forgetting` is Adam's β₂. Flights are integrated by
     `integrator`; evaluations use RK4.
 
-    With a `memory` of recurrent units hidden layers have a ReLU, a gradient is multiplied by `fading` for every step
-    that it goes back, and that of the sum of rewards by one drone's state is clipped to `largest`.
+    With `memory` recurrent units, hidden layers have a ReLU, a gradient is multiplied by `fading` for every step back in
+    time, and the gradient with respect to one drone's state is clipped to the norm `largest`.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -57,7 +57,7 @@ class Hyperparameters(NamedTuple):
 
     @property
     def network(self) -> Network:
-        """Dense layers, or layers with recurrent units"""
+        """Dense layers, or layers with recurrent units."""
         if self.memory:
             return recurrent_network(self.hidden, self.memory)
         return dense_network(self.hidden, self.activation)
@@ -70,7 +70,7 @@ HYPERPARAMETERS = {
     "universal": Hyperparameters((16,), 8192, 150, 6800, 6e-3, 1e-5, 0.1, memory=16, fading=0.997, largest=50.0),
     "navigate": Hyperparameters((64,), 4096, 60, 600, 3e-3, 1e-5, 0.25, memory=48, fading=0.97, largest=50.0),
 }
-"""By the name of a task, tuned on an H200; other tasks use the defaults"""
+"""By the name of a task, tuned on an H200; other tasks use the defaults."""
 CPU_DRONES = 256  # on a few cores more drones do not train faster
 
 
@@ -85,11 +85,11 @@ CPU_CHANGES: dict[str, _Changes] = {
     "universal": {"drones": 512, "integrator": "midpoint"},
     "recover": {"updates": 230, "rate": 4e-2, "integrator": "rk4"},
 }
-"""Further differences on the CPU, where gradients of fewer drones are noisier"""
+"""Further differences on the CPU, where gradients of fewer drones are noisier."""
 
 
 def hyperparameters_for(task: str, gpu: bool) -> Hyperparameters:
-    """The hyperparameters of a task on a GPU or a CPU"""
+    """Return the hyperparameters of a task on a GPU or a CPU."""
     tuned = HYPERPARAMETERS.get(task, Hyperparameters())
     if gpu:
         return tuned
@@ -101,40 +101,40 @@ def hyperparameters_for(task: str, gpu: bool) -> Hyperparameters:
 
 
 class Rollout(Protocol):
-    """Batches of flights of a policy on one backend, and their derivatives
+    """Batches of flights of a policy on one backend, and their derivatives.
 
     Weights are a tree of arrays of the backend or one row, episodes an array (size, N) with a column for each drone.
     """
 
     def initial(self, seed: Scalar) -> tuple[Tree, Scalar, Scalar]:
-        """Weights, episodes at their start, and the key of the random numbers to come"""
+        """Return weights, episodes at their start, and the key of the following random numbers."""
         ...
 
     def restart(self, key: Scalar, update: Scalar, weights: Tree) -> tuple[Scalar, Scalar, Scalar]:
-        """The next key, new episodes, and a uniform number for each drone"""
+        """Return the next key, new episodes, and a uniform random value for each drone."""
         ...
 
     def is_lost(self, episodes: Scalar) -> Scalar:
-        """Whether each episode has ended or has values that are not finite"""
+        """Return whether each episode has ended or has values that are not finite."""
         ...
 
     def gradient(self, weights: Tree, episodes: Scalar) -> tuple[Scalar, Tree, Scalar]:
-        """The mean reward of a step, the gradient of its negative by the weights, and the episodes after the horizon"""
+        """Return the mean reward of a step, the gradient of its negative, and the episodes after the horizon."""
         ...
 
     def layers(self, weights: Tree) -> Weights:
-        """The weights as (W, b) of each layer"""
+        """Return the weights as (W, b) of each layer."""
         ...
 
     def compile_updates(
         self, begin: "Begin[State]", update: "Update[State]", size: int
     ) -> "tuple[Begin[State], Chunk[State]]":
-        """Compile chunks of updates, as `samara.learn.optimizer.Compile`"""
+        """Compile chunks of updates, as `samara.learn.optimizer.Compile`."""
         ...
 
 
 class State(NamedTuple):
-    """The state of a training run"""
+    """The state of a training run."""
 
     weights: Tree
     moments: Moments
@@ -151,11 +151,16 @@ def gradient_trainer(
     first: Weights | None = None,
     backend: str = "cpu",
 ) -> Trainer:
-    """Compile a trainer; it starts from the weights `first`, or from random ones
+    """Compile a trainer; it starts from the weights `first`, or from random ones.
 
-    The backend "cpu" compiles rollouts and their adjoints for all cores (`samara.learn.rollout_cpu`), "jax" compiles
-    the updates by XLA, on a GPU with one kernel for the rollout and one for its adjoint
-    (`samara.learn.jax.rollout_gpu`).
+    Args:
+        setting: task and vehicle.
+        parameters: hyperparameters.
+        chunks: count of chunks of updates; progress is reported after each.
+        first: initial weights.
+        backend: "cpu" compiles rollouts and their adjoints for all cores (`samara.learn.rollout_cpu`); "jax" compiles
+            the updates by XLA, on a GPU with one kernel for the rollout and one for its adjoint
+            (`samara.learn.jax.rollout_gpu`).
     """
     clock = time.perf_counter()
     rollout: Rollout
@@ -179,14 +184,14 @@ def gradient_trainer(
 
 
 def initial_state(rollout: Rollout, seed: Scalar) -> State:
-    """The state before the first update"""
+    """Return the state before the first update."""
     weights, episodes, key = rollout.initial(seed)
     done = episodes.__array_namespace__().zeros((), "int32")
     return State(weights, initial_moments(weights), episodes, key, done)
 
 
 def update(rollout: Rollout, parameters: Hyperparameters, state: State) -> tuple[State, Scalar]:
-    """Take one step of Adam up the gradient of the mean reward; components that are not finite are set to 0"""
+    """Take one step of Adam up the gradient of the mean reward; components that are not finite are set to 0."""
     weights, moments, episodes, key, done = state
     numpy = episodes.__array_namespace__()
     key, fresh, choice = rollout.restart(key, done, weights)

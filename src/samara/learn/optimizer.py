@@ -22,14 +22,14 @@ from samara.learn.policies import Weights
 T = TypeVar("T")
 
 
-def map_tree(function: Callable[..., Scalar], tree: T, *others: T) -> T:
-    """Apply a function to the leaves of trees of one shape"""
-    mapped: T = unflatten(tree, map(function, *map(flatten, (tree, *others))))
+def map_tree(function: Callable[..., Scalar], tree: T, *more_trees: T) -> T:
+    """Apply a function to the leaves of trees of one shape."""
+    mapped: T = unflatten(tree, map(function, *map(flatten, (tree, *more_trees))))
     return mapped
 
 
 class Moments(NamedTuple):
-    """Running means of the gradient and of its square, and the number of steps"""
+    """Running means of the gradient and of its square, and the count of steps."""
 
     mean: Scalar
     square: Scalar
@@ -37,7 +37,7 @@ class Moments(NamedTuple):
 
 
 def initial_moments(tree: object) -> Moments:
-    """The moments before the first step"""
+    """Return the moments before the first step."""
     zeros = map_tree(lambda x: 0.0 * x, tree)
     return Moments(zeros, zeros, flatten(zeros)[0].sum())  # 0, of the arrays' type
 
@@ -50,7 +50,7 @@ def adam(
     decay: tuple[float, float] = (0.9, 0.99),
     epsilon: float = 1e-8,
 ) -> tuple[T, Moments]:
-    """Take one step down the gradient"""
+    """Take one step down the gradient."""
     (first, second), count = decay, moments.count + 1.0
     mean = map_tree(lambda m, g: first * m + (1.0 - first) * g, moments.mean, gradient)
     square = map_tree(lambda s, g: second * s + (1.0 - second) * g * g, moments.square, gradient)
@@ -62,10 +62,10 @@ def adam(
     return map_tree(descend, tree, mean, square), Moments(mean, square, count)
 
 
-def clip_norm(gradient: T, largest: float) -> T:
-    """g min(1, largest / |g|), |g| the Euclidean norm of all leaves"""
+def clip_norm(gradient: T, max_norm: float) -> T:
+    """g min(1, largest / |g|), |g| the Euclidean norm of all leaves."""
     norm = _sqrt(sum((g * g).sum() for g in flatten(gradient)))
-    factor = norm.__array_namespace__().minimum(1.0, largest / (norm + 1e-12))
+    factor = norm.__array_namespace__().minimum(1.0, max_norm / (norm + 1e-12))
     return map_tree(lambda g: g * factor, gradient)
 
 
@@ -77,7 +77,7 @@ def _sqrt(x: Scalar) -> Scalar:
 
 
 class TrainingResult(NamedTuple):
-    """The weights of a policy, the mean reward of a step at each update, and the times [s] to train and to compile"""
+    """The weights of a policy, the mean reward of a step at each update, and the times [s] to train and to compile."""
 
     weights: Weights
     curve: Array
@@ -86,36 +86,36 @@ class TrainingResult(NamedTuple):
 
 
 class Progress(Protocol):
-    """Called between chunks of updates with the mean reward of a step in the latest update"""
+    """Called between chunks of updates with the mean reward of a step in the latest update."""
 
     def __call__(self, done: int, updates: int, reward: float) -> None: ...
 
 
 class Checkpoint:
-    """A file with the arrays of a tree and a description of the run; loading refuses files of other runs."""
+    """A file with the arrays of a tree and a description of the run; loading rejects files of other runs."""
 
-    def __init__(self, path: str | Path, about: dict[str, object]) -> None:
-        self.path, self.about = Path(path), json.dumps(about, sort_keys=True, default=str)
+    def __init__(self, path: str | Path, description: dict[str, object]) -> None:
+        self.path, self.about = Path(path), json.dumps(description, sort_keys=True, default=str)
 
     def save(self, tree: object) -> None:
-        """Replace the file"""
+        """Replace the file."""
         leaves = {f"leaf{k:04d}": np.asarray(leaf) for k, leaf in enumerate(flatten(tree))}
         with atomic_write(self.path) as temporary, temporary.open("wb") as file:
             np.savez(file, about=np.array(self.about), **leaves)  # type: ignore[arg-type]
 
     def load(self, template: T) -> T | None:
-        """Read a tree of the shape and types of the template, or None if there is no file"""
+        """Return a tree of the shape and types of the template, or None if the file does not exist."""
         if not self.path.exists():
             return None
         expected = flatten(template)
         try:
             with np.load(self.path, allow_pickle=False) as file:
-                about = str(file["about"])
-                leaves = [file[f"leaf{k:04d}"] for k in range(len(expected))] if about == self.about else []
+                description = str(file["about"])
+                leaves = [file[f"leaf{k:04d}"] for k in range(len(expected))] if description == self.about else []
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise ValueError(f"{self.path}: cannot be read ({error}); expected a checkpoint of this run") from None
-        if about != self.about:
-            raise ValueError(f"{self.path}: belongs to another run ({about}); expected {self.about}")
+        if description != self.about:
+            raise ValueError(f"{self.path}: belongs to another run ({description}); expected {self.about}")
         if any(a.shape != np.shape(b) for a, b in zip(leaves, expected, strict=True)):
             raise ValueError(f"{self.path}: its arrays have other shapes; expected those of this run")
         pairs = zip(leaves, expected, strict=True)
@@ -124,7 +124,7 @@ class Checkpoint:
 
 
 class Trainer(Protocol):
-    """A compiled program that trains a policy, from a seed, each time it is called"""
+    """A compiled program that trains a policy, from a seed, each time it is called."""
 
     def __call__(
         self, seed: int = 0, progress: Progress | None = None, checkpoint: Checkpoint | None = None
@@ -132,7 +132,7 @@ class Trainer(Protocol):
 
 
 class TrainingState(Protocol):
-    """A named tuple of arrays with the number of updates done"""
+    """A named tuple of arrays with the count of completed updates."""
 
     @property
     def done(self) -> Scalar: ...
@@ -142,13 +142,13 @@ S = TypeVar("S", bound=TrainingState)
 Begin = Callable[[Scalar], S]
 Update = Callable[[S], tuple[S, Scalar]]
 Chunk = Callable[[S, int], tuple[S, Scalar]]
-"""(state, count) → state, the reward of each update; a compiled one has a fixed count"""
+"""(state, count) → state, the reward of each update; a compiled one has a fixed count."""
 Compile = Callable[[Begin[S], Update[S], int], tuple[Begin[S], Chunk[S]]]
-"""(initial state of a seed, update, updates in a chunk) → initial state, chunk"""
+"""(initial state of a seed, update, updates in a chunk) → initial state, chunk."""
 
 
 def run_in_python(begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
-    """Call the update once for each update of a chunk: the `Compile` of updates that are compiled inside"""
+    """Call the update once for each update of a chunk: the `Compile` for updates that are compiled inside."""
 
     def chunk(state: S, count: int) -> tuple[S, Scalar]:
         rewards = np.empty(count, np.float32)
@@ -162,15 +162,22 @@ def run_in_python(begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[
 def make_trainer(
     begin: Begin[S],
     update: Update[S],
-    weights_of: Callable[[S], Weights],
+    extract_weights: Callable[[S], Weights],
     updates: int,
     chunks: int,
     compile_updates: Compile[S] = run_in_python,
     compile_seconds: float = 0.0,
 ) -> Trainer:
-    """Compile `begin(seed)` → state and `update(state)` → state, reward; the trainer reports and saves after each chunk
+    """Compile a trainer, which reports and saves after each chunk.
 
-    With a compiled chunk the last one is completed beyond `updates`; rewards of these updates are left out.
+    Args:
+        begin: `begin(seed)` → state.
+        update: `update(state)` → state, reward.
+        weights_of: the policy weights of a state.
+        updates: count of updates.
+        chunks: count of chunks. A compiled last chunk runs beyond `updates`; rewards of the extra updates are dropped.
+        compile_updates: compiles `begin` and the chunks.
+        compile_seconds: time already spent on compilation [s].
     """
     size = -(-updates // chunks)
     clock = time.perf_counter()
@@ -190,7 +197,7 @@ def make_trainer(
                 checkpoint.save((state, curve))
             if progress is not None:
                 progress(done + count, updates, float(curve[done + count - 1]))
-        weights = map_tree(np.asarray, weights_of(state))
+        weights = map_tree(np.asarray, extract_weights(state))
         return TrainingResult(weights, curve, time.perf_counter() - clock, compile_seconds)
 
     return train

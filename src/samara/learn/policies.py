@@ -1,4 +1,4 @@
-"""Policies of trainers: networks on columns of observations, in NumPy or JAX, and the folders they are saved in.
+"""Networks of policies for trainers, on columns of observations in NumPy or JAX, and the folders they are saved in.
 
     dense       h₁ = tanh(W₁ o + b₁),  h₂ = tanh(W₂ h₁ + b₂),  a = tanh(W₃ h₂ + b₃)      (hidden layers may have a ReLU)
     recurrent   x = relu(W₁ o + b₁),  r, z = σ(W x + U h + b),  n = tanh(W_n x + b_n + r (U_n h + c_n)),
@@ -25,13 +25,13 @@ from samara.learn.env_config import Setting
 
 TANH, RELU = "tanh", "relu"
 Matrix: TypeAlias = Scalar
-"""An array of NumPy or JAX"""
+"""An array of NumPy or JAX."""
 Layers: TypeAlias = tuple[tuple[Matrix, Matrix], ...]
-"""W and b of each layer"""
+"""W and b of each layer."""
 
 
 class Gru(NamedTuple):
-    """W (3h, in), U (3h, h) and their biases in the order r, z, n, and h at the start of an episode, (h,)"""
+    """W (3h, in), U (3h, h) and their biases in the order r, z, n, and h at the start of an episode, (h,)."""
 
     weight_ih: Matrix
     weight_hh: Matrix
@@ -41,7 +41,7 @@ class Gru(NamedTuple):
 
 
 class Recurrent(NamedTuple):
-    """The dense layers before the recurrent one, the recurrent one, and the output layer"""
+    """The dense layers before the recurrent one, the recurrent one, and the output layer."""
 
     first: Layers
     gru: Gru
@@ -52,10 +52,10 @@ Weights: TypeAlias = Layers | Recurrent
 
 
 class Network(NamedTuple):
-    """The functions of a policy's network
+    """The functions of a policy's network.
 
     shapes(observations, actions) lists the matrices whose standard normal entries initial_weights(normals) scales;
-    initial_state(weights, N) → (memory, N);  act(weights, observation, state) → actions, state
+    initial_state(weights, N) → (units, N);  act(weights, observation, state) → actions, state.
     """
 
     shapes: Callable[[int, int], list[tuple[int, int]]]
@@ -65,9 +65,11 @@ class Network(NamedTuple):
 
 
 def dense_network(sizes: Sequence[int] = (), hidden: str = TANH) -> Network:
-    """Dense layers without memory; the sizes of hidden layers are needed for initial weights only"""
+    """Create a dense network; the sizes of hidden layers are needed for initial weights only."""
     return Network(
-        lambda observations, actions: [(out, into) for into, out in pairwise((observations, *sizes, actions))],
+        lambda observations, actions: [
+            (outputs, inputs) for inputs, outputs in pairwise((observations, *sizes, actions))
+        ],
         initial_layers,
         lambda weights, count: np.zeros((0, count), np.float32),
         lambda weights, observation, state: (act(weights, observation, hidden), state),
@@ -75,7 +77,7 @@ def dense_network(sizes: Sequence[int] = (), hidden: str = TANH) -> Network:
 
 
 def initial_layers(normals: Sequence[Matrix]) -> Layers:
-    """W ~ N(0, 1/in), b = 0; the last layer a hundred times smaller, so that initial actions are near zero"""
+    """W ~ N(0, 1/in), b = 0; the last layer a hundred times smaller, so that initial actions are near zero."""
     *layers, (matrix, bias) = [_scaled(normal) for normal in normals]
     return (*layers, (0.01 * matrix, bias))
 
@@ -85,7 +87,7 @@ def _scaled(normal: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def act(weights: Layers, observation: Matrix, hidden: str = TANH) -> Matrix:
-    """Actions in [−1, 1], (out, N)"""
+    """Return actions in [−1, 1], (out, N)."""
     x, numpy = observation, observation.__array_namespace__()
     for k, (matrix, bias) in enumerate(weights):
         x = matrix @ x + bias[:, None]
@@ -94,16 +96,20 @@ def act(weights: Layers, observation: Matrix, hidden: str = TANH) -> Matrix:
 
 
 def recurrent_network(hidden: tuple[int, ...], units: int) -> Network:
-    """Dense layers of these sizes with a ReLU, and recurrent units before the output layer"""
+    """Create a network of dense layers of these sizes with a ReLU, and recurrent units before the output layer."""
 
     def shapes(observations: int, actions: int) -> list[tuple[int, int]]:
         sizes = (observations, *hidden)
-        layers = [(out, into) for into, out in pairwise(sizes)]
+        layers = [(outputs, inputs) for inputs, outputs in pairwise(sizes)]
         return [(3 * units, sizes[-1]), (3 * units, units), (actions, units), *layers]
 
     def initial_weights(normals: Sequence[Matrix]) -> Recurrent:
-        (of_input, bias), (of_hidden, _), (matrix, last_bias), *layers = [_scaled(normal) for normal in normals]
-        return Recurrent(tuple(layers), Gru(of_input, of_hidden, bias, bias, bias[:units]), (0.01 * matrix, last_bias))
+        (input_weights, bias), (hidden_weights, _), (matrix, last_bias), *layers = [
+            _scaled(normal) for normal in normals
+        ]
+        return Recurrent(
+            tuple(layers), Gru(input_weights, hidden_weights, bias, bias, bias[:units]), (0.01 * matrix, last_bias)
+        )
 
     def initial_state(weights: Recurrent, count: int) -> Matrix:
         return weights.gru.initial[:, None] * np.ones((1, count), np.float32)
@@ -112,15 +118,15 @@ def recurrent_network(hidden: tuple[int, ...], units: int) -> Network:
 
 
 def act_recurrent(weights: Recurrent, observation: Matrix, state: Matrix) -> tuple[Matrix, Matrix]:
-    """Actions (out, N), not limited to [−1, 1], and the next state (h, N)"""
+    """Return actions (out, N), not limited to [−1, 1], and the next state (h, N)."""
     x, numpy, gru, units = observation, observation.__array_namespace__(), weights.gru, len(state)
     for matrix, bias in weights.first:
         x = numpy.maximum(matrix @ x + bias[:, None], 0.0)
-    of_input = gru.weight_ih @ x + gru.bias_ih[:, None]
-    of_state = gru.weight_hh @ state + gru.bias_hh[:, None]
-    gates = 0.5 * (1.0 + numpy.tanh(0.5 * (of_input[: 2 * units] + of_state[: 2 * units])))  # σ
-    new = numpy.tanh(of_input[2 * units :] + gates[:units] * of_state[2 * units :])
-    state = new + gates[units:] * (state - new)
+    input_terms = gru.weight_ih @ x + gru.bias_ih[:, None]
+    state_terms = gru.weight_hh @ state + gru.bias_hh[:, None]
+    gates = 0.5 * (1.0 + numpy.tanh(0.5 * (input_terms[: 2 * units] + state_terms[: 2 * units])))  # σ
+    candidate = numpy.tanh(input_terms[2 * units :] + gates[:units] * state_terms[2 * units :])
+    state = candidate + gates[units:] * (state - candidate)
     matrix, bias = weights.last
     return matrix @ state + bias[:, None], state
 
@@ -129,24 +135,26 @@ def act_recurrent(weights: Recurrent, observation: Matrix, state: Matrix) -> tup
 
 
 def policy_layers(weights: Weights, activation: str = TANH) -> tuple[tuple[LayerKind, ...], dict[str, Array]]:
-    """The layers of a policy folder, and their tensors by name"""
+    """Return the layers of a policy folder, and their tensors by name."""
     if not isinstance(weights, Recurrent):
         sizes = [np.shape(bias)[0] for _, bias in weights]
         return mlp(sizes[:-1], sizes[-1], activation), dense_tensors(weights)
-    before = len(weights.first)
+    gru_index = len(weights.first)
     layers = (
         *(LayerKind("dense", np.shape(bias)[0], "relu") for _, bias in weights.first),
         LayerKind("gru", np.shape(weights.gru.initial)[0]),
         LayerKind("dense", np.shape(weights.last[1])[0], "linear"),
     )
     tensors = dense_tensors(weights.first)
-    tensors |= {f"{before}.{name}": tensor for name, tensor in weights.gru._asdict().items()}
-    tensors |= {f"{before + 1}.{name}": tensor for name, tensor in zip(("weight", "bias"), weights.last, strict=True)}
+    tensors |= {f"{gru_index}.{name}": tensor for name, tensor in weights.gru._asdict().items()}
+    tensors |= {
+        f"{gru_index + 1}.{name}": tensor for name, tensor in zip(("weight", "bias"), weights.last, strict=True)
+    }
     return layers, tensors
 
 
 def policy_weights(policy: Policy) -> tuple[Layers, str]:
-    """W and b of each layer of a policy folder, and the activation of the hidden layers; ValueError for other networks"""
+    """Return W and b of each layer of a policy folder, and the hidden activation; raise ValueError for other networks."""
     hidden = {layer.activation if isinstance(layer, Layer) else "gru" for layer in policy.network[:-1]}
     last = policy.network[-1]
     if len(hidden) != 1 or not hidden <= {TANH, RELU} or not isinstance(last, Layer) or last.activation != TANH:
@@ -160,7 +168,7 @@ def policy_weights(policy: Policy) -> tuple[Layers, str]:
 
 
 def require_flyable(setting: Setting) -> None:
-    """ValueError if no controller could compute the task's observation, so that its policy cannot be saved"""
+    """Raise ValueError if no controller can compute the task's observation, so that its policy cannot be saved."""
     task = setting.task
     if not task.sees:
         raise ValueError(
@@ -179,7 +187,7 @@ def save_trained_policy(
     activation: str = TANH,
     curve: Callable[[Path], None] | None = None,
 ) -> Policy:
-    """Write the folder of a policy trained in a setting, and read it back"""
+    """Write the folder of a policy trained in a setting, and read it back."""
     task = setting.task
     layers, tensors = policy_layers(weights, activation)
     return save_policy(

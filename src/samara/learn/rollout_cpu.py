@@ -1,10 +1,10 @@
 """Rollouts of a policy and their gradient, compiled for the CPU.
 
-x₀ → x_H and Σ r of each drone:   ∂ Σ r / ∂ weights by reverse differentiation, from the states kept on the way there
+x₀ → x_H and Σ r of each drone:   ∂ Σ r / ∂ weights by reverse differentiation, from stored states
 
-As many drones as a vector has lanes fly all steps, and back, before the next ones do, so that what is kept stays in a
-core's cache; threads share the drones. Every drone has the same bits whatever the others are, and gradients are summed
-in the order of drones: the same numbers of any number of threads.
+A batch of one drone per vector lane flies all steps forward and backward before the next batch starts, so that stored
+values stay in a core's cache; threads share the drones. Every drone has the same bits whatever the others are, and gradients
+are summed in the order of drones: the result does not depend on the count of threads.
 """
 
 import ctypes
@@ -37,17 +37,17 @@ from samara.learn.policies import Layers, Weights
 if TYPE_CHECKING:
     from samara.learn.gradient_training import Hyperparameters
 
-WORK = 20_000  # vector instructions of a step there and back, about
+WORK = 20_000  # vector instructions of a step forward and backward, about
 
 
-DONE, LOST = 0.5, 1.0  # how an episode has ended: by success, or otherwise
+DONE, LOST = 0.5, 1.0  # end of an episode: by success, or otherwise
 
 Numbers: TypeAlias = tuple[Scalar, ...]
 Function: TypeAlias = Callable[..., tuple[Numbers, ...]]
 
 
 class Room(NamedTuple):
-    """The size of a buffer, for all steps or `each_step`, with `width` lanes of every number"""
+    """A buffer for all steps together or for `each_step`, with `width` lanes per number."""
 
     name: str
     numbers: int
@@ -55,51 +55,52 @@ class Room(NamedTuple):
     each_step: bool = False
 
     def array(self, first: int = 0, count: int | None = None, ahead: bool = False) -> ArraySpec:
-        """Some of the numbers; `ahead` those of the next step"""
+        """Return the array of some of the numbers; with `ahead`, of the next step."""
         length = self.numbers * self.width if self.each_step else 0
         last = self.numbers if count is None else first + count
-        places = tuple(self.width * number + ahead * length for number in range(first, last))
-        return ArraySpec(self.name, places, length, 1)
+        offsets = tuple(self.width * number + ahead * length for number in range(first, last))
+        return ArraySpec(self.name, offsets, length, 1)
 
 
 class LayerSizes(NamedTuple):
-    """Sizes from the observation to the action; weights are one row of numbers: W₁, b₁, W₂, …"""
+    """Layer sizes from the observation to the action; weights are one row of values: W₁, b₁, W₂, …"""
 
     sizes: tuple[int, ...]
 
     @property
     def offsets(self) -> list[tuple[int, int]]:
-        """The offsets of the matrix and the bias of each layer"""
-        offsets, at = [], 0
+        """The offsets of the matrix and the bias of each layer."""
+        offsets, offset = [], 0
         for columns, rows in pairwise(self.sizes):
-            offsets.append((at, at + rows * columns))
-            at += rows * (columns + 1)
+            offsets.append((offset, offset + rows * columns))
+            offset += rows * (columns + 1)
         return offsets
 
     @property
     def numbers(self) -> int:
+        """Count of weights."""
         return sum(rows * (columns + 1) for columns, rows in pairwise(self.sizes))
 
 
 class Value(NamedTuple):
-    """Numbers in memory, and their cotangents on the way back"""
+    """Values in memory, and their cotangents in the backward pass."""
 
     array: ArraySpec
     bar: ArraySpec
 
     def part(self, first: int, last: int | None = None) -> "Value":
-        """The numbers from first to last"""
+        """Return the values from `first` to `last`."""
         return Value(*(spec._replace(places=spec.places[first:last]) for spec in self))
 
 
 class Passes:
-    """The loops of a rollout and their buffers; with `stored` steps there is a way back
+    """The loops of a rollout and their buffers; with `stored` steps there is a backward pass.
 
-        there   o = observe(m),  a = π(o),  u = command(z, a),  kᵢ = rate(zᵢ, u),  zᵢ₊₁ = z + aᵢ dt kᵢ,
-                z' = unit(z + dt Σ bᵢ kᵢ),  m' = conclude(z', m, a)
-        back    every pass transposed, from the last to the first (`samara.compiler.derivatives.reverse`)
+        forward    o = observe(m),  a = π(o),  u = command(z, a),  kᵢ = rate(zᵢ, u),  zᵢ₊₁ = z + aᵢ dt kᵢ,
+                   z' = unit(z + dt Σ bᵢ kᵢ),  m' = conclude(z', m, a)
+        backward   every pass transposed, from the last to the first (`samara.compiler.derivatives.reverse`)
 
-    m are the numbers of an episode that change within it, z its state, c those that do not change.
+    m are the values of an episode that change within it, z its state, c those that are constant.
     """
 
     def __init__(
@@ -133,10 +134,10 @@ class Passes:
         return Value(self._room(name, numbers, each_step and self.stored).array(), self._bar(numbers))
 
     def _run(self, function: Function, inputs: Sequence[Value | ArraySpec], outputs: Sequence[Value]) -> None:
-        """Append a pass, and remember it for the way back; inputs without cotangents are constant"""
-        arrays = tuple(own.array if isinstance(own, Value) else own for own in inputs)
-        self.passes.append(self._pass(self._traced(function, arrays), arrays, [own.array for own in outputs]))
-        self.differentiated.append((function, inputs, [own.bar for own in outputs]))
+        """Append a pass, and record it for the backward pass; inputs without cotangents are constant."""
+        arrays = tuple(value.array if isinstance(value, Value) else value for value in inputs)
+        self.passes.append(self._pass(self._traced(function, arrays), arrays, [value.array for value in outputs]))
+        self.differentiated.append((function, inputs, [value.bar for value in outputs]))
 
     def _pass(self, program: Program, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Pass:
         return Pass(program, tuple(inputs), tuple(outputs), self.width, apart=True)
@@ -150,46 +151,52 @@ class Passes:
     def _transpose(
         self, function: Function, inputs: Sequence[Value | ArraySpec], bars: Sequence[ArraySpec], written: set[int]
     ) -> Iterator[Pass]:
-        """Write the cotangents of the inputs, or add to those that others have written"""
-        arrays = [own.array if isinstance(own, Value) else own for own in inputs]
+        """Write the cotangents of the inputs, or add to those already written."""
+        arrays = [value.array if isinstance(value, Value) else value for value in inputs]
         sizes = tuple(len(array.places) for array in arrays)
-        wanted = [own.bar for own in inputs if isinstance(own, Value)]
+        input_bars = [value.bar for value in inputs if isinstance(value, Value)]
         key = function, sizes, "adjoint"
         if key not in self.programs:
-            groups = tuple(k for k, own in enumerate(inputs) if isinstance(own, Value))
+            groups = tuple(k for k, value in enumerate(inputs) if isinstance(value, Value))
             self.programs[key] = adjoint_of(self._traced(function, arrays), sizes, groups)
-        added = [k for k, bar in enumerate(wanted) if not written.isdisjoint(bar.places)]
-        outputs = [self.scratch[k].array(0, len(bar.places)) if k in added else bar for k, bar in enumerate(wanted)]
+        accumulated = [k for k, bar in enumerate(input_bars) if not written.isdisjoint(bar.places)]
+        outputs = [
+            self.scratch[k].array(0, len(bar.places)) if k in accumulated else bar for k, bar in enumerate(input_bars)
+        ]
         yield self._pass(self.programs[key], (*arrays, *bars), outputs)
-        for k in added:
-            yield self._pass(self._traced(_add, (wanted[k], wanted[k])), (wanted[k], outputs[k]), (wanted[k],))
-        written.update(*(bar.places for bar in wanted))
+        for k in accumulated:
+            yield self._pass(
+                self._traced(_add, (input_bars[k], input_bars[k])), (input_bars[k], outputs[k]), (input_bars[k],)
+            )
+        written.update(*(bar.places for bar in input_bars))
 
     def _there(self) -> None:
-        functions, state, dt = self.functions, len(flatten(self.functions.state)), self.functions.dt
-        stages, command = len(self.chain.weights), len(functions.setting.craft.command)
+        """Append the passes of one step."""
+        functions, state_size, dt = self.functions, len(flatten(self.functions.state)), self.functions.dt
+        stages, command_size = len(self.chain.weights), len(functions.setting.craft.command)
         self._run(self._observe, (self.m, self.c), (self.observation,))
         for k, (weights, bias) in enumerate(self.layers.offsets):
             columns, rows = self.layers.sizes[k : k + 2]
             x, y, matrix = self.columns[k], self.columns[k + 1], (ArraySpec("w", (weights,)), ArraySpec("w", (bias,)))
             self.passes.append(Dense(*matrix, x, y, rows, columns, self.width, self.activations[k]))
-        z, rest = self.m.part(0, state), self.m.part(state)
+        z, other_values = self.m.part(0, state_size), self.m.part(state_size)
         for s in range(functions.substeps):
-            u, after, total = (
-                self._value(f"{name}{s}", size) for name, size in (("u", command), ("z", state), ("t", state))
+            u, next_state, total = (
+                self._value(f"{name}{s}", size)
+                for name, size in (("u", command_size), ("z", state_size), ("t", state_size))
             )
-            slopes = [self._value(f"k{s}.{i}", state, each_step=False) for i in range(stages)]
-            self._run(self._command, (z, rest, self.c, self.action), (u,))
-            at = z
+            slopes = [self._value(f"k{s}.{i}", state_size, each_step=False) for i in range(stages)]
+            self._run(self._command, (z, other_values, self.c, self.action), (u,))
+            stage_state = z
             for i, slope in enumerate(slopes):
-                self._run(self._rate, (at, u, self.c), (slope,))
+                self._run(self._rate, (stage_state, u, self.c), (slope,))
                 if i + 1 < stages:
-                    at = self._value(f"z{s}.{i + 1}", state)
-                    self._run(partial(_combine, (dt * self.chain.ahead[i],)), (z, slope), (at,))
+                    stage_state = self._value(f"z{s}.{i + 1}", state_size)
+                    self._run(partial(_combine, (dt * self.chain.ahead[i],)), (z, slope), (stage_state,))
             factors = tuple(dt * weight for weight in self.chain.weights)
             self._run(partial(_combine, factors), (z, *slopes), (total,))
-            self._run(self._unit, (total,), (after,))
-            z = after
+            self._run(self._unit, (total,), (next_state,))
+            z = next_state
         counts = [self._room(name, 1).array() for name in ("total", "lost")]
         inputs = z.array, self.m.array, self.c, self.action.array, *counts
         outputs = self.rooms["m"].array(ahead=True), *counts
@@ -198,39 +205,43 @@ class Passes:
         self.differentiated.append((self._conclude, (z, self.m, self.c, self.action), bars))
 
     def there(self) -> Loop:
-        """All steps, from the first to the last"""
+        """Return all steps, from the first to the last."""
         return Loop(tuple(self.passes))
 
     def back(self) -> tuple[Loop, Loop]:
-        """All steps, from the last to the first; and then the gradients of the weights"""
+        """Return all steps, from the last to the first; and then the gradients of the weights."""
         sizes, offsets = self.layers.sizes, self.layers.offsets
         bars = [self.observation.bar, *(self._room(f"column_bar{i}", n).array() for i, n in enumerate(sizes[1:-1]))]
         bars.append(self.action.bar)
-        before = [self._room(f"before_activation{i}", n, True).array() for i, n in enumerate(sizes[1:])]
+        preactivations = [self._room(f"before_activation{i}", n, True).array() for i, n in enumerate(sizes[1:])]
         self.scratch = [self._room(f"scratch{k}", len(self.functions.varying)) for k in range(4)]
         network: list[Step] = []
         gradients: list[Step] = []
         for i, (weights, bias) in reversed(list(enumerate(offsets))):
             shape = sizes[i + 1], sizes[i], self.width
             matrix, y = ArraySpec("w", (weights,)), self.columns[i + 1]
-            network.append(DenseBack(matrix, y, bars[i + 1], before[i], bars[i], *shape, self.activations[i]))
+            network.append(DenseBack(matrix, y, bars[i + 1], preactivations[i], bars[i], *shape, self.activations[i]))
             gradient = ArraySpec("g", (weights,)), ArraySpec("g", (bias,))
-            gradients.append(DenseGradient(self.columns[i], before[i], *gradient, *shape))
+            gradients.append(DenseGradient(self.columns[i], preactivations[i], *gradient, *shape))
         written: set[int] = set()
-        observe, *others = self.differentiated
-        transposed = [own for passed in reversed(others) for own in self._transpose(*passed, written)]
+        observe, *later_passes = self.differentiated
+        transposed = [
+            transposed_pass
+            for forward_pass in reversed(later_passes)
+            for transposed_pass in self._transpose(*forward_pass, written)
+        ]
         last, add = self._transpose(*observe, written)
         m_bar = self.rooms["m_bar"].array()
         passes = *transposed, *network, last, add._replace(outputs=(m_bar,))
         return Loop(passes, reverse=True), Loop(tuple(gradients), at="end")
 
-    # Functions of groups of numbers -----------------------------------------------------------------------------------
+    # Functions of groups of values ----------------------------------------------------------------------------------------
 
     def _observe(self, m: Numbers, c: Numbers) -> tuple[Numbers]:
         return (self.functions.observe(self._episode(m, c)),)
 
-    def _command(self, z: Numbers, rest: Numbers, c: Numbers, a: Numbers) -> tuple[Numbers]:
-        return (tuple(self.functions.command(self._episode((*z, *rest), c), a)),)
+    def _command(self, z: Numbers, other_values: Numbers, c: Numbers, a: Numbers) -> tuple[Numbers]:
+        return (tuple(self.functions.command(self._episode((*z, *other_values), c), a)),)
 
     def _rate(self, z: Numbers, u: Numbers, c: Numbers) -> tuple[Numbers]:
         episode = self._episode([flatten(self.functions.episode)[k] for k in self.functions.varying], c)
@@ -241,21 +252,23 @@ class Passes:
 
     def _conclude(self, z: Numbers, m: Numbers, c: Numbers, a: Numbers) -> tuple[Numbers, Numbers]:
         state = unflatten(self.functions.state, iter(z))
-        after, reward, _ = self.functions.conclude(state, self._episode(m, c), tuple(a))
-        return self._moving(after), (reward,)
+        next_episode, reward, _ = self.functions.conclude(state, self._episode(m, c), tuple(a))
+        return self._moving(next_episode), (reward,)
 
     def _count(
         self, z: Numbers, m: Numbers, c: Numbers, a: Numbers, total: Numbers, lost: Numbers
     ) -> tuple[Numbers, ...]:
-        """The end of a step with the sum of rewards, and how the episode first ended"""
+        """Return the end of a step with the sum of rewards, and how the episode first ended."""
         state = unflatten(self.functions.state, iter(z))
-        after, reward, over = self.functions.conclude(state, self._episode(m, c), tuple(a))
-        ended = where(over, where(self.functions.is_success(after), DONE, LOST), 0.0)
-        return self._moving(after), (total[0] + reward,), (where(lost[0] > 0.0, lost[0], ended),)
+        next_episode, reward, is_terminated = self.functions.conclude(state, self._episode(m, c), tuple(a))
+        ended = where(is_terminated, where(self.functions.is_success(next_episode), DONE, LOST), 0.0)
+        return self._moving(next_episode), (total[0] + reward,), (where(lost[0] > 0.0, lost[0], ended),)
 
     def _episode(self, m: Sequence[Scalar], c: Numbers) -> Episode:
-        moving, constant, varying = iter(m), iter(c), set(self.functions.varying)
-        leaves = [next(moving) if k in varying else next(constant) for k in range(self.functions.size)]
+        varying_values, constant_values, varying_indices = iter(m), iter(c), set(self.functions.varying)
+        leaves = [
+            next(varying_values) if k in varying_indices else next(constant_values) for k in range(self.functions.size)
+        ]
         episode: Episode = unflatten(self.functions.episode, iter(leaves))
         return episode
 
@@ -267,7 +280,7 @@ class Passes:
 def _combine(weights: Sequence[float], x: Numbers, *slopes: Numbers) -> tuple[Numbers]:
     """x + Σ wᵢ kᵢ"""
     pairs = zip(x, zip(*slopes, strict=True), strict=True)
-    return (tuple(own + sum(w * k for w, k in zip(weights, ks, strict=True)) for own, ks in pairs),)
+    return (tuple(value + sum(w * k for w, k in zip(weights, ks, strict=True)) for value, ks in pairs),)
 
 
 def _add(x: Numbers, y: Numbers) -> tuple[Numbers]:
@@ -275,8 +288,8 @@ def _add(x: Numbers, y: Numbers) -> tuple[Numbers]:
 
 
 class Flown(NamedTuple):
-    """Rewards summed over the steps (N,), episodes at the end (size, N), and whether they were over on the way (N,), by
-    success or not"""
+    """Rewards summed over the steps (N,), final episodes (size, N), and whether they ended early (N,), as lost or as
+    successful."""
 
     total: Array
     end: Array
@@ -285,8 +298,8 @@ class Flown(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """What was flown, and the slopes of Σ total·total_bar + Σ end·end_bar by the weights, and by the start (size, N), 0 for
-    what does not move within an episode"""
+    """The rollout, and the derivatives of Σ total·total_bar + Σ end·end_bar with respect to the weights and to the start
+    (size, N); they are 0 for values that are constant within an episode."""
 
     flown: Flown
     weights: Array
@@ -294,10 +307,10 @@ class Gradient(NamedTuple):
 
 
 class CpuRollout:
-    """The `samara.learn.gradient_training.Rollout` of the CPU: weights are one row of numbers
+    """The `samara.learn.gradient_training.Rollout` of the CPU: weights are one row of values.
 
-    Random numbers have addresses (seed, update, drone), so that nothing depends on the number of threads, or on where a
-    run was interrupted.
+    Random numbers have addresses (seed, update, drone), so that nothing depends on the count of threads, or on the point at
+    which a run was interrupted.
     """
 
     def __init__(self, setting: Setting, parameters: "Hyperparameters", first: Weights | None = None) -> None:
@@ -313,7 +326,7 @@ class CpuRollout:
         )
 
     def initial(self, seed: int) -> tuple[Array, Array, Array]:
-        """Weights, episodes at their start, and the seed"""
+        """Return weights, episodes at their start, and the seed."""
         rng = np.random.default_rng(seed)
         shapes = self.parameters.network.shapes(self.sizes[0], self.sizes[-1])
         normals = [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
@@ -322,11 +335,11 @@ class CpuRollout:
         return weights, episodes, np.array(seed, np.uint64)
 
     def restart(self, key: Array, update: Array, weights: Array) -> tuple[Array, Array, Array]:
-        """The seed, new episodes, and a uniform number for each drone"""
+        """Return the seed, new episodes, and a uniform random value for each drone."""
         return key, *starts(self.functions, int(key), int(update), self.parameters.drones)
 
     def is_lost(self, episodes: Array) -> Array:
-        """Whether each episode has ended or has values that are not finite"""
+        """Return whether each episode has ended or has values that are not finite."""
         with np.errstate(all="ignore"):
             episode = unflatten(self.functions.episode, iter(episodes.astype(float)))
             terminated = np.broadcast_to(self.functions.is_terminated(episode), episodes.shape[1])
@@ -334,22 +347,22 @@ class CpuRollout:
         return lost
 
     def gradient(self, weights: Array, episodes: Array) -> tuple[Array, Array, Array]:
-        """The mean reward of a step, the gradient of its negative by the weights, and the episodes after the horizon"""
+        """Return the mean reward of a step, the gradient of its negative, and the episodes after the horizon."""
         drones, horizon = self.parameters.drones, self.parameters.horizon
-        flown, gradient, _ = self.lanes.gradient(weights, episodes, np.full(drones, -1.0 / (drones * horizon)))
-        return flown.total.mean() / horizon, gradient, flown.end
+        result, gradient, _ = self.lanes.gradient(weights, episodes, np.full(drones, -1.0 / (drones * horizon)))
+        return result.total.mean() / horizon, gradient, result.end
 
     def layers(self, weights: Array) -> Layers:
-        """The weights as (W, b) of each layer"""
+        """Return the weights as (W, b) of each layer."""
         return layers_of(weights, self.sizes)
 
     def compile_updates(self, begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
-        """Call updates one by one: what they call is compiled"""
+        """Call updates one by one: the functions that they call are compiled."""
         return run_in_python(begin, update, size)
 
 
 def starts(functions: StepFunctions, seed: int, update: int, drones: int, source: str = SOURCE) -> tuple[Array, Array]:
-    """Episodes at their start (size, N), and a uniform number for each"""
+    """Return episodes at their start (size, N), and a uniform random value for each."""
     keys = np.repeat(np.array(key_of(seed, source), dtype=np.uint64)[:, None], drones, axis=1)
     draws = random_numbers(keys, np.full(drones, update), np.arange(drones), (*functions.draws, "uniform"))
     leaves = flatten(functions.reset(list(draws[:-1])))
@@ -357,62 +370,67 @@ def starts(functions: StepFunctions, seed: int, update: int, drones: int, source
 
 
 class LaneRollout:
-    """`fly(weights, episodes, steps)`, and with `kept` steps `gradient(weights, episodes, total_bar, end_bar)`
+    """`fly(weights, episodes, steps)`, or with `stored_steps` `gradient(weights, episodes, total_bar, end_bar)`.
 
-    Weights are one row of numbers, W₁, b₁, W₂, … (`LayerSizes`), episodes are columns (size,
-    N).
+    Weights are one row of values, W₁, b₁, W₂, … (`LayerSizes`), episodes are columns (size, N).
     """
 
     def __init__(
         self,
         functions: StepFunctions,
         sizes: Sequence[int],
-        kept: int = 0,
+        stored_steps: int = 0,
         dtype: str = "float32",
-        fast: bool = True,
+        fast_math: bool = True,
         hidden: str = "tanh",
         integrator: str = "rk4",
     ) -> None:
-        self.functions, self.layers, self.kept, self.dtype = functions, LayerSizes(tuple(sizes)), kept, np.dtype(dtype)
+        self.functions, self.layers, self.kept, self.dtype = (
+            functions,
+            LayerSizes(tuple(sizes)),
+            stored_steps,
+            np.dtype(dtype),
+        )
         self.width = vector_width(dtype)
-        self._passes = Passes(functions, self.layers, self.width, bool(kept), hidden, integrator)
-        loops = (self._passes.there(), *(self._passes.back() if kept else ()))
-        self._code = compile_loops(loops, dtype, fast)
+        self._passes = Passes(functions, self.layers, self.width, bool(stored_steps), hidden, integrator)
+        loops = (self._passes.there(), *(self._passes.back() if stored_steps else ()))
+        self._code = compile_loops(loops, dtype, fast_math)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._code.address)
         self._constant = [k for k in range(functions.size) if k not in set(functions.varying)]
         self._memories: list[_Memory] = []
 
     def fly(self, weights: Array, episodes: Array, steps: int) -> Flown:
-        """All drones, so many steps"""
+        """Fly all drones for `steps` steps."""
         if self.kept:
-            raise ValueError("a rollout that keeps its steps is for gradients; expected one that does not")
+            raise ValueError("a rollout that stores its steps is for gradients; expected one that does not")
         return self._tiles(weights, episodes, steps, None, None).flown
 
     def gradient(self, weights: Array, episodes: Array, total_bar: Array, end_bar: Array | None = None) -> Gradient:
-        """There and back"""
+        """Fly all drones forward and backward."""
         bars = np.zeros(episodes.shape, self.dtype) if end_bar is None else end_bar
         return self._tiles(weights, episodes, self.kept, total_bar, bars)
 
     def _tiles(
         self, weights: Array, episodes: Array, steps: int, total_bar: Array | None, end_bar: Array | None
     ) -> Gradient:
+        """Run the compiled loops on tiles of drones, shared by threads."""
         n = episodes.shape[1]
         tiles = -(-n // self.width)
-        moving, constant = list(self.functions.varying), self._constant
-        m, c = self._in_tiles(episodes[moving], tiles), self._in_tiles(episodes[constant], tiles)
+        varying, constant = list(self.functions.varying), self._constant
+        m, c = self._in_tiles(episodes[varying], tiles), self._in_tiles(episodes[constant], tiles)
         bars = None
         if total_bar is not None and end_bar is not None:
-            bars = self._in_tiles(end_bar[moving], tiles), self._in_tiles(np.asarray(total_bar)[None], tiles)
-            if n % self.width:  # what fills the last tile counts for nothing
-                for own in bars:
-                    own[-1, :, n % self.width :] = 0.0
+            bars = self._in_tiles(end_bar[varying], tiles), self._in_tiles(np.asarray(total_bar)[None], tiles)
+            if n % self.width:  # padding lanes of the last tile contribute nothing
+                for bar in bars:
+                    bar[-1, :, n % self.width :] = 0.0
         total, lost = (np.zeros((tiles, 1, self.width), self.dtype) for _ in range(2))
         gradients = np.empty((tiles, self.layers.numbers if bars else 0), self.dtype)
-        shares = min(tiles, shares_of(tiles * steps * WORK))
-        while len(self._memories) < shares:
+        threads = min(tiles, shares_of(tiles * steps * WORK))
+        while len(self._memories) < threads:
             self._memories.append(_Memory(self._passes.rooms, self._code, self.layers, self.kept, self.dtype))
 
-        def part(memory: "_Memory", first: int, last: int) -> None:
+        def run_tiles(memory: "_Memory", first: int, last: int) -> None:
             memory["w"][:] = weights
             for tile in range(first, last):
                 memory["m"][0], memory["c"][0] = m[tile], c[tile]
@@ -424,18 +442,20 @@ class LaneRollout:
                 if bars:
                     gradients[tile], bars[0][tile] = memory["g"], memory["m_bar"][0]
 
-        cuts = [tiles * i // shares for i in range(shares + 1)]
-        side_by_side([partial(part, *own) for own in zip(self._memories, cuts, cuts[1:], strict=False)])
+        bounds = [tiles * i // threads for i in range(threads + 1)]
+        side_by_side(
+            [partial(run_tiles, *arguments) for arguments in zip(self._memories, bounds, bounds[1:], strict=False)]
+        )
         end, start = episodes.astype(self.dtype), np.zeros(episodes.shape, self.dtype)
-        end[moving] = self._in_columns(m, n)
+        end[varying] = self._in_columns(m, n)
         if bars:
-            start[moving] = self._in_columns(bars[0], n)
-        ended = self._in_columns(lost, n)[0]
-        flown = Flown(self._in_columns(total, n)[0], end, ended == LOST, ended == DONE)
-        return Gradient(flown, gradients.sum(axis=0), start)
+            start[varying] = self._in_columns(bars[0], n)
+        ending = self._in_columns(lost, n)[0]
+        result = Flown(self._in_columns(total, n)[0], end, ending == LOST, ending == DONE)
+        return Gradient(result, gradients.sum(axis=0), start)
 
     def _in_tiles(self, rows: Array, tiles: int) -> Array:
-        """(numbers, N) as (tiles, numbers, width); what is missing of the last tile is filled with its first drone"""
+        """Convert (numbers, N) to (tiles, numbers, width); the last tile is padded with copies of its first drone."""
         padded = np.empty((len(rows), tiles * self.width), self.dtype)
         n = rows.shape[1]
         padded[:, :n] = rows
@@ -447,15 +467,15 @@ class LaneRollout:
 
 
 class _Memory:
-    """The numbers of one tile of drones, for one thread"""
+    """The buffers of one tile of drones, for one thread."""
 
     def __init__(
-        self, rooms: dict[str, Room], code: Loops, layers: LayerSizes, steps: int, dtype: np.dtype[Any]
+        self, buffers: dict[str, Room], code: Loops, layers: LayerSizes, steps: int, dtype: np.dtype[Any]
     ) -> None:
         self._arrays = {"w": _aligned((layers.numbers,), dtype), "g": _aligned((layers.numbers,), dtype)}
-        for name, own in rooms.items():
-            times = steps + (name == "m") if own.each_step else 1
-            self._arrays[name] = _aligned((times, own.numbers, own.width), dtype)
+        for name, spec in buffers.items():
+            copies = steps + (name == "m") if spec.each_step else 1
+            self._arrays[name] = _aligned((copies, spec.numbers, spec.width), dtype)
         addresses = [self._arrays[name].ctypes.data for name in code.names]
         self._table = np.array(addresses, dtype=np.int64)
         self.table = int(self._table.ctypes.data)
@@ -464,26 +484,26 @@ class _Memory:
         return self._arrays[name]
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any], to: int = 64) -> Array:
-    """Zeros that begin where a line of the cache does"""
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any], alignment: int = 64) -> Array:
+    """Return zeros aligned to a cache line."""
     size = int(np.prod(shape)) * dtype.itemsize
-    whole = np.zeros(size + to, np.uint8)
-    first = -whole.ctypes.data % to
-    return whole[first : first + size].view(dtype).reshape(shape)
+    raw = np.zeros(size + alignment, np.uint8)
+    first = -raw.ctypes.data % alignment
+    return raw[first : first + size].view(dtype).reshape(shape)
 
 
 def sizes_of(weights: Layers) -> tuple[int, ...]:
-    """The sizes of the layers, from the observation to the action"""
+    """Return the sizes of the layers, from the observation to the action."""
     return np.shape(weights[0][0])[1], *(len(bias) for _, bias in weights)
 
 
 def row_of(weights: Weights, dtype: DTypeLike = np.float32) -> Array:
-    """(W, b) of each layer as one row of numbers"""
+    """Flatten (W, b) of each layer to one row of values."""
     return np.concatenate([np.asarray(leaf, dtype).ravel() for leaf in flatten(weights)])
 
 
 def layers_of(row: Array, sizes: Sequence[int]) -> Layers:
-    """(W, b) of each layer from one row of numbers"""
+    """Split one row of values into (W, b) of each layer."""
     offsets = LayerSizes(tuple(sizes)).offsets
     return tuple(
         (row[weights:bias].reshape(rows, columns), row[bias : bias + rows])

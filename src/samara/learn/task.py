@@ -1,9 +1,9 @@
 """A task: initial state, observation, reward and termination of an episode, as pure functions of scalars.
 
-    def reset(draw, craft): return craft.trim._replace(p_W=Vec3(draw.uniform(-1.0, 1.0), 0.0, 0.0)), ()
-    def observation(situation, craft): return (*situation.state.p_W, *situation.state.v_W)
-    def reward(situation, craft): return 1.0 - norm(situation.state.p_W)
-    def termination(situation, craft): return norm(situation.state.p_W) > 2.0
+    def reset(draw, drone): return drone.trim._replace(p_W=Vec3(draw.uniform(-1.0, 1.0), 0.0, 0.0)), ()
+    def observation(situation, drone): return (*situation.state.p_W, *situation.state.v_W)
+    def reward(situation, drone): return 1.0 - norm(situation.state.p_W)
+    def termination(situation, drone): return norm(situation.state.p_W) > 2.0
 
 They are traced for every environment and trainer, so they branch only with `samara.core.ops.where`.
 """
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 AT_ORIGIN = Reference(ZERO)
 Tree: TypeAlias = Any
-"""Nested tuples of scalars"""
+"""Nested tuples of scalars."""
 
 
 class Other(NamedTuple):
-    """The motion of another drone of the team"""
+    """The motion of another drone of the team."""
 
     p_W: Vec3
     v_W: Vec3
 
 
 class Situation(NamedTuple):
-    """The arguments of a task's functions; every leaf is a scalar. `others` is the rest of the team, from the next drone on."""
+    """The arguments of a task's functions; every leaf is a scalar. `others` are the teammates, from the next drone on."""
 
     state: State
     goal: Tree = ()
@@ -78,11 +78,15 @@ class Sight(NamedTuple):
 
 
 class Task(NamedTuple):
-    """reset(draw, craft) → state, goal;  observation(situation, craft) → scalars, about 1 in size;  reward(situation, craft),
-    smooth, for training by gradient;  termination(situation, craft), a condition
+    """The pure functions and constants of a task.
 
-    `progress(before, after, craft)` → goal, where it changes: a gate passed, the next point of a path.
-    `success(situation, craft)` is a condition at the end of an episode. `practice` replaces `reset` in training, not in
+        reset(draw, drone) → state, goal
+        observation(situation, drone) → scalars, about 1 in size
+        reward(situation, drone) → scalar, smooth, for training by gradient
+        termination(situation, drone) → condition
+
+    `progress(before, after, drone)` → goal, if it changes: a gate passed, the next point of a path.
+    `success(situation, drone)` is a condition at the end of an episode. `practice` replaces `reset` in training, not in
     evaluation.
     """
 
@@ -107,7 +111,7 @@ class Task(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Number of actions in an episode"""
+        """Count of actions in an episode."""
         return max(1, round(self.seconds / self.period))
 
 
@@ -120,7 +124,7 @@ class Draw:
 
     @classmethod
     def from_generator(cls, generator: Generator) -> "Draw":
-        """Draw from a NumPy generator, for one episode in Python"""
+        """Draw from a NumPy generator, for one episode in Python."""
         draw = cls()
         draw._numbers = (
             generator.random() if draw.kinds[-1] == "uniform" else generator.standard_normal() for _ in count()
@@ -128,57 +132,57 @@ class Draw:
         return draw
 
     def uniform(self, low: Scalar = 0.0, high: Scalar = 1.0) -> Scalar:
-        """Draw from the uniform distribution on (low, high)"""
+        """Draw from the uniform distribution on (low, high)."""
         return low + (high - low) * self._next("uniform")
 
     def normal(self) -> Scalar:
-        """Draw from the standard normal distribution"""
+        """Draw from the standard normal distribution."""
         return self._next("normal")
 
     def vector(self, size: Scalar) -> Vec3:
-        """Draw a vector with components uniform within ±size"""
+        """Draw a vector with components uniform within ±size."""
         return Vec3(*(self.uniform(-size, size) for _ in range(3)))
 
-    def turn(self, largest: Scalar, about_z: Scalar = 1.0) -> Quat:
-        """Draw a rotation of up to an angle [rad] about a random axis; `about_z` below 1 favours horizontal axes"""
+    def turn(self, max_angle: Scalar, about_z: Scalar = 1.0) -> Quat:
+        """Draw a rotation of up to an angle [rad] about a random axis; `about_z` below 1 favours horizontal axes."""
         x, y, z = self.normal(), self.normal(), about_z * self.normal()
-        half = 0.5 * self.uniform(0.0, largest)
+        half = 0.5 * self.uniform(0.0, max_angle)
         scale = safe_divide(sin(half), safe_norm(x, y, z))
         return Quat(cos(half), x * scale, y * scale, z * scale)
 
     def attitude(self) -> Quat:
-        """Draw a uniformly distributed attitude: four normals, normalized"""
+        """Draw a uniformly distributed attitude: four normals, normalized."""
         four = Quat(*(self.normal() for _ in range(4)))
         return four * safe_divide(1.0, safe_norm(*four))
 
-    def _next(self, kind: str) -> Scalar:
-        self.kinds.append(kind)
+    def _next(self, distribution: str) -> Scalar:
+        self.kinds.append(distribution)
         return 0.5 if self._numbers is None else next(self._numbers)
 
 
-def kinds_drawn(task: Task, craft: Craft) -> tuple[str, ...]:
-    """The distributions a task's `reset` draws from, in order: "uniform" or "normal" for each number"""
+def kinds_drawn(task: Task, drone: Craft) -> tuple[str, ...]:
+    """Return the distributions that a task's `reset` draws from, in order: "uniform" or "normal" for each number."""
     draw = Draw()
-    task.reset(draw, craft)
+    task.reset(draw, drone)
     return tuple(draw.kinds)
 
 
 def observe(
-    name: str, situation: Situation, craft: Craft, reference: Reference = AT_ORIGIN, ahead: tuple[Scalar, ...] = ()
+    name: str, situation: Situation, drone: Craft, reference: Reference = AT_ORIGIN, ahead: tuple[Scalar, ...] = ()
 ) -> tuple[Scalar, ...]:
-    """Evaluate an observation of `samara.control.observation` relative to a reference, by default at rest at the origin
+    """Evaluate an observation of `samara.control.observation` relative to a reference, by default at rest at the origin.
 
     `ahead` is the part of the `race` observation that describes the course (`samara.control.gate_observation.sight`).
     """
-    state = seen(situation.state, reference, situation.action, craft.trim.rotor_speed)._replace(ahead=ahead)
+    state = seen(situation.state, reference, situation.action, drone.trim.rotor_speed)._replace(ahead=ahead)
     return OBSERVATIONS[name].of(state)
 
 
 def craft_for(vehicle: Vehicle | str) -> Craft:
-    """Load a vehicle, remove its ground contact, and trim it at the origin"""
+    """Load a vehicle, remove its ground contact, and trim it at the origin."""
     model = load_vehicle(vehicle) if isinstance(vehicle, str) else vehicle
     if not model.rotors:
-        raise ValueError(f"vehicle {model.name!r} has no rotors; a task needs some to act with")
+        raise ValueError(f"vehicle {model.name!r} has no rotors; expected at least one for a task to act with")
     model = model.without_effect("contact") if model.has("contact") else model
     trim, command = hover(model, p_W=(0.0, 0.0, 0.0))
     return Craft(model, trim, command, model)

@@ -15,9 +15,9 @@ from samara.learn.optimizer import Checkpoint, Progress, Trainer, TrainingResult
 from samara.learn.policies import TANH, Recurrent, Weights, save_trained_policy
 
 METHODS = ("analytic", "ppo")
-CHUNKS = 20  # after each of which progress is reported and a checkpoint is written
+CHUNKS = 20  # progress is reported and a checkpoint written after each
 CHECKPOINT = "checkpoint.npz"
-FLIGHTS_WITH_IMAGES = {True: 4096, False: 256}  # by whether a GPU renders them
+FLIGHTS_WITH_IMAGES = {True: 4096, False: 256}  # of an evaluation, by whether a GPU renders them
 
 
 def train(
@@ -29,19 +29,33 @@ def train(
     progress: Progress | None = None,
     **changes: Any,
 ) -> TrainingResult:
-    """Train a policy, or resume the run that was interrupted in the same folder; `changes` are hyperparameters"""
+    """Train a policy, or resume the interrupted run in the same folder.
+
+    Args:
+        setting: task and vehicle.
+        folder: folder of the policy; contains the checkpoint during training.
+        method: "analytic" or "ppo".
+        seed: seed of all random numbers.
+        progress: called after each chunk of updates.
+        changes: hyperparameters that differ from the defaults of the task.
+    """
     trainer, parameters = trainer_for(setting, method, chunks=CHUNKS, **changes)
-    about = {"task": setting.task.name, "vehicle": setting.craft.vehicle.name, "method": method, "seed": seed}
-    return trainer(seed, progress, Checkpoint(folder / CHECKPOINT, {**about, **parameters._asdict()}))
+    run_description = {"task": setting.task.name, "vehicle": setting.craft.vehicle.name, "method": method, "seed": seed}
+    return trainer(seed, progress, Checkpoint(folder / CHECKPOINT, {**run_description, **parameters._asdict()}))
 
 
 def trainer_for(
     setting: Setting, method: str = "analytic", *, chunks: int = 1, first: Weights | None = None, **changes: Any
 ) -> tuple[Trainer, Any]:
-    """Compile the trainer of a setting for this machine; returns it with its hyperparameters, of which `changes` replace some
+    """Compile the trainer of a setting for this machine; return it with its hyperparameters.
 
-    "analytic" trains by the gradient of the flight, in JAX if there is a GPU or the policy is recurrent, and otherwise on all
-    cores of the CPU; it starts from the weights `first`, or from random ones. "ppo" needs JAX.
+    Args:
+        setting: task and vehicle.
+        method: "analytic" trains by the gradient of the flight, in JAX if there is a GPU or the policy is recurrent, otherwise
+            on all cores of the CPU. "ppo" needs JAX.
+        chunks: count of chunks of updates; progress is reported after each.
+        first: initial weights ("analytic" only); default: random.
+        changes: hyperparameters that differ from the defaults of the task.
     """
     if setting.task.practice is not None:
         setting = setting._replace(task=setting.task._replace(reset=setting.task.practice))
@@ -62,7 +76,7 @@ def trainer_for(
 
 
 def default_method(task: str) -> str:
-    """The method that trains a task unless another is chosen: PPO for `race`, the gradient of the flight for the others"""
+    """Return the default training method of a task: PPO for `race`, the gradient of the flight for the others."""
     return "ppo" if task.startswith("race_") else "analytic"
 
 
@@ -76,7 +90,7 @@ def save(
     curve: Callable[[Path], None] | None = None,
     activation: str = TANH,
 ) -> Policy:
-    """Evaluate a policy on unseen initial states, write its folder and delete the checkpoint"""
+    """Evaluate a policy on unseen initial states, write its folder and delete the checkpoint."""
     evaluation: dict[str, str | float] = {
         "method": method,
         "seed": seed,

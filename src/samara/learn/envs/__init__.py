@@ -1,4 +1,4 @@
-"""Environments of Gymnasium, Stable-Baselines3, PettingZoo and JAX, which fly the same flights.
+"""Environments for Gymnasium, Stable-Baselines3, PettingZoo and JAX; all simulate the same flights.
 
 | name | interface | needs |
 |---|---|---|

@@ -1,10 +1,10 @@
-"""Gymnasium environments: `VectorEnv` with N drones, of which a step is one compiled call, and `Env` with one.
+"""Gymnasium environments: `VectorEnv` with N drones, whose step is one compiled call, and `Env` with one.
 
     env = VectorEnv("hover", num_envs=4096, dtype="float32")
     observations, info = env.reset(seed=0)
     observations, rewards, terminated, truncated, info = env.step(env.action_space.sample())
 
-Drone i of seed s flies as the drone of `Env` with seed s + i, bit for bit. Importing this module registers
+Drone i of seed s flies like the drone of `Env` with seed s + i, bit for bit. Importing this module registers
 `samara/Hover-v0` and the other tasks without images with Gymnasium.
 """
 
@@ -42,7 +42,7 @@ Info: TypeAlias = dict[str, Any]
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
-    """A task flown by N independent drones, each with its seed
+    """A task flown by N independent drones, each with its seed.
 
     `autoreset_mode` is Gymnasium's: the next episode starts in the step after the end ("NextStep"), in the same step
     ("SameStep", with `final_obs` in the info), or by `reset(options={"reset_mask": ...})` ("Disabled").
@@ -58,7 +58,16 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         **options: Unpack[SettingOptions],
     ) -> None:
-        """`options` are `randomization`, `sensing`, `history`, `delay`, `seconds`, `period`, `substeps` and `action`"""
+        """Configure the environment.
+
+        Args:
+            task: a name, a file or a `Task`.
+            num_envs: count of drones.
+            vehicle: a vehicle, or the name of a shipped vehicle or file.
+            dtype: "float64" or "float32".
+            autoreset_mode: when the next episode starts, see the class.
+            options: `randomization`, `sensing`, `history`, `delay`, `seconds`, `period`, `substeps` and `action`.
+        """
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
             raise ValueError(f"num_envs is {num_envs!r}; expected a whole number of at least 1")
         if dtype not in ("float64", "float32"):
@@ -79,58 +88,62 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @property
     def episode(self) -> Tree:
-        """A copy of all episodes: an `Episode` of arrays of length N; for teams a tuple with one for each drone"""
+        """A copy of all episodes: an `Episode` of arrays of length N; for teams a tuple with one for each drone."""
         return unflatten(self.program.template, iter(self._episodes.copy()))
 
     @property
     def state(self) -> State:
-        """A copy of the states: arrays of length N; for teams those of the first drone of each"""
+        """A copy of the states: arrays of length N; for teams those of the first drone of each."""
         state: State = (self.episode if self.setting.task.drones == 1 else self.episode[0]).situation.state
         return state
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, object] | None = None
     ) -> tuple[Array, Info]:
-        """Start new episodes of all drones, or of those in `reset_mask`; drone i gets seed + i and starts its first episode"""
+        """Start new episodes of all drones, or of those in `reset_mask`; with a seed, drone i starts the first of seed + i."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        chosen = self._chosen(options)
-        self._seed(seed, chosen)
-        self._over[chosen] = False
-        self._seen = self._seen.copy()  # observations that were returned are not overwritten
-        self._start(chosen)
+        selected = self._chosen(options)
+        self._seed(seed, selected)
+        self._over[selected] = False
+        self._seen = self._seen.copy()  # do not overwrite observations already returned
+        self._start(selected)
         return self._observations(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, Info]:
-        """Advance one period under the actions (N, size): observations, rewards, terminated, truncated, info"""
+        """Advance one period under the actions (N, size): observations, rewards, terminated, truncated, info."""
         if self._keys is None:
             raise ResetNeeded("the environment has not started: call reset() before step()")
-        begins = self._over
-        if self.autoreset_mode is AutoresetMode.DISABLED and begins.any():
-            drone = int(np.argmax(begins))
+        is_starting = self._over
+        if self.autoreset_mode is AutoresetMode.DISABLED and is_starting.any():
+            drone = int(np.argmax(is_starting))
             raise ResetNeeded(
                 f"the episode of drone {drone} is over: call reset(), for some with options={{'reset_mask': ...}}"
             )
-        self._seen, gained, ended = self.program.step(self._episodes, self._inputs(actions))
+        self._seen, reward_rows, termination_rows = self.program.step(self._episodes, self._inputs(actions))
         self._age += 1
-        terminated, truncated = ended[0] > 0.5, self._age >= self.setting.task.steps
-        rewards = gained[0].astype(float)
-        if begins.any():  # only in NEXT_STEP: their action is ignored
-            self._start(np.flatnonzero(begins))
-            terminated, truncated, rewards = terminated & ~begins, truncated & ~begins, np.where(begins, 0.0, rewards)
-        over = terminated | truncated
+        terminated, truncated = termination_rows[0] > 0.5, self._age >= self.setting.task.steps
+        rewards = reward_rows[0].astype(float)
+        if is_starting.any():  # only in NEXT_STEP: their action is ignored
+            self._start(np.flatnonzero(is_starting))
+            terminated, truncated, rewards = (
+                terminated & ~is_starting,
+                truncated & ~is_starting,
+                np.where(is_starting, 0.0, rewards),
+            )
+        is_over = terminated | truncated
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            self._over = over
+            self._over = is_over
             return self._observations(), rewards, terminated, truncated, {}
-        info = self._restarted(over) if over.any() else {}
+        info = self._restarted(is_over) if is_over.any() else {}
         return self._observations(), rewards, terminated, truncated, info
 
-    def _restarted(self, over: Array) -> Info:
-        drones = np.flatnonzero(over)
-        last = np.full(self.num_envs, None, dtype=object)  # the layout of Gymnasium's vector environments
-        for drone, seen in zip(drones.tolist(), self._seen[:, drones].T.astype(np.float32), strict=True):
-            last[drone] = seen
+    def _restarted(self, is_over: Array) -> Info:
+        drones = np.flatnonzero(is_over)
+        final_observations = np.full(self.num_envs, None, dtype=object)  # the layout of Gymnasium's vector environments
+        for drone, observation in zip(drones.tolist(), self._seen[:, drones].T.astype(np.float32), strict=True):
+            final_observations[drone] = observation
         self._start(drones)
-        return {"final_obs": last, "_final_obs": over, "final_info": {}, "_final_info": over.copy()}
+        return {"final_obs": final_observations, "_final_obs": is_over, "final_info": {}, "_final_info": is_over.copy()}
 
     def _start(self, drones: Array) -> None:
         assert self._keys is not None
@@ -155,11 +168,12 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return np.concatenate([array.T, draws])
 
     def _observations(self) -> Array:
-        """(N, size), by columns in memory: a view of what the compiled code wrote, if that is float32"""
-        seen = self._seen.T
-        return seen if seen.dtype == np.float32 else seen.astype(np.float32)
+        """(N, size), by columns in memory: a view of the output of the compiled code, if that is float32."""
+        observations = self._seen.T
+        return observations if observations.dtype == np.float32 else observations.astype(np.float32)
 
     def _chosen(self, options: dict[str, object] | None) -> Array:
+        """Return the indices of the drones to reset."""
         if options is None or "reset_mask" not in options:
             return np.arange(self.num_envs)
         mask = options["reset_mask"]
@@ -169,7 +183,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             )
         return np.flatnonzero(mask)
 
-    def _seed(self, seed: int | Sequence[int | None] | None, chosen: Array) -> None:
+    def _seed(self, seed: int | Sequence[int | None] | None, selected: Array) -> None:
+        """Set the random keys of the selected drones."""
         if self._keys is None:
             first = int(self.np_random.integers(2**62))
             self._keys = episode_keys([first + i for i in range(self.num_envs)])
@@ -178,7 +193,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed has {len(seeds)} numbers; expected {self.num_envs}, one for each drone")
-        for drone in chosen.tolist():
+        for drone in selected.tolist():
             drone_seed = seeds[drone]
             if drone_seed is not None:
                 self._keys[:, drone] = episode_keys([drone_seed])[:, 0]
@@ -201,12 +216,12 @@ class Env(gymnasium.Env[Array, Array]):
 
     @property
     def state(self) -> State:
-        """The state of the drone"""
+        """The state of the drone."""
         state: State = unflatten(self.many.state, (float(leaf[0]) for leaf in flatten(self.many.state)))
         return state
 
     def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Array, Info]:
-        """Start the next episode; with a seed, the first of that seed"""
+        """Start the next episode; with a seed, the first of that seed."""
         super().reset(seed=seed)
         if seed is None and not self._path:
             seed = int(self.np_random.integers(2**62))
@@ -215,14 +230,14 @@ class Env(gymnasium.Env[Array, Array]):
         return observations[0], info
 
     def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, Info]:
-        """Advance one period under an action: observation, reward, terminated, truncated, info"""
+        """Advance one period under an action: observation, reward, terminated, truncated, info."""
         observations, rewards, terminated, truncated, info = self.many.step(np.asarray(action)[None])
         if self.render_mode:
             self._path.append(self.state)
         return observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> Any:
-        """Draw the drone and its path, (height, width, 3) bytes; None without a render mode"""
+        """Draw the drone and its path, (height, width, 3) bytes; None without a render mode."""
         if self.render_mode is None:
             return None
         if not self._path:
@@ -231,46 +246,46 @@ class Env(gymnasium.Env[Array, Array]):
 
 
 def draw_path(path: Sequence[State], vehicle: Vehicle) -> Array:
-    """Draw the last state and the path to it: (height, width, 3) bytes"""
+    """Draw the last state and the path to it: (height, width, 3) bytes."""
     figure, axes = _canvas()
     axes.clear()
     axes.set_axis_off()
-    here = path[-1]
-    centre, R_WB = np.array(here.p_W), np.array(matrix_from_quat(here.q_WB)).reshape(3, 3)
+    last_state = path[-1]
+    centre, R_WB = np.array(last_state.p_W), np.array(matrix_from_quat(last_state.q_WB)).reshape(3, 3)
     hubs = np.array([rotor.r_B for rotor in vehicle.rotors])
-    reach = float(np.linalg.norm(hubs, axis=1).max())
-    half = max(reach / MAX_DRONE_FRACTION, 0.75 * float(np.linalg.norm(centre)), 1.0)
+    drone_radius = float(np.linalg.norm(hubs, axis=1).max())
+    half_width = max(drone_radius / MAX_DRONE_FRACTION, 0.75 * float(np.linalg.norm(centre)), 1.0)
 
     def draw(points_W: Array, **style: Any) -> None:
-        axes.plot(*_projected(points_W), **style)
+        axes.plot(*_project(points_W), **style)
 
-    for k in np.linspace(-2.0, 2.0, 9) * half:
-        ends = np.array([-2.0, 2.0]) * half
-        draw(np.stack([ends, [k, k], [-half, -half]]), color="0.88", linewidth=0.6)
-        draw(np.stack([[k, k], ends, [-half, -half]]), color="0.88", linewidth=0.6)
+    for k in np.linspace(-2.0, 2.0, 9) * half_width:
+        ends = np.array([-2.0, 2.0]) * half_width
+        draw(np.stack([ends, [k, k], [-half_width, -half_width]]), color="0.88", linewidth=0.6)
+        draw(np.stack([[k, k], ends, [-half_width, -half_width]]), color="0.88", linewidth=0.6)
     draw(np.array([state.p_W for state in path]).T, color="tab:blue", linewidth=1.0, alpha=0.7)
     draw(np.zeros((3, 1)), color="tab:red", marker="+", markersize=10)
-    scale = max(1.0, 0.12 * half / reach)  # a drone smaller than a few pixels is drawn larger
+    scale = max(1.0, 0.12 * half_width / drone_radius)  # enlarge a drone of only a few pixels
     for hub, rotor in zip(hubs, vehicle.rotors, strict=True):
         tip = centre + R_WB @ hub * scale
         draw(np.stack([centre, tip], axis=1), color="0.2", linewidth=2.0)
-        radius = scale * (rotor.radius or 0.4 * reach)
-        turn = np.linspace(0.0, 2.0 * np.pi, 25)
-        disc = np.stack([np.cos(turn), np.sin(turn), np.zeros_like(turn)]) * radius
+        radius = scale * (rotor.radius or 0.4 * drone_radius)
+        angle = np.linspace(0.0, 2.0 * np.pi, 25)
+        disc = np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)]) * radius
         draw(tip[:, None] + R_WB @ disc, color="tab:green" if hub[0] > 0.0 else "tab:gray", linewidth=1.4)
     width, height = IMAGE_SIZE
-    axes.set_xlim(-1.2 * half, 1.2 * half)
-    axes.set_ylim(-1.2 * half * height / width, 1.2 * half * height / width)
+    axes.set_xlim(-1.2 * half_width, 1.2 * half_width)
+    axes.set_ylim(-1.2 * half_width * height / width, 1.2 * half_width * height / width)
     figure.canvas.draw()
     return np.asarray(figure.canvas.buffer_rgba())[:, :, :3].copy()
 
 
-def _projected(points_W: Array) -> tuple[Array, Array]:
-    """Project orthographically, seen from the south-west and above"""
+def _project(points_W: Array) -> tuple[Array, Array]:
+    """Project orthographically, viewed from the south-west and above."""
     x, y, z = points_W
     right = (x - y) / np.sqrt(2.0)
-    away = (x + y) / np.sqrt(2.0)
-    return right, 0.94 * z + 0.34 * away
+    depth = (x + y) / np.sqrt(2.0)
+    return right, 0.94 * z + 0.34 * depth
 
 
 @lru_cache(maxsize=1)
@@ -284,7 +299,7 @@ def _canvas() -> tuple[Any, Any]:
 
 
 def gymnasium_id(task: str) -> str:
-    """`samara/Hover-v0`"""
+    """Return `samara/Hover-v0` for "hover"."""
     return f"samara/{task.capitalize()}-v0"
 
 

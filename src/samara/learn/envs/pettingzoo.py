@@ -4,7 +4,7 @@
     observations, infos = env.reset(seed=0)
     observations, rewards, terminations, truncations, infos = env.step({agent: action for agent in env.agents})
 
-It flies the flights of `VectorEnv` with the same task and seed, where one action concatenates those of all drones.
+It flies the flights of `VectorEnv` with the same task and seed, whose actions concatenate those of all drones.
 """
 
 from typing import TypeAlias, Unpack
@@ -46,7 +46,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
         dtype: str = "float64",
         **options: Unpack[SettingOptions],
     ) -> None:
-        """`options` are those of `VectorEnv`, without sensing"""
+        """Configure the environment; `options` are those of `VectorEnv`, without sensing."""
         self.setting = setting_for(task, vehicle, **options)
         self.program = program_of(self.setting, dtype, apart=True)
         drones = self.setting.task.drones
@@ -63,17 +63,17 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
         self._team = np.zeros((0, 1))
 
     def observation_space(self, agent: str) -> Box:
-        """The same for all"""
+        """Return the observation space, the same for all agents."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Box:
-        """The same for all"""
+        """Return the action space, the same for all agents."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, object] | None = None
     ) -> tuple[dict[str, Array], dict[str, dict[str, object]]]:
-        """Start the next episode; with a seed, the first of that seed"""
+        """Start the next episode; with a seed, the first of that seed."""
         if seed is not None or self._key is None:
             seed = int(np.random.default_rng().integers(2**62)) if seed is None else seed
             self._key, self._count = episode_keys([seed]), 0
@@ -84,25 +84,25 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc, unused-ignore]
         return self._of_each(observations), {agent: {} for agent in self.agents}
 
     def step(self, actions: dict[str, ArrayLike]) -> StepResult:
-        """Advance one period: observations, rewards, terminations, truncations and infos of all agents"""
+        """Advance one period: observations, rewards, terminations, truncations and infos of all agents."""
         action = np.concatenate([self._checked(agent, actions.get(agent)) for agent in self.agents])
-        observations, rewards, ended = self.program.step(self._team, action[:, None])
+        observations, rewards, termination_rows = self.program.step(self._team, action[:, None])
         self._age += 1
-        over, cut = bool((ended > 0.5).any()), self._age >= self.setting.task.steps
+        is_terminated, is_truncated = bool((termination_rows > 0.5).any()), self._age >= self.setting.task.steps
         agents = self.agents
         result: StepResult = (
             self._of_each(observations),
             {agent: float(reward[0]) for agent, reward in zip(agents, rewards, strict=True)},
-            dict.fromkeys(agents, over),
-            dict.fromkeys(agents, cut),
+            dict.fromkeys(agents, is_terminated),
+            dict.fromkeys(agents, is_truncated),
             {agent: {} for agent in agents},
         )
-        if over or cut:
+        if is_terminated or is_truncated:
             self.agents = []
         return result
 
-    def _of_each(self, seen: Array) -> dict[str, Array]:
-        rows = seen[:, 0].astype(np.float32).reshape(len(self.possible_agents), -1)
+    def _of_each(self, observations: Array) -> dict[str, Array]:
+        rows = observations[:, 0].astype(np.float32).reshape(len(self.possible_agents), -1)
         return dict(zip(self.possible_agents, rows, strict=True))
 
     def _checked(self, agent: str, action: ArrayLike | None) -> Array:

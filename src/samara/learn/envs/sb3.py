@@ -22,55 +22,55 @@ except ImportError as error:
 
 
 class VecEnv(vec_env.VecEnv):  # type: ignore[misc, unused-ignore]
-    """A task flown by N drones; the step in which an episode ends starts the next, and its info has `terminal_observation`."""
+    """A task flown by N drones; the step that ends an episode starts the next, and its info has `terminal_observation`."""
 
     def __init__(
         self, task: Task | str = "hover", num_envs: int = 64, vehicle: Vehicle | str = "crazyflie", **options: Any
     ) -> None:
-        """`options` are those of `VectorEnv`"""
+        """Configure the environment; `options` are those of `VectorEnv`."""
         self.many = VectorEnv(task, num_envs, vehicle, autoreset_mode="SameStep", **options)
         self.render_mode = None
         self._actions = np.zeros(0)
         super().__init__(num_envs, self.many.single_observation_space, self.many.single_action_space)
 
     def reset(self) -> Array:
-        """Start new episodes of all drones; after `seed(s)` the first of s + i"""
+        """Start new episodes of all drones; after `seed(s)`, drone i starts the first episode of s + i."""
         observations, _ = self.many.reset(seed=None if self._seeds[0] is None else self._seeds)
         self._reset_seeds()
         self._reset_options()
         return observations
 
     def step_async(self, actions: Array) -> None:
-        """Store the actions for `step_wait`"""
+        """Store the actions for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, object]]]:
-        """Advance one period: observations, rewards, ends of episodes, and an info for each drone"""
+        """Advance one period: observations, rewards, ends of episodes, and an info for each drone."""
         observations, rewards, terminated, truncated, info = self.many.step(self._actions)
         infos: list[dict[str, object]] = [{} for _ in range(self.num_envs)]
-        over = terminated | truncated
-        for drone in np.flatnonzero(over).tolist():
-            cut = bool(truncated[drone] and not terminated[drone])
-            infos[drone] = {"terminal_observation": info["final_obs"][drone], "TimeLimit.truncated": cut}
-        return observations, rewards.astype(np.float32), over, infos
+        is_over = terminated | truncated
+        for drone in np.flatnonzero(is_over).tolist():
+            is_truncated = bool(truncated[drone] and not terminated[drone])
+            infos[drone] = {"terminal_observation": info["final_obs"][drone], "TimeLimit.truncated": is_truncated}
+        return observations, rewards.astype(np.float32), is_over, infos
 
     def close(self) -> None:
-        """Nothing is open"""
+        """Do nothing: the environment holds no resources."""
 
     def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[object]:
-        """Read an attribute of this environment, the same for every drone"""
+        """Return an attribute of this environment, the same for every drone."""
         if not hasattr(self, attr_name):
             raise AttributeError(f"{type(self).__name__} has no {attr_name!r}")
         return [getattr(self, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: object, indices: int | Iterable[int] | None = None) -> None:
-        """AttributeError: the drones share one program"""
+        """Raise AttributeError: the drones share one program."""
         raise AttributeError(f"{attr_name!r} cannot be set: the drones of one program differ in their seeds alone")
 
     def env_method(self, method_name: str, *args: object, indices: object = None, **kwargs: object) -> list[object]:
-        """AttributeError: the drones share one program"""
-        raise AttributeError(f"{method_name!r} cannot be called: the drones of one program are no objects")
+        """Raise AttributeError: the drones share one program."""
+        raise AttributeError(f"{method_name!r} cannot be called: the drones of one program are not objects")
 
     def env_is_wrapped(self, wrapper_class: object, indices: int | Iterable[int] | None = None) -> Sequence[bool]:
-        """Never"""
+        """Return False for every drone."""
         return [False for _ in self._get_indices(indices)]

@@ -5,8 +5,8 @@
     flight, transition = env.step(flight, action)      # .observation, .reward, .terminated, .truncated
     many = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 4096))
 
-It traces the functions of `samara.learn.envs.gym`: with `env.key(seed)` it flies the flights of the environments on the
-CPU, to the rounding of the type.
+It traces the functions of `samara.learn.envs.gym`: with `env.key(seed)` it simulates the flights of the environments on the
+CPU, up to the rounding of the type.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from samara.physics.types import Vehicle
 
 
 class Flight(NamedTuple):
-    """One drone's episode: its state, the key of its random numbers, and the numbers of the episode and of the step"""
+    """One drone's episode: its state, the key of its random numbers, and the indices of the episode and of the step."""
 
     episode: Tree
     key: Array
@@ -39,7 +39,7 @@ class Flight(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """The result of a step"""
+    """The result of a step."""
 
     observation: Array
     reward: Array
@@ -49,26 +49,26 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True)
 class Environment:
-    """`reset(key)`, `step(flight, action)` and `restart(flight)` of one drone; use `jax.vmap` for many"""
+    """`reset(key)`, `step(flight, action)` and `restart(flight)` of one drone; use `jax.vmap` for many."""
 
     setting: Setting
     dtype: str = "float32"
 
     def key(self, seed: int) -> Array:
-        """The key of a seed in the environments on the CPU"""
+        """Return the key that a seed has in the environments on the CPU."""
         return jnp.array(key_of(seed % 2**64, SOURCE), dtype=jnp.uint32)
 
     def reset(self, key: Array) -> tuple[Flight, Array]:
-        """Start the first episode of a key of JAX, or of its two words"""
-        words_of_key = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-        return self._start(words_of_key[:2].astype(jnp.uint32), jnp.uint32(0))
+        """Start the first episode of a JAX key, or of its two words."""
+        key_words = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+        return self._start(key_words[:2].astype(jnp.uint32), jnp.uint32(0))
 
     def restart(self, flight: Flight) -> tuple[Flight, Array]:
-        """Start the next episode of the same key"""
+        """Start the next episode of the same key."""
         return self._start(flight.key, flight.number + jnp.uint32(1))
 
     def step(self, flight: Flight, action: ArrayLike) -> tuple[Flight, Transition]:
-        """Advance one period under an action; episodes that end are not restarted, see `restart`"""
+        """Advance one period under an action; episodes that end are not restarted, see `restart`."""
         age = flight.age + jnp.uint32(1)
         trace = new_trace(jnp.dtype(self.dtype))
         episode = folded(self._template, [jnp.asarray(x) for x in flatten(flight.episode)], trace)
@@ -76,14 +76,14 @@ class Environment:
         numbers = self._draw(flight.key, flight.number, age, step_draws(self.setting))
         folded_action = folded((0.0,) * self.setting.actions, list(actions), trace)
         draws = iter(folded((0.0,) * len(numbers), numbers, trace))
-        after, (observation, reward, terminated) = step(episode, folded_action, Draw(draws), self.setting)
+        next_episode, (observation, reward, terminated) = step(episode, folded_action, Draw(draws), self.setting)
         transition = Transition(
             self._stacked(observation),
             self._number(unfolded(reward)[0]),
             jnp.asarray(unfolded(terminated)[0], bool),
             age >= self.setting.task.steps,
         )
-        return Flight(self._carried(after), flight.key, flight.number, age), transition
+        return Flight(self._carried(next_episode), flight.key, flight.number, age), transition
 
     def _start(self, key: Array, count: Array) -> tuple[Flight, Array]:
         numbers = self._draw(key, count, jnp.uint32(0), reset_draws(self.setting))
@@ -91,10 +91,12 @@ class Environment:
         episode, observation = reset(Draw(iter(draws)), self.setting)
         return Flight(self._carried(episode), key, count, jnp.uint32(0)), self._stacked(observation)
 
-    def _draw(self, key: Array, count: Array, age: Array, kinds: tuple[str, ...]) -> list[Array]:
-        drawn = words((key[0], key[1]), 0, count, age, len(kinds)) if kinds else ()
+    def _draw(self, key: Array, count: Array, age: Array, draw_types: tuple[str, ...]) -> list[Array]:
+        random_words = words((key[0], key[1]), 0, count, age, len(draw_types)) if draw_types else ()
         distributions = {"uniform": uniform, "normal": normal}
-        return [distributions[kind](word, self.dtype) for kind, word in zip(kinds, drawn, strict=True)]
+        return [
+            distributions[draw_type](word, self.dtype) for draw_type, word in zip(draw_types, random_words, strict=True)
+        ]
 
     def _carried(self, episode: Tree) -> Tree:
         return unflatten(self._template, iter([self._number(x) for x in unfolded(episode)]))
@@ -117,7 +119,7 @@ def environment(
     dtype: str = "float32",
     **options: Unpack[SettingOptions],
 ) -> Environment:
-    """Configure a task for a vehicle in JAX; `options` are those of `VectorEnv`"""
+    """Configure a task for a vehicle in JAX; `options` are those of `VectorEnv`."""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype {dtype!r}: expected one of float32, float64")
     if dtype == "float64" and jnp.result_type(float) != "float64":

@@ -30,12 +30,12 @@ from samara.learn.task import Draw
 
 
 class Hyperparameters(NamedTuple):
-    """In each of `updates`, `drones` fly `horizon` steps, from which Adam takes `batches` steps in each of `epochs`
+    """Hyperparameters: in each of `updates`, `drones` fly `horizon` steps; Adam takes `batches` steps in each of `epochs`.
 
     The learning rate falls from `rate` to `last_rate`; `discount` is γ, `trace` λ, `clip` ε, `spread` the initial σ,
     `largest` the norm to which gradients are clipped, and `sharpness` expands rewards near the maximum; 0 leaves
     rewards unchanged. `loss` is an extra cost of episodes that end with a negative reward; it grows from 0 over the
-    first third of the updates. σ does not fall below `least_spread` times the fraction of updates left, so that
+    first third of the updates. σ stays above `least_spread` times the fraction of remaining updates, so that
     exploration does not stop.
     """
 
@@ -77,9 +77,9 @@ HYPERPARAMETERS = {
         least_spread=0.06,
     ),
 }
-"""By the name of a task, `race` at any level and on any track; other tasks use the defaults"""
+"""By the name of a task, `race` at any level and on any track; other tasks use the defaults."""
 
-MAX_EPISODE_SUM = 1e18  # Σ|x| of an episode above which, or where it is NaN, the drone is lost and starts again
+MAX_EPISODE_SUM = 1e18  # Σ|x| of an episode above which, or if it is NaN, the drone is lost and starts again
 LAUNCH = Launch(128, 4)
 MIN_SPREAD = 3e-3  # σ at the end
 COUNTS = ("drones", "horizon", "updates", "epochs", "batches")
@@ -87,7 +87,7 @@ FRACTIONS = ("discount", "trace", "clip")
 
 
 class Episodes(NamedTuple):
-    """Episodes (components, N), the number of steps since each began (N,), and their observations"""
+    """Episodes (components, N), the steps since each began (N,), and their observations."""
 
     rows: Array
     age: Array
@@ -95,7 +95,7 @@ class Episodes(NamedTuple):
 
 
 class BatchTransition(NamedTuple):
-    """The result of a step: `final_observation` is that at its end, before a new episode begins"""
+    """The result of a step: `final_observation` is that at its end, before a new episode begins."""
 
     final_observation: Array
     reward: Array
@@ -104,7 +104,7 @@ class BatchTransition(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """The trained parameters: weights of the policy, log σ of each action, weights of the value function"""
+    """The trained parameters: weights of the policy, log σ of each action, weights of the value function."""
 
     policy: Layers
     log_spread: Array
@@ -112,7 +112,7 @@ class Networks(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state of a training run"""
+    """The state of a training run."""
 
     networks: Networks
     moments: Moments
@@ -122,7 +122,7 @@ class State(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Samples in columns: (size, samples)"""
+    """Samples in columns: (size, samples)."""
 
     observation: Array
     action: Array
@@ -133,10 +133,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeBatch:
-    """`reset` and `step` of N drones in float32; a step is one elementwise computation, or with `kernel` one Triton kernel
+    """`reset` and `step` of N drones in float32; a step is one elementwise computation, or with `kernel` one Triton kernel.
 
-    Where an episode ends, the drone continues from its `fresh` start: starts are drawn once for many steps, as a GPU
-    takes longer for random numbers than for the flight. `interpret` runs the kernel without a GPU.
+    After the end of an episode, the drone continues from its `fresh` start: starts are drawn once for many steps, because
+    random numbers take a GPU longer than the flight. `interpret` runs the kernel without a GPU.
     """
 
     setting: Setting
@@ -145,38 +145,38 @@ class EpisodeBatch:
 
     @property
     def observations(self) -> int:
-        """The size of an observation"""
+        """The size of an observation."""
         return len(templates(self.setting)[1])
 
     def reset(self, key: Array, count: int) -> Episodes:
-        """New episodes"""
+        """Return new episodes."""
         trace = new_trace(jnp.dtype("float32"))
-        drawn = self.draw(key, reset_draws(self.setting), count)
-        numbers = folded((0.0,) * len(drawn), list(drawn), trace)
+        random_rows = self.draw(key, reset_draws(self.setting), count)
+        numbers = folded((0.0,) * len(random_rows), list(random_rows), trace)
         rows, observation = (
             jnp.stack(fill_rows(unfolded(tree), (count,))) for tree in reset(Draw(iter(numbers)), self.setting)
         )
         return Episodes(rows, jnp.zeros(count, jnp.float32), observation)
 
     def noise(self, key: Array, steps: int, count: int) -> Array:
-        """The random numbers of the sensors in a number of steps: (steps, kinds, N)"""
-        kinds = step_draws(self.setting)
-        if not kinds:
+        """Draw the random inputs of the sensors for several steps: (steps, kinds, N)."""
+        distributions = step_draws(self.setting)
+        if not distributions:
             return jnp.zeros((steps, 0, count), jnp.float32)
-        return jax.vmap(lambda key: self.draw(key, kinds, count))(jax.random.split(key, steps))
+        return jax.vmap(lambda key: self.draw(key, distributions, count))(jax.random.split(key, steps))
 
     @staticmethod
-    def draw(key: Array, kinds: tuple[str, ...], count: int) -> Array:
-        """A random number of each kind for each drone: (kinds, N)"""
+    def draw(key: Array, distributions: tuple[str, ...], count: int) -> Array:
+        """Draw one value from each distribution for each drone: (kinds, N)."""
         words = jax.random.split(key)
-        numbers = {"uniform": iter(jax.random.uniform(words[0], (kinds.count("uniform"), count), jnp.float32))}
-        numbers["normal"] = iter(jax.random.normal(words[1], (kinds.count("normal"), count), jnp.float32))
-        return jnp.stack([next(numbers[kind]) for kind in kinds])
+        numbers = {"uniform": iter(jax.random.uniform(words[0], (distributions.count("uniform"), count), jnp.float32))}
+        numbers["normal"] = iter(jax.random.normal(words[1], (distributions.count("normal"), count), jnp.float32))
+        return jnp.stack([next(numbers[distribution]) for distribution in distributions])
 
     def step(
         self, episodes: Episodes, actions: Array, noise: Array, fresh: Episodes
     ) -> tuple[Episodes, BatchTransition]:
-        """One period under the actions"""
+        """Advance one period under the actions."""
         actions = actions.astype(jnp.float32)
         inputs = (episodes.rows, episodes.age[None], actions, noise, fresh.rows, fresh.observation)
         if self.kernel:
@@ -184,34 +184,37 @@ class EpisodeBatch:
         else:
             rows = jnp.stack(self._step_rows([row for x in inputs for row in x]))
         c, o = len(episodes.rows), self.observations
-        cuts = (c, c + 1, c + 1 + o, c + 1 + 2 * o)
-        now, age, observation, final, (reward, terminated, ended) = jnp.split(rows, cuts)
-        return Episodes(now, age[0], observation), BatchTransition(final, reward, terminated, ended)
+        split_rows = (c, c + 1, c + 1 + o, c + 1 + 2 * o)
+        next_rows, age, observation, final_observation, (reward, terminated, ended) = jnp.split(rows, split_rows)
+        return Episodes(next_rows, age[0], observation), BatchTransition(final_observation, reward, terminated, ended)
 
     def _step_rows(self, inputs: list[Scalar]) -> Rows:
-        shape, rest = jnp.shape(inputs[0]), iter(inputs)
+        """Advance rows of arrays: episode, age, action, noise, fresh episode and its observation."""
+        shape, rows_left = jnp.shape(inputs[0]), iter(inputs)
         template, _ = templates(self.setting)
         size = len(flatten(template))
         sizes = (size, 1, self.setting.actions, len(step_draws(self.setting)), size, self.observations)
-        now, (age,), action, noise, fresh, at_start = ([next(rest) for _ in range(count)] for count in sizes)
+        episode_rows, (age,), action, noise, fresh, start_observation = (
+            [next(rows_left) for _ in range(count)] for count in sizes
+        )
         trace = new_trace(jnp.dtype("float32"))
-        episode = folded(template, now, trace)
+        episode = folded(template, episode_rows, trace)
         folded_action = folded((0.0,) * len(action), action, trace)
         draw = Draw(iter(folded((0.0,) * len(noise), noise, trace)))
-        after, (observed, *outcome) = step(episode, folded_action, draw, self.setting, ROLLED_RK4)
-        trees = after, observed, tuple(outcome)
-        rows, final, (reward, terminated) = (fill_rows(unfolded(tree), shape) for tree in trees)
-        finite = sum((abs(x) for x in rows), jnp.zeros(shape, jnp.float32)) < MAX_EPISODE_SUM
-        terminated = jnp.where(finite, terminated, 1.0)
+        next_episode, (next_observation, *outcome) = step(episode, folded_action, draw, self.setting, ROLLED_RK4)
+        trees = next_episode, next_observation, tuple(outcome)
+        rows, final_observation, (reward, terminated) = (fill_rows(unfolded(tree), shape) for tree in trees)
+        is_finite = sum((abs(x) for x in rows), jnp.zeros(shape, jnp.float32)) < MAX_EPISODE_SUM
+        terminated = jnp.where(is_finite, terminated, 1.0)
         ended = jnp.where(age + 1.0 >= self.setting.task.steps, 1.0, terminated)
-        final = [jnp.where(finite, x, 0.0) for x in final]
+        final_observation = [jnp.where(is_finite, x, 0.0) for x in final_observation]
         continues = ended < 0.5
         return [
             *(jnp.where(continues, *pair) for pair in zip(rows, fresh, strict=True)),
             jnp.where(continues, age + 1.0, 0.0),
-            *(jnp.where(continues, *pair) for pair in zip(final, at_start, strict=True)),
-            *final,
-            jnp.where(finite, reward, 0.0),
+            *(jnp.where(continues, *pair) for pair in zip(final_observation, start_observation, strict=True)),
+            *final_observation,
+            jnp.where(is_finite, reward, 0.0),
             terminated,
             ended,
         ]
@@ -239,12 +242,19 @@ class EpisodeBatch:
 
 
 def hyperparameters_for(task: str) -> Hyperparameters:
-    """The hyperparameters of a task"""
+    """Return the hyperparameters of a task."""
     return HYPERPARAMETERS.get("race" if task.startswith("race_") else task, Hyperparameters())
 
 
 def ppo(setting: Setting, parameters: Hyperparameters, *, chunks: int = 1, kernel: bool | None = None) -> Trainer:
-    """Compile a trainer; on a GPU a step of all drones is one `kernel`"""
+    """Compile a trainer; on a GPU a step of all drones is one `kernel`.
+
+    Args:
+        setting: task and vehicle.
+        parameters: hyperparameters.
+        chunks: count of chunks of updates; progress is reported after each.
+        kernel: compute a step by a Triton kernel; default: on a GPU.
+    """
     require_no_camera(setting)
     check_hyperparameters(parameters)
     env = EpisodeBatch(setting, jax.default_backend() == "gpu" if kernel is None else kernel)
@@ -259,7 +269,7 @@ def ppo(setting: Setting, parameters: Hyperparameters, *, chunks: int = 1, kerne
 
 
 def check_hyperparameters(parameters: Hyperparameters) -> None:
-    """ValueError for a hyperparameter that is out of range"""
+    """Raise ValueError for a hyperparameter that is out of range."""
     for name in COUNTS:
         value = getattr(parameters, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -283,23 +293,23 @@ def check_hyperparameters(parameters: Hyperparameters) -> None:
 
 
 def _initial_state(env: EpisodeBatch, parameters: Hyperparameters, seed: Array) -> State:
-    first, second, third, fourth, key = jax.random.split(jax.random.PRNGKey(seed), 5)
+    policy_key, value_key, start_key, age_key, key = jax.random.split(jax.random.PRNGKey(seed), 5)
     network, observations, actions = dense_network(parameters.hidden), env.observations, env.setting.actions
-    policy = initial_weights(network, first, observations, actions)
-    value = initial_weights(network, second, observations, 1)
+    policy = initial_weights(network, policy_key, observations, actions)
+    value = initial_weights(network, value_key, observations, 1)
     networks = Networks(policy, jnp.full(actions, np.log(parameters.spread), jnp.float32), value)
-    drones = env.reset(third, parameters.drones)
+    drones = env.reset(start_key, parameters.drones)
     # random ages, so that episodes do not all end together
-    age = jnp.floor(jax.random.uniform(fourth, (parameters.drones,), jnp.float32, maxval=env.setting.task.steps))
+    age = jnp.floor(jax.random.uniform(age_key, (parameters.drones,), jnp.float32, maxval=env.setting.task.steps))
     return State(networks, initial_moments(networks), drones._replace(age=age), key, jnp.zeros((), jnp.int32))
 
 
 def _update(env: EpisodeBatch, parameters: Hyperparameters, state: State) -> tuple[State, Array]:
-    """Fly all drones for a horizon, and train on what they observed"""
+    """Fly all drones for a horizon, and train on the samples."""
     first, second, key = jax.random.split(state.key, 3)
     drones, batches, reward = _collect(env, parameters, state, first, second)
-    left = jnp.maximum(0.0, 1.0 - state.done / parameters.updates)
-    rate = parameters.last_rate + (parameters.rate - parameters.last_rate) * left
+    remaining = jnp.maximum(0.0, 1.0 - state.done / parameters.updates)
+    rate = parameters.last_rate + (parameters.rate - parameters.last_rate) * remaining
 
     def descend(carry: tuple[Networks, Moments], batch: Batch) -> tuple[tuple[Networks, Moments], None]:
         networks, moments = carry
@@ -311,44 +321,50 @@ def _update(env: EpisodeBatch, parameters: Hyperparameters, state: State) -> tup
 
     (networks, moments), _ = lax.scan(epoch, (state.networks, state.moments), None, length=parameters.epochs)
     if parameters.least_spread:
-        least = jnp.log(parameters.least_spread * left + MIN_SPREAD)
-        networks = networks._replace(log_spread=jnp.maximum(networks.log_spread, least))
+        min_log_sigma = jnp.log(parameters.least_spread * remaining + MIN_SPREAD)
+        networks = networks._replace(log_spread=jnp.maximum(networks.log_spread, min_log_sigma))
     return State(networks, moments, drones, key, state.done + 1), reward
 
 
 def _collect(
-    env: EpisodeBatch, parameters: Hyperparameters, state: State, for_starts: Array, for_noise: Array
+    env: EpisodeBatch, parameters: Hyperparameters, state: State, start_key: Array, noise_key: Array
 ) -> tuple[Episodes, Batch, Array]:
-    """The drones after `horizon` steps, the samples in batches, and the mean reward"""
+    """Return the drones after `horizon` steps, the samples in batches, and the mean reward."""
     n, horizon = parameters.drones, parameters.horizon
     networks, drones = state.networks, state.drones
-    fresh = env.reset(for_starts, n)
-    for_actions, for_sensors = jax.random.split(for_noise)
-    noise = jax.random.normal(for_actions, (horizon, env.setting.actions, n), jnp.float32)
+    fresh = env.reset(start_key, n)
+    action_key, sensor_key = jax.random.split(noise_key)
+    noise = jax.random.normal(action_key, (horizon, env.setting.actions, n), jnp.float32)
 
-    def one(drones: Episodes, draws: tuple[Array, Array]) -> tuple[Episodes, tuple[Array, Array, BatchTransition]]:
+    def fly_step(drones: Episodes, draws: tuple[Array, Array]) -> tuple[Episodes, tuple[Array, Array, BatchTransition]]:
         exploration, sensor_noise = draws
         action = act(networks.policy, drones.observation) + jnp.exp(networks.log_spread)[:, None] * exploration
-        after, step = env.step(drones, action, sensor_noise, fresh)
-        return after, (drones.observation, action, step)
+        final_observation, transitions = env.step(drones, action, sensor_noise, fresh)
+        return final_observation, (drones.observation, action, transitions)
 
-    drones, (seen, action, step) = lax.scan(one, drones, (noise, env.noise(for_sensors, horizon, n)))
-    seen, after, action = (x.swapaxes(0, 1) for x in (seen, step.final_observation, action))  # (size, horizon, drones)
-    now, later = (_value(networks.value, x.reshape(len(x), -1)).reshape(horizon, n) for x in (seen, after))
-    reward = shaped(step.reward, parameters.sharpness)
+    drones, (observation, action, transitions) = lax.scan(fly_step, drones, (noise, env.noise(sensor_key, horizon, n)))
+    observation, final_observation, action = (
+        x.swapaxes(0, 1) for x in (observation, transitions.final_observation, action)
+    )  # (size, horizon, drones)
+    values, next_values = (
+        _value(networks.value, x.reshape(len(x), -1)).reshape(horizon, n) for x in (observation, final_observation)
+    )
+    reward = shaped(transitions.reward, parameters.sharpness)
     if parameters.loss:
-        lost = jnp.where(step.reward < 0.0, step.terminated, 0.0)
-        reward = reward - parameters.loss * jnp.minimum(1.0, 3.0 * state.done / parameters.updates) * lost
-    worth = (1.0 - parameters.discount) * reward + parameters.discount * (1.0 - step.terminated) * later
-    advantage = advantages(worth - now, parameters.discount * parameters.trace * (1.0 - step.ended))
+        is_lost = jnp.where(transitions.reward < 0.0, transitions.terminated, 0.0)
+        reward = reward - parameters.loss * jnp.minimum(1.0, 3.0 * state.done / parameters.updates) * is_lost
+    target_values = (1.0 - parameters.discount) * reward + parameters.discount * (
+        1.0 - transitions.terminated
+    ) * next_values
+    advantage = advantages(target_values - values, parameters.discount * parameters.trace * (1.0 - transitions.ended))
     log_density = -0.5 * jnp.sum(noise * noise, 1) - jnp.sum(networks.log_spread)
-    relative = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    whole = Batch(seen, action, log_density[None], relative[None], (advantage + now)[None])
-    return drones, jax.tree.map(lambda x: _cut(x, parameters.batches), whole), jnp.mean(step.reward)
+    normalized = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    samples = Batch(observation, action, log_density[None], normalized[None], (advantage + values)[None])
+    return drones, jax.tree.map(lambda x: _cut(x, parameters.batches), samples), jnp.mean(transitions.reward)
 
 
 def shaped(reward: Array, sharpness: float) -> Array:
-    """(eᵏʳ − 1)/k above 0, −log(1 − r) below; r itself where k is 0
+    """(eᵏʳ − 1)/k above 0, −log(1 − r) below; r itself if k is 0.
 
     Differences count less far from the goal and more near it; otherwise the noise of the advantages hides the last
     centimetres.
@@ -360,13 +376,13 @@ def shaped(reward: Array, sharpness: float) -> Array:
 
 
 def _cut(x: Array, batches: int) -> Array:
-    """(size, horizon, drones) → (batches, size, samples): each has some of the drones, at all times"""
+    """(size, horizon, drones) → (batches, size, samples): each batch has some of the drones, at all times."""
     size, horizon, n = x.shape
     return x.reshape(size, horizon, batches, n // batches).transpose(2, 0, 1, 3).reshape(batches, size, -1)
 
 
 def advantages(errors: Array, carried: Array) -> Array:
-    """Âₜ = δₜ + cₜ Âₜ₊₁ over the first axis, with 0 after the last: the maps x ↦ δ + c x, composed in pairs"""
+    """Âₜ = δₜ + cₜ Âₜ₊₁ over the first axis, with 0 after the last: the maps x ↦ δ + c x, composed in pairs."""
 
     def compose(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
         return earlier[0] * later[0], earlier[1] + earlier[0] * later[1]
@@ -376,16 +392,16 @@ def advantages(errors: Array, carried: Array) -> Array:
 
 
 def _loss(networks: Networks, batch: Batch, parameters: Hyperparameters) -> Array:
-    """(V − target)² − min(ρ Â, clip(ρ) Â), in the mean"""
-    away = (batch.action - act(networks.policy, batch.observation)) * jnp.exp(-networks.log_spread)[:, None]
-    log_density = -0.5 * jnp.sum(away * away, 0) - jnp.sum(networks.log_spread)
+    """(V − target)² − min(ρ Â, clip(ρ) Â), averaged."""
+    deviation = (batch.action - act(networks.policy, batch.observation)) * jnp.exp(-networks.log_spread)[:, None]
+    log_density = -0.5 * jnp.sum(deviation * deviation, 0) - jnp.sum(networks.log_spread)
     ratio, advantage = jnp.exp(log_density - batch.log_density[0]), batch.advantage[0]
-    near = jnp.clip(ratio, 1.0 - parameters.clip, 1.0 + parameters.clip)
+    clipped_ratio = jnp.clip(ratio, 1.0 - parameters.clip, 1.0 + parameters.clip)
     error = _value(networks.value, batch.observation) - batch.target[0]
-    return jnp.mean(error * error - jnp.minimum(ratio * advantage, near * advantage))
+    return jnp.mean(error * error - jnp.minimum(ratio * advantage, clipped_ratio * advantage))
 
 
 def _value(weights: Layers, observation: Array) -> Array:
-    """V(o) = W₃ tanh(W₂ tanh(W₁ o + b₁) + b₂) + b₃, (N,)"""
+    """V(o) = W₃ tanh(W₂ tanh(W₁ o + b₁) + b₂) + b₃, (N,)."""
     matrix, bias = weights[-1]
     return (matrix @ act(weights[:-1], observation) + bias[:, None])[0]

@@ -1,9 +1,9 @@
 """Rollouts of a policy in JAX, and their gradient by reverse differentiation.
 
-x₀ → x_H and Σ r of each drone:   ∂ Σ r / ∂ weights, each step computed again on the way back
+x₀ → x_H and Σ r of each drone:   ∂ Σ r / ∂ weights, each step recomputed in the backward pass
 
 Components are rows, drones are columns. The state of a recurrent policy is appended to the rows of an episode; depth
-images are stored for the way back, not rendered again.
+images are stored for the backward pass, not rendered again.
 """
 
 import math
@@ -33,19 +33,19 @@ from samara.sensors.depth_jax import depth_images
 if TYPE_CHECKING:
     from samara.learn.gradient_training import Hyperparameters
 
-IMAGE = "image"  # name under which images are stored for the way back
+IMAGE = "image"  # name under which images are stored for the backward pass
 ACTION_COST = 0.1  # times the squared excess of an action beyond ±1, which is clipped
 DENSE = dense_network()  # of any size: the layers follow from the weights
 
 RolloutFunction = Callable[[Weights, Array], tuple[Array, Array]]
-"""(weights, episodes (size, N)) → (rewards summed over the steps (N,), episodes)"""
+"""(weights, episodes (size, N)) → (rewards summed over the steps (N,), episodes)."""
 
 Rows = list[Scalar]
-"""Arrays with one entry for each drone"""
+"""Arrays with one entry for each drone."""
 
 
 def rolled_integrator(name: str = "rk4") -> Callable[..., Scalar]:
-    """A Runge–Kutta method as a loop over its stages: for RK4 a quarter of the code to compile"""
+    """Return a Runge–Kutta method as a loop over its stages: for RK4 a quarter of the code to compile."""
     return partial(rolled, chain_of(integrator_named(name, RUNGE_KUTTA).tableau))
 
 
@@ -56,7 +56,7 @@ ROLLED_RK4 = rolled_integrator()
 
 
 class FlatStep(NamedTuple):
-    """The functions of `StepFunctions` on flat lists of arrays, each traced by itself, and the sizes of the lists"""
+    """The functions of `StepFunctions` on flat lists of arrays, each traced separately, and the sizes of the lists."""
 
     reset: Callable[[Sequence[Scalar]], Rows]
     observe: Callable[[Sequence[Scalar]], Rows]
@@ -77,28 +77,28 @@ class FlatStep(NamedTuple):
 
 
 def flat_step(setting: Setting, integrator: Integration = ROLLED_RK4) -> FlatStep:
-    """The functions of a setting with one drone and without sensors, whose step uses an integrator"""
+    """Return the functions of a setting with one drone and without sensors, whose step uses `integrator`."""
     scalar = StepFunctions(setting)
-    episode, state, action, camera = scalar.episode, scalar.state, scalar.action, setting.task.sight
+    episode, state, action, depth_camera = scalar.episode, scalar.state, scalar.action, setting.task.sight
     conclude = _flat(scalar.conclude, state, episode, action)
     step_rows = _flat(partial(scalar.step, integrator=integrator), episode, action)
     observe, size = _flat(scalar.observe, episode), len(flatten(state))
-    if camera is not None:
+    if depth_camera is not None:
         substep = _flat(partial(fly, setting=setting, integrator=integrator, substeps=1), episode, action)
         observe_state = observe
 
         def observe(rows: Sequence[Scalar]) -> Rows:
-            return [*observe_state(rows), *depth_image(camera, unflatten(episode, iter(rows)).situation)]
+            return [*observe_state(rows), *depth_image(depth_camera, unflatten(episode, iter(rows)).situation)]
 
         def step_rows(rows: Sequence[Scalar], action: Sequence[Scalar]) -> Rows:
-            """The physics in a loop: its code is compiled once, not for each of many substeps"""
+            """Advance the physics in a loop: its code is compiled once, not for each of many substeps."""
 
             @jax.checkpoint
-            def once(now: Array, _: None) -> tuple[Array, None]:
-                return jnp.stack(substep([*now, *rows[size:]], list(action))), None
+            def advance_once(state_rows: Array, _: None) -> tuple[Array, None]:
+                return jnp.stack(substep([*state_rows, *rows[size:]], list(action))), None
 
-            flown, _ = lax.scan(once, jnp.stack(list(rows[:size])), None, length=scalar.substeps)
-            return conclude(list(flown), rows, action)
+            final_state, _ = lax.scan(advance_once, jnp.stack(list(rows[:size])), None, length=scalar.substeps)
+            return conclude(list(final_state), rows, action)
 
     return FlatStep(
         reset=_flat(scalar.reset, (0.0,) * max(1, len(scalar.draws))),  # at least one input, to infer the batch size
@@ -113,25 +113,25 @@ def flat_step(setting: Setting, integrator: Integration = ROLLED_RK4) -> FlatSte
         state=size,
         varying=scalar.varying,
         size=scalar.size,
-        observations=scalar.observations + (0 if camera is None else BLOCKS),
+        observations=scalar.observations + (0 if depth_camera is None else BLOCKS),
         actions=len(action),
         dt=scalar.dt,
         substeps=scalar.substeps,
     )
 
 
-def depth_image(sight: Sight, situation: Situation) -> Array:
-    """Render the image blocks that a policy observes, (96, N), for N drones above flat ground at z = 0, each in its own world
+def depth_image(depth_observation: Sight, situation: Situation) -> Array:
+    """Render the image blocks that a policy observes, (96, N), for N drones above flat ground at z = 0, each in its own world.
 
-    No gradient goes back through an image.
+    No gradient flows through an image.
     """
     state, goal = lax.stop_gradient((situation.state, situation.goal))
-    images = depth_images(state, sight.solids(goal), sight.camera)
-    return checkpoint_name(nearness(images, sight.camera.farthest).T, IMAGE)  # type: ignore[no-untyped-call]
+    images = depth_images(state, depth_observation.solids(goal), depth_observation.camera)
+    return checkpoint_name(nearness(images, depth_observation.camera.farthest).T, IMAGE)  # type: ignore[no-untyped-call]
 
 
 def _flat(function: Callable[..., Scalar], *templates: Tree) -> Callable[..., Rows]:
-    """A function of trees of scalars as one of lists of arrays, all of one shape and type"""
+    """Convert a function of trees of scalars to one of lists of arrays, all of one shape and type."""
 
     def flat(*groups: Sequence[Scalar]) -> Rows:
         first = groups[0][0]
@@ -147,6 +147,7 @@ def _split(rows: Rows) -> tuple[Rows, Scalar, Scalar]:
 
 
 def fill_rows(leaves: list[Scalar], shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> Rows:
+    """Convert leaves to arrays of one shape and type."""
     return [jnp.broadcast_to(lax.convert_element_type(x, dtype), shape) for x in leaves]
 
 
@@ -154,13 +155,13 @@ def fill_rows(leaves: list[Scalar], shape: tuple[int, ...], dtype: DTypeLike = j
 
 
 class JaxRollout:
-    """The `samara.learn.gradient_training.Rollout` of JAX, which on a GPU may be kernels of `samara.learn.jax.rollout_gpu`"""
+    """The `samara.learn.gradient_training.Rollout` of JAX; on a GPU it may use kernels of `samara.learn.jax.rollout_gpu`."""
 
     def __init__(self, setting: Setting, parameters: "Hyperparameters", first: Weights | None = None) -> None:
         self.parameters, self.first, self.network = parameters, first, parameters.network
         on_gpu = jax.default_backend() == "gpu"
-        unrolled = on_gpu and parameters.memory  # a loop over stages would be launched stage by stage
-        integrator = parameters.integrator if unrolled else rolled_integrator(parameters.integrator)
+        is_unrolled = on_gpu and parameters.memory  # a loop over stages would be launched stage by stage
+        integrator = parameters.integrator if is_unrolled else rolled_integrator(parameters.integrator)
         self.functions = flat_step(setting, integrator)
         if on_gpu and not parameters.memory:
             from samara.learn.jax.rollout_gpu import rollout_kernel
@@ -169,34 +170,34 @@ class JaxRollout:
                 self.functions, parameters.horizon, hidden=parameters.activation, integrator=parameters.integrator
             )
             return
-        largest = parameters.largest / (parameters.drones * parameters.horizon)  # of the mean reward
-        self.fly = rollout_xla(self.functions, parameters.horizon, self.network, parameters.fading, largest)
+        max_norm = parameters.largest / (parameters.drones * parameters.horizon)  # of the mean reward
+        self.fly = rollout_xla(self.functions, parameters.horizon, self.network, parameters.fading, max_norm)
 
     def initial(self, seed: Array) -> tuple[Weights, Array, Array]:
-        """Weights, episodes at their start, and the key of the random numbers to come"""
-        for_weights, for_starts, key = jax.random.split(jax.random.PRNGKey(seed), 3)
+        """Return weights, episodes at their start, and the key of the following random numbers."""
+        weight_key, start_key, key = jax.random.split(jax.random.PRNGKey(seed), 3)
         weights = self.first or initial_weights(
-            self.network, for_weights, self.functions.observations, self.functions.actions
+            self.network, weight_key, self.functions.observations, self.functions.actions
         )
-        return weights, self._starts(for_starts, weights), key
+        return weights, self._starts(start_key, weights), key
 
     def restart(self, key: Array, update: Array, weights: Weights) -> tuple[Array, Array, Array]:
-        """The next key, new episodes, and a uniform number for each drone"""
-        key, for_starts, for_choice = jax.random.split(key, 3)
-        choice = jax.random.uniform(for_choice, (self.parameters.drones,))
-        return key, self._starts(for_starts, weights), choice
+        """Return the next key, new episodes, and a uniform random value for each drone."""
+        key, start_key, choice_key = jax.random.split(key, 3)
+        choice = jax.random.uniform(choice_key, (self.parameters.drones,))
+        return key, self._starts(start_key, weights), choice
 
     def _starts(self, key: Array, weights: Weights) -> Array:
         count = self.parameters.drones
         return jnp.concatenate([starts(self.functions, key, count), self.network.initial_state(weights, count)])
 
     def is_lost(self, episodes: Array) -> Array:
-        """Whether each episode has ended or has values that are not finite"""
+        """Return whether each episode has ended or has values that are not finite."""
         terminated = self.functions.is_terminated(list(episodes[: self.functions.size]))[0] > 0.0
         return terminated | ~jnp.isfinite(episodes).all(0)
 
     def gradient(self, weights: Weights, episodes: Array) -> tuple[Array, Weights, Array]:
-        """The mean reward of a step, the gradient of its negative by the weights, and the episodes after the horizon"""
+        """Return the mean reward of a step, the gradient of its negative, and the episodes after the horizon."""
 
         def loss(weights: Weights) -> tuple[Array, Array]:
             total, end = self.fly(weights, episodes)
@@ -206,16 +207,16 @@ class JaxRollout:
         return -value, gradient, lax.stop_gradient(end)
 
     def layers(self, weights: Weights) -> Weights:
-        """The weights, which are (W, b) of each layer"""
+        """Return the weights, which are (W, b) of each layer."""
         return weights
 
     def compile_updates(self, begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
-        """Compile chunks of updates"""
+        """Compile chunks of updates."""
         return compile_updates(begin, update, size)
 
 
 def compile_updates(begin: Begin[S], update: Update[S], size: int) -> tuple[Begin[S], Chunk[S]]:
-    """Compile the initial state of a seed, and a loop over the updates of a chunk"""
+    """Compile the initial state of a seed, and a loop over the updates of a chunk."""
     initial = jax.jit(begin).lower(np.uint32(0)).compile()
 
     def updates(state: S) -> tuple[S, Array]:
@@ -226,37 +227,42 @@ def compile_updates(begin: Begin[S], update: Update[S], size: int) -> tuple[Begi
 
 
 def initial_weights(network: Network, key: Array, observations: int, actions: int) -> Tree:
-    """Draw the weights of a new policy"""
+    """Draw the weights of a new policy."""
     shapes = network.shapes(observations, actions)
     keys = jax.random.split(key, len(shapes))
     return network.initial_weights([jax.random.normal(*pair, jnp.float32) for pair in zip(keys, shapes, strict=True)])
 
 
 def starts(functions: FlatStep, key: Array, drones: int) -> Array:
-    """Episodes at their start, (size, N)"""
+    """Return episodes at their start, (size, N)."""
     first, second = jax.random.split(key)
     shape = (max(1, len(functions.draws)), drones)
     uniform, normal = jax.random.uniform(first, shape, jnp.float32), jax.random.normal(second, shape, jnp.float32)
-    rows = [(uniform if kind == "uniform" else normal)[k] for k, kind in enumerate(functions.draws or ("uniform",))]
+    rows = [
+        (uniform if distribution == "uniform" else normal)[k]
+        for k, distribution in enumerate(functions.draws or ("uniform",))
+    ]
     return jnp.stack(functions.reset(rows))
 
 
 def rollout_xla(
     functions: FlatStep, steps: int, network: Network = DENSE, fading: float = 1.0, largest: float = math.inf
 ) -> RolloutFunction:
-    """Fly `steps` actions of all drones, compiled by XLA
+    """Fly `steps` actions of all drones, compiled by XLA.
 
-    On the way back the gradient is multiplied by `fading` at every step, and each drone's is clipped to the norm
+    In the backward pass the gradient is multiplied by `fading` at every step, and each drone's is clipped to the norm
     `largest`.
     """
 
     @partial(jax.checkpoint, policy=jax.checkpoint_policies.save_only_these_names(IMAGE))
     def step(weights: Weights, rows: Array) -> tuple[Array, Array]:
-        episode, memory = rows[: functions.size], rows[functions.size :]
-        action, memory = network.act(weights, jnp.stack(functions.observe(list(episode))), memory)
-        after, reward, _ = functions.step(list(episode), list(action))
+        episode, recurrent_state = rows[: functions.size], rows[functions.size :]
+        action, recurrent_state = network.act(weights, jnp.stack(functions.observe(list(episode))), recurrent_state)
+        next_rows, reward, _ = functions.step(list(episode), list(action))
         excess = jnp.maximum(jnp.abs(action) - 1.0, 0.0)
-        return jnp.concatenate([jnp.stack(after), memory]), reward - ACTION_COST * jnp.sum(excess * excess, axis=0)
+        return jnp.concatenate([jnp.stack(next_rows), recurrent_state]), reward - ACTION_COST * jnp.sum(
+            excess * excess, axis=0
+        )
 
     def rollout(weights: Weights, episodes: Array) -> tuple[Array, Array]:
         def body(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
@@ -273,9 +279,9 @@ def rollout_xla(
 
 @partial(jax.custom_vjp, nondiff_argnums=(1, 2))
 def scale_gradient(x: Array, factor: float, largest: float) -> Array:
-    """Return x (size, N); multiply the gradient that comes back by a factor and clip each drone's to the norm `largest`
+    """Return x (size, N); scale the incoming gradient by a factor and clip each drone's to the norm `largest`.
 
-    The gradient of a flight that has become chaotic grows without limit and has no meaning.
+    The gradient of a chaotic flight grows without limit and is meaningless.
     """
     return x
 
@@ -290,15 +296,15 @@ scale_gradient.defvjp(lambda x, factor, largest: (x, None), _scale_gradient_back
 
 
 def fly_to_the_end(setting: Setting, flights: int, seed: int, network: Network = DENSE) -> Callable[[Weights], Array]:
-    """Compile the episodes of unseen starts to their end; the function returns them in the moment each ended, (size, N)"""
+    """Compile the flight of unseen initial states to the end of their episodes; it returns the final rows (size, N)."""
     functions = flat_step(setting, "rk4" if jax.default_backend() == "gpu" else ROLLED_RK4)
     episodes = starts(functions, jax.random.key(seed), flights)
 
     def body(weights: Weights, carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
-        rows, memory, ended = carry
-        action, memory = network.act(weights, jnp.stack(functions.observe(list(rows))), memory)
-        after, _, terminated = functions.step(list(rows), list(action))
-        return (jnp.where(ended, rows, jnp.stack(after)), memory, ended | (terminated > 0.0)), None
+        rows, recurrent_state, is_ended = carry
+        action, recurrent_state = network.act(weights, jnp.stack(functions.observe(list(rows))), recurrent_state)
+        next_rows, _, terminated = functions.step(list(rows), list(action))
+        return (jnp.where(is_ended, rows, jnp.stack(next_rows)), recurrent_state, is_ended | (terminated > 0.0)), None
 
     @jax.jit
     def fly(weights: Weights) -> Array:

@@ -1,9 +1,9 @@
 """A rollout and its adjoint as one GPU kernel each, with the policy inside.
 
 A program of the kernel flies a block of drones for all steps. Their state stays in registers; the network's layers are
-products of tiles on tensor cores, which exchange rows with the registers through memory of this program alone. On the
-way back the adjoint of a step is JAX's, of the same functions; each stage starts from the state stored on the way
-there, and the gradients of the weights are summed in registers until the last step.
+products of tiles on tensor cores, which exchange rows with the registers through memory private to this program. In the
+backward pass the adjoint of a step is JAX's, of the same functions; each stage starts from the state stored in the forward
+pass, and the gradients of the weights are summed in registers until the last step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MIN_TILE_ROWS = 16  # of tensor cores
 LAUNCH = Launch(block=32, warps=2)
 Reference: TypeAlias = Scalar
-"""An array in memory, inside a kernel"""
+"""An array in memory, inside a kernel."""
 
 
 def rollout_kernel(
@@ -43,7 +43,7 @@ def rollout_kernel(
     hidden: str = TANH,
     integrator: str = "rk4",
 ) -> RolloutFunction:
-    """Fly `steps` actions of all drones, whose number is a multiple of the block; differentiable by the weights and the start
+    """Fly `steps` actions of all drones, a multiple of the block; differentiable by the weights and the start.
 
     On a GPU tanh is approximated to 11 bits and products round their factors to 11 bits, which is enough for training.
     """
@@ -56,20 +56,20 @@ def rollout_kernel(
         total, end, _ = kernels.forward(weights, episodes)
         return total, end
 
-    def there(weights: Layers, episodes: Array) -> tuple[tuple[Array, Array], tuple[Layers, list[Array]]]:
+    def forward(weights: Layers, episodes: Array) -> tuple[tuple[Array, Array], tuple[Layers, list[Array]]]:
         total, end, stored = kernels.forward(weights, episodes)
         return (total, end), (weights, stored)
 
-    def back(residual: tuple[Layers, list[Array]], cotangents: tuple[Array, Array]) -> tuple[Layers, Array]:
+    def backward(residual: tuple[Layers, list[Array]], cotangents: tuple[Array, Array]) -> tuple[Layers, Array]:
         return kernels.backward(*residual, *cotangents)
 
-    rollout.defvjp(there, back)
+    rollout.defvjp(forward, backward)
     return rollout
 
 
 @dataclass(frozen=True)
 class _Kernels:
-    """Both kernels for one number of steps, and the arrays between them."""
+    """Both kernels for a fixed count of steps, and the arrays between them."""
 
     functions: FlatStep
     steps: int
@@ -83,7 +83,7 @@ class _Kernels:
         return len(self.chain.weights)
 
     def forward(self, weights: Layers, episodes: Array) -> tuple[Array, Array, list[Array]]:
-        """Rewards, episodes at the end, and what the way back needs: episodes, states of the stages, and columns of layers"""
+        """Return rewards, final episodes, and the inputs of the backward pass: episodes, stage states and layer columns."""
         functions, (matrices, biases), n = self.functions, tiles_of(weights), episodes.shape[1]
         if n % self.launch.block:
             raise ValueError(f"{n} drones; expected a multiple of {self.launch.block}")
@@ -97,7 +97,7 @@ class _Kernels:
         return total, end, stored
 
     def backward(self, weights: Layers, stored: list[Array], total_bar: Array, end_bar: Array) -> tuple[Layers, Array]:
-        """The cotangents of the weights and of the start"""
+        """Return the cotangents of the weights and of the start."""
         (matrices, biases), n = tiles_of(weights), end_bar.shape[1]
         programs, layers = n // self.launch.block, len(matrices)
         sums = [_array(programs, *tile.shape) for tile in (*matrices, *biases)]
@@ -122,7 +122,7 @@ class _Kernels:
     def _drones(self) -> Scalar:
         return pl.ds(pl.program_id(0) * self.launch.block, self.launch.block)
 
-    # There --------------------------------------------------------------------------------------------------------------
+    # Forward ------------------------------------------------------------------------------------------------------------
 
     def _forward(self, layers: int, episodes: Reference, *references: Reference) -> None:
         functions, drones = self.functions, self._drones
@@ -153,23 +153,23 @@ class _Kernels:
         _store(end, (), drones, last)
         total_out[drones] = total
 
-    def _integrate(self, state: Rows, episode: Rows, action: Rows, save: Callable[..., None], at: Scalar) -> Rows:
-        """One step of the physics as a loop over the stages of the integrator, which save their states"""
+    def _integrate(self, state: Rows, episode: Rows, action: Rows, save: Callable[..., None], substep: Scalar) -> Rows:
+        """Integrate one physics step as a loop over the stages of the integrator, which save their states."""
         command = self.functions.command([*state, *episode[self.functions.state :]], action)
 
         def stage(i: Scalar, carry: tuple[Rows, Rows]) -> tuple[Rows, Rows]:
             z, total = carry
-            save((at, i), rows=z)
+            save((substep, i), rows=z)
             slopes = self.functions.derivative(z, command, episode)
             ahead, weight = self._factors(i)
             z = [x + ahead * k for x, k in zip(state, slopes, strict=True)]
             return z, [x + weight * k for x, k in zip(total, slopes, strict=True)]
 
         _, total = _loop(self.stages, stage, (state, state))
-        save((at, self.stages), rows=total)
+        save((substep, self.stages), rows=total)
         return self.functions.normalize(total)
 
-    # Back ---------------------------------------------------------------------------------------------------------------
+    # Backward -----------------------------------------------------------------------------------------------------------
 
     def _backward(self, layers: int, end_bar: Reference, total_bar: Reference, *references: Reference) -> None:
         functions, drones = self.functions, self._drones
@@ -199,9 +199,11 @@ class _Kernels:
             observation_rows[t, :, drones] = bar
             self._wait()
             observation_bar = _load(observation_rows, (t,), drones, functions.observations)
-            _, back = jax.vjp(lambda moving: functions.observe(self._with(episode, moving)), self._moving(episode))
+            _, pullback = jax.vjp(
+                lambda varying: functions.observe(self._with(episode, varying)), self._moving(episode)
+            )
             before_bar = _sum(
-                before_bar, self._with([jnp.zeros_like(reward_bar)] * functions.size, *back(observation_bar))
+                before_bar, self._with([jnp.zeros_like(reward_bar)] * functions.size, *pullback(observation_bar))
             )
             return before_bar, _sum(gradients, [*by_matrix[::-1], *by_bias[::-1]])
 
@@ -214,38 +216,40 @@ class _Kernels:
     def _transpose_step(
         self, episode: Rows, action: Rows, load: Callable[..., Rows], t: Scalar, episode_bar: Rows, reward_bar: Scalar
     ) -> tuple[Rows, Rows]:
-        """Cotangents of an episode and an action, from those of the next episode and of the reward"""
+        """Return the cotangents of an episode and an action, from those of the next episode and of the reward."""
         functions, state = self.functions, self.functions.state
 
-        def conclude(total: Rows, moving: Rows, action: Rows) -> tuple[Rows, Scalar]:
-            after, reward, _ = functions.conclude(functions.normalize(total), self._with(episode, moving), action)
-            return self._moving(after), reward
+        def conclude(total: Rows, varying: Rows, action: Rows) -> tuple[Rows, Scalar]:
+            next_episode, reward, _ = functions.conclude(
+                functions.normalize(total), self._with(episode, varying), action
+            )
+            return self._moving(next_episode), reward
 
         last = t * functions.substeps + functions.substeps - 1
         total = load((last, self.stages))
-        _, back = jax.vjp(conclude, total, self._moving(episode), action)
-        total_bar, moving_bar, action_bar = back((self._moving(episode_bar), reward_bar))
+        _, pullback = jax.vjp(conclude, total, self._moving(episode), action)
+        total_bar, moving_bar, action_bar = pullback((self._moving(episode_bar), reward_bar))
         for k in range(functions.substeps - 1, -1, -1):
-            at = t * functions.substeps + k
+            substep = t * functions.substeps + k
             if k < functions.substeps - 1:
-                _, back = jax.vjp(functions.normalize, load((at, self.stages)))
-                (total_bar,) = back(total_bar)
-            here = [*load((at, 0)), *episode[state:]]
+                _, pullback = jax.vjp(functions.normalize, load((substep, self.stages)))
+                (total_bar,) = pullback(total_bar)
+            rows_at_substep = [*load((substep, 0)), *episode[state:]]
 
-            def command_of(moving: Rows, action: Rows, here: Rows = here) -> Rows:
-                return functions.command(self._with(here, moving), action)
+            def compute_command(varying: Rows, action: Rows, rows_at_substep: Rows = rows_at_substep) -> Rows:
+                return functions.command(self._with(rows_at_substep, varying), action)
 
-            command, back = jax.vjp(command_of, self._moving(here), action)
-            start_bar, command_bar = self._transpose_integration(command, episode, load, at, total_bar)
-            by_moving, by_action = back(command_bar)
+            command, pullback = jax.vjp(compute_command, self._moving(rows_at_substep), action)
+            start_bar, command_bar = self._transpose_integration(command, episode, load, substep, total_bar)
+            by_moving, by_action = pullback(command_bar)
             total_bar = _sum(start_bar, by_moving[:state])
             moving_bar = [*moving_bar[:state], *_sum(moving_bar[state:], by_moving[state:])]
             action_bar = _sum(action_bar, by_action)
-        before = self._with([jnp.zeros_like(reward_bar)] * functions.size, moving_bar)
-        return [*_sum(before[:state], total_bar), *before[state:]], action_bar
+        previous_bar = self._with([jnp.zeros_like(reward_bar)] * functions.size, moving_bar)
+        return [*_sum(previous_bar[:state], total_bar), *previous_bar[state:]], action_bar
 
     def _transpose_integration(
-        self, command: Rows, episode: Rows, load: Callable[..., Rows], at: Scalar, total_bar: Rows
+        self, command: Rows, episode: Rows, load: Callable[..., Rows], substep: Scalar, total_bar: Rows
     ) -> tuple[Rows, Rows]:
         """k̄ᵢ = dt (bᵢ x̄' + aᵢ₊₁ z̄ᵢ₊₁),  z̄ᵢ = f_zᵀ k̄ᵢ,  x̄ = x̄' + Σ z̄ᵢ,  ū = Σ f_uᵀ k̄ᵢ: from the last stage to the first"""
 
@@ -254,8 +258,8 @@ class _Kernels:
             i = self.stages - 1 - j
             ahead, weight = self._factors(i)
             slope_bar = [weight * a + ahead * b for a, b in zip(total_bar, z_bar, strict=True)]
-            _, back = jax.vjp(lambda z, u: self.functions.derivative(z, u, episode), load((at, i)), command)
-            z_bar, by_command = back(slope_bar)
+            _, pullback = jax.vjp(lambda z, u: self.functions.derivative(z, u, episode), load((substep, i)), command)
+            z_bar, by_command = pullback(slope_bar)
             return z_bar, _sum(start_bar, z_bar), _sum(command_bar, by_command)
 
         zero = jnp.zeros_like(total_bar[0])
@@ -266,19 +270,19 @@ class _Kernels:
     # Both ---------------------------------------------------------------------------------------------------------------
 
     def _factors(self, i: Scalar) -> tuple[Scalar, Scalar]:
-        """dt aᵢ₊₁ and dt bᵢ of a stage"""
+        """Return dt aᵢ₊₁ and dt bᵢ of a stage."""
         ahead, weight = (
             chosen(i, row, jnp.float32) * self.functions.dt for row in (self.chain.ahead, self.chain.weights)
         )
         return ahead, weight
 
     def _moving(self, episode: Rows) -> Rows:
-        """The rows that change within an episode"""
+        """Return the rows that change within an episode."""
         return [episode[k] for k in self.functions.varying]
 
-    def _with(self, episode: Rows, moving: Rows) -> Rows:
-        """The episode with other rows where it changes"""
-        rows = dict(zip(self.functions.varying, moving, strict=True))
+    def _with(self, episode: Rows, varying: Rows) -> Rows:
+        """Return the episode with its varying rows replaced."""
+        rows = dict(zip(self.functions.varying, varying, strict=True))
         return [rows.get(k, x) for k, x in enumerate(episode)]
 
     def _is_relu(self, k: int, layers: int) -> bool:
@@ -288,7 +292,7 @@ class _Kernels:
         return jnp.tanh(x) if self.interpret else triton.approx_tanh(x)
 
     def _wait(self) -> None:
-        """Wait until all threads of the program have stored what the others load"""
+        """Wait until all threads of the program have stored the values that others load."""
         if not self.interpret:
             triton.debug_barrier()
 
@@ -297,7 +301,7 @@ class _Kernels:
 
 
 def tiles_of(weights: Layers) -> tuple[list[Array], list[Array]]:
-    """The matrices and the biases of the layers, padded by zeros to powers of two"""
+    """Return the matrices and the biases of the layers, zero-padded to powers of two."""
 
     def pad(x: Array, *shape: int) -> Array:
         return jnp.pad(x, [(0, size - length) for size, length in zip(shape, x.shape, strict=True)])
@@ -308,12 +312,12 @@ def tiles_of(weights: Layers) -> tuple[list[Array], list[Array]]:
 
 
 def tile_rows(size: int) -> int:
-    """The power of two of rows that a tile takes"""
+    """Return the rows of a tile: a power of two."""
     return max(MIN_TILE_ROWS, 1 << (size - 1).bit_length())
 
 
 def _tile(reference: Reference, t: Scalar, drones: Scalar, rows: int) -> Array:
-    """All rows at once, 0 in those that are not written"""
+    """Load all rows at once, 0 in those that are not written."""
     tile = reference[t, :, drones]
     return jnp.where(lax.broadcasted_iota(jnp.int32, tile.shape, 0) < rows, tile, 0.0)
 
@@ -322,17 +326,17 @@ def _tile(reference: Reference, t: Scalar, drones: Scalar, rows: int) -> Array:
 # instead of 3, and run no faster.
 
 
-def _store(reference: Reference, at: tuple[Scalar, ...], drones: Scalar, rows: Rows) -> None:
+def _store(reference: Reference, indices: tuple[Scalar, ...], drones: Scalar, rows: Rows) -> None:
     def rotate(i: Scalar, rows: Rows) -> Rows:
-        reference[(*at, i, drones)] = rows[0]
+        reference[(*indices, i, drones)] = rows[0]
         return [*rows[1:], rows[0]]
 
     _loop(len(rows), rotate, list(rows))
 
 
-def _load(reference: Reference, at: tuple[Scalar, ...], drones: Scalar, count: int) -> Rows:
+def _load(reference: Reference, indices: tuple[Scalar, ...], drones: Scalar, count: int) -> Rows:
     zeros = [jnp.zeros(drones.size, jnp.float32)] * count
-    return list(_loop(count, lambda i, rows: [*rows[1:], reference[(*at, i, drones)]], zeros))
+    return list(_loop(count, lambda i, rows: [*rows[1:], reference[(*indices, i, drones)]], zeros))
 
 
 def _sum(a: Rows, b: Rows) -> Rows:

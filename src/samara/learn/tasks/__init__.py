@@ -1,4 +1,4 @@
-"""Tasks: the ones that come with Samara, each in a module of pure functions, and those of your own Python files."""
+"""Learning tasks: the bundled ones, each a module of pure functions, and those of your own Python files."""
 
 from importlib import import_module, util
 from pathlib import Path
@@ -35,14 +35,14 @@ __getattr__, __dir__ = lazily(
 )
 
 BLIND = ("hover", "recover", "track", "race", "land", "formation", "universal")
-"""Tasks without images, which every environment and every trainer accepts"""
+"""Tasks without images, which every environment and every trainer accepts."""
 SHIPPED = (*BLIND, "navigate")
 REQUIRED, OPTIONAL = ("reset", "observation", "reward", "termination"), ("progress", "success", "practice")
 CONSTANTS = ("period", "substeps", "seconds", "action", "sees", "drones")
 
 
 def load_task(name: str | Path | Task) -> Task:
-    """Load a bundled task by name, or the task of a Python file, which is executed: load only files you trust
+    """Load a bundled task by name, or the task of a Python file, which is executed: load only files you trust.
 
     The file defines the functions `reset`, `observation`, `reward` and `termination`, optionally `progress`, `success`,
     `practice` and the constants `PERIOD`, `SUBSTEPS`, `SECONDS`, `ACTION`, `SEES` and `DRONES`; or it defines a `TASK`.
@@ -50,7 +50,7 @@ def load_task(name: str | Path | Task) -> Task:
     if isinstance(name, Task):
         return name
     if name in SHIPPED:
-        return _task_of(import_module(f"samara.learn.tasks.{name}"), str(name), str(name))
+        return _build_task(import_module(f"samara.learn.tasks.{name}"), str(name), str(name))
     path = Path(name)
     if path.suffix != ".py" or not path.is_file():
         raise ValueError(f"no task {str(name)!r}; expected one of {', '.join(SHIPPED)}, or a Python file with one")
@@ -58,30 +58,31 @@ def load_task(name: str | Path | Task) -> Task:
     assert spec is not None and spec.loader is not None, path
     module = util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return _task_of(module, path.stem, str(path))
+    return _build_task(module, path.stem, str(path))
 
 
-def _task_of(module: ModuleType, name: str, where: str) -> Task:
+def _build_task(module: ModuleType, name: str, origin: str) -> Task:
+    """Build a task from the functions and constants of a module."""
     if isinstance(getattr(module, "TASK", None), Task):
-        return check_task(module.TASK, where)
+        return check_task(module.TASK, origin)
     for function in REQUIRED:
         if not callable(getattr(module, function, None)):
-            raise ValueError(f"{where}: {function} is missing; a task has functions {', '.join(REQUIRED)}")
+            raise ValueError(f"{origin}: {function} is missing; a task has functions {', '.join(REQUIRED)}")
     functions = {field: getattr(module, field) for field in (*REQUIRED, *OPTIONAL) if hasattr(module, field)}
     constants = {field: getattr(module, field.upper()) for field in CONSTANTS if hasattr(module, field.upper())}
-    return check_task(Task(name, **functions, **constants), where)
+    return check_task(Task(name, **functions, **constants), origin)
 
 
-def check_task(task: Task, where: str) -> Task:
-    """Return the task; ValueError if one of its fields is out of range"""
+def check_task(task: Task, origin: str) -> Task:
+    """Return the task; raise ValueError if one of its fields is out of range."""
     for field, value in (("PERIOD", task.period), ("SECONDS", task.seconds)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1e9:
-            raise ValueError(f"{where}: {field} = {value!r}; expected a positive number of seconds")
+            raise ValueError(f"{origin}: {field} = {value!r}; expected a positive number of seconds")
     for field, count in (("SUBSTEPS", task.substeps), ("DRONES", task.drones)):
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1000:
-            raise ValueError(f"{where}: {field} = {count!r}; expected a whole number from 1 to 1000")
+            raise ValueError(f"{origin}: {field} = {count!r}; expected a whole number from 1 to 1000")
     if task.sees not in ("", *OBSERVATIONS):
-        raise ValueError(f"{where}: SEES = {task.sees!r}; expected one of {', '.join(OBSERVATIONS)}")
+        raise ValueError(f"{origin}: SEES = {task.sees!r}; expected one of {', '.join(OBSERVATIONS)}")
     if task.action not in ACTION_SPACES:
-        raise ValueError(f"{where}: ACTION = {task.action!r}; expected one of {', '.join(ACTION_SPACES)}")
+        raise ValueError(f"{origin}: ACTION = {task.action!r}; expected one of {', '.join(ACTION_SPACES)}")
     return task

@@ -11,32 +11,32 @@ from samara.physics.types import State
 
 SECONDS = 3.0
 SEES = "full_state"
-FAR = 2.0  # [m]: lost
-NEAR, SLOW = 0.05, 0.05  # [m, m/s]: there
+FAR = 2.0  # [m]: beyond it the drone is lost
+NEAR, SLOW = 0.05, 0.05  # [m, m/s]: success
 
 
-def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
-    """Anywhere about the trim, its rotors at their speed there"""
-    start = craft.trim._replace(
+def reset(draw: Draw, drone: Craft) -> tuple[State, Tree]:
+    """Start near the trim, with the rotors at their hover speed."""
+    start = drone.trim._replace(
         p_W=draw.vector(0.5), v_W=draw.vector(1.0), q_WB=draw.turn(0.5 * math.pi, 0.3), omega_B=draw.vector(1.0)
     )
     return start, ()
 
 
-def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
-    """Position, velocity, attitude, rates and rotor speeds"""
-    return observe("full_state", situation, craft)
+def observation(situation: Situation, drone: Craft) -> tuple[Scalar, ...]:
+    """Position, velocity, attitude, rates and rotor speeds."""
+    return observe("full_state", situation, drone)
 
 
-def reward(situation: Situation, craft: Craft) -> Scalar:
-    """2 less what being away costs: above 0 wherever an episode goes on near the target, so that no drone gains by leaving"""
+def reward(situation: Situation, drone: Craft) -> Scalar:
+    """2 minus the cost of `unrest`: positive near the target, so that no drone gains by ending the episode."""
     return 2.0 - unrest(situation)
 
 
 def unrest(situation: Situation) -> Scalar:
-    """√(p² + 1 cm²) + 0.1 v² + 0.01 ω² + 0.3 (q_x² + q_y²) + 0.1 q_z² + 0.01 a²: how far from rest at the origin
+    """√(p² + 1 cm²) + 0.1 v² + 0.01 ω² + 0.3 (q_x² + q_y²) + 0.1 q_z² + 0.01 a²: the deviation from rest at the origin.
 
-    The root pulls as hard from afar as from near, and is smooth at 0.
+    The root has the same slope at any distance, and is smooth at 0.
     """
     p_W, v_W, q_WB, omega_B = situation.state[:4]
     cost = smooth_position_error(p_W, ZERO, 0.01) + 0.1 * dot(v_W, v_W) + 0.01 * dot(omega_B, omega_B)
@@ -44,11 +44,11 @@ def unrest(situation: Situation) -> Scalar:
     return add_action_cost(cost, situation.action, 0.01)
 
 
-def termination(situation: Situation, craft: Craft) -> Scalar:
-    """Beyond 2 m"""
+def termination(situation: Situation, drone: Craft) -> Scalar:
+    """Beyond 2 m."""
     return position_error(situation.state.p_W, ZERO) > FAR
 
 
-def success(situation: Situation, craft: Craft) -> Scalar:
-    """Within 5 cm, and slower than 5 cm/s"""
+def success(situation: Situation, drone: Craft) -> Scalar:
+    """Within 5 cm, and slower than 5 cm/s."""
     return logical_and(position_error(situation.state.p_W, ZERO) < NEAR, speed(situation.state.v_W) < SLOW)

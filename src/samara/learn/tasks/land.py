@@ -1,7 +1,6 @@
-"""Land: come down softly on the spot below, from 1 to 2 m above it and up to 0.5 m beside it.
+"""Land: descend softly to the point below, from 1 to 2 m above it and up to 0.5 m beside it.
 
-The episode ends when the ground is touched, at the height of the origin: what the ground does then is not part of the
-task.
+The episode ends at touchdown, at the height of the origin: ground contact is not part of the task.
 """
 
 from samara.core.algebra import ZERO, Vec3, dot
@@ -13,14 +12,14 @@ from samara.physics.types import State
 
 SECONDS = 6.0
 SEES = "full_state"
-FAR = 4.0  # [m]: lost
-TOUCH = 0.2  # [m/s]: how fast to come down in the end
-NEAR, SOFT, SLOW, MAX_TILT_DEG = 0.1, 0.4, 0.2, 15.0  # [m, m/s, m/s, °]: landed well
+FAR = 4.0  # [m]: beyond it the drone is lost
+TOUCH = 0.2  # [m/s]: desired speed at touchdown
+NEAR, SOFT, SLOW, MAX_TILT_DEG = 0.1, 0.4, 0.2, 15.0  # [m, m/s, m/s, °]: success
 
 
-def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
-    """In the air above, moving and leaning a little"""
-    start = craft.trim._replace(
+def reset(draw: Draw, drone: Craft) -> tuple[State, Tree]:
+    """Start in the air, with a small velocity and tilt."""
+    start = drone.trim._replace(
         p_W=Vec3(draw.uniform(-0.5, 0.5), draw.uniform(-0.5, 0.5), draw.uniform(1.0, 2.0)),
         v_W=draw.vector(0.5),
         q_WB=draw.turn(0.3, 0.3),
@@ -29,12 +28,12 @@ def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
     return start, ()
 
 
-def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
-    """Position, velocity, attitude, rates and rotor speeds"""
-    return observe("full_state", situation, craft)
+def observation(situation: Situation, drone: Craft) -> tuple[Scalar, ...]:
+    """Position, velocity, attitude, rates and rotor speeds."""
+    return observe("full_state", situation, drone)
 
 
-def reward(situation: Situation, craft: Craft) -> Scalar:
+def reward(situation: Situation, drone: Craft) -> Scalar:
     """3 − √(p² + 1 cm²) − 0.3 |v − v_d|² − 0.01 ω² − 0.5 (q_x² + q_y²) − 0.01 a²,  v_d = −p/s − 0.2 m/s e₃"""
     p_W, v_W, q_WB, omega_B = situation.state[:4]
     e_v = v_W + p_W + Vec3(0.0, 0.0, TOUCH)
@@ -43,15 +42,15 @@ def reward(situation: Situation, craft: Craft) -> Scalar:
     return 3.0 - add_action_cost(cost, situation.action, 0.01)
 
 
-def termination(situation: Situation, craft: Craft) -> Scalar:
-    """On the ground, or 4 m away"""
+def termination(situation: Situation, drone: Craft) -> Scalar:
+    """On the ground, or 4 m away."""
     p_W = situation.state.p_W
     return logical_or(p_W.z <= 0.0, dot(p_W, p_W) > FAR * FAR)
 
 
-def success(situation: Situation, craft: Craft) -> Scalar:
-    """On the ground within 10 cm, at less than 0.4 m/s downwards and 0.2 m/s sideways, within 15° of upright"""
+def success(situation: Situation, drone: Craft) -> Scalar:
+    """On the ground within 10 cm, at less than 0.4 m/s downwards and 0.2 m/s sideways, within 15° of upright."""
     p_W, v_W, q_WB = situation.state[:3]
-    there = logical_and(p_W.z <= 0.0, safe_norm(p_W.x, p_W.y) < NEAR)
-    softly = logical_and(absolute(v_W.z) < SOFT, safe_norm(v_W.x, v_W.y) < SLOW)
-    return logical_and(logical_and(there, softly), tilt_deg(q_WB) < MAX_TILT_DEG)
+    is_on_target = logical_and(p_W.z <= 0.0, safe_norm(p_W.x, p_W.y) < NEAR)
+    is_soft = logical_and(absolute(v_W.z) < SOFT, safe_norm(v_W.x, v_W.y) < SLOW)
+    return logical_and(logical_and(is_on_target, is_soft), tilt_deg(q_WB) < MAX_TILT_DEG)

@@ -10,24 +10,24 @@ from samara.physics.types import State
 
 SECONDS = 4.0
 SEES = "full_state"
-FAR = 30.0  # [m]: lost
+FAR = 30.0  # [m]: beyond it the drone is lost
 
 
-def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
-    """Thrown from within 0.5 m along each axis, in any attitude"""
-    start = craft.trim._replace(
+def reset(draw: Draw, drone: Craft) -> tuple[State, Tree]:
+    """Start within 0.5 m along each axis, in any attitude."""
+    start = drone.trim._replace(
         p_W=draw.vector(0.5), v_W=draw.vector(5.0), q_WB=draw.attitude(), omega_B=draw.vector(15.0)
     )
     return start, ()
 
 
-def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
-    """Position, velocity, attitude, rates and rotor speeds"""
-    return observe("full_state", situation, craft)
+def observation(situation: Situation, drone: Craft) -> tuple[Scalar, ...]:
+    """Position, velocity, attitude, rates and rotor speeds."""
+    return observe("full_state", situation, drone)
 
 
-def reward(situation: Situation, craft: Craft) -> Scalar:
-    """2 less what being away costs, as in `hover`, but for what is fast: √ pulls as hard from 15 rad/s as from 5
+def reward(situation: Situation, drone: Craft) -> Scalar:
+    """2 minus a cost as in `hover`, with softened squares: their slope at 15 rad/s is nearly that at 5 rad/s.
 
     √(p² + 1 cm²) + 0.1 ⟨v²⟩₁ + 0.003 ⟨ω²⟩₂₅ + 0.1 (q_x² + q_y²) + 0.1 q_z² + 0.01 a²,   ⟨x²⟩ₛ = s (√(1 + 2 x²/s) − 1)
     """
@@ -42,12 +42,12 @@ def reward(situation: Situation, craft: Craft) -> Scalar:
 
 
 def softened(square: Scalar, scale: Scalar) -> Scalar:
-    """s (√(1 + 2 x²/s) − 1): x² where it is small, a line where it is large"""
+    """s (√(1 + 2 x²/s) − 1): x² for small x, linear for large x (pseudo-Huber)."""
     return scale * (sqrt(1.0 + square * (2.0 / scale)) - 1.0)
 
 
-def termination(situation: Situation, craft: Craft) -> Scalar:
-    """Beyond 30 m"""
+def termination(situation: Situation, drone: Craft) -> Scalar:
+    """Beyond 30 m."""
     return position_error(situation.state.p_W, ZERO) > FAR
 
 

@@ -1,4 +1,4 @@
-"""Track: fly along a trajectory, of any family of `samara.plan`, from any point of it; by default a figure of eight at 1.5 m/s.
+"""Track: follow a trajectory of any family of `samara.plan`, from any point of it; by default a figure of eight at 1.5 m/s.
 
 VectorEnv(tracking(circle((0, 0, 1), radius=1.0, speed=2.0, laps=10)))
 """
@@ -12,42 +12,41 @@ from samara.physics.quantities import position_error, smooth_position_error
 from samara.physics.types import Reference, State
 from samara.plan.trajectory import Trajectory, figure8
 
-FAR = 1.0  # [m] from the reference: lost
-NEAR = 0.05  # [m]: followed
+FAR = 1.0  # [m] from the reference: beyond it the drone is lost
+NEAR = 0.05  # [m]: success
 
 
 def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, **fields: Any) -> Task:
-    """The task to follow a trajectory; `fields` are other fields of the task
+    """Create the task to follow a trajectory; `fields` replace fields of the task.
 
-    An episode starts at a moment drawn from its duration, near the reference and at its velocity. The goal is that
-    moment.
+    An episode starts at a random time of the trajectory, near the reference and at its velocity. The goal is that time.
     """
     latest = max(min(trajectory.duration, 1e3) - seconds, 0.0)
 
     def reference(situation: Situation) -> Reference:
         return trajectory.at(situation.goal + situation.time)
 
-    def reset(draw: Draw, craft: Craft) -> tuple[State, Tree]:
+    def reset(draw: Draw, drone: Craft) -> tuple[State, Tree]:
         moment = draw.uniform(0.0, latest)
-        now = trajectory.at(moment)
-        start = craft.trim._replace(
-            p_W=now.p_W + draw.vector(0.1),
-            v_W=now.v_W + draw.vector(0.2),
+        target = trajectory.at(moment)
+        start = drone.trim._replace(
+            p_W=target.p_W + draw.vector(0.1),
+            v_W=target.v_W + draw.vector(0.2),
             q_WB=draw.turn(0.2, 0.3),
             omega_B=draw.vector(0.5),
         )
         return start, moment
 
-    def observation(situation: Situation, craft: Craft) -> tuple[Scalar, ...]:
-        """The state relative to the reference, and the reference's acceleration and jerk"""
-        return observe("tracking", situation, craft, reference(situation))
+    def observation(situation: Situation, drone: Craft) -> tuple[Scalar, ...]:
+        """The state relative to the reference, and the reference's acceleration and jerk."""
+        return observe("tracking", situation, drone, reference(situation))
 
-    def reward(situation: Situation, craft: Craft) -> Scalar:
+    def reward(situation: Situation, drone: Craft) -> Scalar:
         """1 − √(e_p² + 3 mm²) − 0.05 e_v² − 0.0005 ω² − 0.1 q_z² − 0.001 a²"""
-        now, state = reference(situation), situation.state
-        e_v = state.v_W - now.v_W
+        target, state = reference(situation), situation.state
+        e_v = state.v_W - target.v_W
         cost = (
-            smooth_position_error(state.p_W, now.p_W, 0.003)
+            smooth_position_error(state.p_W, target.p_W, 0.003)
             + 0.05 * dot(e_v, e_v)
             + 0.0005 * dot(state.omega_B, state.omega_B)
         )
@@ -62,8 +61,8 @@ def tracking(trajectory: Trajectory, name: str = "track", seconds: float = 6.0, 
         reset,
         observation,
         reward,
-        termination=lambda situation, craft: error(situation) > FAR,
-        success=lambda situation, craft: error(situation) < NEAR,
+        termination=lambda situation, drone: error(situation) > FAR,
+        success=lambda situation, drone: error(situation) < NEAR,
         seconds=seconds,
         sees="tracking",
     )._replace(**fields)
