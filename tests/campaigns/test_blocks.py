@@ -155,7 +155,7 @@ def test_a_backend_that_cannot_fly_a_campaign_is_refused(monkeypatch):
     flying = SimpleNamespace(campaign=SimpleNamespace(origin="c.toml"))
     with pytest.raises(CampaignError, match=r"c\.toml: backend 'jax': mass varies; expected llvm"):
         backend_for(flying, "jax", None)
-    with pytest.raises(CampaignError, match="rows so far were flown on llvm"):
+    with pytest.raises(CampaignError, match="the rows in this folder were flown on llvm"):
         backend_for(flying, "jax", "llvm")
 
 

@@ -107,7 +107,7 @@ def test_what_a_gpu_finds_is_flown_again(file, tmp_path):
     disagree = sum(row["found"] != row["outcome"] for row in again)
     assert about["backend"] == "jax"
     assert about["confirmed"] == Confirmed(len(failed), len(failed), len(again), disagree)._asdict()
-    with pytest.raises(CampaignError, match="rows so far were flown on jax"):
+    with pytest.raises(CampaignError, match="the rows in this folder were flown on jax"):
         sweep(own, tmp_path / "jax", backend="llvm", add=1)
 
 

@@ -65,7 +65,7 @@ def test_a_spread_of_none_is_the_vehicle_as_its_file_has_it() -> None:
     own = varied_drone(scenario.drones[0], worlds.vary, 2)
     np.testing.assert_allclose(flatten(own.vehicle.rotors), flatten(scenario.drones[0].vehicle.rotors), rtol=1e-15)
     assert own.vehicle.mass == scenario.drones[0].vehicle.mass
-    with pytest.raises(ValueError, match=r"spread 7 takes mass down to -0\.05 of the vehicle's; expected above 0"):
+    with pytest.raises(ValueError, match=r"spread 7 reduces mass to -0\.05 of the vehicle's; expected above 0"):
         drawn(3, spread=7.0)
 
 

@@ -171,7 +171,7 @@ def test_a_table_of_cases_is_flown_row_by_row(file, tmp_path):
         ('"start_W.x"', '"controller.quickness"', "quickness"),
         ("normal = [1.0, 0.05]", "normal = [1.0, -0.05]", "normal has the width -0.05; expected a positive number"),
         ("flights = 24", "flights = 0", "flights = 0: expected a whole number from 1"),
-        ("flights = 24", "", "flights is missing: expected how many flights there are"),
+        ("flights = 24", "", "flights is missing: expected the flight count"),
         ('scenario = "hover"', 'scenario = "hoover"', "hoover"),
         ('scenario = "hover"', 'scenario = "../hover.toml"', "not in the folder"),
         ('sampler = "latin"', 'sampler = "dice"', "expected one of independent, latin, sobol, halton, grid"),

@@ -264,7 +264,7 @@ def test_pipes_in_a_campaigns_folder_are_refused(name, folder, tmp_path):
         ({"schema": True}, r"schema = True: expected 1$"),
         ({"blocks": []}, r"blocks = \[\]: expected blocks of rows"),
         ({"blocks": [[0, 0, -1]]}, r"blocks = \[\[0, 0, -1\]\]: expected blocks of rows"),
-        ({"blocks": [[0, 0, 2], [1, 5, 2]]}, r"expected blocks of rows .* one after the other$"),
+        ({"blocks": [[0, 0, 2], [1, 5, 2]]}, r"expected blocks of rows .* consecutive$"),
         ({"blocks": [[0, 0, 10**12]]}, r"expected blocks of rows"),
         ({"blocks": [[0, 0, 2.0]]}, r"expected blocks of rows"),
         ({"packages": ["numpy"]}, r"packages = \['numpy'\]: expected a table$"),

@@ -1,4 +1,4 @@
-"""Campaigns of many flights: how often it fails, where, why, and the flight that shows it."""
+"""Campaigns of many flights: failure rates with confidence intervals, their causes, and the flights that show them."""
 
 from samara.core.lazy_import import lazily as _lazily
 

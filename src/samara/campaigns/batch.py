@@ -1,4 +1,4 @@
-"""A batch of a campaign's rows: flown, evaluated, and returned as columns."""
+"""Fly and evaluate a batch of a campaign's rows, and return the results as columns."""
 
 import warnings
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Flying:
-    """A campaign with its scenario read, ready to fly any of its rows."""
+    """A campaign with its scenario loaded, ready to fly any of its rows."""
 
     campaign: Campaign
     scenario: Scenario
@@ -32,7 +32,7 @@ class Flying:
 
     @staticmethod
     def of(campaign: Campaign) -> "Flying":
-        """CampaignError or ScenarioError about what is wrong with it, before anything is flown"""
+        """Load the scenario of a campaign and check both; CampaignError or ScenarioError before any flight."""
         try:
             scenario = campaign.read_scenario()
         except ScenarioError as error:
@@ -41,73 +41,76 @@ class Flying:
             raise CampaignError(
                 f"{campaign.origin}: scenario {campaign.scenario} has {len(scenario.drones)} drones; expected one"
             )
-        middle = {own.name: own.how.quantile(np.array([0.5])) for own in campaign.factors}
-        _require_settings(campaign, settings_of(Rows(np.array([0]), np.array([0]), middle)))
-        own = Flying(campaign, scenario, nominal_values(campaign, scenario))
-        _require_places(own)
-        _require_table(own)
-        return own
+        medians = {factor.name: factor.how.quantile(np.array([0.5])) for factor in campaign.factors}
+        _require_settings(campaign, settings_of(Rows(np.array([0]), np.array([0]), medians)))
+        campaign_flights = Flying(campaign, scenario, nominal_values(campaign, scenario))
+        _require_known_names(campaign_flights)
+        _require_table(campaign_flights)
+        return campaign_flights
 
-    def rows(self, numbers: Array, block: Block) -> Rows:
-        """What flies in these rows"""
-        return rows_of(self.campaign, numbers, block, self.nominal)
+    def rows(self, row_numbers: Array, block: Block) -> Rows:
+        """Sample some rows of a block."""
+        return rows_of(self.campaign, row_numbers, block, self.nominal)
 
-    def columns(self, numbers: Array, block: Block, **how: Any) -> Columns:
-        """The columns of a batch, drawn and flown"""
-        return self.told(self.rows(numbers, block), **how)
+    def columns(self, row_numbers: Array, block: Block, **options: Any) -> Columns:
+        """Sample and fly some rows, and return their columns."""
+        return self.told(self.rows(row_numbers, block), **options)
 
-    def told(self, rows: Rows, **how: Any) -> Columns:
-        """The columns of some rows; one that cannot be flown is a row with its error"""
-        return {"seed": rows.seeds, **rows.values, **self._evaluate(rows, how)}
+    def told(self, rows: Rows, **options: Any) -> Columns:
+        """Fly rows and return their columns; a row that cannot be flown gets its error."""
+        return {"seed": rows.seeds, **rows.values, **self._evaluate(rows, options)}
 
-    def _evaluate(self, rows: Rows, how: dict[str, Any]) -> Columns:
+    def _evaluate(self, rows: Rows, options: dict[str, Any]) -> Columns:
         if len(rows.numbers) == 1:
-            return self._alone(rows, how)
-        alone = self._odd(rows)
-        if not alone.all():
+            return self._alone(rows, options)
+        single = self._odd(rows)
+        if not single.all():
             try:
-                together = self._told(self.fly(rows if not alone.any() else some_rows(rows, ~alone), **how))
-            except (ValueError, FloatingPointError):  # of one of them, and it is not said of which
-                alone[:] = True
-        if not alone.any():
-            return together
-        each = [self._alone(some_rows(rows, slice(i, i + 1)), how) for i in np.flatnonzero(alone)]
-        told = [*each, together] if not alone.all() else each
-        places = np.argsort(np.concatenate([np.flatnonzero(alone), np.flatnonzero(~alone)]))
-        return {key: np.concatenate([own[key] for own in told])[places] for key in each[0]}
+                batch_columns = self._told(self.fly(rows if not single.any() else some_rows(rows, ~single), **options))
+            except (ValueError, FloatingPointError):  # the error does not name the row
+                single[:] = True
+        if not single.any():
+            return batch_columns
+        single_columns = [self._alone(some_rows(rows, slice(i, i + 1)), options) for i in np.flatnonzero(single)]
+        parts = [*single_columns, batch_columns] if not single.all() else single_columns
+        order = np.argsort(np.concatenate([np.flatnonzero(single), np.flatnonzero(~single)]))
+        return {key: np.concatenate([part[key] for part in parts])[order] for key in single_columns[0]}
 
-    def _alone(self, rows: Rows, how: dict[str, Any]) -> Columns:
-        """One row; where it cannot be flown, with its error"""
+    def _alone(self, rows: Rows, options: dict[str, Any]) -> Columns:
+        """Fly one row; if it cannot be flown, return its error."""
         try:
             self._require_vehicle(rows)
-            return self._told(self.fly(rows, **how))
+            return self._told(self.fly(rows, **options))
         except (ValueError, FloatingPointError) as error:
             return _broken(str(error))
 
     def _odd(self, rows: Rows) -> Array:
-        """Which have to fly alone: where numbers of the file differ all, else those that may be none that fly, since a number
-        of the vehicle has not the sign that it had"""
-        odd = np.full(len(rows.numbers), bool(settings_of(rows)))
-        for name, own in self.nominal.items():
-            if own != 0.0:
-                odd |= rows.values[name] * own <= 0.0
-        return odd
+        """Return a mask of the rows that must fly singly.
+
+        These are all rows if settings of the file differ; else those in which a parameter of the vehicle changed its sign,
+        since their vehicles may be invalid.
+        """
+        single = np.full(len(rows.numbers), bool(settings_of(rows)))
+        for name, nominal in self.nominal.items():
+            if nominal != 0.0:
+                single |= rows.values[name] * nominal <= 0.0
+        return single
 
     def _require_vehicle(self, rows: Rows) -> None:
-        """VehicleError about a vehicle that no file could have"""
-        varied = {name: own for name, own in as_varied(rows, self.scenario).items() if name in self.nominal}
+        """Raise a VehicleError for a vehicle that no file could describe."""
+        varied = {name: values for name, values in as_varied(rows, self.scenario).items() if name in self.nominal}
         check_vehicle(varied_drone(self.scenario.drones[0], varied, 0).vehicle)
 
-    def fly(self, rows: Rows, **how: Any) -> Flights:
-        """The flights themselves; those that differ in numbers of the file have to come one by one"""
+    def fly(self, rows: Rows, **options: Any) -> Flights:
+        """Fly rows; rows that differ in settings of the file must come one by one."""
         settings = settings_of(rows)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # about flights that are lost: their rows say so
+            warnings.simplefilter("ignore", RuntimeWarning)  # about lost flights: their rows report it
             scenario = self.scenario if not settings else _scenario(self.campaign, settings)
-            return fly_many(scenario, seeds=rows.seeds, vary=as_varied(rows, scenario), **how)
+            return fly_many(scenario, seeds=rows.seeds, vary=as_varied(rows, scenario), **options)
 
     def evaluated(self, rows: Rows, flights: Flights) -> Columns:
-        """The columns of rows that were flown together"""
+        """Return the columns of rows that were flown together."""
         return {"seed": rows.seeds, **rows.values, **self._told(flights)}
 
     def _told(self, flights: Flights) -> Columns:
@@ -119,19 +122,19 @@ class Flying:
             "margin": margins(flights, self.scenario.expect),
             **metric_columns(flights),
             **{
-                f"final_{axis}": np.asarray(own, dtype=float)
-                for axis, own in zip("xyz", flights.final.p_W, strict=True)
+                f"final_{axis}": np.asarray(component, dtype=float)
+                for axis, component in zip("xyz", flights.final.p_W, strict=True)
             },
         }
 
 
 def _scenario(campaign: Campaign, settings: dict[str, Array]) -> Scenario:
-    """The scenario of one row whose numbers of the file are its own"""
+    """Return the scenario of one row with its settings of the file."""
     return campaign.read_scenario({name: values[0].item() for name, values in settings.items()})
 
 
 def _require_settings(campaign: Campaign, settings: dict[str, Array]) -> None:
-    """CampaignError about numbers that the scenario's file cannot have"""
+    """Raise a CampaignError for settings that the scenario's file cannot have."""
     if settings:
         try:
             _scenario(campaign, settings)
@@ -139,51 +142,55 @@ def _require_settings(campaign: Campaign, settings: dict[str, Array]) -> None:
             raise CampaignError(f"{campaign.origin}: vary: {error}") from None
 
 
-def _require_places(flying: Flying) -> None:
-    """CampaignError about a name of the wind, the controller or the vehicle that leads nowhere"""
-    campaign = flying.campaign
-    middle = {own.name: own.how.quantile(np.array([0.5])) for own in campaign.factors}
-    middle |= {name: np.array([own.mean[j]]) for own in campaign.correlated for j, name in enumerate(own.names)}
-    for name, value in middle.items():
-        relative = any(own.name == name and own.relative for own in campaign.factors)
-        alone = {name: value * flying.nominal[name] if relative else value}
-        varied = as_varied(Rows(np.array([0]), np.array([0]), alone), flying.scenario)
+def _require_known_names(campaign_flights: Flying) -> None:
+    """Raise a CampaignError for an unknown name of wind, controller or vehicle."""
+    campaign = campaign_flights.campaign
+    medians = {factor.name: factor.how.quantile(np.array([0.5])) for factor in campaign.factors}
+    medians |= {name: np.array([group.mean[j]]) for group in campaign.correlated for j, name in enumerate(group.names)}
+    for name, value in medians.items():
+        relative = any(factor.name == name and factor.relative for factor in campaign.factors)
+        single = {name: value * campaign_flights.nominal[name] if relative else value}
+        varied = as_varied(Rows(np.array([0]), np.array([0]), single), campaign_flights.scenario)
         try:
-            varied_wind(flying.scenario.wind, varied, 0)
-            varied_drone(flying.scenario.drones[0], varied, 0)
+            varied_wind(campaign_flights.scenario.wind, varied, 0)
+            varied_drone(campaign_flights.scenario.drones[0], varied, 0)
         except ValueError as error:
             raise CampaignError(f"{campaign.origin}: {error}") from None
 
 
-def _require_table(flying: Flying) -> None:
-    """CampaignError about a table with too few rows, or with a column that leads nowhere"""
-    campaign = flying.campaign
+def _require_table(campaign_flights: Flying) -> None:
+    """Raise a CampaignError for a table with too few rows or an unknown column."""
+    campaign = campaign_flights.campaign
     if campaign.table:
-        whole = Block(0, 0, campaign.flights)
-        for name in flying.rows(np.array([campaign.flights - 1]), whole).values:
-            nominal_value(name, flying.scenario, campaign.origin)
+        all_rows = Block(0, 0, campaign.flights)
+        for name in campaign_flights.rows(np.array([campaign.flights - 1]), all_rows).values:
+            nominal_value(name, campaign_flights.scenario, campaign.origin)
 
 
-def _broken(sentence: str) -> Columns:
-    """A row that could not be flown"""
-    words = {"outcome": INVALID, "reason": ERROR, "error": sentence}
+def _broken(message: str) -> Columns:
+    """Return the columns of a row that could not be flown."""
+    texts = {"outcome": INVALID, "reason": ERROR, "error": message}
     names = ("margin", *FLIGHT_METRICS, "final_x", "final_y", "final_z")
     return {
-        **{name: np.full(1, own, dtype=object) for name, own in words.items()},
+        **{name: np.full(1, text, dtype=object) for name, text in texts.items()},
         **{name: np.full(1, np.nan) for name in names},
     }
 
 
-def some_rows(rows: Rows, which: slice | Array) -> Rows:
-    """Those rows of some"""
-    return Rows(rows.numbers[which], rows.seeds[which], {name: own[which] for name, own in rows.values.items()})
+def some_rows(rows: Rows, selection: slice | Array) -> Rows:
+    """Return the selected rows."""
+    return Rows(
+        rows.numbers[selection],
+        rows.seeds[selection],
+        {name: values[selection] for name, values in rows.values.items()},
+    )
 
 
-def at_row(flying: Flying, number: int, block: Block) -> tuple[Scenario, dict[str, Any], dict[str, Any]]:
-    """Return the scenario and the `vary` of one row as `samara.fly` takes them, and its factors by name"""
-    rows = flying.rows(np.array([number]), block)
+def at_row(campaign_flights: Flying, row: int, block: Block) -> tuple[Scenario, dict[str, Any], dict[str, Any]]:
+    """Return the scenario and the `vary` of one row for `samara.fly`, and its varied parameters by name."""
+    rows = campaign_flights.rows(np.array([row]), block)
     settings = settings_of(rows)
-    scenario = _scenario(flying.campaign, settings) if settings else flying.scenario
+    scenario = _scenario(campaign_flights.campaign, settings) if settings else campaign_flights.scenario
     vary = {name: values[0].tolist() for name, values in as_varied(rows, scenario).items()}
     factors = {name: values[0].item() for name, values in rows.values.items()}
     return replace(scenario, seed=int(rows.seeds[0])), vary, factors

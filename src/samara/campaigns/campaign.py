@@ -1,4 +1,4 @@
-"""A campaign: a scenario, what differs from flight to flight, how many there are, what is judged and what is kept.
+"""A campaign: a scenario, varied parameters, the flight count, limits of metrics, and the flights to record.
 
     schema = 1
     name = "gusty"
@@ -12,7 +12,7 @@
     "wind.speed" = { uniform = [0, 8] }
     "start_W.x" = { choice = [-1, 0, 1] }
 
-Names are those of `samara.fly_many`, and `scenario.…` for any number of the scenario's file, as `--set` has it.
+Names are those of `samara.fly_many`, and `scenario.…` for any numeric setting of the scenario's file, as for `--set`.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ ENDINGS = (".csv", ".parquet")
 
 
 class CampaignError(ValueError):
-    """One sentence about what is wrong with a campaign."""
+    """An invalid campaign; the message is one sentence."""
 
 
 def label(name: str) -> str:
@@ -51,7 +51,7 @@ def label(name: str) -> str:
 
 
 class Factor(NamedTuple):
-    """A varied parameter: its name, its distribution, and whether it multiplies the vehicle's value"""
+    """A varied parameter: its name, its distribution, and whether it multiplies the vehicle's value."""
 
     name: str
     how: Distribution
@@ -59,7 +59,7 @@ class Factor(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """How many of the worst flights and of the failures are recorded, and every n-th flight"""
+    """The flights to record: counts of the worst flights and of failures, and every n-th flight."""
 
     worst: int = 3
     failures: int = 3
@@ -70,7 +70,7 @@ KEPT = Kept()
 
 
 class Stop(NamedTuple):
-    """End early when the success rate is known to ± so much"""
+    """The stopping rule: end when the confidence interval of the success rate is ± `half_width` or narrower."""
 
     half_width: float
     confidence: float = 0.95
@@ -78,8 +78,7 @@ class Stop(NamedTuple):
 
 @dataclass(frozen=True)
 class Campaign:
-    """All that decides what its rows are and how they are judged; `origin` is what errors call it, `folder` where its files
-    are."""
+    """The definition of a campaign; `origin` names it in errors, `folder` is the folder of its files."""
 
     name: str
     scenario: str
@@ -99,25 +98,25 @@ class Campaign:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The factors in the order of their columns; those of a table come after them"""
-        return (*(own.name for own in self.factors), *(name for own in self.correlated for name in own.names))
+        """The names of the varied parameters in the order of their columns; those of a table come after them."""
+        return (*(group.name for group in self.factors), *(name for group in self.correlated for name in group.names))
 
     @property
     def file(self) -> str | Path:
-        """The scenario: its name, or the file beside the campaign's"""
+        """The scenario: its name, or the path of its file in the campaign's folder."""
         try:
             return path_beside(Path(self.folder), self.scenario) if is_file(self.scenario) else self.scenario
         except ValueError as error:
             raise CampaignError(f"{self.origin}: scenario = {shown(self.scenario)}: {error}") from None
 
-    def read_scenario(self, numbers: Mapping[str, float] | None = None) -> Scenario:
+    def read_scenario(self, row_settings: Mapping[str, float] | None = None) -> Scenario:
         """Read the scenario with the campaign's settings, which are as untrusted as its file, and with a row's parameters.
 
         Raises ScenarioError or CampaignError.
         """
-        if not numbers:
+        if not row_settings:
             return self._read_once[0]
-        return load_scenario(self.file, {**dict(self.settings), **numbers}, folder=Path(self.folder))
+        return load_scenario(self.file, {**dict(self.settings), **row_settings}, folder=Path(self.folder))
 
     def named_files(self) -> dict[str, Path]:
         """Every file that the campaign, its scenario and its vehicles name, by its path below the campaign's folder."""
@@ -132,19 +131,19 @@ class Campaign:
         return scenario, paths
 
     def table_path(self) -> Path:
-        """The table of cases, beside the campaign's file"""
+        """Return the path of the sample table, in the campaign's folder."""
         try:
             return path_beside(Path(self.folder), self.table)
         except ValueError as error:
             raise CampaignError(f"{self.origin}: table.file = {shown(self.table)}: {error}") from None
 
     def fingerprint(self) -> str:
-        """A hash of all that decides the rows: of the campaign, the scenario's text, and the vehicles and tables it names"""
-        said = [
+        """Return a hash of everything that determines the rows: the campaign, and the files that it and its scenario name."""
+        fields = [
             *(self.scenario, self.seed, self.sampler, self.settings, self.factors, self.correlated),
             *(self.degraded, self.worst_by, self.flights if self.sampler in ("latin", GRID) else 0),
         ]
-        text = json.dumps([[type(own).__name__, own] for own in said], default=str)
+        text = json.dumps([[type(value).__name__, value] for value in fields], default=str)
         digest = hashlib.sha256(text.encode())
         for name, path in sorted(self.named_files().items()):
             digest.update(name.encode() + b"\0" + hashlib.sha256(read_bytes(path)).digest())
@@ -152,17 +151,17 @@ class Campaign:
 
 
 def load_campaign(path: str | Path) -> Campaign:
-    """A campaign from its file, or a `CampaignError`"""
+    """Load a campaign from its file; CampaignError if it is invalid."""
     return parse_campaign(read_campaign(path), str(path), folder_of(path))
 
 
 def folder_of(path: str | Path) -> Path:
-    """The folder in which a campaign's file may name others"""
+    """Return the folder of a campaign's file, which holds the files it names."""
     return Path(path).resolve().parent
 
 
 def read_campaign(path: str | Path) -> str:
-    """The text of a campaign's file, or a `CampaignError`"""
+    """Return the text of a campaign's file; CampaignError if it cannot be read."""
     try:
         return read_text(Path(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -170,18 +169,18 @@ def read_campaign(path: str | Path) -> str:
 
 
 def parse_campaign(text: str, origin: str, folder: Path) -> Campaign:
-    """A campaign from the text of its file; the files it names are in `folder`"""
+    """Parse a campaign from the text of its file; the files it names are in `folder`."""
     file = Table(document(text, origin, CampaignError), File(origin, CampaignError))
     file.schema(SCHEMA)
     vary = file.optional_table("vary")
-    factors = tuple(_factor(vary, name) for name in list(vary.entries)) if vary else ()
-    together = tuple(_correlated(own) for own in file.tables("correlated"))
+    factors = tuple(_varied_parameter(vary, name) for name in list(vary.entries)) if vary else ()
+    correlated = tuple(_correlated(campaign) for campaign in file.tables("correlated"))
     settings = file.optional_table("settings")
-    listed = file.optional_table("table")
-    judged = file.optional_table("degraded")
-    keep, stop = file.optional_table("keep"), file.optional_table("stop")
+    table = file.optional_table("table")
+    degraded = file.optional_table("degraded")
+    recorded, stop = file.optional_table("keep"), file.optional_table("stop")
     sampler = file.text("sampler", "independent", SAMPLERS)
-    own = Campaign(
+    campaign = Campaign(
         name=file.text("name", Path(origin).stem),
         scenario=file.text("scenario"),
         flights=_flights(file, sampler, factors),
@@ -189,39 +188,40 @@ def parse_campaign(text: str, origin: str, folder: Path) -> Campaign:
         sampler=sampler,
         settings=tuple(sorted(_flat(settings.entries))) if settings else (),
         factors=factors,
-        correlated=together,
-        table=_table(listed) if listed else "",
-        degraded=_degraded(judged) if judged else (),
-        kept=_kept(keep) if keep else KEPT,
+        correlated=correlated,
+        table=_table(table) if table else "",
+        degraded=_degraded(degraded) if degraded else (),
+        kept=_kept(recorded) if recorded else KEPT,
         stop=_stop(stop) if stop else None,
         worst_by=file.text("worst_by", "worst_error", FLIGHT_METRICS),
         origin=origin,
         folder=str(folder),
     )
     file.finish()
-    return checked(own)
+    return checked(campaign)
 
 
-def checked(own: Campaign) -> Campaign:
-    """The campaign; CampaignError where names come twice or a grid has what is none"""
-    names = own.names
+def checked(campaign: Campaign) -> Campaign:
+    """Return the campaign; CampaignError if a name is varied twice or a grid has other distributions."""
+    names = campaign.names
     for name in names:
         if names.count(name) > 1:
-            raise CampaignError(f"{own.origin}: {label(name)} is varied {names.count(name)} times; expected once")
-    if own.sampler == GRID:
-        other = [factor.name for factor in own.factors if not isinstance(factor.how, Grid)]
-        other += [name for each in own.correlated for name in each.names]
-        if other or not own.factors:
+            raise CampaignError(f"{campaign.origin}: {label(name)} is varied {names.count(name)} times; expected once")
+    if campaign.sampler == GRID:
+        invalid = [factor.name for factor in campaign.factors if not isinstance(factor.how, Grid)]
+        invalid += [name for group in campaign.correlated for name in group.names]
+        if invalid or not campaign.factors:
             raise CampaignError(
-                f"{own.origin}: sampler 'grid' with {', '.join(map(label, other[:9])) or 'nothing'}; expected grids alone"
+                f"{campaign.origin}: sampler 'grid' with {', '.join(map(label, invalid[:9])) or 'nothing'}; "
+                "expected grids alone"
             )
-    return own
+    return campaign
 
 
 def _flights(file: Table, sampler: str, factors: tuple[Factor, ...]) -> int:
     if sampler != GRID:
         if "flights" not in file:
-            raise file.missing("flights", "how many flights there are")
+            raise file.missing("flights", "the flight count")
         return file.whole("flights", 0, low=1, high=MOST_FLIGHTS)
     count = math.prod(len(factor.how.values) for factor in factors if isinstance(factor.how, Grid))
     if "flights" in file and file.whole("flights", 0, low=1, high=MOST_FLIGHTS) != count:
@@ -231,24 +231,24 @@ def _flights(file: Table, sampler: str, factors: tuple[Factor, ...]) -> int:
     return count
 
 
-def _factor(vary: Table, name: str) -> Factor:
+def _varied_parameter(vary: Table, name: str) -> Factor:
     table = vary.table(name)
     relative = table.flag("relative", False)
-    kinds = [kind for kind in KINDS if kind in table]
-    if len(kinds) != 1:
-        raise table.wrong(f" has {len(kinds)} distributions: expected one of {', '.join(KINDS)}", "")
-    (kind,) = kinds
-    numbers = table.numbers(kind)
+    matches = [distribution_name for distribution_name in KINDS if distribution_name in table]
+    if len(matches) != 1:
+        raise table.wrong(f" has {len(matches)} distributions: expected one of {', '.join(KINDS)}", "")
+    (distribution_name,) = matches
+    numbers = table.numbers(distribution_name)
     table.finish()
     try:
-        return Factor(name, distribution(kind, numbers), relative)
+        return Factor(name, distribution(distribution_name, numbers), relative)
     except ValueError as error:
         raise CampaignError(f"{vary.file.origin}: vary.{label(name)}: {error}") from None
 
 
 def _correlated(table: Table) -> Correlated:
     names = table.take("names", "a list of names")
-    if not isinstance(names, list) or not names or not all(isinstance(own, str) for own in names):
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise table.error("names", names, "a list of names")
     mean = table.numbers("mean")
     rows = table.take("covariance", "a list of rows")
@@ -276,9 +276,9 @@ def _degraded(table: Table) -> tuple[tuple[str, float], ...]:
 
 
 def _kept(table: Table) -> Kept:
-    kept = Kept(*(table.whole(name, default, low=0, high=10_000) for name, default in KEPT._asdict().items()))
+    recorded = Kept(*(table.whole(name, default, low=0, high=10_000) for name, default in KEPT._asdict().items()))
     table.finish()
-    return kept
+    return recorded
 
 
 def _stop(table: Table) -> Stop:
@@ -289,7 +289,7 @@ def _stop(table: Table) -> Stop:
 
 
 def _flat(entries: Mapping[str, Scalar], path: str = "") -> list[tuple[str, Scalar]]:
-    """Values of nested tables by their dotted names, as `--set` has them"""
+    """Return the values of nested tables by their dotted names, as for `--set`."""
     settings: list[tuple[str, Scalar]] = []
     for key, value in entries.items():
         settings += _flat(value, f"{path}{key}.") if isinstance(value, dict) else [(f"{path}{key}", value)]
@@ -297,7 +297,7 @@ def _flat(entries: Mapping[str, Scalar], path: str = "") -> list[tuple[str, Scal
 
 
 def campaign_toml(campaign: Campaign) -> str:
-    """The text of a campaign's file: `parse_campaign` reads the same campaign back"""
+    """Return the text of a campaign's file, which `parse_campaign` reads back as the same campaign."""
     names = ("name", "scenario", "flights", "seed", "sampler", "worst_by")
     entries = {name: getattr(campaign, name) for name in names if name != "flights" or campaign.sampler != GRID}
     lines = [f"schema = {SCHEMA}", *_toml_entries(entries)]
@@ -305,11 +305,13 @@ def campaign_toml(campaign: Campaign) -> str:
         lines += ["", "[settings]", *_toml_entries({toml_value(name): value for name, value in campaign.settings})]
     if campaign.factors:
         lines += ["", "[vary]"]
-    kinds = {record: kind for kind, record in KINDS.items()}
+    distribution_names = {
+        distribution_type: distribution_name for distribution_name, distribution_type in KINDS.items()
+    }
     for factor in campaign.factors:
         numbers = factor.how.values if isinstance(factor.how, (Choice, Grid)) else factor.how
         relative = ", relative = true" if factor.relative else ""
-        text = f"{kinds[type(factor.how)]} = {toml_value(list(numbers))}{relative}"
+        text = f"{distribution_names[type(factor.how)]} = {toml_value(list(numbers))}{relative}"
         lines.append(f"{toml_value(factor.name)} = {{ {text} }}")
     for group in campaign.correlated:
         entries = {"names": list(group.names), "mean": list(group.mean), "covariance": group.covariance}

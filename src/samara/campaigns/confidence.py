@@ -1,10 +1,10 @@
-"""Confidence in rates and quantiles of flights: exact intervals, intervals for any stopping time, and requirements.
+"""Confidence intervals of rates and quantiles: exact intervals, confidence sequences for any stopping time, and requirements.
 
-The intervals assume no distribution, but rows drawn independently. Rows of a Latin hypercube or a Sobol' sequence are spread
-more evenly than that: as a rule the interval is then too wide, but nothing proves it.
+The intervals are distribution-free but assume independent rows. Rows of a Latin hypercube or a Sobol' sequence are spread
+more evenly: as a rule the interval is then too wide, but this is not proven.
 
-A Clopper–Pearson interval covers at an n that was fixed before. If you fly on until it looks narrow or favourable, you stop at
-lucky moments, and it covers less. `confidence_sequence` may be looked at after every flight: the likelihood ratio of a mixture
+A Clopper–Pearson interval has its coverage at an n fixed in advance. Stopping when it looks narrow or favourable selects lucky
+moments, and reduces the coverage. `confidence_sequence` may be evaluated after every flight: the likelihood ratio of a mixture
 of rates to the true rate is a martingale of mean 1, which by Ville's inequality exceeds 1/α with a probability of at most α
 (H. Robbins, 1970; S. Howard et al., 2021).
 """
@@ -25,7 +25,7 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*([<>])=?\s*([^\s@%]+)\s*(%?)\s*(
 
 
 class Interval(NamedTuple):
-    """[low, high], both included"""
+    """The closed interval [low, high]."""
 
     low: float
     high: float
@@ -41,14 +41,14 @@ class Interval(NamedTuple):
 
 
 def check_level(level: float) -> float:
-    """The level; ValueError unless it is between 0 and 1"""
+    """Return the level; ValueError unless it is between 0 and 1."""
     if not 0.0 < level < 1.0:
         raise ValueError(f"level {level}; expected a number between 0 and 1, such as 0.95")
     return level
 
 
 def check_count(count: int, n: int) -> int:
-    """The count; ValueError unless `count` of n is possible"""
+    """Return the count; ValueError unless `count` of n is possible."""
     if n < 1 or not 0 <= count <= n:
         raise ValueError(f"{count} of {n} flights; expected at least one flight, and a count from 0 to their number")
     return count
@@ -58,7 +58,7 @@ def _special() -> Scalar:
     return scipy("special", _PURPOSE)
 
 
-# A number of flights fixed before ------------------------------------------------------------------------------------
+# Fixed sample size ---------------------------------------------------------------------------------------------------
 
 
 def tail_probability(count: int, n: int, rate: float) -> float:
@@ -67,30 +67,30 @@ def tail_probability(count: int, n: int, rate: float) -> float:
 
 
 def clopper_pearson(count: int, n: int, level: float = 0.95) -> Interval:
-    """P(X ≥ k | low) = α/2 = P(X ≤ k | high): the exact interval of a rate seen `count` times in n (Clopper & Pearson, 1934)
+    """P(X ≥ k | low) = α/2 = P(X ≤ k | high): the exact interval of a rate from `count` of n (Clopper & Pearson, 1934)
 
-    It covers the true rate with a probability of at least `level`, whatever the rate and n.
+    It covers the true rate with a probability of at least `level`, for every rate and n.
     """
-    side = 0.5 * (1.0 + check_level(level))
-    return Interval(lower_bound(count, n, side), upper_bound(count, n, side))
+    one_sided_level = 0.5 * (1.0 + check_level(level))
+    return Interval(lower_bound(count, n, one_sided_level), upper_bound(count, n, one_sided_level))
 
 
 def lower_bound(count: int, n: int, level: float = 0.95) -> float:
-    """The rate at which `count` or more has the probability 1 − level: the true one is lower once in 1/(1 − level) campaigns"""
+    """The rate at which `count` or more has the probability 1 − level: the true rate is lower in 1 − level of campaigns."""
     check_count(count, n)
     tail = 1.0 - check_level(level)
     return float(_special().betaincinv(count, n - count + 1.0, tail)) if count else 0.0
 
 
 def upper_bound(count: int, n: int, level: float = 0.95) -> float:
-    """The rate at which `count` or fewer has the probability 1 − level; 3/n at 95 % where none was seen"""
+    """The rate at which `count` or fewer has the probability 1 − level; 3/n at 95 % for a count of 0"""
     return 1.0 - lower_bound(n - check_count(count, n), n, level)
 
 
 def quantile_interval(values: ArrayLike, q: float, level: float = 0.95) -> Interval:
-    """[x₍ᵣ₎, x₍ₛ₎] with P(X < r) ≤ α/2 and P(X ≥ s) ≤ α/2,  X binomial of n and q: an interval of the q-quantile
+    """[x₍ᵣ₎, x₍ₛ₎] with P(X < r) ≤ α/2 and P(X ≥ s) ≤ α/2,  X binomial of n and q: a confidence interval of the q-quantile
 
-    An end that so few values cannot tell is infinite: 0.99 needs 368 values for its upper end at 95 %.
+    A bound beyond the sample is infinite: the 0.99 quantile needs 368 values for its upper bound at 95 %.
     """
     x = np.sort(np.asarray(values, dtype=float).reshape(-1))
     if not len(x) or np.isnan(x).any():
@@ -100,22 +100,22 @@ def quantile_interval(values: ArrayLike, q: float, level: float = 0.95) -> Inter
 
 
 def quantile_ranks(n: int, q: float, level: float = 0.95) -> tuple[int, int]:
-    """(r, s) of the interval [x₍ᵣ₎, x₍ₛ₎], counted from 1; r = 0 or s = n + 1 where no value is far enough out"""
+    """(r, s) of the interval [x₍ᵣ₎, x₍ₛ₎], counted from 1; r = 0 or s = n + 1 for a bound beyond the sample"""
     if not 0.0 < q < 1.0:
         raise ValueError(f"quantile {q}; expected a number between 0 and 1")
-    side = 0.5 * (1.0 - check_level(level))
-    below = scipy("stats", _PURPOSE).binom(n, q)
-    r = int(below.ppf(side))  # the least with P(X ≤ r) ≥ α/2
-    return r + int(below.cdf(r) <= side), int(below.isf(side)) + 1
+    tail = 0.5 * (1.0 - check_level(level))
+    binomial = scipy("stats", _PURPOSE).binom(n, q)
+    r = int(binomial.ppf(tail))  # the least with P(X ≤ r) ≥ α/2
+    return r + int(binomial.cdf(r) <= tail), int(binomial.isf(tail)) + 1
 
 
-# Any number of flights -----------------------------------------------------------------------------------------------
+# Any stopping time ---------------------------------------------------------------------------------------------------
 
 
 def confidence_sequence(count: int, n: int, level: float = 0.95) -> Interval:
-    """{p : B(k+½, n−k+½) / (B(½, ½) pᵏ (1−p)ⁿ⁻ᵏ) < 1/α}: stop whenever you like, it covers with at least `level`
+    """{p : B(k+½, n−k+½) / (B(½, ½) pᵏ (1−p)ⁿ⁻ᵏ) < 1/α}: covers with at least `level` at every stopping time
 
-    Some 1.8 times as wide as Clopper–Pearson's at a thousand flights, 2.3 times at a million.
+    About 1.8 times as wide as Clopper–Pearson's at a thousand flights, 2.3 times at a million.
     """
     check_count(count, n)
     limit = -math.log1p(-check_level(level))
@@ -132,7 +132,7 @@ def log_mixture(p: float, count: int, n: int) -> float:
 
 
 def _lower_edge(count: int, n: int, limit: float) -> float:
-    """The p below count/n at which the mixture's logarithm, which falls up to there, is `limit`"""
+    """The p below count/n at which `log_mixture`, which decreases up to there, is `limit`."""
     rate = count / n
     root = scipy("optimize", _PURPOSE).brentq(
         lambda z: log_mixture(rate * math.exp(z), count, n) - limit, -700.0, 0.0, xtol=1e-15, rtol=1e-15
@@ -143,21 +143,21 @@ def _lower_edge(count: int, n: int, limit: float) -> float:
 def log_evidence_above(rate: float, count: int, n: int) -> float:
     """ln E,  E = ∫_rate^1 L(p) dBeta(½, ½) / (L(rate) ∫_rate^1 dBeta(½, ½)): evidence that the true rate is above `rate`
 
-    If it is not, E has a mean of at most 1 at every moment, and ever exceeds 1/α with a probability of at most α. The question
-    has one side, and all of the mixture's weight is on it: it takes fewer flights than the two-sided interval.
+    If it is not, E has a mean of at most 1 at every moment, and ever exceeds 1/α with a probability of at most α. The test is
+    one-sided, with the mixture's complete weight on that side: it needs fewer flights than the two-sided interval.
     """
     check_count(count, n)
     if not 0.0 < rate < 1.0:
         raise ValueError(f"rate {rate}; expected a number between 0 and 1")
     betainc = _special().betainc
-    above = float(betainc(n - count + 0.5, count + 0.5, 1.0 - rate))
-    if above == 0.0:
+    weight = float(betainc(n - count + 0.5, count + 0.5, 1.0 - rate))
+    if weight == 0.0:
         return -math.inf
-    return log_mixture(rate, count, n) + math.log(above) - math.log(float(betainc(0.5, 0.5, 1.0 - rate)))
+    return log_mixture(rate, count, n) + math.log(weight) - math.log(float(betainc(0.5, 0.5, 1.0 - rate)))
 
 
 def log_evidence_below(rate: float, count: int, n: int) -> float:
-    """The same for a true rate below `rate`"""
+    """ln E, the evidence that the true rate is below `rate`, as in `log_evidence_above`"""
     return log_evidence_above(1.0 - rate, n - count, n)
 
 
@@ -165,7 +165,7 @@ def log_evidence_below(rate: float, count: int, n: int) -> float:
 
 
 class Verdict(Enum):
-    """Whether the flights flown so far satisfy a requirement"""
+    """Whether the flights of a campaign satisfy a requirement."""
 
     HELD = "held"
     REFUTED = "refuted"
@@ -173,7 +173,7 @@ class Verdict(Enum):
 
 
 class Requirement(NamedTuple):
-    """The rate of `subject` is above (or below) `rate`, shown with a confidence of `level`"""
+    """The requirement that the rate of `subject` is above (or below) `rate`, with confidence `level`."""
 
     subject: str
     above: bool
@@ -185,7 +185,7 @@ class Requirement(NamedTuple):
 
 
 def parse_requirement(text: str) -> Requirement:
-    """`success > 0.99 @ 95%`, `failure < 1e-3`, `expect_0 > 99.9% @ 99%`; 95 % where no confidence is given"""
+    """Parse a requirement: `success > 0.99 @ 95%`, `failure < 1e-3`, `expect_0 > 99.9% @ 99%`; 95 % by default."""
     if match := _REQUIREMENT.fullmatch(text):
         subject, sign, rate, percent, level = match.groups()
         try:
@@ -201,9 +201,11 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def judge(requirement: Requirement, count: int, n: int, *, looked: bool = False) -> Verdict:
-    """By the one-sided Clopper–Pearson bound; if you `looked` before, and might have stopped, by evidence that allows for it
+    """Decide a requirement from `count` occurrences of its subject in n flights.
 
-    Each of "held" and "refuted" is wrong with a probability of at most 1 − level. `count` is how often the subject was true.
+    By default by the one-sided Clopper–Pearson bound, for a fixed n. With `looked`, for results that were inspected before and
+    could have stopped the campaign, by sequential evidence. "held" and "refuted" are each wrong with a probability of at most
+    1 − level.
     """
     check_count(count, n)
     rate, level = requirement.rate, requirement.level

@@ -1,8 +1,8 @@
-"""How a number differs from flight to flight: the quantile functions that make it of a number in (0, 1).
+"""Distributions of varied parameters, by their quantile functions.
 
     x = F⁻¹(u)
 
-One number in (0, 1) for each factor and flight is all the randomness there is; the sampler decides how they lie.
+Each flight has one number u in (0, 1) per varied parameter; the sampler determines their joint distribution.
 """
 
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class LogUniform(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """x = x_⌊u k⌋, one of k values that are all as likely"""
+    """x = x_⌊u k⌋, one of k equally likely values"""
 
     values: tuple[float, ...]
 
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The values of an axis of a grid, each with all those of the others; between grids a choice"""
+    """The values of one axis of a full-factorial grid; with other samplers a discrete uniform distribution."""
 
     values: tuple[float, ...]
 
@@ -72,23 +72,23 @@ KINDS: dict[str, Scalar] = {
 }
 
 
-def distribution(kind: str, numbers: tuple[float, ...]) -> Distribution:
-    """A distribution of its numbers; ValueError says what they should have been"""
-    made = KINDS[kind]
-    if made in (Choice, Grid):
+def distribution(name: str, numbers: tuple[float, ...]) -> Distribution:
+    """Create a distribution from its numbers; ValueError if they do not fit it."""
+    distribution_type = KINDS[name]
+    if distribution_type in (Choice, Grid):
         if not numbers:
-            raise ValueError(f"{kind} has no values; expected at least one")
-        return made(numbers)
+            raise ValueError(f"{name} has no values; expected at least one")
+        return distribution_type(numbers)
     if len(numbers) != 2:
-        raise ValueError(f"{kind} has {len(numbers)} numbers; expected two: {' and '.join(made._fields)}")
+        raise ValueError(f"{name} has {len(numbers)} numbers; expected two: {' and '.join(distribution_type._fields)}")
     first, second = numbers
-    if made is Normal and not second > 0.0:
+    if distribution_type is Normal and not second > 0.0:
         raise ValueError(f"normal has the width {second:g}; expected a positive number")
-    if made is not Normal and not first < second:
-        raise ValueError(f"{kind} is from {first:g} to {second:g}; expected the first to be less")
-    if made is LogUniform and not first > 0.0:
+    if distribution_type is not Normal and not first < second:
+        raise ValueError(f"{name} is from {first:g} to {second:g}; expected the first to be less")
+    if distribution_type is LogUniform and not first > 0.0:
         raise ValueError(f"log_uniform begins at {first:g}; expected a positive number")
-    return made(first, second)
+    return distribution_type(first, second)
 
 
 def standard_normal(u: Array) -> Array:
@@ -97,7 +97,7 @@ def standard_normal(u: Array) -> Array:
 
 
 class Correlated(NamedTuple):
-    """x = μ + L z,  L Lᵀ the covariance: factors that are normally distributed together"""
+    """x = μ + L z,  L Lᵀ the covariance: jointly normal parameters"""
 
     names: tuple[str, ...]
     mean: tuple[float, ...]
@@ -105,7 +105,7 @@ class Correlated(NamedTuple):
 
     @staticmethod
     def of(names: tuple[str, ...], mean: tuple[float, ...], covariance: tuple[tuple[float, ...], ...]) -> "Correlated":
-        """Of a covariance; ValueError where it is none"""
+        """Create the distribution; ValueError for a matrix that is not a covariance."""
         k = len(names)
         if len(mean) != k or len(covariance) != k or any(len(row) != k for row in covariance):
             raise ValueError(
@@ -126,11 +126,11 @@ class Correlated(NamedTuple):
             raise ValueError("the covariance is not positive definite; expected it to be") from None
 
     def quantiles(self, u: Array) -> Array:
-        """(n, k) of numbers in (0, 1), (n, k)"""
+        """Map numbers in (0, 1), shape (n, k), to values, shape (n, k)."""
         z = standard_normal(u)
-        found = np.empty_like(z)
-        for i, row in enumerate(self.factor()):  # in a fixed order, so that a row is the same in any batch
-            found[:, i] = self.mean[i]
+        values = np.empty_like(z)
+        for i, row in enumerate(self.factor()):  # in a fixed order, so that a row has the same bits in any batch
+            values[:, i] = self.mean[i]
             for j in range(i + 1):
-                found[:, i] += row[j] * z[:, j]
-        return found
+                values[:, i] += row[j] * z[:, j]
+        return values

@@ -1,9 +1,9 @@
-"""Failure over one factor: a smooth curve of its probability, from flights that passed or failed.
+"""Failure probability over one varied parameter: a logistic curve, fitted to flights that passed or failed.
 
     P(fail | x) = 1/(1 + e^−(β₀ + β₁ z + β₂ (z² − 1))),   z = (x − mean)/deviation
 
-The square lets a factor be harmful at both ends. β maximises the likelihood times Jeffreys' prior (D. Firth, 1993): without it,
-failures at one end only would make the curve a step of infinite slope, and few failures would make it too steep.
+The square term allows failures at both ends. β maximises the likelihood times Jeffreys' prior (D. Firth, 1993): without it,
+failures at one end only would give a step of infinite slope, and few failures a curve that is too steep.
 """
 
 import math
@@ -18,42 +18,42 @@ _STEPS = 100
 
 
 class FailureCurve(NamedTuple):
-    """P(fail | x) of one factor"""
+    """The failure probability P(fail | x) over one varied parameter."""
 
     mean: float
     deviation: float
     beta: Array
-    """(1 + terms,): β₀, β₁, β₂, as many of them as the values of the factor can tell"""
+    """(1 + terms,): β₀, β₁, β₂, as many as the distinct values of the parameter determine"""
     covariance: Array
     chance: float
-    """of a curve that differs as much from a flat one where the factor does not matter (a likelihood ratio)"""
+    """p-value of a likelihood-ratio test against a constant failure rate"""
 
     def rate(self, x: ArrayLike) -> Array:
         """P(fail | x)"""
         return _logistic(_terms(np.asarray(x, dtype=float), self) @ self.beta)
 
     def band(self, x: ArrayLike) -> tuple[Array, Array]:
-        """The 95 % interval of the rate at each x, by the curvature of the likelihood"""
+        """Return the 95 % confidence interval of the rate at each x, by the curvature of the likelihood."""
         terms = _terms(np.asarray(x, dtype=float), self)
-        off = 1.959963984540054 * np.sqrt(np.einsum("...i,ij,...j->...", terms, self.covariance, terms))
-        middle = terms @ self.beta
-        return _logistic(middle - off), _logistic(middle + off)
+        half_width = 1.959963984540054 * np.sqrt(np.einsum("...i,ij,...j->...", terms, self.covariance, terms))
+        centre = terms @ self.beta
+        return _logistic(centre - half_width), _logistic(centre + half_width)
 
 
 def failure_curve(values: ArrayLike, failed: ArrayLike) -> FailureCurve:
-    """The curve of one factor: its value and whether it failed, flight by flight"""
+    """Fit the curve of one parameter from its value and the failure flag of each flight."""
     x, y = np.asarray(values, dtype=float), np.asarray(failed, dtype=float)
     if x.ndim != 1 or x.shape != y.shape or not len(x) or not np.isfinite(x).all():
         expected = "expected one finite number and one outcome a flight"
         raise ValueError(f"{x.shape} values of a factor, {y.shape} outcomes; {expected}")
-    different = len(np.unique(x))
-    deviation = float(x.std()) if different > 1 else 1.0
-    flat = FailureCurve(float(x.mean()), deviation, np.zeros(min(different, 3)), np.empty((0, 0)), 1.0)
+    distinct = len(np.unique(x))
+    deviation = float(x.std()) if distinct > 1 else 1.0
+    flat = FailureCurve(float(x.mean()), deviation, np.zeros(min(distinct, 3)), np.empty((0, 0)), 1.0)
     terms = _terms(x, flat)
     beta, covariance, likelihood = _fitted(terms, y)
-    ratio = max(0.0, 2.0 * (likelihood - _flat_likelihood(terms, y)))
-    chance = {0: 1.0, 1: math.erfc(math.sqrt(0.5 * ratio)), 2: math.exp(-0.5 * ratio)}[len(beta) - 1]
-    return flat._replace(beta=beta, covariance=covariance, chance=chance)
+    ratio = max(0.0, 2.0 * (likelihood - _constant_likelihood(terms, y)))
+    p_value = {0: 1.0, 1: math.erfc(math.sqrt(0.5 * ratio)), 2: math.exp(-0.5 * ratio)}[len(beta) - 1]
+    return flat._replace(beta=beta, covariance=covariance, chance=p_value)
 
 
 def _terms(x: Array, curve: FailureCurve) -> Array:
@@ -63,26 +63,26 @@ def _terms(x: Array, curve: FailureCurve) -> Array:
 
 
 def _fitted(terms: Array, y: Array) -> tuple[Array, Array, float]:
-    """β where Σ (y − p + h (½ − p)) x = 0, by Newton's method; its covariance, and the penalised log-likelihood"""
+    """β with Σ (y − p + h (½ − p)) x = 0, by Newton's method; its covariance, and the penalised log-likelihood"""
     beta = np.zeros(terms.shape[1])
-    known = _penalised(terms, y, beta)
+    likelihood = _penalised_likelihood(terms, y, beta)
     for _ in range(_STEPS):
         p = _logistic(terms @ beta)
         weighted = terms * (p * (1.0 - p))[:, None]
         covariance = np.linalg.inv(terms.T @ weighted)
         leverage = np.einsum("ni,ij,nj->n", weighted, covariance, terms)
         step = covariance @ (terms.T @ (y - p + leverage * (0.5 - p)))
-        better = _penalised(terms, y, beta + step)
-        while better < known - 1e-12 * abs(known) and np.abs(step).max() > 1e-9:
+        candidate = _penalised_likelihood(terms, y, beta + step)
+        while candidate < likelihood - 1e-12 * abs(likelihood) and np.abs(step).max() > 1e-9:
             step = 0.5 * step
-            better = _penalised(terms, y, beta + step)
-        beta, known = beta + step, better
+            candidate = _penalised_likelihood(terms, y, beta + step)
+        beta, likelihood = beta + step, candidate
         if np.abs(step).max() <= 1e-9:
             break
-    return beta, covariance, known
+    return beta, covariance, likelihood
 
 
-def _penalised(terms: Array, y: Array, beta: Array) -> float:
+def _penalised_likelihood(terms: Array, y: Array, beta: Array) -> float:
     """ln L + ½ ln |Xᵀ W X|"""
     eta = terms @ beta
     p = _logistic(eta)
@@ -90,11 +90,11 @@ def _penalised(terms: Array, y: Array, beta: Array) -> float:
     return float((y * eta - np.logaddexp(0.0, eta)).sum() + 0.5 * determinant)
 
 
-def _flat_likelihood(terms: Array, y: Array) -> float:
-    """The same of the best flat curve: with q terms its p is (m + q/2)/(n + q)"""
+def _constant_likelihood(terms: Array, y: Array) -> float:
+    """The penalised log-likelihood of the best constant rate: with q terms its p is (m + q/2)/(n + q)"""
     n, q = terms.shape
     p = (float(y.sum()) + 0.5 * q) / (n + q)
-    return _penalised(terms, y, np.array([math.log(p / (1.0 - p))] + [0.0] * (q - 1)))
+    return _penalised_likelihood(terms, y, np.array([math.log(p / (1.0 - p))] + [0.0] * (q - 1)))
 
 
 def _logistic(eta: Array) -> Array:

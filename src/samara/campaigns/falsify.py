@@ -1,10 +1,11 @@
-"""The search for a flight that fails, in few flights: the worst margin over the unit cube of a campaign's factors.
+"""Falsification: search for a failing flight with few flights, by minimising the margin over the cube of varied parameters.
 
-Three methods: `evolution` needs nothing, `cma` is CMA-ES (the package cma), `tpe` is Optuna's tree of Parzen estimators.
-The first two begin with corners of the cube in which any three factors have all their combinations of ends, so that what takes
-three factors at once is flown though the margin leads elsewhere; then they go where the margin leads. A small weakness in the
-middle of ranges is found later, and one that does not show in the margin around it no sooner than chance. None proves that
-nothing fails; for a rate there is `samara.campaigns.subset_simulation`. `shrink` reduces a failure to the fewest factors.
+Three methods: `evolution` needs no package, `cma` is CMA-ES (the package cma), `tpe` is Optuna's tree of Parzen estimators.
+The first two start at corners of the cube in which any three parameters have all combinations of their ends, so that a failure
+that needs three parameters at once is flown even if the margin leads elsewhere; then they follow the margin. A small failure
+region in the middle of the ranges is found later, and one that does not affect the margin around it no sooner than by chance.
+No method proves that nothing fails; for a failure rate use `samara.campaigns.subset_simulation`. `shrink` reduces a failure to
+the fewest parameters.
 """
 
 import math
@@ -21,31 +22,31 @@ from samara.core.quantity import Scalar
 from samara.core.random import key_of, normals
 from samara.core.types import Array
 
-EDGE = 1e-3  # how near to a face of the cube: a normal factor is there 3.1 standard deviations out, and further nowhere
-INWARD = 0.05  # how far the rows of the first look are from the corners of the cube: the deviation along each factor
-LOOK = 24  # rows of a later look
-WIDE = 1.0  # their deviation about the middle of the cube: six tenths of their numbers are on a face of it
-SPREAD = 0.2  # the deviation with which the search begins at the worst of them
-PATIENCE = 5  # batches without anything worse, by a hundredth of what was seen, after which evolution looks again
+EDGE = 1e-3  # least distance from a face of the cube: a normal parameter is at most 3.1 standard deviations out
+INWARD = 0.05  # standard deviation of the first rows from the corners of the cube, along each parameter
+LOOK = 24  # rows of a restart
+WIDE = 1.0  # their standard deviation about the centre of the cube: 60 % of their coordinates are on a face
+SPREAD = 0.2  # standard deviation with which the search starts at the worst of them
+PATIENCE = 5  # batches without an improvement by 1 % of the range of margins, after which evolution restarts
 
 
 Margin = Callable[[Array], ArrayLike]
-"""(n, k) rows to (n,) margins, negative where a flight fails: the largest error allowed less that of the flight, say"""
+"""Maps rows (n, k) to margins (n,), negative for a failing flight: for example the error limit minus the flight's error"""
 
 
 def margins(margin: Margin, rows: Array) -> Array:
     """Evaluate the margins, (n,); ValueError unless every flight has a number."""
     values = np.asarray(margin(rows), dtype=float)
     if values.shape != (len(rows),) or np.isnan(values).any():
-        what = f"shape {values.shape}" if values.shape != (len(rows),) else "nan"
+        problem = f"shape {values.shape}" if values.shape != (len(rows),) else "nan"
         raise ValueError(
-            f"the margin of {len(rows)} flights has {what}; expected one number for each, also for a broken one"
+            f"the margin of {len(rows)} flights has {problem}; expected one number for each, also for a broken one"
         )
     return values
 
 
 class Falsified(NamedTuple):
-    """The worst flight of a search, a row (k,) of the unit cube; and all flights, (flights, k) rows and their margins"""
+    """The worst flight of a search, a row (k,) of the unit cube; and all flights: rows (flights, k) and their margins."""
 
     found: bool  # whether the worst fails
     row: Array
@@ -56,7 +57,7 @@ class Falsified(NamedTuple):
 
 
 class SearchMethod(NamedTuple):
-    """A method of search: `ask` for the next rows of the unit cube, `tell` their margins"""
+    """A search method: `ask` returns the next rows of the unit cube, `tell` takes their margins."""
 
     ask: Callable[[], Array]
     tell: Callable[[Array, Array], None]
@@ -71,9 +72,10 @@ def falsify(
     method: str = "evolution",
     stop_below: float = 0.0,
 ) -> Falsified:
-    """argmin of margin(x) over x in [0, 1]ᵏ by at most `budget` flights; ends at the first margin below `stop_below`
+    """argmin of margin(x) over x in [0, 1]ᵏ with at most `budget` flights; ends at the first margin below `stop_below`
 
-    Rows keep `EDGE` from the faces. −∞ never stops, and looks for the worst. The same seed asks for the same rows.
+    Rows are at least `EDGE` from the faces. `stop_below` = −∞ never stops early, and finds the worst flight. Equal seeds give
+    equal rows.
     """
     if method not in METHODS:
         raise ValueError(f"method {method!r}; expected one of {', '.join(METHODS)}")
@@ -96,41 +98,42 @@ def falsify(
 def evolution(factors: int, seed: int) -> SearchMethod:
     """m' = m + s Σ uᵢ zᵢ,  s' = s e^(0.4 Σ uᵢ (zᵢ² − 1)): a natural evolution strategy (T. Schaul, 2011), after corners
 
-    Every factor has a spread of its own. Rows beyond the cube are put onto its faces, where weaknesses tend to be. Weights u go
-    by rank alone, so the scale of the margin does not matter. Looks around again when `PATIENCE` batches found nothing worse.
+    Each parameter has a separate standard deviation. Rows outside the cube are clipped to its faces, where failures are common.
+    The weights u depend on ranks only, so the scale of the margin does not matter. Restarts after `PATIENCE` batches without
+    improvement.
     """
     batch = 8
-    rank = np.maximum(0.0, math.log(0.5 * batch + 1.0) - np.array([math.log(i + 1.0) for i in range(batch)]))
-    weight = (rank / rank.sum() - 1.0 / batch)[:, None]
-    middle, spread, worst, best, waited, tick = np.full(factors, 0.5), np.full(factors, SPREAD), 0.0, 0.0, PATIENCE, 0
+    utility = np.maximum(0.0, math.log(0.5 * batch + 1.0) - np.array([math.log(i + 1.0) for i in range(batch)]))
+    weight = (utility / utility.sum() - 1.0 / batch)[:, None]
+    centre, spread, worst, best, stalled, tick = np.full(factors, 0.5), np.full(factors, SPREAD), 0.0, 0.0, PATIENCE, 0
 
     def ask() -> Array:
-        if waited == PATIENCE:
+        if stalled == PATIENCE:
             return _look(factors, seed, tick)
         z = normals(seed, "falsify by evolution", np.arange(batch), tick, factors)
-        return np.clip(middle + spread * z, EDGE, 1.0 - EDGE)
+        return np.clip(centre + spread * z, EDGE, 1.0 - EDGE)
 
     def tell(rows: Array, values: Array) -> None:
-        nonlocal middle, spread, worst, best, waited, tick
+        nonlocal centre, spread, worst, best, stalled, tick
         tick += 1
-        least, most = float(values.min()), float(values.max())
-        if waited == PATIENCE:
-            middle, spread = rows[np.argmin(values)], np.full(factors, SPREAD)
-            worst, best, waited = least, most, 0
+        lowest, highest = float(values.min()), float(values.max())
+        if stalled == PATIENCE:
+            centre, spread = rows[np.argmin(values)], np.full(factors, SPREAD)
+            worst, best, stalled = lowest, highest, 0
             return
-        z = ((rows - middle) / spread)[np.argsort(values, kind="stable")]
-        middle = np.clip(middle + spread * (weight * z).sum(axis=0), 0.0, 1.0)
+        z = ((rows - centre) / spread)[np.argsort(values, kind="stable")]
+        centre = np.clip(centre + spread * (weight * z).sum(axis=0), 0.0, 1.0)
         growth = (weight * (z * z - 1.0)).sum(axis=0)
         spread = np.minimum(spread * np.array([math.exp(0.4 * rate) for rate in growth]), 0.6)
-        best = max(best, most)
-        waited = 0 if least < worst - 0.01 * (best - worst) else waited + 1
-        worst = min(worst, least)
+        best = max(best, highest)
+        stalled = 0 if lowest < worst - 0.01 * (best - worst) else stalled + 1
+        worst = min(worst, lowest)
 
     return SearchMethod(ask, tell)
 
 
 def _look(factors: int, seed: int, tick: int) -> Array:
-    """Rows at corners of the cube, which ones the seed decides; later ones all over it"""
+    """Return rows at corners of the cube, selected by the seed; at restarts, rows all over it."""
     if tick:
         z = normals(seed, "falsify from everywhere", np.arange(LOOK), tick, factors)
         return np.clip(0.5 + WIDE * z, EDGE, 1.0 - EDGE)
@@ -149,9 +152,9 @@ def corners(factors: int) -> Array:
     return np.concatenate([half, -half])
 
 
-def hadamard(least: int) -> Array:
-    """±1, H Hᵀ = n I, of the least order n ≥ `least` that R. Paley's first construction (1933) and doubling lead to"""
-    order = next(n for n in (1, 2, *range(4, 4 * least + 4, 4)) if n >= least and _can_construct(n))
+def hadamard(min_order: int) -> Array:
+    """±1, H Hᵀ = n I, of the smallest order n ≥ `least` from R. Paley's first construction (1933) and doubling"""
+    order = next(n for n in (1, 2, *range(4, 4 * min_order + 4, 4)) if n >= min_order and _can_construct(n))
     return _construct(order)
 
 
@@ -178,15 +181,15 @@ def _is_prime(n: int) -> bool:
     return n > 1 and all(n % k for k in range(2, int(n**0.5) + 1))
 
 
-def _package(name: str, what: str) -> Scalar:
+def _package(name: str, purpose: str) -> Scalar:
     try:
         return import_module(name)
     except ImportError as error:
-        raise MissingExtraError(f"falsification by {what}: pip install 'samara[search]'") from error
+        raise MissingExtraError(f"falsification by {purpose}: pip install 'samara[search]'") from error
 
 
 def cma(factors: int, seed: int) -> SearchMethod:
-    """CMA-ES in batches of six, after the same look (N. Hansen and A. Ostermeier, 2001)"""
+    """CMA-ES in batches of six, after the same corners (N. Hansen and A. Ostermeier, 2001)"""
     package = _package("cma", "CMA-ES needs cma")
     tick = 0
 
@@ -195,30 +198,32 @@ def cma(factors: int, seed: int) -> SearchMethod:
         tick += 1
         return normals(seed, "falsify by cma", 0, tick, math.prod(shape)).reshape(shape)
 
-    # seed nan: NumPy's global generator is left alone
+    # seed nan: leaves NumPy's global generator unchanged
     options = {"popsize": 6, "randn": randn, "seed": math.nan, "verbose": -9, "verb_log": 0}
     strategy: Scalar = None
-    asked: list[Array] = []
+    proposals: list[Array] = []
 
     def ask() -> Array:
         if strategy is None:
             return _look(factors, seed, 0)
-        asked[:] = strategy.ask()
-        return np.clip(np.array(asked), EDGE, 1.0 - EDGE)
+        proposals[:] = strategy.ask()
+        return np.clip(np.array(proposals), EDGE, 1.0 - EDGE)
 
     def tell(rows: Array, values: Array) -> None:
         nonlocal strategy
         if strategy is None:
             strategy = package.CMAEvolutionStrategy(rows[np.argmin(values)], SPREAD, options)
             return
-        beyond = ((np.array(asked) - rows) ** 2).sum(axis=1)  # of rows on the same face the nearer is the better
-        strategy.tell(list(asked), list(values + 1e-9 * beyond))
+        clipped_distance = ((np.array(proposals) - rows) ** 2).sum(
+            axis=1
+        )  # among rows clipped to the same face, prefer the nearest
+        strategy.tell(list(proposals), list(values + 1e-9 * clipped_distance))
 
     return SearchMethod(ask, tell)
 
 
 def tpe(factors: int, seed: int) -> SearchMethod:
-    """Optuna's tree of Parzen estimators, a flight at a time (J. Bergstra et al., 2011)"""
+    """Optuna's tree of Parzen estimators, one flight at a time (J. Bergstra et al., 2011)"""
     package = _package("optuna", "TPE needs Optuna")
     verbosity = package.logging.get_verbosity()
     package.logging.set_verbosity(package.logging.WARNING)
@@ -243,28 +248,28 @@ def tpe(factors: int, seed: int) -> SearchMethod:
 METHODS: dict[str, Callable[[int, int], SearchMethod]] = {"evolution": evolution, "cma": cma, "tpe": tpe}
 
 
-# The fewest factors of a failure -------------------------------------------------------------------------------------
+# Minimal failures ----------------------------------------------------------------------------------------------------
 
-BATCH = 4096  # sets of factors flown together
+BATCH = 4096  # sets of parameters flown together
 
 
 class Shrunk(NamedTuple):
-    """A failure reduced to the factors that cause it"""
+    """A failure reduced to the parameters that cause it."""
 
     row: Array
-    """(k,) as the nominal row, but for the changed factors"""
+    """(k,): the nominal row except for the changed parameters"""
     changed: tuple[int, ...]
-    """factors that still differ; none if the nominal flight itself fails"""
+    """parameters that still differ; () if the nominal flight fails"""
     margin: float
     flights: int
     fewest: bool
-    """whether every smaller set was flown and passed; otherwise only no single factor can be put back"""
+    """whether every smaller set was flown and passed; otherwise only that no single parameter can be reset"""
 
 
 def shrink(margin: Margin, case: ArrayLike, nominal: ArrayLike, *, budget: int = 1000) -> Shrunk:
-    """The smallest set S for which the row that is `case` in S and `nominal` elsewhere still fails; of equals the worst
+    """The smallest set S for which the row that is `case` in S and `nominal` elsewhere still fails; of equal sizes the worst.
 
-    Puts factors back as long as the flight fails, the least important first; then flies all smaller sets, within `budget`.
+    Resets parameters as long as the flight fails, the least important first; then flies all smaller sets, within `budget`.
     """
     case, nominal = np.asarray(case, dtype=float), np.asarray(nominal, dtype=float)
     if case.ndim != 1 or case.shape != nominal.shape:
@@ -281,24 +286,26 @@ def shrink(margin: Margin, case: ArrayLike, nominal: ArrayLike, *, budget: int =
         return margins(margin, rows)
 
     different = tuple(int(i) for i in np.flatnonzero(case != nominal))
-    least, undisturbed = (float(value) for value in fly([different, ()]))
-    if not least < 0.0:
-        raise ValueError(f"the case to shrink has a margin of {least}; expected one that fails, below 0")
-    if undisturbed < 0.0:
-        return Shrunk(nominal, (), undisturbed, flights, True)
+    lowest, nominal_margin = (float(value) for value in fly([different, ()]))
+    if not lowest < 0.0:
+        raise ValueError(f"the case to shrink has a margin of {lowest}; expected one that fails, below 0")
+    if nominal_margin < 0.0:
+        return Shrunk(nominal, (), nominal_margin, flights, True)
     changed = different
     while len(changed) > 1:
-        without = fly([_difference(changed, [factor]) for factor in changed])  # the lower, the less a factor matters
-        order = [changed[i] for i in np.argsort(without, kind="stable") if without[i] < 0.0]
+        margins_without = fly(
+            [_difference(changed, [factor]) for factor in changed]
+        )  # a lower margin: a less important factor
+        order = [changed[i] for i in np.argsort(margins_without, kind="stable") if margins_without[i] < 0.0]
         if not order:
             break
         smaller = [_difference(changed, order[: n + 1]) for n in range(len(order))]
         values = fly(smaller)
-        last = int(np.flatnonzero(values < 0.0)[-1])
-        changed, least = smaller[last], float(values[last])
+        smallest = int(np.flatnonzero(values < 0.0)[-1])
+        changed, lowest = smaller[smallest], float(values[smallest])
     for size in range(1, len(changed)):
         if flights + math.comb(len(different), size) > budget:
-            return Shrunk(row(changed), changed, least, flights, False)
+            return Shrunk(row(changed), changed, lowest, flights, False)
         sets = combinations(different, size)
         failures: list[tuple[float, tuple[int, ...]]] = []
         while batch := list(islice(sets, BATCH)):
@@ -306,11 +313,11 @@ def shrink(margin: Margin, case: ArrayLike, nominal: ArrayLike, *, budget: int =
                 (float(value), factors) for value, factors in zip(fly(batch), batch, strict=True) if value < 0.0
             ]
         if failures:
-            least, changed = min(failures)
+            lowest, changed = min(failures)
             break
-    return Shrunk(row(changed), changed, least, flights, True)
+    return Shrunk(row(changed), changed, lowest, flights, True)
 
 
 def _difference(factors: tuple[int, ...], removed: Iterable[int]) -> tuple[int, ...]:
-    gone = set(removed)
-    return tuple(factor for factor in factors if factor not in gone)
+    excluded = set(removed)
+    return tuple(factor for factor in factors if factor not in excluded)

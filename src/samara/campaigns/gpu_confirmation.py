@@ -1,8 +1,8 @@
-"""A campaign on GPUs: which backend flies it, on all devices of this machine, and what they find flown again on LLVM.
+"""Campaigns on GPUs: choice of the backend, flights on all devices of this machine, and confirmation of their results on LLVM.
 
-A GPU flies in single precision with fused operations. Of what it finds, the failures and the worst are told only after LLVM
-has flown them too: their columns are LLVM's, `found` is what the GPU called them, and `confirmed` is true. Where very many of a
-batch fail, LLVM flies the first of them, and what is told says so.
+A GPU flies in single precision with fused operations. Its failures and worst flights are reported only after LLVM has flown
+them too: their columns are LLVM's, `found` is the outcome on the GPU, and `confirmed` is true. If very many flights of a batch
+fail, LLVM flies only the first of them, and the result gives their count.
 """
 
 from collections.abc import Callable
@@ -27,29 +27,31 @@ AUTO, LLVM, JAX, PALLAS = "auto", "llvm", "jax", "pallas"
 BACKENDS = (AUTO, LLVM, JAX, PALLAS)
 FOUND, CONFIRMED = "found", "confirmed"
 WORTH_A_DEVICE = 4096  # rows
-MOST_AGAIN = 2048  # failures of a batch that LLVM flies too: some seconds
+MOST_AGAIN = 2048  # failures of a batch that LLVM flies too: a few seconds
 
 
-def backend_for(flying: Flying, asked: str, before: str | None) -> str:
-    """llvm, jax or pallas: for "auto" that of the rows there are, or pallas where JAX has a GPU and can fly these"""
-    if asked not in BACKENDS:
-        raise CampaignError(f"backend {asked!r}: expected one of {', '.join(BACKENDS)}")
-    if before is not None and asked not in (AUTO, before):
+def backend_for(campaign_flights: Flying, requested: str, previous: str | None) -> str:
+    """Return llvm, jax or pallas; "auto" is the backend of the existing rows, else pallas if a GPU can fly them."""
+    if requested not in BACKENDS:
+        raise CampaignError(f"backend {requested!r}: expected one of {', '.join(BACKENDS)}")
+    if previous is not None and requested not in (AUTO, previous):
         raise CampaignError(
-            f"backend {asked!r}: its rows so far were flown on {before}; expected that, or another folder"
+            f"backend {requested!r}: the rows in this folder were flown on {previous}; expected that, or another folder"
         )
-    if asked == AUTO:
-        if before is not None:
-            return before
-        return PALLAS if has_gpu() and not why_not(flying) else LLVM
-    if asked != LLVM and (reason := why_not(flying)):
-        raise CampaignError(f"{flying.campaign.origin}: backend {asked!r}: {reason}; expected llvm for it")
-    return asked
+    if requested == AUTO:
+        if previous is not None:
+            return previous
+        return PALLAS if has_gpu() and not why_not(campaign_flights) else LLVM
+    if requested != LLVM and (reason := why_not(campaign_flights)):
+        raise CampaignError(
+            f"{campaign_flights.campaign.origin}: backend {requested!r}: {reason}; expected llvm for it"
+        )
+    return requested
 
 
-def why_not(flying: Flying) -> str:
-    """Why JAX cannot fly a campaign; empty where it can"""
-    for name in flying.campaign.names:
+def why_not(campaign_flights: Flying) -> str:
+    """Return the reason why JAX cannot fly a campaign; empty if it can."""
+    for name in campaign_flights.campaign.names:
         if name.startswith((SETTING, CONTROLLER)):
             return f"{name} varies, which only llvm can"
     if not find_spec("jax"):
@@ -57,22 +59,26 @@ def why_not(flying: Flying) -> str:
     from samara.sim.fly_many_jax import require_traceable
 
     try:
-        traced = (own for own in flying.campaign.names if own.partition(".")[0] not in (*PLACES, *NUMBERS))
-        require_traceable(flying.scenario, tuple(traced))
+        traced_names = (
+            name for name in campaign_flights.campaign.names if name.partition(".")[0] not in (*PLACES, *NUMBERS)
+        )
+        require_traceable(campaign_flights.scenario, tuple(traced_names))
     except ValueError as error:
         return str(error)
     return ""
 
 
-def flown_by(flying: Flying, rows: Rows, how: dict[str, Any]) -> Columns:
-    """A batch on a backend; that of this machine's GPUs with its failures as LLVM says they are"""
-    if how["backend"] == LLVM:
-        return flying.told(rows, **how)
-    return failures_confirmed(on_devices(lambda own: flying.told(own, **how), rows), rows, flying.told)
+def flown_by(campaign_flights: Flying, rows: Rows, options: dict[str, Any]) -> Columns:
+    """Fly a batch on a backend; failures on a GPU are confirmed on LLVM."""
+    if options["backend"] == LLVM:
+        return campaign_flights.told(rows, **options)
+    return failures_confirmed(
+        on_devices(lambda part: campaign_flights.told(part, **options), rows), rows, campaign_flights.told
+    )
 
 
 def on_devices(fly: Fly, rows: Rows) -> Columns:
-    """Some rows on all devices that JAX has here, a part on each"""
+    """Fly rows on all local JAX devices, an equal part on each."""
     from samara.compiler.jax.arrays import default_device
     from samara.compiler.jax.arrays import devices as local_devices
 
@@ -81,56 +87,64 @@ def on_devices(fly: Fly, rows: Rows) -> Columns:
         return fly(rows)
     parts = np.array_split(np.arange(len(rows.numbers)), len(devices))
 
-    def part(device: Any, lanes: Array) -> Columns:
+    def fly_part(device: Any, indices: Array) -> Columns:
         with default_device(device):
-            return fly(some_rows(rows, slice(lanes[0], lanes[-1] + 1)))
+            return fly(some_rows(rows, slice(indices[0], indices[-1] + 1)))
 
     with ThreadPoolExecutor(len(devices)) as threads:
-        told = list(threads.map(part, devices, parts))
-    return {name: np.concatenate([own[name] for own in told]) for name in told[0]}
+        results = list(threads.map(fly_part, devices, parts))
+    return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
 
 
-def failures_confirmed(columns: Columns, rows: Rows, on_llvm: Fly) -> Columns:
-    """A GPU's columns with those rows replaced that failed there, the first MOST_AGAIN of them, by what LLVM says of them"""
+def failures_confirmed(columns: Columns, rows: Rows, fly_on_llvm: Fly) -> Columns:
+    """Return a GPU's columns with its first MOST_AGAIN failures replaced by LLVM's results."""
     failed = np.flatnonzero((columns["outcome"] == FAIL) | (columns["outcome"] == INVALID))[:MOST_AGAIN]
-    wide = {name: own.astype(float) if own.dtype.kind == "f" else own for name, own in columns.items()}
-    told = wide | {FOUND: columns["outcome"], CONFIRMED: np.zeros(len(rows.numbers), dtype=bool)}
-    return replaced(told, failed, on_llvm(some_rows(rows, failed))) if len(failed) else told
+    double_columns = {
+        name: values.astype(float) if values.dtype.kind == "f" else values for name, values in columns.items()
+    }
+    result = double_columns | {FOUND: columns["outcome"], CONFIRMED: np.zeros(len(rows.numbers), dtype=bool)}
+    return replaced(result, failed, fly_on_llvm(some_rows(rows, failed))) if len(failed) else result
 
 
-def replaced(columns: Columns, places: Array, others: Columns) -> Columns:
-    """Columns with some rows as LLVM flew them"""
-    told = {name: np.array(own) for name, own in columns.items()}
-    for name, own in others.items():
-        told[name][places] = own
-    told[CONFIRMED][places] = True
-    return told
+def replaced(columns: Columns, indices: Array, llvm_columns: Columns) -> Columns:
+    """Return the columns with some rows replaced by LLVM's results, and marked as confirmed."""
+    result = {name: np.array(values) for name, values in columns.items()}
+    for name, values in llvm_columns.items():
+        result[name][indices] = values
+    result[CONFIRMED][indices] = True
+    return result
 
 
-def worst_confirmed(store: Store, flying: Flying, count: int, on_llvm: Fly) -> None:
-    """The worst rows flown again on LLVM until all of them are: a few more where the first ones were not so bad after all"""
-    while len(again := _worst(store, flying.campaign.worst_by, count)):
+def worst_confirmed(store: Store, campaign_flights: Flying, count: int, fly_on_llvm: Fly) -> None:
+    """Fly the worst rows again on LLVM until all of the worst are confirmed; rows that were not as bad make way for others."""
+    while len(unconfirmed := _worst(store, campaign_flights.campaign.worst_by, count)):
         for first, last in store.done():
-            here = again[(again >= first) & (again <= last)]
-            if len(here):
-                block = next(own for own in store.blocks if own.first <= first < own.first + own.length)
+            file_rows = unconfirmed[(unconfirmed >= first) & (unconfirmed <= last)]
+            if len(file_rows):
+                block = next(
+                    candidate
+                    for candidate in store.blocks
+                    if candidate.first <= first < candidate.first + candidate.length
+                )
                 table = store.file(first, last)
-                before = {name: _array(table[name]) for name in table.column_names if name != "row"}
-                told = replaced(before, here - first, on_llvm(flying.rows(here, block)))
-                store.write(np.arange(first, last + 1), told)
+                columns = {name: _array(table[name]) for name in table.column_names if name != "row"}
+                confirmed_columns = replaced(
+                    columns, file_rows - first, fly_on_llvm(campaign_flights.rows(file_rows, block))
+                )
+                store.write(np.arange(first, last + 1), confirmed_columns)
 
 
 def _worst(store: Store, metric: str, count: int) -> Array:
-    """The numbers of those of the worst rows that LLVM has not flown"""
+    """Return the worst rows that LLVM has not flown."""
     table = store.table(["row", metric, CONFIRMED])
     values = np.asarray(table[metric].to_numpy(), dtype=float)
     worst = np.argsort(-badness(values, metric), kind="stable")[:count]
-    left = worst[~table[CONFIRMED].to_numpy()[worst]]
-    return np.sort(table["row"].to_numpy()[left])
+    remaining = worst[~table[CONFIRMED].to_numpy()[worst]]
+    return np.sort(table["row"].to_numpy()[remaining])
 
 
 class Confirmed(NamedTuple):
-    """Failures that a GPU found; how many of them LLVM flew again, how many rows in all, and how many came out otherwise"""
+    """Counts: failures on a GPU, those that LLVM repeated, all repeated rows, and rows with another outcome on LLVM."""
 
     failures: int
     failures_again: int
@@ -139,12 +153,17 @@ class Confirmed(NamedTuple):
 
 
 def confirmed(store: Store) -> Confirmed:
-    """What LLVM said of what a GPU has found"""
+    """Count the agreement of LLVM with the GPU over all rows of a store."""
     table = store.table(["outcome", FOUND, CONFIRMED])
-    again = table[CONFIRMED].to_numpy()
-    now, then = (np.array(table[name].to_pylist(), dtype=str) for name in ("outcome", FOUND))
-    failed = np.isin(then, (FAIL, INVALID))
-    return Confirmed(*(int(np.count_nonzero(own)) for own in (failed, failed & again, again, again & (now != then))))
+    flown_again = table[CONFIRMED].to_numpy()
+    llvm_outcome, gpu_outcome = (np.array(table[name].to_pylist(), dtype=str) for name in ("outcome", FOUND))
+    failed = np.isin(gpu_outcome, (FAIL, INVALID))
+    return Confirmed(
+        *(
+            int(np.count_nonzero(mask))
+            for mask in (failed, failed & flown_again, flown_again, flown_again & (llvm_outcome != gpu_outcome))
+        )
+    )
 
 
 def _array(column: Any) -> Array:

@@ -16,7 +16,7 @@ NOT_FINITE, ERROR = "not_finite", "error"
 
 
 def metric_columns(flights: Flights) -> dict[str, Array]:
-    """The metrics of each flight by name: columns of the campaign's rows"""
+    """The metrics of each flight by name: columns of the campaign's rows."""
     return {name: np.asarray(flights.metrics.metric(name), dtype=float) for name in FLIGHT_METRICS}
 
 
@@ -37,22 +37,22 @@ def evaluate(flights: Flights, degraded: Sequence[tuple[str, float]]) -> tuple[A
 
 
 def margins(flights: Flights, expect: Expect) -> Array:
-    """The smallest (limit − value)/|limit| of all expectations, at most −1 after a crash: a flight fails below 0
+    """min (limit − value)/|limit| over all expectations, at most −1 after a crash: a flight fails below 0
 
-    A flight whose state is not finite has the margin −10.
+    The margin of a flight whose state is not finite is −10.
     """
     n = len(flights)
-    least = np.full(n, np.inf)
+    smallest = np.full(n, np.inf)
     for outcome in flights.outcomes:
         margin = relative_margin(outcome, expect)
         if margin is None:
             satisfied = np.broadcast_to(np.asarray(outcome.satisfied, dtype=bool), (n,))
             margin = np.where(satisfied, np.inf, -1.0)
-        least = np.minimum(least, margin)
-    return np.where(flights.lost, -10.0, np.where(np.isfinite(least), least, 1.0))
+        smallest = np.minimum(smallest, margin)
+    return np.where(flights.lost, -10.0, np.where(np.isfinite(smallest), smallest, 1.0))
 
 
 def badness(values: Array, metric: str) -> Array:
-    """The larger, the worse: the metric, or its negative if lower is worse; ∞ if it is not a number"""
+    """Return the metric, negated if lower is worse, so that larger is worse; ∞ for nan."""
     signed = -values if METRICS[metric].lower_is_worse else values
     return np.where(np.isnan(values), np.inf, signed)

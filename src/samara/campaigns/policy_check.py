@@ -1,7 +1,7 @@
-"""A policy before it flies for real: in many perturbed worlds, by other steps, at another rate, late, and as C in float.
+"""Check a policy before real flights: in perturbed worlds, with finer steps, a faster rate, a delay, and as C code.
 
-The trials fly the same worlds, so that each is compared with the first world by world. What comes of it is a list of what the
-check would not trust; that it is empty proves nothing about worlds that were not flown.
+All trials fly the same worlds, so that each is compared with the first world by world. The result lists the concerns; an empty
+list proves nothing about worlds that were not flown.
 """
 
 import math
@@ -32,15 +32,15 @@ from samara.sim.fly import fly
 from samara.sim.fly_many import fly_many
 from samara.sim.varied import varied_drone, varied_wind
 
-FINER, FASTER = 4, 2  # times the steps of physics, and times the rate at which the policy is asked
-ALONE = 4  # worlds that are flown one by one: by steps that choose their length, and by the C
-TRUSTED = 0.95  # a rate of success below this is not
-BY_CHANCE = 1e-3  # rarer than this is no chance
-APART = 0.01  # [m] that flights in C may end from ours
+FINER, FASTER = 4, 2  # factors on the rate of physics, and on the rate of the policy
+ALONE = 4  # worlds that fly one by one: with adaptive steps, and with the C code
+TRUSTED = 0.95  # success rates below this are a concern
+BY_CHANCE = 1e-3  # significance level of the tests
+APART = 0.01  # [m]: allowed distance between the end points of flights in C and in Samara
 
 
 class Trial(NamedTuple):
-    """One way to fly the worlds: which succeeded, and where each ended  [m]; `changed` turned out differently from before"""
+    """One trial over the worlds: success and final position [m] of each; `changed` counts outcomes unlike the first trial's."""
 
     name: str
     about: str
@@ -49,7 +49,7 @@ class Trial(NamedTuple):
     p_W: Array
     changed: int = 0
     chance: float = 1.0
-    """that it fails so many more of them than it saves, were it no worse"""
+    """p-value of the sign test that the trial is no worse than the first"""
 
     @property
     def rate(self) -> float:
@@ -57,13 +57,13 @@ class Trial(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """Of the rate of success, 95 %"""
+        """The 95 % confidence interval of the success rate."""
         return clopper_pearson(int(self.passed.sum()), len(self.passed))
 
 
 class Depends(NamedTuple):
-    """How failures go with one factor: their rate at its least, in its middle and at its most, and the range in which fewer
-    than one in twenty fail (empty where that is nowhere)"""
+    """Dependence of failures on one perturbation: the failure rate at its minimum, centre and maximum, and the range in which
+    fewer than 5 % fail, or None."""
 
     factor: Perturbed
     curve: FailureCurve
@@ -76,23 +76,23 @@ class Depends(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What came of a check"""
+    """The result of a policy check."""
 
     scenario: Scenario
     worlds: Worlds
     trials: tuple[Trial, ...]
     depends: tuple[Depends, ...]
     not_flown: tuple[str, ...]
-    """sentences about trials that this machine has not what it takes for"""
+    """messages about trials that this machine cannot run"""
 
     @property
     def worst(self) -> int:
-        """The world with the least margin in the first trial"""
+        """The world with the smallest margin in the first trial."""
         return int(np.argmin(self.trials[0].margin))
 
     @property
     def distrust(self) -> tuple[str, ...]:
-        return tuple(_distrust(self))
+        return tuple(_concerns(self))
 
 
 Tell = Callable[[str], None]
@@ -109,69 +109,82 @@ def check_policy(
     within: float | None = None,
     tell: Tell = lambda trial: None,
 ) -> Checked:
-    """Flies a policy in perturbed worlds of a vehicle, by its name or file; without a scenario it comes to rest and hovers"""
-    own = scenario_for(policy, vehicle, scenario, within)
-    drawn = worlds_of(own, worlds, seed=seed, spread=spread)
+    """Fly a policy in perturbed worlds of a vehicle.
+
+    Args:
+        policy: the policy to check.
+        vehicle: name or file of the vehicle.
+        worlds: count of perturbed worlds.
+        seed: seed of the worlds.
+        spread: factor on the ranges of the perturbations.
+        scenario: name or file of the scenario; by default the drone comes to rest and hovers.
+        within: tolerance of the final position [m].
+        tell: called with the name of each trial before it flies.
+    """
+    policy_scenario = scenario_for(policy, vehicle, scenario, within)
+    sampled = worlds_of(policy_scenario, worlds, seed=seed, spread=spread)
     tell("worlds")
-    first = _trial("worlds", f"{worlds} perturbed worlds", own, drawn)
+    first = _trial("worlds", f"{worlds} perturbed worlds", policy_scenario, sampled)
     trials = [first]
-    for name, about, changed in _others(own):
+    for name, description, variant in _trial_variants(policy_scenario):
         tell(name)
-        trials.append(_trial(name, about, changed, drawn))
+        trials.append(_trial(name, description, variant, sampled))
     tell("adaptive_steps")
-    adaptive = _one_by_one(replace(own, integrator="rk45"), drawn.some(ALONE))
+    adaptive = _one_by_one(replace(policy_scenario, integrator="rk45"), sampled.some(ALONE))
     trials.append(Trial("adaptive_steps", f"Dormand–Prince, {len(adaptive[0])} worlds", *adaptive))
     tell("in_c")
-    in_c, sentence = _in_c(policy, own, drawn.some(ALONE))
+    in_c, reason = _c_trial(policy, policy_scenario, sampled.some(ALONE))
     trials += [in_c] if in_c else []
-    trials = [first, *(_compared(each, first) for each in trials[1:])]
-    depends = tuple(_depends(each, drawn.values[:, k], first) for k, each in enumerate(drawn.perturbed))
-    return Checked(own, drawn, tuple(trials), depends, (sentence,) if sentence else ())
+    trials = [first, *(_compared(trial, first) for trial in trials[1:])]
+    depends = tuple(
+        _depends(perturbation, sampled.values[:, k], first) for k, perturbation in enumerate(sampled.perturbed)
+    )
+    return Checked(policy_scenario, sampled, tuple(trials), depends, (reason,) if reason else ())
 
 
 def fly_world(checked: Checked, number: int, **options: Scalar) -> Run:
-    """Fly one world again with the bits it had in the check; `options` are those of `samara.fly`"""
+    """Fly one world of a check again, with the same bits; `options` are those of `samara.fly`."""
     worlds = checked.worlds
     vary = {name: values[number].tolist() for name, values in worlds.vary.items()}
     return fly(replace(checked.scenario, seed=int(worlds.seeds[number])), vary=vary, **options)
 
 
-# The trials -----------------------------------------------------------------------------------------------------------
+# Trials --------------------------------------------------------------------------------------------------------------
 
 
-def _others(scenario: Scenario) -> Iterator[tuple[str, str, Scenario]]:
+def _trial_variants(scenario: Scenario) -> Iterator[tuple[str, str, Scenario]]:
     rates, drone = scenario.rates, scenario.drones[0]
     finer = replace(rates, physics=FINER * rates.physics)
     yield "finer_steps", f"physics at {finer.physics:g} Hz", replace(scenario, rates=finer)
     faster = replace(rates, autopilot=FASTER * rates.autopilot, estimator=FASTER * rates.estimator)
-    yield "faster", f"asked at {faster.autopilot:g} Hz", replace(scenario, rates=faster)
+    yield "faster", f"policy at {faster.autopilot:g} Hz", replace(scenario, rates=faster)
     if isinstance(drone.estimator, Estimator):
         period = rates.periods()["estimator"] / MICROSECONDS
         late = replace(drone, estimator=delayed_estimator(period, period, drone.estimator))
-        yield "late", f"knows the state {period * 1e3:g} ms late", replace(scenario, drones=(late,))
+        yield "late", f"state estimate {period * 1e3:g} ms late", replace(scenario, drones=(late,))
 
 
-def _in_c(policy: Policy, scenario: Scenario, worlds: Worlds) -> tuple[Trial | None, str]:
-    """Flights by the exported C, or why there are none"""
+def _c_trial(policy: Policy, scenario: Scenario, worlds: Worlds) -> tuple[Trial | None, str]:
+    """Fly with the exported C code; returns the trial, or None and the reason."""
     drone, period = scenario.drones[0], scenario.rates.periods()["autopilot"] / MICROSECONDS
-    own = policy.fitted(drone.vehicle)
+    fitted_policy = policy.fitted(drone.vehicle)
     with tempfile.TemporaryDirectory() as folder:
-        exported = write_policy_c(own, drone.vehicle, folder)
+        exported = write_policy_c(fitted_policy, drone.vehicle, folder)
         try:
             library = compiled(exported.source, Path(folder) / "policy.so")
         except FileNotFoundError:
             return None, "not flown as C: there is no C compiler, cc, on this machine"
-        flown = _one_by_one(scenario, worlds, PolicyInC(own, exported, library, period))
-    return Trial("in_c", f"the exported C in float, {len(worlds.seeds)} worlds", *flown), ""
+        results = _one_by_one(scenario, worlds, PolicyInC(fitted_policy, exported, library, period))
+    return Trial("in_c", f"exported C code in single precision, {len(worlds.seeds)} worlds", *results), ""
 
 
 def _one_by_one(scenario: Scenario, worlds: Worlds, controller: Scalar = None) -> tuple[Array, Array, Array]:
-    """What cannot fly in lanes, steps of their own length and controllers that are no code of ours: passed, no margin, p_W"""
+    """Fly worlds one by one, for adaptive steps and for external controllers; returns success, nan margins, and p_W."""
     passed, p_W = [], []
     for k in range(len(worlds.seeds)):
-        with _quietly():
+        with _suppress_warnings():
             run = fly(_alone(scenario, worlds, k), controller=controller)
-        passed.append(all(checked.satisfied for checked in check_expectations(run, scenario.expect)))
+        passed.append(all(expectation.satisfied for expectation in check_expectations(run, scenario.expect)))
         p_W.append(run.tracks[0].tables["state"].rows[-1, :3])
     return np.array(passed), np.full(len(passed), np.nan), np.array(p_W).T
 
@@ -184,67 +197,78 @@ def _alone(scenario: Scenario, worlds: Worlds, number: int) -> Scenario:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """No word about flights that are lost, which have failed, nor about commands that are cut"""
+def _suppress_warnings() -> Iterator[None]:
+    """Suppress warnings about lost flights, which count as failures, and about clipped commands."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
-def _trial(name: str, about: str, scenario: Scenario, worlds: Worlds) -> Trial:
-    with _quietly():
+def _trial(name: str, description: str, scenario: Scenario, worlds: Worlds) -> Trial:
+    with _suppress_warnings():
         flights = fly_many(scenario, seeds=worlds.seeds, vary=worlds.vary)
     p_W = np.array(np.broadcast_arrays(*flatten(flights.final.p_W)))
-    return Trial(name, about, evaluate(flights, ())[0] == PASS, margins(flights, scenario.expect), p_W)
+    return Trial(name, description, evaluate(flights, ())[0] == PASS, margins(flights, scenario.expect), p_W)
 
 
 def _compared(trial: Trial, first: Trial) -> Trial:
-    """Beside the same worlds of the first trial, by the sign test: of those that changed half would be for the better"""
-    before = first.passed[: len(trial.passed)]
-    lost, saved = int((before & ~trial.passed).sum()), int((~before & trial.passed).sum())
-    chance = tail_probability(lost, lost + saved, 0.5) if lost else 1.0
-    return trial._replace(changed=lost + saved, chance=chance)
+    """Compare with the same worlds of the first trial by the sign test: improvements and losses equally likely."""
+    first_passed = first.passed[: len(trial.passed)]
+    losses, gains = int((first_passed & ~trial.passed).sum()), int((~first_passed & trial.passed).sum())
+    p_value = tail_probability(losses, losses + gains, 0.5) if losses else 1.0
+    return trial._replace(changed=losses + gains, chance=p_value)
 
 
-# What is made of them -------------------------------------------------------------------------------------------------
+# Evaluation ----------------------------------------------------------------------------------------------------------
 
 
 def _depends(factor: Perturbed, values: Array, trial: Trial) -> Depends:
     curve = failure_curve(values, ~trial.passed)
     x = np.linspace(factor.low, factor.high, 201)
     rate = curve.rate(x)
-    edges = np.diff(rate <= 1.0 - TRUSTED, prepend=False, append=False).nonzero()[0].reshape(-1, 2)  # of runs
+    bounds = np.diff(rate <= 1.0 - TRUSTED, prepend=False, append=False).nonzero()[0].reshape(-1, 2)  # of runs
     trusted = None
-    if len(edges):
-        distance = np.maximum(edges[:, 0] - 100, 101 - edges[:, 1])  # the run nearest to the middle
-        first, end = edges[np.argmin(np.maximum(distance, 0))]
-        trusted = float(x[first]), float(x[end - 1])
+    if len(bounds):
+        distance = np.maximum(bounds[:, 0] - 100, 101 - bounds[:, 1])  # the run nearest to the middle
+        start, end = bounds[np.argmin(np.maximum(distance, 0))]
+        trusted = float(x[start]), float(x[end - 1])
     return Depends(factor, curve, (float(rate[0]), float(rate[100]), float(rate[-1])), trusted)
 
 
-def _distrust(checked: Checked) -> Iterator[str]:
-    first, *others = checked.trials
+def _concerns(checked: Checked) -> Iterator[str]:
+    first, *other_trials = checked.trials
     if first.interval.low < TRUSTED:
         low, high = (f"{100.0 * x:.1f}" for x in first.interval)
         yield f"success in perturbed worlds: {100.0 * first.rate:.1f} % ({low} to {high} %)"
-    for own in checked.depends:
-        if own.matters and own.trusted != (own.factor.low, own.factor.high):
-            at = int(np.argmax(own.rates))
-            where = (own.factor.low, 0.5 * (own.factor.low + own.factor.high), own.factor.high)[at]
-            within = f"trust {own.trusted[0]:.2f} to {own.trusted[1]:.2f}" if own.trusted else "nowhere to be trusted"
-            yield f"{own.factor.name}: {100.0 * own.rates[at]:.0f} % fail at {where:.2f} {own.factor.unit}; {within}"
-    for trial in others:
+    for dependence in checked.depends:
+        if dependence.matters and dependence.trusted != (dependence.factor.low, dependence.factor.high):
+            index = int(np.argmax(dependence.rates))
+            value = (
+                dependence.factor.low,
+                0.5 * (dependence.factor.low + dependence.factor.high),
+                dependence.factor.high,
+            )[index]
+            trusted = (
+                f"trust {dependence.trusted[0]:.2f} to {dependence.trusted[1]:.2f}"
+                if dependence.trusted
+                else "no trusted range"
+            )
+            yield (
+                f"{dependence.factor.name}: {100.0 * dependence.rates[index]:.0f} % fail at "
+                f"{value:.2f} {dependence.factor.unit}; {trusted}"
+            )
+    for trial in other_trials:
         if trial.chance < BY_CHANCE:
-            yield f"{trial.about}: {trial.changed} worlds come out otherwise, {100.0 * trial.rate:.1f} % succeed"
-        elif trial.name == "in_c" and (apart := _apart(trial, first)) > APART:
-            yield f"{trial.about}: it ends up to {apart:.2g} m from where ours does"
+            yield f"{trial.about}: {trial.changed} worlds end differently, {100.0 * trial.rate:.1f} % succeed"
+        elif trial.name == "in_c" and (distance := _apart(trial, first)) > APART:
+            yield f"{trial.about}: flights end up to {distance:.2g} m from those in Samara"
     yield from checked.not_flown
 
 
 def _apart(trial: Trial, first: Trial) -> float:
-    """How far flights end from the first trial's, where both succeed  [m]"""
-    both = trial.passed & first.passed[: len(trial.passed)]
-    if not both.any():
+    """Return the largest distance between end points of this and the first trial, over worlds in which both succeed  [m]"""
+    both_passed = trial.passed & first.passed[: len(trial.passed)]
+    if not both_passed.any():
         return 0.0
-    off = trial.p_W[:, both] - first.p_W[:, : len(trial.passed)][:, both]
-    return float(math.sqrt((off**2).sum(axis=0).max()))
+    offsets = trial.p_W[:, both_passed] - first.p_W[:, : len(trial.passed)][:, both_passed]
+    return float(math.sqrt((offsets**2).sum(axis=0).max()))

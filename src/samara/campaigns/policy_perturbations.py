@@ -1,4 +1,4 @@
-"""Worlds that are not quite the one a policy was trained in: each with its own mass, inertia, thrust, lag, wind and start.
+"""Perturbed worlds of a policy: each with a different mass, inertia, thrust, motor lag, wind and start.
 
 worlds = worlds_of(scenario, 1000, seed=1)
 flights = fly_many(scenario, seeds=worlds.seeds, vary=worlds.vary)
@@ -48,14 +48,14 @@ duration = 6.0
 final_position = [0, 0, 3]
 max_error = 2.0
 """
-"""Come to rest at 3 m after a perturbed start, with an estimate good to 5 mm, 2 cm/s and 0.02 rad/s."""
-WITHIN = 0.3  # [m] of the place to hover at, at the end
+"""Come to rest at 3 m after a perturbed start, with estimation errors of 5 mm, 2 cm/s and 0.02 rad/s."""
+WITHIN = 0.3  # [m]: tolerance of the final position
 
 
 class Perturbed(NamedTuple):
-    """A perturbation: its range and the parameters of `fly_many` it varies; a `relative` one multiplies the vehicle's
+    """A perturbation: its range, and the parameters of `fly_many` it varies; a `relative` one multiplies the vehicle's value.
 
-    A direction keeps its range at every spread.
+    The range of a direction is independent of the spread.
     """
 
     name: str
@@ -82,7 +82,7 @@ PERTURBED = (
 
 
 class Worlds(NamedTuple):
-    """Perturbed worlds: the perturbations, their values (worlds, perturbations), seeds, and the parameters of `fly_many`"""
+    """Perturbed worlds: the perturbations, their values (worlds, perturbations), seeds, and the parameters of `fly_many`."""
 
     perturbed: tuple[Perturbed, ...]
     values: Array
@@ -90,7 +90,7 @@ class Worlds(NamedTuple):
     vary: dict[str, Array]
 
     def some(self, count: int) -> "Worlds":
-        """The first of them"""
+        """Return the first `count` worlds."""
         vary = {name: values[:count] for name, values in self.vary.items()}
         return Worlds(self.perturbed, self.values[:count], self.seeds[:count], vary)
 
@@ -98,7 +98,7 @@ class Worlds(NamedTuple):
 def scenario_for(
     policy: Policy, vehicle: str, scenario: str | Path | None = None, within: float | None = None
 ) -> Scenario:
-    """The scenario that a policy is checked in, at the policy's own rate and with the vehicle of the file"""
+    """Return the scenario of a policy check, with the policy's rate and the given vehicle."""
     rate = MICROSECONDS / int(policy.period * MICROSECONDS + 1e-6)
     settings: dict[str, Scalar] = {"drones.vehicle": vehicle, "rates.autopilot": rate, "rates.estimator": rate}
     if within is not None or scenario is None:
@@ -112,9 +112,9 @@ def scenario_for(
 
 
 def worlds_of(scenario: Scenario, count: int, *, seed: int = 1, spread: float = 1.0) -> Worlds:
-    """Draw worlds uniformly and independently, each decided by the seed and its number, within `spread` times the ranges
+    """Draw worlds uniformly and independently, each determined by the seed and its index, within `spread` times the ranges.
 
-    What a scenario does not have is not perturbed: the lag of motors without one, a wind that does not blow.
+    Perturbations that do not apply to the scenario are omitted, such as the lag of motors without lag, or the wind in calm air.
     """
     nominal: dict[str, Array] = {}
     perturbed = []
@@ -127,25 +127,25 @@ def worlds_of(scenario: Scenario, count: int, *, seed: int = 1, spread: float = 
         perturbed.append(_spread(perturbation, spread))
     rows = np.arange(count)
     u = points(INDEPENDENT, seed, rows, len(perturbed), block=0, first=0, total=count)
-    low, high = (np.array([getattr(own, end) for own in perturbed]) for end in ("low", "high"))
+    low, high = (np.array([getattr(perturbation, bound) for perturbation in perturbed]) for bound in ("low", "high"))
     values = low + u * (high - low)
-    return Worlds(tuple(perturbed), values, seeds_of(seed, rows), _as_varied(perturbed, values, nominal))
+    return Worlds(tuple(perturbed), values, seeds_of(seed, rows), _varied_parameters(perturbed, values, nominal))
 
 
 def _spread(perturbation: Perturbed, spread: float) -> Perturbed:
-    """The range, `spread` times as far from the nominal value: 1 if it is relative, else 0"""
+    """Return the perturbation with its range scaled by `spread` about the nominal value: 1 if it is relative, else 0."""
     if perturbation.direction:
         return perturbation
     nominal = 1.0 if perturbation.relative else 0.0
-    low, high = (nominal + spread * (end - nominal) for end in (perturbation.low, perturbation.high))
+    low, high = (nominal + spread * (bound - nominal) for bound in (perturbation.low, perturbation.high))
     if perturbation.relative and low <= 0.0:
         name = perturbation.name
-        raise ValueError(f"spread {spread:g} takes {name} down to {low:g} of the vehicle's; expected above 0")
+        raise ValueError(f"spread {spread:g} reduces {name} to {low:g} of the vehicle's; expected above 0")
     return perturbation._replace(low=low, high=high)
 
 
 def _nominal(scenario: Scenario, path: str) -> Scalar:
-    """The nominal value of a path; ValueError if the scenario has none"""
+    """Return the nominal value of a path; ValueError if the scenario has none."""
     (drone,) = scenario.drones
     if path.startswith("wind."):
         return wind_number(scenario.wind, path)
@@ -156,26 +156,26 @@ def _nominal(scenario: Scenario, path: str) -> Scalar:
     return drone.yaw if path == "yaw" else drone.start_W
 
 
-def _as_varied(perturbed: list[Perturbed], values: Array, nominal: Mapping[str, Array]) -> dict[str, Array]:
-    """The parameters of `fly_many`: relative values times the vehicle's, winds by speed and direction, starts as offsets"""
+def _varied_parameters(perturbed: list[Perturbed], values: Array, nominal: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the parameters of `fly_many`: relative values times the vehicle's, wind by speed and direction, start offsets."""
     vary: dict[str, Array] = {}
-    column = {own.name: values[:, k] for k, own in enumerate(perturbed)}
+    column = {perturbation.name: values[:, k] for k, perturbation in enumerate(perturbed)}
     for perturbation in perturbed:
-        own = column[perturbation.name]
+        factor = column[perturbation.name]
         for path in perturbation.paths:
-            usual = nominal[path]
+            nominal_values = nominal[path]
             if perturbation.relative and path.startswith("rotors."):
-                names = (f"rotors.{i}.{path.removeprefix('rotors.')}" for i in range(len(usual)))
-                vary |= {name: own * x for name, x in zip(names, usual, strict=True)}
+                names = (f"rotors.{i}.{path.removeprefix('rotors.')}" for i in range(len(nominal_values)))
+                vary |= {name: factor * x for name, x in zip(names, nominal_values, strict=True)}
             elif perturbation.relative:
-                vary[path] = np.outer(own, usual) if len(usual) > 1 else own * usual[0]
+                vary[path] = np.outer(factor, nominal_values) if len(nominal_values) > 1 else factor * nominal_values[0]
             elif path.startswith("start_W."):
-                start = vary.setdefault("start_W", np.tile(usual, (len(values), 1)))
-                start[:, "xyz".index(path[-1])] += own
+                start = vary.setdefault("start_W", np.tile(nominal_values, (len(values), 1)))
+                start[:, "xyz".index(path[-1])] += factor
             elif path == "yaw":
-                vary[path] = own + usual[0]
+                vary[path] = factor + nominal_values[0]
     if "wind" in column:
-        speed, along = column["wind"], column["wind to"]
-        horizontal = np.stack([speed * np.cos(along), speed * np.sin(along), 0.0 * speed], axis=1)
+        speed, direction = column["wind"], column["wind to"]
+        horizontal = np.stack([speed * np.cos(direction), speed * np.sin(direction), 0.0 * speed], axis=1)
         vary["wind.mean_W"] = nominal["wind.mean_W"] + horizontal
     return vary

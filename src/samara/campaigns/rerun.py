@@ -1,4 +1,4 @@
-"""Rows of a campaign flown again: one recorded, those to keep recorded beside the rows, or the trajectories of several."""
+"""Rerun rows of a campaign: record one, record the selected ones in the campaign's folder, or compute the paths of several."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from samara.sim.fly import fly
 
 
 class FlownAgain(NamedTuple):
-    """The recording, the row's factors, its outcome in the campaign, and whether it ended in the same place again"""
+    """The recording, the row's parameters, its outcome in the campaign, and whether it ended at the same position again."""
 
     path: Path
     values: dict[str, Scalar]
@@ -27,23 +27,25 @@ class FlownAgain(NamedTuple):
 
 
 def campaign_of(store: Store) -> Campaign:
-    """The campaign of a folder, as it was given"""
+    """Return the campaign of a folder, from its original file."""
     folder = store.files.directory(FILES) if FILES in store.files.names() else store.folder / FILES
     return parse_campaign(store.text, str(store.folder / TEXT), folder)
 
 
 def recording_of(row: int) -> str:
-    """Where the recording of a row is in the folder of a campaign, beside the rows"""
+    """Return the path of a row's recording within the folder of a campaign."""
     return f"flown/row_{row}.mcap"
 
 
 def flown_again(folder: str | Path, row: int, out: str | Path | None = None) -> FlownAgain:
-    """A row by its number, recorded to the MCAP file `out`, by default beside the rows"""
+    """Fly a row again by its number and record it to the MCAP file `out`, by default in the campaign's folder."""
     store = open_store(folder)
     campaign = campaign_of(store)
     if campaign.fingerprint() != store.about["fingerprint"]:
         raise CampaignError(f"{folder}: its scenario or table was changed since it flew; expected them as they were")
-    block = next((own for own in store.blocks if own.first <= row < own.first + own.length), None)
+    block = next(
+        (candidate for candidate in store.blocks if candidate.first <= row < candidate.first + candidate.length), None
+    )
     if block is None:
         raise CampaignError(f"row {row}: {folder} has the rows 0 to {store.total - 1}")
     scenario, vary, values = at_row(Flying.of(campaign), row, block)
@@ -56,38 +58,38 @@ def flown_again(folder: str | Path, row: int, out: str | Path | None = None) -> 
     return FlownAgain(target, values, outcome, reason, same)
 
 
-POINTS = 200  # of a trajectory
+POINTS = 200  # of a path
 
 
 class Trajectory(NamedTuple):
-    """Where a row was: times [s], (times, 3) places in the world [m]"""
+    """The path of a row: times [s], and positions (times, 3) in the world [m]."""
 
     row: int
     time: Array
     p_W: Array
 
 
-def trajectories(flying: Flying, store: Store, rows: Sequence[int]) -> list[Trajectory]:
-    """The trajectories of the rows that can be flown, in their order, at about two hundred times"""
-    scenario = flying.scenario
+def trajectories(campaign_flights: Flying, store: Store, rows: Sequence[int]) -> list[Trajectory]:
+    """Return the paths of the rows that can be flown, in their order, at about 200 times."""
+    scenario = campaign_flights.scenario
     tick = 1.0 / scenario.rates.log
-    every = tick * math.ceil(scenario.duration / POINTS / tick)
-    trajectories = []
+    interval = tick * math.ceil(scenario.duration / POINTS / tick)
+    paths = []
     for block in store.blocks:
         numbers = np.array([row for row in rows if block.first <= row < block.first + block.length], dtype=np.int64)
         if not len(numbers):
             continue
-        batch = flying.rows(numbers, block)
-        alone = bool(settings_of(batch))
-        for part in [slice(i, i + 1) for i in range(len(numbers))] if alone else [slice(None)]:
-            flights = flying.fly(some_rows(batch, part), record=every)
+        batch = campaign_flights.rows(numbers, block)
+        fly_singly = bool(settings_of(batch))
+        for part in [slice(i, i + 1) for i in range(len(numbers))] if fly_singly else [slice(None)]:
+            flights = campaign_flights.fly(some_rows(batch, part), record=interval)
             p_W = np.asarray(flights.states[:, :3])
-            trajectories += [Trajectory(int(row), flights.time, p_W[:, :, k]) for k, row in enumerate(numbers[part])]
-    return trajectories
+            paths += [Trajectory(int(row), flights.time, p_W[:, :, k]) for k, row in enumerate(numbers[part])]
+    return paths
 
 
 class KeptFlights(NamedTuple):
-    """Recordings, those of before included; rows that did not come to the same end, and rows that broke, with what was said"""
+    """Recordings, including earlier ones; rows that ended at another position; and rows that failed to fly, with the error."""
 
     paths: list[Path]
     different: list[int]
@@ -95,10 +97,10 @@ class KeptFlights(NamedTuple):
 
 
 def keep_flights(
-    store: Store, campaign: Campaign, tell: Callable[[int, int], None] = lambda done, of: None
+    store: Store, campaign: Campaign, tell: Callable[[int, int], None] = lambda done, total: None
 ) -> KeptFlights:
-    """Record what the campaign's `keep` names; what is recorded already is left. `tell` hears how many of how many are done"""
-    kept = KeptFlights([], [], {})
+    """Record the flights that the campaign selects, except those already recorded; calls `tell(done, total)` for progress."""
+    saved = KeptFlights([], [], {})
     rows = kept_rows(store, campaign)
     for done, row in enumerate(rows):
         tell(done, len(rows))
@@ -107,10 +109,10 @@ def keep_flights(
             try:
                 rerun = flown_again(store.folder, row)
             except (ValueError, FloatingPointError) as error:  # the other rows are still recorded
-                kept.broken[row] = str(error)
+                saved.broken[row] = str(error)
                 continue
             if not rerun.same:
-                kept.different.append(row)
-        kept.paths.append(path)
+                saved.different.append(row)
+        saved.paths.append(path)
     tell(len(rows), len(rows))
-    return kept
+    return saved

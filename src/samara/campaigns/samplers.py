@@ -1,6 +1,6 @@
-"""Points in the unit cube, a row for each flight: a row depends on the campaign's seed and its own number, and on no batch.
+"""Sample points in the unit cube, one row per flight: a row depends on the campaign's seed and its row number, not on batches.
 
-With the Latin hypercube it depends on the number of rows too: what is added later is a block with a hypercube of its own.
+With the Latin hypercube a row also depends on the row count: rows added later form a new block with a separate hypercube.
 """
 
 import warnings
@@ -15,12 +15,12 @@ from samara.core.types import Array
 
 INDEPENDENT, LATIN, SOBOL, HALTON, GRID = "independent", "latin", "sobol", "halton", "grid"
 SAMPLERS = (INDEPENDENT, LATIN, SOBOL, HALTON, GRID)
-AT_ONCE = 4096  # rows that are drawn together: their numbers stay in the cache
-MOST_SOBOL = 2**30  # points that SciPy's sequence has with 30 bits
+AT_ONCE = 4096  # rows per chunk: their numbers stay in the cache
+MOST_SOBOL = 2**30  # length of SciPy's Sobol' sequence with 30 bits
 
 
 def uniforms(seed: int, source: str, rows: Array, count: int) -> Array:
-    """(n, count) numbers in (0, 1) of 53 bits, each decided by seed, source, row and column"""
+    """Return (n, count) numbers in (0, 1) of 53 bits, each determined by seed, source, row and column."""
     if len(rows) <= AT_ONCE:
         return _uniforms(key_of(seed, source), rows, count)
     batches = (rows[first : first + AT_ONCE] for first in range(0, len(rows), AT_ONCE))
@@ -29,21 +29,21 @@ def uniforms(seed: int, source: str, rows: Array, count: int) -> Array:
 
 def _uniforms(key: tuple[int, int], rows: Array, count: int) -> Array:
     blocks = -(-count // 2)  # two words of 32 bits make a number, and a block has four
-    own = np.repeat(rows.astype(np.uint64), blocks)
+    row_words = np.repeat(rows.astype(np.uint64), blocks)
     block = np.tile(np.arange(blocks, dtype=np.uint64), len(rows))
-    counter = (block, np.zeros_like(own), own & np.uint64(0xFFFFFFFF), own >> np.uint64(32))
+    counter = (block, np.zeros_like(row_words), row_words & np.uint64(0xFFFFFFFF), row_words >> np.uint64(32))
     words = np.stack(philox(counter, key), axis=-1).reshape(len(rows), blocks * 2, 2)
     bits = (words[..., 0] << np.uint64(21)) ^ (words[..., 1] >> np.uint64(11))
     return (bits[:, :count].astype(float) + 0.5) * 2.0**-53
 
 
 def seeds_of(seed: int, rows: Array) -> Array:
-    """The seed of each row's flight: 48 bits that seed and row decide"""
+    """Return the seed of each row's flight: 48 bits, determined by seed and row."""
     return (uniforms(seed, "flight", rows, 1)[:, 0] * 2.0**48).astype(np.int64)
 
 
 def points(sampler: str, seed: int, rows: Array, count: int, *, block: int, first: int, total: int) -> Array:
-    """(n, count) points of rows that are in a block from row `first` on, of `total` rows"""
+    """Return (n, count) points for rows of a block that starts at row `first` and has `total` rows."""
     if count == 0:
         return np.empty((len(rows), 0))
     if sampler == INDEPENDENT:
@@ -59,7 +59,7 @@ def points(sampler: str, seed: int, rows: Array, count: int, *, block: int, firs
 
 @lru_cache(maxsize=4)
 def _hypercube(seed: int, block: int, first: int, total: int, count: int) -> Array:
-    """(total, count): which of the `total` cells along each factor a row is in; every cell has one row"""
+    """(total, count): the cell of each row along each parameter, of `total` cells; every cell has one row"""
     draws = uniforms(seed, f"hypercube {block}", np.arange(first, first + total), count)
     cells = np.empty((total, count))
     for j in range(count):
@@ -68,21 +68,21 @@ def _hypercube(seed: int, block: int, first: int, total: int, count: int) -> Arr
 
 
 def _sequence(sampler: str, seed: int, rows: Array, count: int) -> Array:
-    """Scrambled points of low discrepancy by their numbers"""
+    """Return scrambled low-discrepancy points by their row numbers."""
     qmc = lazy_import.scipy("stats", f"the sampler {sampler!r}").qmc
     start, stop = int(rows.min()), int(rows.max()) + 1
     if sampler == SOBOL and stop > MOST_SOBOL:
         raise ValueError(f"the sampler 'sobol' has {MOST_SOBOL} points; row {stop - 1} is beyond them")
-    made = qmc.Sobol if sampler == SOBOL else qmc.Halton
-    engine = made(count, scramble=True, rng=np.random.default_rng(seed))
+    engine_type = qmc.Sobol if sampler == SOBOL else qmc.Halton
+    engine = engine_type(count, scramble=True, rng=np.random.default_rng(seed))
     if start:
         engine.fast_forward(start)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # SciPy's, about numbers of points that are no powers of two
-        found = engine.random(stop - start)[rows - start]
-    return np.clip(found, 2.0**-54, 1.0 - 2.0**-53)  # never 0 or 1, of which a normal is infinite
+        warnings.simplefilter("ignore", UserWarning)  # SciPy warns about point counts that are not powers of two
+        unit_points = engine.random(stop - start)[rows - start]
+    return np.clip(unit_points, 2.0**-54, 1.0 - 2.0**-53)  # never 0 or 1, whose normal quantile is infinite
 
 
 def grid_indices(rows: Array, sizes: Sequence[int]) -> Array:
-    """(n, k) which value of each axis a row has: the last axis changes fastest"""
+    """Return (n, k) indices of each row's value on each axis: the last axis changes fastest."""
     return np.stack(np.unravel_index(rows, tuple(sizes)), axis=-1) if sizes else np.empty((len(rows), 0), dtype=int)

@@ -1,4 +1,4 @@
-"""The rows of a campaign: what each flight's numbers are. A row is decided by its number, in whatever batch it is asked for."""
+"""The samples of a campaign: the values of each row. A row depends only on its number, not on the batch it is computed in."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,12 +18,12 @@ from samara.scenario.scenario import Scenario
 from samara.sim.varied import CONTROLLER, NUMBERS, PLACES, WIND
 from samara.vehicles.parameters import parameter
 
-SETTING = "scenario."  # before the name of a number of the scenario's file
+SETTING = "scenario."  # prefix of the name of a number in the scenario's file
 AXES = "xyz"
 
 
 class Block(NamedTuple):
-    """Rows that were asked for at once: from which number on, and how many"""
+    """Rows that were requested together: block index, first row and row count."""
 
     number: int
     first: int
@@ -31,75 +31,75 @@ class Block(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Some rows: their numbers, the seeds of their flights, and the value of each factor"""
+    """Sampled rows: their numbers, the seeds of their flights, and the value of each varied parameter."""
 
     numbers: Array
     seeds: Array
     values: dict[str, Array]
 
 
-def rows_of(campaign: Campaign, numbers: Array, block: Block, nominal: dict[str, float]) -> Rows:
-    """What flies in some rows of a block; `nominal` are the numbers that relative factors multiply"""
+def rows_of(campaign: Campaign, row_numbers: Array, block: Block, nominal: dict[str, float]) -> Rows:
+    """Sample some rows of a block; `nominal` are the values that relative parameters multiply."""
     columns = campaign.names
     if campaign.sampler == GRID:
-        axes = [own.how.values for own in campaign.factors]  # type: ignore[union-attr]
-        at = grid_indices(numbers, [len(own) for own in axes])
-        found = {own.name: np.array(axes[j])[at[:, j]] for j, own in enumerate(campaign.factors)}
+        axes = [factor.how.values for factor in campaign.factors]  # type: ignore[union-attr]
+        indices = grid_indices(row_numbers, [len(axis) for axis in axes])
+        values = {factor.name: np.array(axes[j])[indices[:, j]] for j, factor in enumerate(campaign.factors)}
     else:
-        u = points(
+        unit_points = points(
             campaign.sampler,
             campaign.seed,
-            numbers,
+            row_numbers,
             len(columns),
             block=block.number,
             first=block.first,
             total=block.length,
         )
-        found = _at_points(campaign, u)
-    found = _times_nominal(campaign, found, nominal)
+        values = _quantiles(campaign, unit_points)
+    values = _scale_relative(campaign, values, nominal)
     if campaign.table:
-        found |= _from_table(campaign, numbers, found)
-    return Rows(numbers, seeds_of(campaign.seed, numbers), found)
+        values |= _table_values(campaign, row_numbers, values)
+    return Rows(row_numbers, seeds_of(campaign.seed, row_numbers), values)
 
 
 def values_at(campaign: Campaign, u: Array, nominal: dict[str, float]) -> dict[str, Array]:
-    """The factors at points (n, k) of the unit cube, by name"""
-    return _times_nominal(campaign, _at_points(campaign, u), nominal)
+    """Return the varied parameters at points (n, k) of the unit cube, by name."""
+    return _scale_relative(campaign, _quantiles(campaign, u), nominal)
 
 
-def _at_points(campaign: Campaign, u: Array) -> dict[str, Array]:
-    found = {own.name: own.how.quantile(u[:, j]) for j, own in enumerate(campaign.factors)}
-    at_column = len(campaign.factors)
-    for together in campaign.correlated:
-        k = len(together.names)
-        values = together.quantiles(u[:, at_column : at_column + k])
-        found |= {name: values[:, j] for j, name in enumerate(together.names)}
-        at_column += k
-    return found
+def _quantiles(campaign: Campaign, u: Array) -> dict[str, Array]:
+    values = {factor.name: factor.how.quantile(u[:, j]) for j, factor in enumerate(campaign.factors)}
+    column = len(campaign.factors)
+    for group in campaign.correlated:
+        k = len(group.names)
+        group_values = group.quantiles(u[:, column : column + k])
+        values |= {name: group_values[:, j] for j, name in enumerate(group.names)}
+        column += k
+    return values
 
 
-def _times_nominal(campaign: Campaign, found: dict[str, Array], nominal: dict[str, float]) -> dict[str, Array]:
-    relative = {own.name for own in campaign.factors if own.relative}
-    return {name: own * nominal[name] if name in relative else own for name, own in found.items()}
+def _scale_relative(campaign: Campaign, values: dict[str, Array], nominal: dict[str, float]) -> dict[str, Array]:
+    relative = {factor.name for factor in campaign.factors if factor.relative}
+    return {name: value * nominal[name] if name in relative else value for name, value in values.items()}
 
 
 def nominal_values(campaign: Campaign, scenario: Scenario) -> dict[str, float]:
-    """What the vehicle has in the place of each factor that is its number; a sentence about a name that leads nowhere"""
-    known: dict[str, float] = {}
+    """Return the vehicle's value of each varied parameter it has; CampaignError for an unknown name."""
+    nominal: dict[str, float] = {}
     for name in campaign.names:
         value = nominal_value(name, scenario, campaign.origin)
         if value is not None:
-            known[name] = value
-    for own in campaign.factors:
-        if own.relative and own.name not in known:
+            nominal[name] = value
+    for factor in campaign.factors:
+        if factor.relative and factor.name not in nominal:
             raise CampaignError(
-                f"{campaign.origin}: vary.{label(own.name)} is relative; expected so of a number of the vehicle alone"
+                f"{campaign.origin}: vary.{label(factor.name)} is relative; expected so of a number of the vehicle alone"
             )
-    return known
+    return nominal
 
 
 def nominal_value(name: str, scenario: Scenario, origin: str) -> float | None:
-    """The vehicle's number of that name; None where the vehicle has no such number"""
+    """Return the vehicle's parameter of that name; None for a parameter of wind, scenario, controller or start."""
     head, _, axis = name.rpartition(".")
     if name.startswith((WIND, SETTING, CONTROLLER)) or name in NUMBERS or (head in PLACES and axis in AXES):
         if name.startswith(CONTROLLER) and as_tuned(scenario.drones[0].controller) is None:
@@ -117,25 +117,25 @@ def nominal_value(name: str, scenario: Scenario, origin: str) -> float | None:
 
 
 def as_varied(rows: Rows, scenario: Scenario) -> dict[str, Array]:
-    """What `samara.fly_many` takes: components of places put together, numbers of the file left out"""
+    """Return the rows as `samara.fly_many` takes them: vector components joined, settings of the scenario's file omitted."""
     varied: dict[str, Array] = {}
     for name, values in rows.values.items():
         head, _, axis = name.rpartition(".")
         if head in PLACES and axis in AXES:
-            before = scenario.drones[0].start_W if head == "start_W" else (0.0, 0.0, 0.0)
-            place = varied.setdefault(head, np.tile(np.array([float(x) for x in before]), (len(rows.numbers), 1)))
-            place[:, AXES.index(axis)] = values
+            initial = scenario.drones[0].start_W if head == "start_W" else (0.0, 0.0, 0.0)
+            vector = varied.setdefault(head, np.tile(np.array([float(x) for x in initial]), (len(rows.numbers), 1)))
+            vector[:, AXES.index(axis)] = values
         elif not name.startswith(SETTING):
             varied[name] = values
     return varied
 
 
 def settings_of(rows: Rows) -> dict[str, Array]:
-    """The numbers of the scenario's file that differ, by their names there"""
-    return {name.removeprefix(SETTING): own for name, own in rows.values.items() if name.startswith(SETTING)}
+    """Return the varied settings of the scenario's file, by their names there."""
+    return {name.removeprefix(SETTING): values for name, values in rows.values.items() if name.startswith(SETTING)}
 
 
-def _from_table(campaign: Campaign, numbers: Array, taken: dict[str, Array]) -> dict[str, Array]:
+def _table_values(campaign: Campaign, row_numbers: Array, taken: dict[str, Array]) -> dict[str, Array]:
     try:
         data = read_bytes(campaign.table_path())
     except OSError as error:
@@ -143,23 +143,24 @@ def _from_table(campaign: Campaign, numbers: Array, taken: dict[str, Array]) -> 
             f"{campaign.origin}: {label(campaign.table)} cannot be read ({error}); expected columns of numbers"
         ) from None
     columns = _read(data, campaign.table, campaign.origin)
-    found = {}
+    selected = {}
     for name, values in columns.items():
         if name in taken:
             raise CampaignError(
                 f"{campaign.origin}: {label(name)} is varied and in {label(campaign.table)} too; expected once"
             )
-        if int(numbers.max()) >= len(values):
+        if int(row_numbers.max()) >= len(values):
             raise CampaignError(
-                f"{campaign.origin}: {label(campaign.table)} has {len(values)} rows; expected at least {int(numbers.max()) + 1}"
+                f"{campaign.origin}: {label(campaign.table)} has {len(values)} rows; "
+                f"expected at least {int(row_numbers.max()) + 1}"
             )
-        found[name] = values[numbers]
-    return found
+        selected[name] = values[row_numbers]
+    return selected
 
 
 @lru_cache(maxsize=2)
 def _read(data: bytes, name: str, origin: str) -> dict[str, Array]:
-    """The columns of a CSV or Parquet file, all finite numbers"""
+    """Return the columns of a CSV or Parquet file; all must be finite numbers."""
     pa, csv, parquet = arrow()
     try:
         file = pa.BufferReader(data)
@@ -180,7 +181,7 @@ def _read(data: bytes, name: str, origin: str) -> dict[str, Array]:
 
 
 def arrow() -> tuple[Scalar, Scalar, Scalar]:
-    """pyarrow, its CSV and its Parquet"""
+    """Import pyarrow with its CSV and Parquet modules."""
     try:
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.csv  # type: ignore[import-untyped]

@@ -1,6 +1,6 @@
-"""A campaign searched instead of sampled: the flight of it that fails, what makes it fail, and how rare failures are.
+"""Search a campaign instead of sampling it: find a failing flight, its causes, and the probability of rare failures.
 
-Its margin is that of its flights by what the scenario expects: (limit − value)/limit, the least of them.
+The margin of a flight is the smallest (limit − value)/limit over the scenario's expectations.
 """
 
 from dataclasses import replace
@@ -19,73 +19,78 @@ from samara.core.atomic_files import atomic_write
 from samara.core.quantity import Scalar
 from samara.core.types import Array
 
-NO_FLIGHT = 10.0  # the margin of a row that could not be flown: no failure of a flight, and nowhere to search
+NO_FLIGHT = 10.0  # margin of a row that could not be flown: not a failure, and not a direction to search in
 
 
 class Weakness(NamedTuple):
-    """The result of searching a campaign for a failure"""
+    """The result of searching a campaign for a failure."""
 
     searched: Falsified
     shrunk: Shrunk | None  # None if nothing fails
-    case: dict[str, float]  # the factors of the shrunk flight, or of the worst, by name
-    changed: tuple[str, ...]  # those that have to differ from the middle of their distributions
+    case: dict[str, float]  # the varied parameters of the shrunk flight, or of the worst, by name
+    changed: tuple[str, ...]  # those that must differ from the median of their distributions
 
 
-def campaign_margin(flying: Flying, *, seed: int | None = None, **how: Scalar) -> Margin:
-    """Flies rows of the unit cube. All have the seed of the campaign's row 0, or row i that of row i of another `seed`"""
-    campaign, flown = flying.campaign, 0
+def campaign_margin(campaign_flights: Flying, *, seed: int | None = None, **options: Scalar) -> Margin:
+    """Return the margin function on rows of the unit cube.
+
+    All flights have the seed of the campaign's row 0; with `seed`, flight i has the seed of row i of a campaign with that seed.
+    """
+    campaign, flown_count = campaign_flights.campaign, 0
 
     def margin(u: Array) -> Array:
-        nonlocal flown
-        numbers = np.arange(len(u), dtype=np.int64)
-        seeds = seeds_of(campaign.seed, 0 * numbers) if seed is None else seeds_of(seed, flown + numbers)
-        flown += len(u)
-        told = flying.told(Rows(numbers, seeds, values_at(campaign, u, flying.nominal)), **how)
-        if all(told["error"]):
-            raise CampaignError(f"{campaign.origin}: none of {len(u)} rows can be flown: {told['error'][0]}")
-        return np.nan_to_num(np.asarray(told["margin"], dtype=float), nan=NO_FLIGHT)
+        nonlocal flown_count
+        row_numbers = np.arange(len(u), dtype=np.int64)
+        seeds = seeds_of(campaign.seed, 0 * row_numbers) if seed is None else seeds_of(seed, flown_count + row_numbers)
+        flown_count += len(u)
+        columns = campaign_flights.told(
+            Rows(row_numbers, seeds, values_at(campaign, u, campaign_flights.nominal)), **options
+        )
+        if all(columns["error"]):
+            raise CampaignError(f"{campaign.origin}: none of {len(u)} rows can be flown: {columns['error'][0]}")
+        return np.nan_to_num(np.asarray(columns["margin"], dtype=float), nan=NO_FLIGHT)
 
     return margin
 
 
 def weakness(
-    campaign: Campaign, *, budget: int = 100, method: str = "evolution", seed: int = 0, **how: Scalar
+    campaign: Campaign, *, budget: int = 100, method: str = "evolution", seed: int = 0, **options: Scalar
 ) -> Weakness:
-    """Search a campaign for a flight that fails by at most `budget` flights, then shrink it by at most ten times as many"""
-    flying = Flying.of(_searchable(campaign))
-    margin = campaign_margin(flying, **how)
+    """Search a campaign for a failing flight with at most `budget` flights, then shrink it with at most ten times as many."""
+    campaign_flights = Flying.of(_require_searchable(campaign))
+    margin = campaign_margin(campaign_flights, **options)
     k = len(campaign.names)
-    found = falsify(margin, k, budget=budget, seed=seed, method=method)
-    small = shrink(margin, found.row, np.full(k, 0.5), budget=10 * budget) if found.found else None
-    row = small.row if small else found.row
-    values = values_at(campaign, row[None], flying.nominal)
-    changed = tuple(campaign.names[i] for i in small.changed) if small else ()
-    return Weakness(found, small, {name: float(own[0]) for name, own in values.items()}, changed)
+    search = falsify(margin, k, budget=budget, seed=seed, method=method)
+    shrunk = shrink(margin, search.row, np.full(k, 0.5), budget=10 * budget) if search.found else None
+    row = shrunk.row if shrunk else search.row
+    values = values_at(campaign, row[None], campaign_flights.nominal)
+    changed = tuple(campaign.names[i] for i in shrunk.changed) if shrunk else ()
+    return Weakness(search, shrunk, {name: float(value[0]) for name, value in values.items()}, changed)
 
 
 def rare_failures(
-    campaign: Campaign, *, seed: int = 0, per_level: int = 6000, budget: int = 100_000, **how: Scalar
+    campaign: Campaign, *, seed: int = 0, per_level: int = 6000, budget: int = 100_000, **options: Scalar
 ) -> RareEvent:
-    """The probability that a flight of a campaign fails, by subset simulation; every flight has a seed of its own"""
-    margin = campaign_margin(Flying.of(_searchable(campaign)), seed=seed, **how)
+    """Estimate the failure probability of a campaign by subset simulation; every flight has a different seed."""
+    margin = campaign_margin(Flying.of(_require_searchable(campaign)), seed=seed, **options)
     factors = len(campaign.names)
     return subset_simulation(lambda u: margin(unit_cube(u)), factors, seed=seed, per_level=per_level, budget=budget)
 
 
 def save_case(campaign: Campaign, case: dict[str, float], name: str = "case") -> Path:
-    """NAME.toml and NAME.csv beside the campaign's file: a campaign of that one flight, to fly again and to look at"""
-    place = Path(campaign.folder)
-    with atomic_write(place / f"{name}.csv") as temporary:
+    """Write NAME.toml and NAME.csv into the campaign's folder: a campaign of that one flight, for reruns."""
+    folder = Path(campaign.folder)
+    with atomic_write(folder / f"{name}.csv") as temporary:
         temporary.write_text(f"{','.join(case)}\n{','.join(map(repr, case.values()))}\n", encoding="utf-8")
-    alone = replace(
+    case_campaign = replace(
         campaign, name=name, flights=1, sampler=INDEPENDENT, factors=(), correlated=(), table=f"{name}.csv", stop=None
     )
-    with atomic_write(place / f"{name}.toml") as temporary:
-        temporary.write_text(campaign_toml(alone), encoding="utf-8")
-    return place / f"{name}.toml"
+    with atomic_write(folder / f"{name}.toml") as temporary:
+        temporary.write_text(campaign_toml(case_campaign), encoding="utf-8")
+    return folder / f"{name}.toml"
 
 
-def _searchable(campaign: Campaign) -> Campaign:
+def _require_searchable(campaign: Campaign) -> Campaign:
     if campaign.table or campaign.sampler == GRID or not campaign.names:
         raise CampaignError(
             f"{campaign.origin}: is a grid, a table, or varies nothing; expected distributions to search"

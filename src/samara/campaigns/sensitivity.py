@@ -1,9 +1,9 @@
-"""Which factors a measure depends on: Sobol' indices, the parts of its variance that factors explain alone and in all.
+"""Global sensitivity: Sobol' indices, the fractions of a metric's variance that single parameters explain, alone and in total.
 
     Sᵢ = V(E(y | xᵢ)) / V(y),   Tᵢ = E(V(y | all but xᵢ)) / V(y)
 
-Sᵢ is what knowing xᵢ would take from the variance, Tᵢ what would be left of it if all others were known; Tᵢ − Sᵢ is what xᵢ
-does together with others. They ask for flights of their own, k + 2 for each base point, in which columns are exchanged.
+Sᵢ is the reduction of the variance if xᵢ were fixed, Tᵢ the variance that would remain if all others were fixed; Tᵢ − Sᵢ are
+the interactions of xᵢ. They need dedicated flights, k + 2 per base point, in which columns are exchanged.
 """
 
 import math
@@ -16,7 +16,7 @@ from samara.core.types import Array
 
 
 class SobolIndices(NamedTuple):
-    """(k,) each: the indices, and one standard deviation of them for base points drawn independently"""
+    """Arrays (k,): the indices, and their standard errors for independent base points."""
 
     first: Array
     total: Array
@@ -25,9 +25,9 @@ class SobolIndices(NamedTuple):
 
 
 def sobol_rows(points: ArrayLike) -> Array:
-    """(n, 2k) base points to (n (k + 2), k) rows: for (a, b) the row a, k times a with one number of b, the row b
+    """(n, 2k) base points to (n (k + 2), k) rows: for (a, b) the row a, k times a with one component of b, the row b
 
-    Points are in the unit cube, or through the factors' quantile functions already. The order is that of SALib.
+    Points are in the unit cube, or already mapped by the quantile functions. The order is that of SALib.
     """
     points = np.asarray(points, dtype=float)
     if points.ndim != 2 or points.shape[1] < 2 or points.shape[1] % 2:
@@ -41,7 +41,7 @@ def sobol_rows(points: ArrayLike) -> Array:
 def sobol_indices(values: ArrayLike, factors: int) -> SobolIndices:
     """Sᵢ = mean((b − μ)(cᵢ − a)) / V,  Tᵢ = mean((a − cᵢ)²) / 2V,  of y at rows a, c₁ … c_k, b
 
-    The estimators of A. Saltelli et al. (2010) and M. J. W. Jansen (1999). An index near 0 may come out a little below it.
+    The estimators of A. Saltelli et al. (2010) and M. J. W. Jansen (1999). Estimates near 0 can be slightly negative.
     """
     y = np.asarray(values, dtype=float)
     if factors < 1 or y.ndim != 1 or len(y) % (factors + 2) or len(y) < 2 * (factors + 2) or not np.isfinite(y).all():
@@ -51,17 +51,17 @@ def sobol_indices(values: ArrayLike, factors: int) -> SobolIndices:
     y = y.reshape(-1, factors + 2)
     y = y - y.mean()
     a, c, b = y[:, :1], y[:, 1:-1], y[:, -1:]
-    middle = 0.5 * (a + b).mean()
-    square = 0.5 * ((a - middle) ** 2 + (b - middle) ** 2)
-    variance = float(square.mean())
+    centre = 0.5 * (a + b).mean()
+    squared_deviation = 0.5 * ((a - centre) ** 2 + (b - centre) ** 2)
+    variance = float(squared_deviation.mean())
     if variance == 0.0:
         return SobolIndices(*(np.zeros(factors) for _ in range(4)))
-    found = []
+    estimates = []
     for part in (b * (c - a), 0.5 * (a - c) ** 2):
         index = part.mean(axis=0) / variance
-        off = (part - index * square) / variance  # of one point: a quotient of means is off by the mean of these
-        found.append((index, off.std(axis=0) / math.sqrt(len(y))))
-    (first, first_error), (total, total_error) = found
+        influence = (part - index * squared_deviation) / variance  # influence of one point on the ratio of means
+        estimates.append((index, influence.std(axis=0) / math.sqrt(len(y))))
+    (first, first_error), (total, total_error) = estimates
     return SobolIndices(first, total, first_error, total_error)
 
 
@@ -70,28 +70,28 @@ PER_BIN = 20  # flights
 
 
 def first_order(values: ArrayLike, measure: ArrayLike) -> float:
-    """Sᵢ of one factor, from 0 to 1; a little below 0 where chance has it so, nan where there is nothing to explain"""
+    """Estimate Sᵢ of one parameter, from 0 to 1; chance can make it slightly negative; nan without variance to explain."""
     x, y = np.asarray(values, dtype=float), np.asarray(measure, dtype=float)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"{x.shape} values of a factor, {y.shape} of a measure; expected one of each for every flight")
-    told = np.isfinite(x) & np.isfinite(y)
-    x, y = x[told], y[told]
-    label = bins_of(x)
-    count = np.bincount(label) if len(x) else np.zeros(0, dtype=int)
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[finite], y[finite]
+    bin_index = bins_of(x)
+    count = np.bincount(bin_index) if len(x) else np.zeros(0, dtype=int)
     n, bins = len(x), len(count)
     if n <= bins or n < 2 or not np.ptp(y) > 0.0:
         return float("nan")
     y = y - y.mean()
-    mean = np.bincount(label, weights=y) / count
-    within = float(((y - mean[label]) ** 2).sum()) / (n - bins)
+    mean = np.bincount(bin_index, weights=y) / count
+    within = float(((y - mean[bin_index]) ** 2).sum()) / (n - bins)
     return 1.0 - within * (n - 1) / float((y**2).sum())
 
 
-def bins_of(x: Array, most: int = MOST_BINS, per_bin: int = PER_BIN) -> Array:
-    """(n,) which bin each flight is in: bins of as many flights each, or one for each value where there are few of them"""
-    different, label = np.unique(x, return_inverse=True)
-    bins = min(most, max(len(x) // per_bin, 1))
-    if len(different) <= bins:
-        return np.asarray(label)
-    first = np.searchsorted(np.sort(x), different)  # equal values stay together
-    return np.unique((first * bins // len(x))[label], return_inverse=True)[1]
+def bins_of(x: Array, max_bins: int = MOST_BINS, flights_per_bin: int = PER_BIN) -> Array:
+    """Return the bin of each flight (n,): bins of equal counts, or one per distinct value if there are few."""
+    distinct, inverse = np.unique(x, return_inverse=True)
+    bins = min(max_bins, max(len(x) // flights_per_bin, 1))
+    if len(distinct) <= bins:
+        return np.asarray(inverse)
+    first = np.searchsorted(np.sort(x), distinct)  # equal values stay together
+    return np.unique((first * bins // len(x))[inverse], return_inverse=True)[1]

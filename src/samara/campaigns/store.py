@@ -1,12 +1,12 @@
-"""The folder of a campaign: what it is, and its rows as a Parquet dataset, a file for each batch.
+"""The folder of a campaign: its definition, and its rows as a Parquet dataset with one file per batch.
 
-    campaign.toml          the campaign as it was given
+    campaign.toml          the campaign's original file
     campaign.json          schema, fingerprint, versions, blocks of rows
     files/...              copies of the scenario, vehicles and tables that it names
     rows/000000000000-000000004095.parquet
 
-A file appears whole or not at all, so that a process that is killed loses the batch it was at and nothing else. The folder may
-come from somebody else: it is reached through `ConfinedFolder`, and names no file outside itself.
+Files are written atomically, so that a killed process loses only its current batch. The folder may be untrusted: it is accessed
+through `ConfinedFolder`, and names no file outside itself.
 """
 
 import json
@@ -43,18 +43,18 @@ BACKENDS = ("llvm", "jax", "pallas")
 CONFIRMED = ("failures", "failures_again", "flown_again", "disagree")
 ABOUT, TEXT, LOCK = "campaign.json", "campaign.toml", "running"
 PACKAGES = ("numpy", "scipy", "llvmlite", "casadi", "pyarrow", "jax")
-DECIDING = ("numpy", "llvmlite")  # the packages that, with Samara, decide the bits of a flight
+DECIDING = ("numpy", "llvmlite")  # the packages that, with Samara, determine the bits of a flight
 
 
 class Store:
-    """A campaign's folder."""
+    """The folder of a campaign."""
 
     def __init__(self, folder: Path, about: dict[str, Scalar]) -> None:
         self.folder, self.about, self.files = folder, about, ConfinedFolder(folder)
 
     @property
     def blocks(self) -> list[Block]:
-        """The requested blocks of rows, in order"""
+        """The requested blocks of rows, in order."""
         return [Block(*block) for block in self.about["blocks"]]
 
     @property
@@ -63,18 +63,18 @@ class Store:
 
     @property
     def text(self) -> str:
-        """The campaign as it was given"""
+        """The text of the campaign's original file."""
         return read_confined_text(self.files, TEXT)
 
     def add(self, count: int) -> None:
-        """One more block of rows"""
+        """Append a block of `count` rows to the request."""
         blocks = self.blocks
         first = blocks[-1].first + blocks[-1].length if blocks else 0
         self.about["blocks"] = [*blocks, Block(len(blocks), first, count)]
         self._write()
 
     def note(self, **entries: object) -> None:
-        """Add entries to `campaign.json`"""
+        """Add entries to `campaign.json`."""
         if any(self.about.get(name) != value for name, value in entries.items()):
             self.about |= entries
             self._write()
@@ -85,64 +85,64 @@ class Store:
     # Rows ------------------------------------------------------------------------------------------------------------
 
     def done(self) -> list[tuple[int, int]]:
-        """First and last row of each file, in order"""
+        """Return the first and last row of each file, in order."""
         matches = (ROWS_FILE.fullmatch(name) for name in self.files.names(ROWS))
         ranges = [(int(match[1]), int(match[2])) for match in matches if match]
         return [(first, last) for first, last in ranges if first <= last]
 
     def missing(self, size: int) -> Iterator[tuple[Block, Array]]:
-        """Batches of at most `size` rows that no file has, each within a block"""
-        done = self.done()
+        """Yield batches of at most `size` rows that no file has, each within one block."""
+        ranges = self.done()
         for block in self.blocks:
             row, end = block.first, block.first + block.length
-            for first, last in [*(file for file in done if row <= file[0] < end), (end, end)]:
+            for first, last in [*(file for file in ranges if row <= file[0] < end), (end, end)]:
                 for start in range(row, first, size):
                     yield block, np.arange(start, min(start + size, first))
                 row = last + 1
 
     def write(self, numbers: Array, columns: Mapping[str, ArrayLike]) -> None:
-        """Write the rows of a batch atomically"""
+        """Write the rows of a batch atomically."""
         pa, _, parquet = arrow()
         table = pa.table({"row": pa.array(numbers, type=pa.int64()), **{k: _column(pa, v) for k, v in columns.items()}})
-        origin = {key: self.about[key] for key in ("schema", "fingerprint")}
-        table = table.replace_schema_metadata({"samara": json.dumps(origin)})
-        texts = [field.name for field in table.schema if field.type == pa.string()]  # numbers hardly ever repeat
+        metadata = {key: self.about[key] for key in ("schema", "fingerprint")}
+        table = table.replace_schema_metadata({"samara": json.dumps(metadata)})
+        texts = [field.name for field in table.schema if field.type == pa.string()]  # numbers rarely repeat
         with self.files.write(_rows_file(int(numbers[0]), int(numbers[-1]))) as file:
             parquet.write_table(table, file, compression="zstd", compression_level=1, use_dictionary=texts)
 
     def row(self, number: int) -> dict[str, Scalar] | None:
-        """One row by its number; None if it has not flown"""
+        """Return one row by its number; None if it has not flown."""
         for first, last in self.done():
             if first <= number <= last:
                 return dict(self.file(first, last).slice(number - first, 1).to_pylist()[0])
         return None
 
     def file(self, first: int, last: int, columns: Sequence[str] | None = None) -> Scalar:
-        """The rows of one file, as an Arrow table"""
+        """Return the rows of one file as an Arrow table."""
         pa, _, parquet = arrow()
         name = _rows_file(first, last)
         try:
             with self.files.open(name) as file:
-                # use_threads=False: a thread of Arrow's may hold a buffer of Python's when the process ends, and aborts it
+                # use_threads=False: an Arrow thread may hold a Python buffer when the process ends, which aborts it
                 rows = parquet.ParquetFile(file, pre_buffer=False)
                 table = rows.read(list(columns) if columns else None, use_threads=False)
         except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
             raise _damaged(self.folder / name, error) from None
-        except OSError as error:  # pyarrow's own about damage have no file name
+        except OSError as error:  # pyarrow's errors about damage have no file name
             raise (error if error.filename else _damaged(self.folder / name, error)) from None
         missing = [column for column in columns or NEEDED if column not in table.column_names]
         if missing or table.num_rows != last - first + 1:
             problem = f"has no column {missing[0]}" if missing else f"has {table.num_rows} rows"
             raise CampaignError(f"{self.folder / name}: {problem}; expected the rows {first} to {last} of samara sweep")
         for key, allowed in (("row", range(first, last + 1)), ("outcome", OUTCOMES)):
-            if key in table.column_names and not _all_in(table[key].to_pylist(), allowed):
+            if key in table.column_names and not _has_allowed_values(table[key].to_pylist(), allowed):
                 raise CampaignError(f"{self.folder / name}: column {key}: expected what samara sweep wrote")
         return table
 
     def table(self, columns: Sequence[str] | None = None) -> Scalar:
-        """All rows that are there, as an Arrow table in their order"""
+        """Return all completed rows as an Arrow table, in order."""
         pa, _, _ = arrow()
-        tables = [self.file(first, last, columns) for first, last in self.done()]  # not what a killed writer has left
+        tables = [self.file(first, last, columns) for first, last in self.done()]  # ignores files of a killed writer
         if not tables:
             raise CampaignError(f"{self.folder}: has no rows yet; expected a campaign that has flown")
         try:
@@ -157,16 +157,16 @@ def _rows_file(first: int, last: int) -> str:
 
 def _damaged(path: Path, error: Exception) -> CampaignError:
     """The error about a damaged file of rows."""
-    why = (str(error).splitlines() or [type(error).__name__])[0]
-    return CampaignError(f"{path}: cannot be read ({printable(why)[:200]}); expected what samara sweep wrote")
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return CampaignError(f"{path}: cannot be read ({printable(reason)[:200]}); expected what samara sweep wrote")
 
 
-def _all_in(values: list[object], allowed: range | Sequence[str]) -> bool:
+def _has_allowed_values(values: list[object], allowed: range | Sequence[str]) -> bool:
     return values == list(allowed) if isinstance(allowed, range) else set(values) <= set(allowed)
 
 
 def read_confined_text(files: ConfinedFolder, name: str) -> str:
-    """The text of a file of a campaign's folder"""
+    """Return the text of a file in a campaign's folder."""
     try:
         return files.read(name, LARGEST_TEXT).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -179,7 +179,7 @@ def _column(pa: Scalar, values: ArrayLike) -> Scalar:
 
 
 def open_store(folder: str | Path) -> Store:
-    """A campaign's folder that is there already"""
+    """Open the existing folder of a campaign."""
     files = ConfinedFolder(Path(folder))
     if not lexists(files.path / ABOUT):
         raise CampaignError(f"{folder}: holds no {ABOUT}; expected the folder of a campaign")
@@ -190,19 +190,19 @@ def open_store(folder: str | Path) -> Store:
         raise
     except (ValueError, RecursionError) as error:
         raise CampaignError(f"{origin}: cannot be read ({error}); expected what samara sweep wrote") from None
-    return Store(files.path, _read_about(entries, origin))
+    return Store(files.path, _read_metadata(entries, origin))
 
 
-def _read_about(entries: Scalar, origin: str) -> dict[str, Scalar]:
-    """Check every value of a campaign.json; CampaignError with one sentence about one that samara sweep did not write."""
+def _read_metadata(entries: Scalar, origin: str) -> dict[str, Scalar]:
+    """Check every value of a campaign.json; CampaignError for one that samara sweep did not write."""
     table = Table(entries, File(origin, CampaignError))
     table.schema(SCHEMA)
-    checked: dict[str, Scalar] = {"schema": SCHEMA}
-    checked |= {key: table.text(key) for key in ("name", "fingerprint", "samara", "python", "machine")}
+    metadata: dict[str, Scalar] = {"schema": SCHEMA}
+    metadata |= {key: table.text(key) for key in ("name", "fingerprint", "samara", "python", "machine")}
     packages = table.table("packages")
-    checked["packages"] = {name: packages.text(name) for name in list(packages.entries)}
+    metadata["packages"] = {name: packages.text(name) for name in list(packages.entries)}
     blocks = table.take("blocks", "a list of blocks of rows")
-    expected = "blocks of rows as [number, first row, how many], one after the other"
+    expected = "blocks of rows as [number, first row, row count], consecutive"
     total = 0
     if not isinstance(blocks, list) or not blocks:
         raise table.error("blocks", blocks, expected)
@@ -211,26 +211,26 @@ def _read_about(entries: Scalar, origin: str) -> dict[str, Scalar]:
         if not is_block or block[:2] != [number, total] or not 1 <= block[2] <= MOST_FLIGHTS - total:
             raise table.error("blocks", blocks, expected)
         total += block[2]
-    checked["blocks"] = blocks
+    metadata["blocks"] = blocks
     if "backend" in table:
-        checked["backend"] = table.text("backend", choices=BACKENDS)
-    if (confirmed := table.optional_table("confirmed")) is not None:
-        checked["confirmed"] = {key: confirmed.whole(key, 0, low=0, high=MOST_FLIGHTS) for key in CONFIRMED}
-        confirmed.finish()
+        metadata["backend"] = table.text("backend", choices=BACKENDS)
+    if (confirmation := table.optional_table("confirmed")) is not None:
+        metadata["confirmed"] = {key: confirmation.whole(key, 0, low=0, high=MOST_FLIGHTS) for key in CONFIRMED}
+        confirmation.finish()
     table.finish()
-    return checked
+    return metadata
 
 
 def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
-    """Open or create the folder of this campaign; CampaignError if it holds another"""
+    """Open or create the folder of this campaign; CampaignError if it holds another."""
     path = Path(folder)
     if not lexists(path / ABOUT):
-        if path.exists() and not _just_begun(ConfinedFolder(path), text):
+        if path.exists() and not _is_new_folder(ConfinedFolder(path), text):
             raise CampaignError(f"{folder}: is not empty and holds no campaign; expected an empty folder or a new one")
         ConfinedFolder(path).directory(ROWS, make=True)
         require_writable(path)
         with alone(path):
-            if not lexists(path / ABOUT):  # nor created by another process meanwhile
+            if not lexists(path / ABOUT):  # nor created by another process in between
                 return _create(campaign, text, path)
     store = open_store(path)
     if store.about["fingerprint"] != campaign.fingerprint():
@@ -241,40 +241,40 @@ def store_for(campaign: Campaign, text: str, folder: str | Path) -> Store:
     return store
 
 
-def _just_begun(folder: ConfinedFolder, text: str) -> bool:
-    """Whether a folder is empty, or has no more than what a process left that was killed while it made it for this campaign"""
-    left = {name for name in folder.names() if not name.startswith((f".{ABOUT}.", f".{TEXT}."))}
+def _is_new_folder(folder: ConfinedFolder, text: str) -> bool:
+    """Return whether a folder is empty, or holds only the files of an interrupted `_create` for this campaign."""
+    names = {name for name in folder.names() if not name.startswith((f".{ABOUT}.", f".{TEXT}."))}
     return (
-        left <= {ROWS, FILES, TEXT, LOCK}
-        and (ROWS not in left or not folder.names(ROWS))
-        and (TEXT not in left or read_confined_text(folder, TEXT) == text)
+        names <= {ROWS, FILES, TEXT, LOCK}
+        and (ROWS not in names or not folder.names(ROWS))
+        and (TEXT not in names or read_confined_text(folder, TEXT) == text)
     )
 
 
 def _create(campaign: Campaign, text: str, folder: Path) -> Store:
     files = ConfinedFolder(folder)
     for name, path in campaign.named_files().items():
-        with files.write(f"{FILES}/{name}") as copy:
-            copy.write(read_bytes(path))
+        with files.write(f"{FILES}/{name}") as copied:
+            copied.write(read_bytes(path))
     files.write_text(TEXT, text)
-    about = {
+    metadata = {
         "schema": SCHEMA,
         "name": campaign.name,
         "fingerprint": campaign.fingerprint(),
         "samara": __version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "packages": {name: number for name in PACKAGES if (number := _version(name))},
+        "packages": {name: package_version for name in PACKAGES if (package_version := _version(name))},
         "blocks": [],
     }
-    store = Store(folder, about)
+    store = Store(folder, metadata)
     store.add(campaign.flights)
     return store
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Nobody else writes into the folder meanwhile; a lock that its owner's death frees"""
+    """Lock the folder against other writers; the lock is released if its owner dies."""
     import fcntl
 
     with ConfinedFolder(folder).lock_file(LOCK) as file:
@@ -285,35 +285,41 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-# Rows and questions --------------------------------------------------------------------------------------------------
+# Queries -------------------------------------------------------------------------------------------------------------
 
-RANK = {INVALID: 0, FAIL: 1, DEGRADED: 2, PASS: 3}  # of two flights the one that failed is the worse
+RANK = {INVALID: 0, FAIL: 1, DEGRADED: 2, PASS: 3}  # a lower rank is worse
 
 
 def worst_rows(store: Store, campaign: Campaign, count: int) -> Array:
-    """Numbers of the worst rows, the worst first: by outcome, then by `worst_by`; without rows that could not be flown"""
+    """Return the worst rows, the worst first: by outcome, then by `worst_by`; without rows that could not be flown."""
     row, outcome, value = _flown(store, "outcome", campaign.worst_by)
     rank = np.array([RANK[name] for name in outcome], dtype=int)
     return np.asarray(row[np.lexsort((row, -badness(value, campaign.worst_by), rank))][:count])
 
 
 def kept_rows(store: Store, campaign: Campaign) -> list[int]:
-    """Numbers of the rows that `keep` names, each once and in order"""
+    """Return the rows that the campaign records, each once and in order."""
     row, outcome = _flown(store, "outcome")
-    failed = row[np.isin(outcome, (FAIL, INVALID))][: campaign.kept.failures]
-    every = row[row % campaign.kept.every == 0] if campaign.kept.every else row[:0]
-    return sorted({*worst_rows(store, campaign, campaign.kept.worst).tolist(), *failed.tolist(), *every.tolist()})
+    failed_rows = row[np.isin(outcome, (FAIL, INVALID))][: campaign.kept.failures]
+    regular_rows = row[row % campaign.kept.every == 0] if campaign.kept.every else row[:0]
+    return sorted(
+        {*worst_rows(store, campaign, campaign.kept.worst).tolist(), *failed_rows.tolist(), *regular_rows.tolist()}
+    )
 
 
 def _flown(store: Store, *columns: str) -> list[Array]:
-    """Numbers and columns of the rows that could be flown"""
+    """Return the row numbers and the given columns of all rows that could be flown."""
     table = store.table(["row", "reason", *columns])
     flown = table["reason"].to_numpy(zero_copy_only=False) != ERROR
     return [table[name].to_numpy(zero_copy_only=False)[flown] for name in ("row", *columns)]
 
 
 def query(folder: str | Path, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Names and rows of DuckDB's answer; the campaign's rows are the table `rows`, and the query can read no file"""
+    """Run a DuckDB query on the campaign's rows, the table `rows`; the query has no access to files.
+
+    Returns:
+        The column names and the rows of the result.
+    """
     try:
         import duckdb  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -323,14 +329,14 @@ def query(folder: str | Path, sql: str) -> tuple[list[str], list[tuple[object, .
         database.register("rows", rows)
         database.execute("set enable_external_access = false")
         try:
-            answer = database.execute(sql)
-            return [column[0] for column in answer.description], answer.fetchall()
+            result = database.execute(sql)
+            return [column[0] for column in result.description], result.fetchall()
         except duckdb.Error as error:
             raise CampaignError(f"{sql!r}: {str(error).splitlines()[0]}") from None
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that decide the bits of a flight; "" if one is not installed"""
+    """Return the versions of the packages that determine the bits of a flight; "" if one is not installed."""
     return {"samara": __version__, **{name: _version(name) for name in DECIDING}}
 
 
