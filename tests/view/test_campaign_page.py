@@ -81,7 +81,7 @@ def test_where_flights_fail(tmp_path):
     broken = [own for own in told if own["reason"] == "error"]
     assert broken and f"{len(broken)} could not be flown" in page and f"row {broken[0]['row']}: " in page
     assert any(own["outcome"] == "fail" for own in told)
-    assert "failures over each factor" in page and "outcomes over pairs of factors" in page
+    assert "failure rate over each factor" in page and "outcomes over pairs of factors" in page
 
 
 def test_no_failure_is_said(flown):

@@ -45,8 +45,8 @@ def test_curves_are_those_of_the_flight(run):
     time = chart["xs"][curves["y north"]["x"]]
     assert time == pytest.approx(run.time, abs=1e-6)
     assert curves["y north"]["y"] == pytest.approx(run.position[:, 1], abs=1e-4 * np.abs(run.position[:, 1]).max())
-    assert curves["y north, asked"]["group"] == curves["x east, asked"]["group"] == "asked"
-    assert curves["y north, asked"]["style"] == "dash"
+    assert curves["y north, reference"]["group"] == curves["x east, reference"]["group"] == "reference"
+    assert curves["y north, reference"]["style"] == "dash"
     assert (chart["title"], chart["unit"], chart["over"]) == ("Position", "m", "time")
 
 
@@ -92,7 +92,7 @@ def test_many_drones_are_their_ends_and_their_median(run):
     flights = [Flight(f"d{k}", run.tracks[0]) for k in range(FEW + 2)]
     chart = chart_of(panels_of("velocity", flights)[0], [own.label for own in flights], "time")
     names = [own["name"] for own in chart["curves"]]
-    assert names == ["least", "largest", "farthest: d0", f"median of {FEW + 2}"]
+    assert names == ["minimum", "maximum", "farthest: d0", f"median of {FEW + 2}"]
     least, largest, _, median = (np.array(own["y"]) for own in chart["curves"])
     assert (least <= median).all() and (median <= largest).all()
 
@@ -134,7 +134,7 @@ def test_charts_are_read_zoomed_and_hidden_in_a_browser(run, chromium, tmp_path)
     named = replace(run, tracks=(replace(run.tracks[0], name=evil),), logs=(LogLine(500_000, "info", evil, evil),))
     write_report([Flown("run.mcap", named)], tmp_path / "report.html")
     page = chromium.page((tmp_path / "report.html").as_uri(), (1100, 900))
-    page.wait("Fly it again")
+    page.wait("Reproduce")
     wait_for(lambda: page.evaluate("document.querySelectorAll('canvas').length") > 6, 20.0, "charts")
     page.evaluate("document.querySelector('canvas').scrollIntoView({block: 'center'})")
     left, top, width, height = page.evaluate(

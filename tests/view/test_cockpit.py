@@ -46,10 +46,10 @@ def test_a_second_of_the_page_is_that_of_python(modules, mode):
     said = printed(
         modules,
         """
-        import { crafts } from "./crafts.js";
+        import { vehicles } from "./vehicles.js";
         import { World } from "./world.js";
         const numbers = (own) => (typeof own === "number" ? [own] : Object.values(own).flatMap(numbers));
-        const world = new World(crafts[0]);
+        const world = new World(vehicles[0]);
         const start = { ...world.state.p_W };
         world.setMode(given.mode);
         for (let i = 0; i < 50; i++) world.advance(0.02 + 1e-9, given.sticks);
@@ -76,9 +76,9 @@ def test_a_hexarotor_flies_on_without_a_motor_and_falls_without_three(modules):
     said = printed(
         modules,
         """
-        import { crafts } from "./crafts.js";
+        import { vehicles } from "./vehicles.js";
         import { World } from "./world.js";
-        const world = new World(crafts[0]), none = { roll: 0, pitch: 0, yaw: 0, throttle: 0 };
+        const world = new World(vehicles[0]), none = { roll: 0, pitch: 0, yaw: 0, throttle: 0 };
         const run = (seconds) => {
           for (let i = 0; i < seconds / 0.05; i++) world.advance(0.05, none);
           return world.state.p_W.z;
@@ -102,9 +102,9 @@ def test_wind_comes_from_where_it_is_said_to(modules):
     said = printed(
         modules,
         """
-        import { crafts } from "./crafts.js";
+        import { vehicles } from "./vehicles.js";
         import { World } from "./world.js";
-        const world = new World(crafts[0]), none = { roll: 0, pitch: 0, yaw: 0, throttle: 0 }, gusty = [];
+        const world = new World(vehicles[0]), none = { roll: 0, pitch: 0, yaw: 0, throttle: 0 }, gusty = [];
         world.wind = { speed: 4, from: 270, gusts: false };
         world.advance(0.05, none);
         const steady = { ...world.environment.wind_W };
@@ -153,12 +153,12 @@ def test_hoops_are_passed_in_their_order_and_from_behind_they_do_not_count(modul
         const course = new Course({ extent: 0.3, speed: 5 });
         let time = 0;
         const pass = (k) => {
-          const { centre: { x, y, z }, through } = course.hoops[Math.abs(k)], way = Object.is(k, -0) ? -1 : 1;
-          for (const s of [-0.5 * way, 0.5 * way]) course.note({ x: x + s * through.x, y: y + s * through.y, z }, time++);
+          const { centre: { x, y, z }, direction } = course.hoops[Math.abs(k)], way = Object.is(k, -0) ? -1 : 1;
+          for (const s of [-0.5 * way, 0.5 * way]) course.update({ x: x + s * direction.x, y: y + s * direction.y, z }, time++);
           return course.next;
         };
         const said = [1, -0, 0, 0, 1, 2, 3, 4, 5, 0].map(pass);
-        console.log(JSON.stringify([said, course.last]));
+        console.log(JSON.stringify([said, course.lastLap]));
         """,
     )
     assert said[0] == [0, 0, 1, 1, 2, 3, 4, 5, 0, 1]
@@ -206,11 +206,11 @@ def test_a_name_cannot_end_the_script():
 def test_what_cannot_be_flown_is_refused():
     with pytest.raises(ValueError, match="'rigid_body_quadrotor': expected rotors"):
         cockpit_html([samara.vehicle("rigid_body_quadrotor")])
-    with pytest.raises(ValueError, match="none that tilts"):
+    with pytest.raises(ValueError, match="without tilt servos"):
         cockpit_html([tricopter()])
-    with pytest.raises(ValueError, match="samara_iris is there twice"):
+    with pytest.raises(ValueError, match="samara_iris occurs twice"):
         cockpit_html([samara.vehicle("iris"), samara.vehicle("iris", mass=1.6)])
-    with pytest.raises(ValueError, match="no vehicle is named"):
+    with pytest.raises(ValueError, match="no vehicle; expected"):
         cockpit_html([])
 
 
@@ -263,11 +263,11 @@ def test_another_craft_wind_and_a_broken_motor_are_chosen_on_the_page(page):
         "Object.assign(document.getElementById('vehicle'), { value: 2 }).dispatchEvent(new Event('change'));"
         "Object.assign(document.getElementById('wind'), { value: 5 }).dispatchEvent(new Event('input'))"
     )
-    assert page.evaluate("samara.world.craft.looks.name") == DEFAULT[2]
+    assert page.evaluate("samara.world.vehicle.appearance.name") == DEFAULT[2]
     assert "5.0 m/s from W" in page.text
     page.evaluate("document.querySelectorAll('.motor')[1].dispatchEvent(new MouseEvent('click'))")
     assert page.evaluate("samara.world.environment.motor_power") == [1, 0, 1, 1, 1, 1]
-    wait_for(lambda: page.evaluate("document.querySelectorAll('.motor.broken').length") == 1, 30.0, "a broken motor")
+    wait_for(lambda: page.evaluate("document.querySelectorAll('.motor.failed').length") == 1, 30.0, "a broken motor")
 
 
 def test_there_is_a_picture_of_sky_ground_and_shadow(page):
@@ -276,7 +276,7 @@ def test_there_is_a_picture_of_sky_ground_and_shadow(page):
 
     from PIL import Image
 
-    page.evaluate("samara.take(samara.crafts[0]); samara.world.wind.speed = 0; document.body.classList.add('bare')")
+    page.evaluate("samara.selectVehicle(samara.vehicles[0]); samara.world.wind.speed = 0; document.body.classList.add('bare')")
     page.evaluate("document.querySelectorAll('.card, header').forEach((own) => (own.style.visibility = 'hidden'))")
     page.evaluate(
         "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 200))))"

@@ -214,7 +214,7 @@ def test_of_several_drones_every_curve_has_the_name_and_the_colour_of_its_drone(
 def test_a_chart_names_the_least_and_the_most_where_they_are_in_it():
     own = signal(np.linspace(5.0, 95.0, 21)[:, None], "1", ("u",), limits=Limits(0.0, 100.0))
     limits = chart_of(Panel("Command", [("a", own)]), ["a"], "time")["limits"]
-    assert {each["name"]: each["value"] for each in limits} == {"least": 0.0, "most": 100.0}
+    assert {each["name"]: each["value"] for each in limits} == {"min": 0.0, "max": 100.0}
     middle = own._replace(values=np.full((21, 1), 50.0))
     assert chart_of(Panel("Command", [("a", middle)]), ["a"], "time")["limits"] == []
 
@@ -232,8 +232,8 @@ def test_of_many_the_median_and_the_one_that_is_ever_farthest_from_it():
         "time",
     )
     curves = {own["name"]: own["y"] for own in chart["curves"]}
-    assert {"least", "largest", "median of 9"} < set(curves) and any(own == "farthest: d2" for own in curves)
-    assert curves["least"][0] == pytest.approx(-0.1, abs=1e-4) and curves["largest"][0] == pytest.approx(2.95, abs=1e-3)
+    assert {"minimum", "maximum", "median of 9"} < set(curves) and any(own == "farthest: d2" for own in curves)
+    assert curves["minimum"][0] == pytest.approx(-0.1, abs=1e-4) and curves["maximum"][0] == pytest.approx(2.95, abs=1e-3)
 
 
 def test_the_map_is_x_east_over_y_north_of_each_drone():
@@ -278,7 +278,7 @@ def test_rates_of_failure_are_percent_with_their_exact_intervals():
     }
     for k in range(10):
         assert bars[float(k)] == pytest.approx([100.0 * end for end in clopper_pearson(k, 40)])
-    assert axes.get_xlabel() == "wind" and axes.get_ylabel() == "flights that fail [%]"
+    assert axes.get_xlabel() == "wind" and axes.get_ylabel() == "failed flights [%]"
     assert axes.get_ylim() == pytest.approx((0.0, 1.05 * 100.0 * clopper_pearson(9, 40).high))
 
 

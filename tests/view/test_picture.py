@@ -32,7 +32,7 @@ def test_a_picture_is_a_png_whose_pixels_are_the_depths():
     eye = Eye(part("d435", width=3, height=2).numbers)
     html = eyes_html([Seen("<camera>", eye, image.ravel(), NOWHERE)])
     assert read(html).tolist() == coloured(image, 5.0).astype(int).tolist()
-    assert "<b>&lt;camera&gt;</b> · depth" in html and "nearest 1.00 m" in html and "5 m and more" in html
+    assert "<b>&lt;camera&gt;</b> · depth" in html and "nearest 1.00 m" in html and "5 m or more" in html
     assert png(coloured(image, 5.0)).startswith(b"\x89PNG")
 
 
@@ -42,7 +42,7 @@ def test_left_is_left_in_the_picture_of_a_lidar_too():
     row = np.array([1.0, 2.0, 0.0, 0.0])
     html = eyes_html([Seen("lidar", eye, row, NOWHERE)])
     assert read(html)[0].tolist() == coloured(row[::-1], 2.0).astype(int).tolist() and "lidar</b> · range" in html
-    assert "nothing seen" in eyes_html([Seen("lidar", eye, 0.0 * row, NOWHERE)])
+    assert "no echo" in eyes_html([Seen("lidar", eye, 0.0 * row, NOWHERE)])
 
 
 def test_the_fields_of_a_camera_are_known():

@@ -290,7 +290,7 @@ def test_a_drone_that_stays_is_drawn_by_how_far_it_is_off(hover):
     own = moved(with_tables(hover, reference=replace(state, rows=rows)), (1.004, 2.0, 4.999))
     panel = panels_of("position", flights_of(own))[0]
     signal = panel.signals[0][1]
-    assert (panel.title, signal.unit) == ("Position off (1, 2, 5) m", "mm")
+    assert (panel.title, signal.unit) == ("Position error at (1, 2, 5) m", "mm")
     assert signal.values == pytest.approx(np.tile((4.0, 0.0, -1.0), (len(rows), 1)))
     assert panels_of("position", flights_of(hover))[0].title == "Position"
 
@@ -378,7 +378,7 @@ def test_plot_by_name_and_to_files(hover, tmp_path):
     assert hover.plot("rates").axes
     with pytest.raises(ValueError, match="no plot 'pizza'; expected one of position, velocity, "):
         hover.plot("pizza")
-    with pytest.raises(ValueError, match=r"hover: nothing was recorded of 'battery'; there is position, "):
+    with pytest.raises(ValueError, match=r"hover: no data for 'battery'; expected one of position, "):
         hover.plot("battery")
     with pytest.raises(ValueError, match=r"run\.bmp: a picture is written as \.png, \.svg, \.pdf"):
         hover.plot("rates", "run.bmp")

@@ -297,9 +297,9 @@ def test_without_the_library_an_mp4_is_refused_in_a_sentence(run, tmp_path, monk
         (Film(size=(961, 720)), "size is 961x720; expected even numbers from 16 to 4096"),
         (Film(size=(8, 8)), "size is 8x8; expected even numbers"),
         (Film(camera="drone"), "no camera 'drone'; expected one of chase, fixed, top, onboard"),
-        (Film(drone="cf7"), "no drone 'cf7'; there are drone"),
-        (Film(start=7.0), "nothing was flown from 7 to inf s; the run is 0 to 6 s"),
-        (Film(start=2.0, stop=1.0), "nothing was flown from 2 to 1 s"),
+        (Film(drone="cf7"), "no drone 'cf7'; expected one of drone"),
+        (Film(start=7.0), "no flight data from 7 to inf s; expected times from 0 to 6 s"),
+        (Film(start=2.0, stop=1.0), "no flight data from 2 to 1 s"),
     ],
 )
 def test_a_film_that_cannot_be_is_refused(film, sentence, run, tmp_path):
@@ -330,7 +330,7 @@ def test_samara_render(run, monkeypatch, capsys, tmp_path):
     with Image.open(film) as shown:
         assert (shown.size, shown.n_frames) == ((96, 64), 6)
     for arguments, sentence in (
-        (("-o", str(tmp_path / "f.avi")), f"samara: {tmp_path / 'f.avi'}: a flight is rendered as .mp4, .gif, .png\n"),
+        (("-o", str(tmp_path / "f.avi")), f"samara: {tmp_path / 'f.avi'}: expected a file with the suffix .mp4, .gif, .png\n"),
         (("--size", "big"), "samara: --size 'big': expected width and height in pixels, such as 960x720\n"),
     ):
         status, _, err = call(monkeypatch, capsys, "render", recording, *arguments)

@@ -126,7 +126,7 @@ def test_a_report_needs_nothing_else(written):
     boxes = [own["data-chart"] for _, own in page.elements if "data-chart" in own]
     assert boxes == [str(k) for k in range(len(charts))] and len(boxes) >= 6
     assert "url(" not in written and "@import" not in written
-    for heading in ("How it went", "What was expected", "What was flown", "What happened", "Plots", "Fly it again"):
+    for heading in ("Results", "Expectations", "Setup", "Events", "Plots", "Reproduce"):
         assert heading in page.said()
 
 
@@ -168,7 +168,7 @@ def test_numbers_of_the_report_are_those_of_the_flight(files, written):
     largest = f"{100.0 * error.max():.2f} cm at {time[error.argmax()]:.2f} s"
     assert cell(written, "tracking error, largest") == largest
     assert cell(written, "flight time") == "2.00 s"
-    assert cell(written, "commands at their most") == f"{100.0 * np.mean(run.command >= 1.0 - 1e-6):.1f} %"
+    assert cell(written, "commands at upper limit") == f"{100.0 * np.mean(run.command >= 1.0 - 1e-6):.1f} %"
     assert cell(written, "seed") == "0"
     assert cell(written, "controller") == "geometric"
     assert cell(written, "mass") == "29.3 g"
@@ -252,7 +252,7 @@ def test_a_talkative_flight_has_a_page_of_ordinary_size(files, tmp_path, monkeyp
     write_report([Flown("run.mcap", replace(run, logs=lines))], tmp_path / "run.html")
     text = (tmp_path / "run.html").read_text(encoding="utf-8")
     assert len(text) < 1_500_000
-    assert "word 59<" in text and "word 60<" not in text and f"and {len(lines) - 60} lines more" in text
+    assert "word 59<" in text and "word 60<" not in text and f"and {len(lines) - 60} more lines" in text
 
 
 def test_nothing_is_left_of_a_report_that_fails(files, tmp_path, monkeypatch):

@@ -161,7 +161,7 @@ def test_the_report_shows_what_was_seen_and_says_nothing_where_nobody_looked(run
     camera, lidar, scale = figure.axes
     assert (camera.get_title(loc="left"), lidar.get_xlabel()) == ("one camera at 0.40 s", "x [m]")
     assert scale.get_ylabel() == "distance [m]" and camera.images[0].get_array().shape == (12, 16)
-    assert "What its eyes saw" in write_report([Flown("x.mcap", run)], tmp_path / "x.html").read_text("utf-8")
+    assert "Cameras and lidars" in write_report([Flown("x.mcap", run)], tmp_path / "x.html").read_text("utf-8")
     assert draw_eyes(samara.fly("hover", settings={"duration": 0.1})) is None
 
 

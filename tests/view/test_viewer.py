@@ -127,7 +127,7 @@ def test_the_page_shows_a_flight_and_its_buttons_work(browser):
         wait_for(lambda: _filled(page) == {"Play", "follow"}, 30.0, "the flight to go on")
         page.key("2", 50, "Digit2")
         wait_for(lambda: _filled(page) == {"Play", "onboard"}, 30.0, "the camera on board")
-        for plotted in ("height [m]", "tilt [°]", "off its reference [m]", "rotor speeds [rad/s]"):
+        for plotted in ("height [m]", "tilt [°]", "position error [m]", "rotor speeds [rad/s]"):
             assert plotted in page.text
         assert page.evaluate("document.querySelectorAll('.uplot canvas').length") >= 4
         assert page.complaints() == []

@@ -231,7 +231,7 @@ def test_the_top_of_the_page_says_what_happened_last_and_that_a_drone_is_down():
     told = status_html("title", 2.5, math.inf, "paused", lines, crashed=True)
     assert "2.00 s · <b>warning</b>: drone crashed: &lt;i&gt;hard" in told and "first" not in told
     assert ">crashed</b>" in told and ">crashed</b>" not in status_html("title", 2.5, math.inf, "paused", lines[:1])
-    assert "not done:</b> &lt;u&gt;why" in status_html("title", 2.5, 9.0, "paused", lines, "<u>why")
+    assert "refused:</b> &lt;u&gt;why" in status_html("title", 2.5, 9.0, "paused", lines, "<u>why")
 
 
 # Plots --------------------------------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def test_keys_do_what_the_list_says_and_buttons_show_what_is_in_force():
             visitor.key(key)
             wait_for(lambda said=said: any(said in line.message for line in live.simulation.logs), 20.0, said)
         listed = " ".join(str(own["props"].get("content")) for own in visitor.created.values())
-        for key in ("space", "Page ↑", ">R<", ">M<", "camera: onboard", "the next drone"):
+        for key in ("space", "Page ↑", ">R<", ">M<", "camera: onboard", "next drone"):
             assert key in listed
         assert live.drawer.troubles == 0
         visitor.close()

@@ -1,4 +1,4 @@
-"""What a person looks at: pictures and reports of what was flown."""
+"""Pictures, reports, films and web pages of vehicles and flights."""
 
 from samara.core.lazy_import import lazily as _lazily
 

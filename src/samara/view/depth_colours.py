@@ -1,4 +1,4 @@
-"""What cameras and lidars saw, where it is in the world, and in colours: near is orange, far is dark blue, nothing is grey."""
+"""Readings of cameras and lidars as points in the world and as colours: near is orange, far is dark blue, no echo is grey."""
 
 import math
 import re
@@ -20,13 +20,13 @@ from samara.view.interpolation import row_at, state_between
 
 PIXEL = re.compile(r"\w+\[\d+\]\[\d+\]")
 ANCHORS = np.array([[248, 149, 64], [204, 71, 120], [126, 3, 168], [13, 8, 135]], dtype=float)
-"""Plasma without its yellow end, from near to far: as dark as to be seen on white, and told apart without red or green."""
+"""Plasma without its yellow end, from near to far: dark enough on white, and distinguishable without red or green."""
 NOTHING = np.array([int(GRID[k : k + 2], 16) for k in (1, 3, 5)], dtype=float)
-MOST_SEEN = 0.95  # the share of readings that the scale reaches over
+MOST_SEEN = 0.95  # quantile of the readings at the end of the colour scale
 
 
 class Seen(NamedTuple):
-    """One reading of an eye, (rays,), and how the drone moves `age` seconds after it was taken."""
+    """One reading of a vision sensor, (rays,), and the motion of the drone `age` seconds after it was taken."""
 
     name: str
     eye: Eye
@@ -36,35 +36,37 @@ class Seen(NamedTuple):
 
 
 def moving(row: Array) -> State:
-    """p, v, q and ω from the first thirteen numbers of a state"""
-    x = [float(own) for own in row[:13]]
+    """Return p, v, q and ω from the first thirteen columns of a state."""
+    x = [float(value) for value in row[:13]]
     return State(Vec3(*x[:3]), Vec3(*x[3:6]), Quat(*x[6:10]), Vec3(*x[10:13]))
 
 
-def points_of(seen: Seen) -> tuple[Array, Array]:
-    """Where each ray that met something met it, (k, 3), and how far away that was, (k,)  [m]
+def points_of(frame: Seen) -> tuple[Array, Array]:
+    """Return the points that the rays hit, (k, 3), and their distances, (k,)  [m].
 
-    Rays leave from where the drone was when they were sent, as the sensor's own do.
+    As in the sensor model, rays start at the position of the drone when they were sent.
     """
-    beams = seen.eye.beams
-    distance = seen.said / beams.direction_S.x if seen.eye.is_camera else seen.said
-    met = seen.said > 0.0
-    ray = ray_sent(seen.motion, seen.eye.mounting, Beam(beams.direction_S, beams.age + seen.age))
-    start, along = (
-        np.stack(np.broadcast_arrays(*own, distance)[:3], axis=1)[met] for own in (ray.p_W, ray.direction_W)
+    beams = frame.eye.beams
+    distance = frame.said / beams.direction_S.x if frame.eye.is_camera else frame.said
+    has_echo = frame.said > 0.0
+    ray = ray_sent(frame.motion, frame.eye.mounting, Beam(beams.direction_S, beams.age + frame.age))
+    origins, directions = (
+        np.stack(np.broadcast_arrays(*vector, distance)[:3], axis=1)[has_echo] for vector in (ray.p_W, ray.direction_W)
     )
-    return start + along * distance[met, None], distance[met]
+    return origins + directions * distance[has_echo, None], distance[has_echo]
 
 
 def eyes_of(runs: Sequence[Run]) -> list[dict[str, Sensor]]:
-    """The cameras and lidars of all drones of all runs, where the recordings carry their scenarios"""
-    found: list[dict[str, Sensor]] = []
+    """Return the vision sensors of all drones of all runs whose recordings contain their scenarios."""
+    drone_sensors: list[dict[str, Sensor]] = []
     for run in runs:
-        known = eyes_inside(run) if any(_has_pictures(track) for track in run.tracks) else {}
+        run_sensors = eyes_inside(run) if any(_has_pictures(track) for track in run.tracks) else {}
         for track in run.tracks:
-            head = f"/{track.name}/"
-            found.append({k.removeprefix(head): sensor for k, (sensor, _) in known.items() if k.startswith(head)})
-    return found
+            prefix = f"/{track.name}/"
+            drone_sensors.append(
+                {k.removeprefix(prefix): sensor for k, (sensor, _) in run_sensors.items() if k.startswith(prefix)}
+            )
+    return drone_sensors
 
 
 def _has_pictures(track: Track) -> bool:
@@ -72,12 +74,12 @@ def _has_pictures(track: Track) -> bool:
 
 
 def is_picture(fields: Sequence[str]) -> bool:
-    """Whether fields are those of rows and columns: 'depth[59][79]'"""
+    """Whether fields are indexed by row and column: 'depth[59][79]'."""
     return bool(fields) and PIXEL.fullmatch(fields[-1]) is not None
 
 
 def seen_at(track: Track, sensor: Sensor, time: float) -> Seen:
-    """What an eye had said last, as the drone was when that was measured"""
+    """Return the latest reading of a vision sensor, with the motion of the drone when it was taken."""
     table, states = track.tables[sensor.name], track.tables["state"]
     row = row_at(table.times_us, time)[0]
     taken = table.times_us[row] / MICROSECONDS - sensor.delay
@@ -86,30 +88,30 @@ def seen_at(track: Track, sensor: Sensor, time: float) -> Seen:
 
 
 def scale_of(distances: Array) -> float:
-    """1, 2, 5 or 10 … m, not less than most of them  [m]"""
-    seen = distances[distances > 0.0]
-    if not len(seen):
+    """Return 1, 2, 5 or 10 … m, not less than most of the distances [m]."""
+    echoes = distances[distances > 0.0]
+    if not len(echoes):
         return 1.0
-    rough = float(np.quantile(seen, MOST_SEEN))
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= rough * (1.0 - 1e-9))
+    quantile = float(np.quantile(echoes, MOST_SEEN))
+    power = 10.0 ** math.floor(math.log10(quantile))
+    return next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= quantile * (1.0 - 1e-9))
 
 
-def common_scale(eyes: Sequence[Seen]) -> float:
-    """One scale for all eyes of a drone, that of the one that sees least far: what is near is told apart  [m]"""
-    return min((scale_of(seen.said) for seen in eyes if (seen.said > 0.0).any()), default=1.0)
+def common_scale(frames: Sequence[Seen]) -> float:
+    """Return one scale for all vision sensors of a drone: the smallest, so that near distances are distinguishable [m]."""
+    return min((scale_of(frame.said) for frame in frames if (frame.said > 0.0).any()), default=1.0)
 
 
-def coloured(distances: Array, far: float) -> Array:
-    """Distances as bytes of red, green and blue (…, 3), evenly from 0 to `far`; what is farther is as dark as that"""
-    share = np.clip(np.nan_to_num(distances) / far, 0.0, 1.0)[..., None] * (len(ANCHORS) - 1)
-    below = np.minimum(share.astype(int), len(ANCHORS) - 2)[..., 0]
-    colour = ANCHORS[below] + (share - below[..., None]) * (ANCHORS[below + 1] - ANCHORS[below])
+def coloured(distances: Array, max_distance: float) -> Array:
+    """Convert distances to RGB bytes (…, 3), linear from 0 to `far`; larger distances have the last colour."""
+    position = np.clip(np.nan_to_num(distances) / max_distance, 0.0, 1.0)[..., None] * (len(ANCHORS) - 1)
+    anchor = np.minimum(position.astype(int), len(ANCHORS) - 2)[..., 0]
+    colour = ANCHORS[anchor] + (position - anchor[..., None]) * (ANCHORS[anchor + 1] - ANCHORS[anchor])
     return np.where((distances > 0.0)[..., None], colour, NOTHING).round().astype(np.uint8)
 
 
 def frustum_S(eye: Eye, depth: float) -> Array:
-    """The edges of what a camera sees to a depth, (8, 2, 3) in its axes: from it to the four corners, and round them  [m]"""
+    """Return the edges of a camera's field of view to a depth, (8, 2, 3) in sensor axes: corner rays, then the rim [m]."""
     rows, columns = eye.part.shape
     direction = np.stack(eye.beams.direction_S, axis=1).reshape(rows, columns, 3)
     corners = np.array([direction[0, 0], direction[0, -1], direction[-1, -1], direction[-1, 0]])

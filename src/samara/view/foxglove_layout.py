@@ -1,4 +1,4 @@
-"""A layout for Foxglove: the drones in space beside plots of position, attitude and motors, by the topics of one recording."""
+"""Foxglove layout of a recording: the drones in space beside plots of position, attitude and motors."""
 
 import json
 from collections.abc import Mapping
@@ -17,26 +17,26 @@ from samara.record.run import Run, Track, run_from
 from samara.record.streams import LOG_TOPIC, SCENE_TOPIC, Recording
 from samara.vehicles.shape import COLOURS
 
-DRONES = 4  # whose curves are plotted; the rest can be added by hand
+DRONES = 4  # drones whose curves are plotted; users can add others in Foxglove
 SUPPLY = (("outputs", "voltage"), ("outputs", "current"), ("outputs", "airspeed"))
 SPACE, LOG = "3D!samara", "RosOut!samara"
 
 
 def write_layout(recording: Recording, path: str | Path) -> Path:
-    """The layout as a JSON file that Foxglove imports"""
+    """Write the layout as a JSON file that Foxglove imports."""
     write_text(path, json.dumps(layout(run_from(recording), recording.in_fleet), indent=1) + "\n")
     return Path(path)
 
 
 def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType({})) -> dict[str, object]:
-    """What Foxglove calls a layout: settings of each panel, and how they share the window
+    """Return the Foxglove layout: settings of each panel and the partition of the window.
 
-    `in_fleet` has the streams that are written with those of other drones, see `samara.record.streams.Recording`.
+    `in_fleet` maps the streams that are stored together with those of other drones; see `samara.record.streams.Recording`.
     """
-    shown = run.tracks[:DRONES]
-    plot = partial(_plot, tracks=shown, in_fleet=in_fleet)
+    plotted = run.tracks[:DRONES]
+    plot = partial(_plot, tracks=plotted, in_fleet=in_fleet)
     panels: dict[str, object] = {
-        SPACE: _space(run, in_fleet),
+        SPACE: _scene_panel(run, in_fleet),
         "Plot!position": plot("Position [m]", wanted=(("state", "p_W"), ("reference", "p_W"))),
         "Plot!attitude": plot("Attitude q_WB [1]", wanted=(("state", "q_WB"),)),
         "Plot!rates": plot("Angular velocity [rad/s]", wanted=(("state", "omega_B"),)),
@@ -56,25 +56,25 @@ def layout(run: Run, in_fleet: Mapping[str, tuple[str, int]] = MappingProxyType(
 
 
 def _template(panel: str) -> dict[str, Any]:
-    """The settings of a panel that do not depend on the recording"""
+    """Read the settings of a panel that do not depend on the recording."""
     text = (resources.files("samara.view") / "foxglove_layout.json").read_text(encoding="utf-8")
     settings: dict[str, Any] = json.loads(text)[panel]
     return settings
 
 
-def _space(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-    """The frame of the world, a grid on the ground, the drones, and a camera far enough to see where they fly."""
+def _scene_panel(run: Run, in_fleet: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+    """Configure the 3D panel: world frame, ground grid, drones, and a camera at a distance that shows all paths."""
     points = np.concatenate([track.position for track in run.tracks])
     size = max(float(np.ptp(points, axis=0).max()), 1.0)
-    middle = [round(float(x), 3) for x in 0.5 * (points.min(axis=0) + points.max(axis=0))]
+    centre = [round(float(x), 3) for x in 0.5 * (points.min(axis=0) + points.max(axis=0))]
     cells = int(np.ceil(2.0 * size))
     settings = _template("space")
     settings["followTf"] = WORLD
-    settings["cameraState"] |= {"distance": round(2.2 * size, 3), "target": middle}
-    settings["layers"]["grid"] |= {"frameId": WORLD, "size": cells, "divisions": cells, "position": [*middle[:2], 0]}
+    settings["cameraState"] |= {"distance": round(2.2 * size, 3), "target": centre}
+    settings["layers"]["grid"] |= {"frameId": WORLD, "size": cells, "divisions": cells, "position": [*centre[:2], 0]}
     pose = {"visible": True, "type": "axis", "axisScale": 0.3}
-    alone = [track.name for track in run.tracks if f"/{track.name}/state" not in in_fleet]
-    settings["topics"] = {SCENE_TOPIC: {"visible": True}} | {f"/{name}/pose": pose for name in alone}
+    single_drones = [track.name for track in run.tracks if f"/{track.name}/state" not in in_fleet]
+    settings["topics"] = {SCENE_TOPIC: {"visible": True}} | {f"/{name}/pose": pose for name in single_drones}
     return settings
 
 
@@ -82,28 +82,28 @@ def _plot(
     title: str,
     tracks: tuple[Track, ...],
     in_fleet: Mapping[str, tuple[str, int]],
-    wanted: tuple[tuple[str, str], ...],
+    curves: tuple[tuple[str, str], ...],
 ) -> dict[str, object]:
-    """Curves by their message paths: '/drone/state.p_W_x', or of many drones '/fleet/state.p_W_x[2]'"""
+    """Configure a plot by message paths: '/drone/state.p_W_x', or '/fleet/state.p_W_x[2]' for many drones."""
     paths: list[dict[str, object]] = []
     for track in tracks:
-        for stream, field in wanted:
+        for stream, field in curves:
             table = track.tables.get(stream)
             if table is None:
                 continue
-            for name, plain in zip(table.fields, identifiers(table.fields), strict=True):
+            for name, identifier in zip(table.fields, identifiers(table.fields), strict=True):
                 if not field or name == field or name.startswith((f"{field}.", f"{field}[")):
                     colour = COLOURS[len(paths) % len(COLOURS)]
                     topic = f"/{track.name}/{stream}"
-                    fleet, lane = in_fleet.get(topic, ("", 0))
-                    value = f"{fleet}.{plain}[{lane}]" if fleet else f"{topic}.{plain}"
+                    fleet, index = in_fleet.get(topic, ("", 0))
+                    value = f"{fleet}.{identifier}[{index}]" if fleet else f"{topic}.{identifier}"
                     paths.append({"value": value, "enabled": True, "timestampMethod": "receiveTime", "color": colour})
     return {**_template("plot"), "title": title, "paths": paths}
 
 
 def _stacked(names: list[str]) -> object:
-    """Panels below each other, all of one height."""
-    first, *rest = names
-    if not rest:
+    """Stack panels of equal height."""
+    first, *remaining = names
+    if not remaining:
         return first
-    return {"direction": "column", "first": first, "second": _stacked(rest), "splitPercentage": 100.0 / len(names)}
+    return {"direction": "column", "first": first, "second": _stacked(remaining), "splitPercentage": 100.0 / len(names)}

@@ -1,4 +1,4 @@
-"""Recorded rows at any time: which one is held, and a state between two."""
+"""Interpolation of recorded rows at any time."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from samara.scenario.timeline import MICROSECONDS
 
 
 def row_at(times_us: Array, time: float) -> tuple[int, float]:
-    """The row at or before a time, and how far it is on the way to the next, from 0 to 1."""
+    """Return the row at or before a time, and the fraction of the interval to the next row, from 0 to 1."""
     now = time * MICROSECONDS
     row = int(np.clip(np.searchsorted(times_us, now, side="right") - 1, 0, len(times_us) - 1))
     if row == len(times_us) - 1:
@@ -16,13 +16,13 @@ def row_at(times_us: Array, time: float) -> tuple[int, float]:
     return row, float(np.clip((now - times_us[row]) / (times_us[row + 1] - times_us[row]), 0.0, 1.0))
 
 
-def state_between(rows: Array, row: int, share: float) -> Array:
-    """A state between two: in proportion, the attitude the shorter way round and of length 1."""
-    if share == 0.0:
+def state_between(rows: Array, row: int, fraction: float) -> Array:
+    """Interpolate linearly between two rows of a state; the attitude along the shorter arc, normalised."""
+    if fraction == 0.0:
         return rows[row]
-    before, after = rows[row], rows[row + 1].copy()
-    if before[6:10] @ after[6:10] < 0.0:
-        after[6:10] *= -1.0
-    here: Array = before + share * (after - before)
-    here[6:10] = normalize(Quat(*here[6:10].tolist()))
-    return here
+    first, second = rows[row], rows[row + 1].copy()
+    if first[6:10] @ second[6:10] < 0.0:
+        second[6:10] *= -1.0
+    state: Array = first + fraction * (second - first)
+    state[6:10] = normalize(Quat(*state[6:10].tolist()))
+    return state

@@ -1,4 +1,4 @@
-"""A run as a Rerun recording (.rrd): moving frames with the vehicle's parts, paths, and every number over time."""
+"""Export of a run as a Rerun recording (.rrd): moving frames with the vehicle's parts, paths, and all streams over time."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ TIME = "time"
 
 
 def write_rerun(run: Run, path: str | Path) -> Path:
-    """Needs the extra `rerun`"""
+    """Write a run as a Rerun recording and return its path; needs the extra `rerun`."""
     try:
         import rerun as rr  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
@@ -37,8 +37,8 @@ def write_rerun(run: Run, path: str | Path) -> Path:
 def _log_track(rr: Any, stream: Any, track: Track, colour: tuple[int, int, int]) -> None:
     root = f"world/{track.name}"
     stream.log(f"world/paths/{track.name}", rr.LineStrips3D([track.position], colors=[colour]), static=True)
-    asked = rr.LineStrips3D([track.reference_position], colors=[(120, 130, 140)])
-    stream.log(f"world/references/{track.name}", asked, static=True)
+    reference = rr.LineStrips3D([track.reference_position], colors=[(120, 130, 140)])
+    stream.log(f"world/references/{track.name}", reference, static=True)
     for part in parts_of(track.vehicle):
         stream.log(f"{root}/{part.name.replace(' ', '_')}", _part(rr, part), static=True)
     xyzw = track.attitude[:, [1, 2, 3, 0]]
@@ -47,8 +47,8 @@ def _log_track(rr: Any, stream: Any, track: Track, colour: tuple[int, int, int])
     for name, table in track.tables.items():
         times = [rr.TimeColumn(TIME, duration=table.time)]
         for field, values in zip(table.fields, table.rows.T, strict=True):
-            place = f"{track.name}/{name}/{field.replace('.', '/').replace('[', '/').replace(']', '')}"
-            stream.send_columns(place, times, rr.Scalars.columns(scalars=np.ascontiguousarray(values)))
+            entity_path = f"{track.name}/{name}/{field.replace('.', '/').replace('[', '/').replace(']', '')}"
+            stream.send_columns(entity_path, times, rr.Scalars.columns(scalars=np.ascontiguousarray(values)))
 
 
 def _part(rr: Any, part: Rod | Disc | Box) -> Any:
@@ -57,13 +57,13 @@ def _part(rr: Any, part: Rod | Disc | Box) -> Any:
         return rr.Boxes3D(centers=[part.centre_B], sizes=[part.size_B], colors=[colour], fill_mode="solid")
     if isinstance(part, Rod):
         return rr.LineStrips3D([[part.start_B, part.end_B]], radii=[part.radius], colors=[colour])
-    turn = from_up_to(part.axis_B)
-    thin = 0.02 * part.radius
+    rotation = from_up_to(part.axis_B)
+    thickness = 0.02 * part.radius
     return rr.Cylinders3D(
-        lengths=[thin],
+        lengths=[thickness],
         radii=[part.radius],
         centers=[part.centre_B],
-        quaternions=[rr.Quaternion(xyzw=[float(turn.x), float(turn.y), float(turn.z), float(turn.w)])],
+        quaternions=[rr.Quaternion(xyzw=[float(rotation.x), float(rotation.y), float(rotation.z), float(rotation.w)])],
         colors=[(*colour, 110)],
         fill_mode="solid",
     )

@@ -1,4 +1,4 @@
-"""A page to fly in: one HTML file with physics, pilots and pictures, that needs neither a server nor the network."""
+"""A page to fly in: one HTML file with physics, stick controllers and graphics, without a server or the network."""
 
 from samara.core.lazy_import import lazily as _lazily
 

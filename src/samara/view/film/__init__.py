@@ -1,4 +1,4 @@
-"""Moving pictures of a flight."""
+"""Films and still pictures of flights."""
 
 from samara.core.lazy_import import lazily as _lazily
 

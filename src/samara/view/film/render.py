@@ -1,4 +1,4 @@
-"""A flight as a film or a picture, drawn without a display and without a graphics card.
+"""Render a flight as a film or a picture, without a display or a graphics card.
 
     render(run, "flight.mp4", Film(camera="chase"))
 
@@ -38,26 +38,26 @@ CAMERAS = ("chase", "fixed", "top", "onboard")
 ENDINGS = (".mp4", ".gif", ".png")
 SKY, GROUND, FINE, COARSE, SHADOW = "#f4f8fc", "#e9eef2", "#d3dce4", "#b4c0cb", "#22313f"
 FIELD_DEG = {"chase": 42.0, "fixed": 34.0, "top": 34.0, "onboard": 80.0}
-SEEN_REACHES = 9.0  # how far behind a drone the chasing camera is, in reaches of the drone
-HUNG_SHARE = 0.45  # of a cable's length that counts as reach, so that what hangs from it is seen
-SMOOTH = 0.6  # [s] over which the chasing camera averages the way it follows
-EDGE = 24  # corners of a propeller's disc
-STROBES, STROBED = 14, 3  # times at which a drone is drawn in a picture, and how many drones are drawn so
+SEEN_REACHES = 9.0  # distance of the chase camera behind a drone, in radii of the drone
+HUNG_SHARE = 0.45  # fraction of a cable's length that counts as radius, so that the load is in view
+SMOOTH = 0.6  # [s]: averaging time of the chase camera's heading
+EDGE = 24  # vertices of a propeller disc
+STROBES, STROBED = 14, 3  # poses per drone in a picture, and largest drone count drawn this way
 MOST_PIXELS = 4096
 PALETTE = 64  # colours of a GIF
-GIF_FPS, GIF_SIZE, GIF_FRAMES = 10.0, (480, 360), 200  # by default: under 5 MB, at about 20 kB a frame
-FILLED = 0.42  # of the picture's size, from its middle, that a whole flight takes
-SMALLEST_SEEN = 0.02  # of the picture's height: drones that would look smaller are drawn larger than life
-SIMPLE = 22.0  # [px]: smaller drones are drawn without regard to which part is nearer
-CLOSEST = 0.05  # [m]: nothing that is nearer to the eye is drawn
-TURNING = 5.0  # [rad/s]: slower rotors are drawn standing
-FEW = 8  # more drones than this have no dashed reference
+GIF_FPS, GIF_SIZE, GIF_FRAMES = 10.0, (480, 360), 200  # defaults for less than 5 MB, at about 20 kB per frame
+FILLED = 0.42  # largest distance of a flight from the picture's centre, relative to the picture's size
+SMALLEST_SEEN = 0.02  # relative to the picture's height: drones that would appear smaller are drawn enlarged
+SIMPLE = 22.0  # [px]: smaller drones are drawn without depth sorting of their parts
+CLOSEST = 0.05  # [m]: objects closer to the eye are not drawn
+TURNING = 5.0  # [rad/s]: slower rotors are drawn standing still
+FEW = 8  # above this drone count, references are not drawn
 AHEAD, UP = Vec3(1.0, 0.0, 0.0), Vec3(0.0, 0.0, 1.0)
-BLADES = 23.0  # [rad/s] at which blades are drawn to turn: slow enough for the eye to see which way
+BLADES = 23.0  # [rad/s]: drawn speed of blades, slow enough to show the direction of spin
 
 
 class Film(NamedTuple):
-    """What is filmed: frames a second, size [px], how much faster than the clock, from where, whom, and which seconds."""
+    """Settings of a film: frames per second, size [px], playback speed, camera, followed drone, start and stop [s]."""
 
     fps: float = 30.0
     size: tuple[int, int] = (960, 720)
@@ -68,27 +68,34 @@ class Film(NamedTuple):
     stop: float = math.inf
 
 
-def default_film(run: Run, path: str | Path, **chosen: Any) -> Film:
-    """What is filmed by default: of a GIF a few hundred small frames, so that no flight makes more than 5 MB of it
+def default_film(run: Run, path: str | Path, **settings: Any) -> Film:
+    """Return the default settings: for a GIF a few hundred small frames, which keeps it below 5 MB.
 
-    A long flight is shown faster than the clock rather than in part.
+    A long flight is shown faster than real time rather than in part.
     """
     ending = Path(path).suffix.lower()
     defaults: dict[str, Any] = {"camera": "fixed" if len(run.tracks) > 1 or ending == ".png" else "chase"}
     if ending != ".gif":
-        return Film(**{**defaults, **chosen})
-    film = Film(**{**defaults, "fps": GIF_FPS, "size": GIF_SIZE, **chosen})
+        return Film(**{**defaults, **settings})
+    film = Film(**{**defaults, "fps": GIF_FPS, "size": GIF_SIZE, **settings})
     seconds = min(film.stop, float(run.tracks[0].time[-1])) - max(film.start, float(run.tracks[0].time[0]))
-    faster = max(1.0, math.ceil(seconds * film.fps / GIF_FRAMES))
-    return film if "speed" in chosen else film._replace(speed=faster)
+    playback_speed = max(1.0, math.ceil(seconds * film.fps / GIF_FRAMES))
+    return film if "speed" in settings else film._replace(speed=playback_speed)
 
 
 def render(run: Run, path: str | Path, film: Film | None = None, progress: Progress = lambda done, total: None) -> Path:
-    """Writes .mp4 (needs the extra `video`), .gif, or .png: one picture with the drones at many moments of their way"""
+    """Render a run and return the path: .mp4 (needs the extra `video`), .gif, or .png with the drones at many instants.
+
+    Args:
+        run: the flight.
+        path: file to write; its suffix selects the format.
+        film: settings; default: `default_film`.
+        progress: called with the count of finished frames and the total.
+    """
     film = film or default_film(run, path)
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
-        raise ValueError(f"{path}: a flight is rendered as {', '.join(ENDINGS)}")
+        raise ValueError(f"{path}: expected a file with the suffix {', '.join(ENDINGS)}")
     require_film(film, run)
     if ending == ".png":
         from PIL import Image
@@ -99,38 +106,40 @@ def render(run: Run, path: str | Path, film: Film | None = None, progress: Progr
         progress(1, 1)
         return Path(path)
     write = _write_mp4 if ending == ".mp4" else _write_gif
-    fps = film.fps if ending == ".mp4" else 100.0 / max(2, round(100.0 / film.fps))  # a GIF counts in hundredths
+    fps = (
+        film.fps if ending == ".mp4" else 100.0 / max(2, round(100.0 / film.fps))
+    )  # GIF delays are in hundredths of a second
     times = frame_times(run, film._replace(fps=fps))
-    stage = Stage(run, film)
-    shown = Frames(film.size, fps, len(times), lambda k: stage.frame(float(times[k])), progress)
+    scene = Stage(run, film)
+    frames = Frames(film.size, fps, len(times), lambda k: scene.frame(float(times[k])), progress)
     with atomic_write(path) as temporary:
-        write(temporary, shown)
+        write(temporary, frames)
     return Path(path)
 
 
 def require_film(film: Film, run: Run) -> None:
-    """ValueError naming what of a film is not possible"""
+    """Raise ValueError if a setting of the film is invalid for this run."""
     width, height = film.size
     if not (film.fps > 0.0 and math.isfinite(film.fps)):
         raise ValueError(f"fps is {film.fps:g}; expected a number above 0")
     if not (film.speed > 0.0 and math.isfinite(film.speed)):
-        raise ValueError(f"speed is {film.speed:g}; expected a number above 0: 2 is twice as fast as the clock")
+        raise ValueError(f"speed is {film.speed:g}; expected a number above 0: 2 is twice real time")
     if not (16 <= width <= MOST_PIXELS and 16 <= height <= MOST_PIXELS) or width % 2 or height % 2:
         raise ValueError(f"size is {width}x{height}; expected even numbers from 16 to {MOST_PIXELS}, such as 960x720")
     if film.camera not in CAMERAS:
         raise ValueError(f"no camera {film.camera!r}; expected one of {', '.join(CAMERAS)}")
     names = [track.name for track in run.tracks]
     if film.drone and film.drone not in names:
-        raise ValueError(f"no drone {film.drone!r}; there are {', '.join(names)}")
+        raise ValueError(f"no drone {film.drone!r}; expected one of {', '.join(names)}")
     first, last = float(run.tracks[0].time[0]), float(run.tracks[0].time[-1])
     if not film.start < min(film.stop, last) or film.stop <= first:
         raise ValueError(
-            f"nothing was flown from {film.start:g} to {film.stop:g} s; the run is {first:g} to {last:g} s"
+            f"no flight data from {film.start:g} to {film.stop:g} s; expected times from {first:g} to {last:g} s"
         )
 
 
 def frame_times(run: Run, film: Film) -> Array:
-    """t = start + k speed/fps, to the end of the flight or of the film  [s]"""
+    """t = start + k speed/fps, to the end of the flight or of the film  [s]."""
     time = run.tracks[0].time
     first, last = max(film.start, float(time[0])), min(film.stop, float(time[-1]))
     step = film.speed / film.fps
@@ -138,7 +147,7 @@ def frame_times(run: Run, film: Film) -> Array:
 
 
 def strobe(run: Run, film: Film) -> Array:
-    """One picture (height, width, 3): at the end of the film, and of a few drones also at equal times before it"""
+    """Render one picture (height, width, 3): the end of the film, and for few drones also poses at equal intervals."""
     require_film(film, run)
     first, last = frame_times(run, film._replace(fps=1e3))[[0, -1]]
     moments = np.linspace(first, last, STROBES)[:-1].tolist() if len(run.tracks) <= STROBED else []
@@ -150,7 +159,7 @@ def strobe(run: Run, film: Film) -> Array:
 
 @dataclass(frozen=True)
 class Frames:
-    """The frames of a film: their size [px], how many a second, how many in all, and each by its number."""
+    """The frames of a film: size [px], frames per second, frame count, and a function that draws a frame by its index."""
 
     size: tuple[int, int]
     fps: float
@@ -171,47 +180,55 @@ def _write_mp4(path: Path, frames: Frames) -> None:
     except ImportError as error:
         raise ValueError("MP4 needs imageio-ffmpeg: pip install 'samara[video]', or write a .gif") from error
     width, height = frames.size
-    told = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {frames.fps} -i - -an"
-    made = "-c:v libx264 -pix_fmt yuv420p -crf 20 -preset veryfast -movflags +faststart -f mp4"
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *told.split(), *made.split(), str(path)]
+    input_options = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {frames.fps} -i - -an"
+    output_options = "-c:v libx264 -pix_fmt yuv420p -crf 20 -preset veryfast -movflags +faststart -f mp4"
+    command = [
+        imageio_ffmpeg.get_ffmpeg_exe(),
+        "-y",
+        "-loglevel",
+        "error",
+        *input_options.split(),
+        *output_options.split(),
+        str(path),
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         try:
             for frame in frames.each():
                 process.stdin.write(frame.tobytes())
-        except BrokenPipeError:  # it has ended before its time, and says why
+        except BrokenPipeError:  # ffmpeg ended early; stderr holds the reason
             pass
         except BaseException:
             process.kill()
             raise
-        said = process.communicate()[1].decode("utf-8", "replace").strip()
+        errors = process.communicate()[1].decode("utf-8", "replace").strip()
     if process.returncode:
-        reason = said.splitlines()[-1] if said else f"ended with status {process.returncode}"
+        reason = errors.splitlines()[-1] if errors else f"ended with status {process.returncode}"
         raise OSError(errno.EIO, f"ffmpeg: {reason}")
 
 
 def _write_gif(path: Path, frames: Frames) -> None:
-    """One palette for the whole film, from its beginning, middle and end: colours do not flicker, frames stay small."""
+    """Write with one palette from beginning, middle and end of the film: colours do not flicker, frames stay small."""
     from PIL import Image
 
-    shown = [frames.frame(k) for k in sorted({0, frames.count // 2, frames.count - 1})]
-    samples = np.concatenate([*shown, *(_swatch(colour, frames.size) for colour in (*COLOURS, INK))])
+    sample_frames = [frames.frame(k) for k in sorted({0, frames.count // 2, frames.count - 1})]
+    samples = np.concatenate([*sample_frames, *(_swatch(colour, frames.size) for colour in (*COLOURS, INK))])
     palette = Image.fromarray(samples).quantize(colors=PALETTE, method=Image.Quantize.MEDIANCUT)
-    every = (Image.fromarray(own).quantize(palette=palette, dither=Image.Dither.NONE) for own in frames.each())
-    first = next(every)
+    images = (Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames.each())
+    first = next(images)
     duration = round(1000.0 / frames.fps)
-    first.save(path, format="GIF", save_all=True, append_images=every, duration=duration, loop=0, optimize=False)
+    first.save(path, format="GIF", save_all=True, append_images=images, duration=duration, loop=0, optimize=False)
 
 
 def _swatch(colour: str, size: tuple[int, int]) -> Array:
-    """A strip of a colour, full and as faint as a propeller's disc: so that what is small in a film keeps its colour."""
-    full, ground = (np.array([int(own[k : k + 2], 16) for k in (1, 3, 5)]) for own in (colour, GROUND))
+    """Return a strip of a colour, opaque and as faint as a propeller disc, so that the palette contains small objects."""
+    colour_rgb, ground_rgb = (np.array([int(text[k : k + 2], 16) for k in (1, 3, 5)]) for text in (colour, GROUND))
     strip = np.empty((max(2, size[1] // 12), size[0], 3), np.uint8)
-    strip[:, : size[0] // 2], strip[:, size[0] // 2 :] = full, 0.35 * full + 0.65 * ground
+    strip[:, : size[0] // 2], strip[:, size[0] // 2 :] = colour_rgb, 0.35 * colour_rgb + 0.65 * ground_rgb
     return strip
 
 
-# What is seen -----------------------------------------------------------------------------------------------------------
+# Scene ------------------------------------------------------------------------------------------------------------------
 
 
 NO_CABLE, NO_SERVO = np.empty((0, 2, 3)), np.empty(0)
@@ -232,7 +249,7 @@ class Pose(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The arrays of a track that a film needs at every frame, taken from its tables once."""
+    """The arrays of a drone record that a film needs at every frame, copied from its tables once."""
 
     time: Array
     position: Array
@@ -248,44 +265,44 @@ class Way(NamedTuple):
 
 
 def way_of(track: Track) -> Way:
-    """The arrays of the same names"""
+    """Copy the arrays of the same names from a record."""
     return Way(*(np.ascontiguousarray(getattr(track, name)) for name in Way._fields))
 
 
-def places_of(way: Way) -> Array:
-    """Where a drone and what hangs from it have been, (n, 3)"""
-    return np.concatenate([way.position, way.cable[:, 1]])
+def places_of(flight: Way) -> Array:
+    """Return the positions of a drone and its slung load, (n, 3)."""
+    return np.concatenate([flight.position, flight.cable[:, 1]])
 
 
 def pose_at(track: Way, time: float) -> Pose:
-    """Between two logged states along the straight line, the attitude along the shorter arc; commands are held"""
+    """Interpolate between logged states: linearly, the attitude along the shorter arc; commands are held."""
     row = int(np.clip(np.searchsorted(track.time, time, side="right") - 1, 0, max(len(track.time) - 2, 0)))
     after = min(row + 1, len(track.time) - 1)
     span = float(track.time[after] - track.time[row])
-    share = min(max((time - float(track.time[row])) / span, 0.0), 1.0) if span > 0.0 else 0.0
+    fraction = min(max((time - float(track.time[row])) / span, 0.0), 1.0) if span > 0.0 else 0.0
 
-    def between(values: Array) -> Array:
-        return np.asarray((1.0 - share) * values[row] + share * values[after]) if len(values) else values
+    def interpolate(values: Array) -> Array:
+        return np.asarray((1.0 - fraction) * values[row] + fraction * values[after]) if len(values) else values
 
     q0, q1 = track.attitude[row], track.attitude[after]
-    q = (1.0 - share) * q0 + share * (q1 if float(q0 @ q1) >= 0.0 else -q1)
-    held = max(int(np.searchsorted(track.command_time, time + 1e-9, side="right")) - 1, 0)
-    p_W = between(track.position)
+    q = (1.0 - fraction) * q0 + fraction * (q1 if float(q0 @ q1) >= 0.0 else -q1)
+    command_row = max(int(np.searchsorted(track.command_time, time + 1e-9, side="right")) - 1, 0)
+    p_W = interpolate(track.position)
     return Pose(
         p_W,
         Quat(*(q / np.linalg.norm(q)).tolist()),
-        between(track.velocity),
-        between(track.rotor_speed),
-        track.command[held],
+        interpolate(track.velocity),
+        interpolate(track.rotor_speed),
+        track.command[command_row],
         track.wind[row],
-        float(position_error(Vec3(*p_W), Vec3(*between(track.reference_position)))),
-        between(track.cable),
-        between(track.servo_angle),
+        float(position_error(Vec3(*p_W), Vec3(*interpolate(track.reference_position)))),
+        interpolate(track.cable),
+        interpolate(track.servo_angle),
     )
 
 
 class Model(NamedTuple):
-    """A vehicle's parts as points in body axes: each rod two, each disc its edge, each box its eight corners."""
+    """A vehicle's parts as points in body axes: two per rod, the edge of each disc, eight corners per box."""
 
     rods: tuple[Rod, ...]
     discs: tuple[Disc, ...]
@@ -294,24 +311,24 @@ class Model(NamedTuple):
     reach: float
     load: float = 0.0
     cable: float = 0.0
-    hinges: tuple[tuple[int, Vec3], ...] = ()  # the disc that each servo turns, and about which axis
+    hinges: tuple[tuple[int, Vec3], ...] = ()  # disc that each servo tilts, and hinge axis
 
     def rods_of(self, values: Array) -> Array:
-        """What belongs to the ends of the rods, (rods, 2, …)"""
+        """Select the values at the ends of the rods, (rods, 2, …)."""
         return values[: 2 * len(self.rods)].reshape(-1, 2, *values.shape[1:])
 
     def discs_of(self, values: Array) -> Array:
-        """What belongs to the edges of the discs, (discs, EDGE, …)"""
+        """Select the values at the edges of the discs, (discs, EDGE, …)."""
         start = 2 * len(self.rods)
         return values[start : start + EDGE * len(self.discs)].reshape(-1, EDGE, *values.shape[1:])
 
     def boxes_of(self, values: Array) -> Array:
-        """What belongs to the corners of the boxes, (boxes, 8, …)"""
+        """Select the values at the corners of the boxes, (boxes, 8, …)."""
         return values[2 * len(self.rods) + EDGE * len(self.discs) :].reshape(-1, 8, *values.shape[1:])
 
 
 class Seen(NamedTuple):
-    """A drone at one instant before the camera: its points in the world, in the picture, how far, and how large [px]."""
+    """A drone at one instant, projected: its points in the world and in the picture, their depths, and its size [px]."""
 
     model: Model
     pose: Pose
@@ -323,7 +340,7 @@ class Seen(NamedTuple):
 
 
 def model_of(vehicle: Vehicle) -> Model:
-    """What `parts_of` gives, ready to be turned"""
+    """Convert the parts of a vehicle to points in body axes."""
     parts = parts_of(vehicle)
     rods = tuple(part for part in parts if isinstance(part, Rod))
     discs = tuple(part for part in parts if isinstance(part, Disc))
@@ -336,19 +353,19 @@ def model_of(vehicle: Vehicle) -> Model:
 
 
 def tilted_points(model: Model, servo_angle: Array) -> Array:
-    """c + exp(δ h) (r − c): all points in body axes, the edge of each disc that has a servo turned about its hinge h"""
+    """c + exp(δ h) (r − c): all points in body axes, with each servo-driven disc tilted about its hinge h."""
     if not model.hinges:
         return model.points_B
     points = model.points_B.copy()
     for (k, hinge_B), angle in zip(model.hinges, servo_angle.tolist(), strict=True):
         centre, edge = np.array(model.discs[k].centre_B, dtype=float), model.discs_of(points)[k]
-        turned_edge = rotate(quat_from_axis_angle(hinge_B, angle), Vec3(*(edge - centre).T))
-        edge[:] = centre + np.stack(np.broadcast_arrays(*turned_edge), axis=1)
+        tilted_edge = rotate(quat_from_axis_angle(hinge_B, angle), Vec3(*(edge - centre).T))
+        edge[:] = centre + np.stack(np.broadcast_arrays(*tilted_edge), axis=1)
     return points
 
 
 def across(axis: ArrayLike) -> tuple[Array, Array]:
-    """Two unit vectors across an axis and each other, the second a right-handed quarter turn after the first"""
+    """Return two unit vectors perpendicular to an axis, the second a right-handed quarter turn after the first."""
     z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
     x = np.cross((0.0, 1.0, 0.0) if abs(z[1]) < 0.9 else (0.0, 0.0, 1.0), z)
     x = x / np.linalg.norm(x)
@@ -356,14 +373,14 @@ def across(axis: ArrayLike) -> tuple[Array, Array]:
 
 
 def edge_of(disc: Disc) -> Array:
-    """Points (n, 3) around the edge of a disc, right-handed about its axis"""
+    """Return points (n, 3) around the edge of a disc, right-handed about its axis."""
     x, y = across(disc.axis_B)
-    turn = np.linspace(0.0, 2.0 * math.pi, EDGE, endpoint=False)[:, None]
-    return np.array(disc.centre_B, dtype=float) + disc.radius * (np.cos(turn) * x + np.sin(turn) * y)
+    angles = np.linspace(0.0, 2.0 * math.pi, EDGE, endpoint=False)[:, None]
+    return np.array(disc.centre_B, dtype=float) + disc.radius * (np.cos(angles) * x + np.sin(angles) * y)
 
 
 def corners_of(box: Box) -> Array:
-    """The eight corners, x slowest"""
+    """Return the eight corners, x slowest."""
     signs = np.array([(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
     return np.array(box.centre_B, dtype=float) + signs * np.array(box.size_B, dtype=float)
 
@@ -373,7 +390,7 @@ _LIGHT = np.array([0.3, -0.4, 0.85]) / np.linalg.norm([0.3, -0.4, 0.85])
 
 
 class Stage:
-    """A run ready to be filmed: tracks, models, the way of the camera. `frame(time)` is a picture (height, width, 3)."""
+    """A run ready to be filmed: records, geometries and camera path. `frame(time)` draws a picture (height, width, 3)."""
 
     def __init__(self, run: Run, film: Film) -> None:
         from matplotlib.backends.backend_agg import RendererAgg
@@ -385,7 +402,7 @@ class Stage:
         for track in run.tracks:
             models.setdefault(id(track.vehicle), model_of(track.vehicle))
         self.models = [models[id(track.vehicle)] for track in run.tracks]
-        points = np.concatenate([places_of(way) for way in self.ways])
+        points = np.concatenate([places_of(flight) for flight in self.ways])
         self.low, self.high = points.min(axis=0), points.max(axis=0)
         self.ground = float(run.tracks[self.followed].tables["environment"]["ground.point_W"][0, 2])
         self.away = self._away() if film.camera in ("fixed", "top") else 0.0
@@ -397,206 +414,212 @@ class Stage:
         self._labels = Labels(film.size)
 
     def _visible_scale(self) -> float:
-        """How much larger than life drones are drawn: 1, or what it takes to see them from where a whole flight is seen."""
+        """Enlargement of drones: 1, or the factor that makes them visible from the distance that shows the whole flight."""
         if self.film.camera not in ("fixed", "top"):
             return 1.0
-        pixels = self.camera(0.0).focal * min(own.reach for own in self.models) / self.away
-        wanted = SMALLEST_SEEN * self.film.size[1]
-        return max(1.0, float(math.ceil(wanted / pixels)))
+        pixels = self.camera(0.0).focal * min(model.reach for model in self.models) / self.away
+        min_pixels = SMALLEST_SEEN * self.film.size[1]
+        return max(1.0, float(math.ceil(min_pixels / pixels)))
 
     def camera(self, time: float) -> Camera:
-        """Where this film is seen from at a time"""
-        kind, size = self.film.camera, self.film.size
-        field = FIELD_DEG[kind]
-        here = pose_at(self.ways[self.followed], time)
-        reach = self.models[self.followed].reach
-        if kind == "onboard":
-            ahead, up = (np.array(rotate(here.q_WB, axis), dtype=float) for axis in (AHEAD, UP))
-            return looking(here.p_W + 0.3 * reach * up, ahead, size, field, up)
-        if kind == "chase":
+        """Return the camera at a time."""
+        camera_type, size = self.film.camera, self.film.size
+        field_deg = FIELD_DEG[camera_type]
+        pose = pose_at(self.ways[self.followed], time)
+        radius = self.models[self.followed].reach
+        if camera_type == "onboard":
+            ahead, up = (np.array(rotate(pose.q_WB, axis), dtype=float) for axis in (AHEAD, UP))
+            return looking(pose.p_W + 0.3 * radius * up, ahead, size, field_deg, up)
+        if camera_type == "chase":
             angle = float(np.interp(time, self.ways[self.followed].time, self._heading))
-            along = np.array([math.cos(angle), math.sin(angle), 0.0])
-            back = SEEN_REACHES * max(reach, HUNG_SHARE * self.models[self.followed].cable)
-            eye = here.p_W - back * along + np.array([0.0, 0.0, 0.42 * back])
-            eye[2] = max(eye[2], self.ground + 0.25 * reach)
-            return look_at(eye, here.p_W + 0.8 * reach * along, size, field)
-        along = np.array([0.0, 0.0, 1.0]) if kind == "top" else _from_side()
+            direction = np.array([math.cos(angle), math.sin(angle), 0.0])
+            distance = SEEN_REACHES * max(radius, HUNG_SHARE * self.models[self.followed].cable)
+            eye = pose.p_W - distance * direction + np.array([0.0, 0.0, 0.42 * distance])
+            eye[2] = max(eye[2], self.ground + 0.25 * radius)
+            return look_at(eye, pose.p_W + 0.8 * radius * direction, size, field_deg)
+        direction = np.array([0.0, 0.0, 1.0]) if camera_type == "top" else _side_view_direction()
         middle = 0.5 * (self.low + self.high)
-        return looking(middle + self.away * along, -along, size, field)
+        return looking(middle + self.away * direction, -direction, size, field_deg)
 
     def _away(self) -> float:
-        """The least distance from which all of the flight is within the picture, and not under its labels  [m]"""
-        along = np.array([0.0, 0.0, 1.0]) if self.film.camera == "top" else _from_side()
-        middle, room = 0.5 * (self.low + self.high), 2.0 * max(own.reach for own in self.models)
-        corners = np.concatenate([places_of(way)[:: max(1, len(way.time) // 200)] for way in self.ways])
-        low, high = room, 4.0 * room + 40.0 * float(np.linalg.norm(self.high - self.low))
+        """Smallest distance from which the whole flight is in the picture and clear of the labels [m]."""
+        direction = np.array([0.0, 0.0, 1.0]) if self.film.camera == "top" else _side_view_direction()
+        middle, clearance = 0.5 * (self.low + self.high), 2.0 * max(model.reach for model in self.models)
+        corners = np.concatenate([places_of(flight)[:: max(1, len(flight.time) // 200)] for flight in self.ways])
+        low, high = clearance, 4.0 * clearance + 40.0 * float(np.linalg.norm(self.high - self.low))
         for _ in range(40):
             trial = 0.5 * (low + high)
-            camera = looking(middle + trial * along, -along, self.film.size, FIELD_DEG[self.film.camera])
-            seen = in_camera(camera, corners)
-            margin = camera.focal * room / np.maximum(seen[:, 2], CLOSEST)
-            off = np.abs(on_picture(camera, seen) - 0.5 * np.array(self.film.size)) + margin[:, None]
-            fits = seen[:, 2].min() > room and (off < FILLED * np.array(self.film.size)).all()
+            camera = looking(middle + trial * direction, -direction, self.film.size, FIELD_DEG[self.film.camera])
+            points_C = in_camera(camera, corners)
+            margin = camera.focal * clearance / np.maximum(points_C[:, 2], CLOSEST)
+            offset = np.abs(on_picture(camera, points_C) - 0.5 * np.array(self.film.size)) + margin[:, None]
+            fits = points_C[:, 2].min() > clearance and (offset < FILLED * np.array(self.film.size)).all()
             low, high = (low, trial) if fits else (trial, high)
         return high
 
-    def frame(self, time: float, earlier: Sequence[float] = ()) -> Array:
-        """The picture at a time; `earlier` are times at which the drones are drawn too, fainter"""
+    def frame(self, time: float, earlier_times: Sequence[float] = ()) -> Array:
+        """Draw the picture at a time; at the times `earlier`, the drones are drawn as well."""
         camera = self.camera(time)
         self._renderer.clear()
         self._draw_ground(camera)
         self._solids.draw(camera, self._pen)
-        seen: list[Seen] = []
-        for moment in (*earlier, time):
-            for k, (model, way) in enumerate(zip(self.models, self.ways, strict=True)):
+        drones: list[Seen] = []
+        for moment in (*earlier_times, time):
+            for k, (model, flight) in enumerate(zip(self.models, self.ways, strict=True)):
                 if self.film.camera != "onboard" or k != self.followed:
-                    seen.append(self._seen(camera, model, pose_at(way, moment), moment))
-        self._draw_shadows(camera, seen)
+                    drones.append(self._seen(camera, model, pose_at(flight, moment), moment))
+        self._draw_shadows(camera, drones)
         self._draw_ways(camera, time)
-        before = [own for own in seen if own.depths.min() > CLOSEST]
-        self._draw_small(camera, [own for own in before if own.size < SIMPLE])
-        for own in sorted(before, key=lambda own: -float(own.depths.mean())):
-            if own.size >= SIMPLE:
-                self._draw_drone(camera, own)
-        here = pose_at(self.ways[self.followed], time)
-        return self._labels.written(self._renderer, self.run, self.followed, here, time, camera, self.scale)
+        visible = [drone for drone in drones if drone.depths.min() > CLOSEST]
+        self._draw_small(camera, [drone for drone in visible if drone.size < SIMPLE])
+        for drone in sorted(visible, key=lambda drone: -float(drone.depths.mean())):
+            if drone.size >= SIMPLE:
+                self._draw_drone(camera, drone)
+        pose = pose_at(self.ways[self.followed], time)
+        return self._labels.written(self._renderer, self.run, self.followed, pose, time, camera, self.scale)
 
     def _seen(self, camera: Camera, model: Model, pose: Pose, time: float) -> "Seen":
         points_W = turned(self.scale * tilted_points(model, pose.servo_angle), pose)
-        inside = in_camera(camera, points_W)
-        size = camera.focal * self.scale * model.reach / max(float(inside[:, 2].mean()), CLOSEST)
-        return Seen(model, pose, time, points_W, on_picture(camera, inside), inside[:, 2], size)
+        points_C = in_camera(camera, points_W)
+        size = camera.focal * self.scale * model.reach / max(float(points_C[:, 2].mean()), CLOSEST)
+        return Seen(model, pose, time, points_W, on_picture(camera, points_C), points_C[:, 2], size)
 
     def _draw_ground(self, camera: Camera) -> None:
         pen, z = self._pen, self.ground
         pen.fill(np.array([(0, 0), (camera.size[0], 0), camera.size, (0, camera.size[1])], dtype=float), SKY)
-        far = 400.0 * max(1.0, float(np.abs(camera.eye_W[2] - z)))
+        half_size = 400.0 * max(1.0, float(np.abs(camera.eye_W[2] - z)))
         x, y = camera.eye_W[:2]
-        horizon = area_seen(camera, [(x + far * i, y + far * j, z) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))])
+        horizon = area_seen(
+            camera, [(x + half_size * i, y + half_size * j, z) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+        )
         if len(horizon) > 2:
             pen.fill(horizon, GROUND)
         height = max(abs(float(camera.eye_W[2]) - z), 0.3)
         step = 10.0 ** math.floor(math.log10(0.4 * height)) if height < 2.5 else 1.0 if height < 25.0 else 10.0
-        foot = np.round((camera.eye_W[:2] + camera.forward_W[:2] * height) / (5.0 * step)) * 5.0 * step
+        grid_centre = np.round((camera.eye_W[:2] + camera.forward_W[:2] * height) / (5.0 * step)) * 5.0 * step
         for spacing, count, colour, width in ((step, 20, FINE, 0.8), (5.0 * step, 12, COARSE, 1.1)):
-            starts, ends, far_off = _grid(foot, spacing, count, z)
+            starts, ends, distances = _grid(grid_centre, spacing, count, z)
             for low, high, alpha in ((0.0, 0.4, 1.0), (0.4, 0.6, 0.7), (0.6, 0.8, 0.4), (0.8, 1.0, 0.15)):
-                own = (far_off >= low) & (far_off < high)
-                pen.lines(lines_seen(camera, starts[own], ends[own]), colour, width, alpha)
+                in_band = (distances >= low) & (distances < high)
+                pen.lines(lines_seen(camera, starts[in_band], ends[in_band]), colour, width, alpha)
         origin = np.array([0.0, 0.0, z])
         for axis, colour in ((np.array([step, 0.0, 0.0]), COLOURS[0]), (np.array([0.0, step, 0.0]), COLOURS[1])):
             pen.lines(lines_seen(camera, [origin], [origin + axis]), colour, 3.0)
 
-    def _draw_shadows(self, camera: Camera, seen: Sequence["Seen"]) -> None:
-        """Straight below each drone: all at once, so that two that overlap are no darker than one."""
+    def _draw_shadows(self, camera: Camera, drones: Sequence["Seen"]) -> None:
+        """Draw shadows straight below the drones, in one pass, so that overlapping shadows are not darker."""
         discs, rods = [], []
-        for own in seen:
-            below = own.points_W.copy()
-            below[:, 2] = self.ground
-            inside = in_camera(camera, below)
-            if inside[:, 2].min() > CLOSEST:
-                pixels = on_picture(camera, inside)
-                rods.append(own.model.rods_of(pixels))
-                discs.append(own.model.discs_of(pixels))
+        for drone in drones:
+            shadow_W = drone.points_W.copy()
+            shadow_W[:, 2] = self.ground
+            shadow_C = in_camera(camera, shadow_W)
+            if shadow_C[:, 2].min() > CLOSEST:
+                pixels = on_picture(camera, shadow_C)
+                rods.append(drone.model.rods_of(pixels))
+                discs.append(drone.model.discs_of(pixels))
         if discs:
             self._pen.areas(np.concatenate(discs), SHADOW, 0.16)
             self._pen.lines(np.concatenate(rods), SHADOW, 1.5, 0.16)
 
     def _draw_ways(self, camera: Camera, time: float) -> None:
-        """Where each drone was asked to go, dashed, and where it has been"""
-        for k, way in enumerate(self.ways):
-            few = len(self.ways) <= FEW
-            if few:
-                asked = way.reference_position[:: max(1, len(way.time) // 400)]
-                self._pen.lines(lines_seen(camera, asked[:-1], asked[1:])[::2], INK, 1.0, 0.55)
-            flown = way.position[: int(np.searchsorted(way.time, time, side="right"))]
-            flown = flown[:: max(1, len(way.time) // (900 if few else 300))]
-            if len(flown) > 1:
-                points = np.vstack([flown, pose_at(way, time).p_W])
-                pieces = lines_seen(camera, points[:-1], points[1:])
-                self._pen.lines(pieces, COLOURS[k % len(COLOURS)], 2.2 if few else 1.2, 0.9 if few else 0.6)
+        """Draw the reference of each drone, dashed, and the path flown until `time`."""
+        for k, flight in enumerate(self.ways):
+            individual = len(self.ways) <= FEW
+            if individual:
+                reference = flight.reference_position[:: max(1, len(flight.time) // 400)]
+                self._pen.lines(lines_seen(camera, reference[:-1], reference[1:])[::2], INK, 1.0, 0.55)
+            path = flight.position[: int(np.searchsorted(flight.time, time, side="right"))]
+            path = path[:: max(1, len(flight.time) // (900 if individual else 300))]
+            if len(path) > 1:
+                points = np.vstack([path, pose_at(flight, time).p_W])
+                segments = lines_seen(camera, points[:-1], points[1:])
+                self._pen.lines(
+                    segments, COLOURS[k % len(COLOURS)], 2.2 if individual else 1.2, 0.9 if individual else 0.6
+                )
 
-    def _draw_small(self, camera: Camera, seen: Sequence["Seen"]) -> None:
-        """Drones so far off that no one sees which of their parts is nearer: all of one colour at once."""
+    def _draw_small(self, camera: Camera, drones: Sequence["Seen"]) -> None:
+        """Draw distant drones without depth sorting, all parts of one colour in one pass."""
         rods: dict[str, list[Array]] = {}
         discs: dict[str, list[Array]] = {}
-        for own in seen:
-            for rod, pixels in zip(own.model.rods, own.model.rods_of(own.pixels), strict=True):
+        for drone in drones:
+            for rod, pixels in zip(drone.model.rods, drone.model.rods_of(drone.pixels), strict=True):
                 rods.setdefault(rod.colour, []).append(pixels)
-            for disc, pixels in zip(own.model.discs, own.model.discs_of(own.pixels), strict=True):
+            for disc, pixels in zip(drone.model.discs, drone.model.discs_of(drone.pixels), strict=True):
                 discs.setdefault(disc.colour, []).append(pixels)
-        for own in seen:
-            if len(own.pose.cable_W):
-                self._hung(camera, own)[1]()
+        for drone in drones:
+            if len(drone.pose.cable_W):
+                self._hung(camera, drone)[1]()
         for colour, lines in rods.items():
             self._pen.lines(np.stack(lines), colour, 1.6)
         for colour, edges in discs.items():
             self._pen.areas(np.stack(edges), colour, 0.65)
 
-    def _draw_drone(self, camera: Camera, own: "Seen") -> None:
-        """Rods, discs and boxes, the farthest first"""
-        pen, model = self._pen, own.model
+    def _draw_drone(self, camera: Camera, drone: "Seen") -> None:
+        """Draw rods, discs and boxes, the farthest first."""
+        pen, model = self._pen, drone.model
         tasks: list[tuple[float, Callable[..., None], tuple[Any, ...]]] = []
-        for rod, ends, depth in zip(model.rods, model.rods_of(own.pixels), model.rods_of(own.depths), strict=True):
+        for rod, ends, depth in zip(model.rods, model.rods_of(drone.pixels), model.rods_of(drone.depths), strict=True):
             width = max(1.3, 2.0 * rod.radius * self.scale * camera.focal / float(depth.mean()))
             tasks.append((float(depth.mean()), pen.lines, (ends[None], rod.colour, width)))
-        edges = zip(model.discs, model.discs_of(own.pixels), model.discs_of(own.depths), strict=True)
+        edges = zip(model.discs, model.discs_of(drone.pixels), model.discs_of(drone.depths), strict=True)
         for k, (disc, edge, depth) in enumerate(edges):
-            turns = BLADES * own.time * disc.spin if own.pose.rotor_speed[k] > TURNING else 0.0
-            tasks.append((float(depth.mean()) - 0.2 * disc.radius * self.scale, self._draw_disc, (edge, disc, turns)))
-        corners = zip(model.boxes, model.boxes_of(own.points_W), model.boxes_of(own.pixels), strict=True)
-        for box, places, pixels in corners:
-            depth = in_camera(camera, places)[:, 2]
-            tasks.append((float(depth.mean()), self._draw_box, (places, pixels, camera, box)))
-        if len(own.pose.cable_W):
-            tasks.append((*self._hung(camera, own), ()))
-        for _, task, arguments in sorted(tasks, key=lambda each: -each[0]):
+            blade_angle = BLADES * drone.time * disc.spin if drone.pose.rotor_speed[k] > TURNING else 0.0
+            tasks.append(
+                (float(depth.mean()) - 0.2 * disc.radius * self.scale, self._draw_disc, (edge, disc, blade_angle))
+            )
+        corners = zip(model.boxes, model.boxes_of(drone.points_W), model.boxes_of(drone.pixels), strict=True)
+        for box, corners_W, pixels in corners:
+            depth = in_camera(camera, corners_W)[:, 2]
+            tasks.append((float(depth.mean()), self._draw_box, (corners_W, pixels, camera, box)))
+        if len(drone.pose.cable_W):
+            tasks.append((*self._hung(camera, drone), ()))
+        for _, task, arguments in sorted(tasks, key=lambda depth_task: -depth_task[0]):
             task(*arguments)
 
-    def _hung(self, camera: Camera, own: "Seen") -> tuple[float, Callable[[], None]]:
-        """How far off the load on its cable is, and what draws it; as much larger than life as the drone."""
-        ends_W = own.pose.p_W + self.scale * (own.pose.cable_W - own.pose.p_W)
-        inside = in_camera(camera, ends_W)
-        ends, depth = on_picture(camera, inside), float(inside[1, 2])
-        turn = np.linspace(0.0, 2.0 * math.pi, EDGE, endpoint=False)
-        size = self.scale * own.model.load * camera.focal / max(depth, CLOSEST)
-        ball = ends[1] + size * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    def _hung(self, camera: Camera, drone: "Seen") -> tuple[float, Callable[[], None]]:
+        """Return the depth of the slung load and a function that draws it, enlarged like the drone."""
+        ends_W = drone.pose.p_W + self.scale * (drone.pose.cable_W - drone.pose.p_W)
+        ends_C = in_camera(camera, ends_W)
+        ends, depth = on_picture(camera, ends_C), float(ends_C[1, 2])
+        angles = np.linspace(0.0, 2.0 * math.pi, EDGE, endpoint=False)
+        size = self.scale * drone.model.load * camera.focal / max(depth, CLOSEST)
+        load_outline = ends[1] + size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
         def draw() -> None:
-            if inside[:, 2].min() > CLOSEST:
+            if ends_C[:, 2].min() > CLOSEST:
                 self._pen.lines(ends[None], INK, 1.3)
-                self._pen.fill(ball, LOAD)
+                self._pen.fill(load_outline, LOAD)
 
-        return float(inside[:, 2].mean()), draw
+        return float(ends_C[:, 2].mean()), draw
 
-    def _draw_disc(self, edge: Array, disc: Disc, turns: float) -> None:
+    def _draw_disc(self, edge: Array, disc: Disc, blade_angle: float) -> None:
         self._pen.fill(edge, disc.colour, 0.35)
         self._pen.lines(np.stack([edge, np.roll(edge, -1, axis=0)], axis=1), disc.colour, 1.3)
-        place = turns / (2.0 * math.pi) * EDGE
-        ends = [_along(edge, place + 0.5 * EDGE * half) for half in (0, 1)]
+        vertex = blade_angle / (2.0 * math.pi) * EDGE
+        ends = [_along(edge, vertex + 0.5 * EDGE * half) for half in (0, 1)]
         self._pen.lines(np.array([ends]), INK, 1.5, 0.7)
 
     def _draw_box(self, corners: Array, pixels: Array, camera: Camera, box: Box) -> None:
         for face in _FACES:
-            at = list(face)
-            normal = np.cross(corners[at[1]] - corners[at[0]], corners[at[2]] - corners[at[0]])
-            if normal @ (corners[at[0]] - camera.eye_W) < 0.0:
+            indices = list(face)
+            normal = np.cross(corners[indices[1]] - corners[indices[0]], corners[indices[2]] - corners[indices[0]])
+            if normal @ (corners[indices[0]] - camera.eye_W) < 0.0:
                 light = 0.75 + 0.45 * float(normal @ _LIGHT) / max(float(np.linalg.norm(normal)), 1e-12)
-                self._pen.fill(pixels[at], _shade(rgb_of(box.colour), light, 0.12 * max(light - 0.75, 0.0)))
+                self._pen.fill(pixels[indices], _shade(rgb_of(box.colour), light, 0.12 * max(light - 0.75, 0.0)))
 
 
 class _Solids:
-    """What stands in the world: faces with their colours, the farthest drawn first."""
+    """Obstacles of the world as coloured faces; the farthest is drawn first."""
 
     def __init__(self, world: World, low: Array, high: Array) -> None:
         middle, span = 0.5 * (low + high), 3.0 * float(np.linalg.norm(high - low)) + 4.0
-        own = [(face, colour) for _, solid, colour in drawn(world) for face in faces_of(solid, middle, span)]
-        self._faces = [face for face, _ in own]
-        self._colours = [rgb_of(colour) for _, colour in own]
+        coloured_faces = [(face, colour) for _, solid, colour in drawn(world) for face in faces_of(solid, middle, span)]
+        self._faces = [face for face, _ in coloured_faces]
+        self._colours = [rgb_of(colour) for _, colour in coloured_faces]
         self._middles = np.array([face.mean(axis=0) for face in self._faces]).reshape(-1, 3)
 
     def draw(self, camera: Camera, pen: "Pen") -> None:
-        """Those faces that turn towards the camera, shaded by the light"""
+        """Draw the faces that face the camera, shaded by the light."""
         for k in np.argsort(-in_camera(camera, self._middles)[:, 2]) if self._faces else ():
             face = self._faces[k]
             normal = np.cross(face[1] - face[0], face[-1] - face[0]) + np.cross(face[2] - face[1], face[0] - face[1])
@@ -610,7 +633,7 @@ class _Solids:
 
 
 def rgb_of(colour: str) -> Array:
-    """'#rrggbb' as three numbers from 0 to 1"""
+    """Parse '#rrggbb' into three numbers from 0 to 1."""
     return np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0
 
 
@@ -619,51 +642,51 @@ def _shade(rgb: Array, light: float, glow: float = 0.0) -> tuple[float, float, f
     return red, green, blue
 
 
-def _from_side() -> Array:
-    """From the south-east, looking down a little: x to the right, y away."""
+def _side_view_direction() -> Array:
+    """Direction from the scene to the camera, in the south-east and slightly above: x to the right, y away."""
     azimuth, elevation = math.radians(-62.0), math.radians(24.0)
     level = math.cos(elevation)
     return np.array([math.cos(azimuth) * level, math.sin(azimuth) * level, math.sin(elevation)])
 
 
 def _grid(centre: Array, spacing: float, count: int, z: float) -> tuple[Array, Array, Array]:
-    """Lines on the ground in pieces as long as their spacing: starts, ends, and how far off each is, the edge being 1."""
-    at = spacing * np.arange(-count, count + 1)
-    across_, along = (own.ravel() for own in np.meshgrid(at, at[:-1], indexing="ij"))
-    starts = np.concatenate([np.stack([across_, along], 1), np.stack([along, across_], 1)])
-    ends = starts + np.repeat([[0.0, spacing], [spacing, 0.0]], len(across_), axis=0)
-    far_off = np.hypot(*(0.5 * (starts + ends)).T) / (spacing * count)
+    """Return grid lines on the ground, in segments of one spacing: starts, ends, and relative distances (1 at the edge)."""
+    coordinates = spacing * np.arange(-count, count + 1)
+    offsets, positions = (mesh.ravel() for mesh in np.meshgrid(coordinates, coordinates[:-1], indexing="ij"))
+    starts = np.concatenate([np.stack([offsets, positions], 1), np.stack([positions, offsets], 1)])
+    ends = starts + np.repeat([[0.0, spacing], [spacing, 0.0]], len(offsets), axis=0)
+    distances = np.hypot(*(0.5 * (starts + ends)).T) / (spacing * count)
     level = np.full((len(starts), 1), z)
-    return np.hstack([centre + starts, level]), np.hstack([centre + ends, level]), far_off
+    return np.hstack([centre + starts, level]), np.hstack([centre + ends, level]), distances
 
 
 def turned(points_B: Array, pose: Pose) -> Array:
-    """p + R r, for all points of a body"""
-    own = rotate(pose.q_WB, Vec3(*points_B.T))
-    return pose.p_W + np.stack(np.broadcast_arrays(*own), axis=1)
+    """p + R r, for all points of a body."""
+    rotated = rotate(pose.q_WB, Vec3(*points_B.T))
+    return pose.p_W + np.stack(np.broadcast_arrays(*rotated), axis=1)
 
 
-def _along(edge: Array, place: float) -> Array:
-    """A point of a closed line, between its corners."""
-    whole = math.floor(place)
-    share = place - whole
-    return np.asarray((1.0 - share) * edge[whole % len(edge)] + share * edge[(whole + 1) % len(edge)])
+def _along(edge: Array, vertex: float) -> Array:
+    """Interpolate along a closed polygon."""
+    index = math.floor(vertex)
+    fraction = vertex - index
+    return np.asarray((1.0 - fraction) * edge[index % len(edge)] + fraction * edge[(index + 1) % len(edge)])
 
 
 def _smooth_heading(track: Track) -> Array:
-    """The direction a camera follows: that of the motion, of the nose where it hardly moves, without sudden turns  [rad]"""
+    """Heading of the chase camera: direction of motion, or of the nose at low speed, smoothed [rad]."""
     nose = np.stack([np.cos(track.euler[:, 2]), np.sin(track.euler[:, 2])], axis=1)
     rows = max(1.0, SMOOTH * (len(track.time) - 1) / max(float(np.ptp(track.time)), 1e-9))
-    way = bell_mean(track.velocity[:, :2] + 0.15 * nose, rows)
-    return bell_mean(np.unwrap(np.arctan2(way[:, 1], way[:, 0])), rows)
+    direction = bell_mean(track.velocity[:, :2] + 0.15 * nose, rows)
+    return bell_mean(np.unwrap(np.arctan2(direction[:, 1], direction[:, 0])), rows)
 
 
 def bell_mean(values: Array, deviation: float) -> Array:
-    """Σ e^(−k²/2σ²) xᵢ₊ₖ / Σ e^(−k²/2σ²) along the first axis, |k| ≤ 4σ rows; beyond the ends the values stay as they are"""
-    reach = int(4.0 * deviation + 0.5)
-    weight = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
-    ends = [(reach, reach), *[(0, 0)] * (values.ndim - 1)]
-    columns = np.pad(values, ends, mode="edge").reshape(len(values) + 2 * reach, -1).T
+    """Σ e^(−k²/2σ²) xᵢ₊ₖ / Σ e^(−k²/2σ²) along the first axis, |k| ≤ 4σ rows; the end values extend beyond the ends."""
+    half_window = int(4.0 * deviation + 0.5)
+    weight = np.exp(-0.5 * (np.arange(-half_window, half_window + 1) / deviation) ** 2)
+    padding = [(half_window, half_window), *[(0, 0)] * (values.ndim - 1)]
+    columns = np.pad(values, padding, mode="edge").reshape(len(values) + 2 * half_window, -1).T
     mean = np.stack([np.convolve(column, weight / weight.sum(), mode="valid") for column in columns], axis=1)
     return mean.reshape(values.shape)
 
@@ -672,7 +695,7 @@ def bell_mean(values: Array, deviation: float) -> Array:
 
 
 class Pen:
-    """Fills areas and draws lines, given in pixels from the top left corner."""
+    """Fills areas and draws lines in pixels from the top left corner."""
 
     def __init__(self, renderer: Any, size: tuple[int, int]) -> None:
         from matplotlib.transforms import Affine2D
@@ -684,7 +707,7 @@ class Pen:
         self._context.set_joinstyle("round")
 
     def fill(self, points: Array, colour: "ColorType", alpha: float = 1.0) -> None:
-        """A closed area"""
+        """Fill a closed area."""
         from matplotlib.colors import to_rgba
         from matplotlib.path import Path as Outline
 
@@ -692,34 +715,34 @@ class Pen:
         self._context.set_alpha(alpha)
         self._renderer.draw_path(self._context, Outline(points, closed=False), self._flip, to_rgba(colour, alpha))
 
-    def areas(self, every: Array, colour: "ColorType", alpha: float = 1.0) -> None:
-        """Many closed areas (k, n, 2) as one, no darker where they overlap"""
+    def areas(self, polygons: Array, colour: "ColorType", alpha: float = 1.0) -> None:
+        """Fill many closed areas (k, n, 2) as one path, not darker in overlaps."""
         from matplotlib.colors import to_rgba
         from matplotlib.path import Path as Outline
 
-        if not every.size:
+        if not polygons.size:
             return
-        areas, corners, _ = every.shape
+        areas, corners, _ = polygons.shape
         codes = np.full((areas, corners), Outline.LINETO, dtype=np.uint8)
         codes[:, 0] = Outline.MOVETO
-        turn = _signed_area(every)
-        every = np.where(turn[:, None, None] < 0.0, every[:, ::-1], every)
+        signed_areas = _signed_area(polygons)
+        polygons = np.where(signed_areas[:, None, None] < 0.0, polygons[:, ::-1], polygons)
         self._context.set_linewidth(0.0)
         self._context.set_alpha(alpha)
-        outline = Outline(every.reshape(-1, 2), codes.ravel())
+        outline = Outline(polygons.reshape(-1, 2), codes.ravel())
         self._renderer.draw_path(self._context, outline, self._flip, to_rgba(colour, alpha))
 
-    def lines(self, pieces: Array, colour: str, width: float, alpha: float = 1.0) -> None:
-        """Straight pieces (k, 2, 2), where one begins at the last one's end drawn as one line; width in pixels"""
+    def lines(self, segments: Array, colour: str, width: float, alpha: float = 1.0) -> None:
+        """Draw segments (k, 2, 2), joining consecutive ones; the width is in pixels."""
         from matplotlib.path import Path as Outline
 
-        if not len(pieces):
+        if not len(segments):
             return
-        points = pieces.reshape(-1, 2)
+        points = segments.reshape(-1, 2)
         codes = np.full(len(points), Outline.LINETO, dtype=np.uint8)
         codes[0::2] = Outline.MOVETO
-        joined = np.flatnonzero((pieces[1:, 0] == pieces[:-1, 1]).all(axis=1)) + 1
-        codes[2 * joined] = Outline.LINETO
+        continued = np.flatnonzero((segments[1:, 0] == segments[:-1, 1]).all(axis=1)) + 1
+        codes[2 * continued] = Outline.LINETO
         self._context.set_linewidth(width)
         self._context.set_alpha(alpha)
         self._context.set_foreground(colour)
@@ -727,13 +750,13 @@ class Pen:
 
 
 def _signed_area(corners: Array) -> Array:
-    """½ Σ xᵢ yᵢ₊₁ − xᵢ₊₁ yᵢ of areas (k, n, 2): its sign tells which way round the corners go."""
+    """½ Σ xᵢ yᵢ₊₁ − xᵢ₊₁ yᵢ of areas (k, n, 2): the sign gives the orientation."""
     x, y = corners[..., 0], corners[..., 1]
     return np.asarray(0.5 * (x * np.roll(y, -1, axis=1) - np.roll(x, -1, axis=1) * y).sum(axis=1))
 
 
 class Labels:
-    """The numbers over the picture: time, speed, height, error, the motors as bars, north and the wind."""
+    """Overlay of the picture: time, speed, height, error, motor bars, north and wind."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         from matplotlib import get_data_path
@@ -748,7 +771,7 @@ class Labels:
     def written(
         self, renderer: Any, run: Run, followed: int, pose: Pose, time: float, camera: Camera, scale: float
     ) -> Array:
-        """The picture with its labels"""
+        """Return the picture with its labels."""
         from PIL import Image, ImageDraw
 
         track = run.tracks[followed]
@@ -765,8 +788,8 @@ class Labels:
         )
         draw.multiline_text((u, 2.6 * u), "\n".join(rows), font=self.font, fill=INK, spacing=0.35 * u)
         if scale > 1.0:
-            told = f"drones drawn {scale:g}× as large"
-            draw.text((camera.size[0] - u, camera.size[1] - u), told, font=self.small, fill=INK, anchor="rd")
+            note = f"drones drawn {scale:g}× enlarged"
+            draw.text((camera.size[0] - u, camera.size[1] - u), note, font=self.small, fill=INK, anchor="rd")
         self._motors(draw, track, pose)
         self._compass(draw, pose, camera)
         return np.asarray(image)
@@ -776,38 +799,38 @@ class Labels:
         if not track.vehicle.rotors or limits is None:
             return
         bottom = draw.im.size[1] - 2.2 * u
-        tall = 4.5 * u
+        bar_height = 4.5 * u
         for k, value in enumerate(pose.command):
             left = u + 1.5 * u * k
-            share = min(max((float(value) - limits.low) / (limits.high - limits.low), 0.0), 1.0)
-            colour = COLOURS[1] if share >= 0.999 or share <= 0.001 else COLOURS[0]
-            draw.rectangle((left, bottom - tall, left + u, bottom), fill=(255, 255, 255, 170), outline=INK)
-            if share > 0.0:
-                draw.rectangle((left, bottom - share * tall, left + u, bottom), fill=colour, outline=INK)
+            fraction = min(max((float(value) - limits.low) / (limits.high - limits.low), 0.0), 1.0)
+            colour = COLOURS[1] if fraction >= 0.999 or fraction <= 0.001 else COLOURS[0]
+            draw.rectangle((left, bottom - bar_height, left + u, bottom), fill=(255, 255, 255, 170), outline=INK)
+            if fraction > 0.0:
+                draw.rectangle((left, bottom - fraction * bar_height, left + u, bottom), fill=colour, outline=INK)
             draw.text((left + 0.5 * u, bottom + 0.25 * u), str(k), font=self.small, fill=INK, anchor="ma")
         unit = "command [rad/s]" if track.vehicle.structure.actuation.name == "speed" else "command, 0 to 100 %"
-        draw.text((u, bottom - tall - 1.3 * u), unit, font=self.small, fill=INK)
+        draw.text((u, bottom - bar_height - 1.3 * u), unit, font=self.small, fill=INK)
 
     def _compass(self, draw: "ImageDraw.ImageDraw", pose: Pose, camera: Camera) -> None:
-        """Up is where the camera looks: an N that turns around, and the way the wind blows."""
+        """Draw a compass whose up direction is the camera's: an N, and an arrow with the wind."""
         u = self.unit
         x, y, r = draw.im.size[0] - 3.6 * u, 4.0 * u, 2.2 * u
         ahead = camera.forward_W[:2] if np.hypot(*camera.forward_W[:2]) > 0.05 else camera.up_W[:2]
         facing = math.atan2(ahead[1], ahead[0])
 
-        def place(angle: float, share: float) -> tuple[float, float]:
-            turn = angle - facing
-            return x - share * r * math.sin(turn), y - share * r * math.cos(turn)
+        def compass_point(angle: float, fraction: float) -> tuple[float, float]:
+            relative_angle = angle - facing
+            return x - fraction * r * math.sin(relative_angle), y - fraction * r * math.cos(relative_angle)
 
         draw.ellipse((x - r, y - r, x + r, y + r), fill=(255, 255, 255, 140), outline=INK)
-        draw.text(place(0.5 * math.pi, 0.72), "N", font=self.small, fill=INK, anchor="mm")
+        draw.text(compass_point(0.5 * math.pi, 0.72), "N", font=self.small, fill=INK, anchor="mm")
         wind_speed = float(np.hypot(*pose.wind_W[:2]))
-        told = "no wind"
+        text = "no wind"
         if wind_speed > 0.05:
-            told = f"wind {wind_speed:.1f} m/s"
+            text = f"wind {wind_speed:.1f} m/s"
             angle = math.atan2(pose.wind_W[1], pose.wind_W[0])
-            tail, tip = place(angle + math.pi, 0.55), place(angle, 0.55)
+            tail, tip = compass_point(angle + math.pi, 0.55), compass_point(angle, 0.55)
             draw.line((*tail, *tip), fill=COLOURS[0], width=max(2, round(0.25 * u)))
-            sides = [place(angle + side, 0.35) for side in (0.7, -0.7)]
+            sides = [compass_point(angle + side, 0.35) for side in (0.7, -0.7)]
             draw.polygon([tip, *sides], fill=COLOURS[0])
-        draw.text((x, y + r + 0.4 * u), told, font=self.small, fill=INK, anchor="ma")
+        draw.text((x, y + r + 0.4 * u), text, font=self.small, fill=INK, anchor="ma")

@@ -1,4 +1,4 @@
-"""A picture of a plan: where it goes, how fast, and how near to every limit."""
+"""Pictures of trajectories: path, speed, and utilisation of every limit."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ SAMPLES = 1500
 
 
 def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: str | Path) -> None:
-    """The path in space coloured by speed, and over time the speed and what it uses of each limit"""
+    """Plot the path in space coloured by speed, and over time the speed and the utilisation of each limit."""
     time = np.linspace(0.0, trajectory.duration, SAMPLES)
     motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle)
     reference = trajectory.at(time)
@@ -28,21 +28,25 @@ def draw_plan(trajectory: Trajectory, vehicle: Vehicle, limits: Limits, path: st
     with samara_style() as plt:
         figure = plt.figure(figsize=(12.0, 6.4), layout="constrained")
         grid = figure.add_gridspec(2, 2, width_ratios=(1.15, 1.0), height_ratios=(1.0, 1.7))
-        space = figure.add_subplot(grid[:, 0], projection="3d")
+        path_axes = figure.add_subplot(grid[:, 0], projection="3d")
         scale = ScalarMappable(Normalize(0.0, float(speed.max())), "viridis_r")
-        _draw_space(space, np.stack(reference.p_W, axis=1), scale.to_rgba(speed), trajectory)
-        figure.colorbar(scale, ax=space, label="speed [m/s]", shrink=0.5, pad=0.1)
-        pace, bars = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
-        pace.plot(time, speed, color=INK)
-        pace.set(title="speed [m/s]", xlim=(0.0, trajectory.duration), ylim=(0.0, None))
-        for k, (name, used) in enumerate(usage(motion, vehicle, limits).items()):
-            bars.plot(time, 100.0 * np.broadcast_to(used, time.shape), color=COLOURS[k], label=name, linewidth=1.4)
-        bars.axhline(100.0, color=INK, linestyle="--", linewidth=1.2)
-        bars.set(title="used of each limit [%]", xlim=(0.0, trajectory.duration), ylim=(0.0, None), xlabel="time [s]")
-        bars.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4)
-        for axes in (pace, bars):
-            for mark in trajectory.waypoints[1:-1]:
-                axes.axvline(mark.time, color=INK, linewidth=0.8, alpha=0.35)
+        _draw_space(path_axes, np.stack(reference.p_W, axis=1), scale.to_rgba(speed), trajectory)
+        figure.colorbar(scale, ax=path_axes, label="speed [m/s]", shrink=0.5, pad=0.1)
+        speed_axes, usage_axes = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+        speed_axes.plot(time, speed, color=INK)
+        speed_axes.set(title="speed [m/s]", xlim=(0.0, trajectory.duration), ylim=(0.0, None))
+        for k, (name, fraction) in enumerate(usage(motion, vehicle, limits).items()):
+            usage_axes.plot(
+                time, 100.0 * np.broadcast_to(fraction, time.shape), color=COLOURS[k], label=name, linewidth=1.4
+            )
+        usage_axes.axhline(100.0, color=INK, linestyle="--", linewidth=1.2)
+        usage_axes.set(
+            title="utilisation of limits [%]", xlim=(0.0, trajectory.duration), ylim=(0.0, None), xlabel="time [s]"
+        )
+        usage_axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4)
+        for axes in (speed_axes, usage_axes):
+            for waypoint in trajectory.waypoints[1:-1]:
+                axes.axvline(waypoint.time, color=INK, linewidth=0.8, alpha=0.35)
         figure.suptitle(
             f"{vehicle.name}: {len(trajectory.waypoints)} waypoints in {trajectory.duration:.2f} s", fontsize=12
         )
@@ -59,10 +63,12 @@ def _draw_space(axes: Axes3D, p: Array, colours: Array, trajectory: Trajectory) 
     axes.add_collection(
         Line3DCollection(np.stack([p[:-1], p[1:]], axis=1), colors=colours[1:], linewidths=3.0, capstyle="round")
     )
-    for k, mark in enumerate(trajectory.waypoints):
-        axes.scatter(*mark.p_W, color=INK, s=20, depthshade=False)
-        axes.plot(*zip(mark.p_W, (*mark.p_W[:2], bottom), strict=True), color=INK, linewidth=0.6, alpha=0.4)
-        axes.text(*(mark.p_W[:2]), mark.p_W[2] + 0.07 * half, f"{k + 1}", fontsize=9, fontweight="bold", ha="center")
+    for k, waypoint in enumerate(trajectory.waypoints):
+        axes.scatter(*waypoint.p_W, color=INK, s=20, depthshade=False)
+        axes.plot(*zip(waypoint.p_W, (*waypoint.p_W[:2], bottom), strict=True), color=INK, linewidth=0.6, alpha=0.4)
+        axes.text(
+            *(waypoint.p_W[:2]), waypoint.p_W[2] + 0.07 * half, f"{k + 1}", fontsize=9, fontweight="bold", ha="center"
+        )
     axes.set(
         xlim=(middle[0] - half, middle[0] + half),
         ylim=(middle[1] - half, middle[1] + half),
@@ -79,23 +85,23 @@ def _draw_space(axes: Axes3D, p: Array, colours: Array, trajectory: Trajectory) 
 
 
 def draw_trajectory(axes: Axes3D, p: Array, colours: Array, trajectory: Trajectory) -> None:
-    """Positions (n, 3) in their colours over their shadow, with the waypoints of the trajectory"""
+    """Draw positions (n, 3) in their colours over their projection on the ground, with the trajectory's waypoints."""
     from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
     ground = np.zeros(len(p))
     axes.plot(p[:, 0], p[:, 1], ground, color=GRID, linewidth=1.4, zorder=0)
-    pieces = np.stack([p[:-1], p[1:]], axis=1)
-    axes.add_collection(Line3DCollection(pieces, colors=colours[1:], linewidths=2.4, capstyle="round"))
+    segments = np.stack([p[:-1], p[1:]], axis=1)
+    axes.add_collection(Line3DCollection(segments, colors=colours[1:], linewidths=2.4, capstyle="round"))
     if trajectory.waypoints:
-        x, y, z = np.array([mark.p_W for mark in trajectory.waypoints]).T
+        x, y, z = np.array([waypoint.p_W for waypoint in trajectory.waypoints]).T
         axes.scatter(x, y, z, color=INK, s=14, depthshade=False)
     low, high = p.min(axis=0), p.max(axis=0)
-    reach = max(0.55 * float((high - low)[:2].max()), 0.55 * float(high[2]))
+    half_width = max(0.55 * float((high - low)[:2].max()), 0.55 * float(high[2]))
     middle = 0.5 * (low + high)
     axes.set(
-        xlim=(middle[0] - reach, middle[0] + reach),
-        ylim=(middle[1] - reach, middle[1] + reach),
-        zlim=(0.0, max(1.25 * float(high[2]), 0.9 * reach)),
+        xlim=(middle[0] - half_width, middle[0] + half_width),
+        ylim=(middle[1] - half_width, middle[1] + half_width),
+        zlim=(0.0, max(1.25 * float(high[2]), 0.9 * half_width)),
         xlabel="x [m]",
         ylabel="y [m]",
     )

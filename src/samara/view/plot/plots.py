@@ -1,4 +1,4 @@
-"""Plots of a run by subject: curves of one drone, of several, or of a hundred; paths in space and from above.
+"""Plots of a run by subject: curves of one drone, of several or of many; paths in space and from above.
 
 draw(run, "attitude", "attitude.png")
 draw_all(run, "folder")
@@ -38,32 +38,32 @@ from samara.world.obstacles import HeightMap
 PICTURES = ("path", "top")
 EVERY = (*SUBJECTS, *PICTURES)
 
-FEW = 8  # more drones than this are drawn as a crowd: thin lines, the median, and the one farthest from it
+FEW = 8  # above this drone count, flights are drawn as an ensemble: thin lines, the median, and the flight farthest from it
 FRAMES = 14  # body frames drawn along a path
-MOST_MARKS = 200  # events that have a line: more would be a grey wall
-LABELS = 12  # events that are named under the panels
-CLOSEST = 0.05  # of the axis: events nearer than this share a number
-LETTERS = 15.5  # of an event's name in an inch
+MOST_MARKS = 200  # event lines in a panel: more would hide the curves
+LABELS = 12  # events described below the panels
+CLOSEST = 0.05  # as a fraction of the time axis: events closer than this share a label
+LETTERS = 15.5  # letters per inch of an event's description
 LEAST_SPAN = {"m": 0.02, "cm": 0.1, "mm": 1.0, "m/s": 0.05, "°": 1.0, "°/s": 2.0, "rad/s": 20.0, "1": 0.02} | {
     "V": 0.1, "A": 0.5, "%": 1.0, "N": 0.01, "N m": 1e-4
 }  # fmt: skip
-"""A panel shows at least so much of a unit: what is smaller is rounding, and looks like a straight line."""
-NEAR_LIMIT = 0.15  # of the range of a motor: a limit is in the picture when a curve comes so near
-SMALLEST_BOX = 0.2  # [m]: the frame of a path that hardly leaves its place
-POINTS = 4000  # of a curve: more than a picture shows
-WIDTH, ROW, PAIR = 10.0, 2.2, 1.75  # [in] of a figure, of a panel, and of one among several for many drones
+"""Smallest range of an axis by unit: smaller variations are rounding and appear as a straight line."""
+NEAR_LIMIT = 0.15  # as a fraction of a motor's range: a limit closer than this to a curve is shown
+SMALLEST_BOX = 0.2  # [m]: smallest frame of a path that hardly moves
+POINTS = 4000  # points per curve: more than a picture resolves
+PANEL_WIDTH, ROW, PAIR = 10.0, 2.2, 1.75  # [in]: width of a figure, height of a panel, height of one of many panels
 LEFT, RIGHT, TOP, GAP, BOTTOM = 0.78, 0.15, 0.75, 0.42, 0.5  # [in] around and between panels
 
 
 class Flight(NamedTuple):
-    """A track and what it is called in a picture."""
+    """The record of one drone, with its label in pictures."""
 
     label: str
     track: Track
 
 
 class Mark(NamedTuple):
-    """Something that happened, at a time [s], and its number in the flight's log."""
+    """An event at a time [s], with its number in the log of the flight."""
 
     number: int
     time: float
@@ -71,122 +71,124 @@ class Mark(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes: a title, and for each flight its signal; a single flight may have several curves."""
+    """One pair of axes: a title and a labelled signal per flight; the signal of a single flight may have several curves."""
 
     title: str
     signals: tuple[tuple[str, Signal], ...]
 
 
 def flights_of(run: Run) -> list[Flight]:
-    """All drones of a run by their names"""
+    """Return all drones of a run, labelled by name."""
     return [Flight(track.name, track) for track in run.tracks]
 
 
 def marks_of(run: Run) -> list[Mark]:
-    """What happened on the way"""
+    """Return the events of a run, at most `MOST_MARKS`."""
     end = float(run.tracks[0].time[-1])
     marks = (Mark(number, line.time_us / 1e6, line.message) for number, line in enumerate(run.logs, start=1))
     return list(islice((mark for mark in marks if 0.0 < mark.time < end), MOST_MARKS))
 
 
 def available(flights: Sequence[Flight]) -> list[str]:
-    """The subjects these flights have something to show of"""
-    return [what for what in EVERY if what not in RECORDED or any(RECORDED[what](track) for _, track in flights)]
+    """Return the subjects for which the flights hold data."""
+    return [
+        subject for subject in EVERY if subject not in RECORDED or any(RECORDED[subject](track) for _, track in flights)
+    ]
 
 
-def require_subject(what: str) -> str:
-    """The subject; ValueError where there is none of that name"""
-    if what not in EVERY:
-        raise ValueError(f"no plot {what!r}; expected one of {', '.join(EVERY)}")
-    return what
+def require_subject(subject: str) -> str:
+    """Return the subject; raise ValueError if it does not exist."""
+    if subject not in EVERY:
+        raise ValueError(f"no plot {subject!r}; expected one of {', '.join(EVERY)}")
+    return subject
 
 
-def draw(run: Run, what: str, path: str | Path) -> Path:
-    """Write one subject of a run to a file: .png, .svg or .pdf."""
-    return save(run_figure(run, what), path)
+def draw(run: Run, subject: str, path: str | Path) -> Path:
+    """Draw one subject of a run to a file (.png, .svg or .pdf) and return its path."""
+    return save(run_figure(run, subject), path)
 
 
-def run_figure(run: Run, what: str) -> Picture:
-    """The figure of one subject of a run."""
-    figure = figure_of(what, flights_of(run), marks_of(run), run.scenario, world=world_inside(run.attachments))
+def run_figure(run: Run, subject: str) -> Picture:
+    """Create the figure of one subject of a run."""
+    figure = figure_of(subject, flights_of(run), marks_of(run), run.scenario, world=world_inside(run.attachments))
     if figure is None:
         raise ValueError(
-            f"{run.scenario}: nothing was recorded of {what!r}; there is {', '.join(available(flights_of(run)))}"
+            f"{run.scenario}: no data for {subject!r}; expected one of {', '.join(available(flights_of(run)))}"
         )
     return figure
 
 
-def draw_all(run: Run, folder: str | Path, what: Sequence[str] = ()) -> list[Path]:
-    """One PNG for each subject, all that there is something of by default; their paths"""
-    wanted = [require_subject(own) for own in what] or available(flights_of(run))
-    return [draw(run, own, Path(folder) / f"{own}.png") for own in wanted]
+def draw_all(run: Run, folder: str | Path, requested: Sequence[str] = ()) -> list[Path]:
+    """Draw one PNG file per subject, by default all with data, and return their paths."""
+    subjects = [require_subject(subject) for subject in requested] or available(flights_of(run))
+    return [draw(run, subject, Path(folder) / f"{subject}.png") for subject in subjects]
 
 
 def figure_of(
-    what: str,
+    subject: str,
     flights: Sequence[Flight],
     marks: Sequence[Mark] = (),
     title: str = "",
-    width: float = WIDTH,
+    width: float = PANEL_WIDTH,
     world: World | None = None,
 ) -> Picture | None:
-    """The figure of one subject, so wide [in]; None where the flights have nothing to show of it"""
-    require_subject(what)
+    """Create the figure of one subject with a width in inches; None if the flights hold no data for it."""
+    require_subject(subject)
     with samara_style() as plt:
-        if what == "path":
+        if subject == "path":
             figure = plt.figure(figsize=(0.8 * width, 0.7 * width))
             draw_paths(figure, (0.02, 0.03, 0.94, 0.9), flights)
-        elif what == "top":
+        elif subject == "top":
             figure = plt.figure(figsize=(width, 0.66 * width))
             draw_top(figure.add_axes((LEFT / width, 0.09, 1.0 - (LEFT + 1.35) / width, 0.8)), flights, world)
         else:
-            panels = panels_of(what, flights)
+            panels = panels_of(subject, flights)
             if not panels:
                 return None
-            figure = _stacked(plt, panels, marks, "frequency" if what == "spectra" else "time", width)
+            figure = _stacked(plt, panels, marks, "frequency" if subject == "spectra" else "time", width)
         if title:
-            place = {"x": 0.02, "y": 0.995, "ha": "left", "va": "top"}
-            figure.suptitle(plain(title), fontweight="bold", color=INK, fontsize=11, **place)
+            alignment = {"x": 0.02, "y": 0.995, "ha": "left", "va": "top"}
+            figure.suptitle(plain(title), fontweight="bold", color=INK, fontsize=11, **alignment)
         return figure
 
 
 # Curves -----------------------------------------------------------------------------------------------------------------
 
 
-def panels_of(what: str, flights: Sequence[Flight]) -> list[Panel]:
-    """One flight: a panel for each signal with all its curves. Several: a panel for each curve with all the flights."""
+def panels_of(subject_name: str, flights: Sequence[Flight]) -> list[Panel]:
+    """One flight: a panel per signal with all its curves. Several flights: a panel per curve with all flights."""
     if len(flights) == 1:
         label, track = flights[0]
-        signals = SUBJECTS[what](track)
-        if what == "position":
-            moved, error = signals
-            signals = [position_off(track) if hardly_moves(track) else moved, in_handy_unit(error)]
-        return [Panel(own.title, ((label, own),)) for own in signals]
+        signals = SUBJECTS[subject_name](track)
+        if subject_name == "position":
+            position, error = signals
+            signals = [position_off(track) if hardly_moves(track) else position, in_handy_unit(error)]
+        return [Panel(component.title, ((label, component),)) for component in signals]
     panels: dict[str, list[tuple[str, Signal]]] = {}
-    subject = (SEVERAL if len(flights) <= FEW else ROUGHLY)[what]
+    subject = (SEVERAL if len(flights) <= FEW else ROUGHLY)[subject_name]
     for label, track in flights:
         for signal in subject(track):
-            for own in signal.components():
-                panels.setdefault(own.title, []).append((label, own))
-    return [Panel(title, tuple(own)) for title, own in panels.items()]
+            for component in signal.components():
+                panels.setdefault(component.title, []).append((label, component))
+    return [Panel(title, tuple(component)) for title, component in panels.items()]
 
 
 def _stacked(plt: Drawing, panels: Sequence[Panel], marks: Sequence[Mark], over: str, width: float) -> Picture:
-    """Panels below each other on one axis. Sizes are in inches, so that a figure of many is as readable as one of two."""
+    """Stack panels on one axis. Sizes are in inches, so that panels are equally readable in every figure."""
     names = list(dict.fromkeys(label for panel in panels for label, _ in panel.signals))
     legend = 0.3 if 1 < len(names) <= FEW else 0.0
     row = ROW if len(panels) <= 3 else PAIR
-    words = event_words(marks, width - LEFT - RIGHT) if over == "time" else []
-    below = BOTTOM + 0.16 * len(words)
-    height = TOP + legend + len(panels) * row + (len(panels) - 1) * GAP + below
+    descriptions = event_words(marks, width - LEFT - RIGHT) if over == "time" else []
+    bottom_margin = BOTTOM + 0.16 * len(descriptions)
+    height = TOP + legend + len(panels) * row + (len(panels) - 1) * GAP + bottom_margin
     figure = plt.figure(figsize=(width, height))
     times = [end for panel in panels for _, signal in panel.signals for end in (signal.time[0], signal.time[-1])]
-    ends = float(min(times)), float(max(max(times), min(times) + 1e-3))
+    time_range = float(min(times)), float(max(max(times), min(times) + 1e-3))
     size = (1.0 - (LEFT + RIGHT) / width, row / height)
-    bottoms = [below + (len(panels) - 1 - k) * (row + GAP) for k in range(len(panels))]
-    places = [(LEFT / width, bottom / height, *size) for bottom in bottoms]
-    _draw_stack(figure, panels, names, places, marks, ends, over)
-    write_events(figure, words, LEFT / width, 0.06 / height, 0.16 / height)
+    bottoms = [bottom_margin + (len(panels) - 1 - k) * (row + GAP) for k in range(len(panels))]
+    rectangles = [(LEFT / width, bottom / height, *size) for bottom in bottoms]
+    _draw_stack(figure, panels, names, rectangles, marks, time_range, over)
+    write_events(figure, descriptions, LEFT / width, 0.06 / height, 0.16 / height)
     if legend:
         handles = [Line2D([], [], color=COLOURS[k], label=plain(name), linewidth=2.0) for k, name in enumerate(names)]
         anchor = (LEFT / width - 0.01, 1.0 - 0.3 / height)
@@ -198,114 +200,114 @@ def _draw_stack(
     figure: Figure,
     panels: Sequence[Panel],
     names: Sequence[str],
-    places: Sequence[tuple[float, float, float, float]],
+    rectangles: Sequence[tuple[float, float, float, float]],
     marks: Sequence[Mark],
-    ends: tuple[float, float],
+    time_range: tuple[float, float],
     over: str = "time",
 ) -> Axes:
-    """Draw panels below each other on one axis of time or frequency; return the first."""
+    """Draw panels below each other on a common axis of time or frequency; return the first."""
     first = None
-    for k, (panel, place) in enumerate(zip(panels, places, strict=True)):
-        axes = figure.add_axes(place, sharex=first)
+    for k, (panel, rectangle) in enumerate(zip(panels, rectangles, strict=True)):
+        axes = figure.add_axes(rectangle, sharex=first)
         first = first or axes
         draw_panel(axes, panel, names, framed=over == "time")
         if over == "time":
-            mark_events(axes, marks, ends, named=k == 0)
+            mark_events(axes, marks, time_range, named=k == 0)
         else:
             axes.set(xscale="log", yscale="log")
             axes.yaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(labelbottom=k == len(panels) - 1)
     assert first is not None
     axes.set_xlabel("time [s]" if over == "time" else "frequency [Hz]")
-    first.set_xlim(*ends)
+    first.set_xlim(*time_range)
     return first
 
 
 def draw_panel(axes: Axes, panel: Panel, names: Sequence[str], *, framed: bool = True) -> None:
-    """The curves of one flight in the colours of their components, or of several flights in their own"""
+    """Draw the curves of one flight, coloured by component, or of several flights, coloured by flight."""
     signals = panel.signals
-    axes.set_title(panel.title, y=1.0)  # a place of its own: finding one takes a third of the drawing
+    axes.set_title(panel.title, y=1.0)  # a fixed position: finding one takes a third of the drawing time
     axes.set_ylabel(f"[{signals[0][1].unit}]")
     if len(names) == 1:
         _draw_components(axes, signals[0][1])
     elif len(names) <= FEW:
-        for label, own in signals:
+        for label, signal in signals:
             colour = COLOURS[names.index(label)]
-            axes.plot(*thinned(own.time, own.values[:, 0]), color=colour, linewidth=1.3)
-            _draw_around(axes, own, 0, colour)
+            axes.plot(*thinned(signal.time, signal.values[:, 0]), color=colour, linewidth=1.3)
+            _draw_reference_and_band(axes, signal, 0, colour)
     else:
-        _draw_crowd(axes, signals)
-    own_signals = [own for _, own in signals]
-    ends = span_of(own_signals)
-    if framed and ends is not None:
-        axes.set_ylim(*ends)
-        _draw_limits(axes, own_signals, ends)
+        _draw_ensemble(axes, signals)
+    all_signals = [signal for _, signal in signals]
+    value_range = span_of(all_signals)
+    if framed and value_range is not None:
+        axes.set_ylim(*value_range)
+        _draw_limits(axes, all_signals, value_range)
 
 
 def span_of(signals: Sequence[Signal]) -> tuple[float, float] | None:
-    """The least and the largest of all curves with a margin, and no less between them than a reader should see"""
-    shown = []
-    for own in signals:
-        rows = slice(None) if own.weighed is None else own.weighed
-        shown.append(own.values[rows])
-        shown += [] if own.asked is None else [own.asked[1]]
-        shown += [] if own.band is None else [own.band[rows], -own.band[rows]]
-    finite = [own[np.isfinite(own)] for own in shown]
-    if not any(own.size for own in finite):
+    """Return the range of all curves with a margin, at least the smallest range of the unit; None without data."""
+    visible = []
+    for signal in signals:
+        rows = slice(None) if signal.weighed is None else signal.weighed
+        visible.append(signal.values[rows])
+        visible += [] if signal.asked is None else [signal.asked[1]]
+        visible += [] if signal.band is None else [signal.band[rows], -signal.band[rows]]
+    finite = [signal[np.isfinite(signal)] for signal in visible]
+    if not any(signal.size for signal in finite):
         return None
-    low = min(float(own.min()) for own in finite if own.size)
-    high = max(float(own.max()) for own in finite if own.size)
-    for limits in {own.limits for own in signals if own.limits is not None}:
-        near = NEAR_LIMIT * (limits.high - limits.low)
-        low = min(low, limits.low) if low - limits.low < near else low
-        high = max(high, limits.high) if limits.high - high < near else high
-    least = max(LEAST_SPAN.get(signals[0].unit, 0.0), 1e-9 * max(abs(low), abs(high)), 1e-12)
-    middle, half = 0.5 * (low + high), 0.5 * max(high - low, least)
+    low = min(float(signal.min()) for signal in finite if signal.size)
+    high = max(float(signal.max()) for signal in finite if signal.size)
+    for limits in {signal.limits for signal in signals if signal.limits is not None}:
+        margin = NEAR_LIMIT * (limits.high - limits.low)
+        low = min(low, limits.low) if low - limits.low < margin else low
+        high = max(high, limits.high) if limits.high - high < margin else high
+    min_span = max(LEAST_SPAN.get(signals[0].unit, 0.0), 1e-9 * max(abs(low), abs(high)), 1e-12)
+    middle, half = 0.5 * (low + high), 0.5 * max(high - low, min_span)
     return middle - 1.08 * half, middle + 1.08 * half
 
 
-def _draw_components(axes: Axes, own: Signal) -> None:
-    width, alpha = (0.8, 0.85) if own.alike else (1.4, None)
-    for k, name in enumerate(own.names):
+def _draw_components(axes: Axes, signal: Signal) -> None:
+    width, alpha = (0.8, 0.85) if signal.alike else (1.4, None)
+    for k, name in enumerate(signal.names):
         colour = COLOURS[k % len(COLOURS)]
-        axes.plot(*thinned(own.time, own.values[:, k]), color=colour, label=name, linewidth=width, alpha=alpha)
-        _draw_around(axes, own, k, colour)
-    columns = len(own.names)
-    if own.asked is not None:
-        axes.plot([], [], color=INK, linestyle=DASHES, linewidth=1.0, label="asked")
+        axes.plot(*thinned(signal.time, signal.values[:, k]), color=colour, label=name, linewidth=width, alpha=alpha)
+        _draw_reference_and_band(axes, signal, k, colour)
+    columns = len(signal.names)
+    if signal.asked is not None:
+        axes.plot([], [], color=INK, linestyle=DASHES, linewidth=1.0, label="reference")
         columns += 1
-    if own.band is not None:
+    if signal.band is not None:
         axes.fill_between([], [], [], color=INK, alpha=0.15, label="±3σ")
         columns += 1
     if columns > 1:
         legend_above(axes, columns)
 
 
-def _draw_around(axes: Axes, own: Signal, k: int, colour: str) -> None:
-    if own.asked is not None:
-        time, values = own.asked
+def _draw_reference_and_band(axes: Axes, signal: Signal, k: int, colour: str) -> None:
+    if signal.asked is not None:
+        time, values = signal.asked
         axes.plot(*thinned(time, values[:, k]), color=colour, linestyle=DASHES, linewidth=1.0, alpha=0.85)
-    if own.band is not None:
-        time, edge = thinned(own.time, own.band[:, k])
+    if signal.band is not None:
+        time, edge = thinned(signal.time, signal.band[:, k])
         axes.fill_between(time, -edge, edge, color=colour, alpha=0.12, linewidth=0)
 
 
-def _draw_crowd(axes: Axes, signals: Sequence[tuple[str, Signal]]) -> None:
-    """Every drone a thin line, the median of all, and by name the drone that is ever farthest from it"""
-    crowd = crowd_of(signals)
-    if crowd is None:
+def _draw_ensemble(axes: Axes, signals: Sequence[tuple[str, Signal]]) -> None:
+    """Draw every drone as a thin line, the median of all, and the labelled drone that departs farthest from it."""
+    ensemble = crowd_of(signals)
+    if ensemble is None:
         return
-    time, values = crowd.time, crowd.values
-    for own in values:
-        axes.plot(*thinned(time, own), color=COLOURS[0], alpha=max(0.08, min(0.5, 8.0 / len(values))), linewidth=0.7)
-    farthest = f"farthest: {plain(signals[crowd.farthest][0])}"
-    axes.plot(*thinned(time, values[crowd.farthest]), color=COLOURS[1], linewidth=1.2, label=farthest)
-    axes.plot(*thinned(time, crowd.median), color=INK, linewidth=1.6, label=f"median of {len(values)}")
+    time, values = ensemble.time, ensemble.values
+    for curve in values:
+        axes.plot(*thinned(time, curve), color=COLOURS[0], alpha=max(0.08, min(0.5, 8.0 / len(values))), linewidth=0.7)
+    farthest = f"farthest: {plain(signals[ensemble.farthest][0])}"
+    axes.plot(*thinned(time, values[ensemble.farthest]), color=COLOURS[1], linewidth=1.2, label=farthest)
+    axes.plot(*thinned(time, ensemble.median), color=INK, linewidth=1.6, label=f"median of {len(values)}")
     legend_above(axes, 2)
 
 
 class Crowd(NamedTuple):
-    """Curves of many flights at common times, (flights, times), their median, and the flight ever farthest from it."""
+    """Curves of many flights at common times, (flights, times), their median, and the flight that departs farthest from it."""
 
     time: Array
     values: Array
@@ -314,152 +316,169 @@ class Crowd(NamedTuple):
 
 
 def crowd_of(signals: Sequence[tuple[str, Signal]]) -> Crowd | None:
-    """The curves at the times of the first at which some are known; None if there is no such time."""
+    """Resample the curves at the times of the first curve at which any is finite; None without such times."""
     time = signals[0][1].time
     values = np.stack([np.interp(time, signal.time, signal.values[:, 0]) for _, signal in signals])
-    known = np.isfinite(values).any(axis=0)
-    if not known.any():
+    has_data = np.isfinite(values).any(axis=0)
+    if not has_data.any():
         return None
-    values = values[:, known]
+    values = values[:, has_data]
     median = np.nanmedian(values, axis=0)
     farthest = int(np.nan_to_num(np.abs(values - median)).max(axis=1).argmax())
-    return Crowd(time[known], values, median, farthest)
+    return Crowd(time[has_data], values, median, farthest)
 
 
-def _draw_limits(axes: Axes, signals: Sequence[Signal], ends: tuple[float, float]) -> None:
-    """Lines at the least and the most the motors can do, where they are in the picture"""
-    for name, value in sorted({own for signal in signals if signal.limits for own in signal.limits._asdict().items()}):
-        if not ends[0] <= value <= ends[1]:
+def _draw_limits(axes: Axes, signals: Sequence[Signal], value_range: tuple[float, float]) -> None:
+    """Draw lines at the motor limits that lie in the visible range."""
+    for name, value in sorted(
+        {limit for signal in signals if signal.limits for limit in signal.limits._asdict().items()}
+    ):
+        if not value_range[0] <= value <= value_range[1]:
             continue
         axes.axhline(value, color=INK, linestyle="-.", linewidth=0.9, alpha=0.8)
-        below = name == "high"
-        text, offset, side = ("most", (-3, -2), "top") if below else ("least", (-3, 2), "bottom")
-        place = ((1.0, value), offset, axes.get_yaxis_transform(), "offset points")
-        axes.annotate(text, *place, ha="right", va=side, fontsize=7, style="italic")
+        is_upper = name == "high"
+        text, offset, side = ("max", (-3, -2), "top") if is_upper else ("min", (-3, 2), "bottom")
+        anchor = ((1.0, value), offset, axes.get_yaxis_transform(), "offset points")
+        axes.annotate(text, *anchor, ha="right", va=side, fontsize=7, style="italic")
 
 
 def thinned(time: Array, values: Array, points: int = POINTS) -> tuple[Array, Array]:
-    """Of a long curve the least and the largest value of each piece, in their order: nothing that sticks out is lost"""
+    """Decimate a long curve to the minimum and maximum of each segment, in order, so that every peak is preserved."""
     size = 2 * (len(values) // points)
     if size < 4:
         return time, values
-    whole = len(values) // size * size
-    pieces = values[:whole].reshape(-1, size)
-    filled = np.where(np.isnan(pieces), np.inf, pieces), np.where(np.isnan(pieces), -np.inf, pieces)
-    ends = np.sort(np.stack([filled[0].argmin(axis=1), filled[1].argmax(axis=1)], axis=1), axis=1)
+    segmented_length = len(values) // size * size
+    segments = values[:segmented_length].reshape(-1, size)
+    filled = np.where(np.isnan(segments), np.inf, segments), np.where(np.isnan(segments), -np.inf, segments)
+    extremes = np.sort(np.stack([filled[0].argmin(axis=1), filled[1].argmax(axis=1)], axis=1), axis=1)
     rows = np.unique(
-        np.concatenate([(ends + size * np.arange(len(pieces))[:, None]).ravel(), np.arange(whole, len(values))])
+        np.concatenate(
+            [(extremes + size * np.arange(len(segments))[:, None]).ravel(), np.arange(segmented_length, len(values))]
+        )
     )
     return time[rows], values[rows]
 
 
 def legend_above(axes: Axes, columns: int) -> None:
-    """On the line of the title, where no curve can run through it."""
+    """Place the legend on the line of the title, away from the curves."""
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=columns, borderaxespad=0.2, handlelength=1.5)
 
 
-def mark_events(axes: Axes, marks: Sequence[Mark], ends: tuple[float, float], *, named: bool) -> None:
-    """A line for everything that happened; on the lower edge their numbers, off every curve: 1, 2–4, …"""
+def mark_events(axes: Axes, marks: Sequence[Mark], time_range: tuple[float, float], *, named: bool) -> None:
+    """Draw a line at every event; with `named`, label them at the lower edge: 1, 2–4, …"""
     for mark in marks:
         axes.axvline(mark.time, color=INK, linewidth=0.8, alpha=0.35)
     if not named:
         return
     groups: list[list[Mark]] = []
-    for mark in sorted(marks, key=lambda own: own.time):
-        if groups and mark.time - groups[-1][0].time < CLOSEST * (ends[1] - ends[0]):
+    for mark in sorted(marks, key=lambda event: event.time):
+        if groups and mark.time - groups[-1][0].time < CLOSEST * (time_range[1] - time_range[0]):
             groups[-1].append(mark)
         else:
             groups.append([mark])
     for group in groups:
         text = "–".join(dict.fromkeys(str(mark.number) for mark in (group[0], group[-1])))
         box = {"boxstyle": "round,pad=0.25,rounding_size=0.7", "facecolor": PAPER, "edgecolor": INK, "linewidth": 0.6}
-        where = axes.get_xaxis_transform()
+        transform = axes.get_xaxis_transform()
         axes.text(
-            group[0].time, 0.0, text, None, transform=where, fontsize=6.5, ha="center", va="center", zorder=5, bbox=box
+            group[0].time,
+            0.0,
+            text,
+            None,
+            transform=transform,
+            fontsize=6.5,
+            ha="center",
+            va="center",
+            zorder=5,
+            bbox=box,
         )
 
 
 def event_words(marks: Sequence[Mark], width: float) -> list[str]:
-    """What the numbers mean, in lines so wide [in]"""
-    told = [f"{mark.number}: {mark.text}, {mark.time:.2f} s" for mark in marks[:LABELS]]
-    told += [f"and {len(marks) - LABELS} more"] if len(marks) > LABELS else []
+    """Describe the numbered events in lines of a width in inches."""
+    descriptions = [f"{mark.number}: {mark.text}, {mark.time:.2f} s" for mark in marks[:LABELS]]
+    descriptions += [f"and {len(marks) - LABELS} more"] if len(marks) > LABELS else []
     lines: list[str] = []
-    for own in (f"{own[:120]}…" if len(own) > 120 else own for own in told):
-        if lines and len(lines[-1]) + len(own) + 5 <= LETTERS * width:
-            lines[-1] += f"     {own}"
+    for description in (
+        f"{description[:120]}…" if len(description) > 120 else description for description in descriptions
+    ):
+        if lines and len(lines[-1]) + len(description) + 5 <= LETTERS * width:
+            lines[-1] += f"     {description}"
         else:
-            lines.append(own)
+            lines.append(description)
     return lines
 
 
 def write_events(figure: Figure, lines: Sequence[str], x: float, y: float, step: float) -> None:
-    """The lines above each other, the last at y; in shares of the figure"""
-    for k, own in enumerate(reversed(lines)):
-        figure.text(x, y + k * step, plain(own), fontsize=7.5, style="italic", ha="left", va="bottom")
+    """Write lines above each other, the last at `y`; coordinates are fractions of the figure."""
+    for k, line in enumerate(reversed(lines)):
+        figure.text(x, y + k * step, plain(line), fontsize=7.5, style="italic", ha="left", va="bottom")
 
 
 # Paths ------------------------------------------------------------------------------------------------------------------
 
 
 def draw_paths(
-    figure: Figure, place: tuple[float, float, float, float], flights: Sequence[Flight], spread: float = 0.0
+    figure: Figure, rectangle: tuple[float, float, float, float], flights: Sequence[Flight], spread: float = 0.0
 ) -> Axes3D:
-    """Paths in space over their shadows, with body axes where there is room for them, in a place of a figure
+    """Draw paths in space over their projection on the ground, with body axes for up to three flights, in a rectangle.
 
-    Matplotlib draws in a square, of which a flat box fills only the middle: it may be higher than its place, by `spread`.
+    Matplotlib draws into a square, of which a flat box fills only the middle; `spread` extends the axes beyond the rectangle.
     """
-    left, below, wide, high = place
-    axes: Axes3D = figure.add_axes((left, below - spread, wide, high + 2.0 * spread), projection="3d")
+    left, bottom, width, height = rectangle
+    axes: Axes3D = figure.add_axes((left, bottom - spread, width, height + 2.0 * spread), projection="3d")
     axes.patch.set_visible(False)
-    few = len(flights) <= FEW
-    ends = framed([track.position for _, track in flights])
+    individual = len(flights) <= FEW
+    corners = framed([track.position for _, track in flights])
     for k, (label, track) in enumerate(flights):
         colour, p = COLOURS[k % len(COLOURS)], track.position[:: max(1, len(track.time) // 2000)]
-        if few:
-            asked = _within(track.reference_position[:: max(1, len(track.time) // 2000)], ends)
-            axes.plot(*asked.T, label="reference" if k == 0 else None, color=INK, linestyle=DASHES, linewidth=1.0)
-            axes.plot(p[:, 0], p[:, 1], np.full(len(p), ends[0][2]), color=INK, alpha=0.2, linewidth=1.0)
+        if individual:
+            reference = _within(track.reference_position[:: max(1, len(track.time) // 2000)], corners)
+            axes.plot(*reference.T, label="reference" if k == 0 else None, color=INK, linestyle=DASHES, linewidth=1.0)
+            axes.plot(p[:, 0], p[:, 1], np.full(len(p), corners[0][2]), color=INK, alpha=0.2, linewidth=1.0)
             if len(flights) <= 3:
-                _draw_frames(axes, track, 0.07 * float((ends[1] - ends[0]).max()))
-        axes.plot(*p.T, color=colour, linewidth=1.8 if few else 0.8, label=plain(label) if few else None)
+                _draw_frames(axes, track, 0.07 * float((corners[1] - corners[0]).max()))
+        axes.plot(*p.T, color=colour, linewidth=1.8 if individual else 0.8, label=plain(label) if individual else None)
     axes.set(xlabel="x east [m]", ylabel="y north [m]", zlabel="z up [m]")
-    axes.set(xlim=(ends[0][0], ends[1][0]), ylim=(ends[0][1], ends[1][1]), zlim=(ends[0][2], ends[1][2]))
-    size = ends[1] - ends[0]
-    flat = float(size[2] / size[:2].max())  # a flat box looks wider, and its labels stand beside it
+    axes.set(
+        xlim=(corners[0][0], corners[1][0]), ylim=(corners[0][1], corners[1][1]), zlim=(corners[0][2], corners[1][2])
+    )
+    size = corners[1] - corners[0]
+    flat = float(size[2] / size[:2].max())  # a flat box appears wider, and its labels are beside it
     axes.set_box_aspect(tuple(size), zoom=1.0 if flat >= 1.0 else 0.88 - 0.3 * max(0.0, flat - 0.4) * (spread > 0.0))
     for axis, length in zip("xyz", size, strict=True):
         axes.locator_params(axis=axis, nbins=max(2, round(6 * float(length / size.max()))))
     axes.view_init(elev=18.0, azim=-62.0)
     title = "Path, with body axes" if len(flights) <= 3 else f"Paths of {len(flights)} drones"
-    figure.text(left, below + high, title, fontsize=11, fontweight="bold", color=INK, va="bottom")
-    if few:
+    figure.text(left, bottom + height, title, fontsize=11, fontweight="bold", color=INK, va="bottom")
+    if individual:
         handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(left - 0.008, below + high), ncols=4)
+        figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(left - 0.008, bottom + height), ncols=4)
     return axes
 
 
 def is_flat(flights: Sequence[Flight]) -> bool:
-    """Whether the box around the paths is much wider than high"""
+    """Whether the box around the paths is much wider than high."""
     low, high = framed([track.position for _, track in flights])
     return bool((high - low)[2] < 0.7 * (high - low)[:2].max())
 
 
 def framed(paths: Sequence[Array]) -> tuple[Array, Array]:
-    """The least and the largest corner of a box around paths; it stands on the ground where that is near"""
+    """Return the lower and upper corner of a box around paths; the box stands on the ground if that is near."""
     points = np.concatenate(paths)
     low, high = points.min(axis=0), points.max(axis=0)
-    largest = max(float((high - low).max()), SMALLEST_BOX)
-    half = np.maximum(0.55 * (high - low), (0.3 * largest, 0.3 * largest, 0.2 * largest))
+    max_size = max(float((high - low).max()), SMALLEST_BOX)
+    half = np.maximum(0.55 * (high - low), (0.3 * max_size, 0.3 * max_size, 0.2 * max_size))
     middle = 0.5 * (low + high)
     low, high = middle - half, middle + half
-    if abs(low[2]) < 0.4 * largest:
-        low[2], high[2] = min(0.0, float(points[:, 2].min())), max(float(high[2]), 0.4 * largest)
+    if abs(low[2]) < 0.4 * max_size:
+        low[2], high[2] = min(0.0, float(points[:, 2].min())), max(float(high[2]), 0.4 * max_size)
     return low, high
 
 
-def _within(path: Array, ends: tuple[Array, Array]) -> Array:
-    """The path, with gaps where it is outside the box: Matplotlib would draw it there."""
-    outside = ((path < ends[0]) | (path > ends[1])).any(axis=1, keepdims=True)
+def _within(path: Array, corners: tuple[Array, Array]) -> Array:
+    """Replace points outside the box by NaN, because Matplotlib would draw them."""
+    outside = ((path < corners[0]) | (path > corners[1])).any(axis=1, keepdims=True)
     return np.where(outside, np.nan, path)
 
 
@@ -467,36 +486,44 @@ def _draw_frames(axes: Axes3D, track: Track, size: float) -> None:
     from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
 
     rows = np.arange(0, len(track.time), max(1, len(track.time) // FRAMES))
-    here, q_WB = track.position[rows], Quat(*track.attitude[rows].T)
+    positions, q_WB = track.position[rows], Quat(*track.attitude[rows].T)
     for k, axis in enumerate((Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), Vec3(0.0, 0.0, 1.0))):
-        along = np.stack(np.broadcast_arrays(*rotate(q_WB, axis)), axis=1)
-        lines = np.stack([here, here + size * along], axis=1)
+        directions = np.stack(np.broadcast_arrays(*rotate(q_WB, axis)), axis=1)
+        lines = np.stack([positions, positions + size * directions], axis=1)
         axes.add_collection(Line3DCollection(lines, colors=COLOURS[k], linewidths=1.3))
 
 
 def draw_top(axes: Axes, flights: Sequence[Flight], world: World | None = None, *, legend: bool = True) -> None:
-    """From above, north up: paths with the reference, where they begin and end, which way the nose points, and the wind"""
-    few = len(flights) <= FEW
+    """Draw paths from above, north up, with references, start and end points, heading arrows and the mean wind."""
+    individual = len(flights) <= FEW
     points = np.concatenate([track.position[:, :2] for _, track in flights])
     size = max(float(np.ptp(points, axis=0).max()), 1.0)
     for k, (label, track) in enumerate(flights):
         colour, p = COLOURS[k % len(COLOURS)], track.position
-        if few:
-            asked = track.reference_position
-            label_once = "reference" if k == 0 else None
-            axes.plot(asked[:, 0], asked[:, 1], color=INK, linestyle=DASHES, linewidth=1.0, label=label_once)
+        if individual:
+            reference = track.reference_position
+            reference_label = "reference" if k == 0 else None
+            axes.plot(
+                reference[:, 0], reference[:, 1], color=INK, linestyle=DASHES, linewidth=1.0, label=reference_label
+            )
             rows = np.arange(0, len(p), max(1, len(p) // FRAMES))
             nose = np.stack([np.cos(track.euler[rows, 2]), np.sin(track.euler[rows, 2])])
             axes.quiver(*p[rows, :2].T, *nose, color=colour, width=0.003, scale=28, headwidth=4, zorder=3)
-        axes.plot(p[:, 0], p[:, 1], color=colour, linewidth=1.6 if few else 0.7, label=plain(label) if few else None)
-        axes.plot(*p[0, :2], "o", color=colour, markersize=6 if few else 2.5, markerfacecolor="white", zorder=4)
-        axes.plot(*p[-1, :2], "s", color=colour, markersize=6 if few else 2.5, markeredgecolor="white", zorder=4)
+        axes.plot(
+            p[:, 0],
+            p[:, 1],
+            color=colour,
+            linewidth=1.6 if individual else 0.7,
+            label=plain(label) if individual else None,
+        )
+        axes.plot(*p[0, :2], "o", color=colour, markersize=6 if individual else 2.5, markerfacecolor="white", zorder=4)
+        axes.plot(*p[-1, :2], "s", color=colour, markersize=6 if individual else 2.5, markeredgecolor="white", zorder=4)
     axes.plot([], [], "o", color=INK, markerfacecolor="white", label="start")
     axes.plot([], [], "s", color=INK, markersize=5, label="end")
     _draw_mean_wind(axes, flights[0].track)
     if world is not None:
         _draw_solids(axes, world)
-    title = "From above, arrows along the nose" if few else "From above"
+    title = "From above, arrows along the nose" if individual else "From above"
     axes.set(xlabel="x east [m]", ylabel="y north [m]", title=title)
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.08 if size > 1.0 else 0.4)
@@ -505,7 +532,7 @@ def draw_top(axes: Axes, flights: Sequence[Flight], world: World | None = None, 
 
 
 def _draw_solids(axes: Axes, world: World) -> None:
-    """Solids as they are from above, with their names; of a height map the lines of equal height"""
+    """Draw obstacles from above with their names; a height map by its contour lines."""
     for name, solid, colour in drawn(world):
         if isinstance(solid, HeightMap):
             lines = axes.contour(solid.x, solid.y, solid.z.T, levels=6, colors=CONTOUR, linewidths=0.8, zorder=1)
@@ -532,55 +559,55 @@ __all__ = ["EVERY", "Flight", "available", "draw", "draw_all", "figure_of"]
 
 
 WIDTH, HEIGHT = 13.0, 8.0  # [in]
-LINE = 0.16  # [in] of words about events
+LINE = 0.16  # [in]: height of a line of event descriptions
 
 
-def plot_run(run: Run, what: str | Path | None, path: str | Path | None) -> Picture | Path:
-    """`Run.plot`: the overview, or one subject such as "attitude"; `what` may be the file of the overview"""
-    if what is not None and str(what).lower().endswith(tuple(f".{name}" for name in FORMATS)):
-        return draw_run(run, what)
-    figure = overview(run) if what is None else run_figure(run, require_subject(str(what)))
+def plot_run(run: Run, subject: str | Path | None, path: str | Path | None) -> Picture | Path:
+    """Implement `Run.plot`: the overview, or one subject such as "attitude"; `what` may also be the file of the overview."""
+    if subject is not None and str(subject).lower().endswith(tuple(f".{name}" for name in FORMATS)):
+        return draw_run(run, subject)
+    figure = overview(run) if subject is None else run_figure(run, require_subject(str(subject)))
     return figure if path is None else save(figure, path)
 
 
 def draw_run(run: Run, path: str | Path) -> Path:
-    """Write the overview of a run to a file: .png, .svg or .pdf."""
+    """Draw the overview of a run to a file (.png, .svg or .pdf) and return its path."""
     return save(overview(run), path)
 
 
 def overview(run: Run) -> Picture:
-    """Position, attitude and motors of one drone, or height, error and motors of several, and all paths in space."""
+    """Create the overview: position, attitude and motors of one drone, or height, error and motors of several; and paths."""
     flights, marks = flights_of(run), marks_of(run)
     names = [flight.label for flight in flights]
-    words = event_words(marks, 0.5 * WIDTH)
-    below = (0.5 + LINE * len(words)) / HEIGHT
-    step = (0.985 - below) / 3.0
+    descriptions = event_words(marks, 0.5 * WIDTH)
+    bottom = (0.5 + LINE * len(descriptions)) / HEIGHT
+    step = (0.985 - bottom) / 3.0
     time = run.tracks[0].time
-    ends = float(time[0]), float(max(time[-1], time[0] + 1e-3))
+    time_range = float(time[0]), float(max(time[-1], time[0] + 1e-3))
     with samara_style() as plt:
         figure = plt.figure(figsize=(WIDTH, HEIGHT))
-        places = [(0.055, below + (2 - k) * step, 0.485, step - 0.06) for k in range(3)]
-        first = _draw_stack(figure, _panels(flights), names, places, marks, ends)
+        rectangles = [(0.055, bottom + (2 - k) * step, 0.485, step - 0.06) for k in range(3)]
+        first = _draw_stack(figure, _overview_panels(flights), names, rectangles, marks, time_range)
         if 1 < len(names) <= FEW:
             for number, name in enumerate(names):
                 first.plot([], [], color=COLOURS[number], label=plain(name))
             legend_above(first, len(names))
-        write_events(figure, words, 0.055, 0.06 / HEIGHT, LINE / HEIGHT)
-        if is_flat(flights):  # what it leaves free shows it from above
+        write_events(figure, descriptions, 0.055, 0.06 / HEIGHT, LINE / HEIGHT)
+        if is_flat(flights):  # the free space shows the paths from above
             draw_paths(figure, (0.555, 0.42, 0.41, 0.505), flights, spread=0.1)
             draw_top(figure.add_axes((0.605, 0.065, 0.37, 0.345)), flights, world_inside(run.attachments), legend=False)
         else:
             draw_paths(figure, (0.56, 0.02, 0.43, 0.905), flights)
-        own = run.tracks[0]
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        title = f"{run.scenario} · {own.vehicle.name}{others} · {own.controller} control"
+        first_record = run.tracks[0]
+        suffix = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        title = f"{run.scenario} · {first_record.vehicle.name}{suffix} · {first_record.controller} control"
         figure.suptitle(plain(title), fontweight="bold", color=INK, y=0.985)
         return figure
 
 
-def _panels(flights: list[Flight]) -> list[Panel]:
-    """Position, attitude and rotor speeds (or thrust); of several drones what can be told apart: height, error, motors"""
+def _overview_panels(flights: list[Flight]) -> list[Panel]:
+    """Return position, attitude and motors; for several drones the distinguishable curves: height, error and motors."""
     if len(flights) == 1:
-        return [panels_of(what, flights)[0] for what in ("position", "attitude", "motors")]
+        return [panels_of(subject, flights)[0] for subject in ("position", "attitude", "motors")]
     _, _, height, error, *_ = panels_of("position", flights)
     return [height, error, panels_of("motors", flights)[0]]

@@ -1,4 +1,4 @@
-"""Pictures of rotors: coefficients against the wind tunnel."""
+"""Pictures of rotors: computed and measured coefficients."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from samara.view.plot.style import samara_style, save
 
 
 def draw_rotors(rotors: Sequence[tuple[Blade, Measurement | None]], path: str | Path, rpm: float | None = None) -> None:
-    """CT, CP and efficiency against J, a column for each rotor: the model's lines, and the measured points"""
+    """Plot CT, CP and efficiency against J, one column per rotor: the model as lines, measurements as points."""
     with samara_style() as plt:
         figure, axes = plt.subplots(3, len(rotors), figsize=(3.3 * len(rotors) + 0.8, 7.6), sharex="col", squeeze=False)
         for column, (blade, measured) in zip(axes.T, rotors, strict=True):
@@ -29,21 +29,21 @@ def _draw_rotor(column: Sequence[Axes], blade: Blade, measured: Measurement | No
     speed = rpm if rpm is not None else float(measured.rpm.max()) if measured is not None else 5000.0
     J = np.linspace(0.0, 1.6, 161)
     model = rotor_coefficients(blade, J, speed)
-    pulls = np.cumprod(model.thrust > -0.01).astype(bool)
+    has_thrust = np.cumprod(model.thrust > -0.01).astype(bool)
     for axes, values, colour in zip(column, _three(J, model.thrust, model.power), COLOURS, strict=False):
-        axes.plot(J[pulls], values[pulls], color=colour, label="model", linewidth=2.0, zorder=3)
-    furthest = float(J[pulls].max())
+        axes.plot(J[has_thrust], values[has_thrust], color=colour, label="model", linewidth=2.0, zorder=3)
+    max_advance = float(J[has_thrust].max())
     if measured is not None:
-        furthest = max(furthest, float(measured.advance.max()))
-        three = _three(measured.advance, measured.thrust, measured.power)
-        for axes, values in zip(column, three, strict=True):
+        max_advance = max(max_advance, float(measured.advance.max()))
+        coefficients = _three(measured.advance, measured.thrust, measured.power)
+        for axes, values in zip(column, coefficients, strict=True):
             axes.plot(measured.advance, values, "o", markersize=2.6, color=INK, alpha=0.45, label="measured", zorder=2)
     column[0].set(title=f"{blade.name}, {speed:.0f} rpm", ylim=(-0.01, None))
     column[1].set(ylim=(0.0, None))
-    column[2].set(ylim=(0.0, 0.85), xlim=(0.0, 1.03 * furthest), xlabel="advance ratio J = V/(nD)")
+    column[2].set(ylim=(0.0, 0.85), xlim=(0.0, 1.03 * max_advance), xlabel="advance ratio J = V/(nD)")
 
 
 def _three(J: Array, thrust: Array, power: Array) -> tuple[Array, Array, Array]:
-    """CT, CP and the efficiency where there is thrust and power."""
-    works = (thrust > 0.0) & (power > 0.0)
-    return thrust, power, np.where(works, J * thrust / np.where(works, power, 1.0), np.nan)
+    """CT, CP and, for positive thrust and power, the efficiency η = J CT/CP."""
+    is_propelling = (thrust > 0.0) & (power > 0.0)
+    return thrust, power, np.where(is_propelling, J * thrust / np.where(is_propelling, power, 1.0), np.nan)

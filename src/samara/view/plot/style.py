@@ -1,4 +1,4 @@
-"""One look for every picture: colours a colour-blind reader can tell apart, units on every axis, no chart junk."""
+"""Style of all pictures: colours that colour-blind readers can distinguish, units on every axis, no chart junk."""
 
 import io
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from samara.core.sanitise import printable
 from samara.vehicles.shape import COLOURS, GRID, INK, PAPER
 
 DASHES = (0, (2, 2))
-"""The line of what was asked."""
+"""Line style of references."""
 
 NOTEBOOK_DPI = 80.0
 FORMATS = ("png", "svg", "pdf")
@@ -35,7 +35,7 @@ _SETTINGS = {
     "axes.labelsize": 9,
     "axes.grid": True,
     "axes.formatter.useoffset": False,
-    "axes.formatter.limits": (-5, 7),  # outside them a factor such as 1e-6 is written where the title is
+    "axes.formatter.limits": (-5, 7),  # beyond them, Matplotlib writes a factor such as 1e-6 over the title
     "axes.spines.top": False,
     "axes.spines.right": False,
     "grid.color": GRID,
@@ -54,12 +54,12 @@ _SETTINGS = {
 
 
 def plain(text: str) -> str:
-    """Text as Matplotlib draws it letter by letter: a dollar begins no formula, a control character is written out."""
+    """Escape text for Matplotlib: a dollar starts no formula, control characters are shown as escapes."""
     return printable(text).replace("$", r"\$")
 
 
 class Picture(Figure):
-    """A figure that belongs to no window and no list of open ones; a notebook shows it."""
+    """A figure independent of pyplot's windows and figure list; notebooks display it."""
 
     def _repr_png_(self) -> bytes:
         data = io.BytesIO()
@@ -69,32 +69,33 @@ class Picture(Figure):
 
 
 def save(figure: Figure, path: str | Path) -> Path:
-    """Write a figure to a file of the format its name ends with: .png, .svg or .pdf."""
+    """Write a figure in the format of the file's suffix: .png, .svg or .pdf."""
     format_name = Path(path).suffix.removeprefix(".").lower()
     if format_name not in FORMATS:
-        raise ValueError(f"{path}: a picture is written as {', '.join('.' + name for name in FORMATS)}")
+        raise ValueError(f"{path}: expected a picture with the suffix {', '.join('.' + name for name in FORMATS)}")
     with samara_style(), atomic_write(path) as temporary:
         figure.savefig(temporary, format=format_name)
     return Path(path)
 
 
 class Drawing:
-    """Make Matplotlib figures without pyplot: a program's own backend and open figures stay as they are."""
+    """Factory of Matplotlib figures without pyplot, which leaves the program's backend and open figures unchanged."""
 
     def figure(self, *, figsize: tuple[float, float], layout: Layout | None = None) -> Picture:
+        """Create an empty figure."""
         return Picture(figsize=figsize, layout=layout)
 
     def subplots(
         self, rows: int = 1, columns: int = 1, *, figsize: tuple[float, float], layout: Layout = LAYOUT, **options: Any
     ) -> tuple[Picture, Any]:
-        """A figure with a grid of axes; by default they are laid out without overlaps."""
+        """Create a figure with a grid of axes, by default laid out without overlaps."""
         figure = self.figure(figsize=figsize, layout=layout)
         return figure, figure.subplots(rows, columns, **options)
 
     def subplot_mosaic(
         self, names: list[Any], *, figsize: tuple[float, float], layout: Layout = LAYOUT, **options: Any
     ) -> tuple[Picture, dict[str, Axes]]:
-        """A figure with named axes."""
+        """Create a figure with named axes."""
         figure = self.figure(figsize=figsize, layout=layout)
         return figure, figure.subplot_mosaic(names, **options)
 

@@ -1,4 +1,4 @@
-"""A vehicle to scale: from above and from behind, with its rotors, feet, centre of mass, and a ruler."""
+"""Picture of a vehicle to scale: from above and from behind, with rotors, feet, centre of mass and a ruler."""
 
 import math
 from collections.abc import Sequence
@@ -26,31 +26,38 @@ _MARGIN = 1.15
 
 
 def draw_vehicle(vehicle: Vehicle, path: str | Path) -> None:
-    """The picture as a PNG file"""
+    """Draw the vehicle to a PNG file."""
     figure = vehicle_picture(vehicle)
     save(figure, path)
 
 
 def vehicle_picture(vehicle: Vehicle) -> Picture:
-    """From above, nose up, and from behind, both at one scale"""
+    """Draw the vehicle from above, nose up, and from behind, both at one scale."""
     with samara_style() as plt:
-        figure, (above, front) = plt.subplots(1, 2, figsize=(10.4, 5.4))
-        reach = _MARGIN * _half_width(vehicle)
-        _from_above(above, vehicle, reach)
-        _from_behind(front, vehicle, reach)
-        for axes, title in ((above, "from above"), (front, "from behind")):
-            axes.set(title=title, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+        figure, (top_view, rear_view) = plt.subplots(1, 2, figsize=(10.4, 5.4))
+        half_width = _MARGIN * _half_width(vehicle)
+        _from_above(top_view, vehicle, half_width)
+        _draw_rear_view(rear_view, vehicle, half_width)
+        for axes, title in ((top_view, "from above"), (rear_view, "from behind")):
+            axes.set(
+                title=title,
+                xlim=(-half_width, half_width),
+                ylim=(-half_width, half_width),
+                aspect="equal",
+                xticks=[],
+                yticks=[],
+            )
             axes.grid(visible=False)
             for spine in axes.spines.values():
                 spine.set_visible(False)
-        _ruler(above, reach)
+        _draw_ruler(top_view, half_width)
         mass = f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
         figure.suptitle(plain(f"{vehicle.name}: {mass}, {len(vehicle.rotors)} rotors"), x=0.01, ha="left", fontsize=12)
         return figure
 
 
 def _half_width(vehicle: Vehicle) -> float:
-    """Of the square that holds all of it, seen from above  [m]"""
+    """Return half the width of the square around the vehicle, seen from above [m]."""
     ends = [
         max(abs(rotor.r_B.x), abs(rotor.r_B.y)) + propeller_radius(vehicle, i) for i, rotor in enumerate(vehicle.rotors)
     ]
@@ -58,54 +65,54 @@ def _half_width(vehicle: Vehicle) -> float:
 
 
 def _place(x: float, y: float) -> tuple[float, float]:
-    """Body axes as they are seen from above with the nose up: left is left"""
+    """Project body axes to the view from above, nose up: left is left."""
     return -y, x
 
 
-def _from_above(axes: Axes, vehicle: Vehicle, reach: float) -> None:
+def _from_above(axes: Axes, vehicle: Vehicle, half_width: float) -> None:
     from matplotlib.patches import Circle, FancyArrowPatch
 
     for i, rotor in enumerate(vehicle.rotors):
-        radius, here = propeller_radius(vehicle, i), _place(rotor.r_B.x, rotor.r_B.y)
+        radius, hub = propeller_radius(vehicle, i), _place(rotor.r_B.x, rotor.r_B.y)
         colour = COUNTER_CLOCKWISE if rotor.spin > 0 else CLOCKWISE
-        axes.plot([0.0, here[0]], [0.0, here[1]], color=PALE, linewidth=5.0, solid_capstyle="round", zorder=1)
-        below = any(_above(other, rotor) for other in vehicle.rotors)
-        shown = 0.93 * radius if below else radius
-        axes.add_patch(Circle(here, shown, facecolor=colour, alpha=0.25, edgecolor="none", zorder=2))
-        axes.add_patch(Circle(here, shown, fill=False, edgecolor=colour, linestyle=":" if below else "-", zorder=3))
-        start, end = (math.radians(own) for own in ((200.0, 340.0) if rotor.spin > 0 else (340.0, 200.0)))
-        if not below:
-            ends = [
-                (here[0] + 0.72 * radius * math.cos(a), here[1] + 0.72 * radius * math.sin(a)) for a in (start, end)
-            ]
+        axes.plot([0.0, hub[0]], [0.0, hub[1]], color=PALE, linewidth=5.0, solid_capstyle="round", zorder=1)
+        is_lower = any(_above(other, rotor) for other in vehicle.rotors)
+        drawn_radius = 0.93 * radius if is_lower else radius
+        axes.add_patch(Circle(hub, drawn_radius, facecolor=colour, alpha=0.25, edgecolor="none", zorder=2))
+        axes.add_patch(
+            Circle(hub, drawn_radius, fill=False, edgecolor=colour, linestyle=":" if is_lower else "-", zorder=3)
+        )
+        start, end = (math.radians(angle) for angle in ((200.0, 340.0) if rotor.spin > 0 else (340.0, 200.0)))
+        if not is_lower:
+            ends = [(hub[0] + 0.72 * radius * math.cos(a), hub[1] + 0.72 * radius * math.sin(a)) for a in (start, end)]
             bend = f"arc3,rad={0.45 if rotor.spin > 0 else -0.45}"
             axes.add_patch(
                 FancyArrowPatch(*ends, connectionstyle=bend, arrowstyle="-|>", mutation_scale=9, color=colour, zorder=4)
             )
         axes.annotate(
             str(i),
-            here,
+            hub,
             ha="center",
             va="center",
             fontsize=9,
             zorder=6,
-            xytext=(9 if below else 0, 0),
+            xytext=(9 if is_lower else 0, 0),
             textcoords="offset points",
             bbox={"boxstyle": "circle,pad=0.2", "facecolor": PAPER, "edgecolor": colour},
         )
     for foot in _feet(vehicle):
         axes.plot(*_place(foot.x, foot.y), "s", color=INK, markersize=4, zorder=5)
-    axes.annotate("", (0.0, 0.36 * reach), (0.0, 0.0), arrowprops={"arrowstyle": "-|>", "color": NOSE, "lw": 2.5})
-    axes.text(0.0, 0.39 * reach, "nose", ha="center", va="bottom", fontsize=8, color=NOSE)
+    axes.annotate("", (0.0, 0.36 * half_width), (0.0, 0.0), arrowprops={"arrowstyle": "-|>", "color": NOSE, "lw": 2.5})
+    axes.text(0.0, 0.39 * half_width, "nose", ha="center", va="bottom", fontsize=8, color=NOSE)
     axes.plot(0.0, 0.0, "+", color=INK, markersize=11, zorder=7)
 
 
 def _above(other: Rotor, rotor: Rotor) -> bool:
-    near = math.hypot(other.r_B.x - rotor.r_B.x, other.r_B.y - rotor.r_B.y) < 0.1 * max(rotor.radius, 1e-3)
-    return other is not rotor and near and other.r_B.z > rotor.r_B.z
+    is_coaxial = math.hypot(other.r_B.x - rotor.r_B.x, other.r_B.y - rotor.r_B.y) < 0.1 * max(rotor.radius, 1e-3)
+    return other is not rotor and is_coaxial and other.r_B.z > rotor.r_B.z
 
 
-def _from_behind(axes: Axes, vehicle: Vehicle, reach: float) -> None:
+def _draw_rear_view(axes: Axes, vehicle: Vehicle, half_width: float) -> None:
     for i, rotor in enumerate(vehicle.rotors):
         radius, y, z = propeller_radius(vehicle, i), -rotor.r_B.y, rotor.r_B.z
         colour = COUNTER_CLOCKWISE if rotor.spin > 0 else CLOCKWISE
@@ -117,14 +124,14 @@ def _from_behind(axes: Axes, vehicle: Vehicle, reach: float) -> None:
         axes.plot(-foot.y, foot.z, "s", color=INK, markersize=4, zorder=5)
     if feet:
         ground = min(foot.z for foot in feet)
-        axes.plot([-reach, reach], [ground, ground], color=GRID, linewidth=1.5, zorder=0)
-        axes.text(reach, ground, "ground ", ha="right", va="top", fontsize=8)
+        axes.plot([-half_width, half_width], [ground, ground], color=GRID, linewidth=1.5, zorder=0)
+        axes.text(half_width, ground, "ground ", ha="right", va="top", fontsize=8)
     axes.plot(0.0, 0.0, "+", color=INK, markersize=11, zorder=7)
     highest = max((rotor.r_B.z for rotor in vehicle.rotors), default=0.0)
     axes.annotate(
         "centre of mass",
         (0.0, 0.0),
-        (0.0, highest + 0.22 * reach),
+        (0.0, highest + 0.22 * half_width),
         ha="center",
         fontsize=8,
         arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.7},
@@ -135,11 +142,11 @@ def _feet(vehicle: Vehicle) -> Sequence[Vec3]:
     return vehicle["contact"].points_B if vehicle.has("contact") else ()
 
 
-def _ruler(axes: Axes, reach: float) -> None:
-    """A bar of 1, 2 or 5 times a power of ten, a third of the picture or less"""
-    decade = 10.0 ** math.floor(math.log10(0.66 * reach))
-    length = max(own * decade for own in (1.0, 2.0, 5.0) if own * decade <= 0.66 * reach)
-    x, y = -0.96 * reach, -0.97 * reach
+def _draw_ruler(axes: Axes, half_width: float) -> None:
+    """Draw a bar of 1, 2 or 5 times a power of ten, at most a third of the picture wide."""
+    decade = 10.0 ** math.floor(math.log10(0.66 * half_width))
+    length = max(factor * decade for factor in (1.0, 2.0, 5.0) if factor * decade <= 0.66 * half_width)
+    x, y = -0.96 * half_width, -0.97 * half_width
     axes.plot([x, x + length], [y, y], color=INK, linewidth=2.0, solid_capstyle="butt")
     label = f"{100.0 * length:g} cm" if length < 1.0 else f"{length:g} m"
-    axes.text(x + 0.5 * length, y + 0.02 * reach, label, ha="center", va="bottom", fontsize=9)
+    axes.text(x + 0.5 * length, y + 0.02 * half_width, label, ha="center", va="bottom", fontsize=9)

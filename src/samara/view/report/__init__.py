@@ -1,4 +1,4 @@
-"""A page about a flight: its figures, plots and charts."""
+"""HTML reports on flights, campaigns and identifications."""
 
 from samara.core.lazy_import import lazily as _lazily
 

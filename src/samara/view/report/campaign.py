@@ -1,4 +1,4 @@
-"""The page of a campaign: what was varied, how often it fails and how sure that is, where, and the flights to look at.
+"""Report on a campaign: varied parameters, failure rates with confidence intervals, causes of failures, notable flights.
 
 write_campaign_page("out/gusty", "out/gusty/report.html")
 """
@@ -31,13 +31,13 @@ UNITS = {name: METRICS[name].unit for name in FLIGHT_METRICS if METRICS[name].un
 PAGE = "report.html"
 WORST = 10
 MOST_FLOWN = 60  # trajectories in the fan
-MOST_FACTORS = 4  # in the map of pairs: those that failures depend on most
-SEEN = 0.01  # an effect is one where chance alone would make it more seldom than this
+MOST_FACTORS = 4  # factors in the map of pairs: those that failures depend on most
+SEEN = 0.01  # significance level: largest probability of an effect by chance
 REPLAY = "samara sweep replay {folder} --row {row} --view"
 
 
 class Seen(NamedTuple):
-    """The rows of a campaign as arrays: numbers, outcomes, reasons, factors and the metrics that differ at all"""
+    """The rows of a campaign as arrays: row indices, outcomes, reasons, factors, and the metrics that differ between rows."""
 
     row: Array
     outcome: Array
@@ -47,18 +47,22 @@ class Seen(NamedTuple):
 
     @property
     def flown(self) -> Array:
-        """Rows that are flights: a row that could not be flown says nothing about the vehicle"""
+        """Mask of rows that were flown: a row that could not be flown carries no information about the vehicle."""
         return np.asarray(self.reason != ERROR)
 
     @property
     def failed(self) -> Array:
+        """Mask of rows that failed."""
         return np.asarray(np.isin(self.outcome, (FAIL, INVALID)))
 
 
 def write_campaign_page(folder: str | Path, path: str | Path | None = None, *, fly: bool = True) -> Path:
-    """Write one HTML file that needs nothing else, report.html in the folder unless `path` is given; return its path.
+    """Write the report as one self-contained HTML file and return its path.
 
-    With `fly` some rows are simulated once more for their trajectories.
+    Args:
+        folder: folder of the campaign.
+        path: HTML file to write; default: report.html in the folder.
+        fly: whether to simulate some rows again for their trajectories.
     """
     text = campaign_page(folder, fly=fly)
     if path is None:
@@ -69,92 +73,96 @@ def write_campaign_page(folder: str | Path, path: str | Path | None = None, *, f
 
 
 def campaign_page(folder: str | Path, *, fly: bool = True) -> str:
-    """The text of the page"""
+    """Return the HTML text of the report."""
     store = open_store(folder)
     campaign = campaign_of(store)
-    seen = _seen(store)
-    curves = _curves(seen)
-    looked = campaign.stop is not None
+    rows = _seen(store)
+    curves = _curves(rows)
+    sequential = campaign.stop is not None
     return page(
         f"{campaign.name} – Samara",
         element("h1", campaign.name),
-        faint(_subtitle(campaign, store, seen)),
-        _badges(seen, looked),
-        element("h2", "How often"),
-        _bar(seen),
-        _rates(seen, looked),
-        _sureness(campaign, looked),
-        element("h2", "What was varied"),
-        _varied(campaign, seen, curves),
-        _where(seen, curves),
-        element("h2", "How well it flies"),
-        _distributions(campaign, seen),
-        _fan(campaign, store, seen) if fly else None,
-        element("h2", f"The worst {WORST}"),
-        _worst(campaign, store, seen),
-        _broken(store, seen),
-        element("h2", "Where this comes from"),
+        faint(_subtitle(campaign, store, rows)),
+        _badges(rows, sequential),
+        element("h2", "Outcomes"),
+        _bar(rows),
+        _rates(rows, sequential),
+        _interval_note(campaign, sequential),
+        element("h2", "Varied parameters"),
+        _factor_table(campaign, rows, curves),
+        _where(rows, curves),
+        element("h2", "Performance"),
+        _distributions(campaign, rows),
+        _fan(campaign, store, rows) if fly else None,
+        element("h2", f"The {WORST} worst flights"),
+        _worst(campaign, store, rows),
+        _broken(store, rows),
+        element("h2", "Origin"),
         _origin(store),
-        element("details", element("summary", "the campaign's file"), element("pre", store.text)),
-        element("h2", "Go on"),
+        element("details", element("summary", "Campaign file"), element("pre", store.text)),
+        element("h2", "Continue"),
         element("pre", _again(store)),
     )
 
 
 def _seen(store: Store) -> Seen:
-    whole = store.table()
-    names = whole.column_names
+    rows = store.table()
+    names = rows.column_names
     factors = names[names.index("seed") + 1 : names.index("outcome")]
-    columns = {name: whole[name].to_numpy(zero_copy_only=False) for name in ("row", "outcome", "reason", *factors)}
+    columns = {name: rows[name].to_numpy(zero_copy_only=False) for name in ("row", "outcome", "reason", *factors)}
     flown = columns["reason"] != ERROR
     metrics = {}
     for name in FLIGHT_METRICS:
-        own = whole[name].to_numpy(zero_copy_only=False)
-        finite = own[flown & np.isfinite(own)]
+        values = rows[name].to_numpy(zero_copy_only=False)
+        finite = values[flown & np.isfinite(values)]
         if len(finite) and np.ptp(finite) > 0.0:
-            metrics[name] = own
+            metrics[name] = values
     outcome, reason = columns["outcome"].astype(str), columns["reason"].astype(str)
     return Seen(columns["row"], outcome, reason, {name: columns[name].astype(float) for name in factors}, metrics)
 
 
-def _curves(seen: Seen) -> dict[str, FailureCurve]:
-    """Of each factor that differs, where some flights failed and some did not; the most telling first"""
-    failed, flown = seen.failed, seen.flown
+def _curves(rows: Seen) -> dict[str, FailureCurve]:
+    """Fit a failure curve to each factor that differs, most significant first; empty if no flight or every flight failed."""
+    failed, flown = rows.failed, rows.flown
     if not 0 < failed[flown].sum() < flown.sum():
         return {}
-    found = {name: failure_curve(x[flown], failed[flown]) for name, x in seen.factors.items() if np.ptp(x[flown]) > 0.0}
-    return dict(sorted(found.items(), key=lambda own: own[1].chance))
+    curves = {
+        name: failure_curve(x[flown], failed[flown]) for name, x in rows.factors.items() if np.ptp(x[flown]) > 0.0
+    }
+    return dict(sorted(curves.items(), key=lambda named_curve: named_curve[1].chance))
 
 
-# How often --------------------------------------------------------------------------------------------------------------
+# Outcomes ---------------------------------------------------------------------------------------------------------------
 
 
-def _subtitle(campaign: Campaign, store: Store, seen: Seen) -> str:
-    flights = f"{len(seen.row):,}" if len(seen.row) == store.total else f"{len(seen.row):,} of {store.total:,}"
+def _subtitle(campaign: Campaign, store: Store, rows: Seen) -> str:
+    flights = f"{len(rows.row):,}" if len(rows.row) == store.total else f"{len(rows.row):,} of {store.total:,}"
     return (
-        f"{flights} flights of {campaign.scenario}, {len(seen.factors)} numbers varied, "
+        f"{flights} flights of {campaign.scenario}, {len(rows.factors)} parameters varied, "
         f"sampler {campaign.sampler}, seed {campaign.seed}"
     )
 
 
-def _interval(count: int, n: int, looked: bool) -> Interval:
-    return confidence_sequence(count, n) if looked else clopper_pearson(count, n)
+def _interval(count: int, n: int, sequential: bool) -> Interval:
+    return confidence_sequence(count, n) if sequential else clopper_pearson(count, n)
 
 
-def _badges(seen: Seen, looked: bool) -> Html:
-    n = len(seen.row)
-    good = int(np.isin(seen.outcome, (PASS, DEGRADED)).sum())
-    low, high = _interval(good, n, looked)
-    broken = n - int(seen.flown.sum())
-    words = f"{percent(good / n)} succeed ({percent(low)} to {percent(high)})"
-    return element("p", badge(words, good == n), badge(f"{broken} could not be flown", False) if broken else None)
+def _badges(rows: Seen, sequential: bool) -> Html:
+    n = len(rows.row)
+    successes = int(np.isin(rows.outcome, (PASS, DEGRADED)).sum())
+    low, high = _interval(successes, n, sequential)
+    invalid_count = n - int(rows.flown.sum())
+    text = f"{percent(successes / n)} succeed ({percent(low)} to {percent(high)})"
+    return element(
+        "p", badge(text, successes == n), badge(f"{invalid_count} could not be flown", False) if invalid_count else None
+    )
 
 
-def _bar(seen: Seen) -> Html:
-    """A stripe as long as all flights, in the colours of the maps below"""
+def _bar(rows: Seen) -> Html:
+    """Draw a stripe as long as all flights, in the colours of the maps below."""
     parts = []
     for name in draw.DRAWN:
-        count = int((seen.outcome == name).sum())
+        count = int((rows.outcome == name).sum())
         if count:
             style = f"flex: {count} 0 3px; background: {draw.COLOUR[name]}; height: 18px"
             parts.append(element("span", style=style, title=f"{name}: {count}"))
@@ -162,17 +170,17 @@ def _bar(seen: Seen) -> Html:
     return element("div", parts, style=style)
 
 
-def _rates(seen: Seen, looked: bool) -> Html:
-    n = len(seen.row)
+def _rates(campaign_rows: Seen, sequential: bool) -> Html:
+    n = len(campaign_rows.row)
     rows = []
     for name in OUTCOMES:
-        own = seen.outcome == name
-        rows.append([_dot(name), *_share(int(own.sum()), n, looked)])
-        reasons, counts = np.unique(seen.reason[own], return_counts=True)
-        for reason, count in sorted(zip(reasons, counts, strict=True), key=lambda each: -each[1]):
+        selected = campaign_rows.outcome == name
+        rows.append([_dot(name), *_share(int(selected.sum()), n, sequential)])
+        reasons, counts = np.unique(campaign_rows.reason[selected], return_counts=True)
+        for reason, count in sorted(zip(reasons, counts, strict=True), key=lambda reason_count: -reason_count[1]):
             if reason:
-                rows.append([element("code", reason, style="padding-left: 17px"), *_share(int(count), n, looked)])
-    return table(["", "flights", "share", "95 % interval"], rows)
+                rows.append([element("code", reason, style="padding-left: 17px"), *_share(int(count), n, sequential)])
+    return table(["", "flights", "fraction", "95 % interval"], rows)
 
 
 def _dot(name: str) -> Html:
@@ -180,137 +188,145 @@ def _dot(name: str) -> Html:
     return element("span", element("span", style=style), f" {name}", style="white-space: nowrap")
 
 
-def _share(count: int, n: int, looked: bool) -> list[str]:
-    low, high = _interval(count, n, looked)
+def _share(count: int, n: int, sequential: bool) -> list[str]:
+    low, high = _interval(count, n, sequential)
     return [f"{count:,}", percent(count / n), f"{percent(low)} to {percent(high)}"]
 
 
-def _sureness(campaign: Campaign, looked: bool) -> Html:
+def _interval_note(campaign: Campaign, sequential: bool) -> Html:
     method = (
-        "a confidence sequence, which holds whenever the campaign is stopped" if looked else "Clopper and Pearson's"
+        "confidence sequences, which hold whenever the campaign is stopped" if sequential else "by Clopper and Pearson"
     )
-    words = f"Intervals are {method}."
+    text = f"Intervals are {method}."
     if campaign.sampler != INDEPENDENT:
-        words += (
-            f" They hold for rows drawn independently; rows of {campaign.sampler} lie more evenly, and as a rule the "
+        text += (
+            f" They hold for independent rows; rows of {campaign.sampler} are spread more evenly, so the intervals are "
         )
-        words += "interval is then too wide."
-    return faint(words)
+        text += "usually too wide."
+    return faint(text)
 
 
-def percent(share: float) -> str:
-    """As many digits as tell it from 0 and from 1"""
-    if share in (0.0, 1.0):
-        return f"{100.0 * share:.0f} %"
-    digits = max(1, 1 - math.floor(math.log10(100.0 * min(share, 1.0 - share))))
-    return f"{100.0 * share:.{min(digits, 9)}f} %"
+def percent(fraction: float) -> str:
+    """Format a fraction with enough digits to distinguish it from 0 and 1."""
+    if fraction in (0.0, 1.0):
+        return f"{100.0 * fraction:.0f} %"
+    digits = max(1, 1 - math.floor(math.log10(100.0 * min(fraction, 1.0 - fraction))))
+    return f"{100.0 * fraction:.{min(digits, 9)}f} %"
 
 
-# What, and where -----------------------------------------------------------------------------------------------------------
+# Varied parameters ---------------------------------------------------------------------------------------------------------
 
 
-def _varied(campaign: Campaign, seen: Seen, curves: Mapping[str, FailureCurve]) -> Html:
-    how = {own.name: _in_words(own) for own in campaign.factors}
-    how |= {name: "normal, correlated" for own in campaign.correlated for name in own.names}
-    flown = seen.flown
-    metric = seen.metrics.get(campaign.worst_by)
+def _factor_table(campaign: Campaign, campaign_rows: Seen, curves: Mapping[str, FailureCurve]) -> Html:
+    descriptions = {factor.name: _describe_distribution(factor) for factor in campaign.factors}
+    descriptions |= {name: "normal, correlated" for factor in campaign.correlated for name in factor.names}
+    flown = campaign_rows.flown
+    metric = campaign_rows.metrics.get(campaign.worst_by)
     rows = []
-    for name, x in seen.factors.items():
-        explained = first_order(x[flown], metric[flown]) if metric is not None else math.nan
-        part = "" if math.isnan(explained) else f"{100.0 * max(explained, 0.0):.0f} %"
-        cells = (how.get(name, f"from {campaign.table}"), f"{x.min():.4g} to {x.max():.4g}", part)
+    for name, x in campaign_rows.factors.items():
+        variance_fraction = first_order(x[flown], metric[flown]) if metric is not None else math.nan
+        variance_text = "" if math.isnan(variance_fraction) else f"{100.0 * max(variance_fraction, 0.0):.0f} %"
+        cells = (descriptions.get(name, f"from {campaign.table}"), f"{x.min():.4g} to {x.max():.4g}", variance_text)
         rows.append([element("code", name), *cells, _slope(curves[name]) if name in curves else ""])
-    head = ["", "how", "flown", f"of the variance of {campaign.worst_by}", "failures"]
-    return table(head, rows)
+    headings = ["", "distribution", "range flown", f"variance of {campaign.worst_by}", "effect on failures"]
+    return table(headings, rows)
 
 
-def _in_words(own: Factor) -> str:
-    times = " × nominal" if own.relative else ""
-    match own.how:
+def _describe_distribution(factor: Factor) -> str:
+    suffix = " × nominal" if factor.relative else ""
+    match factor.how:
         case Uniform(low, high):
-            return f"uniform, {low:g} to {high:g}{times}"
+            return f"uniform, {low:g} to {high:g}{suffix}"
         case LogUniform(low, high):
-            return f"log-uniform, {low:g} to {high:g}{times}"
+            return f"log-uniform, {low:g} to {high:g}{suffix}"
         case Normal(mean, sigma):
-            return f"normal, {mean:g} ± {sigma:g}{times}"
+            return f"normal, {mean:g} ± {sigma:g}{suffix}"
         case Choice(values) | Grid(values):
-            return f"one of {', '.join(f'{x:g}' for x in values)}{times}"
-    raise TypeError(type(own.how).__name__)
+            return f"one of {', '.join(f'{x:g}' for x in values)}{suffix}"
+    raise TypeError(type(factor.how).__name__)
 
 
 def _slope(curve: FailureCurve) -> str:
-    """What one standard deviation more does to the odds of failure, from the middle on; or that nothing can be told"""
+    """Describe the effect of one standard deviation, from the mean, on the odds of failure; or that none was observed."""
     if curve.chance > SEEN or len(curve.beta) < 2:
-        return "no effect seen"
+        return "no effect observed"
     odds = math.exp(float(curve.beta[1]))
-    words = f"odds × {odds:.2g} for one deviation more"
-    return words if len(curve.beta) < 3 or abs(curve.beta[2]) < abs(curve.beta[1]) else f"{words}, and not straight"
+    text = f"odds × {odds:.2g} per standard deviation"
+    return text if len(curve.beta) < 3 or abs(curve.beta[2]) < abs(curve.beta[1]) else f"{text}, non-linear"
 
 
-def _where(seen: Seen, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
-    flown = seen.flown
-    factors = {name: x[flown] for name, x in seen.factors.items() if np.ptp(x[flown]) > 0.0} if flown.any() else {}
+def _where(rows: Seen, curves: Mapping[str, FailureCurve]) -> list[Html | None]:
+    flown = rows.flown
+    factors = {name: x[flown] for name, x in rows.factors.items() if np.ptp(x[flown]) > 0.0} if flown.any() else {}
     if not curves:
-        words = "No flight failed." if not seen.failed[flown].any() else "Every flight failed."
-        return [element("h2", "Where it fails"), element("p", words)]
+        text = "No flight failed." if not rows.failed[flown].any() else "Every flight failed."
+        return [element("h2", "Causes of failures"), element("p", text)]
     ranked = {name: factors[name] for name in curves}
     parts: list[Html | None] = [
-        element("h2", "Where it fails"),
+        element("h2", "Causes of failures"),
         element(
             "p",
-            "Flights that fail over each factor, the most telling factor first: in bins of as many flights, with 95 % "
+            "Failure rate over each factor, the most significant factor first: in bins of equal size with 95 % "
             "intervals, and as a logistic curve with its band.",
         ),
-        figure(draw.failure_rates(ranked, seen.failed[flown], curves), "failures over each factor"),
+        figure(draw.failure_rates(ranked, rows.failed[flown], curves), "failure rate over each factor"),
     ]
-    telling = [name for name, own in curves.items() if own.chance <= SEEN]
-    few = {name: ranked[name] for name in (telling if len(telling) > 1 else list(curves))[:MOST_FACTORS]}
-    if len(few) > 1:
+    significant = [name for name, curve in curves.items() if curve.chance <= SEEN]
+    shown_factors = {
+        name: ranked[name] for name in (significant if len(significant) > 1 else list(curves))[:MOST_FACTORS]
+    }
+    if len(shown_factors) > 1:
         parts += [
-            element("p", "Pairs of factors, a point for each flight."),
-            figure(draw.failure_map(few, seen.outcome[flown]), "outcomes over pairs of factors"),
+            element("p", "Outcomes over pairs of factors, one point per flight."),
+            figure(draw.failure_map(shown_factors, rows.outcome[flown]), "outcomes over pairs of factors"),
         ]
     return parts
 
 
-# How well -------------------------------------------------------------------------------------------------------------------
+# Performance ----------------------------------------------------------------------------------------------------------------
 
 
-def _distributions(campaign: Campaign, seen: Seen) -> list[Html]:
-    told = {name: own[np.isfinite(own) & seen.flown] for name, own in seen.metrics.items()}
-    if not told:
+def _distributions(campaign: Campaign, campaign_rows: Seen) -> list[Html]:
+    metrics = {
+        name: values[np.isfinite(values) & campaign_rows.flown] for name, values in campaign_rows.metrics.items()
+    }
+    if not metrics:
         return [element("p", "All flights have the same metrics.")]
     rows = []
-    for name, own in told.items():
+    for name, values in metrics.items():
         unit = f" {UNITS[name]}" if name in UNITS else ""
-        bad = draw.bad_quantile(name)
-        low, high = quantile_interval(own, bad)
-        middle, late, worst = np.quantile(own, 0.5), np.quantile(own, bad), own.min() if bad < 0.5 else own.max()
-        numbers = [f"{value:.4g}{unit}" for value in (middle, late, worst)]
-        rows.append([name, *numbers[:2], f"{_end(low)} to {_end(high)}", numbers[2]])
+        quantile = draw.bad_quantile(name)
+        low, high = quantile_interval(values, quantile)
+        middle, tail, worst = (
+            np.quantile(values, 0.5),
+            np.quantile(values, quantile),
+            values.min() if quantile < 0.5 else values.max(),
+        )
+        formatted = [f"{value:.4g}{unit}" for value in (middle, tail, worst)]
+        rows.append([name, *formatted[:2], f"{_end(low)} to {_end(high)}", formatted[2]])
     limits = dict(campaign.degraded)
-    words = "Solid: the median; dotted: 99 of 100 flights are better."
+    caption = "Solid: median; dotted: 99 % of flights are better."
     return [
-        figure(draw.distributions(told, UNITS, limits), "distributions of the metrics"),
-        faint(words + (" Dashed: beyond it a flight is degraded." if limits else "")),
-        table(["", "median", "99 of 100 are better", "its 95 % interval", "worst"], rows),
+        figure(draw.distributions(metrics, UNITS, limits), "distributions of the metrics"),
+        faint(caption + (" Dashed: limit beyond which a flight is degraded." if limits else "")),
+        table(["", "median", "99 % are better", "95 % interval of it", "worst"], rows),
     ]
 
 
 def _end(x: float) -> str:
-    return f"{x:.4g}" if math.isfinite(x) else "not known"
+    return f"{x:.4g}" if math.isfinite(x) else "unknown"
 
 
-def _fan(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
-    """Flown again: the worst third, and others evenly spread over the rows"""
+def _fan(campaign: Campaign, store: Store, rows: Seen) -> list[Html]:
+    """Fly some rows again: a third of them the worst, the others evenly spread over the campaign."""
     if campaign.fingerprint() != store.about["fingerprint"]:
-        return [faint("The scenario was changed since it flew: no trajectories.")]
+        return [faint("The scenario has changed since the campaign: no trajectories.")]
     worst = worst_rows(store, campaign, MOST_FLOWN // 3).tolist()
-    others = seen.row[seen.flown & np.isin(seen.row, worst, invert=True)]
-    others = others[:: max(1, math.ceil(len(others) / (MOST_FLOWN - len(worst))))]
-    came = dict(zip(seen.row.tolist(), seen.outcome.tolist(), strict=True))
+    other_rows = rows.row[rows.flown & np.isin(rows.row, worst, invert=True)]
+    other_rows = other_rows[:: max(1, math.ceil(len(other_rows) / (MOST_FLOWN - len(worst))))]
+    outcomes = dict(zip(rows.row.tolist(), rows.outcome.tolist(), strict=True))
     try:
-        flown = trajectories(Flying.of(campaign), store, sorted([*worst, *others.tolist()]))
+        flown = trajectories(Flying.of(campaign), store, sorted([*worst, *other_rows.tolist()]))
     except (ValueError, FloatingPointError) as error:
         return [faint(f"No trajectories: {error}")]
     if not flown:
@@ -318,46 +334,49 @@ def _fan(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
     return [
         element("h2", "Flights"),
         element("p", f"The {len(worst)} worst and {len(flown) - len(worst)} others, evenly spread over the campaign."),
-        figure(draw.fan([(came[own.row], own.time, own.p_W) for own in flown]), "a fan of trajectories"),
+        figure(
+            draw.fan([(outcomes[trajectory.row], trajectory.time, trajectory.p_W) for trajectory in flown]),
+            "a fan of trajectories",
+        ),
     ]
 
 
-# Which ----------------------------------------------------------------------------------------------------------------------
+# Notable flights ------------------------------------------------------------------------------------------------------------
 
 
-def _worst(campaign: Campaign, store: Store, seen: Seen) -> list[Html]:
+def _worst(campaign: Campaign, store: Store, campaign_rows: Seen) -> list[Html]:
     worst = worst_rows(store, campaign, WORST).tolist()
     rows = []
     for row in worst:
-        k = int(np.searchsorted(seen.row, row))
-        value = seen.metrics[campaign.worst_by][k] if campaign.worst_by in seen.metrics else math.nan
-        numbers = [f"{x:.4g}" for x in (value, *(x[k] for x in seen.factors.values()))]
-        rows.append([str(row), _dot(seen.outcome[k]), element("code", seen.reason[k]), *numbers])
+        k = int(np.searchsorted(campaign_rows.row, row))
+        value = campaign_rows.metrics[campaign.worst_by][k] if campaign.worst_by in campaign_rows.metrics else math.nan
+        values = [f"{x:.4g}" for x in (value, *(x[k] for x in campaign_rows.factors.values()))]
+        rows.append([str(row), _dot(campaign_rows.outcome[k]), element("code", campaign_rows.reason[k]), *values])
     unit = f" [{UNITS[campaign.worst_by]}]" if campaign.worst_by in UNITS else ""
     return [
-        table(["row", "", "", f"{campaign.worst_by}{unit}", *seen.factors], rows),
-        element("p", "Each of them, flown again bit for bit and shown:"),
+        table(["row", "", "", f"{campaign.worst_by}{unit}", *campaign_rows.factors], rows),
+        element("p", "To replay and show each of them bit for bit:"),
         element("pre", "\n".join(REPLAY.format(folder=store.folder, row=row) for row in worst)),
     ]
 
 
-def _broken(store: Store, seen: Seen) -> list[Html] | None:
-    """Rows that could not be flown, by what was said of them"""
-    if seen.flown.all():
+def _broken(store: Store, campaign_rows: Seen) -> list[Html] | None:
+    """List rows that could not be flown, with their errors."""
+    if campaign_rows.flown.all():
         return None
-    sentences = store.table(["error"])["error"].to_numpy(zero_copy_only=False)[~seen.flown].astype(str)
-    rows = zip(seen.row[~seen.flown].tolist(), sentences, strict=True)
+    sentences = store.table(["error"])["error"].to_numpy(zero_copy_only=False)[~campaign_rows.flown].astype(str)
+    rows = zip(campaign_rows.row[~campaign_rows.flown].tolist(), sentences, strict=True)
     items = limited([f"row {row}: {sentence}" for row, sentence in rows], WORST)
     return [element("h2", "Rows that could not be flown"), element("ul", items)]
 
 
 def _origin(store: Store) -> Html:
-    about = store.about
+    metadata = store.about
     rows = [
-        ["Samara", about["samara"]],
-        ["Python", f"{about['python']} on {about['machine']}"],
-        *([name, number] for name, number in about["packages"].items()),
-        ["fingerprint", element("code", about["fingerprint"])],
+        ["Samara", metadata["samara"]],
+        ["Python", f"{metadata['python']} on {metadata['machine']}"],
+        *([name, version] for name, version in metadata["packages"].items()),
+        ["fingerprint", element("code", metadata["fingerprint"])],
         ["rows", f"{store.folder}/rows, {len(store.done())} Parquet files"],
     ]
     return table([], rows)

@@ -1,6 +1,6 @@
-"""Charts of a report: the curves as numbers for `charts.js`, which draws them in the browser.
+"""Charts of a report: curve data for `charts.js`, which draws them in the browser.
 
-Of every curve the page carries a few thousand points at most, the peaks among them, with five digits.
+The page holds at most a few thousand points per curve, with five digits; decimation preserves peaks.
 """
 
 import base64
@@ -22,49 +22,46 @@ from samara.view.plot.signals import Signal
 from samara.view.report.page import Html, element
 from samara.world.obstacles import HeightMap
 
-POINTS, FEWEST = (
-    1500,
-    400,
-)  # of a curve alone in a chart, and of one among many: more than a page is wide, and enough for it
+POINTS, FEWEST = (1500, 400)  # points of a single curve, and minimum per curve in a chart with several
 DIGITS = 5
 OVER = {"time": ("time [s]", "s"), "frequency": ("frequency [Hz]", "Hz"), "east": ("x east [m]", "m")}
 
 
 @cache
 def script() -> str:
-    """The program of the page"""
+    """Read the script of the page."""
     return (resources.files("samara.view.report") / "charts.js").read_text(encoding="utf-8")
 
 
 @cache
 def script_hash() -> str:
-    """Its SHA-256, as a page's policy names the one script that may run"""
+    """SHA-256 of the script, as the content security policy of a page needs it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
 
 
 class Charts:
-    """The charts of one page: `add` gives the element in which one will be drawn, `data` all of them as an element."""
+    """The charts of one page: `add` returns the element for one subject, `data` returns the data of all charts."""
 
     def __init__(self, marks: Sequence[Mark] = ()) -> None:
         self._marks, self._charts = marks, list[dict[str, object]]()
 
-    def add(self, what: str, flights: Sequence[Flight], world: World | None = None) -> Html | None:
-        """A figure with the charts of one subject; None where the flights have nothing to show of it"""
-        if what == "top":
+    def add(self, subject: str, flights: Sequence[Flight], world: World | None = None) -> Html | None:
+        """Create a figure with the charts of one subject; None if the flights hold no data for it."""
+        if subject == "top":
             charts = [map_of(flights, world)]
         else:
-            over = "frequency" if what == "spectra" else "time"
+            over = "frequency" if subject == "spectra" else "time"
             names = [flight.label for flight in flights]
-            charts = [chart_of(panel, names, over) for panel in panels_of(what, flights)]
-        boxes = []
-        for own in charts:
-            boxes.append(element("div", class_="chart", data_chart=str(len(self._charts))))
-            self._charts.append(own)
-        return element("figure", boxes) if boxes else None
+            charts = [chart_of(panel, names, over) for panel in panels_of(subject, flights)]
+        containers = []
+        for chart in charts:
+            containers.append(element("div", class_="chart", data_chart=str(len(self._charts))))
+            self._charts.append(chart)
+        return element("figure", containers) if containers else None
 
     def data(self) -> Html:
-        """The numbers, in which nothing ends the element: every < > & is written as \\u003c, \\u003e, \\u0026"""
-        marks = [{"number": own.number, "time": own.time, "text": own.text} for own in self._marks]
+        """Serialise the charts as JSON, with < > & escaped as \\u003c, \\u003e, \\u0026 so that no text closes the element."""
+        marks = [{"number": mark.number, "time": mark.time, "text": mark.text} for mark in self._marks]
         text = json.dumps({"marks": marks, "charts": self._charts}, allow_nan=False, separators=(",", ":"))
         for letter in "<>&":
             text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -72,58 +69,60 @@ class Charts:
 
 
 def chart_of(panel: Panel, names: Sequence[str], over: str) -> dict[str, object]:
-    """One flight: its components. Several: a curve for each. Many: their least, median and largest, and who is farthest."""
-    signals = [own for _, own in panel.signals]
+    """Chart one flight by its components, several by one curve each, many by minimum, median, maximum and farthest flight."""
+    signals = [signal for _, signal in panel.signals]
     log = over == "frequency"
     chart = _Chart(log, max(FEWEST, POINTS // len(names)) if len(names) <= FEW else POINTS)
     if len(names) == 1:
-        own = signals[0]
-        for k, name in enumerate(own.names):
-            chart.add_signal(own, k, name, COLOURS[k % len(COLOURS)])
+        shown_signal = signals[0]
+        for k, name in enumerate(shown_signal.names):
+            chart.add_signal(shown_signal, k, name, COLOURS[k % len(COLOURS)])
     elif len(names) <= FEW:
-        for label, own in panel.signals:
-            chart.add_signal(own, 0, label, COLOURS[names.index(label)])
+        for label, shown_signal in panel.signals:
+            chart.add_signal(shown_signal, 0, label, COLOURS[names.index(label)])
     else:
-        _add_crowd(chart, panel)
-    ends = (span_of(signals) if not log else chart.extent()) or (0.0, 1.0)
-    times = [float(f(own.time)) for own in signals for f in (np.min, np.max)]
+        _add_ensemble(chart, panel)
+    value_range = (span_of(signals) if not log else chart.extent()) or (0.0, 1.0)
+    times = [float(f(signal.time)) for signal in signals for f in (np.min, np.max)]
     low, high = (min(times), max(max(times), min(times) + 1e-3)) if not log else (math.log10(x) for x in _span(times))
-    limits = {own for signal in signals if signal.limits for own in signal.limits._asdict().items()}
-    shown = [
-        {"name": "most" if name == "high" else "least", "value": float(value)}
+    limits = {limit for signal in signals if signal.limits for limit in signal.limits._asdict().items()}
+    visible_limits = [
+        {"name": "max" if name == "high" else "min", "value": float(value)}
         for name, value in sorted(limits)
-        if not log and ends[0] <= value <= ends[1]
+        if not log and value_range[0] <= value <= value_range[1]
     ]
-    least = LEAST_SPAN.get(signals[0].unit, 1e-9) if not log else 0.5
-    frame = {"title": panel.title, "unit": signals[0].unit, "log": log, "x": [low, high], "y": list(ends)}
-    return chart.contents(over, frame | {"least": least, "limits": shown})
+    min_span = LEAST_SPAN.get(signals[0].unit, 1e-9) if not log else 0.5
+    frame = {"title": panel.title, "unit": signals[0].unit, "log": log, "x": [low, high], "y": list(value_range)}
+    return chart.contents(over, frame | {"minSpan": min_span, "limits": visible_limits})
 
 
 def _span(times: Sequence[float]) -> tuple[float, float]:
     return max(min(times), 1e-9), max(max(times), 1.001 * max(min(times), 1e-9))
 
 
-def _add_crowd(chart: "_Chart", panel: Panel) -> None:
+def _add_ensemble(chart: "_Chart", panel: Panel) -> None:
     crowd = crowd_of(panel.signals)
     if crowd is None:
         return
     time, values = crowd.time, crowd.values
-    chart.add("least", "#7f7f7f", time, np.nanmin(values, axis=0))
-    chart.add("largest", "#7f7f7f", time, np.nanmax(values, axis=0))
+    chart.add("minimum", "#7f7f7f", time, np.nanmin(values, axis=0))
+    chart.add("maximum", "#7f7f7f", time, np.nanmax(values, axis=0))
     chart.add(f"farthest: {panel.signals[crowd.farthest][0]}", COLOURS[1], time, values[crowd.farthest])
     chart.add(f"median of {len(values)}", COLOURS[0], time, crowd.median)
 
 
 def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, object]:
-    """The paths from above, the reference dashed, over the solids"""
+    """Chart the paths from above over the obstacles, with dashed references."""
     chart = _Chart()
     points = np.concatenate([track.position[:, :2] for _, track in flights])
     for k, (label, track) in enumerate(flights):
         rows = np.arange(0, len(track.time), max(1, len(track.time) * len(flights) // (4 * POINTS)))
         colour = COLOURS[k % len(COLOURS)]
         if len(flights) <= FEW:
-            asked = track.reference_position[rows]
-            chart.add(f"{label}, reference", colour, asked[:, 0], asked[:, 1], "dash", "reference", track.time[rows])
+            reference = track.reference_position[rows]
+            chart.add(
+                f"{label}, reference", colour, reference[:, 0], reference[:, 1], "dash", "reference", track.time[rows]
+            )
         group = label if len(flights) <= FEW else f"{len(flights)} drones"
         chart.add(label, colour, track.position[rows, 0], track.position[rows, 1], "line", group, track.time[rows])
     shapes = []
@@ -133,30 +132,30 @@ def map_of(flights: Sequence[Flight], world: World | None) -> dict[str, object]:
     low, high = points.min(axis=0), points.max(axis=0)
     pad = 0.08 * max(float((high - low).max()), 1.0)
     x, y = ([float(low[k] - pad), float(high[k] + pad)] for k in (0, 1))
-    frame = {"title": "From above", "unit": "m north", "equal": True, "x": x, "y": y, "least": 0.01, "shapes": shapes}
+    frame = {"title": "From above", "unit": "m north", "equal": True, "x": x, "y": y, "minSpan": 0.01, "shapes": shapes}
     return chart.contents("east", frame)
 
 
 class _Chart:
-    """Curves of one chart; those over the same times share them."""
+    """Curves of one chart; curves over the same times share the time array."""
 
     def __init__(self, log: bool = False, points: int = POINTS) -> None:
         self._log, self._points = log, points
         self._xs, self._known = list[list[float | None]](), dict[bytes, int]()
         self._curves, self._extent = list[dict[str, object]](), list[float]()
 
-    def add_signal(self, own: Signal, k: int, name: str, colour: str) -> None:
-        """A component with what was asked and its band"""
-        if own.band is not None:
-            self.add(f"{name}, ±3σ", colour, own.time, own.band[:, k], "band", "±3σ")
-        self.add(name, colour, own.time, own.values[:, k])
-        if own.asked is not None:
-            self.add(f"{name}, asked", colour, own.asked[0], own.asked[1][:, k], "dash", "asked")
+    def add_signal(self, signal: Signal, k: int, name: str, colour: str) -> None:
+        """Add a component with its reference and its band."""
+        if signal.band is not None:
+            self.add(f"{name}, ±3σ", colour, signal.time, signal.band[:, k], "band", "±3σ")
+        self.add(name, colour, signal.time, signal.values[:, k])
+        if signal.asked is not None:
+            self.add(f"{name}, reference", colour, signal.asked[0], signal.asked[1][:, k], "dash", "reference")
 
     def add(
         self, name: str, colour: str, x: Array, y: Array, style: str = "line", group: str = "", t: Array | None = None
     ) -> None:
-        """A curve under a name; those of one group are hidden together"""
+        """Add a curve; curves of one group are hidden together."""
         if t is None:
             x, y = thinned(x, y, self._points)
         if self._log:
@@ -171,9 +170,10 @@ class _Chart:
             "y": heights,
         }
         self._curves.append(curve if t is None else {**curve, "t": self._place(t)})
-        self._extent += [own for own in heights if own is not None]
+        self._extent += [value for value in heights if value is not None]
 
     def _place(self, values: Array) -> int:
+        """Return the index of a shared array of abscissae; add it if it is new."""
         key = np.ascontiguousarray(values).tobytes()
         if key not in self._known:
             self._known[key] = len(self._xs)
@@ -181,21 +181,25 @@ class _Chart:
         return self._known[key]
 
     def extent(self) -> tuple[float, float] | None:
-        """The least and the largest of all curves"""
+        """Range of the values of all curves, with a margin."""
         return (min(self._extent) - 0.1, max(self._extent) + 0.1) if self._extent else None
 
     def contents(self, over: str, frame: dict[str, object]) -> dict[str, object]:
-        """The chart as `charts.js` reads it; `frame` has its title, axes, limits and shapes."""
+        """Return the chart as `charts.js` reads it; `frame` has title, axes, limits and shapes."""
         name, unit = OVER[over]
         curves: dict[str, object] = {"xs": self._xs, "curves": self._curves, "title": "", "unit": ""}
         curves |= {"over": over, "xname": name, "xunit": unit, "log": False, "equal": False, "x": [], "y": []}
-        return {**curves, "least": 0.0, "limits": [], "shapes": [], **frame}
+        return {**curves, "minSpan": 0.0, "limits": [], "shapes": [], **frame}
 
 
 def rounded(values: Array, digits: int = DIGITS) -> list[float | None]:
-    """Numbers with so many digits of the largest; None where there is none"""
+    """Round values to `digits` digits of the largest; None in place of non-finite values."""
     finite = np.isfinite(values)
     largest = float(np.abs(values[finite]).max(initial=0.0))
     decimals = digits - 1 - math.floor(math.log10(largest)) if largest > 0.0 else 0
-    told: list[float | None] = np.round(values, min(max(decimals, 0), 15)).tolist()
-    return told if finite.all() else [own if known else None for own, known in zip(told, finite, strict=True)]
+    rounded_values: list[float | None] = np.round(values, min(max(decimals, 0), 15)).tolist()
+    return (
+        rounded_values
+        if finite.all()
+        else [value if is_finite else None for value, is_finite in zip(rounded_values, finite, strict=True)]
+    )

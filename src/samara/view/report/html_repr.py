@@ -1,4 +1,4 @@
-"""How a vehicle, a trajectory and a run show themselves in a notebook, and a vehicle in a report."""
+"""HTML representations of vehicles, trajectories and runs for notebooks, and the page of a vehicle."""
 
 import math
 import tomllib
@@ -41,24 +41,24 @@ CELL = "text-align:left;padding:2px 14px 2px 0"
 
 
 def vehicle_html(vehicle: Vehicle) -> str:
-    """Its picture from above and the numbers one asks first"""
+    """Show the vehicle from above with its main properties."""
     title = element("div", element("b", vehicle.name), f" {vehicle.structure.description}")
     return _side_by_side(vehicle_svg(vehicle), title, vehicle_numbers(vehicle))
 
 
 def vehicle_text(vehicle: Vehicle) -> str:
-    """The same numbers in a few lines, as it is printed"""
-    told = f"{vehicle.name}: {vehicle.structure.description}".removesuffix(": ")
-    effects = ("effects", ", ".join(own.name for own in vehicle.structure.effects))
-    return "\n".join([told, *(f"  {name:16s} {value}" for name, value in (*vehicle_numbers(vehicle), effects))])
+    """Format the main properties as plain text."""
+    title = f"{vehicle.name}: {vehicle.structure.description}".removesuffix(": ")
+    effects = ("effects", ", ".join(effect.name for effect in vehicle.structure.effects))
+    return "\n".join([title, *(f"  {name:16s} {value}" for name, value in (*vehicle_numbers(vehicle), effects))])
 
 
 def vehicle_numbers(vehicle: Vehicle) -> list[tuple[str, str]]:
-    """Mass, inertia, rotors, thrust over weight, hover, arms: names and values with units"""
-    if any(np.ndim(own) for own in (vehicle.mass, *vehicle.inertia_B)):
-        return [("batch of", f"{max(np.size(own) for own in (vehicle.mass, *vehicle.inertia_B))} vehicles")]
+    """List mass, inertia, rotors, thrust-to-weight ratio, hover trim and arms: names, and values with units."""
+    if any(np.ndim(quantity) for quantity in (vehicle.mass, *vehicle.inertia_B)):
+        return [("batch of", f"{max(np.size(quantity) for quantity in (vehicle.mass, *vehicle.inertia_B))} vehicles")]
     if not isinstance(vehicle.mass, (int, float)):
-        return [("numbers", f"of type {type(vehicle.mass).__name__}")]
+        return [("parameters", f"of type {type(vehicle.mass).__name__}")]
     inertia = vehicle.inertia_B
     rows = [
         ("mass", mass_text(vehicle.mass)),
@@ -84,7 +84,7 @@ def vehicle_numbers(vehicle: Vehicle) -> list[tuple[str, str]]:
 
 
 def mass_text(mass: float) -> str:
-    """In g below a kilogram"""
+    """Format a mass, in g below a kilogram."""
     return f"{1e3 * mass:.4g} g" if mass < 1.0 else f"{mass:.4g} kg"
 
 
@@ -94,76 +94,77 @@ def _range(values: Iterable[float], unit: str) -> str:
 
 
 def vehicle_svg(vehicle: Vehicle, size: float = SIZE) -> Html:
-    """From above, forward up: rotors with their numbers, arrows the way they turn"""
+    """Draw the vehicle from above, nose up: numbered rotors with arrows in the direction of spin."""
     discs = [part for part in parts_of(vehicle) if isinstance(part, Disc)]
-    reach = max([reach_of(vehicle), *(math.hypot(own.centre_B.x, own.centre_B.y) + own.radius for own in discs)])
-    scale = (0.5 * size - MARGIN) / reach
+    half_width = max(
+        [reach_of(vehicle), *(math.hypot(disc.centre_B.x, disc.centre_B.y) + disc.radius for disc in discs)]
+    )
+    scale = (0.5 * size - MARGIN) / half_width
 
-    def seen(point_B: Vec3) -> tuple[float, float]:
+    def project(point_B: Vec3) -> tuple[float, float]:
         return 0.5 * size - scale * float(point_B.y), 0.5 * size - scale * float(point_B.x)
 
     shapes: list[Html] = []
     for part in sorted(parts_of(vehicle), key=_layer):
         if isinstance(part, Rod):
-            (x1, y1), (x2, y2) = seen(part.start_B), seen(part.end_B)
+            (x1, y1), (x2, y2) = project(part.start_B), project(part.end_B)
             ends = {"x1": _px(x1), "y1": _px(y1), "x2": _px(x2), "y2": _px(y2)}
             width = _px(max(2.0, 2.0 * scale * part.radius))
             shapes.append(element("line", **ends, stroke=part.colour, stroke_width=width, stroke_linecap="round"))
         elif isinstance(part, Box):
-            x, y = seen(part.centre_B)
+            x, y = project(part.centre_B)
             w, h = scale * part.size_B.y, scale * part.size_B.x
-            corner = {
+            rectangle = {
                 "x": _px(x - 0.5 * w),
                 "y": _px(y - 0.5 * h),
                 "width": _px(w),
                 "height": _px(h),
                 "rx": _px(0.2 * w),
             }
-            shapes.append(element("rect", **corner, fill=part.colour, stroke="#8a97a3"))
-    shapes += [_rotor(part, k, seen(part.centre_B), scale * part.radius) for k, part in enumerate(discs)]
-    spoken = ", ".join(f"{k} {'ccw' if own.spin > 0 else 'cw'}" for k, own in enumerate(discs))
-    label = f"{vehicle.name} from above, forward up" + (f"; rotors {spoken}" if spoken else "")
+            shapes.append(element("rect", **rectangle, fill=part.colour, stroke="#8a97a3"))
+    shapes += [_rotor(part, k, project(part.centre_B), scale * part.radius) for k, part in enumerate(discs)]
+    spins = ", ".join(f"{k} {'ccw' if disc.spin > 0 else 'cw'}" for k, disc in enumerate(discs))
+    label = f"{vehicle.name} from above, forward up" + (f"; rotors {spins}" if spins else "")
     box = f"0 0 {size:g} {size:g}"
-    own_name_space = {
+    attributes = {
         "xmlns": "http://www.w3.org/2000/svg",
         "viewBox": box,
         "width": f"{size:g}",
         "height": f"{size:g}",
     }
-    return element("svg", element("title", label), shapes, **own_name_space, role="img", font_family="sans-serif")
+    return element("svg", element("title", label), shapes, **attributes, role="img", font_family="sans-serif")
 
 
 def _layer(part: Part) -> int:
-    """Arms and legs below the body, the nose above it."""
+    """Drawing order: arms and legs below the body, the nose above it."""
     return 1 if isinstance(part, Box) else 2 if part.colour == NOSE else 0
 
 
 def _rotor(disc: Disc, number: int, centre: tuple[float, float], radius: float) -> Html:
-    """A disc with its number, and most of a circle that ends in an arrow the way the blades pass."""
+    """Draw a disc with its number and an arc that ends in an arrow in the direction of spin."""
     x, y = centre
     colour = COLOURS[0] if disc.spin > 0 else COLOURS[1]
     r = 0.8 * radius
-    # The page's y points down: counter-clockwise seen from above is from the right over the top, sweep 0.
+    # The y axis of the page points down: counter-clockwise seen from above runs from the right over the top, sweep 0.
     start, end = (
         (math.radians(-50.0), math.radians(210.0)) if disc.spin > 0 else (math.radians(230.0), math.radians(-30.0))
     )
-    at = [(x + r * math.cos(angle), y - r * math.sin(angle)) for angle in (start, end)]
-    along = (-math.sin(end), -math.cos(end)) if disc.spin > 0 else (math.sin(end), math.cos(end))
-    (tip_x, tip_y), size = at[1], max(4.0, 0.28 * radius)
-    side = (-along[1], along[0])
-    head = [
-        (tip_x + size * along[0], tip_y + size * along[1]),
+    arc_ends = [(x + r * math.cos(angle), y - r * math.sin(angle)) for angle in (start, end)]
+    tangent = (-math.sin(end), -math.cos(end)) if disc.spin > 0 else (math.sin(end), math.cos(end))
+    (tip_x, tip_y), size = arc_ends[1], max(4.0, 0.28 * radius)
+    side = (-tangent[1], tangent[0])
+    arrow = [
+        (tip_x + size * tangent[0], tip_y + size * tangent[1]),
         (tip_x + 0.4 * size * side[0], tip_y + 0.4 * size * side[1]),
         (tip_x - 0.4 * size * side[0], tip_y - 0.4 * size * side[1]),
     ]
-    path = (
-        f"M{_px(at[0][0])} {_px(at[0][1])} A{_px(r)} {_px(r)} 0 1 {0 if disc.spin > 0 else 1} {_px(tip_x)} {_px(tip_y)}"
-    )
+    arc = f"A{_px(r)} {_px(r)} 0 1 {0 if disc.spin > 0 else 1} {_px(tip_x)} {_px(tip_y)}"
+    path = f"M{_px(arc_ends[0][0])} {_px(arc_ends[0][1])} {arc}"
     return element(
         "g",
         element("circle", cx=_px(x), cy=_px(y), r=_px(radius), fill=colour, fill_opacity="0.18", stroke=colour),
         element("path", d=path, fill="none", stroke=colour, stroke_width="1.6"),
-        element("polygon", points=" ".join(f"{_px(a)},{_px(b)}" for a, b in head), fill=colour),
+        element("polygon", points=" ".join(f"{_px(a)},{_px(b)}" for a, b in arrow), fill=colour),
         element("circle", cx=_px(x), cy=_px(y), r="9", fill="#ffffff", stroke=colour),
         element("text", number, x=_px(x), y=_px(y + 4.5), text_anchor="middle", font_size="13", font_weight="700", fill=INK),
     )  # fmt: skip
@@ -177,7 +178,7 @@ def _px(x: float) -> str:
 
 
 def trajectory_html(trajectory: Trajectory) -> str:
-    """The path coloured by speed, and its duration, length, peak speed, acceleration and the tilt that this asks for"""
+    """Show the path coloured by speed, with duration, length, peak speed and acceleration, and the tilt that they require."""
     return _side_by_side(
         picture(_trajectory_figure(trajectory), f"the path of {trajectory.name}", dpi=90.0),
         element("b", trajectory.name),
@@ -186,10 +187,10 @@ def trajectory_html(trajectory: Trajectory) -> str:
 
 
 def trajectory_numbers(trajectory: Trajectory) -> list[tuple[str, str]]:
-    """Duration, length and peaks; the tilt is that of a thrust which carries weight and acceleration, without drag"""
+    """List duration, length and peak values; the tilt is that of a thrust for weight and acceleration, without drag."""
     _, p, v, a = _sampled(trajectory)
-    pull_W = Vec3(a[:, 0], a[:, 1], a[:, 2] + STANDARD_GRAVITY)
-    tilt = np.arccos(np.clip(attitude_along(pull_W, 0.0).zz, -1.0, 1.0))
+    specific_thrust_W = Vec3(a[:, 0], a[:, 1], a[:, 2] + STANDARD_GRAVITY)
+    tilt = np.arccos(np.clip(attitude_along(specific_thrust_W, 0.0).zz, -1.0, 1.0))
     length = float(np.linalg.norm(np.diff(p, axis=0), axis=1).sum())
     endless = not math.isfinite(trajectory.duration)
     rows = [
@@ -206,7 +207,7 @@ def trajectory_numbers(trajectory: Trajectory) -> list[tuple[str, str]]:
 def _sampled(trajectory: Trajectory) -> tuple[Array, Array, Array, Array]:
     time = np.linspace(0.0, min(trajectory.duration, ENDLESS), SAMPLES)
     reference = trajectory.at(time)
-    p, v, a = (np.stack(own, axis=1) for own in (reference.p_W, reference.v_W, reference.a_W))
+    p, v, a = (np.stack(vector, axis=1) for vector in (reference.p_W, reference.v_W, reference.a_W))
     return time, p, v, a
 
 
@@ -228,25 +229,29 @@ def _trajectory_figure(trajectory: Trajectory) -> Picture:
 
 
 def run_html(run: Run) -> str:
-    """The picture to look at first and the summary, a column for each drone"""
+    """Show the overview picture and the summary, one column per drone."""
     from samara.view.plot.plots import overview
 
-    shown = run.tracks[:6]
-    rows = summary_table(track.summary() for track in shown)
-    more = f" The table has the first {len(shown)} of {len(run.tracks)} drones." if len(run.tracks) > len(shown) else ""
+    records = run.tracks[:6]
+    rows = summary_table(track.summary() for track in records)
+    note = (
+        f" The table has the first {len(records)} of {len(run.tracks)} drones."
+        if len(run.tracks) > len(records)
+        else ""
+    )
     events = [element("li", f"{line.time_us / 1e6:.3f} s: {line.message}") for line in run.logs[:12]]
     return element(
         "div",
-        element("div", element("b", run.scenario), f" {run.metadata.get('description', '')}{more}"),
+        element("div", element("b", run.scenario), f" {run.metadata.get('description', '')}{note}"),
         element("div", picture(overview(run), f"the flight {run.scenario}", dpi=80.0)),
-        table(("", *(track.name for track in shown)) if len(shown) > 1 else (), rows),
+        table(("", *(track.name for track in records)) if len(records) > 1 else (), rows),
         element("ul", events) if events else None,
     )
 
 
 def summary_html(summary: Summary) -> str:
-    """A table of what a flight's summary tells"""
-    return table((), [(own.name, own.text) for own in summary.values()])
+    """Format the summary of a flight as a table."""
+    return table((), [(metric.name, metric.text) for metric in summary.values()])
 
 
 def _side_by_side(image: Html, title: Html, rows: list[tuple[str, str]]) -> str:
@@ -258,7 +263,7 @@ __all__ = ["run_html", "trajectory_html", "vehicle_html", "vehicle_svg"]
 
 
 class Line(NamedTuple):
-    """A number of a vehicle's file"""
+    """A parameter of a vehicle file, with its unit, source and relative standard deviation."""
 
     path: str
     value: float | list[float]
@@ -268,71 +273,71 @@ class Line(NamedTuple):
 
 
 def write_vehicle_page(vehicle: Vehicle, figures: Sequence[PilotFigure], path: str | Path, command: str = "") -> None:
-    """One HTML file that needs nothing else; `command` is what was typed"""
+    """Write the vehicle's page as one self-contained HTML file; `command` is the command that created the vehicle."""
     write_text(path, vehicle_page(vehicle, figures, command))
 
 
 def vehicle_page(vehicle: Vehicle, figures: Sequence[PilotFigure], command: str = "") -> str:
-    """The text of the page"""
+    """Return the HTML text of the page."""
     mass = f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
-    said = warnings(vehicle)
+    warning_texts = warnings(vehicle)
     return page(
         f"{vehicle.name} – Samara",
         element("h1", vehicle.name),
         element("p", f"{mass}, {vehicle.structure.description}", class_="faint"),
-        element("p", [element("span", text, class_="badge bad") for text in said]) if said else None,
+        element("p", [element("span", text, class_="badge bad") for text in warning_texts]) if warning_texts else None,
         element("figure", picture(vehicle_picture(vehicle), f"{vehicle.name} to scale")),
-        element("h2", "What a pilot knows"),
-        table(["", "", "95 of 100 such aircraft"], [[own.name, own.shown, own.interval] for own in figures]),
+        element("h2", "Flight performance"),
+        table(["", "", "95 % interval"], [[figure.name, figure.shown, figure.interval] for figure in figures]),
         element("p", f"Hover time is from full to {100 * RESERVE:.0f} % of the charge, in still air.", class_="faint"),
-        element("h2", "Every number"),
-        element("p", "A spread is one standard deviation; the interval holds 95 of 100."),
+        element("h2", "Parameters"),
+        element("p", "The spread of a parameter is one standard deviation; the interval holds with 95 % probability."),
         _numbers(vehicle),
-        element("h2", "Do it again") if command else None,
+        element("h2", "Reproduce") if command else None,
         element("pre", command) if command else None,
     )
 
 
 def _numbers(vehicle: Vehicle) -> Html:
-    rows, seen = [], set()
-    for own in lines_of(vehicle):
-        path = own.path.replace("rotors[0].", "rotor.", 1)
+    rows, listed = [], set()
+    for line in lines_of(vehicle):
+        path = line.path.replace("rotors[0].", "rotor.", 1)
         if path.startswith("rotors[") and not path.endswith("].position") and ".servo." not in path:
-            continue  # all rotors are alike, but for what tilts one
-        if path in seen:
+            continue  # rotors are identical, except for position and servo
+        if path in listed:
             continue
-        seen.add(path)
-        rows.append([path, _shown(own.value), own.unit, _interval(own), own.source])
-    return table(["", "value", "unit", "95 of 100", "how it was made"], rows)
+        listed.add(path)
+        rows.append([path, _shown(line.value), line.unit, _interval(line), line.source])
+    return table(["", "value", "unit", "95 % interval", "source"], rows)
 
 
 def lines_of(vehicle: Vehicle) -> list[Line]:
-    """Every number that the vehicle's file has"""
+    """List every parameter of the vehicle's file."""
     return list(_lines(tomllib.loads(vehicle_toml(vehicle)), ""))
 
 
 def _lines(entries: Mapping[str, object], path: str) -> Iterator[Line]:
-    for key, own in entries.items():
-        if isinstance(own, dict) and "value" in own:
-            yield Line(f"{path}{key}", own["value"], own["unit"], own.get("source", ""), own.get("spread", 0.0))
-        elif isinstance(own, dict):
-            yield from _lines(own, f"{path}{key}.")
-        elif isinstance(own, list):
-            for i, each in enumerate(own):
-                if isinstance(each, dict):
-                    yield from _lines(each, f"{path}{key}[{i}].")
+    for key, entry in entries.items():
+        if isinstance(entry, dict) and "value" in entry:
+            yield Line(f"{path}{key}", entry["value"], entry["unit"], entry.get("source", ""), entry.get("spread", 0.0))
+        elif isinstance(entry, dict):
+            yield from _lines(entry, f"{path}{key}.")
+        elif isinstance(entry, list):
+            for i, element_entry in enumerate(entry):
+                if isinstance(element_entry, dict):
+                    yield from _lines(element_entry, f"{path}{key}[{i}].")
 
 
 def _shown(value: float | list[float]) -> str:
     if isinstance(value, list):
-        return "[" + ", ".join(_shown(each) for each in value) + "]"
+        return "[" + ", ".join(_shown(component) for component in value) + "]"
     return f"{value:.4g}"
 
 
-def _interval(own: Line) -> str:
-    if not own.spread:
+def _interval(line: Line) -> str:
+    if not line.spread:
         return ""
-    if isinstance(own.value, list) or own.value <= 0.0:
-        return f"± {100.0 * 1.96 * own.spread:.0f} %"
-    estimate = Estimate(own.value, own.spread, own.source)
+    if isinstance(line.value, list) or line.value <= 0.0:
+        return f"± {100.0 * 1.96 * line.spread:.0f} %"
+    estimate = Estimate(line.value, line.spread, line.source)
     return f"{estimate.low:.3g} to {estimate.high:.3g}"

@@ -1,4 +1,4 @@
-"""A web page as one file: text is escaped where it is put in, pictures are inside, nothing is asked of any server.
+"""Elements of self-contained HTML pages: text is escaped, pictures are embedded, nothing is fetched.
 
 element("p", "a < b & c")        # <p>a &lt; b &amp; c</p>
 element("a", "here", href="#x")  # attributes are escaped too
@@ -21,50 +21,50 @@ EMPTY = ("img", "br", "meta")
 
 
 class Html(str):
-    """Text that is HTML already; any other text is escaped before it becomes part of a page."""
+    """Text that is already HTML; other text is escaped before it is inserted."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *children: object, **attributes: object) -> Html:
-    """<name attribute="…">children</name>; children that are not Html are escaped, None is left out, lists are joined
+    """<name attribute="…">children</name>: children that are not Html are escaped, None is skipped, lists are joined.
 
-    An attribute whose name is a word of Python ends in an underscore: class_; one with a dash has an underscore for it.
+    An attribute whose name is a Python keyword takes a trailing underscore (class_); underscores inside become dashes.
     """
-    told = "".join(
+    attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value), quote=True)}"'
         for key, value in attributes.items()
         if value is not None
     )
     if name in EMPTY:
-        return Html(f"<{name}{told}>")
-    return Html(f"<{name}{told}>{joined(children)}</{name}>")
+        return Html(f"<{name}{attribute_text}>")
+    return Html(f"<{name}{attribute_text}>{joined(children)}</{name}>")
 
 
 def joined(children: Iterable[object]) -> Html:
-    """All of them in a row, escaped where they are not Html"""
-    parts = []
+    """Concatenate children; escape those that are not Html."""
+    texts = []
     for child in children:
         if child is None:
             continue
         if isinstance(child, Html):
-            parts.append(str(child))
+            texts.append(str(child))
         elif isinstance(child, (list, tuple)):
-            parts.append(str(joined(child)))
+            texts.append(str(joined(child)))
         else:
-            parts.append(escape(str(child)))
-    return Html("".join(parts))
+            texts.append(escape(str(child)))
+    return Html("".join(texts))
 
 
 def table(headings: Sequence[object], rows: Iterable[Sequence[object]], class_: str | None = None) -> Html:
-    """The first cell of each row names it"""
-    head = element("thead", element("tr", [element("th", own) for own in headings])) if headings else None
-    body = [element("tr", element("th", first), [element("td", own) for own in rest]) for first, *rest in rows]
+    """Create a table; the first cell of each row is its heading."""
+    head = element("thead", element("tr", [element("th", cell) for cell in headings])) if headings else None
+    body = [element("tr", element("th", first), [element("td", cell) for cell in cells]) for first, *cells in rows]
     return element("div", element("table", head, element("tbody", body), class_=class_), class_="wide")
 
 
 def picture(figure: "Figure", alternative: str, dpi: float = 110.0) -> Html:
-    """A Matplotlib figure as a PNG inside the page"""
+    """Embed a Matplotlib figure as PNG."""
     from samara.view.plot.style import samara_style
 
     data = io.BytesIO()
@@ -73,34 +73,34 @@ def picture(figure: "Figure", alternative: str, dpi: float = 110.0) -> Html:
     return image(data.getvalue(), alternative)
 
 
-def figure(drawn: "Figure", alternative: str) -> Html:
-    """A Matplotlib figure in a frame"""
-    return element("figure", picture(drawn, alternative))
+def figure(plot: "Figure", alternative: str) -> Html:
+    """Embed a Matplotlib figure in a frame."""
+    return element("figure", picture(plot, alternative))
 
 
 def badge(text: str, good: bool) -> Html:
-    """A short verdict"""
+    """Create a short coloured verdict."""
     return element("span", text, class_=f"badge {'good' if good else 'bad'}")
 
 
 def faint(text: str) -> Html:
-    """A paragraph of minor importance"""
+    """Create a paragraph in a faint colour."""
     return element("p", text, class_="faint")
 
 
-def limited(items: Sequence[object], most: int) -> list[Html]:
-    """List items, and how many more there are than `most`"""
-    more = [element("li", f"and {len(items) - most:,} more")] if len(items) > most else []
-    return [*(element("li", item) for item in items[:most]), *more]
+def limited(items: Sequence[object], limit: int) -> list[Html]:
+    """Create at most `most` list items, and one with the count of the others."""
+    remainder = [element("li", f"and {len(items) - limit:,} more")] if len(items) > limit else []
+    return [*(element("li", item) for item in items[:limit]), *remainder]
 
 
 def image(data: bytes, alternative: str) -> Html:
-    """A PNG inside the page"""
+    """Embed a PNG."""
     return element("img", src=f"data:image/png;base64,{base64.b64encode(data).decode()}", alt=alternative)
 
 
 def page(title: str, *body: object, script: str = "", script_hash: str = "") -> str:
-    """The whole document: style inside, nothing fetched; no script runs but the one given, known by its hash"""
+    """Create the complete document; the browser may run only `script`, identified by its hash, and fetch nothing."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -120,12 +120,12 @@ def page(title: str, *body: object, script: str = "", script_hash: str = "") -> 
 
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-"""A browser fetches nothing and runs nothing that a name in the page says."""
+"""Content-Security-Policy: the browser fetches nothing, whatever the names in the page contain."""
 
 
 @cache
 def style() -> str:
-    """The style sheet, with the colours of the plots"""
+    """Return the style sheet, with the colours of the plots."""
     text = (resources.files("samara.view.report") / "page.css").read_text(encoding="utf-8")
     for name, colour in (("INK", INK), ("BLUE", COLOURS[0]), ("SKY", COLOURS[5])):
         text = text.replace(name, colour)

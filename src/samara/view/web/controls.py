@@ -1,4 +1,4 @@
-""""""
+"""Controls of the page: monitoring of browsers, button states, the drawing thread, requests and keys."""
 
 import sys
 import threading
@@ -18,33 +18,33 @@ from samara.view.web.gauges import FILLED, STYLE
 warnings.filterwarnings("ignore", "Queued a LocalStorageGetItemRequestMessage on a closed connection", UserWarning)
 
 BEHIND = 0.1  # [s] without an answer
-PATIENCE = 30.0  # [s] after which it is asked again
+PATIENCE = 30.0  # [s] after which the query is repeated
 
 
 class Pulse:
-    """One browser's answers, waited for in a thread of its own."""
+    """Response monitor of one browser, in a separate thread."""
 
     def __init__(self, client: viser.ClientHandle) -> None:
         self._client, self._sent = client, threading.Event()
         self._asked: float | None = None
         self._gone = False
-        self.answered = False  # ever: it shows the page
+        self.answered = False  # whether the browser has ever shown the page
         threading.Thread(target=self._run, name="samara pulse", daemon=True).start()
 
     def sent(self) -> None:
-        """A picture is on its way"""
+        """Note that a picture has been sent."""
         self._sent.set()
 
     def end(self) -> None:
-        """The browser is gone"""
+        """Stop monitoring: the browser is gone."""
         self._gone = True
         self._sent.set()
 
     @property
     def is_behind(self) -> bool:
-        """Whether it has owed an answer for too long"""
-        asked = self._asked
-        return asked is not None and time.perf_counter() - asked > BEHIND
+        """Whether an answer is overdue."""
+        query_time = self._asked
+        return query_time is not None and time.perf_counter() - query_time > BEHIND
 
     def _run(self) -> None:
         while True:
@@ -58,37 +58,37 @@ class Pulse:
                 self.answered = True
             except TimeoutError:
                 continue
-            except (RuntimeError, UserWarning):  # gone, or a browser that keeps nothing: it answered all the same
+            except (RuntimeError, UserWarning):  # disconnected, or without local storage: an answer all the same
                 self.answered = True
             finally:
                 self._asked = None
 
 
 class Pressed:
-    """The buttons in force, of any number of groups."""
+    """Highlighting of the active buttons in one or more groups."""
 
     def __init__(self, gui: viser.GuiApi) -> None:
         self._html = gui.add_html("")
         self._groups: dict[str, tuple[viser.GuiButtonGroupHandle, tuple[str, ...]]] = {}
 
     def add(self, name: str, group: viser.GuiButtonGroupHandle) -> None:
-        """A group whose state is shown under this name"""
+        """Register a group under a name."""
         self._groups[name] = group, tuple(group.options)
 
     def show(self, states: Mapping[str, str | None]) -> None:
-        """The option in force of each group; None where there is none"""
+        """Highlight the active option of each group; None highlights none."""
         rules = []
         for name, option in states.items():
             group, options = self._groups[name]
             if option in options:
-                rules.append(_rule(group._impl.uuid, options.index(option)))
+                rules.append(_button_rule(group._impl.uuid, options.index(option)))
         content = f"<style>{''.join(rules)}</style>"
         if content != self._html.content:
             self._html.content = content
 
 
-def _rule(uuid: str, index: int) -> str:
-    """The k-th button behind the label of a group"""
+def _button_rule(uuid: str, index: int) -> str:
+    """Return the style rule for one button of a group."""
     return f'div:has(> div > p > label[for="{uuid}"]) > div button:nth-child({index + 1}) {{{FILLED}}}'
 
 
@@ -97,8 +97,8 @@ SOON = 5e-3  # [s]
 
 
 class Drawer(Generic[T]):
-    """`hand(thing)` returns at once; `draw(thing)` runs in a thread of its own, when it is ready. What goes wrong there is
-    said once."""
+    """Drawing thread: `hand(thing)` returns at once; `draw(thing)` runs in the thread as soon as the page is ready. The first
+    error is printed."""
 
     def __init__(self, draw: Callable[[T], None], is_ready: Callable[[], bool] = lambda: True) -> None:
         self._draw, self._is_ready = draw, is_ready
@@ -109,13 +109,13 @@ class Drawer(Generic[T]):
         self._thread.start()
 
     def hand(self, thing: T) -> None:
-        """Draw this next"""
+        """Draw this next; a pending job that has not started is dropped."""
         with self._wake:
             self._latest = thing
             self._wake.notify()
 
     def close(self) -> None:
-        """Draws no more"""
+        """Stop drawing."""
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -132,52 +132,52 @@ class Drawer(Generic[T]):
                 time.sleep(SOON)
                 continue
             with self._wake:
-                thing, self._latest = self._latest, None
-            if thing is None:
+                job, self._latest = self._latest, None
+            if job is None:
                 continue
             try:
-                self._draw(thing)
+                self._draw(job)
                 self.drawn += 1
-            except Exception:  # whatever a browser has done to the page, the flight goes on
+            except Exception:  # whatever a browser has done to the page, the flight continues
                 self.troubles += 1
                 if self.troubles == 1:
                     print(f"samara: the page could not be drawn:\n{traceback.format_exc()}", file=sys.stderr)
 
 
-MOST = 256  # what is asked for beyond this pushes out the oldest
+MOST = 256  # pending requests; further ones displace the oldest
 
 
 class Request(NamedTuple):
-    """One wish: 'pause', 'speed', 'go to', …, and what belongs to it."""
+    """A request of a visitor: 'pause', 'speed', 'go to', …, and its value."""
 
     kind: str
     value: Any = None
 
 
 class Requests:
-    """A bounded queue between the server's thread and the simulation's."""
+    """Bounded queue between the server's thread and the simulation's."""
 
     def __init__(self) -> None:
         self._waiting: deque[Request] = deque(maxlen=MOST)
         self._some = threading.Event()
 
     def put(self, kind: str, value: Any = None) -> None:
-        """Leaves a wish"""
+        """Append a request."""
         self._waiting.append(Request(kind, value))
         self._some.set()
 
     def take(self) -> list[Request]:
-        """All wishes left so far, oldest first"""
+        """Remove and return all pending requests, oldest first."""
         if not self._waiting:
             return []
         self._some.clear()
-        taken = []
+        requests = []
         while self._waiting:
-            taken.append(self._waiting.popleft())
-        return taken
+            requests.append(self._waiting.popleft())
+        return requests
 
     def wait(self, seconds: float) -> None:
-        """Until there is one, or so long"""
+        """Wait for a request, at most this long."""
         self._some.wait(seconds)
 
 
@@ -185,7 +185,7 @@ NAMES = {"space": "space", "pageup": "Page ↑", "pagedown": "Page ↓", "home":
 
 
 class Key(NamedTuple):
-    """A key, what it does in words, and the deed: called on the server's thread, it only notes what is asked."""
+    """A key, its description, and its callback, which runs in the server's thread and only queues a request."""
 
     key: str
     words: str
@@ -193,26 +193,27 @@ class Key(NamedTuple):
 
 
 def add_keys(gui: viser.GuiApi, keys: Sequence[Key]) -> None:
-    """Registers the keys, and lists them on the page"""
-    for own in keys:
-        hotkey: Any = own.key
-        gui.add_command(own.words, hotkey=hotkey).on_trigger(_on_trigger(own.do))
+    """Register the keys and list them on the page."""
+    for binding in keys:
+        hotkey: Any = binding.key
+        gui.add_command(binding.words, hotkey=hotkey).on_trigger(_on_trigger(binding.do))
     gui.add_html(keys_html(keys))
 
 
-def _on_trigger(do: Callable[[], None]) -> Callable[[Any], Any]:
+def _on_trigger(callback: Callable[[], None]) -> Callable[[Any], Any]:
     async def trigger(event: Any) -> None:
-        do()
+        callback()
 
     return trigger
 
 
 def keys_html(keys: Sequence[Key]) -> str:
-    """The keys and what they do, as a table"""
-    cap = f"border:1px solid {GRID};border-bottom-width:2px;border-radius:4px;padding:0 6px;white-space:nowrap"
+    """Format the keys and their descriptions as a table."""
+    key_style = f"border:1px solid {GRID};border-bottom-width:2px;border-radius:4px;padding:0 6px;white-space:nowrap"
     rows = "".join(
-        f'<tr><td style="padding:1px 10px 1px 0"><span style="{cap}">{escape(NAMES.get(own.key, own.key))}</span></td>'
-        f'<td style="width:100%">{escape(own.words)}</td></tr>'
-        for own in keys
+        f'<tr><td style="padding:1px 10px 1px 0"><span style="{key_style}">'
+        f"{escape(NAMES.get(binding.key, binding.key))}</span></td>"
+        f'<td style="width:100%">{escape(binding.words)}</td></tr>'
+        for binding in keys
     )
     return f'<div style="{STYLE}"><table style="width:100%;border-spacing:0">{rows}</table></div>'

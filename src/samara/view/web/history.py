@@ -1,4 +1,4 @@
-"""What the plots show: height, tilt, tracking error and rotor speeds over time, of a live flight or of recorded runs."""
+"""Data and widgets of the viewer's plots: height, tilt, position error and rotor speeds over time, live or recorded."""
 
 import threading
 from collections import deque
@@ -17,14 +17,14 @@ from samara.vehicles.shape import COLOURS, GRID, INK, reach_of
 from samara.view.web.gauges import STYLE
 from samara.view.web.snapshot import most_rotors
 
-WINDOW = 20.0  # [s] of a live flight
+WINDOW = 20.0  # [s] of a live flight that are plotted
 ROWS = 300
-HEIGHT, TILT, ERROR, FIRST_ROTOR = range(4)  # the columns
+HEIGHT, TILT, ERROR, FIRST_ROTOR = range(4)  # column indices
 
 
 def measured(p_W: Array, q_WB: Array, reference_W: Array, rotor_speed: Array, ground: float) -> Array:
-    """Height over the ground [m], angle between body z and the vertical [°], distance from the reference [m], rotor
-    speeds [rad/s], along the last axis"""
+    """Return height above the ground [m], angle between body z and the vertical [°], distance from the reference [m] and rotor
+    speeds [rad/s], along the last axis."""
     p, q, reference = (np.moveaxis(values, -1, 0) for values in (p_W, q_WB, reference_W))
     error = position_error(Vec3(*p), Vec3(*reference))
     first = np.stack([p_W[..., 2] - ground, tilt_deg(Quat(*q)), error], axis=-1)
@@ -32,23 +32,23 @@ def measured(p_W: Array, q_WB: Array, reference_W: Array, rotor_speed: Array, gr
 
 
 class History:
-    """The last seconds of a flight, of all its drones. The simulation's thread adds to it, the drawer's reads it."""
+    """The last seconds of a flight, for all drones. The simulation's thread appends, the drawing thread reads."""
 
     def __init__(self) -> None:
         self._rows: deque[tuple[float, Array]] = deque()
         self._using = threading.Lock()
 
     def clear(self) -> None:
-        """Forgets everything"""
+        """Remove all rows."""
         with self._using:
             self._rows.clear()
 
     def is_due(self, time: float) -> bool:
-        """Whether a moment at this time would be kept"""
+        """Whether a row at this time would be stored."""
         return not self._rows or time >= self._rows[-1][0] + WINDOW / ROWS - 1e-9
 
     def add(self, time: float, values: Array) -> None:
-        """One more moment, when it is due: (drones, columns) as `measured` has them"""
+        """Append a row (drones, columns) from `measured`, if one is due."""
         if not self.is_due(time):
             return
         with self._using:
@@ -57,14 +57,14 @@ class History:
                 self._rows.popleft()
 
     def of(self, drone: int, until: float) -> tuple[Array, Array]:
-        """Times [s] and values (times, columns) of one drone"""
+        """Return times [s] and values (times, columns) of one drone."""
         with self._using:
             rows = list(self._rows)
         return np.array([time for time, _ in rows]), np.array([values[drone] for _, values in rows])
 
 
 class Recorded:
-    """Whole flights, of all drones of some runs."""
+    """Complete recorded flights, for all drones of several runs."""
 
     def __init__(self, runs: Sequence[Run], ground: float) -> None:
         tracks = [track for run in runs for track in run.tracks]
@@ -72,7 +72,7 @@ class Recorded:
         self._curves = [_curves(track, rotors, ground) for track in tracks]
 
     def of(self, drone: int, until: float) -> tuple[Array, Array]:
-        """Times [s] and values (times, columns) of one drone, up to a time"""
+        """Return times [s] and values (times, columns) of one drone, up to a time."""
         times, values = self._curves[drone]
         count = max(int(np.searchsorted(times, until, side="right")), 1)
         return times[:count], values[:count]
@@ -89,12 +89,12 @@ def _curves(track: Track, rotors: int, ground: float) -> tuple[Array, Array]:
 
 TALL = 66  # [pixels]
 FONT = "10px sans-serif"
-LEAST_TILT = 5.0  # [°] that fills a plot: less is noise
-LEAST_HEIGHT, LEAST_ERROR = 4.0, 0.4  # in reaches, likewise
+LEAST_TILT = 5.0  # [°]: smallest range of the axis; smaller variations are noise
+LEAST_HEIGHT, LEAST_ERROR = 4.0, 0.4  # smallest ranges of the axes, in radii of the vehicle
 
 
 class Curve(NamedTuple):
-    """One of the plots: its title, the columns it shows, and the least value its axis goes up to."""
+    """One plot: its title, the column it shows, and the smallest upper end of its axis."""
 
     title: str
     column: int
@@ -102,14 +102,14 @@ class Curve(NamedTuple):
 
 
 class Curves:
-    """The plots, and what they show."""
+    """The plots of the page."""
 
     def __init__(self, gui: viser.GuiApi, vehicle: Vehicle) -> None:
-        reach = reach_of(vehicle)
+        radius = reach_of(vehicle)
         self._curves = [
-            Curve("height [m]", HEIGHT, LEAST_HEIGHT * reach),
+            Curve("height [m]", HEIGHT, LEAST_HEIGHT * radius),
             Curve("tilt [°]", TILT, LEAST_TILT),
-            Curve("off its reference [m]", ERROR, LEAST_ERROR * reach),
+            Curve("position error [m]", ERROR, LEAST_ERROR * radius),
         ]
         self.plots = [_plot(gui, curve.title, curve.least, 1) for curve in self._curves]
         self._rotors = 0
@@ -117,7 +117,7 @@ class Curves:
         self._legend = gui.add_html("")
 
     def show(self, times: Array, values: Array, rotors: int) -> None:
-        """Curves over time [s], of a drone with so many rotors; (times, columns) as `history.measured` has them"""
+        """Plot curves over time [s] for a drone with this rotor count; (times, columns) as from `measured`."""
         for plot, curve in zip(self.plots, self._curves, strict=True):
             plot.data = (times, np.ascontiguousarray(values[:, curve.column]))
         if rotors != self._rotors:
@@ -129,11 +129,14 @@ class Curves:
             self.speeds.data = (times, *(np.ascontiguousarray(values[:, FIRST_ROTOR + k]) for k in range(rotors)))
 
 
-def _plot(gui: viser.GuiApi, title: str, least: float, count: int, bottom: bool = False) -> viser.GuiUplotHandle:
-    """From 0 to `least` or, where the curve goes beyond, so far"""
-    limits = {"min": {"pad": 0.05, "soft": 0.0, "mode": 1}, "max": {"pad": 0.1, "soft": least, "mode": 1}}
-    line = {"stroke": INK, "font": FONT, "grid": {"stroke": GRID, "width": 1}, "ticks": {"show": False}, "gap": 3}
-    x, y = {**line, "size": 18} if bottom else {**line, "size": 4, "values": ()}, {**line, "size": 40, "space": 22}
+def _plot(gui: viser.GuiApi, title: str, min_range: float, count: int, bottom: bool = False) -> viser.GuiUplotHandle:
+    """Create a plot from 0 to `least`, or further if the curve exceeds it."""
+    limits = {"min": {"pad": 0.05, "soft": 0.0, "mode": 1}, "max": {"pad": 0.1, "soft": min_range, "mode": 1}}
+    axis_style = {"stroke": INK, "font": FONT, "grid": {"stroke": GRID, "width": 1}, "ticks": {"show": False}, "gap": 3}
+    x, y = (
+        {**axis_style, "size": 18} if bottom else {**axis_style, "size": 4, "values": ()},
+        {**axis_style, "size": 40, "space": 22},
+    )
     options: Any = {
         "scales": {"x": {"time": False}, "y": {"range": limits}},
         "axes": (x, y),
@@ -141,13 +144,13 @@ def _plot(gui: viser.GuiApi, title: str, least: float, count: int, bottom: bool 
         "cursor": {"y": False, "points": {"show": False}},
         "padding": (8, 8, 0, 0),
     }
-    nothing = tuple(np.zeros(1) for _ in range(count + 1))
-    return gui.add_uplot(nothing, _series(count), title=title, height=TALL + (14 if bottom else 0), **options)
+    empty_data = tuple(np.zeros(1) for _ in range(count + 1))
+    return gui.add_uplot(empty_data, _series(count), title=title, height=TALL + (14 if bottom else 0), **options)
 
 
 def _series(count: int) -> tuple[Any, ...]:
-    own = [{"label": str(k), "stroke": COLOURS[k % len(COLOURS)], "width": 1.5} for k in range(count)]
-    return ({"label": "t"}, *({**each, "points": {"show": False}} for each in own))
+    styles = [{"label": str(k), "stroke": COLOURS[k % len(COLOURS)], "width": 1.5} for k in range(count)]
+    return ({"label": "t"}, *({**style, "points": {"show": False}} for style in styles))
 
 
 def _rotor_legend(rotors: int) -> str:
@@ -158,13 +161,13 @@ def _rotor_legend(rotors: int) -> str:
     return f'<div style="{STYLE}">rotors {names}</div>' if rotors else ""
 
 
-POINTS = 24_000  # of all drones together
-MOST, LEAST = 1500, 60  # of one drone
+POINTS = 24_000  # points of all drones
+MOST, LEAST = 1500, 60  # largest and smallest point count of one drone
 FIRST_INTERVAL = 0.05  # [s]
 
 
 class Trail:
-    """Positions of n drones at growing intervals."""
+    """Positions of n drones, stored at intervals that double when the capacity is reached."""
 
     def __init__(self, drones: int) -> None:
         self.capacity = int(np.clip(POINTS // max(drones, 1), LEAST, MOST))
@@ -172,15 +175,15 @@ class Trail:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets everything"""
+        """Remove all points."""
         self.count, self.interval, self._next = 0, FIRST_INTERVAL, -np.inf
 
     def is_due(self, time: float) -> bool:
-        """Whether a position at this time would be kept"""
+        """Whether a position at this time would be stored."""
         return bool(time >= self._next)
 
     def add(self, time: float, p_W: Array) -> None:
-        """One more position of every drone, (n, 3), when it is due"""
+        """Append the position of every drone, (n, 3), if one is due."""
         if not self.is_due(time):
             return
         if self.count == self.capacity:
@@ -192,5 +195,5 @@ class Trail:
         self._next = time + self.interval - 1e-9
 
     def points(self) -> Array:
-        """(points, n, 3), a copy"""
+        """Return a copy of the points, (points, n, 3)."""
         return self._places[: self.count].copy()

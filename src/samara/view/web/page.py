@@ -1,4 +1,4 @@
-"""The page itself: a server, the scene, what every page has beside it (camera, instruments), and who looks at it."""
+"""The page of the viewer: server, scene, camera controls and instruments, and the connected browsers."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ from samara.view.web.server import PORT, address_of, close_server, open_server
 from samara.view.web.snapshot import Frame
 
 MODES = ("follow", "onboard", "free")
-GAUGES_EVERY, PLOTS_EVERY = 0.15, 0.25  # [s] of the wall's clock: faster nobody reads
+GAUGES_EVERY, PLOTS_EVERY = 0.15, 0.25  # [s], wall-clock: fast enough for a reader
 PARTS = {
     "path": "path flown",
     "reference": "reference",
@@ -32,12 +32,12 @@ PARTS = {
     "axes": "body axes",
     "estimate": "estimate (ghost)",
     "names": "names",
-    "eyes": "what cameras and lidars see",
+    "eyes": "camera and lidar readings",
 }
 
 
 class Page:
-    """A page about some drones. Wishes of its visitors end in `requests`; `clients` counts who looks at it."""
+    """A page that shows drones. Visitors' requests go to `requests`; `clients` counts the connected browsers."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class Page:
         self.clients = 0
         self.chosen = 0
         self.mode = MODES[0]
-        self.changed = True  # something other than the flight asks for a new picture
+        self.changed = True  # a new picture is needed for a reason other than the flight
         self._counting, self._pulses = threading.Lock(), dict[int, Pulse]()
         self._looked: tuple[str, int] | None = None
         self._gauged, self._plotted = 0.0, 0.0
         self.server.gui.configure_theme(
             control_width="medium", show_logo=False, show_share_button=False, brand_color=rgb(COLOURS[0])
         )
-        self.server.gui.main_panel.dock_right()  # beside the picture, not over it: what is followed is in the middle of both
+        self.server.gui.main_panel.dock_right()  # beside the picture, so that the followed drone is in its centre
         self.scene = Scene(self.server, figures, ground=ground)
         self._history = history
         self.pressed = Pressed(self.server.gui)
@@ -68,11 +68,11 @@ class Page:
 
     @property
     def address(self) -> str:
-        """What to type into a browser"""
+        """Address of the page."""
         return address_of(self.server)
 
     def close(self) -> None:
-        """Takes the page down"""
+        """Close the page."""
         close_server(self.server)
 
     def _count_clients(self) -> None:
@@ -86,42 +86,42 @@ class Page:
         @self.server.on_client_disconnect
         async def _(client: viser.ClientHandle) -> None:
             with self._counting:
-                gone = self._pulses.pop(client.client_id, None)
+                monitor = self._pulses.pop(client.client_id, None)
                 self.clients = len(self._pulses)
-            if gone is not None:
-                gone.end()
+            if monitor is not None:
+                monitor.end()
 
     def _looking(self) -> list[Pulse]:
         with self._counting:
             return list(self._pulses.values())
 
     def is_ready(self) -> bool:
-        """Whether a browser wants the next picture: one that is slow does not hold up the others"""
-        looking = self._looking()
-        return not looking or not all(pulse.is_behind for pulse in looking)
+        """Whether any browser is ready for the next picture; a slow one does not delay the others."""
+        monitors = self._looking()
+        return not monitors or not all(pulse.is_behind for pulse in monitors)
 
     @property
     def is_watched(self) -> bool:
-        """Whether some browser has drawn a picture"""
+        """Whether any browser has drawn a picture."""
         return any(pulse.answered for pulse in self._looking())
 
     # Beside the scene ------------------------------------------------------------------------------------------------
 
     def add_camera(self) -> None:
-        """Which drone is looked at, and from where"""
-        gui, names = self.server.gui, _distinct([figure.name for figure in self.scene.figures])
+        """Add the choice of the drone and of the camera."""
+        gui, names = self.server.gui, _distinct_names([figure.name for figure in self.scene.figures])
         with gui.add_folder("Camera"):
-            whom = gui.add_dropdown("drone", names, visible=len(names) > 1)
+            drone_choice = gui.add_dropdown("drone", names, visible=len(names) > 1)
             mode = gui.add_button_group("camera", MODES)
             self.pressed.add("camera", mode)
-        self._whom, self._names = whom, names
-        on_choice(whom.on_update, {name: k for k, name in enumerate(names)}, self._look_at)
+        self._whom, self._names = drone_choice, names
+        on_choice(drone_choice.on_update, {name: k for k, name in enumerate(names)}, self._look_at)
         on_choice(mode.on_click, {name: name for name in MODES}, self._look_from)
 
     def add_instruments(self) -> None:
-        """What the drone's gauges show, and plots of the last seconds"""
+        """Add images, plots and instruments of the selected drone."""
         gui = self.server.gui
-        self._eyes_folder = gui.add_folder("Eyes", visible=False)
+        self._eyes_folder = gui.add_folder("Cameras and lidars", visible=False)
         with self._eyes_folder:
             self._eyes = gui.add_html("")
         tabs = gui.add_tab_group()
@@ -131,15 +131,15 @@ class Page:
             self.instruments = gui.add_html("")
 
     def add_keys(self, keys: Sequence[Key]) -> None:
-        """Keys of the camera and some more, and the list of them"""
-        every = [
+        """Add the given keys and those of the camera, and list them."""
+        all_keys = [
             *keys,
             *(Key(str(k + 1), f"camera: {mode}", partial(self._look_from, mode)) for k, mode in enumerate(MODES)),
         ]
         if len(self.scene.figures) > 1:
-            every.append(Key("N", "the next drone", self._look_at_next))
+            all_keys.append(Key("N", "next drone", self._look_at_next))
         with self.server.gui.add_folder("Keys", expand_by_default=False):
-            add_keys(self.server.gui, every)
+            add_keys(self.server.gui, all_keys)
 
     def _look_from(self, mode: str) -> None:
         self.mode, self.changed = mode, True
@@ -152,18 +152,18 @@ class Page:
         self._whom.value = self._names[self.chosen]  # type: ignore[misc]
 
     def add_parts(self) -> None:
-        """What is drawn, and what its colours mean"""
-        gui, several = self.server.gui, len(self.scene.figures) > 1
+        """Add the choice of visible parts, and a legend."""
+        gui, has_several = self.server.gui, len(self.scene.figures) > 1
         with gui.add_folder("Show", expand_by_default=False):
             boxes = {
-                part: gui.add_checkbox(words, self.scene.shown[part])
-                for part, words in PARTS.items()
-                if part != "names" or several
+                part: gui.add_checkbox(label, self.scene.shown[part])
+                for part, label in PARTS.items()
+                if part != "names" or has_several
             }
             cell = self.scene.cell
             gui.add_markdown(
-                f"Grid {cell:g} m, thicker {5 * cell:g} m. Propellers: **blue** turn counter-clockwise, **orange** clockwise, "
-                "as the curved arrow on each shows; the blades are shown slower than they turn. "
+                f"Grid {cell:g} m, thick lines {5 * cell:g} m. Propellers: **blue** counter-clockwise, **orange** clockwise, "
+                "as the curved arrows show; the blades are drawn slower than they turn. "
                 "Body axes: blue forward, orange left, green up."
             )
 
@@ -178,12 +178,12 @@ class Page:
     # Drawing ---------------------------------------------------------------------------------------------------------
 
     def take_change(self) -> bool:
-        """Whether something other than the flight asks for a new picture; from now on that one has been made"""
+        """Whether a new picture was needed for a reason other than the flight; resets the flag."""
         changed, self.changed = self.changed, False
         return changed
 
     def draw(self, frame: Frame, now: float, fresh: bool = False) -> None:
-        """The frame, seen as chosen, and its instruments, which wait for their time unless `fresh`"""
+        """Draw the frame from the selected camera, and the instruments at their own rate or if `fresh`."""
         self.scene.look(self.mode, frame, self.chosen)
         self.scene.show_parts()
         self.scene.show(frame)
@@ -203,22 +203,22 @@ class Page:
             pulse.sent()
 
     def _aim(self, frame: Frame) -> None:
-        """Puts the cameras where a newly chosen view begins; after that they are their owners'."""
+        """Place the cameras at the start of a newly selected view; afterwards visitors control them."""
         if self._looked == (self.mode, self.chosen):
             return
-        first, before = self._looked is None, self._looked
+        is_first, previous = self._looked is None, self._looked
         self._looked = self.mode, self.chosen
         position, target = self.scene.camera(self.mode, frame, self.chosen)
         self._begin_with(position, target)
-        if first or before is None:
+        if is_first or previous is None:
             return
         for client in self.server.get_clients().values():
             camera = client.camera
-            if self.mode == "free" and before[0] == "follow":  # stay where one is
-                moved = frame.p_W[before[1]]
-                camera.position, camera.look_at = camera.position + moved, camera.look_at + moved
+            if self.mode == "free" and previous[0] == "follow":  # keep the viewpoint
+                offset = frame.p_W[previous[1]]
+                camera.position, camera.look_at = camera.position + offset, camera.look_at + offset
                 continue
-            if self.mode == before[0] == "follow":
+            if self.mode == previous[0] == "follow":
                 continue
             camera.position, camera.look_at = np.array(position, dtype=float), np.array(target, dtype=float)
 
@@ -228,41 +228,41 @@ class Page:
         start.near, start.far = 0.02 * self.scene.reach, 4000.0 * self.scene.cell
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that come again"""
-    seen: dict[str, int] = {}
-    told = []
+def _distinct_names(names: Sequence[str]) -> list[str]:
+    """Return the names, numbered if they repeat."""
+    counts: dict[str, int] = {}
+    labels = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        told.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return told
+        counts[name] = counts.get(name, 0) + 1
+        labels.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return labels
 
 
 def show_in_browser(address: str) -> bool:
-    """Opens the system's browser where there is a screen to open it on; tells whether it tried"""
+    """Open the system's browser if there is a display; return whether it was tried."""
     if platform.startswith("linux") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         return False
     return webbrowser.open(address)
 
 
-FRAMES = 30.0  # [1/s] of the wall's clock
+FRAMES = 30.0  # [1/s], wall-clock
 IDLE = 2e-2  # [s]
 SPEEDS = {"0.1×": 0.1, "0.25×": 0.25, "0.5×": 0.5, "1×": 1.0, "2×": 2.0, "5×": 5.0, "10×": 10.0}
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
-_Shown = TypeVar("_Shown")
+_Display = TypeVar("_Shown")
 
 
-class Viewer(ABC, Generic[_Shown]):
-    """What `Live` and `Replay` have in common. Each says what is to be seen (`_shown`, `_draw`) and adds its own controls."""
+class Viewer(ABC, Generic[_Display]):
+    """Common part of the viewers. Subclasses collect the state to draw (`_shown`), draw it (`_draw`) and add controls."""
 
     speeds: ClassVar[Mapping[str, float]] = SPEEDS
     page: Page
     speed: float
 
     def _open(self, page: Page) -> None:
-        """The page with its controls, and the thread that draws, with a first picture."""
+        """Open the page with its controls, start the drawing thread, and draw a first picture."""
         self.page, self._closed, self._frame_due = page, False, 0.0
         try:
             self._add_controls()
@@ -273,19 +273,19 @@ class Viewer(ABC, Generic[_Shown]):
             raise
 
     def close(self) -> None:
-        """Ends `run()` from another thread"""
+        """End `run()` from another thread."""
         self._closed = True
         self.page.requests.put("close")
 
     def take_down(self) -> None:
-        """Closes drawer and page"""
+        """Close the drawing thread and the page."""
         self.drawer.close()
         self.page.close()
 
     # Pictures --------------------------------------------------------------------------------------------------------
 
     def _publish(self, force: bool = False) -> None:
-        """Hands the drawer what is to be seen, thirty times a second, where somebody looks and something is new."""
+        """Submit the current state for drawing, thirty times per second, if a browser is connected and something changed."""
         now = time.perf_counter()
         if now < self._frame_due and not force:
             return
@@ -299,17 +299,17 @@ class Viewer(ABC, Generic[_Shown]):
     @property
     @abstractmethod
     def _is_moving(self) -> bool:
-        """Whether every picture is another one."""
+        """Whether every picture differs from the last."""
 
     @abstractmethod
-    def _shown(self, fresh: bool) -> _Shown:
-        """What the drawer is handed; all of it when `fresh`."""
+    def _shown(self, fresh: bool) -> _Display:
+        """Collect the state to draw; completely if `fresh`."""
 
     @abstractmethod
-    def _draw(self, shown: _Shown) -> None:
-        """In the drawer's thread."""
+    def _draw(self, shown: _Display) -> None:
+        """Draw, in the drawing thread."""
 
-    # The server's thread: what is asked is only noted ----------------------------------------------------------------
+    # The server's thread: callbacks only queue requests --------------------------------------------------------------
 
     def _add_controls(self) -> None:
         gui = self.page.server.gui
@@ -324,41 +324,41 @@ class Viewer(ABC, Generic[_Shown]):
         self.page.add_keys(self._keys())
 
     def _add_clock(self) -> None:
-        """The buttons of the clock and the choice of a speed."""
-        gui, wish, meaning = self.page.server.gui, self.page.requests.put, self._clock()
+        """Add the buttons of the clock and the choice of speed."""
+        gui, put_request, buttons = self.page.server.gui, self.page.requests.put, self._clock()
         with gui.add_folder("Time"):
             self._add_time()
-            clock = gui.add_button_group("clock", tuple(meaning))
+            clock = gui.add_button_group("clock", tuple(buttons))
             self.page.pressed.add("clock", clock)
-            name = next((name for name, own in self.speeds.items() if own == self.speed), f"{self.speed:g}×")
+            name = next((name for name, speed in self.speeds.items() if speed == self.speed), f"{self.speed:g}×")
             speeds = {**self.speeds, name: self.speed}
             self._speed = gui.add_dropdown("speed", tuple(speeds), initial_value=name)
-        self._speeds = dict(sorted(speeds.items(), key=lambda own: own[1]))
-        on_choice(clock.on_click, meaning, wish)
-        on_choice(self._speed.on_update, speeds, lambda speed: wish("speed", speed))
+        self._speeds = dict(sorted(speeds.items(), key=lambda speed: speed[1]))
+        on_choice(clock.on_click, buttons, put_request)
+        on_choice(self._speed.on_update, speeds, lambda speed: put_request("speed", speed))
 
     @abstractmethod
     def _clock(self) -> Mapping[str, str]:
-        """The buttons of the clock, and the wish of each."""
+        """Buttons of the clock, and the request of each."""
 
     @abstractmethod
     def _keys(self) -> list[Key]:
-        """Keys beside those of the camera."""
+        """Keys in addition to those of the camera."""
 
     def _add_time(self) -> None:
-        """More controls, above the clock."""
+        """Add controls above the clock."""
         return
 
     def _add_own(self) -> None:
-        """More controls, below the camera."""
+        """Add controls below the camera."""
         return
 
 
-def on_choice(register: Callable[[Any], Any], options: Mapping[_K, _T], do: Callable[[_T], None]) -> None:
-    """Does what the pressed button or the chosen entry stands for; another word that a browser sends is passed over"""
+def on_choice(register: Callable[[Any], Any], options: Mapping[_K, _T], callback: Callable[[_T], None]) -> None:
+    """Call `do` with the value of the pressed button or selected entry; other words from a browser are ignored."""
 
-    async def chosen(event: Any) -> None:
+    async def on_event(event: Any) -> None:
         if event.target.value in options:
-            do(options[event.target.value])
+            callback(options[event.target.value])
 
-    register(chosen)
+    register(on_event)

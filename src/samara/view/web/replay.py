@@ -26,15 +26,15 @@ from samara.view.web.scene import FEW, Figure
 from samara.view.web.server import PORT
 from samara.view.web.snapshot import frame_at
 
-POINTS = 24_000  # of all paths together
-SLIDER_EVERY = 0.1  # [s] of the wall's clock
+POINTS = 24_000  # points of all paths
+SLIDER_EVERY = 0.1  # [s], wall-clock
 SLIDER_STEP = 0.01  # [s]
 JUMP = 1.0  # [s]
 NOTHING_ASKED = replace(hover(ZERO), waypoints=())
 
 
 class Shown(NamedTuple):
-    """What the drawer is handed."""
+    """Input of the drawing thread."""
 
     time: float
     words: str
@@ -43,11 +43,11 @@ class Shown(NamedTuple):
 
 
 class Replay(Viewer[Shown]):
-    """Runs to be looked at again. `run()` plays until it is closed."""
+    """Playback of recorded runs. `run()` plays until it is closed."""
 
     def __init__(self, runs: Sequence[Run], names: Sequence[str] = (), *, port: int = PORT, speed: float = 1.0) -> None:
         if not runs:
-            raise ValueError("there is no run to show; expected at least one")
+            raise ValueError("no run; expected at least one")
         if not 0.0 < speed < math.inf:
             raise ValueError(f"the speed is {speed!r}; expected a finite number above 0: 1 is real time")
         self.runs, self.speed, self.time, self.playing = tuple(runs), float(speed), 0.0, True
@@ -61,37 +61,37 @@ class Replay(Viewer[Shown]):
         self._open(Page(figures, f"samara · {title}", Recorded(runs, 0.0), port=port))
 
     def run(self, *, wait: bool = True) -> None:
-        """Plays by the clock until it is closed; at the end it stands. With `wait` it plays only while a browser shows it."""
-        before = time.perf_counter()
+        """Play in real time until closed, and stop at the end. With `wait`, play only while a browser shows the page."""
+        last_time = time.perf_counter()
         while not self._closed:
             for request in self.page.requests.take():
                 self._serve(request)
             now = time.perf_counter()
             if self.playing and (self.page.is_watched or not wait):
-                self.time = min(self.time + (now - before) * self.speed, self.end)
+                self.time = min(self.time + (now - last_time) * self.speed, self.end)
                 if self.time >= self.end:
                     self.playing, self.page.changed = False, True
-            before = now
+            last_time = now
             self._publish()
             self.page.requests.wait(max(self._frame_due - time.perf_counter(), 1e-3) if self.playing else IDLE)
 
     def _serve(self, request: Request) -> None:
-        kind, value = request
+        name, value = request
         self.page.changed = True
-        if kind == "play":
+        if name == "play":
             self.time = 0.0 if self.time >= self.end else self.time
             self.playing = True
-        elif kind == "pause":
+        elif name == "pause":
             self.playing = False
-        elif kind == "toggle":
+        elif name == "toggle":
             self._serve(Request("pause" if self.playing else "play"))
-        elif kind == "jump":
+        elif name == "jump":
             self.time = min(max(self.time + value, 0.0), self.end)
-        elif kind == "begin":
+        elif name == "begin":
             self.time = 0.0
-        elif kind == "speed":
+        elif name == "speed":
             self.speed = value
-        elif kind == "seek":
+        elif name == "seek":
             self.time, self.playing = min(max(value, 0.0), self.end), False
 
     @property
@@ -99,32 +99,40 @@ class Replay(Viewer[Shown]):
         return self.playing
 
     def _shown(self, fresh: bool) -> Shown:
-        words = f"playing {self.speed:g}×" if self.playing else "at the end" if self.time >= self.end else "paused"
-        return Shown(self.time, words, self.playing, fresh)
+        status = f"playing {self.speed:g}×" if self.playing else "at the end" if self.time >= self.end else "paused"
+        return Shown(self.time, status, self.playing, fresh)
 
-    # The drawer's thread ---------------------------------------------------------------------------------------------
+    # The drawing thread ----------------------------------------------------------------------------------------------
 
-    def _draw(self, shown: Shown) -> None:
-        frame, page, now = frame_at(self.runs, shown.time, self.page.chosen, self._eyes), self.page, time.perf_counter()
+    def _draw(self, display: Shown) -> None:
+        frame, page, now = (
+            frame_at(self.runs, display.time, self.page.chosen, self._eyes),
+            self.page,
+            time.perf_counter(),
+        )
         with page.server.atomic():
             if not self._drawn_static:
-                page.scene.draw_runs([_thinned(track.position, len(self.tracks)) for track in self.tracks])
-                asked = [track for track in self.tracks if "reference" in track.tables]
-                page.scene.draw_references([_thinned(track.reference_position, len(asked)) for track in asked])
+                page.scene.draw_runs([_decimate_path(track.position, len(self.tracks)) for track in self.tracks])
+                with_reference = [track for track in self.tracks if "reference" in track.tables]
+                page.scene.draw_references(
+                    [_decimate_path(track.reference_position, len(with_reference)) for track in with_reference]
+                )
                 page.scene.mark_way(_tasks(self.runs))
                 page.scene.add_solids(world_inside(self.runs[0].attachments))
                 self._drawn_static = True
-            page.draw(frame, now, shown.fresh)
-            page.pressed.show({"clock": "Play" if shown.playing else "Pause", "camera": page.mode})
-            said, down = self._said(shown.time), bool(frame.crashed[page.chosen])
-            self._status.content = status_html(self._title, shown.time, self.end, shown.words, said, crashed=down)
-            if shown.fresh or now > self._slider_due:
+            page.draw(frame, now, display.fresh)
+            page.pressed.show({"clock": "Play" if display.playing else "Pause", "camera": page.mode})
+            lines, crashed = self._said(display.time), bool(frame.crashed[page.chosen])
+            self._status.content = status_html(
+                self._title, display.time, self.end, display.words, lines, crashed=crashed
+            )
+            if display.fresh or now > self._slider_due:
                 self._slider_due = now + SLIDER_EVERY
-                self._slider.value = round(shown.time, 2)  # type: ignore[misc]
-                self._log.content = log_html(said)
+                self._slider.value = round(display.time, 2)  # type: ignore[misc]
+                self._log.content = log_html(lines)
 
     def _said(self, now: float) -> list[LogLine]:
-        """What had been logged by then, in all runs"""
+        """Return the log lines of all runs up to a time."""
         lines = [line for run in self.runs for line in run.logs if line.time_us <= now * 1e6]
         return sorted(lines, key=lambda line: line.time_us)
 
@@ -135,39 +143,39 @@ class Replay(Viewer[Shown]):
 
     def _add_time(self) -> None:
         ends = [max(float(track.time[-1]) for track in run.tracks) for run in self.runs]
-        said = [(line.time_us / 1e6, end) for run, end in zip(self.runs, ends, strict=True) for line in run.logs]
-        marks = tuple(sorted({round(at, 2) for at, end in said if 0.0 < at < end}))[:12]
+        log_times = [(line.time_us / 1e6, end) for run, end in zip(self.runs, ends, strict=True) for line in run.logs]
+        marks = tuple(sorted({round(log_time, 2) for log_time, end in log_times if 0.0 < log_time < end}))[:12]
         self._slider = self.page.server.gui.add_slider(
             "time [s]", 0.0, max(round(self.end, 2), SLIDER_STEP), SLIDER_STEP, 0.0, marks=marks or None
         )
 
         @self._slider.on_update
         async def _(event: Any) -> None:
-            if event.client is not None and math.isfinite(event.target.value):  # not the page's own hand
+            if event.client is not None and math.isfinite(event.target.value):  # not an update by the page itself
                 self.page.requests.put("seek", float(event.target.value))
 
     def _keys(self) -> list[Key]:
-        wish = self.page.requests.put
+        put_request = self.page.requests.put
         return [
-            Key("space", "play, pause", lambda: wish("toggle")),
-            Key("home", "to the start", lambda: wish("begin")),
-            Key("J", f"back by {JUMP:g} s", lambda: wish("jump", -JUMP)),
-            Key("L", f"on by {JUMP:g} s", lambda: wish("jump", JUMP)),
+            Key("space", "play, pause", lambda: put_request("toggle")),
+            Key("home", "to the start", lambda: put_request("begin")),
+            Key("J", f"back by {JUMP:g} s", lambda: put_request("jump", -JUMP)),
+            Key("L", f"forward by {JUMP:g} s", lambda: put_request("jump", JUMP)),
         ]
 
 
 def _tasks(runs: Sequence[Run]) -> list[Trajectory]:
-    """What each drone was asked to do at first, where the recording carries its scenario"""
+    """Return the first task of each drone, if the recording contains its scenario."""
     tasks: list[Trajectory] = []
     for run in runs:
         scenario = scenario_inside(run)
-        known = {drone.name: drone.task for drone in scenario.drones} if scenario else {}
-        tasks += [known.get(track.name, NOTHING_ASKED) for track in run.tracks]
+        drone_tasks = {drone.name: drone.task for drone in scenario.drones} if scenario else {}
+        tasks += [drone_tasks.get(track.name, NOTHING_ASKED) for track in run.tracks]
     return tasks
 
 
 def _figures(runs: Sequence[Run], names: Sequence[str]) -> list[Figure]:
-    """Of one run the drones have colours of their own, of several each run has one."""
+    """Create the figures: of one run each drone has a colour, of several runs each run has one."""
     several, figures = len(runs) > 1, []
     for k, (run, name) in enumerate(zip(runs, names, strict=True)):
         for j, track in enumerate(run.tracks):
@@ -183,20 +191,20 @@ def _called(track: Track, run: str, several: bool, drones: int) -> str:
 
 
 def _run_names(runs: Sequence[Run]) -> list[str]:
-    """What tells the runs apart: their scenarios, or with one scenario their controllers and numbers"""
+    """Label runs by number, scenario and controller."""
     return [f"{k + 1}: {run.scenario}, {run.tracks[0].controller}" for k, run in enumerate(runs)]
 
 
-def _thinned(places: Array, drones: int) -> Array:
-    """A path in a bounded number of points, its ends kept"""
-    most = max(POINTS // max(drones, 1), 60)
-    if len(places) <= most:
-        return places
-    return places[np.linspace(0, len(places) - 1, most).round().astype(int)]
+def _decimate_path(positions: Array, drones: int) -> Array:
+    """Decimate a path to a bounded point count, with its ends."""
+    max_points = max(POINTS // max(drones, 1), 60)
+    if len(positions) <= max_points:
+        return positions
+    return positions[np.linspace(0, len(positions) - 1, max_points).round().astype(int)]
 
 
 def load_runs(paths: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
-    """The runs of some files, and a name for each: the file's, with its folder where files have the same"""
+    """Load recordings, labelled by file name, and by folder if names are equal."""
     files = [Path(path) for path in paths]
     names = [file.stem for file in files]
     if len(set(names)) < len(names):

@@ -1,8 +1,8 @@
-"""What is seen: the vehicles as their files describe them, paths, arrows, ground. Few messages for any number of drones.
+"""The 3D scene of the viewer: vehicles, paths, arrows and ground, with few messages for any drone count.
 
-The camera is the browser's own and nobody moves it. To follow a drone the world is moved instead, so that the drone stays where
-the camera looks; to look out of a drone the world is turned about it. What stands still in the world hangs from one node,
-`/world`; what moves is put where the moved world has it, so that the drone that is followed does not tremble.
+The camera belongs to the browser and is never moved. To follow a drone, the world is moved so that the drone stays at the
+point the camera looks at; for the view from on board, the world is also rotated about the drone. Static objects are children of
+the node `/world`; moving objects are placed in the moved world directly, so that the followed drone does not jitter.
 """
 
 import math
@@ -64,24 +64,24 @@ from samara.view.web.mesh import (
 )
 from samara.view.web.snapshot import Frame
 
-FEW = 8  # so many drones have colours, names and thrust arrows of their own
+FEW = 8  # up to this drone count, each drone has its colour, name and thrust arrows
 GHOST, PLAN, WIND = COLOURS[3], COLOURS[2], COLOURS[0]
 GHOST_OPACITY = 0.35
-SLOWED = 9.0  # [rad/s] at which blades are drawn to turn when they carry their fraction of the weight; truly hundreds
-LONGEST_FRAME = 0.05  # [s] of turning between two pictures
+SLOWED = 9.0  # [rad/s]: drawn speed of blades that carry their fraction of the weight; really hundreds
+LONGEST_FRAME = 0.05  # [s]: largest time step for the rotation of blades between two pictures
 SHORTEST_ARROW = 1e-4  # [m]
 UP = Vec3(0.0, 0.0, 1.0)
-HUNG_SHARE = 0.4  # of a cable's length that counts as extent, so that what hangs from it is seen
-NEIGHBOUR_SHARE = 0.22  # of the distance to the nearest other drone of a swarm, likewise
-VIEW = (-5.0, -4.7, 2.8)  # where a camera stands that follows, in extents from the drone
-EYE, AHEAD = Vec3(-0.45, 0.0, 0.5), Vec3(1.0, 0.0, -0.16)  # of the camera on board: where, in reaches, and whither
+HUNG_SHARE = 0.4  # fraction of a cable's length that counts as extent, so that the load is in view
+NEIGHBOUR_SHARE = 0.22  # fraction of the distance to the nearest drone of a swarm that counts as extent
+VIEW = (-5.0, -4.7, 2.8)  # position of the follow camera, in extents from the drone
+EYE, AHEAD = Vec3(-0.45, 0.0, 0.5), Vec3(1.0, 0.0, -0.16)  # position, in radii, and direction of the camera on board
 FIELD_OF_VIEW = math.radians(40.0)
-SKY, SUN = 1.4, 1.7  # together about π, with which a colour is seen as it is given
-SPAN_SHARE = 1.25  # how far off a camera stands that sees all, in spans
+SKY, SUN = 1.4, 1.7  # light intensities; together about π, which reproduces colours as given
+SPAN_SHARE = 1.25  # distance of the free camera, in spans of the scene
 
 
 class Figure(NamedTuple):
-    """One drone to be drawn: its name, its vehicle, and the colour of its body and path."""
+    """One drone to draw: its name, vehicle, and colour of body and path."""
 
     name: str
     vehicle: Vehicle
@@ -89,7 +89,7 @@ class Figure(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Drones that look alike, drawn together. `tilting` are the discs that servos turn, in their order."""
+    """Drones of equal appearance, drawn together. `tilting` are the discs that servos tilt, in order."""
 
     vehicle: Vehicle
     drones: Array
@@ -108,7 +108,7 @@ class Kind(NamedTuple):
 
 
 class Scene:
-    """The nodes of a page's scene, and how they follow a frame."""
+    """The nodes of a page's scene, and their update from a frame."""
 
     def __init__(self, server: viser.ViserServer, figures: Sequence[Figure], *, ground: float = 0.0) -> None:
         self.server, self.figures = server, tuple(figures)
@@ -126,13 +126,13 @@ class Scene:
         scene.add_light_directional("/sun", intensity=SUN, position=(-2.0, -3.0, 6.0))
         self.world = scene.add_frame("/world", show_axes=False)
         self._add_ground()
-        self.kinds = [self._kind(k, *own) for k, own in enumerate(_alike(figures))]
-        thick, nothing = 0.02 * self.reach, np.zeros((1, 2, 3), dtype=np.float32)
-        self.thrust = self._add_arrows("/thrust", INK, thick)
+        self.kinds = [self._kind(k, *group) for k, group in enumerate(_alike(figures))]
+        shaft_radius, no_lines = 0.02 * self.reach, np.zeros((1, 2, 3), dtype=np.float32)
+        self.thrust = self._add_arrows("/thrust", INK, shaft_radius)
         self.thrust.visible = self.few
-        self.wind = self._add_arrows("/wind", WIND, 2.0 * thick)
+        self.wind = self._add_arrows("/wind", WIND, 2.0 * shaft_radius)
         self.wind_label = scene.add_label("/wind label", "wind", visible=False)
-        add_lines = partial(scene.add_line_segments, points=nothing, thickness_units="screen")
+        add_lines = partial(scene.add_line_segments, points=no_lines, thickness_units="screen")
         self.path = add_lines("/world/path", colors=linear(COLOURS[0]), thickness=2.5 if self.few else 1.0)
         self.reference = add_lines("/world/reference", colors=rgb(INK), thickness=1.5)
         self.plan = add_lines("/plan", colors=rgb(PLAN), thickness=4.0, visible=False)
@@ -152,19 +152,19 @@ class Scene:
         self.sights = Sights(server, self.reach, self.cell)
         self.show_parts()
 
-    # What stands still -----------------------------------------------------------------------------------------------
+    # Static objects --------------------------------------------------------------------------------------------------
 
-    def _add_arrows(self, name: str, colour: str, thick: float) -> viser.ArrowsHandle:
-        nothing = np.zeros((1, 2, 3), dtype=np.float32)
+    def _add_arrows(self, name: str, colour: str, radius: float) -> viser.ArrowsHandle:
+        no_arrows = np.zeros((1, 2, 3), dtype=np.float32)
         add = partial(
-            self.server.scene.add_arrows, shaft_radius=thick, head_radius=2.6 * thick, head_length=6.0 * thick
+            self.server.scene.add_arrows, shaft_radius=radius, head_radius=2.6 * radius, head_length=6.0 * radius
         )
-        return add(name, nothing, linear(colour), visible=False)
+        return add(name, no_arrows, linear(colour), visible=False)
 
     def _add_batch(
         self, name: str, mesh: tuple[Array, Array], count: int, colours: Any, **options: Any
     ) -> viser.BatchedMeshHandle:
-        """Copies of a mesh (vertices, faces) at the origin: a frame places them."""
+        """Add copies of a mesh (vertices, faces) at the origin; a frame places them."""
         poses = {"batched_wxyzs": np.tile([1.0, 0.0, 0.0, 0.0], (count, 1)), "batched_positions": np.zeros((count, 3))}
         add = self.server.scene.add_batched_meshes_simple
         return add(name, *mesh, batched_colors=np.array(colours, dtype=np.uint8), **{**poses, **options})
@@ -187,12 +187,14 @@ class Scene:
         length = cell if self.few else 1.0
         scene.add_glb("/world/axes", ground_axes_model(length), position=(0.0, 0.0, self.ground))
         for text, tip in (("x east", (1.0, 0.0, 0.0)), ("y north", (0.0, 1.0, 0.0))):
-            place = np.array(tip) * length * 1.08 + np.array([0.0, 0.0, self.ground])
-            scene.add_label(f"/world/axes {text}", f"{text}, {length:g} m", position=place, font_screen_scale=0.8)
+            label_position = np.array(tip) * length * 1.08 + np.array([0.0, 0.0, self.ground])
+            scene.add_label(
+                f"/world/axes {text}", f"{text}, {length:g} m", position=label_position, font_screen_scale=0.8
+            )
 
     @property
     def cell(self) -> float:
-        """The side of a square of the grid on the ground  [m]"""
+        """Side of a cell of the ground grid [m]."""
         return 1.0 if self.reach > 0.1 else 0.2
 
     def _kind(self, k: int, vehicle: Vehicle, colour: str, drones: list[int]) -> Kind:
@@ -200,22 +202,22 @@ class Scene:
         discs = [part for part in parts_of(vehicle) if isinstance(part, Disc)]
         radii = np.array([disc.radius for disc in discs])
         colours = np.tile([linear(_blade_colour(rotor.spin)) for rotor in rotors], (n, 1)) if rotors else linear(INK)
-        spinning = partial(self._add_batch, count=max(n * len(rotors), 1), lod="off")
+        add_per_rotor = partial(self._add_batch, count=max(n * len(rotors), 1), lod="off")
 
         def add_models(name: str, model: bytes, visible: bool = True) -> viser.BatchedGlbHandle:
-            turns, places = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3))
+            attitudes, positions = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3))
             add = self.server.scene.add_batched_glb
-            return add(name, model, turns, places, lod="off", cast_shadow=False, visible=visible)
+            return add(name, model, attitudes, positions, lod="off", cast_shadow=False, visible=visible)
 
-        tilts = [discs[i] for i in vehicle.servos]
+        tilting_discs = [discs[i] for i in vehicle.servos]
         ghost_model = frame_model(vehicle, GHOST, GHOST_OPACITY)
-        share = float(vehicle.mass) / max(len(rotors), 1)
+        mass_per_rotor = float(vehicle.mass) / max(len(rotors), 1)
         return Kind(
             vehicle,
             np.array(drones),
-            frame=add_models(f"/drones {k}", frame_model(vehicle, colour, without=tilts)),
+            frame=add_models(f"/drones {k}", frame_model(vehicle, colour, without=tilting_discs)),
             axes=add_models(f"/body axes {k}", body_axes_model(vehicle)),
-            blades=spinning(
+            blades=add_per_rotor(
                 f"/blades {k}",
                 blades(),
                 colours=colours,
@@ -227,7 +229,7 @@ class Scene:
             shadow=self._add_batch(
                 f"/shadows {k}", silhouette(vehicle), n, linear(SHADOW), lod="off", cast_shadow=False
             ),
-            failed=spinning(
+            failed=add_per_rotor(
                 f"/failed motors {k}",
                 crossed_out(),
                 colours=linear(FAILED),
@@ -238,12 +240,14 @@ class Scene:
             hubs=tuple(disc.centre_B for disc in discs),
             turns=tuple(turn_to(rotor.axis_B) for rotor in rotors),
             spins=np.array([rotor.spin for rotor in rotors]),
-            usual_speed=np.array([math.sqrt(9.81 * share / rotor.k_thrust) for rotor in rotors]),
-            tilting=tuple(add_models(f"/tilting disc {k} {i}", disc_model(disc)) for i, disc in enumerate(tilts)),
+            usual_speed=np.array([math.sqrt(9.81 * mass_per_rotor / rotor.k_thrust) for rotor in rotors]),
+            tilting=tuple(
+                add_models(f"/tilting disc {k} {i}", disc_model(disc)) for i, disc in enumerate(tilting_discs)
+            ),
         )
 
     def mark_way(self, tasks: Sequence[Trajectory]) -> None:
-        """Rings to fly through and balls to stop at, where the tasks name places"""
+        """Mark the waypoints of tasks: rings to pass, balls to stop at."""
         for node in self._marks:
             node.remove()
         self._marks = []
@@ -252,22 +256,24 @@ class Scene:
         size = 2.2 * self.reach
         ring = trimesh.creation.torus(size, 0.045 * size, major_sections=48, minor_sections=10)
         for k, (task, figure) in enumerate(zip(tasks, self.figures, strict=True)):
-            gates = [_gate(task, mark.time, mark.p_W) for mark in task.waypoints[:200]]
-            passed = [(place, turn) for place, turn in gates if turn is not None]
-            stops = [place for place, turn in gates if turn is None]
+            poses = [_gate(task, waypoint.time, waypoint.p_W) for waypoint in task.waypoints[:200]]
+            ring_poses = [(position, attitude) for position, attitude in poses if attitude is not None]
+            stop_positions = [position for position, attitude in poses if attitude is None]
             colour = linear(COLOURS[4] if len(self.figures) == 1 else figure.colour)
             add = partial(self._add_batch, colours=colour, opacity=0.8, lod="off")
-            if passed:
-                places, turns = (np.array(part, dtype=float) for part in zip(*passed, strict=True))
+            if ring_poses:
+                positions, attitudes = (np.array(values, dtype=float) for values in zip(*ring_poses, strict=True))
                 mesh = ring.vertices, ring.faces
-                node = add(f"/world/gates {k}", mesh, len(places), batched_wxyzs=turns, batched_positions=places)
+                node = add(
+                    f"/world/gates {k}", mesh, len(positions), batched_wxyzs=attitudes, batched_positions=positions
+                )
                 self._marks.append(node)
-            if stops:
-                places, ball = np.array(stops, dtype=float), _ball(0.22 * self.reach)
-                self._marks.append(add(f"/world/stops {k}", ball, len(places), batched_positions=places))
+            if stop_positions:
+                positions, ball = np.array(stop_positions, dtype=float), _ball(0.22 * self.reach)
+                self._marks.append(add(f"/world/stops {k}", ball, len(positions), batched_positions=positions))
 
     def add_solids(self, world: World) -> None:
-        """What stands in the world: once, for it does not move"""
+        """Add the obstacles of the world, which do not move."""
         for name, solid, colour in drawn(world):
             vertices, faces = triangles_of(solid, (0.0, 0.0, self.ground), 40.0 * self.cell)
             self.server.scene.add_mesh_simple(
@@ -280,10 +286,10 @@ class Scene:
                 opacity=0.5 if isinstance(solid, Ground) else None,
             )
 
-    # What moves ------------------------------------------------------------------------------------------------------
+    # Moving objects --------------------------------------------------------------------------------------------------
 
     def show(self, frame: Frame) -> None:
-        """Everything to its place in the frame, as the world has been moved by `look`"""
+        """Update all moving objects from a frame, in the world as moved by `look`."""
         self._show_shadows(frame)
         frame = self.moved(frame)
         dt = min(abs(frame.time - self._last_time), LONGEST_FRAME)
@@ -294,31 +300,33 @@ class Scene:
             if len(points):
                 self.thrust.points = points
         self.asked.batched_positions = frame.reference_W
-        for k, (label, place, figure) in enumerate(zip(self.names, frame.p_W, self.figures, strict=False)):
-            height = (1.0 + 0.35 * k) * reach_of(figure.vehicle)  # so that names of drones side by side do not overlap
-            label.position = place + self._turn(np.array([[0.0, 0.0, height]]))[0]
+        for k, (label, position, figure) in enumerate(zip(self.names, frame.p_W, self.figures, strict=False)):
+            height = (1.0 + 0.35 * k) * reach_of(
+                figure.vehicle
+            )  # staggered, so that names of neighbours do not overlap
+            label.position = position + self._turn(np.array([[0.0, 0.0, height]]))[0]
         if len(self._hung) and frame.cables_W is not None:
             self.cables.points = frame.cables_W[self._hung]
             self.loads.batched_positions = frame.cables_W[self._hung, 1]
         self._show_plan(frame)
         self._show_wind(frame)
         p, q = frame.p_W[frame.close_index], frame.q_WB[frame.close_index]
-        eyes, shown = frame.close.eyes if frame.close else (), self.shown["eyes"]
-        self.sights.show(eyes, p, q, points=shown, frustums=shown and not self.on_board)
+        frames, visible = frame.close.eyes if frame.close else (), self.shown["eyes"]
+        self.sights.show(frames, p, q, points=visible, frustums=visible and not self.on_board)
 
     def _show_shadows(self, frame: Frame) -> None:
-        places, turns = shadow_poses(frame.p_W, frame.q_WB, self.ground + ABOVE * self.cell)
-        places = self._turn(places) + np.array(self.world_p, dtype=float)
-        turns = np.stack(self.world_q * Quat(*turns.T), axis=1)
+        positions, attitudes = shadow_poses(frame.p_W, frame.q_WB, self.ground + ABOVE * self.cell)
+        positions = self._turn(positions) + np.array(self.world_p, dtype=float)
+        attitudes = np.stack(self.world_q * Quat(*attitudes.T), axis=1)
         for kind in self.kinds:
-            _pose(kind.shadow, places[kind.drones], turns[kind.drones])
+            _pose(kind.shadow, positions[kind.drones], attitudes[kind.drones])
 
     def _turn(self, vectors: Array) -> Array:
-        """(…, 3) turned as the world is"""
+        """Rotate vectors (…, 3) like the world."""
         return np.stack(rotate(self.world_q, Vec3(*np.moveaxis(vectors, -1, 0))), axis=-1)
 
     def moved(self, frame: Frame) -> Frame:
-        """The frame where the moved world has it."""
+        """Transform a frame to the moved world."""
         shift = np.array(self.world_p, dtype=float)
 
         def attitudes(q: Array) -> Array:
@@ -337,31 +345,34 @@ class Scene:
         )
 
     def _place(self, kind: Kind, frame: Frame, dt: float) -> Array:
-        """One kind's drones, their blades and ghosts; gives their thrust arrows, (arrows, 2, 3)."""
-        at, rotors = kind.drones, len(kind.hubs)
-        p, q = frame.p_W[at], frame.q_WB[at]
+        """Update the drones of one batch, their blades and ghosts; return their thrust arrows, (arrows, 2, 3)."""
+        indices, rotors = kind.drones, len(kind.hubs)
+        p, q = frame.p_W[indices], frame.q_WB[indices]
         _pose(kind.frame, p, q)
         if self.shown["axes"]:
             _pose(kind.axes, p, q)
-        ghostly = frame.estimate is not None and self.shown["estimate"]
-        kind.ghost.visible = ghostly
-        if ghostly and frame.estimate is not None:
-            kind.ghost.batched_positions, kind.ghost.batched_wxyzs = frame.estimate[0][at], frame.estimate[1][at]
+        has_ghost = frame.estimate is not None and self.shown["estimate"]
+        kind.ghost.visible = has_ghost
+        if has_ghost and frame.estimate is not None:
+            kind.ghost.batched_positions, kind.ghost.batched_wxyzs = (
+                frame.estimate[0][indices],
+                frame.estimate[1][indices],
+            )
         if not rotors:
             return np.empty((0, 2, 3))
-        down = frame.crashed[at]  # its blades and arrows rest, whatever its controller goes on asking
-        speed = np.where(down[:, None], 0.0, frame.rotor_speed[at][:, :rotors])
-        thrust = np.where(down[:, None], 0.0, frame.thrust[at][:, :rotors])
-        self.turned[np.ix_(at, np.arange(rotors))] += kind.spins * speed / kind.usual_speed * (SLOWED * dt)
+        crashed = frame.crashed[indices]  # blades and arrows of a crashed drone rest, whatever its controller commands
+        speed = np.where(crashed[:, None], 0.0, frame.rotor_speed[indices][:, :rotors])
+        thrust = np.where(crashed[:, None], 0.0, frame.thrust[indices][:, :rotors])
+        self.turned[np.ix_(indices, np.arange(rotors))] += kind.spins * speed / kind.usual_speed * (SLOWED * dt)
         q_WB, p_W = Quat(*q.T), Vec3(*p.T)
-        places, turns = np.empty((len(at), rotors, 3)), np.empty((len(at), rotors, 4))
-        arrows = np.empty((len(at), rotors, 2, 3))
+        hub_positions, blade_attitudes = np.empty((len(indices), rotors, 3)), np.empty((len(indices), rotors, 4))
+        arrows = np.empty((len(indices), rotors, 2, 3))
         tilts = self._tilt(kind, frame)
         for i in range(rotors):
-            upright = tilts[i] * kind.turns[i] if i in tilts else kind.turns[i]
-            turning = upright * quat_from_axis_angle(UP, self.turned[at, i])
-            places[:, i] = np.stack(p_W + rotate(q_WB, kind.hubs[i]), axis=1)
-            turns[:, i] = np.stack(q_WB * turning, axis=1)
+            rotor_attitude = tilts[i] * kind.turns[i] if i in tilts else kind.turns[i]
+            blade_attitude = rotor_attitude * quat_from_axis_angle(UP, self.turned[indices, i])
+            hub_positions[:, i] = np.stack(p_W + rotate(q_WB, kind.hubs[i]), axis=1)
+            blade_attitudes[:, i] = np.stack(q_WB * blade_attitude, axis=1)
             if self.shown["thrust"]:
                 ends = thrust_arrow(kind.vehicle, i, np.maximum(thrust[:, i], SHORTEST_ARROW))
                 if i in tilts:
@@ -369,85 +380,90 @@ class Scene:
                 for end in range(2):
                     arrows[:, i, end] = np.stack(p_W + rotate(q_WB, ends[end]), axis=1)
         for disc, i in zip(kind.tilting, kind.vehicle.servos, strict=True):
-            _pose(disc, places[:, i], np.stack(q_WB * (tilts[i] * kind.turns[i]), axis=1))
-        _pose(kind.blades, places.reshape(-1, 3), turns.reshape(-1, 4))
-        dead = frame.motor_power[at][:, :rotors] == 0.0
-        kind.failed.visible = bool(dead.any())
-        if dead.any():
-            kind.failed.batched_scales = np.where(dead, kind.radii, 0.0).reshape(-1)
-            _pose(kind.failed, places.reshape(-1, 3), turns.reshape(-1, 4))
+            _pose(disc, hub_positions[:, i], np.stack(q_WB * (tilts[i] * kind.turns[i]), axis=1))
+        _pose(kind.blades, hub_positions.reshape(-1, 3), blade_attitudes.reshape(-1, 4))
+        failed = frame.motor_power[indices][:, :rotors] == 0.0
+        kind.failed.visible = bool(failed.any())
+        if failed.any():
+            kind.failed.batched_scales = np.where(failed, kind.radii, 0.0).reshape(-1)
+            _pose(kind.failed, hub_positions.reshape(-1, 3), blade_attitudes.reshape(-1, 4))
         return arrows.reshape(-1, 2, 3)
 
     def _tilt(self, kind: Kind, frame: Frame) -> dict[int, Quat]:
-        """exp(δ h/2) of every rotor that a servo has turned about its hinge h"""
+        """exp(δ h/2) of every rotor that a servo tilts about its hinge h."""
         if frame.tilt is None:
             return dict.fromkeys(kind.vehicle.servos, IDENTITY)
         rotors, angles = kind.vehicle.rotors, frame.tilt[kind.drones]
         return {i: quat_from_axis_angle(rotors[i].servo.hinge_B, angles[:, i]) for i in kind.vehicle.servos}
 
     def _show_plan(self, frame: Frame) -> None:
-        segments = [] if frame.plan_W is None else [_segments(way) for way in frame.plan_W if np.isfinite(way).all()]
+        segments = [] if frame.plan_W is None else [_segments(path) for path in frame.plan_W if np.isfinite(path).all()]
         self.plan.visible = bool(segments)
         if segments:
             self.plan.points = np.concatenate(segments)
 
     def _show_wind(self, frame: Frame) -> None:
-        """An arrow above the drone that is looked at, or above each of a few where they feel different winds"""
-        told = frame.wind_W[frame.close_index] if self.few else frame.wind_W.mean(axis=0)
-        speed = float(np.linalg.norm(told))
-        each = self.few and bool(np.ptp(frame.wind_W, axis=0).max() > 0.01)
-        winds = frame.wind_W if each else told[None]
-        places = frame.p_W if each else frame.p_W[[frame.close_index]] if self.few else frame.p_W.mean(axis=0)[None]
-        strong = np.linalg.norm(winds, axis=1) > 0.01
-        self.wind.visible, self.wind_label.visible = bool(strong.any()), speed > 0.01
-        if strong.any():
-            speeds = np.linalg.norm(winds[strong], axis=1)[:, None]
-            along = winds[strong] * (self.reach / speeds)
-            tips = places[strong] + self._turn(np.array([[0.0, 0.0, 1.2 * self.reach]])) - 0.3 * along
-            starts = tips - along * np.minimum(0.35 * speeds, 3.0)
+        """Draw a wind arrow above the selected drone, or above each of a few drones if their winds differ."""
+        shown_wind = frame.wind_W[frame.close_index] if self.few else frame.wind_W.mean(axis=0)
+        speed = float(np.linalg.norm(shown_wind))
+        individual = self.few and bool(np.ptp(frame.wind_W, axis=0).max() > 0.01)
+        winds = frame.wind_W if individual else shown_wind[None]
+        positions = (
+            frame.p_W if individual else frame.p_W[[frame.close_index]] if self.few else frame.p_W.mean(axis=0)[None]
+        )
+        has_wind = np.linalg.norm(winds, axis=1) > 0.01
+        self.wind.visible, self.wind_label.visible = bool(has_wind.any()), speed > 0.01
+        if has_wind.any():
+            speeds = np.linalg.norm(winds[has_wind], axis=1)[:, None]
+            directions = winds[has_wind] * (self.reach / speeds)
+            tips = positions[has_wind] + self._turn(np.array([[0.0, 0.0, 1.2 * self.reach]])) - 0.3 * directions
+            starts = tips - directions * np.minimum(0.35 * speeds, 3.0)
             self.wind.points = np.stack([starts, tips], axis=1)
-            shown = int(np.sum(strong[: frame.close_index])) if each else 0
+            label_index = int(np.sum(has_wind[: frame.close_index])) if individual else 0
             if self.wind_label.visible:
-                self.wind_label.text, self.wind_label.position = f"wind {speed:.1f} m/s", starts[shown]
+                self.wind_label.text, self.wind_label.position = f"wind {speed:.1f} m/s", starts[label_index]
 
     def draw_paths(self, points: Array) -> None:
-        """What was flown, (points, n, 3)"""
+        """Draw the paths flown, (points, n, 3)."""
         self.path.points, self.path.colors = self._lines(np.moveaxis(points, 1, 0))
 
-    def draw_references(self, ways: Sequence[Array]) -> None:
-        """What is asked, one (points, 3) for each drone, dashed"""
-        dashes = [_segments(way)[::2] for way in ways if len(way) > 1]
+    def draw_references(self, paths: Sequence[Array]) -> None:
+        """Draw the references, one (points, 3) per drone, dashed."""
+        dashes = [_segments(path)[::2] for path in paths if len(path) > 1]
         self.reference.points = np.concatenate(dashes) if dashes else np.zeros((1, 2, 3))  # type: ignore[assignment]
 
-    def draw_runs(self, ways: Sequence[Array]) -> None:
-        """Whole flights, one (points, 3) for each drone"""
-        self.path.points, self.path.colors = self._lines(ways)
+    def draw_runs(self, paths: Sequence[Array]) -> None:
+        """Draw complete flights, one (points, 3) per drone."""
+        self.path.points, self.path.colors = self._lines(paths)
 
-    def _lines(self, ways: Iterable[Array]) -> tuple[Array, Array]:
-        parts = [
-            (_segments(way), linear(figure.colour))
-            for way, figure in zip(ways, self.figures, strict=True)
-            if len(way) > 1
+    def _lines(self, paths: Iterable[Array]) -> tuple[Array, Array]:
+        coloured_segments = [
+            (_segments(path), linear(figure.colour))
+            for path, figure in zip(paths, self.figures, strict=True)
+            if len(path) > 1
         ]
-        if not parts:
+        if not coloured_segments:
             return np.zeros((1, 2, 3), dtype=np.float32), np.zeros((1, 2, 3), dtype=np.uint8)
-        colours = [np.tile(np.array(colour, dtype=np.uint8), (len(part), 2, 1)) for part, colour in parts]
-        return np.concatenate([part for part, _ in parts]), np.concatenate(colours)
+        colours = [
+            np.tile(np.array(colour, dtype=np.uint8), (len(segment_array), 2, 1))
+            for segment_array, colour in coloured_segments
+        ]
+        return np.concatenate([segment_array for segment_array, _ in coloured_segments]), np.concatenate(colours)
 
     def show_parts(self) -> None:
-        """Hides and shows what `shown` says"""
+        """Show and hide parts according to `shown`."""
         self.path.visible, self.reference.visible = self.shown["path"], self.shown["reference"]
         self.asked.visible = self.shown["reference"]
-        self.thrust.visible = self.shown["thrust"] and not self.on_board  # no arrow stands before the camera on board
+        self.thrust.visible = self.shown["thrust"] and not self.on_board  # arrows would block the view from on board
         for kind in self.kinds:
             kind.axes.visible = self.shown["axes"] and not self.on_board
         for label in self.names:
             label.visible = self.shown["names"] and len(self.figures) > 1
 
-    # From where it is seen -------------------------------------------------------------------------------------------
+    # Cameras ---------------------------------------------------------------------------------------------------------
 
     def look(self, mode: str, frame: Frame, chosen: int) -> None:
-        """Moves the world so that the camera follows the chosen drone, rides on it, or stands free"""
+        """Move the world so that the camera follows the selected drone, is on board, or is free."""
         p, q = Vec3(*frame.p_W[chosen].tolist()), Quat(*frame.q_WB[chosen].tolist())
         self.on_board = mode == "onboard"
         if mode == "follow":
@@ -461,116 +477,116 @@ class Scene:
         self.world.wxyz = np.array(self.world_q, dtype=float)
 
     def eye(self, chosen: int) -> Vec3:
-        """Where the camera on board sits, in body axes  [m]"""
+        """Position of the camera on board, in body axes [m]."""
         return EYE * reach_of(self.figures[chosen].vehicle)
 
     def camera(self, mode: str, frame: Frame, chosen: int) -> tuple[Vec3, Vec3]:
-        """Where a camera begins and what it looks at, as it sees the scene"""
+        """Return the initial position of a camera and its target, in the moved world."""
         if mode == "onboard":
             return ZERO, AHEAD * reach_of(self.figures[chosen].vehicle)
         if mode == "follow":
             vehicle = self.figures[chosen].vehicle
-            hung = vehicle["slung_load"].length if vehicle.has("slung_load") else 0.0
-            extent = max(extent_of(vehicle), HUNG_SHARE * hung)
-            if not self.few:  # in a swarm, so far off that the neighbours are seen
-                apart = np.linalg.norm(frame.p_W - frame.p_W[chosen], axis=1)
-                extent = max(extent, min(NEIGHBOUR_SHARE * float(np.partition(apart, 1)[1]), 20.0 * extent))
+            cable_length = vehicle["slung_load"].length if vehicle.has("slung_load") else 0.0
+            extent = max(extent_of(vehicle), HUNG_SHARE * cable_length)
+            if not self.few:  # in a swarm, far enough to show the neighbours
+                distances = np.linalg.norm(frame.p_W - frame.p_W[chosen], axis=1)
+                extent = max(extent, min(NEIGHBOUR_SHARE * float(np.partition(distances, 1)[1]), 20.0 * extent))
             return Vec3(*VIEW) * extent, ZERO
         low, high = frame.p_W.min(axis=0), frame.p_W.max(axis=0)
-        middle = 0.5 * (low + high)
+        centre = 0.5 * (low + high)
         span = max(float(np.linalg.norm(high - low)), 8.0 * self.reach)
-        away = np.array(VIEW) / np.linalg.norm(VIEW) * span * SPAN_SHARE
-        return Vec3(*(middle + away).tolist()), Vec3(*middle.tolist())
+        offset = np.array(VIEW) / np.linalg.norm(VIEW) * span * SPAN_SHARE
+        return Vec3(*(centre + offset).tolist()), Vec3(*centre.tolist())
 
     def on_ground(self, origin: Sequence[float], ray: Sequence[float]) -> Vec3 | None:
-        """Where a ray as the camera sees it meets the ground, in world axes; None where it does not  [m]"""
+        """Return the intersection of a camera ray with the ground, in world axes [m]; None without an intersection."""
         o = rotate_inverse(self.world_q, Vec3(*origin) - self.world_p)
         d = rotate_inverse(self.world_q, Vec3(*ray))
         if not float(norm(d)) > 0.0 or d.z > -1e-6:
             return None
-        far = (self.ground - o.z) / d.z
-        hit = o + d * far
-        return hit if far > 0.0 and math.hypot(hit.x - o.x, hit.y - o.y) < 1000.0 * self.cell else None
+        distance = (self.ground - o.z) / d.z
+        hit = o + d * distance
+        return hit if distance > 0.0 and math.hypot(hit.x - o.x, hit.y - o.y) < 1000.0 * self.cell else None
 
 
 def _alike(figures: Sequence[Figure]) -> list[tuple[Vehicle, str, list[int]]]:
-    kinds: dict[tuple[Vehicle, str], list[int]] = {}
+    groups: dict[tuple[Vehicle, str], list[int]] = {}
     for k, figure in enumerate(figures):
-        kinds.setdefault((figure.vehicle, figure.colour), []).append(k)
-    return [(*key, drones) for key, drones in kinds.items()]
+        groups.setdefault((figure.vehicle, figure.colour), []).append(k)
+    return [(*key, drones) for key, drones in groups.items()]
 
 
-def _pose(node: viser.BatchedMeshHandle | viser.BatchedGlbHandle, places: Array, turns: Array) -> None:
-    node.batched_positions, node.batched_wxyzs = places, turns
+def _pose(node: viser.BatchedMeshHandle | viser.BatchedGlbHandle, positions: Array, attitudes: Array) -> None:
+    node.batched_positions, node.batched_wxyzs = positions, attitudes
 
 
 def _ball(radius: float = 1.0) -> tuple[Array, Array]:
-    """Vertices and faces of a ball."""
+    """Return vertices and faces of a ball."""
     ball = trimesh.creation.icosphere(subdivisions=2, radius=radius)
     return ball.vertices, ball.faces
 
 
 def _blade_colour(spin: float) -> str:
-    """Darker than the disc below them, so that they are seen on it."""
+    """Return a colour darker than the disc, so that the blades are visible on it."""
     colour = rgb(COUNTER_CLOCKWISE if spin > 0 else CLOCKWISE)
-    return "#" + "".join(f"{int(0.6 * part):02x}" for part in colour)
+    return "#" + "".join(f"{int(0.6 * channel):02x}" for channel in colour)
 
 
-def _segments(way: Array) -> Array:
-    """(points, 3) → (points − 1, 2, 3)"""
-    return np.stack([way[:-1], way[1:]], axis=1)
+def _segments(path: Array) -> Array:
+    """(points, 3) → (points − 1, 2, 3)."""
+    return np.stack([path[:-1], path[1:]], axis=1)
 
 
 def _gate(task: Trajectory, time: float, p_W: Vec3) -> tuple[Vec3, Quat | None]:
-    """A place, and the turn of a ring across the way flown there; None where it is a stop."""
+    """Return a position, and the rotation of a ring across the path there; None for a stop."""
     v = Vec3(*(float(x) for x in task.at(max(time, 0.0)).v_W))
     speed = float(norm(v))
     return p_W, turn_to(v * (1.0 / speed)) if speed > 0.3 else None
 
 
-MOST_POINTS = 6000  # of an eye
-FRUSTUM = 2.0  # how far its edges are drawn, in reaches of the drone
-POINT = 0.016  # the side of a point, in cells of the grid
+MOST_POINTS = 6000  # points per sensor
+FRUSTUM = 2.0  # length of the drawn field of view, in radii of the drone
+POINT = 0.016  # size of a point, in cells of the grid
 
 
 class Sights:
-    """Nodes of a scene for each eye that was ever shown; points stay where they were seen until there are newer ones."""
+    """Nodes for each vision sensor that was ever shown; points stay in place until newer ones arrive."""
 
-    def __init__(self, server: viser.ViserServer, reach: float, cell: float) -> None:
-        self._server, self._reach, self._cell = server, reach, cell
+    def __init__(self, server: viser.ViserServer, vehicle_radius: float, cell: float) -> None:
+        self._server, self._reach, self._cell = server, vehicle_radius, cell
         self._points: dict[str, viser.PointCloudHandle] = {}
         self._frustums: dict[str, viser.LineSegmentsHandle] = {}
         self._drawn: dict[str, tuple[float, bytes]] = {}
 
-    def show(self, eyes: Sequence[Seen], p: Array, q: Array, *, points: bool, frustums: bool) -> None:
-        """The eyes of a drone that stands at p and q as the camera sees it; those of others are hidden"""
-        now: Mapping[str, Seen] = {seen.name: seen for seen in eyes}
-        far = common_scale(eyes)
-        for name, seen in now.items():
+    def show(self, frames: Sequence[Seen], p: Array, q: Array, *, points: bool, frustums: bool) -> None:
+        """Show the sensors of a drone at p and q in the moved world; hide those of other drones."""
+        shown: Mapping[str, Seen] = {frame.name: frame for frame in frames}
+        max_distance = common_scale(frames)
+        for name, frame in shown.items():
             if points:
-                self._show_points(name, seen, far)
-            if frustums and seen.eye.is_camera:
-                self._show_frustum(name, seen, p, q)
+                self._show_points(name, frame, max_distance)
+            if frustums and frame.eye.is_camera:
+                self._show_frustum(name, frame, p, q)
         for name, cloud in self._points.items():
-            cloud.visible = points and name in now
+            cloud.visible = points and name in shown
         for name, lines in self._frustums.items():
-            lines.visible = frustums and name in now
+            lines.visible = frustums and name in shown
 
-    def _show_points(self, name: str, seen: Seen, far: float) -> None:
-        key = far, seen.said.tobytes()
+    def _show_points(self, name: str, frame: Seen, max_distance: float) -> None:
+        key = max_distance, frame.said.tobytes()
         if self._drawn.get(name) == key:
             return
         self._drawn[name] = key
-        places, distances = points_of(seen)
-        thin = np.linspace(0, len(places) - 1, min(len(places), MOST_POINTS)).round().astype(int)
-        places, distances = places[thin].astype(np.float32), distances[thin]
-        colours = coloured(distances, far)
+        positions, distances = points_of(frame)
+        selected = np.linspace(0, len(positions) - 1, min(len(positions), MOST_POINTS)).round().astype(int)
+        positions, distances = positions[selected].astype(np.float32), distances[selected]
+        colours = coloured(distances, max_distance)
         if name in self._points:
-            self._points[name].points, self._points[name].colors = places, colours
+            self._points[name].points, self._points[name].colors = positions, colours
             return
         self._points[name] = self._server.scene.add_point_cloud(
             f"/world/seen by {len(self._points)}",
-            places,
+            positions,
             colours,
             point_size=POINT * self._cell,
             point_shape="circle",
@@ -578,16 +594,16 @@ class Sights:
             precision="float32",
         )
 
-    def _show_frustum(self, name: str, seen: Seen, p: Array, q: Array) -> None:
-        r_B, q_BS = seen.eye.mounting
+    def _show_frustum(self, name: str, frame: Seen, p: Array, q: Array) -> None:
+        r_B, q_BS = frame.eye.mounting
         if name not in self._frustums:
             self._frustums[name] = self._server.scene.add_line_segments(
                 f"/frustum {len(self._frustums)}",
-                frustum_S(seen.eye, FRUSTUM * self._reach),
+                frustum_S(frame.eye, FRUSTUM * self._reach),
                 rgb(INK),
                 thickness=1.0,
                 thickness_units="screen",
             )
-        own, q_WB = self._frustums[name], Quat(*q.tolist())
-        own.position = p + np.array(rotate(q_WB, r_B), dtype=float)
-        own.wxyz = np.array(q_WB * q_BS, dtype=float)
+        lines, q_WB = self._frustums[name], Quat(*q.tolist())
+        lines.position = p + np.array(rotate(q_WB, r_B), dtype=float)
+        lines.wxyz = np.array(q_WB * q_BS, dtype=float)

@@ -1,7 +1,7 @@
-"""A viser server that listens on the loopback address alone and looks at every request and message before viser does.
+"""A viser server that listens on the loopback address only and checks every request and message before viser does.
 
-viser has no place to hang such a check: it opens its port by `websockets.asyncio.server.serve`. While the server starts, that
-function is ours; it adds the check and opens the port.
+viser offers no hook for such checks: it opens its port by `websockets.asyncio.server.serve`. While the server starts, that
+function is replaced by one that adds the checks and opens the port.
 """
 
 import contextlib
@@ -27,16 +27,15 @@ POLICY = (
     "connect-src 'self' ws://127.0.0.1:* ws://localhost:* data: blob:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"
 )
-"""What the page may load: nothing from another address, even if a later version of the client should want to."""
+"""Content-Security-Policy: the page may load nothing from another address, even if a later client should try."""
 
 Vector = tuple[float, float, float]
 
 
 def objection(hosts: Sequence[str], origins: Sequence[str]) -> str:
-    """Why a request is refused, from all its `Host` and `Origin` headers; empty when it is not
+    """Return the reason to refuse a request, from all its `Host` and `Origin` headers; empty if it is accepted.
 
-    A browser names the page that asks in `Origin`, and always does so when it opens a websocket. A program that is no browser
-    names none.
+    A browser states the requesting page in `Origin`, always when it opens a websocket. Other programs send no `Origin`.
     """
     if len(hosts) != 1 or _name(f"//{hosts[0]}") not in LOOPBACK:
         return f"the Host is {_shown(hosts)}; expected one of {', '.join(LOOPBACK)}"
@@ -48,7 +47,7 @@ def objection(hosts: Sequence[str], origins: Sequence[str]) -> str:
 def _name(address: str) -> str | None:
     try:
         parts = urlsplit(address)
-        _ = parts.port  # raises where it is not a number
+        _ = parts.port  # raises ValueError unless it is a number
     except ValueError:
         return None
     return parts.hostname if not (parts.username or parts.path or parts.query or parts.fragment) else None
@@ -59,7 +58,7 @@ def _shown(values: Sequence[str]) -> str:
 
 
 class ViewerCameraMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unknown_fields=True):
-    """Where a browser's camera is."""
+    """The pose of a browser's camera."""
 
     wxyz: tuple[float, float, float, float]
     position: Vector
@@ -73,14 +72,14 @@ class ViewerCameraMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unk
 
 
 class GuiUpdateMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unknown_fields=True):
-    """A button was pressed, a slider moved, a choice made."""
+    """A pressed button, a moved slider or a selected entry."""
 
     uuid: str
     updates: dict[str, bool | int | float | str]
 
 
 class ScenePointerMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unknown_fields=True):
-    """Somebody clicked into the scene."""
+    """A click into the scene."""
 
     event_type: str
     ray_origin: Vector
@@ -90,13 +89,13 @@ class ScenePointerMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unk
 
 
 class CommandTriggerMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unknown_fields=True):
-    """A key was pressed, or a command chosen from their list."""
+    """A pressed key, or a command selected from the list."""
 
     uuid: str
 
 
 class LocalStorageGetItemResponseMessage(msgspec.Struct, tag=True, tag_field="type", forbid_unknown_fields=True):
-    """A browser answers: it has drawn what it was sent before it was asked."""
+    """The answer of a browser, which has drawn everything sent before the query."""
 
     value: str | None
     error: str | None
@@ -113,7 +112,7 @@ _DECODER = msgspec.msgpack.Decoder(
 
 
 def is_permitted(raw: object) -> bool:
-    """Whether a message from a browser may pass"""
+    """Whether a message from a browser may pass."""
     if not isinstance(raw, bytes) or len(raw) > LARGEST_MESSAGE:
         return False
     try:
@@ -138,52 +137,52 @@ def _numbers(values: Iterable[object]) -> Iterator[float]:
 
 
 HOST, PORT = "127.0.0.1", 8080
-GOODBYE = 0.5  # [s] a browser has to say that it goes
-LARGEST_FRAME = 1 << 20  # [bytes]: no browser's message comes near it
+GOODBYE = 0.5  # [s]: time for a browser to complete the closing handshake
+LARGEST_FRAME = 1 << 20  # [bytes]: far above any browser's message
 
-_opening = threading.Lock()
+_startup_lock = threading.Lock()
 
 
 def open_server(port: int = PORT, label: str = "samara") -> viser.ViserServer:
-    """A server on 127.0.0.1; on the next free port where that one is taken, and on any with 0"""
+    """Open a server on 127.0.0.1, on the next free port if `port` is taken, and on any free port for 0."""
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
         raise ValueError(f"the port is {port!r}; expected a whole number from 0 to 65535")
-    opened = []
-    original = asyncio_server.serve
+    opened_hosts = []
+    original_serve = asyncio_server.serve
 
     def serve(handler: Any, host: str, port: int, **options: Any) -> Any:
-        opened.append(host)
-        options["process_request"] = _checked_request(options["process_request"])
+        opened_hosts.append(host)
+        options["process_request"] = _check_request(options["process_request"])
         options |= {"max_size": LARGEST_FRAME, "close_timeout": GOODBYE}
         options["logger"] = _silent_logger()
-        return original(_checked_handler(handler), host, port, **options)
+        return original_serve(_check_handler(handler), host, port, **options)
 
-    with _opening, _no_banner():
+    with _startup_lock, _suppress_banner():
         asyncio_server.serve = serve  # type: ignore[misc,assignment]
         try:
             server = viser.ViserServer(host=HOST, port=port, label=label, verbose=False)
         finally:
-            asyncio_server.serve = original  # type: ignore[misc]
-    if not opened or set(opened) != {HOST}:
+            asyncio_server.serve = original_serve  # type: ignore[misc]
+    if not opened_hosts or set(opened_hosts) != {HOST}:
         server.stop()
-        raise RuntimeError(f"viser {viser.__version__} opens its port in a way that cannot be guarded; expected 1.1")
-    server.get_event_loop().set_exception_handler(lambda loop, context: None)  # a message that makes no sense
+        raise RuntimeError(f"viser {viser.__version__} opens its port in a way that cannot be checked; expected 1.1")
+    server.get_event_loop().set_exception_handler(lambda loop, context: None)  # ignore messages that make no sense
     return server
 
 
 def address_of(server: viser.ViserServer) -> str:
-    """What to type into a browser"""
+    """Return the address of the page."""
     return f"http://{HOST}:{server.get_port()}"
 
 
 def close_server(server: viser.ViserServer) -> None:
-    """Closes the port and every connection"""
-    with _no_banner():
+    """Close the port and every connection."""
+    with _suppress_banner():
         server.stop()
 
 
-class _Checked:
-    """A connection whose `recv` gives only what a browser may say."""
+class _FilteredConnection:
+    """A connection whose `recv` returns only permitted messages."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -198,25 +197,25 @@ class _Checked:
                 return raw
 
 
-def _checked_handler(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _check_handler(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
     async def checked(connection: Any) -> None:
         if connection.subprotocol != f"viser-v{viser.__version__}":
-            await connection.close(1002, "another version of the page: load it again")
+            await connection.close(1002, "different version of the page: reload it")
             return
         with contextlib.suppress(ConnectionClosed):
-            await handler(_Checked(connection))
+            await handler(_FilteredConnection(connection))
 
     return checked
 
 
-def _checked_request(process: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _check_request(process_request: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def checked(connection: Any, request: Any) -> Any:
         headers = request.headers
-        why = objection(headers.get_all("Host"), headers.get_all("Origin"))
-        if why:
-            refusal = connection.respond(http.HTTPStatus.FORBIDDEN, f"refused: {why}\n")
+        reason = objection(headers.get_all("Host"), headers.get_all("Origin"))
+        if reason:
+            refusal = connection.respond(http.HTTPStatus.FORBIDDEN, f"refused: {reason}\n")
             return refusal
-        response = process(connection, request)
+        response = process_request(connection, request)
         if isinstance(response, Response):
             response.headers["Content-Security-Policy"] = POLICY
             response.headers["X-Content-Type-Options"] = "nosniff"
@@ -227,7 +226,7 @@ def _checked_request(process: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 
 
 def _silent_logger() -> logging.Logger:
-    """What websockets would print about every connection that is refused or breaks."""
+    """Return a logger that discards the messages of websockets about refused or broken connections."""
     logger = logging.getLogger("samara.view.web")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
@@ -235,6 +234,6 @@ def _silent_logger() -> logging.Logger:
 
 
 @contextlib.contextmanager
-def _no_banner() -> Iterator[None]:
+def _suppress_banner() -> Iterator[None]:
     with contextlib.redirect_stdout(io.StringIO()):
         yield

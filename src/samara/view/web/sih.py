@@ -34,7 +34,7 @@ START = "PX4_SIM_MODEL=sihsim_quadx px4"
 
 
 class Shown(NamedTuple):
-    """Input of the drawer."""
+    """Input of the drawing thread."""
 
     states: tuple[SihState | None, ...]
     trail: Array | None
@@ -44,7 +44,7 @@ class Shown(NamedTuple):
 
 
 class SihView(Viewer[Shown]):
-    """The display of one or several PX4 instances. Outputs are drawn as rotor speeds of `vehicle` at the same thrust ratio."""
+    """Display of one or several PX4 instances. Outputs are drawn as rotor speeds of `vehicle` at the same thrust ratio."""
 
     speed = 1.0
 
@@ -68,7 +68,7 @@ class SihView(Viewer[Shown]):
             raise
 
     def take_down(self) -> None:
-        """Close the page and free the ports"""
+        """Close the page and free the ports."""
         super().take_down()
         self._close_receivers()
 
@@ -79,16 +79,16 @@ class SihView(Viewer[Shown]):
     # The receiving thread --------------------------------------------------------------------------------------------
 
     def run(self, *, wait: bool = False) -> None:
-        """Receive and show until it is closed; `wait` has no meaning here, since PX4 does not wait for a display"""
+        """Receive and show until closed; `wait` has no effect, because PX4 does not wait for a display."""
         while not self._closed:
             self.page.requests.take()
             wait_for_any(self.receivers, 1.0 / FRAMES)
-            if sum(receiver.receive() for receiver in self.receivers):  # of all, not only up to the first that has news
+            if sum(receiver.receive() for receiver in self.receivers):  # the sum polls every receiver; any() would not
                 self._remember()
             self._publish()
 
     def _remember(self) -> None:
-        """Extend the paths and plots, from the beginning where a PX4 was started again"""
+        """Extend the paths and plots; clear them first if a PX4 has restarted."""
         for k, receiver in enumerate(self.receivers):
             if receiver.latest is not None and not self._is_known[k]:
                 self._is_known[k] = True
@@ -121,33 +121,33 @@ class SihView(Viewer[Shown]):
         return Shown(states, trail, self._words(), tuple(self.logs), fresh)
 
     def _words(self) -> str:
-        """The state of the connection"""
+        """Describe the state of the connection."""
         missing = [receiver.port for receiver in self.receivers if receiver.latest is None]
         silence = max(receiver.silence for receiver in self.receivers)
         rejected = sum(receiver.rejected for receiver in self.receivers)
-        words = f"nothing received for {silence:.0f} s" if silence > SILENCE else "live"
+        status = f"nothing received for {silence:.0f} s" if silence > SILENCE else "live"
         if missing:
-            words = f"waiting for PX4 on UDP {', '.join(map(str, missing))}; start it with: {START}"
-        return f"{words}; {rejected} packets rejected, expected MAVLink 2" if rejected else words
+            status = f"waiting for PX4 on UDP {', '.join(map(str, missing))}; start it with: {START}"
+        return f"{status}; {rejected} packets rejected, expected MAVLink 2" if rejected else status
 
-    # The drawer's thread ---------------------------------------------------------------------------------------------
+    # The drawing thread ----------------------------------------------------------------------------------------------
 
-    def _draw(self, shown: Shown) -> None:
-        page, frame = self.page, self._frame(shown.states)
+    def _draw(self, display: Shown) -> None:
+        page, frame = self.page, self._frame(display.states)
         with page.server.atomic():
-            if shown.trail is not None:
-                page.scene.draw_paths(np.concatenate([shown.trail, frame.p_W[None]]))
-            page.draw(frame, time.perf_counter(), shown.fresh)
+            if display.trail is not None:
+                page.scene.draw_paths(np.concatenate([display.trail, frame.p_W[None]]))
+            page.draw(frame, time.perf_counter(), display.fresh)
             page.pressed.show({"camera": page.mode})
-            state = shown.states[page.chosen]
+            state = display.states[page.chosen]
             armed = "" if state is None else " · armed" if state.armed else " · disarmed"
             self._status.content = status_html(
-                f"PX4's built-in simulator (SIH){armed}", frame.time, math.inf, shown.words, shown.logs
+                f"PX4's built-in simulator (SIH){armed}", frame.time, math.inf, display.words, display.logs
             )
-            self._log.content = log_html(shown.logs)
+            self._log.content = log_html(display.logs)
 
     def _frame(self, states: tuple[SihState | None, ...]) -> Frame:
-        """The vehicles as they are drawn: the first position received stands on the ground"""
+        """Create the frame to draw; the first received position is on the ground."""
         n, vehicle, chosen = len(states), self._vehicle, self.page.chosen
         rows = [self._state_row(state) for state in states]
         state, environment = np.array(rows).T, np.array([flatten(environment_of(vehicle))] * n, dtype=float).T
@@ -167,15 +167,17 @@ class SihView(Viewer[Shown]):
         return arrays.frame(now, np.zeros(n, dtype=bool), close, chosen)
 
     def _state_row(self, state: SihState | None) -> list[float]:
-        """The vehicle's state with the body that PX4 reports and rotor speeds for its outputs"""
-        rest, height = at_rest(self._vehicle), clearance(self._vehicle)
+        """Return the state of the vehicle with the body motion that PX4 reports and rotor speeds for its outputs."""
+        rest_state, height = at_rest(self._vehicle), clearance(self._vehicle)
         if state is None:
-            return [float(x) for x in flatten(rest._replace(p_W=Vec3(0.0, 0.0, height)))]
+            return [float(x) for x in flatten(rest_state._replace(p_W=Vec3(0.0, 0.0, height)))]
         speeds = speeds_for_outputs(self._outputs(state), self._vehicle, self._full_thrust)
         body = state.body
         raised = body.p_W._replace(z=body.p_W.z + height)
-        full = rest._replace(p_W=raised, v_W=body.v_W, q_WB=body.q_WB, omega_B=body.omega_B, rotor_speed=speeds)
-        return [float(x) for x in flatten(full)]
+        complete = rest_state._replace(
+            p_W=raised, v_W=body.v_W, q_WB=body.q_WB, omega_B=body.omega_B, rotor_speed=speeds
+        )
+        return [float(x) for x in flatten(complete)]
 
     def _outputs(self, state: SihState | None) -> tuple[float, ...]:
         if state is None:
@@ -185,7 +187,7 @@ class SihView(Viewer[Shown]):
     # Controls --------------------------------------------------------------------------------------------------------
 
     def _add_clock(self) -> None:
-        """PX4 has the clock"""
+        """Add nothing: PX4 controls the time."""
 
     def _clock(self) -> Mapping[str, str]:
         return {}

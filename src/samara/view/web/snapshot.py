@@ -1,4 +1,4 @@
-"""One moment as it is drawn: arrays over all drones, and one of them close up; of a simulation, or of recorded runs."""
+"""Data of one picture: arrays over all drones and details of one of them, from a simulation or from recorded runs."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -30,14 +30,14 @@ from samara.view.interpolation import row_at, state_between
 
 
 class Close(NamedTuple):
-    """One drone close up: what its gauges show. Numbers as the simulation holds them; `batteries()` asks the physics."""
+    """Details of one drone for its instruments. Values as the simulation holds them; `batteries()` evaluates the physics."""
 
     name: str
     vehicle: Vehicle
     state: tuple[float, ...]
     command: tuple[float, ...]
     environment: tuple[float, ...]
-    reference_W: Vec3 | None  # None: not known
+    reference_W: Vec3 | None  # None: unknown
     controller: str
     task: str = ""
     landed: bool = False
@@ -46,25 +46,25 @@ class Close(NamedTuple):
     eyes: tuple[Seen, ...] = ()
 
     def full_state(self) -> State:
-        """The state as a record"""
-        own: State = unflatten(at_rest(self.vehicle), iter(self.state))
-        return own
+        """Return the state as a record."""
+        state: State = unflatten(at_rest(self.vehicle), iter(self.state))
+        return state
 
     def surroundings(self) -> Environment:
-        """What it flies in"""
-        own: Environment = unflatten(environment_of(self.vehicle), iter(self.environment))
-        return own
+        """Return the environment as a record."""
+        environment: Environment = unflatten(environment_of(self.vehicle), iter(self.environment))
+        return environment
 
     def batteries(self) -> tuple[BatteryStatus, ...]:
-        """Charge, voltage and current of each of its batteries"""
+        """Return charge, voltage and current of each battery."""
         return battery_status(self.full_state(), self.command, self.vehicle, self.surroundings())
 
 
 class Frame(NamedTuple):
-    """Everything that moves, at one time. Arrays have drones first; rotors a drone has not are 0.
+    """Everything that moves, at one time. Arrays have drones first; entries of missing rotors are 0.
 
-    `motor_power` is the fraction of its command that each motor delivers, 0 where it has failed; `tilt` is how far servos
-    have turned the rotors' axes [rad].
+    `motor_power` is the fraction of its command that each motor delivers, 0 for a failed motor; `tilt` is the angle of the
+    rotors' servos [rad].
     """
 
     time: float
@@ -85,12 +85,12 @@ class Frame(NamedTuple):
 
 
 def most_rotors(vehicles: Sequence[Vehicle]) -> int:
-    """The largest number of rotors on one of them"""
+    """Return the largest rotor count of the vehicles."""
     return max((len(vehicle.rotors) for vehicle in vehicles), default=0)
 
 
 class FrameArrays:
-    """The arrays of a frame, filled for some drones at a time."""
+    """The arrays of a frame, filled for groups of drones."""
 
     def __init__(self, drones: int, vehicles: Sequence[Vehicle]) -> None:
         rotors = most_rotors(vehicles)
@@ -102,51 +102,53 @@ class FrameArrays:
         self._estimates: list[tuple[Array, Array]] = []
         self._plans: list[tuple[Array, Array]] = []
 
-    def fill(self, at: Array, vehicle: Vehicle, state: Array, environment: Array, cable_holds: bool = True) -> None:
-        """Set what the drones with indices `at` show, from states and environments, (components, drones)."""
-        self.p_W[at], self.q_WB[at], self.wind_W[at] = state[:3].T, state[6:10].T, environment[:3].T
-        self.reference_W[at] = self.p_W[at]
-        full: State = unflatten(at_rest(vehicle), iter(state))
+    def fill(
+        self, indices: Array, vehicle: Vehicle, state: Array, environment: Array, cable_holds: bool = True
+    ) -> None:
+        """Set the arrays of the drones with indices `at` from states and environments, (components, drones)."""
+        self.p_W[indices], self.q_WB[indices], self.wind_W[indices] = state[:3].T, state[6:10].T, environment[:3].T
+        self.reference_W[indices] = self.p_W[indices]
+        state_record: State = unflatten(at_rest(vehicle), iter(state))
         if rotors := len(vehicle.rotors):
-            around: Environment = unflatten(environment_of(vehicle), iter(environment))
-            loads = rotor_loads(full, vehicle, around)
-            self.rotor_speed[at, :rotors] = state[13 : 13 + rotors].T
-            self.thrust[at, :rotors] = np.stack([load.thrust for load in loads], axis=1)
-            self.motor_power[at, :rotors] = np.stack(around.motor_power, axis=1)
+            environment_record: Environment = unflatten(environment_of(vehicle), iter(environment))
+            loads = rotor_loads(state_record, vehicle, environment_record)
+            self.rotor_speed[indices, :rotors] = state[13 : 13 + rotors].T
+            self.thrust[indices, :rotors] = np.stack([load.thrust for load in loads], axis=1)
+            self.motor_power[indices, :rotors] = np.stack(environment_record.motor_power, axis=1)
         if vehicle.servos:
-            self.tilt[at[:, None], vehicle.servos] = np.stack(tilt_angles(full, vehicle), axis=1)
+            self.tilt[indices[:, None], vehicle.servos] = np.stack(tilt_angles(state_record, vehicle), axis=1)
         if vehicle.has("slung_load"):
-            self.cables_W[at] = np.moveaxis(np.array(cable_ends(full, vehicle, cable_holds)), 2, 0)
+            self.cables_W[indices] = np.moveaxis(np.array(cable_ends(state_record, vehicle, cable_holds)), 2, 0)
 
-    def add_estimate(self, at: Array, estimate: Array) -> None:
-        """Estimated states of some drones, (components, drones); those of the others are their states."""
-        self._estimates.append((at, estimate))
+    def add_estimate(self, indices: Array, estimate: Array) -> None:
+        """Add estimated states of some drones, (components, drones); estimates of other drones default to their states."""
+        self._estimates.append((indices, estimate))
 
-    def add_plan(self, at: Array, plan_W: Array) -> None:
-        """Predicted positions of some drones, (drones, points, 3)."""
-        self._plans.append((at, plan_W))
+    def add_plan(self, indices: Array, plan_W: Array) -> None:
+        """Add predicted positions of some drones, (drones, points, 3)."""
+        self._plans.append((indices, plan_W))
 
-    def frame(self, time: float, crashed: Array, close: Close | None, chosen: int) -> Frame:
-        """The frame; plans are padded with NaN, which is not drawn."""
+    def frame(self, time: float, crashed: Array, detail: Close | None, selected: int) -> Frame:
+        """Create the frame; plans are padded with NaN, which is not drawn."""
         estimate, plan = None, None
         if self._estimates:
             estimate = self.p_W.copy(), self.q_WB.copy()
-            for at, known in self._estimates:
-                estimate[0][at], estimate[1][at] = known[:3].T, known[6:10].T
+            for indices, estimated in self._estimates:
+                estimate[0][indices], estimate[1][indices] = estimated[:3].T, estimated[6:10].T
         if self._plans:
             plan = np.full((len(self.p_W), max(plan_W.shape[1] for _, plan_W in self._plans), 3), np.nan)
-            for at, plan_W in self._plans:
-                plan[at, : plan_W.shape[1]] = plan_W
+            for indices, plan_W in self._plans:
+                plan[indices, : plan_W.shape[1]] = plan_W
         motion = (self.p_W, self.q_WB, self.rotor_speed, self.thrust, self.motor_power, crashed)
-        shown = (self.reference_W, self.wind_W)
-        return Frame(time, *motion, *shown, estimate, plan, close, chosen, self.cables_W, self.tilt)
+        surroundings = (self.reference_W, self.wind_W)
+        return Frame(time, *motion, *surroundings, estimate, plan, detail, selected, self.cables_W, self.tilt)
 
 
-# Of a simulation ----------------------------------------------------------------------------------------------------
+# From a simulation --------------------------------------------------------------------------------------------------
 
 
 class Lanes(NamedTuple):
-    """Drones that are computed together, as they are: copies of their arrays, components first."""
+    """Copies of the arrays of drones that are computed together, components first."""
 
     indices: Array
     vehicle: Vehicle
@@ -160,7 +162,7 @@ class Lanes(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What is taken from a running simulation: copies, made in a few microseconds, which another thread may look at later."""
+    """Copies of the data of a running simulation, made in microseconds, which another thread may read later."""
 
     time: float
     scenario: Scenario
@@ -171,7 +173,7 @@ class Snapshot(NamedTuple):
 
 
 def snapshot_of(simulation: Simulation) -> Snapshot:
-    """The simulation as it stands"""
+    """Copy the current data of a simulation."""
     return Snapshot(
         simulation.time_us / MICROSECONDS,
         simulation.scenario,
@@ -183,7 +185,7 @@ def snapshot_of(simulation: Simulation) -> Snapshot:
 
 
 def _lanes(group: Group) -> Lanes:
-    planned = getattr(group.controller, "prediction", None)
+    prediction = getattr(group.controller, "prediction", None)
     return Lanes(
         group.indices,
         group.vehicle,
@@ -192,13 +194,13 @@ def _lanes(group: Group) -> Lanes:
         group.reference.copy(),
         group.plant.command.copy(),
         group.plant.environment.copy(),
-        planned.copy() if planned is not None and planned.size else None,
-        tuple((own.sensor, own.reading.copy()) for own in group.sensors),
+        prediction.copy() if prediction is not None and prediction.size else None,
+        tuple((stage.sensor, stage.reading.copy()) for stage in group.sensors),
     )
 
 
 def positions_of(simulation: Simulation) -> Array:
-    """p of every drone, (n, 3)  [m]"""
+    """p of every drone, (n, 3)  [m]."""
     p_W = np.empty((len(simulation.scenario.drones), 3))
     for group in simulation.groups:
         p_W[group.indices] = group.plant.state[:3].T
@@ -206,109 +208,115 @@ def positions_of(simulation: Simulation) -> Array:
 
 
 def motion_of(simulation: Simulation) -> tuple[Array, Array, Array, Array]:
-    """p [m], q, the reference's p [m] and the rotor speeds [rad/s] of every drone, drones first"""
+    """Return p [m], q, the reference's p [m] and the rotor speeds [rad/s] of every drone, drones first."""
     n = len(simulation.scenario.drones)
     rotors = most_rotors([group.vehicle for group in simulation.groups])
     p_W, q_WB, reference_W, speed = np.empty((n, 3)), np.empty((n, 4)), np.empty((n, 3)), np.zeros((n, rotors))
     for group in simulation.groups:
-        at, state, own = group.indices, group.plant.state, len(group.vehicle.rotors)
-        p_W[at], q_WB[at], reference_W[at] = state[:3].T, state[6:10].T, group.reference[:3].T
-        speed[at, :own] = state[13 : 13 + own].T
+        indices, state, rotor_count = group.indices, group.plant.state, len(group.vehicle.rotors)
+        p_W[indices], q_WB[indices], reference_W[indices] = state[:3].T, state[6:10].T, group.reference[:3].T
+        speed[indices, :rotor_count] = state[13 : 13 + rotor_count].T
     return p_W, q_WB, reference_W, speed
 
 
 def frame_of(snapshot: Snapshot, chosen: int = 0) -> Frame:
-    """The snapshot as it is drawn; `chosen` is the drone to see close up"""
-    drones, close = snapshot.scenario.drones, None
+    """Create the frame of a snapshot; `chosen` is the drone shown in detail."""
+    drones, detail = snapshot.scenario.drones, None
     arrays = FrameArrays(len(drones), [drone.vehicle for drone in drones])
-    for lanes in snapshot.lanes:
-        at, vehicle = lanes.indices, lanes.vehicle
-        holds = vehicle.has("slung_load") and bool(vehicle["slung_load"].stiffness > 0.0)
-        arrays.fill(at, vehicle, lanes.state, lanes.environment, holds)
-        arrays.reference_W[at] = lanes.reference[:3].T
-        if lanes.estimate is not None:
-            arrays.add_estimate(at, lanes.estimate)
-        if lanes.prediction is not None:
-            arrays.add_plan(at, lanes.prediction)
-        lane = np.flatnonzero(at == chosen)
-        if len(lane):
-            close = _close(snapshot, lanes, int(lane[0]), chosen)
-    return arrays.frame(snapshot.time, snapshot.crashed, close, chosen)
+    for group in snapshot.lanes:
+        indices, vehicle = group.indices, group.vehicle
+        cable_holds = vehicle.has("slung_load") and bool(vehicle["slung_load"].stiffness > 0.0)
+        arrays.fill(indices, vehicle, group.state, group.environment, cable_holds)
+        arrays.reference_W[indices] = group.reference[:3].T
+        if group.estimate is not None:
+            arrays.add_estimate(indices, group.estimate)
+        if group.prediction is not None:
+            arrays.add_plan(indices, group.prediction)
+        member = np.flatnonzero(indices == chosen)
+        if len(member):
+            detail = _drone_detail(snapshot, group, int(member[0]), chosen)
+    return arrays.frame(snapshot.time, snapshot.crashed, detail, chosen)
 
 
-def _close(snapshot: Snapshot, lanes: Lanes, lane: int, index: int) -> Close:
+def _drone_detail(snapshot: Snapshot, group: Lanes, member: int, index: int) -> Close:
     drone = snapshot.scenario.drones[index]
     return Close(
         drone.name,
-        lanes.vehicle,
-        tuple(lanes.state[:, lane].tolist()),
-        tuple(lanes.command[:, lane].tolist()),
-        tuple(lanes.environment[:, lane].tolist()),
-        Vec3(*lanes.reference[:3, lane].tolist()),
+        group.vehicle,
+        tuple(group.state[:, member].tolist()),
+        tuple(group.command[:, member].tolist()),
+        tuple(group.environment[:, member].tolist()),
+        Vec3(*group.reference[:3, member].tolist()),
         controller_name(drone),
         snapshot.setting.drones[index].task.name,
         bool(snapshot.landed[index]),
         bool(snapshot.crashed[index]),
         {
-            sensor.name: (sensor.fields, sensor.units, tuple(said[:, lane].tolist()))
-            for sensor, said in lanes.measuring
+            sensor.name: (sensor.fields, sensor.units, tuple(readings[:, member].tolist()))
+            for sensor, readings in group.measuring
             if not isinstance(sensor.about, Eye)
         },
         tuple(
-            Seen(sensor.name, sensor.about, said[:, lane], moving(lanes.state[:, lane]), _age(sensor, snapshot.time))
-            for sensor, said in lanes.measuring
+            Seen(
+                sensor.name,
+                sensor.about,
+                readings[:, member],
+                moving(group.state[:, member]),
+                _age(sensor, snapshot.time),
+            )
+            for sensor, readings in group.measuring
             if isinstance(sensor.about, Eye)
         ),
     )
 
 
 def _age(sensor: Sensor, now: float) -> float:
-    """How long ago what is heard now was measured: the delay, and what has passed since then of the period  [s]"""
-    since = (now - sensor.delay) % (1.0 / sensor.rate) if sensor.rate else 0.0
-    return sensor.delay + since
+    """Return the age of the current reading: the delay, plus the time since the last sample [s]."""
+    elapsed = (now - sensor.delay) % (1.0 / sensor.rate) if sensor.rate else 0.0
+    return sensor.delay + elapsed
 
 
-# Of recorded runs ---------------------------------------------------------------------------------------------------
+# From recorded runs -------------------------------------------------------------------------------------------------
 
 
 def frame_at(
-    runs: Sequence[Run], time: float, chosen: int = 0, eyes: Sequence[Mapping[str, Sensor]] | None = None
+    runs: Sequence[Run], time: float, selected: int = 0, vision_sensors: Sequence[Mapping[str, Sensor]] | None = None
 ) -> Frame:
-    """All drones of all runs at a time [s], between two logged rows in proportion; before its first and after its last row
-    a drone stands still. `eyes` are the cameras and lidars of each, by name: see `eyes_of`"""
+    """Create the frame of all drones of all runs at a time [s], interpolated between logged rows; before its first and after
+    its last row a drone stands still. `eyes` are the vision sensors of each drone by name; see `eyes_of`."""
     tracks = [track for run in runs for track in run.tracks]
     arrays = FrameArrays(len(tracks), [track.vehicle for track in tracks])
     for k, track in enumerate(tracks):
-        at, state = np.array([k]), _at(track, "state", time)
+        indices, state = np.array([k]), _at(track, "state", time)
         environment = np.array(_held(track, "environment", time)[: len(_environment_fields(track))])
-        arrays.fill(at, track.vehicle, state[:, None], environment[:, None], _cable_holds(track, time))
+        arrays.fill(indices, track.vehicle, state[:, None], environment[:, None], _cable_holds(track, time))
         arrays.reference_W[k] = _reference_position(track, time, state[:3])
         if "estimate" in track.tables and len(track.tables["estimate"].times_us):
-            arrays.add_estimate(at, _at(track, "estimate", time)[:, None])
+            arrays.add_estimate(indices, _at(track, "estimate", time)[:, None])
         if "plan" in track.tables and len(track.tables["plan"].times_us):
-            arrays.add_plan(at, np.array(_held(track, "plan", time)).reshape(1, -1, 3))
+            arrays.add_plan(indices, np.array(_held(track, "plan", time)).reshape(1, -1, 3))
     crashed = np.array([_status(track, "crashed", time) for track in tracks])
-    close = _recorded_close(tracks[chosen], time, eyes[chosen] if eyes else {})
-    return arrays.frame(time, crashed, close, chosen)
+    detail = _recorded_detail(tracks[selected], time, vision_sensors[selected] if vision_sensors else {})
+    return arrays.frame(time, crashed, detail, selected)
 
 
 def _status(track: Track, name: str, time: float) -> bool:
-    """Whether a drone has "landed" or "crashed" at a time [s], where its recording says so."""
-    recorded = track.status(name)
-    if not len(recorded):
+    """Whether a drone has "landed" or "crashed" at a time [s], according to its recording."""
+    flags = track.status(name)
+    if not len(flags):
         return False
     row = int(np.searchsorted(track.tables["status"].times_us, time * MICROSECONDS, side="right")) - 1
-    return row >= 0 and bool(recorded[row])
+    return row >= 0 and bool(flags[row])
 
 
 def _at(track: Track, name: str, time: float) -> Array:
-    """A row of states, estimates or references between two recorded ones."""
+    """Interpolate a row of states, estimates or references."""
     table = track.tables[name]
     row, fraction = row_at(table.times_us, time)
     if name in ("state", "estimate"):
         return state_between(table.rows, row, fraction)
-    before: Array = table.rows[row]
-    return before if fraction == 0.0 else before + fraction * (table.rows[row + 1] - before)
+    lower: Array = table.rows[row]
+    return lower if fraction == 0.0 else lower + fraction * (table.rows[row + 1] - lower)
 
 
 def _reference_position(track: Track, time: float, p_W: Array) -> Array:
@@ -331,7 +339,7 @@ def _environment_fields(track: Track) -> list[str]:
     return [f for f in track.tables["environment"].fields if f not in (*LOAD_FIELDS, CABLE_FIELD)]
 
 
-def _recorded_close(track: Track, time: float, eyes: Mapping[str, Sensor]) -> Close:
+def _recorded_detail(track: Track, time: float, vision_sensors: Mapping[str, Sensor]) -> Close:
     environment = _held(track, "environment", time)[: len(_environment_fields(track))]
     state = _at(track, "state", time)
     return Close(
@@ -352,7 +360,7 @@ def _recorded_close(track: Track, time: float, eyes: Mapping[str, Sensor]) -> Cl
         },
         tuple(
             seen_at(track, sensor, time)
-            for name, sensor in eyes.items()
+            for name, sensor in vision_sensors.items()
             if len(track.tables[name].times_us) and time * MICROSECONDS >= track.tables[name].times_us[0]
         ),
     )

@@ -1,40 +1,40 @@
-// WebGL 2 in a few words: programs whose uniforms are set by name, and a map of what the sun sees.
+// WebGL 2 helpers: programs whose uniforms are set by name, vertex lists, and the shadow map.
 
-export function program(gl, [vertex, fragment]) {
-  const own = gl.createProgram();
-  for (const [kind, text] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
-    const shader = gl.createShader(kind);
+export function createProgram(gl, [vertex, fragment]) {
+  const program = gl.createProgram();
+  for (const [type, text] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
+    const shader = gl.createShader(type);
     gl.shaderSource(shader, text);
     gl.compileShader(shader);
     if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(shader));
-    gl.attachShader(own, shader);
+    gl.attachShader(program, shader);
   }
-  gl.linkProgram(own);
-  if (!gl.getProgramParameter(own, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(own));
-  const places = {};
-  for (let i = 0; i < gl.getProgramParameter(own, gl.ACTIVE_UNIFORMS); i++) {
-    const { name, type } = gl.getActiveUniform(own, i);
-    places[name] = [gl.getUniformLocation(own, name), type];
+  gl.linkProgram(program);
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program));
+  const uniforms = {};
+  for (let i = 0; i < gl.getProgramParameter(program, gl.ACTIVE_UNIFORMS); i++) {
+    const { name, type } = gl.getActiveUniform(program, i);
+    uniforms[name] = [gl.getUniformLocation(program, name), type];
   }
-  return { own, places };
+  return { program, uniforms };
 }
 
-/** Uses a program with these numbers, matrices, vectors { x, y, z } and pairs [x, y]. */
-export function use(gl, { own, places }, values) {
-  gl.useProgram(own);
+/** Use a program with uniform values: numbers, matrices, vectors { x, y, z } and pairs [x, y]. */
+export function useProgram(gl, { program, uniforms }, values) {
+  gl.useProgram(program);
   for (const [name, value] of Object.entries(values)) {
-    const [place, type] = places[name] ?? [];
-    if (!place) continue;
-    if (type === gl.FLOAT_MAT4) gl.uniformMatrix4fv(place, false, value);
-    else if (type === gl.FLOAT_VEC3) Array.isArray(value) ? gl.uniform3fv(place, value) : gl.uniform3f(place, value.x, value.y, value.z);
-    else if (type === gl.FLOAT_VEC2) gl.uniform2fv(place, value);
-    else if (type === gl.FLOAT) gl.uniform1f(place, value);
-    else gl.uniform1i(place, value);
+    const [location, type] = uniforms[name] ?? [];
+    if (!location) continue;
+    if (type === gl.FLOAT_MAT4) gl.uniformMatrix4fv(location, false, value);
+    else if (type === gl.FLOAT_VEC3) Array.isArray(value) ? gl.uniform3fv(location, value) : gl.uniform3f(location, value.x, value.y, value.z);
+    else if (type === gl.FLOAT_VEC2) gl.uniform2fv(location, value);
+    else if (type === gl.FLOAT) gl.uniform1f(location, value);
+    else gl.uniform1i(location, value);
   }
 }
 
-/** A list of corners and how its numbers are laid out: [3, 3, 3] are three vectors. */
-export function corners(gl, layout) {
+/** Create a vertex list with a layout of attributes: [3, 3, 3] are three vectors. */
+export function vertexList(gl, layout) {
   const array = gl.createVertexArray(), buffer = gl.createBuffer(), stride = layout.reduce((a, b) => a + b);
   gl.bindVertexArray(array);
   gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
@@ -57,7 +57,7 @@ export function corners(gl, layout) {
   };
 }
 
-/** A picture of depths alone, to be compared with. */
+/** Create a depth texture for shadow comparison. */
 export function depthMap(gl, size) {
   const texture = gl.createTexture(), frame = gl.createFramebuffer();
   gl.bindTexture(gl.TEXTURE_2D, texture);

@@ -1,53 +1,53 @@
-// The page: its controls, its keys, and the loop that flies and draws.
+// The page: controls, keys, and the loop that simulates and draws.
 
 import { Camera, CAMERAS } from "./camera.js";
 import { Course } from "./course.js";
-import { crafts } from "./crafts.js";
-import { Gauges, compass, draggable } from "./gauges.js";
+import { vehicles } from "./vehicles.js";
+import { Gauges, compass, makeDraggable } from "./gauges.js";
 import { Scene } from "./scene.js";
 import { Sticks } from "./sticks.js";
 import { World } from "./world.js";
 
-const GAUGES_EVERY = 1 / 20; // [s]
+const GAUGES_PERIOD = 1 / 20; // [s]
 
 const find = (id) => document.getElementById(id);
-const world = new World(crafts[0]), sticks = new Sticks(), camera = new Camera(find("canvas"));
+const world = new World(vehicles[0]), sticks = new Sticks(), camera = new Camera(find("canvas"));
 const gauges = new Gauges(document, (motor) => world.toggle(motor));
 let paused = false, scene = null, course = null;
 
-function take(craft) {
-  world.take(craft);
-  scene.take(craft.looks);
-  gauges.take(craft.looks);
-  course = new Course(craft.looks);
-  camera.forget();
-  find("vehicle").value = crafts.indexOf(craft);
-  find("about").textContent = `${craft.looks.about}, ${mass(craft.looks.mass)}`;
+function selectVehicle(vehicle) {
+  world.setVehicle(vehicle);
+  scene.setAppearance(vehicle.appearance);
+  gauges.setAppearance(vehicle.appearance);
+  course = new Course(vehicle.appearance);
+  camera.reset();
+  find("vehicle").value = vehicles.indexOf(vehicle);
+  find("about").textContent = `${vehicle.appearance.description}, ${formatMass(vehicle.appearance.mass)}`;
 }
 
-const mass = (kilograms) => (kilograms < 0.1 ? `${(1e3 * kilograms).toFixed(0)} g` : `${kilograms.toFixed(2)} kg`);
+const formatMass = (kilograms) => (kilograms < 0.1 ? `${(1e3 * kilograms).toFixed(0)} g` : `${kilograms.toFixed(2)} kg`);
 
 function restart() {
   world.reset();
   course.restart();
   scene.trail.clear();
-  camera.forget();
+  camera.reset();
 }
 
-function choose(group, value) {
-  for (const own of document.querySelectorAll(`[data-${group}]`))
-    own.setAttribute("aria-pressed", own.dataset[group] === value);
+function highlight(group, value) {
+  for (const button of document.querySelectorAll(`[data-${group}]`))
+    button.setAttribute("aria-pressed", button.dataset[group] === value);
 }
 
 function setMode(mode) {
   world.setMode(mode);
-  choose("mode", mode);
+  highlight("mode", mode);
 }
 
-function setCamera(kind) {
-  camera.kind = kind;
-  camera.forget();
-  choose("camera", kind);
+function setCamera(mode) {
+  camera.mode = mode;
+  camera.reset();
+  highlight("camera", mode);
 }
 
 function setWind() {
@@ -69,66 +69,66 @@ const KEYS = {
   Digit1: () => setMode("rate"),
   Digit2: () => setMode("angle"),
   Digit3: () => setMode("hold"),
-  KeyC: () => setCamera(CAMERAS[(CAMERAS.indexOf(camera.kind) + 1) % CAMERAS.length]),
+  KeyC: () => setCamera(CAMERAS[(CAMERAS.indexOf(camera.mode) + 1) % CAMERAS.length]),
   KeyR: restart,
   KeyP: () => setPaused(!paused),
 };
 
 function listen() {
-  find("vehicle").append(...crafts.map(({ looks }, i) => new Option(looks.name.replaceAll("_", " "), i)));
+  find("vehicle").append(...vehicles.map(({ appearance }, i) => new Option(appearance.name.replaceAll("_", " "), i)));
   find("vehicle").addEventListener("change", (event) => {
-    take(crafts[event.target.value]);
-    event.target.blur(); // its arrow keys belong to the craft
+    selectVehicle(vehicles[event.target.value]);
+    event.target.blur(); // the arrow keys control the vehicle
   });
-  for (const own of document.querySelectorAll("[data-mode]")) own.addEventListener("click", () => setMode(own.dataset.mode));
-  for (const own of document.querySelectorAll("[data-camera]")) own.addEventListener("click", () => setCamera(own.dataset.camera));
+  for (const button of document.querySelectorAll("[data-mode]")) button.addEventListener("click", () => setMode(button.dataset.mode));
+  for (const button of document.querySelectorAll("[data-camera]")) button.addEventListener("click", () => setCamera(button.dataset.camera));
   for (const id of ["wind", "from", "gusts"]) {
     find(id).addEventListener("input", setWind);
     find(id).addEventListener("change", (event) => event.target.blur());
   }
   find("pause").addEventListener("click", () => setPaused(!paused));
   find("restart").addEventListener("click", restart);
-  draggable(find("left"), sticks.dragged, "yaw", "throttle");
-  draggable(find("right"), sticks.dragged, "roll", "pitch");
+  makeDraggable(find("left"), sticks.dragged, "yaw", "throttle");
+  makeDraggable(find("right"), sticks.dragged, "roll", "pitch");
   window.addEventListener("keydown", (event) => {
     if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || !(event.code in KEYS)) return;
     KEYS[event.code]();
   });
 }
 
-/** One picture's worth of flight. */
-function flyOn(seconds, told) {
-  world.advance(seconds, told);
-  course.note(world.state.p_W, world.time);
-  scene.trail.note(world.time, world.state.p_W);
+/** Advance the flight by the time of one picture. */
+function advance(seconds, stickPositions) {
+  world.advance(seconds, stickPositions);
+  course.update(world.state.p_W, world.time);
+  scene.trail.add(world.time, world.state.p_W);
 }
 
-/** Through seconds of flight at once: for who drives the page by a program. */
-function fly(seconds, told) {
-  for (let i = 0; i < Math.round(seconds / 0.02); i++) flyOn(0.02, told);
-  camera.forget();
+/** Fly for some seconds at once: for programs that control the page. */
+function fly(seconds, stickPositions) {
+  for (let i = 0; i < Math.round(seconds / 0.02); i++) advance(0.02, stickPositions);
+  camera.reset();
 }
 
-let last = null, shown = 0, frames = 0, counted = 0, rate = "";
+let lastFrame = null, gaugesShown = 0, frames = 0, rateStart = 0, rate = "";
 
 function frame(now) {
-  const seconds = last === null ? 0 : Math.max(0, (now - last) / 1e3);
-  last = now;
-  const told = sticks.read(seconds);
-  if (!paused) flyOn(seconds, told);
-  const view = camera.view(world.state, world.craft.looks, seconds, scene.fit());
+  const seconds = lastFrame === null ? 0 : Math.max(0, (now - lastFrame) / 1e3);
+  lastFrame = now;
+  const stickPositions = sticks.read(seconds);
+  if (!paused) advance(seconds, stickPositions);
+  const view = camera.view(world.state, world.vehicle.appearance, seconds, scene.fit());
   scene.draw(world, course, view, paused ? 0 : Math.min(seconds, 0.1));
   frames += 1;
-  if (now - counted > 1e3) {
-    rate = ((1e3 * frames) / (now - counted)).toFixed(0);
-    scene.keepUp(Number(rate));
-    [frames, counted] = [0, now];
+  if (now - rateStart > 1e3) {
+    rate = ((1e3 * frames) / (now - rateStart)).toFixed(0);
+    scene.adaptResolution(Number(rate));
+    [frames, rateStart] = [0, now];
   }
-  if (now - shown > 1e3 * GAUGES_EVERY) {
-    shown = now;
-    gauges.show(world, told, rate);
+  if (now - gaugesShown > 1e3 * GAUGES_PERIOD) {
+    gaugesShown = now;
+    gauges.show(world, stickPositions, rate);
     find("lap").textContent = course.text;
-    find("fallen").hidden = !world.fallen;
+    find("upset").hidden = !world.isUpset;
     find("pad").textContent = sticks.gamepad;
   }
   requestAnimationFrame(frame);
@@ -143,11 +143,11 @@ function start() {
     return;
   }
   listen();
-  take(crafts[0]);
+  selectVehicle(vehicles[0]);
   setMode("hold");
   setCamera("follow");
   setWind();
-  window.samara = { world, sticks, camera, scene, crafts, take, fly, course: () => course };
+  window.samara = { world, sticks, camera, scene, vehicles, selectVehicle, fly, course: () => course };
   requestAnimationFrame(frame);
 }
 

@@ -1,6 +1,6 @@
-// What the graphics processor runs. Light is linear until the last line of each; the sun stands still.
+// Shaders. Light is linear until the last line of each shader; the sun is fixed.
 
-export const SUN = [-0.55, -0.42, 0.72]; // where it stands, in the world
+export const SUN = [-0.55, -0.42, 0.72]; // direction, in the world
 
 const HEAD = `#version 300 es
 precision highp float;
@@ -12,7 +12,7 @@ vec3 sky(vec3 ray) {
   float near = max(dot(ray, SUN), 0.0);
   return colour + GLOW * (0.10 * pow(near, 6.0) + 0.35 * pow(near, 60.0) + 4.0 * smoothstep(0.99945, 0.9997, near));
 }
-vec4 shown(vec3 light, float alpha) { return vec4(pow(light / (1.0 + 0.12 * light), vec3(1.0 / 2.2)), alpha); }
+vec4 toneMapped(vec3 light, float alpha) { return vec4(pow(light / (1.0 + 0.12 * light), vec3(1.0 / 2.2)), alpha); }
 `;
 
 const SHADOW = `
@@ -52,7 +52,7 @@ void main() {
   float far = 0.012 + 0.050 * ridge(turn, 3.0), near = 0.004 + 0.026 * ridge(turn, 61.0);
   light = mix(light, vec3(0.50, 0.61, 0.70), smoothstep(sharp, -sharp, ray.z - far));
   light = mix(light, mix(HAZE, vec3(0.40, 0.50, 0.50), clamp(60.0 * ray.z, 0.0, 1.0)), smoothstep(sharp, -sharp, ray.z - near));
-  colour = shown(light, 1.0);
+  colour = toneMapped(light, 1.0);
 }`,
 ];
 
@@ -103,7 +103,7 @@ void main() {
   vec3 lightness = vec3(0.46, 0.52, 0.62) + vec3(0.95, 0.90, 0.80) * 0.72 * light;
   float far = length(p - eye);
   float haze = 1.0 - exp(-pow(far / 240.0, 1.4));
-  colour = shown(mix(ground * lightness, HAZE, haze), 1.0);
+  colour = toneMapped(mix(ground * lightness, HAZE, haze), 1.0);
 }`,
 ];
 
@@ -113,15 +113,15 @@ layout(location = 0) in vec3 place;
 layout(location = 1) in vec3 normal;
 layout(location = 2) in vec3 paint;
 uniform mat4 toScreen, toWorld;
-out vec3 p, n, own;
+out vec3 p, n, surface;
 void main() {
   p = (toWorld * vec4(place, 1.0)).xyz;
   n = (toWorld * vec4(normal, 0.0)).xyz;
-  own = paint;
+  surface = paint;
   gl_Position = toScreen * vec4(p, 1.0);
 }`,
   `${HEAD}${SHADOW}
-in vec3 p, n, own;
+in vec3 p, n, surface;
 uniform vec3 eye;
 out vec4 colour;
 void main() {
@@ -130,7 +130,7 @@ void main() {
   vec3 around = mix(vec3(0.34, 0.36, 0.28), vec3(0.62, 0.72, 0.86), 0.5 + 0.5 * normal.z);
   float rim = pow(1.0 - max(dot(normal, view), 0.0), 4.0);
   float shine = sun * (0.35 * pow(max(dot(normal, halfway), 0.0), 48.0));
-  colour = shown(own * (around + 1.5 * GLOW * sun) + 0.10 * rim * HORIZON + shine, 1.0);
+  colour = toneMapped(surface * (around + 1.5 * GLOW * sun) + 0.10 * rim * HORIZON + shine, 1.0);
 }`,
 ];
 
@@ -157,7 +157,7 @@ void main() {
   float edge = 1.0 - smoothstep(0.97, 1.0, r), rim = smoothstep(0.86, 0.97, r) * edge;
   float alpha = mix(0.9 * blade, 0.42 * smear + 0.45 * rim, blur) * edge;
   vec3 dark = mix(vec3(0.03, 0.04, 0.05), paint, 0.35);
-  colour = shown(mix(mix(dark, paint, blur), vec3(1.0), 0.15 * rim), alpha);
+  colour = toneMapped(mix(mix(dark, paint, blur), vec3(1.0), 0.15 * rim), alpha);
 }`,
 ];
 
@@ -189,20 +189,20 @@ layout(location = 3) in float side;
 uniform mat4 toScreen;
 uniform vec2 size;
 uniform float width;
-out vec4 own;
+out vec4 surface;
 out float off;
 void main() {
   vec4 here = toScreen * vec4(place, 1.0), there = toScreen * vec4(place + along, 1.0);
   vec2 way = (there.xy / max(there.w, 1e-4) - here.xy / max(here.w, 1e-4)) * size;
   vec2 aside = length(way) > 1e-6 ? normalize(vec2(-way.y, way.x)) : vec2(0.0, 1.0);
   here.xy += aside * side * width / size * here.w;
-  own = paint;
+  surface = paint;
   off = side;
   gl_Position = here;
 }`,
   `${HEAD}
-in vec4 own;
+in vec4 surface;
 in float off;
 out vec4 colour;
-void main() { colour = shown(own.rgb, own.a * (1.0 - smoothstep(0.55, 1.0, abs(off)))); }`,
+void main() { colour = toneMapped(surface.rgb, surface.a * (1.0 - smoothstep(0.55, 1.0, abs(off)))); }`,
 ];

@@ -1,4 +1,4 @@
-// Vectors { x, y, z }, quaternions { w, x, y, z } from body to world, and matrices as WebGL takes them: 16 numbers, column by column.
+// Vectors { x, y, z }, quaternions { w, x, y, z } from body to world, and matrices as WebGL needs them: 16 numbers, column by column.
 
 export const UP = { x: 0, y: 0, z: 1 };
 
@@ -12,7 +12,7 @@ export const unit = (a) => scale(a, 1 / (norm(a) || 1));
 export const mix = (a, b, t) => vec(a.x + (b.x - a.x) * t, a.y + (b.y - a.y) * t, a.z + (b.z - a.z) * t);
 export const cross = (a, b) => vec(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
 
-/** The body's axes in the world: what q turns x, y and z into. */
+/** The body's axes in the world: x, y and z rotated by q. */
 export function axes({ w, x, y, z }) {
   return [
     vec(1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)),
@@ -21,7 +21,7 @@ export function axes({ w, x, y, z }) {
   ];
 }
 
-/** Roll, pitch (nose up) and heading, clockwise from north, as a pilot reads them  [rad] */
+/** Roll, pitch (nose up) and heading (clockwise from north)  [rad] */
 export function angles(q) {
   const [forward, left, up] = axes(q);
   return {
@@ -31,8 +31,8 @@ export function angles(q) {
   };
 }
 
-/** A matrix that turns by axes and moves to a place. */
-export function placed([a, b, c], p) {
+/** The matrix that rotates to axes and translates to a position. */
+export function transform([a, b, c], p) {
   return new Float32Array([a.x, a.y, a.z, 0, b.x, b.y, b.z, 0, c.x, c.y, c.z, 0, p.x, p.y, p.z, 1]);
 }
 
@@ -44,7 +44,7 @@ export function product(a, b) {
   return out;
 }
 
-/** From the world to the eye's axes: right, up, back. */
+/** The matrix from the world to the camera's axes: right, up, back. */
 export function lookAt(eye, target, up) {
   const back = unit(sub(eye, target)), right = unit(cross(up, back)), above = cross(back, right);
   return new Float32Array([

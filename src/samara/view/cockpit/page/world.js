@@ -1,76 +1,76 @@
-// A craft in the air: physics at 1 kHz, its pilot every 4 ms, wind, motors that break. Knows nothing of pages and pictures.
+// Simulation of a vehicle: physics at 1 kHz, controller every 4 ms, wind, motor failures. Independent of the page.
 
 import { gaussMarkov } from "./air.js";
 
 const DT = 1e-3; // [s]
-const LONGEST = 0.1; // [s]: a page that was away does not catch up
-const GUST = 0.25, GUST_TIME = 1.2; // of the mean wind, [s]
-const FALLEN_FOR = 1.0; // [s] upside down on the ground
+const MAX_ADVANCE = 0.1; // [s]: a page that was hidden does not catch up
+const GUST_INTENSITY = 0.25, GUST_TIME = 1.2; // relative to the mean wind, and correlation time [s]
+const UPSET_TIME = 1.0; // [s] upside down on the ground
 
 export class World {
-  constructor(craft) {
+  constructor(vehicle) {
     this.mode = "hold";
-    this.wind = { speed: 0, from: 270, gusts: true }; // [m/s], degrees from north it comes from
-    this.take(craft);
+    this.wind = { speed: 0, from: 270, gusts: true }; // speed [m/s], direction of origin [° from north]
+    this.setVehicle(vehicle);
   }
 
-  /** Another craft, hovering; broken motors are whole again. */
-  take(craft) {
-    this.craft = craft;
-    this.broken = new Set();
+  /** Start another vehicle in hover, with all motors working. */
+  setVehicle(vehicle) {
+    this.vehicle = vehicle;
+    this.failedMotors = new Set();
     this.reset();
   }
 
   reset() {
-    const { state, command } = this.craft.hover();
+    const { state, command } = this.vehicle.hover();
     this.state = state;
-    this.state.p_W.z = Math.max(1.2, 4 * this.craft.looks.extent);
+    this.state.p_W.z = Math.max(1.2, 4 * this.vehicle.appearance.extent);
     this.command = [...command];
-    this.environment = this.craft.calm();
+    this.environment = this.vehicle.calm();
     this.gust = { x: 0, y: 0, z: 0 };
     this.time = 0;
     this.ticks = 0;
-    this.owed = 0;
-    this.down = 0;
-    this.craft.begin(this.state);
-    this.#power();
+    this.pendingTime = 0;
+    this.upsetTime = 0;
+    this.vehicle.begin(this.state);
+    this.#updateMotorPower();
   }
 
   setMode(mode) {
     this.mode = mode;
   }
 
-  /** Breaks a motor, or mends it. */
+  /** Fail a motor, or restore it. */
   toggle(motor) {
-    if (!this.broken.delete(motor)) this.broken.add(motor);
-    this.#power();
+    if (!this.failedMotors.delete(motor)) this.failedMotors.add(motor);
+    this.#updateMotorPower();
   }
 
-  /** Through the seconds since the last picture; the sticks are held. */
+  /** Advance by the time since the last picture, with constant sticks. */
   advance(seconds, sticks) {
-    this.owed += Math.min(seconds, LONGEST);
-    const every = Math.round(this.craft.pilotPeriod / DT);
-    for (; this.owed >= DT; this.owed -= DT) {
-      if (this.ticks % every === 0) this.#steer(sticks);
-      this.craft.step(this.state, this.command, this.environment, DT);
+    this.pendingTime += Math.min(seconds, MAX_ADVANCE);
+    const ticksPerControl = Math.round(this.vehicle.pilotPeriod / DT);
+    for (; this.pendingTime >= DT; this.pendingTime -= DT) {
+      if (this.ticks % ticksPerControl === 0) this.#control(sticks);
+      this.vehicle.step(this.state, this.command, this.environment, DT);
       this.ticks += 1;
     }
     this.time = this.ticks * DT;
     if (!Number.isFinite(this.state.p_W.z + this.state.q_WB.w)) this.reset();
-    this.down = this.#upsideDown() ? this.down + seconds : 0;
+    this.upsetTime = this.#isUpsideDown() ? this.upsetTime + seconds : 0;
   }
 
-  get fallen() {
-    return this.down > FALLEN_FOR;
+  get isUpset() {
+    return this.upsetTime > UPSET_TIME;
   }
 
-  #steer(sticks) {
-    const [failed = -1] = this.broken.size === 1 ? this.broken : [];
-    this.command.splice(0, Infinity, ...this.craft.fly(this.mode, this.state, sticks, failed));
+  #control(sticks) {
+    const [failed = -1] = this.failedMotors.size === 1 ? this.failedMotors : [];
+    this.command.splice(0, Infinity, ...this.vehicle.fly(this.mode, this.state, sticks, failed));
     const { speed, from, gusts } = this.wind, angle = (from * Math.PI) / 180;
     for (const axis of ["x", "y", "z"]) {
-      const sigma = gusts ? GUST * speed * (axis === "z" ? 0.5 : 1) : 0;
-      this.gust[axis] = gaussMarkov(this.gust[axis], normal(), this.craft.pilotPeriod, sigma, GUST_TIME);
+      const sigma = gusts ? GUST_INTENSITY * speed * (axis === "z" ? 0.5 : 1) : 0;
+      this.gust[axis] = gaussMarkov(this.gust[axis], normal(), this.vehicle.pilotPeriod, sigma, GUST_TIME);
     }
     const wind_W = this.environment.wind_W;
     wind_W.x = -speed * Math.sin(angle) + this.gust.x;
@@ -78,17 +78,17 @@ export class World {
     wind_W.z = this.gust.z;
   }
 
-  #power() {
-    this.environment.motor_power = this.environment.motor_power.map((_, i) => (this.broken.has(i) ? 0 : 1));
+  #updateMotorPower() {
+    this.environment.motor_power = this.environment.motor_power.map((_, i) => (this.failedMotors.has(i) ? 0 : 1));
   }
 
-  #upsideDown() {
+  #isUpsideDown() {
     const { x, y } = this.state.q_WB;
-    return 1 - 2 * (x * x + y * y) < 0 && this.state.p_W.z < 2 * this.craft.looks.extent;
+    return 1 - 2 * (x * x + y * y) < 0 && this.state.p_W.z < 2 * this.vehicle.appearance.extent;
   }
 }
 
-/** Box and Muller's: a number from the standard normal distribution. */
+/** A standard normal number, by the Box–Muller method. */
 function normal() {
   return Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
 }
