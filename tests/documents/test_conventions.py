@@ -493,7 +493,7 @@ def test_a_mask_names_propulsors_that_exist():
     with pytest.raises(ValueError, match="propulsor 12 cannot fail; expected one of 0 to 11"):
         motor_disable_mask(12)
     for mask in (motor_disable_mask(4), -1):
-        with pytest.raises(ValueError, match="names propulsors that are not there; 4 are driven"):
+        with pytest.raises(ValueError, match="names propulsors that do not exist; 4 are driven"):
             propulsor_duties(ActuatorCommand(), MotorMap((0, 1, 2, 3)), mask)
 
 

@@ -690,7 +690,7 @@ def test_other_mistakes_are_refused():
         DroneEngine({"mass": 0.03})
     with pytest.raises(ValueError, match=r"expected 0 <= speed_min < speed_max"):
         DroneEngine(CrazyflieParams(omegaMin=3000.0))
-    with pytest.raises(ValueError, match=r"expected principal moments no mass can break"):
+    with pytest.raises(ValueError, match=r"expected principal moments that satisfy the triangle inequality"):
         DroneEngine(CrazyflieParams(inertia=Inertia(1e-5, 1e-5, 3e-5)))
     with pytest.raises(ValueError, match=r"MotorModel.tau = 0.0 s: expected a positive number"):
         MotorModel(tau=0.0)

@@ -306,7 +306,7 @@ def test_samara_export_engine_and_vehicle(monkeypatch, capsys, tmp_path):
     """The files, and what a step takes."""
     node()
     status, out, _ = call(monkeypatch, capsys, "export", "engine", "--js", "-o", str(tmp_path))
-    assert status == 0 and "params_crazyflie.js" in out and "µs a step" in out
+    assert status == 0 and "params_crazyflie.js" in out and "µs per step" in out
     assert {path.name for path in tmp_path.iterdir()} == {
         "drone_physics_engine.js",
         "motor_model.js",
@@ -316,7 +316,7 @@ def test_samara_export_engine_and_vehicle(monkeypatch, capsys, tmp_path):
     }
     assert json.loads((tmp_path / "package.json").read_text())["type"] == "module"
     status, out, _ = call(monkeypatch, capsys, "export", "vehicle", "hakoniwa", "--js", "-o", str(tmp_path))
-    assert status == 0 and "samara_hakoniwa.js" in out and "µs a step" in out
+    assert status == 0 and "samara_hakoniwa.js" in out and "µs per step" in out
     status, out, _ = call(monkeypatch, capsys, "export", "vehicle", "hakoniwa", "-o", str(tmp_path))
     assert status == 0 and "samara_hakoniwa.h" in out
     status, _, err = call(monkeypatch, capsys, "export", "vehicle", "nothing", "--js")

@@ -1,4 +1,4 @@
-"""The five documents' own interfaces, thin over the rest of the package."""
+"""Interfaces of the five source documents under their names, as thin layers over the rest of the package."""
 
 from samara.core.lazy_import import lazily as _lazily
 

@@ -1,8 +1,8 @@
-"""The conventions of the NED simulator under its own names: NED, FRD, propulsors, channels, faults.
+"""The conventions of the NED simulator under its names: NED, FRD, propulsors, channels, faults.
 
-The document counts the world north-east-down and the body forward-right-down, and gives a rotor by the unit vector
-`axis_b` that points against its thrust. Nothing is computed here: every function converts, calls the one equation of
-`samara.physics`, and converts back. Quaternions `q_bn` turn body into NED, in the order w, x, y, z.
+The document's world is north-east-down and its body forward-right-down; a rotor is given by the unit vector `axis_b` against
+its thrust. This module only converts: every function converts its arguments, calls an equation of `samara.physics`, and
+converts the result back. Quaternions `q_bn` rotate body into NED, in the order w, x, y, z.
 
 Channels and propulsors are counted from 0, as everywhere in Samara; the document counts them from 1.
 """
@@ -59,7 +59,7 @@ quat_deriv = attitude_rate  # q̇ = ½ q ⊗ (0, p, q, r)
 
 class Propulsor(NamedTuple):
     """A rotor in FRD: hub position, the axis against its thrust, the sign of its reaction torque about that axis, and
-    its inertia [kg·m²]. With the axis pointing down, dir = +1 turns counter-clockwise seen from above."""
+    its inertia [kg·m²]. With the axis pointing down, dir = +1 is counter-clockwise viewed from above."""
 
     r_b: Vec3
     axis_b: Vec3 = Vec3(0.0, 0.0, 1.0)
@@ -68,14 +68,14 @@ class Propulsor(NamedTuple):
 
 
 class BodyWrench(NamedTuple):
-    """Force and torque on the centre of mass, in FRD  [N, N·m]"""
+    """Force and torque on the centre of mass, in FRD [N, N·m]."""
 
     F_body: Vec3
     tau_body: Vec3
 
 
 def propulsors_of(vehicle: Vehicle) -> tuple[Propulsor, ...]:
-    """r_b, axis_b, dir and inertia of each rotor of a vehicle: axis_b = −(its thrust axis), dir = its spin"""
+    """Return r_b, axis_b, dir and inertia of each rotor of a vehicle: axis_b = −(its thrust axis), dir = its spin."""
     return tuple(
         Propulsor(frd_from_flu(rotor.r_B), -frd_from_flu(rotor.axis_B), rotor.spin, rotor.inertia)
         for rotor in vehicle.rotors
@@ -83,7 +83,7 @@ def propulsors_of(vehicle: Vehicle) -> tuple[Propulsor, ...]:
 
 
 def _rotor(propulsor: Propulsor) -> Rotor:
-    """The rotor of `samara.physics` that a propulsor is; its coefficients stay out of what is computed here."""
+    """Return the `samara.physics` rotor of a propulsor; its coefficients are not used here."""
     return Rotor(
         flu_from_frd(propulsor.r_b),
         -flu_from_frd(propulsor.axis_b),
@@ -97,7 +97,7 @@ def _rotor(propulsor: Propulsor) -> Rotor:
 def propulsor_loads(
     state: State, vehicle: Vehicle, environment: Environment = CALM
 ) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
-    """Tᵢ ≥ 0 and the signed Qᵢ = dirᵢ |Qᵢ| of every propulsor, at the density and inflow it meets  [N, N·m]"""
+    """Tᵢ ≥ 0 and the signed Qᵢ = dirᵢ |Qᵢ| of every propulsor, at its air density and inflow  [N, N·m]"""
     loads = rotor_loads(state, vehicle, environment)
     signed = tuple(rotor.spin * load.torque for load, rotor in zip(loads, vehicle.rotors, strict=True))
     return tuple(load.thrust for load in loads), signed
@@ -105,7 +105,7 @@ def propulsor_loads(
 
 def propulsor_wrench(T: Scalar, Q: Scalar, propulsor: Propulsor) -> BodyWrench:
     """F_body = −T axis_b,   τ_body = r_b × F_body + axis_b Q  [N, N·m]"""
-    return _in_frd(_wrench(T, Q, propulsor))
+    return _frd_wrench(_wrench(T, Q, propulsor))
 
 
 def body_wrench(T: Sequence[Scalar], Q: Sequence[Scalar], propulsors: Sequence[Propulsor]) -> BodyWrench:
@@ -114,20 +114,20 @@ def body_wrench(T: Sequence[Scalar], Q: Sequence[Scalar], propulsors: Sequence[P
         counts = f"{len(T)} thrusts and {len(Q)} torques for {len(propulsors)} propulsors"
         raise ValueError(f"{counts}; expected one of each")
     total = Wrench()
-    for own_T, own_Q, propulsor in zip(T, Q, propulsors, strict=True):
-        total = add_wrenches(total, _wrench(own_T, own_Q, propulsor))
-    return _in_frd(total)
+    for rotor_T, rotor_Q, propulsor in zip(T, Q, propulsors, strict=True):
+        total = add_wrenches(total, _wrench(rotor_T, rotor_Q, propulsor))
+    return _frd_wrench(total)
 
 
 def _wrench(T: Scalar, Q: Scalar, propulsor: Propulsor) -> Wrench:
     if isinstance(T, (int, float)) and not 0.0 <= T < math.inf:
         expected = "expected a finite number that is not negative: the sign is in F = −T axis_b"
         raise ValueError(f"thrust T is {T}; {expected}")
-    # Q brings its sign along, so dir must not act a second time
+    # Q includes its sign, so dir must not act a second time
     return rotor_wrench(RotorLoad(T, Q), _rotor(propulsor._replace(dir=1)))
 
 
-def _in_frd(wrench: Wrench) -> BodyWrench:
+def _frd_wrench(wrench: Wrench) -> BodyWrench:
     frd = wrench_ned_frd_from_enu_flu(wrench)
     return BodyWrench(frd.f_B, frd.tau_B)
 
@@ -140,7 +140,7 @@ def H_body(speed: RotorSpeed, propulsor: Propulsor) -> Vec3:
 def momentum_torque(
     omega_body: AngularVelocity, speed: RotorSpeed, acceleration: RotorAcceleration, propulsor: Propulsor
 ) -> Vec3:
-    """τ_body = −ω × H − Ḣ: what turning and spinning up the rotor costs the body  [N·m]"""
+    """τ_body = −ω × H − Ḣ: reaction of the rotor's angular momentum on the body  [N·m]"""
     return frd_from_flu(rotor_momentum_torque(flu_from_frd(omega_body), speed, acceleration, _rotor(propulsor)))
 
 
@@ -148,7 +148,7 @@ def momentum_torque(
 
 
 def wind_ned(V: Scalar, psi_from_deg: Scalar) -> Vec3:
-    """−V (cos ψ, sin ψ, 0): the air's own velocity, from the direction it comes from, in degrees clockwise from north"""
+    """−V (cos ψ, sin ψ, 0): the velocity of the air; ψ is the direction of origin, in degrees clockwise from north"""
     return wind_ned_from_direction(V, psi_from_deg * (math.pi / 180.0))
 
 
@@ -158,7 +158,7 @@ def v_rel_ned(vel_ned: Velocity, wind_ned: Velocity) -> Vec3:
 
 
 def v_air_ned(vel_ned: Velocity, wind_ned: Velocity) -> Vec3:
-    """wind − vel: the relative wind that the vehicle feels  [m/s]"""
+    """wind − vel: the relative wind on the vehicle  [m/s]"""
     return wind_ned - vel_ned
 
 
@@ -168,7 +168,7 @@ def v_air_body(q_bn: Attitude, vel_ned: Velocity, wind_ned: Velocity) -> Vec3:
 
 
 def Vax(v_air_body: Velocity, axis_b: Vec3) -> Scalar:
-    """−v_air_body · axis_b: positive when the air moves along the thrust, as in a descent  [m/s]"""
+    """−v_air_body · axis_b: positive for air moving along the thrust, as in a descent  [m/s]"""
     return axial_speed(flu_from_frd(v_air_body), _rotor(Propulsor(ZERO, axis_b)))
 
 
@@ -178,7 +178,7 @@ def gravity_accel(g: Scalar) -> Vec3:
 
 
 class WorldOrigin(NamedTuple):
-    """Where NED has its origin: latitude and longitude in degrees, altitude above mean sea level in metres."""
+    """The origin of NED: latitude and longitude in degrees, altitude above mean sea level in metres."""
 
     lat_deg: Scalar
     lon_deg: Scalar
@@ -196,14 +196,14 @@ def alt_msl_m(pos_ned: Vec3, origin: WorldOrigin = HOME) -> Scalar:
 
 
 def bus_current_a(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> Scalar:
-    """I = Σ Iᵢ over the motors, positive while it discharges the battery  [A]"""
+    """I = Σ Iᵢ over the motors, positive while discharging the battery  [A]"""
     if not vehicle.has("battery"):
         raise ValueError(f"vehicle {vehicle.name!r} draws no current; expected one with a battery")
     return bus_current(state, command, vehicle, environment)
 
 
 class RotorOutput(NamedTuple):
-    """One propulsor: thrust T ≥ 0 [N], signed torque Q [N·m], speed [rad/s], and what its motor takes from the bus [A]"""
+    """One propulsor: thrust T ≥ 0 [N], signed torque Q [N·m], speed [rad/s], and the current of its motor from the bus [A]."""
 
     T: Scalar
     Q: Scalar
@@ -212,8 +212,8 @@ class RotorOutput(NamedTuple):
 
 
 class PlantOutputs(NamedTuple):
-    """What the plant reports beside its state: every propulsor, the bus [V, A] (0 without a battery), and the relative wind
-    in FRD [m/s]"""
+    """Outputs of the plant besides its state: every propulsor, the bus [V, A] (0 without a battery), and the relative wind
+    in FRD [m/s]."""
 
     rotors: tuple[RotorOutput, ...]
     bus_voltage_v: Scalar
@@ -223,10 +223,10 @@ class PlantOutputs(NamedTuple):
 
 def plant_outputs(state: State, command: Command, vehicle: Vehicle, environment: Environment = CALM) -> PlantOutputs:
     """T, Q, Ω and I of every propulsor, V and I of the bus, and air_vel_body = R_bnᵀ (wind − vel)"""
-    now = (state, command, vehicle, environment)
+    inputs = (state, command, vehicle, environment)
     T, Q = propulsor_loads(state, vehicle, environment)
-    has = vehicle.has("battery")
-    currents = motor_currents(*now) if has else (0.0,) * len(T)
+    has_battery = vehicle.has("battery")
+    currents = motor_currents(*inputs) if has_battery else (0.0,) * len(T)
     rotors = tuple(map(RotorOutput, T, Q, state.rotor_speed, currents))
     air_vel_body = frd_from_flu(air_velocity(state.q_WB, state.v_W, environment.wind_W))
-    return PlantOutputs(rotors, supply_voltage(*now), bus_current_a(*now) if has else 0.0, air_vel_body)
+    return PlantOutputs(rotors, supply_voltage(*inputs), bus_current_a(*inputs) if has_battery else 0.0, air_vel_body)

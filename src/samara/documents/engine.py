@@ -5,8 +5,8 @@
     engine.step(0.005)
     engine.get_state().v_W.z
 
-World z-up, body forward-left-up, SI. The document's torque equations are not those of the airframe it draws: about y and z
-they have the opposite sign. Both are here, as two allocations of the commands to rotors; `documented` is the default,
+World z-up, body forward-left-up, SI. The document's torque equations are not those of the airframe it shows: about y and z
+they have the opposite sign. Both are available, as two allocations of the commands to rotors; `documented` is the default,
 because the document forbids any other.
 """
 
@@ -57,13 +57,13 @@ from samara.vehicles.loader import vehicle
 MOTORS = 4
 RECOMMENDED_STEP = 5e-3  # [s]: the document's "use dt ≤ 5 ms"
 RK4_STEP = 1e-3  # [s]: at 5 ms RK4 through a lag of 15 ms errs by 3e-5 m/s in a tenth of a second, at 1 ms by 4e-8
-LONGEST_STEP = 3600.0  # [s]: what is longer is a slip of the pen
+LONGEST_STEP = 3600.0  # [s]: a longer step is taken for a mistake
 
 
-# The parameters ----------------------------------------------------------------------------------------------------
+# Parameters --------------------------------------------------------------------------------------------------------
 
 
-_CRAZYFLIE = vehicle("crazyflie_documented")  # the document's numbers stand in its file, and nowhere else
+_CRAZYFLIE = vehicle("crazyflie_documented")  # the only source of the document's parameters
 _ROTOR = _CRAZYFLIE.rotors[0]
 _MOMENTS = Vec3(_CRAZYFLIE.inertia_B.xx, _CRAZYFLIE.inertia_B.yy, _CRAZYFLIE.inertia_B.zz)
 _DECAY = Vec3(*(c / moment for c, moment in zip(_CRAZYFLIE["damping"].linear, _MOMENTS, strict=True)))
@@ -81,9 +81,9 @@ class Inertia(NamedTuple):
 class CrazyflieParams:
     """The document's parameters under its names, SI units; defaults are those of the vehicle `crazyflie_documented`.
 
-    `dragLinear` is in world axes. `dragAngular` are the rates k of ω(t) = ω₀ e^{−kt} about the body axes: the code behind the
-    document multiplies ω by e^{−k dt} after each step, here the torque −kJ ω acts, which is the same as dt → 0. The document
-    prints neither of them, nor `omegaMin`, the speed at command 0.
+    `dragLinear` is in world axes. `dragAngular` are the rates k of ω(t) = ω₀ e^{−kt} about the body axes: the document's code
+    multiplies ω by e^{−k dt} after each step; here the torque −kJ ω acts, which is the limit dt → 0. The document
+    gives no values for them, nor for `omegaMin`, the speed at command 0.
     """
 
     mass: Annotated[float, Quantity("kg", 1e-6, 1.0)] = _CRAZYFLIE.mass
@@ -100,34 +100,34 @@ class CrazyflieParams:
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(CrazyflieParams, include_extras=True).items():
-            kind, quantity = get_args(hint)
-            check_numbers(f"CrazyflieParams.{name}", getattr(self, name), quantity, 1 if kind is float else 3)
+            value_type, quantity = get_args(hint)
+            check_numbers(f"CrazyflieParams.{name}", getattr(self, name), quantity, 1 if value_type is float else 3)
 
 
-# The two allocations -----------------------------------------------------------------------------------------------
+# Allocations -------------------------------------------------------------------------------------------------------
 
 
-def _mirrored(rotor: Rotor) -> Rotor:
-    """The rotor seen in a mirror across the nose: front and back change places, and so do clockwise and counter-clockwise
+def _mirror_rotor(rotor: Rotor) -> Rotor:
+    """Mirror the rotor front to back: swaps front and rear positions, and the spin direction.
 
-    Σ r × F − s Q over such rotors is, letter by letter, what the document calls "CRITICAL - DO NOT CHANGE":
+    Σ r × F − s Q over such rotors gives exactly the equations that the document marks "CRITICAL - DO NOT CHANGE":
 
         τ_x = (L/√2) kF ((ω₀² + ω₃²) − (ω₁² + ω₂²))
         τ_y = (L/√2) kF ((ω₀² + ω₁²) − (ω₂² + ω₃²))
         τ_z = kM (−ω₀² + ω₁² − ω₂² + ω₃²)
 
-    So the one rotor equation serves both, and trim, controllers and export know which they have.
+    So one rotor equation serves both, and trim, controllers and export use the right one.
     """
     return rotor._replace(r_B=Vec3(-rotor.r_B.x, rotor.r_B.y, rotor.r_B.z), spin=-rotor.spin)
 
 
-ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirrored, "geometric": lambda rotor: rotor}
+ALLOCATIONS: dict[str, Callable[[Rotor], Rotor]] = {"documented": _mirror_rotor, "geometric": lambda rotor: rotor}
 
 
 def engine_numbers(params: Scalar, allocation: str) -> dict[str, Scalar]:
-    """What the vehicle the engine flies has under these paths: arithmetic on the parameters alone, of any scalar"""
+    """Return the engine vehicle's parameters by path: plain arithmetic on `params`, for any scalar type."""
     motor = Lag(params.omegaMin, params.omegaMax, params.tauMotor, params.tauMotor)
-    drawn = [
+    scaled_rotors = [
         rotor._replace(
             r_B=rotor.r_B * (params.armLength / norm(rotor.r_B)),
             k_thrust=params.thrustCoeff,
@@ -139,7 +139,7 @@ def engine_numbers(params: Scalar, allocation: str) -> dict[str, Scalar]:
     return {
         "mass": params.mass,
         "inertia_B": diagonal(Vec3(*params.inertia)),
-        "rotors": tuple(ALLOCATIONS[allocation](rotor) for rotor in drawn),
+        "rotors": tuple(ALLOCATIONS[allocation](rotor) for rotor in scaled_rotors),
         "gravity.acceleration": params.gravity,
         "drag.linear": Vec3(*params.dragLinear),
         "damping.linear": scale(Vec3(*params.dragAngular), Vec3(*params.inertia)),
@@ -149,42 +149,44 @@ def engine_numbers(params: Scalar, allocation: str) -> dict[str, Scalar]:
 def engine_vehicle(
     params: CrazyflieParams, allocation: str = "documented", effects: Mapping[str, object] | Sequence[str] = ()
 ) -> Vehicle:
-    """The vehicle the engine flies: `crazyflie_documented` with these numbers, its rotors allocated one way or the other
+    """Return the engine's vehicle: `crazyflie_documented` with these parameters and this allocation of its rotors.
 
-    The document's engine has no floor, and neither has this unless "contact" is among the effects. The others are those of
+    The document's engine has no floor, and neither has this one unless "contact" is among the effects. The others are those of
     `samara.switch_on`.
     """
     if allocation not in ALLOCATIONS:
         raise ValueError(f"allocation {allocation!r}: expected one of {', '.join(ALLOCATIONS)}")
-    numbers = engine_numbers(params, allocation)
-    more = effects_by_name(effects)
-    feet = _CRAZYFLIE["contact"] if more.pop("contact", False) else None
-    plain = build_vehicle(
+    parameters = engine_numbers(params, allocation)
+    extra_effects = effects_by_name(effects)
+    contact = _CRAZYFLIE["contact"] if extra_effects.pop("contact", False) else None
+    base = build_vehicle(
         _CRAZYFLIE.name if allocation == "geometric" else f"{_CRAZYFLIE.name}_torques",
-        mass=numbers["mass"],
+        mass=parameters["mass"],
         inertia=params.inertia,
-        rotors=numbers["rotors"],
-        contact=ContactShape(feet.points_B, feet.top, _CRAZYFLIE["contact"].surface.friction) if feet else None,
+        rotors=parameters["rotors"],
+        contact=ContactShape(contact.points_B, contact.top, _CRAZYFLIE["contact"].surface.friction)
+        if contact
+        else None,
         effects={
-            "gravity": {"acceleration": numbers["gravity.acceleration"]},
-            "drag": {"axes": "world", "linear": numbers["drag.linear"]},
-            "damping": {"linear": numbers["damping.linear"]},
+            "gravity": {"acceleration": parameters["gravity.acceleration"]},
+            "drag": {"axes": "world", "linear": parameters["drag.linear"]},
+            "damping": {"linear": parameters["damping.linear"]},
         },
         provenance=Provenance(f"{_CRAZYFLIE.structure.description}, {allocation} allocation"),
     )
-    return with_single_vehicle_effects(plain, more)
+    return with_single_vehicle_effects(base, extra_effects)
 
 
-# Compiling takes a hundred thousand times as long as a step: engines of the same vehicle share it.
+# Compiling takes a hundred thousand times as long as a step: engines of equal vehicles share the result.
 _compiled = lru_cache(maxsize=16)(compile)
 
 
-# The engine --------------------------------------------------------------------------------------------------------
+# Engine ------------------------------------------------------------------------------------------------------------
 
 
 class EngineState(NamedTuple):
     """Position, velocity (world axes), attitude (body to world; .x .y .z .w), angular velocity (body axes) and rotor
-    speeds, under the document's names. It cannot change, so it is its own clone."""
+    speeds, under the document's names. It is immutable, so it needs no clone."""
 
     p_W: Vec3
     v_W: Vec3
@@ -207,13 +209,13 @@ class NamedState(State):
 class DroneEngine:
     """ṗ = v,  m v̇ = R f_B + f_W,  q̇ = ½ q ⊗ (0, ω),  J ω̇ = τ − ω × Jω,  Ω̇ = (Ω_cmd − Ω)/τ
 
-    `allocation` says how rotor speeds make torques: "documented", the document's equations letter by letter, or
-    "geometric", r × F and reaction torque of the airframe it draws, which is the vehicle `crazyflie_documented`. It starts at
-    rest in the origin, rotors standing, all commands 0 (which is idle: `omegaMin`).
+    `allocation` selects the torques of the rotors: "documented", exactly the document's equations, or "geometric", r × F and
+    reaction torque of the airframe it shows, which is the vehicle `crazyflie_documented`. The engine starts at rest in the
+    origin, with stopped rotors and all commands 0 (which is idle: `omegaMin`).
 
-    `effects` are what the document lists as extensions, by the names of `samara.switch_on`, with their numbers or without:
+    `effects` are the document's extensions, by the names of `samara.switch_on`, with or without their parameters:
     `effects=["ground_effect", "battery"]`, `effects={"battery": {"capacity": 864.0}}`; and "contact", a floor at height 0.
-    `wind_W` is the wind [m/s] of every step that is not given an environment; it may be set at any time.
+    `wind_W` is the wind [m/s] of every step without an `environment`; it can be set at any time.
 
     With `telemetry=True` every step since the last reset is recorded, and `telemetry()` returns it as a `Run`.
     """
@@ -247,7 +249,7 @@ class DroneEngine:
 
     @property
     def wind_W(self) -> Vec3:
-        """The wind of every step that is not given an environment  [m/s]"""
+        """The wind of every step without an `environment`  [m/s]"""
         return self._environment.wind_W
 
     @wind_W.setter
@@ -262,9 +264,9 @@ class DroneEngine:
         omega_B: Vec3 = ZERO,
         motorSpeeds: Sequence[float] = (0.0,) * MOTORS,
     ) -> None:
-        """A new state, and all commands 0; `reset(**state._asdict())` goes back to a state of `get_state`
+        """Set a new state and all commands to 0; `reset(**state._asdict())` restores a state of `get_state`.
 
-        Without a place it is the origin, or with a floor the place where the engine stands on it.
+        Without `p_W` the engine starts at the origin or, with a floor, standing on it.
         """
         if not isinstance(q_WB, Quat):
             raise ValueError(f"q_WB = {q_WB!r}: expected a Quat, whose components have names instead of an order")
@@ -294,22 +296,22 @@ class DroneEngine:
 
     @property
     def command(self) -> tuple[float, ...]:
-        """The four commands that are held, each within [0, 1]"""
+        """The present commands of the four motors, each within [0, 1]."""
         return self._command
 
     def apply_motor_commands(self, u0: float, u1: float, u2: float, u3: float) -> None:
-        """Ω_cmd = Ω_min + u (Ω_max − Ω_min), held until the next call; u outside [0, 1] is cut to it, NaN is refused"""
+        """Ω_cmd = Ω_min + u (Ω_max − Ω_min), until the next call; u is clipped to [0, 1]; ValueError for NaN"""
         for i, u in enumerate((u0, u1, u2, u3)):
             if not isinstance(u, Real) or math.isnan(u):
                 raise ValueError(f"motor command u{i} is {u!r}; expected a number within [0, 1]")
         self._command = tuple(clamp(float(u), 0.0, 1.0) for u in (u0, u1, u2, u3))
 
     def step(self, dt: float, environment: Environment | None = None) -> None:
-        """x(t + dt), commands held: RK4 in steps of at most 1 ms, then Ω(t + dt) by the lag's closed form  [s]
+        """x(t + dt), commands constant: RK4 in steps of at most 1 ms, then Ω(t + dt) by the lag's closed form  [s]
 
-        The lag runs inside RK4, so that thrust follows the rotors through the step, and its small error is not carried on:
-        under a held command Ω(t) is known exactly for any dt; not with a battery that sags or an actuator before the motor.
-        Above 5 ms, the document's limit, a warning says so.
+        The lag is integrated by RK4, so that thrust follows the rotors through the step. Its small error does not accumulate:
+        under a constant command Ω(t) is exact for any dt, except with a battery that sags or an actuator before the motor.
+        Warns above 5 ms, the document's limit.
         """
         if not isinstance(dt, Real) or not 0.0 < dt <= LONGEST_STEP:
             raise ValueError(f"dt = {dt!r} s: expected a positive number, at most {LONGEST_STEP:g}")
@@ -321,19 +323,19 @@ class DroneEngine:
                 f"all of it, the motion is integrated in {steps} steps",
                 stacklevel=2,
             )
-        around = self._environment if environment is None else environment
+        conditions = self._environment if environment is None else environment
         if self._telemetry is not None:
-            self._telemetry.add(self._time, self._state, self._command, around)
-        after = self._simulator.step(self._state, self._command, dt / steps, steps, around)
-        between = (Role.SUPPLY, Role.ACTUATOR)
-        known = not any(effect.role in between for effect in self.vehicle.structure.effects)
-        self._state = after._replace(rotor_speed=self._speeds_after(dt, around)) if known else after
+            self._telemetry.add(self._time, self._state, self._command, conditions)
+        stepped = self._simulator.step(self._state, self._command, dt / steps, steps, conditions)
+        intermediate_roles = (Role.SUPPLY, Role.ACTUATOR)
+        has_exact_lag = not any(effect.role in intermediate_roles for effect in self.vehicle.structure.effects)
+        self._state = stepped._replace(rotor_speed=self._speeds_after(dt, conditions)) if has_exact_lag else stepped
         self._time += dt
         if self._telemetry is not None:
-            self._telemetry.add(self._time, self._state, self._command, around)
+            self._telemetry.add(self._time, self._state, self._command, conditions)
 
     def telemetry(self, reference: PositionReference = None, controller: str = "motor commands") -> Run:
-        """Return the steps since the last reset as a `Run`: `run.plot()`, `run.summary()`, `run.save("run.mcap")`
+        """Return the steps since the last reset as a `Run`: `run.plot()`, `run.summary()`, `run.save("run.mcap")`.
 
         `reference` is the desired position [m]: three numbers, a row for each recorded time, or a function of the time [s].
         With one the run has tracking errors. `controller` is the name of what commanded the motors.
@@ -353,13 +355,13 @@ class DroneEngine:
         )
 
     def get_state(self) -> EngineState:
-        """p_W, v_W, q_WB, ω_B and the motor speeds; later steps do not change what was returned"""
-        own = self._state
-        return EngineState(own.p_W, own.v_W, own.q_WB, own.omega_B, own.rotor_speed)
+        """Return p_W, v_W, q_WB, ω_B and the motor speeds; later steps do not change the returned state."""
+        state = self._state
+        return EngineState(state.p_W, state.v_W, state.q_WB, state.omega_B, state.rotor_speed)
 
     @property
     def state(self) -> NamedState:
-        """The same as Samara's `State`, for its controllers, with the states of the effects"""
+        """The state as Samara's `State`, for its controllers, with the states of the effects."""
         return NamedState(*self._state)
 
     def motor_wrench(self) -> Wrench:
@@ -373,20 +375,20 @@ class DroneEngine:
 DronePhysicsEngine = DroneEngine
 
 
-def _three(given: Sequence[float], name: str) -> Vec3:
-    if len(given) != 3:
-        raise ValueError(f"{name} = {given!r}: expected 3 numbers")
-    vector = Vec3(*(float(x) for x in given))
+def _three(values: Sequence[float], name: str) -> Vec3:
+    if len(values) != 3:
+        raise ValueError(f"{name} = {values!r}: expected 3 numbers")
+    vector = Vec3(*(float(x) for x in values))
     require_finite(vector, name)
     return vector
 
 
-# The motor alone ---------------------------------------------------------------------------------------------------
+# Motor -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class MotorModel:
-    """Ω̇ = (Ω_cmd − Ω) / τ: one motor, its time constant [s] and its present speed [rad/s]"""
+    """Ω̇ = (Ω_cmd − Ω) / τ: one motor, with its time constant [s] and its present speed [rad/s]"""
 
     tau: float = _ROTOR.motor.rise
     speed: float = 0.0
@@ -396,7 +398,7 @@ class MotorModel:
         check_numbers("MotorModel.speed", self.speed, Quantity("rad/s", -1e4, 1e4), 1)
 
     def step(self, command: float, dt: float) -> float:
-        """Ω(t + dt) = Ω_cmd + (Ω − Ω_cmd) e^{−dt/τ}, exact for any dt; the new speed is kept and returned  [rad/s]"""
+        """Ω(t + dt) = Ω_cmd + (Ω − Ω_cmd) e^{−dt/τ}, exact for any dt; sets and returns the new speed  [rad/s]"""
         if not math.isfinite(command):
             raise ValueError(f"command = {command!r}: expected a finite number")
         if not 0.0 < dt < math.inf:
@@ -414,16 +416,16 @@ class MotorModel:
         return (1.0,), (self.tau, 1.0)
 
 
-# The cheat sheet ---------------------------------------------------------------------------------------------------
+# Cheat sheet -------------------------------------------------------------------------------------------------------
 
 
 def body_to_world(v_B: Vector, q_WB: Attitude) -> Vec3:
-    """v_W = q ⊗ (0, v_B) ⊗ q*: a thrust, say"""
+    """v_W = q ⊗ (0, v_B) ⊗ q*, for example of a thrust"""
     return rotate(q_WB, v_B)
 
 
 def world_to_body(v_W: Vector, q_WB: Attitude) -> Vec3:
-    """v_B = q* ⊗ (0, v_W) ⊗ q: a wind, say"""
+    """v_B = q* ⊗ (0, v_W) ⊗ q, for example of a wind"""
     return rotate_inverse(q_WB, v_W)
 
 
@@ -435,7 +437,7 @@ def euler_angles(q_WB: Attitude) -> Euler:
 def to_ned(state: EngineState) -> EngineState:
     """ENU/FLU to NED/FRD: p, v → (y, x, −z), ω → (x, −y, −z), q ← q_NED←ENU ⊗ q ⊗ q_FLU←FRD; its own inverse
 
-    All of it is a rotation. Changing the sign of z alone, as the document says, is a reflection.
+    The map is a rotation. Changing only the sign of z, as in the document, would be a reflection.
     """
     p_W, v_W, q_WB, omega_B, *_ = state_ned_frd_from_enu_flu(State(*state[:4]))
     return EngineState(p_W, v_W, q_WB, omega_B, state.motorSpeeds)

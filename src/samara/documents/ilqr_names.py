@@ -22,11 +22,11 @@ MPC_NAMES = {
     "refAccelGain": "reference_acceleration_gain",
     "maxRefAcceleration": "max_reference_acceleration",
 }
-"""The document's name of an option: the name in `samara.control.mpc.MpcOptions`, `Weights` or `Shaping`"""
+"""The document's name of an option: the name in `samara.control.mpc.MpcOptions`, `Weights` or `Shaping`."""
 
 
 def mpc_options(**options: float) -> dict[str, float]:
-    """Return options under the document's names by the names of `ILQR`; TypeError for a name the document does not have."""
+    """Translate options from the document's names to those of `ILQR`; TypeError for a name the document does not have."""
     unknown = [name for name in options if name not in MPC_NAMES]
     if unknown:
         raise TypeError(f"the iLQR document has no option {unknown[0]!r}; expected some of {', '.join(MPC_NAMES)}")

@@ -3,10 +3,10 @@
     x = [p, v, η, ω]       p [m] and v [m/s] in the world, η = (φ, θ, ψ) Z-Y-X [rad], ω in the body [rad/s]: 12 numbers
     u = [F, τφ, τθ, τψ]    thrust along the body's z axis [N], torques about its x, y, z axes [N·m]
 
-A quaternion (w, x, y, z) in place of η makes 13 numbers, and knows no gimbal lock; motors that lag add the speeds of four
-rotors at the end, and effects that have states of their own, such as a battery, add those. Every method tells these apart by
-their length, and takes (n, k) for k states at once. The world is z-up, the body forward-left-up: +φ is right side down, +θ nose
-down, +ψ counter-clockwise.
+A quaternion (w, x, y, z) in place of η makes 13 numbers and avoids gimbal lock; motors with a lag append the speeds of four
+rotors, and effects with states, such as a battery, append those. Every method distinguishes these layouts by length, and takes
+(n, k) for k states at once. The world is z-up, the body forward-left-up: +φ is right side down, +θ nose down,
++ψ counter-clockwise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,15 +54,15 @@ _QUATERNION = ("qw", "qx", "qy", "qz")
 _RATES = ("ωx", "ωy", "ωz")
 _COMMAND = ("F", "τφ", "τθ", "τψ")
 
-# The document names motors and gives no rotors: these are ours, of a size that fits its mass. The scale of k_thrust only
-# sets the unit of the speeds; arms and ratio weigh the four thrusts against each other while the speeds differ.
+# The document mentions motors and gives no rotors: these are Samara's, of a size that fits its mass. The scale of k_thrust only
+# sets the unit of the speeds; arms and ratio weight the four thrusts against each other while the speeds differ.
 _K_THRUST, _K_TORQUE = 1e-5, 1.6e-7  # [N s²/rad²], [N m s²/rad²]: 542 rad/s at hover, torque ratio 16 mm
 _SPINS = (-1, 1, -1, 1)  # front left, front right, back right, back left
-_NO_LIMIT = 1e5  # [rad/s]: the document knows none
+_NO_LIMIT = 1e5  # [rad/s]: the document has no limit
 
 
 class _Settings(NamedTuple):
-    """The numbers of the body as the user set them; None is the document's."""
+    """The body's parameters as set by the user; None is the document's value."""
 
     mass: ArrayLike | None
     inertia: ArrayLike | None
@@ -73,7 +73,7 @@ class _Settings(NamedTuple):
 
 
 def _parameter(name: str, read: Callable[["RigidBodyQuadrotor"], Scalar], description: str) -> Scalar:
-    """A property that is read from the vehicle; setting it rebuilds the vehicle."""
+    """Create a property that reads from the vehicle; setting it rebuilds the vehicle."""
 
     def write(quad: "RigidBodyQuadrotor", value: ArrayLike | None) -> None:
         quad._set(**{name: value})
@@ -86,13 +86,13 @@ class RigidBodyQuadrotor:
 
     Defaults are the document's: mass 1.2 kg, I diag(0.0081, 0.0081, 0.0142) kg m², g 9.81 m/s², D diag(0.1, 0.1,
     0.15) N s/m. `inertia` is three numbers or a symmetric 3×3 matrix, instead of Ixx, Iyy, Izz. `D` is one number, three, or
-    a diagonal matrix; D=0 is no drag and g=0 no weight. `motor_lag` is the time constant [s] of four motors that follow the
-    speeds u asks for, with rotors of `rotor_radius` [m].
+    a diagonal matrix; D=0 means without drag, g=0 without weight. `motor_lag` is the time constant [s] of four motors that
+    follow the speeds for u, with rotors of `rotor_radius` [m].
 
-    Every number can be set later: `quad.D = 0`, `quad.m = 1.5`, `quad.I = (0.01, 0.01, 0.02)`, `quad.motor_lag = 0.05`.
-    Matrices are set as a whole; their elements are read-only.
+    Every parameter can be set later: `quad.D = 0`, `quad.m = 1.5`, `quad.I = (0.01, 0.01, 0.02)`, `quad.motor_lag = 0.05`.
+    Matrices must be set completely; their elements are read-only.
 
-    `effects` are those of `samara.switch_on`, with their numbers or without: `effects={"damping": {"linear": [1e-3] * 3}}`, or
+    `effects` are those of `samara.switch_on`, with or without parameters: `effects={"damping": {"linear": [1e-3] * 3}}`, or
     with motors `effects={"ground_effect": True, "battery": {"capacity": 18000.0}}`; and "contact", feet and a floor at height
     0. `wind_W` is the wind [m/s], three numbers or a function of t.
     """
@@ -114,17 +114,17 @@ class RigidBodyQuadrotor:
     ) -> None:
         if inertia is not None and (Ixx, Iyy, Izz) != (None, None, None):
             raise ValueError("inertia and Ixx, Iyy, Izz were both given; expected one or the other")
-        written = load_vehicle("rigid_body_quadrotor").inertia_B
+        documented = load_vehicle("rigid_body_quadrotor").inertia_B
         moments = [
             number if number is not None else default
-            for number, default in zip((Ixx, Iyy, Izz), (written.xx, written.yy, written.zz), strict=True)
+            for number, default in zip((Ixx, Iyy, Izz), (documented.xx, documented.yy, documented.zz), strict=True)
         ]
         self._effects, self._wind = effects_by_name(effects), _wind(wind_W)
         self._settings = _Settings(mass, moments if inertia is None else inertia, g, D, motor_lag, rotor_radius)
         self._set()
 
     def _set(self, **changes: ArrayLike | None) -> None:
-        """Build the vehicle with these numbers changed; one that cannot be built leaves everything as it was."""
+        """Rebuild the vehicle with changed settings; if that fails, nothing changes."""
         settings = self._settings._replace(**changes)
         vehicle = _vehicle(settings, self._effects)
         self._settings, self._vehicle = settings, vehicle
@@ -134,8 +134,8 @@ class RigidBodyQuadrotor:
         states = zip(initial_effects(vehicle), effect_names, strict=True)
         extra = tuple(leaf for tree, name in states for leaf in leaf_names(tree, name))
         self._layouts = tuple((*_PLACE, *attitude, *_RATES, *motors, *extra) for attitude in (_ANGLES, _QUATERNION))
-        self._I = _frozen([list(row) for row in vehicle.inertia_B.rows])
-        self._D = _frozen(np.diag(vehicle["drag"].linear if vehicle.has("drag") else ZERO))
+        self._I = _read_only([list(row) for row in vehicle.inertia_B.rows])
+        self._D = _read_only(np.diag(vehicle["drag"].linear if vehicle.has("drag") else ZERO))
 
     def __repr__(self) -> str:
         lag = f", motor_lag={self._vehicle.rotors[0].motor.rise:g}" if self._vehicle.rotors else ""
@@ -145,7 +145,7 @@ class RigidBodyQuadrotor:
 
     @property
     def vehicle(self) -> Vehicle:
-        """The same body for the rest of Samara: `samara.step`, `samara.compile`, controllers."""
+        """The body as a `Vehicle` for the rest of Samara: `samara.step`, `samara.compile`, controllers."""
         return self._vehicle
 
     m = mass = _parameter("mass", lambda quad: quad.vehicle.mass, "Mass [kg]")
@@ -178,28 +178,28 @@ class RigidBodyQuadrotor:
     @property
     def I_inv(self) -> Array:
         """I⁻¹  [1/(kg m²)]"""
-        return _frozen(np.linalg.inv(self._I))
+        return _read_only(np.linalg.inv(self._I))
 
-    # The equation of motion ------------------------------------------------------------------------------------------
+    # Equation of motion ----------------------------------------------------------------------------------------------
 
     def wind_W(self, t: Scalar = 0.0) -> Array:
         """The wind at a time  [m/s]"""
         return _stacked(self._wind(t))
 
     def dynamics(self, t: Scalar, x: ArrayLike, u: ArrayLike) -> Array:
-        """ẋ at the state x under u = [F, τφ, τθ, τψ], in the shape of x; t is the time of the wind, and nothing else's
+        """ẋ at the state x under u = [F, τφ, τθ, τψ], in the shape of x; only the wind depends on t
 
-        With motors, u is what the rotors are asked for: Ω_des are the speeds that would give it (none pulls: a thrust below
-        zero is zero), and Ω̇ = (Ω_des − Ω)/τ.
+        With motors, u is the desired wrench of the rotors: Ω_des are the speeds that would produce it (a negative thrust is
+        replaced by 0), and Ω̇ = (Ω_des − Ω)/τ.
         """
         state, attitude = self._split(x)
         rate = derivative(state, self._command(u, state), self._vehicle, CALM._replace(wind_W=self._wind(t)))
         if isinstance(attitude, Quat):
-            turning: Sequence[Scalar] = attitude_rate(attitude, state.omega_B)
+            attitude_derivative: Sequence[Scalar] = attitude_rate(attitude, state.omega_B)
         else:
             warn_near_gimbal_lock(attitude.pitch, _ADVICE, stacklevel=2)
-            turning = euler_rates(attitude, state.omega_B)
-        return _stacked(rate.p_W, rate.v_W, turning, rate.omega_B, rate.rotor_speed, flatten(rate.effects))
+            attitude_derivative = euler_rates(attitude, state.omega_B)
+        return _stacked(rate.p_W, rate.v_W, attitude_derivative, rate.omega_B, rate.rotor_speed, flatten(rate.effects))
 
     def telemetry(
         self,
@@ -211,11 +211,11 @@ class RigidBodyQuadrotor:
         controller: str = "wrench",
         name: str = "RigidBodyQuadrotor",
     ) -> Run:
-        """Return a motion as a `Run`: `run.plot()`, `run.summary()`, `run.save("run.mcap")`
+        """Return a motion as a `Run`: `run.plot()`, `run.summary()`, `run.save("run.mcap")`.
 
         `t` [s] and `x`, (n, k), are `solution.t` and `solution.y` of `solve_ivp`; `u` is [F, τφ, τθ, τψ], one for all times,
         (4, k), or a function u(t, x). `reference` is the desired position [m], three numbers, (k, 3), or a function of t: with
-        one the run has tracking errors. `controller` is the name of what chose u.
+        one the run has tracking errors. `controller` is the name of the controller that computed u.
         """
         times, states = _numbers("t", t), _numbers("x", x)
         if times.ndim != 1 or states.ndim != 2 or states.shape[1] != len(times):
@@ -234,19 +234,19 @@ class RigidBodyQuadrotor:
         return flight.run(name, controller, reference)
 
     def effect_states(self) -> Array:
-        """What the effects start with, for the end of x: a full battery, air that stands; (0,) where none has a state"""
+        """Return the initial states of the effects, for the end of x, such as a full battery; shape (0,) if there are none."""
         return np.array(flatten(initial_effects(self._vehicle)), dtype=float)
 
     def hover_thrust(self) -> float:
         """F = m g  [N]"""
         return -weight(self.m, self.g).z
 
-    # What a state looks like ------------------------------------------------------------------------------------------
+    # Derived quantities ----------------------------------------------------------------------------------------------
 
     def rotation_matrix(self, *attitude: ArrayLike) -> Array:
         """R = Rz(ψ) Ry(θ) Rx(φ), from body to world: (3, 3), or (3, 3, k)
 
-        Of three angles, (φ, θ, ψ) as one argument, a quaternion (w, x, y, z), or a whole state.
+        Takes three angles, (φ, θ, ψ) as one argument, a quaternion (w, x, y, z), or a complete state.
         """
         matrix = matrix_from_quat(_unit(self._attitude(attitude)))
         return _stacked(matrix).reshape(3, 3, *np.shape(matrix.xx + matrix.yz))
@@ -254,7 +254,7 @@ class RigidBodyQuadrotor:
     def euler_rate_matrix(self, *angles: ArrayLike) -> Array:
         """W(φ, θ) with η̇ = W ω: (3, 3), or (3, 3, k)
 
-        Of φ and θ, (φ, θ, ψ), or a whole state. Beyond 1e-9 of gimbal lock the terms without bound are left out.
+        Takes φ and θ, (φ, θ, ψ), or a complete state. Within 1e-9 of gimbal lock the unbounded terms are omitted.
         """
         if len(angles) == 2:
             roll, pitch = _components(np.broadcast_arrays(*angles), "angles", (("φ", "θ"),))
@@ -267,7 +267,7 @@ class RigidBodyQuadrotor:
         return np.stack([_stacked(column, like=euler) for column in columns], axis=1)
 
     def get_body_axes(self, *attitude: ArrayLike) -> tuple[Array, Array, Array]:
-        """The columns of R: where the body's x, y and z axes point in the world; arguments as for `rotation_matrix`"""
+        """Return the columns of R: the body's x, y and z axes in the world; arguments as for `rotation_matrix`."""
         matrix = self.rotation_matrix(*attitude)
         return matrix[:, 0], matrix[:, 1], matrix[:, 2]
 
@@ -276,9 +276,9 @@ class RigidBodyQuadrotor:
         return _stacked(self.state(x).v_W * self.m)
 
     def angular_momentum(self, x: ArrayLike, frame: str | None = None) -> Array:
-        """L_W = R I ω, constant without torque; in the body L_B = I ω, of which only the length is  [N·m·s]
+        """L_W = R I ω, constant without torque; in the body L_B = I ω, of which only the length is constant  [N·m·s]
 
-        Of a whole state in the frame "world" (by default) or "body"; of ω alone, three numbers, in the body.
+        For a complete state in the frame "world" (default) or "body"; for ω alone, three numbers, in the body.
         """
         if frame not in (None, "world", "body"):
             raise ValueError(f"frame = {frame!r}: expected 'world' or 'body'")
@@ -297,20 +297,20 @@ class RigidBodyQuadrotor:
         kinetic = kinetic_energy(state.v_W, state.omega_B, mass=self.m, inertia_B=self._vehicle.inertia_B)
         return kinetic + potential_energy(state.p_W.z, mass=self.m, g=self.g)
 
-    # The same state in other variables --------------------------------------------------------------------------------
+    # State conversions -----------------------------------------------------------------------------------------------
 
     def quaternion_state(self, x: ArrayLike) -> Array:
-        """x with a unit quaternion (w, x, y, z) in the place of the angles: 13 numbers, or 17 with motors"""
+        """Return x with a unit quaternion (w, x, y, z) in place of the angles: 13 numbers, or 17 with motors."""
         return _stacked(flatten(self.state(x)))
 
     def euler_state(self, x: ArrayLike) -> Array:
-        """x with the angles φ, θ, ψ in the place of the quaternion: 12 numbers, or 16 with motors"""
+        """Return x with the angles φ, θ, ψ in place of the quaternion: 12 numbers, or 16 with motors."""
         state, attitude = self._split(x)
         angles = euler_from_quat(state.q_WB) if isinstance(attitude, Quat) else attitude
         return _stacked(*state[:2], angles, *state[3:5], flatten(state.effects))
 
     def state(self, x: ArrayLike) -> State:
-        """x as a `samara.State`, for `vehicle`"""
+        """Return x as a `samara.State` of `vehicle`."""
         return self._split(x)[0]
 
     def _command(self, u: ArrayLike, state: State) -> Command:
@@ -318,48 +318,48 @@ class RigidBodyQuadrotor:
         return command_for_wrench(thrust, Vec3(*tau_B), state, self._vehicle, self._allocation)
 
     def _split(self, x: ArrayLike) -> tuple[State, Euler | Quat]:
-        """x as a `State`, and its attitude as it is in x"""
+        """Return x as a `State`, and its attitude in the representation of x."""
         rows = _components(x, "x", self._layouts)
         attitude = Euler(*rows[6:9]) if len(rows) == len(self._layouts[0]) else _quaternion(rows[6:10])
-        rest = rows[6 + len(attitude) :]
-        motors = 3 + len(self._vehicle.rotors)
-        effects = unflatten(initial_effects(self._vehicle), iter(rest[motors:]))
-        p_W, v_W, omega_B = Vec3(*rows[0:3]), Vec3(*rows[3:6]), Vec3(*rest[:3])
-        return State(p_W, v_W, _unit(attitude), omega_B, tuple(rest[3:motors]), effects), attitude
+        remaining = rows[6 + len(attitude) :]
+        motor_end = 3 + len(self._vehicle.rotors)
+        effects = unflatten(initial_effects(self._vehicle), iter(remaining[motor_end:]))
+        p_W, v_W, omega_B = Vec3(*rows[0:3]), Vec3(*rows[3:6]), Vec3(*remaining[:3])
+        return State(p_W, v_W, _unit(attitude), omega_B, tuple(remaining[3:motor_end]), effects), attitude
 
-    def _attitude(self, given: tuple[ArrayLike, ...]) -> Euler | Quat:
-        if len(given) == 3:
-            return Euler(*_components(np.broadcast_arrays(*given), "angles", (_ANGLES,)))
-        if len(given) != 1:
-            raise ValueError(f"an attitude of {len(given)} arguments; expected φ, θ, ψ, or one array")
-        if np.shape(given[0])[:1] in ((3,), (4,)):
-            rows = _components(given[0], "attitude", (_ANGLES, _QUATERNION))
+    def _attitude(self, arguments: tuple[ArrayLike, ...]) -> Euler | Quat:
+        if len(arguments) == 3:
+            return Euler(*_components(np.broadcast_arrays(*arguments), "angles", (_ANGLES,)))
+        if len(arguments) != 1:
+            raise ValueError(f"an attitude of {len(arguments)} arguments; expected φ, θ, ψ, or one array")
+        if np.shape(arguments[0])[:1] in ((3,), (4,)):
+            rows = _components(arguments[0], "attitude", (_ANGLES, _QUATERNION))
             return Euler(*rows) if len(rows) == 3 else _quaternion(rows)
-        return self._split(given[0])[1]
+        return self._split(arguments[0])[1]
 
 
-# The edge between arrays and named components ------------------------------------------------------------------------
+# Arrays and named components -----------------------------------------------------------------------------------------
 
 
-def _components(given: ArrayLike, what: str, layouts: tuple[tuple[str, ...], ...]) -> list[Scalar]:
-    """The rows of an array that fits one of the layouts: floats of (n,), arrays of (n, k)."""
-    rows = _numbers(what, given)
+def _components(values: ArrayLike, label: str, layouts: tuple[tuple[str, ...], ...]) -> list[Scalar]:
+    """Return the rows of an array that fits one of the layouts: floats for (n,), arrays for (n, k)."""
+    rows = _numbers(label, values)
     names = next((names for names in layouts if rows.ndim in (1, 2) and len(names) == len(rows)), None)
     if names is None:
-        shapes = " or ".join(f"({len(each)},) [{' '.join(each)}]" for each in layouts)
-        raise ValueError(f"{what} has the shape {rows.shape}; expected {shapes}, or k of them as (n, k)")
+        shapes = " or ".join(f"({len(layout)},) [{' '.join(layout)}]" for layout in layouts)
+        raise ValueError(f"{label} has the shape {rows.shape}; expected {shapes}, or k of them as (n, k)")
     if not np.isfinite(rows).all():
-        at = tuple(int(i) for i in np.argwhere(~np.isfinite(rows))[0])
-        place = ", ".join(str(i) for i in at)
-        raise ValueError(f"{what}[{place}] ({names[at[0]]}) is {rows[at]}; expected a finite number")
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        position = ", ".join(str(i) for i in index)
+        raise ValueError(f"{label}[{position}] ({names[index[0]]}) is {rows[index]}; expected a finite number")
     return rows.tolist() if rows.ndim == 1 else list(rows)
 
 
 def _quaternion(rows: Sequence[Scalar]) -> Quat:
-    """A solver's quaternion drifts off unit length a little; one half or twice as long was never an attitude."""
-    size = np.sqrt(sum(np.square(row) for row in rows))
-    if not np.all((size > 0.5) & (size < 2.0)):
-        worst = np.ravel(size)[np.argmax(np.abs(np.log(np.ravel(size) + 1e-300)))]
+    """Return the quaternion; ValueError if its length is not within a factor 2 of 1, far beyond the drift of a solver."""
+    length = np.sqrt(sum(np.square(row) for row in rows))
+    if not np.all((length > 0.5) & (length < 2.0)):
+        worst = np.ravel(length)[np.argmax(np.abs(np.log(np.ravel(length) + 1e-300)))]
         raise ValueError(f"the quaternion has length {worst:.4g}; expected 1")
     return Quat(*rows)
 
@@ -371,30 +371,30 @@ def _unit(attitude: Euler | Quat) -> Quat:
 def _stacked(*parts: Sequence[Scalar], like: Sequence[Scalar] = ()) -> Array:
     leaves = [leaf for part in parts for leaf in part]
     if not any(isinstance(leaf, np.ndarray) for leaf in (*leaves, *like)):
-        return np.array(leaves)  # to broadcast twelve floats takes as long as the physics
+        return np.array(leaves)  # broadcasting twelve floats takes as long as the physics
     return np.stack(np.broadcast_arrays(*leaves, *like)[: len(leaves)])
 
 
-def _frozen(values: ArrayLike) -> Array:
-    """`quad.D[2, 2] = 0` must not look as if it had done something."""
+def _read_only(values: ArrayLike) -> Array:
+    """Return a read-only array, so that `quad.D[2, 2] = 0` fails instead of doing nothing."""
     array = np.array(values, dtype=float)
     array.flags.writeable = False
     return array
 
 
-# The vehicle ---------------------------------------------------------------------------------------------------------
+# Vehicle -------------------------------------------------------------------------------------------------------------
 
 
 def _vehicle(settings: _Settings, effects: Mapping[str, object]) -> Vehicle:
-    """Return the shipped `rigid_body_quadrotor` with these numbers (None: the document's) and effects."""
+    """Return the shipped `rigid_body_quadrotor` with these settings (None: the document's) and effects."""
     documented = load_vehicle("rigid_body_quadrotor")
     mass, inertia, g, D, motor_lag, rotor_radius = settings
     if rotor_radius is not None and motor_lag is None:
         raise ValueError(f"rotor_radius = {rotor_radius!r} and no motor_lag: expected both, or neither")
     weightless = g is not None and _number("g", g) == 0.0
     drag = documented["drag"].linear if D is None else _diagonal(D)
-    more = dict(effects)
-    feet = documented["contact"] if more.pop("contact", False) else None
+    extra_effects = dict(effects)
+    contact = documented["contact"] if extra_effects.pop("contact", False) else None
 
     def body(lag: float | None, radius: float) -> Vehicle:
         return build_vehicle(
@@ -403,7 +403,9 @@ def _vehicle(settings: _Settings, effects: Mapping[str, object]) -> Vehicle:
             inertia=_inertia(inertia),
             rotors=() if lag is None else _rotors(documented, lag, radius),
             actuation="wrench" if lag is None else "speed",
-            contact=ContactShape(feet.points_B, feet.top, documented["contact"].surface.friction) if feet else None,
+            contact=ContactShape(contact.points_B, contact.top, documented["contact"].surface.friction)
+            if contact
+            else None,
             effects={
                 "gravity": documented["gravity"] if g is None or weightless else Gravity(_number("g", g)),
                 "drag": {"axes": "world", "linear": drag} if any(drag) else None,
@@ -412,15 +414,16 @@ def _vehicle(settings: _Settings, effects: Mapping[str, object]) -> Vehicle:
         )
 
     lag = None if motor_lag is None else _number("motor_lag", motor_lag)
-    plain = body(lag, 0.0 if rotor_radius is None else _number("rotor_radius", rotor_radius))
+    base = body(lag, 0.0 if rotor_radius is None else _number("rotor_radius", rotor_radius))
     try:
-        vehicle = with_single_vehicle_effects(plain, more)
+        vehicle = with_single_vehicle_effects(base, extra_effects)
     except VehicleError as error:
-        for names, rotors in ((["motor_lag"], 0.0), (["motor_lag", "rotor_radius"], 0.1)):
+        for names, trial_radius in ((["motor_lag"], 0.0), (["motor_lag", "rotor_radius"], 0.1)):
             missing = [name for name in names if {"motor_lag": motor_lag, "rotor_radius": rotor_radius}[name] is None]
-            if missing and _accepts(body(lag or 0.05, rotors), more):
+            if missing and _accepts(body(lag or 0.05, trial_radius), extra_effects):
                 raise VehicleError(
-                    f"RigidBodyQuadrotor: effects = {', '.join(more)}: these need rotors: expected {' and '.join(missing)} too"
+                    f"RigidBodyQuadrotor: effects = {', '.join(extra_effects)}: these need rotors: "
+                    f"expected {' and '.join(missing)} too"
                 ) from error
         raise
     return vehicle.without_effect("gravity") if weightless else vehicle
@@ -434,33 +437,33 @@ def _accepts(vehicle: Vehicle, effects: Mapping[str, object]) -> bool:
     return True
 
 
-# The numbers of the body ---------------------------------------------------------------------------------------------
+# Parameters of the body ----------------------------------------------------------------------------------------------
 
 
-def _numbers(name: str, given: ArrayLike | None) -> Array:
+def _numbers(name: str, value: ArrayLike | None) -> Array:
     try:
-        return np.asarray(given, dtype=float)
+        return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} = {given!r}: expected numbers") from None
+        raise ValueError(f"{name} = {value!r}: expected numbers") from None
 
 
-def _number(name: str, given: ArrayLike) -> float:
-    value = _numbers(name, given)
+def _number(name: str, argument: ArrayLike) -> float:
+    value = _numbers(name, argument)
     if value.shape != ():
-        raise ValueError(f"{name} = {given!r}: expected one number")
+        raise ValueError(f"{name} = {argument!r}: expected one number")
     return float(value)
 
 
-def _inertia(given: ArrayLike | None) -> Mat3:
-    matrix = _numbers("inertia", given)
+def _inertia(values: ArrayLike | None) -> Mat3:
+    matrix = _numbers("inertia", values)
     matrix = np.diag(matrix) if matrix.shape == (3,) else matrix.reshape(3, 3) if matrix.shape == (9,) else matrix
     if matrix.shape != (3, 3):
         raise ValueError(f"inertia has the shape {matrix.shape}; expected 3 numbers (the diagonal) or 3 rows of 3")
     return Mat3(*matrix.ravel().tolist())
 
 
-def _diagonal(given: ArrayLike) -> Vec3:
-    values = _numbers("D", given)
+def _diagonal(argument: ArrayLike) -> Vec3:
+    values = _numbers("D", argument)
     if values.shape == (3, 3) and not np.any(values - np.diag(values.diagonal())):
         values = values.diagonal()
     if values.shape not in ((), (3,)):
@@ -468,20 +471,20 @@ def _diagonal(given: ArrayLike) -> Vec3:
     return Vec3(*np.broadcast_to(values, 3).tolist())
 
 
-def _wind(given: ArrayLike | Callable[[float], ArrayLike]) -> Callable[[Scalar], Vec3]:
-    """The wind as a function of time, each of its answers looked at."""
+def _wind(wind: ArrayLike | Callable[[float], ArrayLike]) -> Callable[[Scalar], Vec3]:
+    """Return the wind as a function of time, with its values checked."""
 
-    def at(t: Scalar) -> Vec3:
-        return Vec3(*_components(given(t) if callable(given) else given, "wind_W", (("x", "y", "z"),)))
+    def evaluate(t: Scalar) -> Vec3:
+        return Vec3(*_components(wind(t) if callable(wind) else wind, "wind_W", (("x", "y", "z"),)))
 
-    if callable(given):
-        return at
-    steady = at(0.0)
-    return lambda t: steady
+    if callable(wind):
+        return evaluate
+    constant = evaluate(0.0)
+    return lambda t: constant
 
 
 def _rotors(documented: Vehicle, lag: float, radius: float) -> tuple[Rotor, ...]:
-    """Four rotors above the feet of the shipped vehicle, each with a motor that lags."""
+    """Return four rotors above the feet of the shipped vehicle, each with a motor with lag."""
     motor = Lag(0.0, _NO_LIMIT, lag, lag)
     return tuple(
         Rotor(foot_B._replace(z=0.0), UP, spin, _K_THRUST, _K_TORQUE, radius=radius, motor=motor)

@@ -1,4 +1,4 @@
-"""Effects of one vehicle that the user's code steps, without a simulation: for `DroneEngine` and `RigidBodyQuadrotor`."""
+"""Effects of a single vehicle that user code steps without a simulation: for `DroneEngine` and `RigidBodyQuadrotor`."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from samara.vehicles.check import VehicleError
 
 
 def with_single_vehicle_effects(vehicle: Vehicle, effects: Mapping[str, object]) -> Vehicle:
-    """Return the vehicle with these effects; refuse those that only a simulation of several drones, or of gusts, drives."""
+    """Return the vehicle with these effects; VehicleError for effects that need other drones or the gusts of a simulation."""
     if effects.get("downwash", False) is not False:
         raise VehicleError(
             f"{vehicle.name}: effect 'downwash' is the air that other drones blow down, and this one flies alone: expected a "

@@ -9,7 +9,7 @@ is a positive number along −z of the body, gravity a positive number along +z 
 counter-clockwise seen from above, −1 for a clockwise one. SI units, radians.
 
 A vector is a tuple or list of its numbers, or an array whose last axis holds them: then the other axes are a batch. A result
-is a named tuple of numbers, or of arrays of that batch. Functions of the same name are told apart by their arguments. Equation
+is a named tuple of numbers, or of arrays of that batch. Functions of the same name differ in their arguments. Equation
 numbers are those of K. Nonami, "Introduction to Drone Engineering", as the document gives them; where the library behind the
 document is wrong (docs/errata.md), these are right.
 """
@@ -34,7 +34,7 @@ from samara.physics.rotors.motor import DcMotor, dc_motor_rate, motor_current
 from samara.physics.rotors.rotor import Rotor, RotorLoad, linear_load, rotor_load, rotor_momentum_torque, rotor_wrench
 
 ABSOLUTE_ZERO = -273.15  # [°C]
-NEAR = 5.0  # in rotor radii: what is closer counts as near
+NEAR = 5.0  # in rotor radii: the distance below which a boundary is near
 
 __getattr__, __dir__ = _lazily(__name__, __path__)
 
@@ -42,7 +42,7 @@ __getattr__, __dir__ = _lazily(__name__, __path__)
 # Types of the arguments: record, unit, name in C ---------------------------------------------------------------------
 
 
-def _no_vector(self: object, other: object) -> NoReturn:
+def _refuse_arithmetic(self: object, other: object) -> NoReturn:
     raise TypeError("Euler angles are no vector: they cannot be added or scaled; turn vectors, or multiply quaternions")
 
 
@@ -55,7 +55,7 @@ class EulerType(NamedTuple):
 
 
 for _operator in ("__add__", "__radd__", "__mul__", "__rmul__"):
-    setattr(EulerType, _operator, _no_vector)
+    setattr(EulerType, _operator, _refuse_arithmetic)
 
 VectorType = VelocityType = AccelerationType = ForceType = TorqueType = ImpulseType = InertiaDiagType = Vec3
 AngularVelocityType = AngularAccelerationType = Vec3
@@ -275,7 +275,7 @@ def euler_acceleration_in_ground_frame(
 
 
 def _upright(position: Vec3, ccw: Scalar, Ct: Scalar = 0.0, Cq: Scalar = 0.0, J: Scalar = 0.0) -> Rotor:
-    """Its rotors push up, along −z of FRD, which is +z of FLU; ccw is our spin."""
+    """Return an upright rotor: thrust along −z of FRD, which is +z of FLU; ccw is Samara's spin."""
     return Rotor(flu_from_frd(position), Vec3(0.0, 0.0, 1.0), ccw, Ct, Cq, J)
 
 
@@ -315,7 +315,7 @@ def rotor_current(Vbat: Voltage, R: Resistance, K: MotorConstant, omega: RotorSp
 
 @document
 def rotor_thrust(Ct: ThrustCoefficient, omega: RotorSpeed, atm_pressure: Pressure = 1.0) -> Thrust:
-    """T = Ct ω² p, along −z, eq. (2.50); p is the pressure of the air in atm, its temperature the one Ct is given for"""
+    """T = Ct ω² p, along −z, eq. (2.50); p is the air pressure in atm, at the temperature for which Ct is given"""
     return rotor_load(omega, _upright(ZERO, 1.0, Ct), atm_pressure).thrust
 
 
@@ -329,7 +329,7 @@ def rotor_anti_torque(
 
 @document
 def rotor_thrust_linear(Ct2: LinearThrust, omega: RotorSpeed) -> Thrust:
-    """T = Ct2 ω, along −z: the straight line of jMAVSim"""
+    """T = Ct2 ω, along −z: the linear model of jMAVSim"""
     return linear_load(omega, Ct2, 0.0).thrust
 
 
@@ -398,10 +398,10 @@ def _velocity_after_contact_with_wall(velocity_before: Velocity, normal: Vector,
 
 
 def _bounce(velocity: Vec3, normal: Vec3, restitution: Scalar, least: float) -> Vec3:
-    """The velocity after a bounce; 0 where |n|² ≤ least"""
+    """Return the velocity after a bounce; 0 if |n|² ≤ `least`."""
     after = impact.velocity_after_bounce(velocity, normal, restitution)
-    there = algebra.dot(normal, normal) > least
-    return Vec3(*(where(there, component, 0.0) for component in after))
+    has_normal = algebra.dot(normal, normal) > least
+    return Vec3(*(where(has_normal, component, 0.0) for component in after))
 
 
 @document
@@ -444,11 +444,11 @@ def _impulse_by_collision(
 
     All vectors are in one frame; the angles turn each body's inertia into it. n and −n give the same.
     """
-    own = _collider(self_velocity, self_angular_velocity, self_euler, self_contact, self_mass, self_inertia)
+    body = _collider(self_velocity, self_angular_velocity, self_euler, self_contact, self_mass, self_inertia)
     other = _collider(
         target_velocity, target_angular_velocity, target_euler, target_contact, target_mass, target_inertia
     )
-    return impact.collision_impulse(own, other, normal, restitution_coefficient)
+    return impact.collision_impulse(body, other, normal, restitution_coefficient)
 
 
 @document
@@ -464,8 +464,8 @@ def _impulse_by_collision__wall(
     restitution_coefficient: Number,
 ) -> Impulse:
     """J = −(1 + e)(v_rel·n) n / (1/m + (r×n)·I⁻¹(r×n)): the target's mass and inertia are without bound"""
-    own = _collider(self_velocity, self_angular_velocity, self_euler, self_contact, self_mass, self_inertia)
-    return impact.wall_impulse(own, target_velocity, normal, restitution_coefficient)
+    body = _collider(self_velocity, self_angular_velocity, self_euler, self_contact, self_mass, self_inertia)
+    return impact.wall_impulse(body, target_velocity, normal, restitution_coefficient)
 
 
 impulse_by_collision = either("impulse_by_collision", _impulse_by_collision, _impulse_by_collision__wall)

@@ -17,7 +17,7 @@ Function: TypeAlias = Callable[..., Any]
 
 NEAR_GIMBAL_LOCK = 1e-3  # |cos θ| below which a warning is given
 _ADVICE = "quaternion_velocity_from_body_angular_velocity has no such attitude"
-_NO_NUMBERS = (str, bytes, bool, dict, set, type(None))
+_NOT_NUMERIC = (str, bytes, bool, dict, set, type(None))
 LIBRARY: dict[str, Function] = {}  # the functions of the library by name, in the order of their definition
 VERSIONS: dict[str, tuple[Function, ...]] = {}  # of the functions that `either` dispatches to
 ROTOR_SUMS: dict[str, "RotorSum"] = {}
@@ -38,7 +38,7 @@ def warn_near_gimbal_lock(pitch: Scalar, advice: str, stacklevel: int) -> None:
 
 
 class Kind(NamedTuple):
-    """What an argument is: its type's name in C (dp_…_t, or double), its unit, and whether it must be positive."""
+    """The C type of an argument: its name (dp_…_t, or double), its unit, and whether it must be positive."""
 
     name: str
     unit: str
@@ -46,7 +46,7 @@ class Kind(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """A parameter of a function: its name, its record type (`Scalar` for a number), and its kind."""
+    """A parameter of a function: its name, its record type (`Scalar` for a number), and its C type."""
 
     name: str
     record: Any
@@ -54,19 +54,19 @@ class Argument(NamedTuple):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the record's components; () for a number"""
+        """The names of the record's components; () for a number."""
         return () if self.record is Scalar else self.record._fields
 
 
 def arguments_of(function: Function) -> tuple[Argument, ...]:
-    """The parameters of a function of the library"""
+    """Return the parameters of a function of the library."""
     plain = unwrap(function)
     hints = get_type_hints(plain, include_extras=True)
     return tuple(Argument(name, *get_args(hints[name])) for name in signature(plain).parameters)
 
 
 def result_of(function: Function) -> Argument:
-    """The result of a function of the library"""
+    """Return the result of a function of the library."""
     return Argument("result", *get_args(get_type_hints(unwrap(function), include_extras=True)["return"]))
 
 
@@ -83,49 +83,49 @@ def _number(value: Scalar) -> Scalar:
     return np.asarray(value, dtype=float) if isinstance(value, (list, tuple, np.ndarray)) else value
 
 
-def _components(value: Scalar, names: tuple[str, ...], what: str) -> list[Scalar]:
-    """The numbers or arrays (one per name) in a named tuple, a list of numbers, or along an array's last axis."""
+def _components(value: Scalar, names: tuple[str, ...], label: str) -> list[Scalar]:
+    """Return the numbers or arrays (one per name) of a named tuple, a list of numbers, or an array's last axis."""
     if hasattr(value, "_fields") or (isinstance(value, (list, tuple)) and all(_is_number(item) for item in value)):
         parts = list(value)
     else:
         try:
             rows = np.asarray(value, dtype=float) if isinstance(value, (list, tuple)) else value
         except (TypeError, ValueError):
-            raise ValueError(f"{what} is {value!r:.60}; expected numbers ({', '.join(names)})") from None
+            raise ValueError(f"{label} is {value!r:.60}; expected numbers ({', '.join(names)})") from None
         if not getattr(rows, "ndim", 0):
-            raise ValueError(f"{what} is {value!r}; expected ({', '.join(names)}), or an array with those last")
+            raise ValueError(f"{label} is {value!r}; expected ({', '.join(names)}), or an array with those last")
         parts = [rows[..., i] for i in range(rows.shape[-1])]
     if len(parts) != len(names):
-        raise ValueError(f"{what} has {len(parts)} components; expected {len(names)}: {', '.join(names)}")
+        raise ValueError(f"{label} has {len(parts)} components; expected {len(names)}: {', '.join(names)}")
     return [_number(part) for part in parts]
 
 
-def _converted(argument: Argument, value: object, what: str) -> Scalar:
-    """The value as the argument's type; ValueError if it is not a finite number, or not positive where it must be."""
+def _convert(argument: Argument, value: object, label: str) -> Scalar:
+    """Convert the value to the argument's type; ValueError unless it is finite and, if required, positive."""
     if not argument.fields:
         number = _number(value)
-        _require(number, what, argument.kind)
+        _require(number, label, argument.kind)
         return number
-    record = argument.record(*_components(value, argument.fields, what))
+    record = argument.record(*_components(value, argument.fields, label))
     for name, leaf in zip(argument.fields, record, strict=True):
-        _require(leaf, f"{what}.{name}", argument.kind)
+        _require(leaf, f"{label}.{name}", argument.kind)
     return record
 
 
-def _require(leaf: Scalar, what: str, kind: Kind) -> None:
-    if isinstance(leaf, _NO_NUMBERS):
-        raise ValueError(f"{what} is {leaf!r:.60}; expected a number")
+def _require(leaf: Scalar, label: str, c_type: Kind) -> None:
+    if isinstance(leaf, _NOT_NUMERIC):
+        raise ValueError(f"{label} is {leaf!r:.60}; expected a number")
     if not isinstance(leaf, (float, np.ndarray, np.generic)):
         return
     numbers = np.atleast_1d(leaf)
-    bad = ~np.isfinite(numbers) | (numbers <= 0.0 if kind.positive else False)
-    if bad.any():
-        expected = "a positive number" if kind.positive else "a finite number"
-        raise ValueError(f"{what} is {numbers[bad][0]}; expected {expected}")
+    invalid = ~np.isfinite(numbers) | (numbers <= 0.0 if c_type.positive else False)
+    if invalid.any():
+        expected = "a positive number" if c_type.positive else "a finite number"
+        raise ValueError(f"{label} is {numbers[invalid][0]}; expected {expected}")
 
 
 def _evaluate(name: str, call: Callable[[], Scalar]) -> Scalar:
-    """The result of the call, every component with the batch's shape; ValueError on a division by zero."""
+    """Return the result of the call, with every component broadcast to the batch; ValueError on a division by zero."""
     try:
         with np.errstate(divide="raise", invalid="raise"):
             result = call()
@@ -151,7 +151,7 @@ def document(function: Function, *, singular_in: str = "") -> Function:
     def call(*positional: object, **named: object) -> Scalar:
         values = form.bind(*positional, **named).arguments
         converted = {
-            argument.name: _converted(argument, values[argument.name], f"{name}: {argument.name}")
+            argument.name: _convert(argument, values[argument.name], f"{name}: {argument.name}")
             for argument in arguments
             if argument.name in values
         }
@@ -187,7 +187,7 @@ def either(name: str, *functions: Function) -> Function:
 
 
 class RotorSum(NamedTuple):
-    """A function of n rotors that adds up a function of one: the arguments named in `per_rotor` come n times."""
+    """A function of n rotors that sums a function of one; the arguments named in `per_rotor` are lists of n."""
 
     name: str
     one: Function
@@ -195,7 +195,7 @@ class RotorSum(NamedTuple):
 
 
 def sum_over_rotors(rotors: RotorSum, description: str) -> Function:
-    """The function of n rotors, with the parameters of the function of one."""
+    """Return the function of n rotors, with the parameters of the function of one."""
     one, arguments = unwrap(rotors.one), arguments_of(rotors.one)
     form = signature(one)
 
@@ -205,12 +205,12 @@ def sum_over_rotors(rotors: RotorSum, description: str) -> Function:
         per_rotor: dict[str, list[Scalar]] = {}
         for argument in arguments:
             if argument.name in values:
-                what, value = f"{rotors.name}: {argument.name}", values[argument.name]
+                label, value = f"{rotors.name}: {argument.name}", values[argument.name]
                 if argument.name in rotors.per_rotor:
-                    items = _by_rotor(argument, value, what)
-                    per_rotor[argument.name] = [_converted(argument, item, what) for item in items]
+                    items = _by_rotor(argument, value, label)
+                    per_rotor[argument.name] = [_convert(argument, item, label) for item in items]
                 else:
-                    shared[argument.name] = _converted(argument, value, what)
+                    shared[argument.name] = _convert(argument, value, label)
         counts = {name: len(items) for name, items in per_rotor.items()}
         if len(set(counts.values())) != 1 or not min(counts.values()):
             raise ValueError(f"{rotors.name}: expected the same number of rotors in each of its lists; got {counts}")
@@ -231,14 +231,14 @@ def sum_over_rotors(rotors: RotorSum, description: str) -> Function:
     return call
 
 
-def _by_rotor(argument: Argument, value: Scalar, what: str) -> list[Scalar]:
-    """One item per rotor: a list of them, or an array (…, n) of numbers, (…, n, 3) of vectors."""
+def _by_rotor(argument: Argument, value: Scalar, label: str) -> list[Scalar]:
+    """Return one item per rotor from a list, or from an array (…, n) of numbers or (…, n, 3) of vectors."""
     depth = 1 if argument.fields else 0
     if isinstance(value, (list, tuple)) and all(_depth(item) == depth for item in value):
         return list(value)
     rows = np.asarray(value, dtype=float) if isinstance(value, (list, tuple)) else value
     if getattr(rows, "ndim", 0) < depth + 1:
-        raise ValueError(f"{what} is {value!r}; expected one item for each rotor")
+        raise ValueError(f"{label} is {value!r}; expected one item for each rotor")
     return [rows[..., i] if depth == 0 else rows[..., i, :] for i in range(rows.shape[-1 - depth])]
 
 

@@ -1,9 +1,9 @@
 """Hakoniwa's library for C and C++: every function of `samara.documents.drone_physics`, traced and written out.
 
-`drone_physics_c.h` and `.c` are C99 with the prefix dp_; `drone_physics.hpp` puts overloads in hako::drone_physics over them.
+`drone_physics_c.h` and `.c` are C99 with the prefix dp_; `drone_physics.hpp` wraps them as overloads in hako::drone_physics.
 The first version of a name is plain in C, the others have a suffix: dp_rotor_omega_acceleration(Kr, Tr, …) and
-dp_rotor_omega_acceleration__battery. An argument that has a default is
-left out of the plain name, and the suffix of the longer version: dp_rotor_thrust, dp_rotor_thrust__atm_pressure.
+dp_rotor_omega_acceleration__battery. An argument with a default is omitted from the plain function; the longer version has it
+as a suffix: dp_rotor_thrust, dp_rotor_thrust__atm_pressure.
 """
 
 import zlib
@@ -32,7 +32,7 @@ from samara.documents.drone_physics.arguments import (
 )
 from samara.export.c_syntax import Places, c_lines, comment, decimal
 
-TEMPLATES = Path(__file__).parent / "c"  # the files of the library, with @names@ in the place of what is generated
+TEMPLATES = Path(__file__).parent / "c"  # the files of the library, with @names@ for the generated parts
 SELF_TEST_ROTORS = 4
 
 
@@ -59,13 +59,13 @@ def write_library(folder: str | Path) -> list[Path]:
     return [Path(folder) / name for name in texts]
 
 
-# What there is to write ---------------------------------------------------------------------------------------------
+# Functions to write -------------------------------------------------------------------------------------------------
 
 
 class CFunction(NamedTuple):
-    """A function as C has it: its name without dp_, the name all its versions share, and what it computes.
+    """A function in C: its name without dp_, the name that all its versions share, and the Python function.
 
-    With `rotors` it adds up `function` over n of them.
+    With `rotors` it sums `function` over n rotors.
     """
 
     name: str
@@ -80,21 +80,21 @@ class CFunction(NamedTuple):
 
     @property
     def one_rotor(self) -> str:
-        """The name of the function of one rotor: that of the summed function, with the suffix of this version"""
+        """The name of the function of one rotor: that of the summed function, with the suffix of this version."""
         _, separator, suffix = self.name.partition("__")
         return f"{unwrap(self.function).__name__}{separator}{suffix}"
 
 
 def c_functions() -> Iterator[CFunction]:
-    """Every function of the library in the order of its files, versions and longer versions one after the other"""
+    """Yield every function of the library in the order of its files, each followed by its other and longer versions."""
     for name, function in LIBRARY.items():
         rotors = ROTOR_SUMS.get(name)
         for version in VERSIONS.get(name, (rotors.one if rotors else function,)):
             plain = name if rotors else unwrap(version).__name__.lstrip("_")
             parameters, arguments = signature(unwrap(version)).parameters, arguments_of(version)
             optional = [key for key, parameter in parameters.items() if parameter.default is not Parameter.empty]
-            needed = tuple(argument for argument in arguments if argument.name not in optional)
-            yield CFunction(plain, name, version, needed, rotors)
+            required = tuple(argument for argument in arguments if argument.name not in optional)
+            yield CFunction(plain, name, version, required, rotors)
             if optional:
                 yield CFunction(f"{plain}__{'_'.join(optional)}", name, version, arguments, rotors)
 
@@ -107,7 +107,7 @@ def _c_type(argument: Argument) -> str:
 
 
 def _parameters(function: CFunction) -> list[str]:
-    """The declared parameters; the number of rotors comes before the first of their arrays."""
+    """Return the declared parameters; the rotor count comes before the first per-rotor array."""
     texts: list[str] = []
     for argument in function.arguments:
         name, c_type = argument.name, _c_type(argument)
@@ -124,9 +124,9 @@ def _head(function: CFunction, prefix: str = "dp_") -> str:
 
 
 def _units(function: CFunction) -> str:
-    given = [f"{own.name} [{own.kind.unit}]" for own in function.arguments if own.kind.unit]
-    result = function.result.kind.unit
-    return "; ".join([*([", ".join(given)] if given else []), *([f"gives [{result}]"] if result else [])])
+    units = [f"{argument.name} [{argument.kind.unit}]" for argument in function.arguments if argument.kind.unit]
+    result_unit = function.result.kind.unit
+    return "; ".join([*([", ".join(units)] if units else []), *([f"gives [{result_unit}]"] if result_unit else [])])
 
 
 def _words(function: CFunction) -> list[str]:
@@ -159,26 +159,33 @@ def _places(argument: Argument) -> Places:
 
 def _traced(head: str, function: CFunction) -> str:
     result, plain = function.result, unwrap(function.function)
-    templates = [0.0 if own.record is Scalar else own.record(*(0.0 for _ in own.fields)) for own in function.arguments]
+    templates = [
+        0.0 if argument.record is Scalar else argument.record(*(0.0 for _ in argument.fields))
+        for argument in function.arguments
+    ]
 
     def call(*values: Scalar) -> tuple[Scalar]:
-        answer = plain(**{own.name: value for own, value in zip(function.arguments, values, strict=True)})
-        return (where(answer, 1.0, 0.0) if result.kind.name == "int" else answer,)
+        result_value = plain(
+            **{argument.name: value for argument, value in zip(function.arguments, values, strict=True)}
+        )
+        return (where(result_value, 1.0, 0.0) if result.kind.name == "int" else result_value,)
 
     fields = result.fields
     out = Places(fields, [f"out.{f}" for f in fields]) if fields else Places([result.kind.unit or "1"], ["out"])
-    own = c_lines(program_of(call, *templates), [_places(argument) for argument in function.arguments], [out])
-    lines = [f"{_c_type(result)} out;", *own, "return out;"]
+    body = c_lines(program_of(call, *templates), [_places(argument) for argument in function.arguments], [out])
+    lines = [f"{_c_type(result)} out;", *body, "return out;"]
     return "\n".join([head, "{", *(f"    {line}" for line in lines), "}"])
 
 
 def _loop(function: CFunction, one_rotor: str) -> str:
-    """Σ over n rotors of the function of one."""
+    """Sum the function of one rotor over n rotors."""
     assert function.rotors is not None
-    given = []
-    for own in function.arguments:
-        address = "" if own.record is Scalar else "&"
-        given.append(f"{address}{own.name}[i]" if own.name in function.rotors.per_rotor else own.name)
+    call_arguments = []
+    for argument in function.arguments:
+        address = "" if argument.record is Scalar else "&"
+        call_arguments.append(
+            f"{address}{argument.name}[i]" if argument.name in function.rotors.per_rotor else argument.name
+        )
     result, fields = function.result, function.result.fields
     zero = f"{{{', '.join('0.0' for _ in fields)}}}" if fields else "0.0"
     sums = [f"out.{f} += one.{f};" for f in fields] or ["out += one;"]
@@ -191,7 +198,7 @@ def _loop(function: CFunction, one_rotor: str) -> str:
             "",
             "    for (i = 0; i < n; i++) {",
             f"        const {_c_type(result)} one = {one_rotor}(",
-            f"            {', '.join(given)});",
+            f"            {', '.join(call_arguments)});",
             *(f"        {line}" for line in sums),
             "    }",
             "    return out;",
@@ -214,39 +221,39 @@ def _cpp_function(function: CFunction) -> str:
     rotors = function.rotors
     per_rotor = rotors.per_rotor if rotors else ()
     parameters, values, conversions = [], [], []
-    sums_here = any(argument.name in per_rotor and argument.record is not Scalar for argument in function.arguments)
+    sums_in_cpp = any(argument.name in per_rotor and argument.record is not Scalar for argument in function.arguments)
     for argument in function.arguments:
         name, is_record, is_array = argument.name, argument.record is not Scalar, argument.name in per_rotor
         if is_array and "unsigned n" not in parameters:
             parameters.append("unsigned n")
-            values.append("1" if sums_here else "static_cast<int>(n)")
+            values.append("1" if sums_in_cpp else "static_cast<int>(n)")
         if is_record:
             conversions.append(f"const auto {name}_c = detail::to_c({name}{'[i]' if is_array else ''});")
             values.append(f"&{name}_c")
         else:
-            values.append(f"&{name}[i]" if is_array and sums_here else name)
+            values.append(f"&{name}[i]" if is_array and sums_in_cpp else name)
         reference = "&" if is_record and not is_array else ""
         qualifier = "const " if is_record or is_array else ""
         parameters.append(f"{qualifier}{_cpp_type(argument)}{reference} {name}{'[]' if is_array else ''}")
-    kind, answer = _cpp_type(function.result), f"dp_{function.name}({', '.join(values)})"
+    cpp_type, expression = _cpp_type(function.result), f"dp_{function.name}({', '.join(values)})"
     if function.result.record is not Scalar:
-        answer = f"detail::from_c({answer})"
+        expression = f"detail::from_c({expression})"
     elif function.result.kind.name == "int":
-        answer += " != 0"
-    lines = [*conversions, f"return {answer};"]
-    if sums_here:
-        body = [*conversions, f"out += {answer};"]
+        expression += " != 0"
+    lines = [*conversions, f"return {expression};"]
+    if sums_in_cpp:
+        body = [*conversions, f"out += {expression};"]
         loop = ["for (unsigned i = 0; i < n; ++i) {", *(f"    {line}" for line in body), "}"]
-        lines = [f"{kind} out{{}};", *loop, "return out;"]
+        lines = [f"{cpp_type} out{{}};", *loop, "return out;"]
     text = "\n".join(f"    {line}" for line in lines)
-    return f"inline {kind} {function.shared_name}(\n    {', '.join(parameters)}) {{\n{text}\n}}"
+    return f"inline {cpp_type} {function.shared_name}(\n    {', '.join(parameters)}) {{\n{text}\n}}"
 
 
-# A program that checks the library: numbers from Python --------------------------------------------------------------
+# Self-test of the library: expected values from Python ---------------------------------------------------------------
 
 
 def _drawn(argument: Argument, random: np.random.Generator) -> Scalar:
-    """Numbers no function objects to: positive scalars, vectors of any direction, unit quaternions"""
+    """Return values that are valid for every function: positive scalars, vectors of any direction, unit quaternions."""
     if argument.record is Scalar:
         return float(random.uniform(0.5, 1.5))
     fields = argument.record._fields
@@ -257,7 +264,7 @@ def _drawn(argument: Argument, random: np.random.Generator) -> Scalar:
 
 def _initial(value: Scalar) -> str:
     if isinstance(value, (list, tuple)):
-        return "{" + ", ".join(_initial(each) for each in value) + "}"
+        return "{" + ", ".join(_initial(element) for element in value) + "}"
     return decimal(float(value))
 
 
@@ -273,23 +280,29 @@ def _one_test(function: CFunction, *, cpp: bool) -> str:
     random = np.random.default_rng(zlib.crc32(function.name.encode()))
     per_rotor = function.rotors.per_rotor if function.rotors else ()
     values: dict[str, Scalar] = {}
-    for own in function.arguments:
-        many = [_drawn(own, random) for _ in range(SELF_TEST_ROTORS)] if own.name in per_rotor else None
-        values[own.name] = _drawn(own, random) if many is None else many
+    for argument in function.arguments:
+        rotor_values = (
+            [_drawn(argument, random) for _ in range(SELF_TEST_ROTORS)] if argument.name in per_rotor else None
+        )
+        values[argument.name] = _drawn(argument, random) if rotor_values is None else rotor_values
     expected = getattr(library, function.shared_name)(**values)
-    lines, given = [], []
-    for own in function.arguments:
-        kind = _cpp_type(own) if cpp else _c_type(own)
-        array = "[]" if own.name in per_rotor else ""
-        lines.append(f"const {kind} {own.name}{array} = {_initial(values[own.name])};")
-        if own.name in per_rotor and str(SELF_TEST_ROTORS) not in given:
-            given.append(str(SELF_TEST_ROTORS))
-        given.append(own.name if cpp or array or own.record is Scalar else f"&{own.name}")
+    lines, call_arguments = [], []
+    for argument in function.arguments:
+        type_name = _cpp_type(argument) if cpp else _c_type(argument)
+        array = "[]" if argument.name in per_rotor else ""
+        lines.append(f"const {type_name} {argument.name}{array} = {_initial(values[argument.name])};")
+        if argument.name in per_rotor and str(SELF_TEST_ROTORS) not in call_arguments:
+            call_arguments.append(str(SELF_TEST_ROTORS))
+        call_arguments.append(argument.name if cpp or array or argument.record is Scalar else f"&{argument.name}")
     name = function.shared_name if cpp else f"dp_{function.name}"
-    kind = _cpp_type(function.result) if cpp else _c_type(function.result)
+    type_name = _cpp_type(function.result) if cpp else _c_type(function.result)
     fields = function.result.fields
     checks = [f'differs("{name}.{f}", out.{f}, {_initial(getattr(expected, f))})' for f in fields]
     checks = checks or [f'differs("{name}", out, {_initial(float(expected))})']
-    lines += [f"const {kind} out = {name}({', '.join(given)});", "", "return " + "\n        + ".join(checks) + ";"]
+    lines += [
+        f"const {type_name} out = {name}({', '.join(call_arguments)});",
+        "",
+        "return " + "\n        + ".join(checks) + ";",
+    ]
     head = f"static int test_{function.name}({'' if cpp else 'void'})"
     return "\n".join([head, "{", *(f"    {line}".rstrip() for line in lines), "}"])
