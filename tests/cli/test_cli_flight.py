@@ -119,7 +119,7 @@ def test_diff_says_first_that_the_vehicles_are_others(flown, monkeypatch, capsys
         for name in ("other", "heavier", "same")
     }
     assert first["other"].startswith("different vehicles: drone is crazyflie and iris\n")
-    assert first["heavier"].startswith("different vehicles: drone is crazyflie with other numbers\n")
+    assert first["heavier"].startswith("different vehicles: drone is crazyflie with other parameters\n")
     assert first["same"] == "the same, bit for bit\n"
 
 

@@ -64,7 +64,7 @@ def test_a_log_becomes_a_vehicle(log, guess, tmp_path, monkeypatch, capsys):
     }
     assert max(rows["predictor"]) < 0.1 and max(rows["physical"]) < 0.5
     page = (report / "identify.html").read_text(encoding="utf-8")
-    for word in ("Numbers", "not excited", "How well it predicts", "left over", "goes together", "samara identify"):
+    for word in ("Parameters", "not excited", "Prediction of unseen", "Residual force", "Correlation of", "samara identify"):
         assert word in page or word == "not excited"
     assert "http" not in re.sub(r'"data:[^"]*"', "", page).replace("http-equiv", "")
     pictures = sorted(own.name for own in report.glob("*.png"))
@@ -169,7 +169,7 @@ def test_what_is_wrong_beside_the_log_is_said_before_any_work(log, tmp_path, mon
     out = ("-o", str(tmp_path / "mine.toml"))
     for words, sentence in (
         ((str(log), "--start", "crazyfly", *out), "crazyfly"),
-        ((str(log), "--start", "rigid_body_quadrotor", *out), "its motors are not of the model 'lag'"),
+        ((str(log), "--start", "rigid_body_quadrotor", *out), "its motors do not use the model 'lag'"),
         ((str(log), "-o", str(tmp_path / "file" / "mine.toml")), "Not a directory"),
         ((str(log), *out, "--report", str(tmp_path / "file" / "report")), "Not a directory"),
         ((str(tmp_path / "none.ulg"), *out), "none.ulg"),

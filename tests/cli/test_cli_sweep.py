@@ -46,7 +46,7 @@ def rows_in(folder):
 def test_from_the_file_to_the_page(sweep):
     status, out, err = sweep("small.toml", "--require", "success > 0.5 @ 95%")
     assert (status, err) == (0, "") and "success > 0.5 @ 95%: held" in out
-    assert "kept   1 flights in out/small/flown" in out and len(list(Path("out/small/flown").glob("*.mcap"))) == 1
+    assert "saved  1 flights in out/small/flown" in out and len(list(Path("out/small/flown").glob("*.mcap"))) == 1
     before = rows_in("out/small")
     status, out, _ = sweep("small.toml", "--add", "2", "--no-keep", "--require", "success > 0.9 @ 95%")
     assert status == 1 and "undecided" in out and "kept" not in out
@@ -146,7 +146,7 @@ def test_no_cluster_is_one_sentence(sweep, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", "nowhere")
     for address, why in (
-        ("127.0.0.1:1", "nobody at 127.0.0.1:1 speaks as Ray does"),
+        ("127.0.0.1:1", "127.0.0.1:1 does not respond as Ray does"),
         ("auto", "Could not connect to auto"),
     ):
         status, _, err = sweep("small.toml", "--ray", address)

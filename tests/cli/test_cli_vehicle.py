@@ -27,14 +27,14 @@ def test_the_racer_of_the_documentation(monkeypatch, capsys, tmp_path):
         monkeypatch, capsys, "vehicle", "new", "racer", *RACER, "-o", "racer.toml", "--report", "r.html"
     )
     assert (status, err) == (0, "")
-    for word in ("hover throttle", "thrust/weight", "hover time", "top speed", "climb", "full throttle", "95 of 100"):
+    for word in ("hover throttle", "thrust/weight", "hover time", "top speed", "climb", "full throttle", "95 % interval"):
         assert word in out
     assert "fly it  samara fly figure8 --vehicle racer.toml" in out
     own = samara.vehicle("racer.toml")
     assert (own.name, own.mass, len(own.rotors)) == ("racer", 0.65, 4)
     assert (tmp_path / "racer.png").read_bytes()[:4] == b"\x89PNG"
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "<h1>racer</h1>" in page and "What a pilot knows" in page and "samara vehicle new racer" in page
+    assert "<h1>racer</h1>" in page and "Flight performance" in page and "samara vehicle new racer" in page
     assert "rotor.k_thrust" in page and "blade element theory" in page
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.html", "racer.png", "racer.toml"]
     status, out, err = call(monkeypatch, capsys, "check", "racer.toml")

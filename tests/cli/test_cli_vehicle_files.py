@@ -32,7 +32,7 @@ def test_a_model_of_gazebo_becomes_a_vehicle_and_a_model_again(monkeypatch, caps
 
 def test_what_is_left_out_is_said(monkeypatch, capsys, tmp_path):
     status, out, _ = call(monkeypatch, capsys, "vehicle", "export", "iris", "--sdf", "-o", str(tmp_path / "iris.sdf"))
-    assert status == 0 and "left out: drag: SDF has no word for it" in out
+    assert status == 0 and "left out: drag: SDF cannot express it" in out
 
 
 def test_what_a_file_lacks_is_estimated_from_parts(monkeypatch, capsys, tmp_path):
@@ -54,11 +54,11 @@ def test_what_a_file_lacks_is_estimated_from_parts(monkeypatch, capsys, tmp_path
     [
         (("import", MARTIN), "expected --like another vehicle, or --motors, --props and --battery"),
         (("import", MARTIN, "--like", "iris", "--props", "8x4.5"), "--like and parts are both given"),
-        (("import", MARTIN, "--props", "8x4.5"), "an estimate from parts lacks --motors, --battery"),
+        (("import", MARTIN, "--props", "8x4.5"), "an estimate from parts needs --motors, --battery"),
         (("import", MARTIN, "--like", "hexarotor_x"), "has 4 rotors, and hexarotor_x"),
-        (("import", "{}/bad.sdf"), "bad.sdf: is no XML"),
+        (("import", "{}/bad.sdf"), "bad.sdf: is not XML"),
         (("import", "{}/none.sdf"), "No such file"),
-        (("export", "iris"), "no format is named; expected --sdf"),
+        (("export", "iris"), "no format; expected --sdf"),
         (("export", "rigid_body_quadrotor", "--sdf", "-o", "{}/x.sdf"), "rotors has 0 entries"),
         (("export", "nothing_such", "--sdf"), "nothing_such"),
     ],

@@ -67,7 +67,7 @@ def test_an_interrupt_that_the_compiler_swallows_ends_the_flight(monkeypatch, ca
 
     monkeypatch.setattr("samara.sim.fly.Simulation", Compiled)
     status, out, err = call(monkeypatch, capsys, "fly", "hover", "--out", str(tmp_path))
-    assert (status, err) == (130, "samara: stopped\n") and "holds what was flown" in "".join(out.splitlines())
+    assert (status, err) == (130, "samara: stopped\n") and "holds the flight up to here" in "".join(out.splitlines())
 
 
 def test_one_that_is_lost_before_a_flight_begins_is_heard_in_it(signals_heard):

@@ -40,7 +40,7 @@ COMMANDS = {
     "sweep": "sweep.app",
     "export": "export.app",
 }
-"""The module and function (or group) of every command; only what is called is imported."""
+"""The module and function (or group) of every command; only the module of the called command is imported."""
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
         print(printable(f"samara: {error}"), file=sys.stderr)
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as end:
-        if not isinstance(end, SystemExit) or end.code == INTERRUPTED:  # Typer turns Ctrl-C into this, without a word
+        if not isinstance(end, SystemExit) or end.code == INTERRUPTED:  # Typer turns Ctrl-C into this status silently
             print("samara: stopped", file=sys.stderr)
             sys.exit(INTERRUPTED)
         raise
@@ -66,23 +66,23 @@ def main() -> None:
 
 
 def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The application with the commands of these names."""
-    made = typer.Typer(
+    """Create the application with the commands `names`."""
+    application = typer.Typer(
         help="Multirotor physics, simulation and control.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
-    made.callback()(version_option)
+    application.callback()(version_option)
     for name in names:
         module, member = COMMANDS[name].split(".")
         command = getattr(import_module(f"samara.cli.{module}"), member)
         if isinstance(command, typer.Typer):
-            made.add_typer(command, name=name)
+            application.add_typer(command, name=name)
         else:
-            made.command(name)(command)
-    return made
+            application.command(name)(command)
+    return application
 
 
 def __getattr__(name: str) -> typer.Typer:
@@ -92,7 +92,7 @@ def __getattr__(name: str) -> typer.Typer:
 
 
 def command_line(names: Iterable[str] = COMMANDS) -> typer.core.TyperGroup:
-    """The root command; help texts are escaped, since Typer takes the unit in `wind [m/s]` for markup."""
+    """Create the root command; help texts are escaped, because Typer reads the unit in `wind [m/s]` as markup."""
     from rich.markup import escape
 
     root = typer.main.get_command(build_app(names))
@@ -100,9 +100,9 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.core.TyperGroup:
     commands = [root]
     for command in commands:
         commands += getattr(command, "commands", {}).values()
-        for part in (command, *command.params):
-            if text := getattr(part, "help", None):
-                setattr(part, "help", escape(text))  # noqa: B010 (arguments and options declare it, their base does not)
+        for described in (command, *command.params):
+            if text := getattr(described, "help", None):
+                setattr(described, "help", escape(text))  # noqa: B010 (arguments and options declare it, their base does not)
     return root
 
 
@@ -116,7 +116,7 @@ def _print_version(requested: bool) -> None:
 
 def version_option(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Multirotor physics, simulation and control: every equation written once, for every backend."""

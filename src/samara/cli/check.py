@@ -1,4 +1,4 @@
-"""`samara check`: errors in files, and what the parameters of a vehicle say together; `samara vehicles`: vehicles to fly."""
+"""`samara check`: validate scenario and vehicle files; `samara vehicles`: list vehicles."""
 
 import math
 from pathlib import Path
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def check(
-    files: Annotated[list[str], argument("Scenario or vehicle files, or shipped names of either.")],
+    files: Annotated[list[str], argument("Scenario or vehicle files, or names of shipped ones.")],
 ) -> None:
-    """Read files and report every error in them. Lists the stages of a scenario with their rates, and the hover and
+    """Validate files and report every error. Lists the stages of a scenario with their rates, and the hover trim and
     implausible parameters of a vehicle."""
     from samara import vehicle
     from samara.scenario.file import load_scenario
@@ -37,7 +37,7 @@ def check(
 
 
 def _is_vehicle(name: str) -> bool:
-    """Whether a shipped name is a vehicle's, or a file has a table that only vehicles have."""
+    """Whether `name` is a shipped vehicle, or a file with a table that only vehicles have."""
     from samara import vehicle_names
     from samara.core.budget import read_text
     from samara.core.toml import document
@@ -51,7 +51,7 @@ def _is_vehicle(name: str) -> bool:
 
 
 def _report_scenario(name: str, scenario: "Scenario") -> None:
-    """Print the stages of a flight with their rates; those that run in Python, and why."""
+    """Print the stages of a flight with their rates, and the reason why a stage runs in Python."""
     from samara.sim.simulation import Simulation, without_autopilots
 
     counts = f"{len(scenario.drones)} drones, {len(scenario.events)} events, {scenario.duration:g} s"
@@ -70,22 +70,22 @@ def _report_vehicle(name: str, vehicle: "Vehicle") -> None:
 
     say(f"{name}: vehicle {vehicle.name}, {vehicle.mass:g} kg, {len(vehicle.rotors)} rotors")
     if vehicle.rotors:
-        rank, free = controllable(vehicle)
-        listed = "all of force and torque" if len(free) == len(AXES) else ", ".join(free) or "none"
-        say(f"  {'allocation':14s} rank {rank}; commanded alone: {listed}")
+        rank, free_axes = controllable(vehicle)
+        axis_list = "all of force and torque" if len(free_axes) == len(AXES) else ", ".join(free_axes) or "none"
+        say(f"  {'allocation':14s} rank {rank}; commanded alone: {axis_list}")
         try:
             _report_hover(vehicle)
-        except ValueError:  # the warnings say why
+        except ValueError:  # the warnings give the reason
             say(f"  {'hover':14s} none")
-        _report_controls(vehicle, free)
-    if found := figures(vehicle):
-        console().print(table(("", "value", "typical"), [(row.name, row.shown, row.expected) for row in found]))
+        _report_controls(vehicle, free_axes)
+    if rows := figures(vehicle):
+        console().print(table(("", "value", "typical"), [(row.name, row.shown, row.expected) for row in rows]))
     for warning in warnings(vehicle):
         console().print(verdict(False, warning))
 
 
 def _report_hover(vehicle: "Vehicle") -> None:
-    """Print command, rotor speed, servo angles and power of the hover."""
+    """Print command, rotor speed, servo angles and power at hover."""
     from samara import hover
     from samara.physics.multirotor import tilt_angles
     from samara.vehicles.plausibility import hover_power
@@ -99,79 +99,81 @@ def _report_hover(vehicle: "Vehicle") -> None:
     say(f"  {'hover':14s} command {span}{unit}, rotors at {max(state.rotor_speed):.0f} rad/s")
     for i, angle in zip(vehicle.servos, servos, strict=True):
         say(f"  {'servo':14s} rotor {i} tilted by {math.degrees(angle):.3g} deg in hover")
-    against = f"; momentum theory: at least {power.ideal:.3g} W" if power.ideal else "; no radius, no momentum theory"
-    say(f"  {'hover power':14s} {power.shaft:.3g} W at the rotors{against}")
+    ideal_power = (
+        f"; momentum theory: at least {power.ideal:.3g} W" if power.ideal else "; no radius, no momentum theory"
+    )
+    say(f"  {'hover power':14s} {power.shaft:.3g} W at the rotors{ideal_power}")
 
 
-def _report_controls(vehicle: "Vehicle", free: tuple[str, ...]) -> None:
-    """Print which axes can be commanded and how far, with all rotors and with one of them failed."""
+def _report_controls(vehicle: "Vehicle", free_axes: tuple[str, ...]) -> None:
+    """Print the axes that can be commanded and their largest torques, with all rotors and with one rotor failed."""
     from samara.vehicles.controllability import TORQUES, controllability, failures, in_words
 
     complete = controllability(vehicle)
-    say(f"  {'controls':14s} {_commanded(vehicle, free)}; {in_words(complete)}")
+    say(f"  {'controls':14s} {_commanded(vehicle, free_axes)}; {in_words(complete)}")
     if not complete.torques:
         return
     rows = []
-    failed = [(f"rotor {which} failed", control) for which, control in failures(vehicle)]
-    for title, control in [("all rotors", complete), *failed]:
+    failure_cases = [(f"rotor {rotor_index} failed", control) for rotor_index, control in failures(vehicle)]
+    for title, control in [("all rotors", complete), *failure_cases]:
         torques = {torque.axis: f"{torque.shown} ({torque.acceleration:.3g})" for torque in control.torques}
         climb = f"{control.climb:.3g}" if control.torques else "-"
         rows.append((title, *(torques.get(axis, "-") for axis in TORQUES), climb, in_words(control)))
-    headings = ("in hover, most", *(f"{axis} N m (rad/s²)" for axis in TORQUES), "climb m/s²", "")
+    headings = ("maximum in hover", *(f"{axis} N m (rad/s²)" for axis in TORQUES), "climb m/s²", "")
     console().print(table(headings, rows))
 
 
-def _commanded(vehicle: "Vehicle", free: tuple[str, ...]) -> str:
+def _commanded(vehicle: "Vehicle", free_axes: tuple[str, ...]) -> str:
     from samara.vehicles.plausibility import NEEDED, reached
 
-    bound = [name for name in NEEDED if name not in free]
-    if not bound:
+    coupled_axes = [name for name in NEEDED if name not in free_axes]
+    if not coupled_axes:
         return "thrust, roll, pitch and yaw, each alone"
-    none = [name for name in bound if not reached(vehicle, name)]
-    mixed = [name for name in bound if name not in none]
-    count = {1: "one rotor commands", 2: "two rotors command"}.get(len(vehicle.rotors), "the rotors command")
-    parts = [f"{', '.join(free)} alone" if free else "no axis alone"]
-    parts += [f"{', '.join(mixed)} only together with others"] if mixed else []
-    parts += [f"{', '.join(none)} not at all"] if none else []
-    return f"{count} {', '.join(parts)}"
+    unreachable = [name for name in coupled_axes if not reached(vehicle, name)]
+    coupled = [name for name in coupled_axes if name not in unreachable]
+    subject = {1: "one rotor commands", 2: "two rotors command"}.get(len(vehicle.rotors), "the rotors command")
+    parts = [f"{', '.join(free_axes)} alone" if free_axes else "no axis alone"]
+    parts += [f"{', '.join(coupled)} only together with others"] if coupled else []
+    parts += [f"{', '.join(unreachable)} not at all"] if unreachable else []
+    return f"{subject} {', '.join(parts)}"
 
 
 # samara vehicles --------------------------------------------------------------------------------------------------------
 
 
 def list_vehicles(
-    names: Annotated[list[str] | None, argument("Names or .toml files; all that come with Samara.")] = None,
+    names: Annotated[list[str] | None, argument("Names or .toml files; default: all shipped vehicles.")] = None,
 ) -> None:
-    """List vehicles: mass, rotors, hover speed, thrust-to-weight, what a command is, and the source of the parameters."""
+    """List vehicles: mass, rotors, hover speed, thrust-to-weight ratio, type of command, and source of the parameters."""
     from samara import vehicle, vehicle_names
 
     right = ("mass", "rotors", "hover\nrad/s", "\nrpm", "thrust/\nweight")
-    made = table(("vehicle", *right, "command"), right=right)
-    made.padding = (0, 1, 1, 0)
-    for column in made.columns[1:]:
+    vehicle_table = table(("vehicle", *right, "command"), right=right)
+    vehicle_table.padding = (0, 1, 1, 0)
+    for column in vehicle_table.columns[1:]:
         column.no_wrap = True
-    for listed in map(vehicle, names or vehicle_names()):
-        made.add_row(_description(listed), *_figures(listed))
-    console().print(made)
+    for model in map(vehicle, names or vehicle_names()):
+        vehicle_table.add_row(_description(model), *_figures(model))
+    console().print(vehicle_table)
 
 
 def _description(vehicle: "Vehicle") -> "Text":
-    """Name, description, and the source of the mass, which speaks for the rest."""
+    """Format name, description and the source of the mass, which stands for the other sources."""
     from rich.text import Text
 
     source = dict(vehicle.structure.sources).get("body.mass", "not given")
     description = vehicle.structure.description
-    about = f"{description}; source: {source}" if description else f"source: {source}"
-    return Text.assemble((printable(vehicle.name), "bold"), "\n", (printable(about), "dim"))
+    details = f"{description}; source: {source}" if description else f"source: {source}"
+    return Text.assemble((printable(vehicle.name), "bold"), "\n", (printable(details), "dim"))
 
 
 def mass_text(vehicle: "Vehicle") -> str:
-    """Mass in g below a kilogram."""
+    """Format the mass, in g below a kilogram."""
     return f"{1e3 * vehicle.mass:.4g} g" if vehicle.mass < 1.0 else f"{vehicle.mass:.4g} kg"
 
 
 def _figures(vehicle: "Vehicle") -> tuple[str, ...]:
-    """Mass, number of rotors, Ω at hover in rad/s and rpm (slowest and fastest where they differ), thrust-to-weight."""
+    """Format mass, rotor count, Ω at hover in rad/s and rpm (slowest and fastest if they differ), thrust-to-weight, command."""
     from samara import hover, thrust_to_weight
 
     actuation = vehicle.structure.actuation.name
@@ -179,7 +181,14 @@ def _figures(vehicle: "Vehicle") -> tuple[str, ...]:
         return mass_text(vehicle), "0", "-", "-", "-", actuation
     speeds = hover(vehicle)[0].rotor_speed
     slowest, fastest = min(speeds), max(speeds)
-    ends = [slowest, fastest] if fastest - slowest > 1e-3 * fastest else [fastest]
-    radians = "\n".join(f"{speed:.1f}" for speed in ends)
-    rpm = "\n".join(f"{60.0 * speed / (2.0 * math.pi):.0f}" for speed in ends)
-    return mass_text(vehicle), str(len(vehicle.rotors)), radians, rpm, f"{thrust_to_weight(vehicle):.2f}", actuation
+    extremes = [slowest, fastest] if fastest - slowest > 1e-3 * fastest else [fastest]
+    rad_per_second = "\n".join(f"{speed:.1f}" for speed in extremes)
+    rpm = "\n".join(f"{60.0 * speed / (2.0 * math.pi):.0f}" for speed in extremes)
+    return (
+        mass_text(vehicle),
+        str(len(vehicle.rotors)),
+        rad_per_second,
+        rpm,
+        f"{thrust_to_weight(vehicle):.2f}",
+        actuation,
+    )

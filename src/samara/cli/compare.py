@@ -8,21 +8,21 @@ from samara.cli.options import Plot, Vehicle, argument, load_controller, option,
 
 LEVEL_HELP = (
     "0: everything is known; 1: mass, inertia, start and wind are random; 2: gates are also displaced and observed only from "
-    "near by. All three by default."
+    "nearby. Default: all three."
 )
 
 
 def compare(
-    trajectory: Annotated[str, option("--trajectory", "figure8, circle, helix or lissajous.")] = "figure8",
+    trajectory: Annotated[str, option("--trajectory", "Trajectory: figure8, circle, helix or lissajous.")] = "figure8",
     controllers: Annotated[
-        str, option("--controllers", "Names or file.py:function, separated by commas; default: all.")
+        str, option("--controllers", "Controllers or file.py:function, separated by commas; default: all.")
     ] = "",
-    wind: Annotated[str, option("--wind", "Wind speeds [m/s] separated by commas.")] = "0",
+    wind: Annotated[str, option("--wind", "Wind speeds [m/s], separated by commas.")] = "0",
     vehicle: Vehicle = "iris",
     speed: Annotated[float, option("--speed", "Peak speed along the trajectory [m/s].")] = 2.0,
-    out: Annotated[Path, out_option("The folder for the table and the picture.")] = Path("out/compare"),
+    out: Annotated[Path, out_option("Folder for the table and the picture.")] = Path("out/compare"),
 ) -> None:
-    """Fly one trajectory with several controllers in several winds: one table, one picture."""
+    """Fly one trajectory with several controllers in several winds; write one table and one picture."""
     from samara import vehicle as load
     from samara.compare.controllers import HEADINGS, as_markdown, contest, table_rows
     from samara.control.registry import CONTROLLERS
@@ -45,19 +45,21 @@ def compare(
 
 
 def race(
-    track: Annotated[str, argument("A shipped track (hall, meadow) or a .toml file.")] = "hall",
+    track: Annotated[str, argument("Track: a shipped one (hall, meadow) or a .toml file.")] = "hall",
     level: Annotated[int | None, option("--level", LEVEL_HELP, min=0, max=2)] = None,
-    controller: Annotated[str, option("--controller", "Names or policy folders, separated by commas.")] = "geometric",
+    controller: Annotated[
+        str, option("--controller", "Controllers or policy folders, separated by commas.")
+    ] = "geometric",
     seeds: Annotated[int, option("--seeds", "Number of flights (seeds 0, 1, …).", min=1, max=100_000)] = 20,
-    vehicle: Annotated[str | None, option("--vehicle", "Another vehicle than the track's.")] = None,
-    pace: Annotated[float, option("--pace", "Speed as a fraction of the fastest the vehicle can fly.")] = 1.0,
-    out: Annotated[Path, out_option("The folder for the results and the picture.")] = Path("out/race"),
+    vehicle: Annotated[str | None, option("--vehicle", "Vehicle to fly; default: the track's.")] = None,
+    pace: Annotated[float, option("--pace", "Speed as a fraction of the fastest that the vehicle can fly.")] = 1.0,
+    out: Annotated[Path, out_option("Folder for the results and the picture.")] = Path("out/race"),
     plot: Plot = False,
 ) -> None:
-    """Race a controller through a track's gates with many seeds: how often it finishes, and how fast.
+    """Race controllers through the gates of a track with many seeds; report the finish rate and the lap time.
 
-    A race ends when a frame or a pole is hit, the hall is left, or the time is up; gates count in their order, passed
-    forwards. The same seeds give the same bits.
+    A race ends at a collision with a frame or a pole, outside the bounds of the track, or at the time limit. Gates count in
+    order, passed forwards. The same seeds give the same bits.
     """
     from samara.compare.race import HEADINGS, as_json, table_rows
     from samara.compare.race import race as fly_race
@@ -69,13 +71,13 @@ def race(
     if not contestants:
         raise ValueError(f"--controller {controller!r}: expected names or policies' folders, separated by commas")
     races = [
-        fly_race(course, level=at, controller=contestant, seeds=range(seeds), vehicle=vehicle, pace=pace)
+        fly_race(course, level=race_level, controller=contestant, seeds=range(seeds), vehicle=vehicle, pace=pace)
         for contestant in contestants
-        for at in (LEVELS if level is None else (level,))
+        for race_level in (LEVELS if level is None else (level,))
     ]
     title = f"{course.name}: {course.description}" if course.description else course.name
-    right = [name for name in HEADINGS if name not in ("controller", "the others")]
-    console().print(table(HEADINGS, table_rows(races), title, right=right))
+    numeric_headings = [name for name in HEADINGS if name not in ("controller", "the others")]
+    console().print(table(HEADINGS, table_rows(races), title, right=numeric_headings))
     write_text(out / "race.json", as_json(races))
     say(f"results {out / 'race.json'}")
     if plot:

@@ -1,7 +1,7 @@
-"""What the command line prints, its progress bars, and the signals that interrupt it.
+"""Output of the command line, its progress bars, and the signals that interrupt it.
 
-Texts are printed as they are written: brackets are units and names, never markup, and control characters are shown instead of
-sent to the terminal.
+Texts are printed literally: brackets are units and names, never markup, and control characters are shown instead of sent to
+the terminal.
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
-FAILED = 1  # the exit status of a flight, requirement or comparison that does not hold
+FAILED = 1  # the exit status of a failed expectation, requirement or comparison
 
 
 def prepare_streams() -> None:
@@ -32,23 +32,23 @@ def prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (it is open as long as we run)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (open until the process ends)
         elif isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
 
 
 def discard_stdout() -> None:
-    """Send further output nowhere and continue: the reader of stdout is gone, as after `| head`."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Redirect stdout to the null device: its reader is gone, as after `| head`."""
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, sys.stdout.fileno())
+    os.close(null_device)
 
 
 def console() -> "Console":
-    """The console for results: as wide as the terminal, and wide enough for a table where there is none."""
+    """Create the console for results: as wide as the terminal, or 110 columns without one."""
     from rich.console import Console
 
-    class Screen(Console):
+    class SafeConsole(Console):
         def render_str(self, text: str, **style: object) -> "Text":
             return super().render_str(printable(text), **style)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ def console() -> "Console":
             discard_stdout()
 
     in_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Screen(width=None if in_terminal else 110, markup=False, emoji=False, highlight=False)
+    return SafeConsole(width=None if in_terminal else 110, markup=False, emoji=False, highlight=False)
 
 
 def say(text: str) -> None:
@@ -68,7 +68,7 @@ def say(text: str) -> None:
 
 
 def verdict(true: bool, text: str) -> "Text":
-    """✓ or ✗ and what it is about."""
+    """Format ✓ or ✗ followed by `text`."""
     from rich.text import Text
 
     return Text.assemble(("✓", "green") if true else ("✗", "red"), f" {printable(text)}")
@@ -82,16 +82,16 @@ def table(
     right: Sequence[str] = (),
     no_wrap: bool = False,
 ) -> "Table":
-    """A table with a line below its headings; columns whose heading is in `right` are aligned to the right."""
+    """Create a table with a line below its headings; columns whose heading is in `right` are aligned to the right."""
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    result = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     for heading in headings:
-        made.add_column(heading, justify="right" if heading in right else "left", no_wrap=no_wrap)
+        result.add_column(heading, justify="right" if heading in right else "left", no_wrap=no_wrap)
     for row in rows:
-        made.add_row(*row)
-    return made
+        result.add_row(*row)
+    return result
 
 
 @contextmanager
@@ -115,38 +115,40 @@ def progress_bar(
 
 
 class Interrupts:
-    """Whether one of the signals has arrived."""
+    """Handler that records the arrival of a signal and raises KeyboardInterrupt."""
 
     received = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """The handler of a signal"""
+        """Handle a signal."""
         self.received = True
         raise KeyboardInterrupt
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt where one has been lost: LLVM's callbacks swallow exceptions raised in them."""
+        """Raise KeyboardInterrupt if a signal has arrived: LLVM's callbacks swallow exceptions raised in them."""
         if self.received:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Raise KeyboardInterrupt at each of the signals; one that is ignored, as under nohup, stays ignored.
+    """Raise KeyboardInterrupt at each of the signals; an ignored signal, as under nohup, stays ignored.
 
-    Nested contexts share their state: an interrupt that the outer one lost is not lost to the inner one.
+    Nested contexts share their state, so the inner context also reports an interrupt that was swallowed in the outer one.
     """
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield Interrupts()
         return
-    handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    outer = (handler for number in handled if isinstance(handler := signal.getsignal(number), Interrupts))
+    signals = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    outer = (handler for number in signals if isinstance(handler := signal.getsignal(number), Interrupts))
     state = next(outer, Interrupts())
-    before = {number: signal.signal(number, state) for number in handled}
+    previous_handlers = {number: signal.signal(number, state) for number in signals}
     report_unraisable = sys.unraisablehook
 
     def ignore_interrupts(error: "sys.UnraisableHookArgs") -> None:
-        if not isinstance(error.exc_value, KeyboardInterrupt):  # a swallowed one waits for `check`, without a traceback
+        if not isinstance(
+            error.exc_value, KeyboardInterrupt
+        ):  # `check` raises a swallowed one again, without a traceback
             report_unraisable(error)
 
     sys.unraisablehook = ignore_interrupts
@@ -154,5 +156,5 @@ def interrupts() -> Iterator[Interrupts]:
         yield state
     finally:
         sys.unraisablehook = report_unraisable
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from samara.physics.types import Vehicle as Model
     from samara.record.streams import Recording as Recorded
 
-app = typer.Typer(help="Write equations and recordings for other programs.", no_args_is_help=True)
+app = typer.Typer(help="Export equations, policies and recordings for other programs.", no_args_is_help=True)
 
-Folder = Annotated[Path | None, out_option("The folder; beside the recording by default.")]
-File = Annotated[Path | None, out_option("The file; beside the recording by default.")]
+Folder = Annotated[Path | None, out_option("Output folder; default: beside the recording.")]
+File = Annotated[Path | None, out_option("Output file; default: beside the recording.")]
 JavaScript = Annotated[bool, option("--js", "Write an ES module for browsers and Node instead of C99.")]
 
 
 @app.command("c")
 def export_c(vehicle: Vehicle = "hakoniwa", out: OutFolder = Path("out")) -> None:
-    """Write C99 that needs no library: derivative, RK4 step, its exact Jacobian, hover. One header, one source."""
+    """Write dependency-free C99: derivative, RK4 step with its exact Jacobian, and hover trim, as one header and one source."""
     from samara import vehicle as load
 
     _write_equations(load(vehicle), out)
@@ -41,14 +41,14 @@ def export_c(vehicle: Vehicle = "hakoniwa", out: OutFolder = Path("out")) -> Non
 
 @app.command("vehicle")
 def export_vehicle(vehicle: VehicleArgument, js: JavaScript = False, out: OutFolder = Path("out")) -> None:
-    """Write a vehicle's equations with all its effects: derivative, RK4 step, hover; C99 or JavaScript."""
+    """Write the equations of a vehicle with all its effects: derivative, RK4 step and hover trim, in C99 or JavaScript."""
     from samara import vehicle as load
 
     _write_equations(load(vehicle), out, js)
 
 
 def _write_equations(vehicle: "Model", out: Path, js: bool = False) -> None:
-    """Write C99, or an ES module and its time per step under Node."""
+    """Write C99, or an ES module together with its time per step under Node."""
     if js:
         from samara.export.javascript import write_js
 
@@ -64,17 +64,21 @@ def _write_equations(vehicle: "Model", out: Path, js: bool = False) -> None:
 
 @app.command("policy")
 def export_policy(
-    policy: Annotated[Path, argument("A policy's folder, or universal: the shipped one.")],
+    policy: Annotated[Path, argument("Folder of a policy, or 'universal' for the shipped one.")],
     vehicle: PolicyVehicle = None,
-    ned: Annotated[bool, option("--ned", "Take north-east-down and forward-right-down.")] = False,
-    px4_nn: Annotated[bool, option("--px4-nn", "For PX4's mc_nn_control: TensorFlow Lite and its source.")] = False,
-    px4_raptor: Annotated[bool, option("--px4-raptor", "For PX4's mc_raptor: policy.tar.")] = False,
-    crazyflie: Annotated[bool, option("--crazyflie", "For the Crazyflie: an app with a controller.")] = False,
-    betaflight: Annotated[bool, option("--betaflight", "For Betaflight: a mixer, its axes and units.")] = False,
+    ned: Annotated[bool, option("--ned", "Use inputs in north-east-down and forward-right-down.")] = False,
+    px4_nn: Annotated[
+        bool, option("--px4-nn", "Write TensorFlow Lite and its source for PX4's mc_nn_control.")
+    ] = False,
+    px4_raptor: Annotated[bool, option("--px4-raptor", "Write policy.tar for PX4's mc_raptor.")] = False,
+    crazyflie: Annotated[
+        bool, option("--crazyflie", "Write a Crazyflie app with the policy as its controller.")
+    ] = False,
+    betaflight: Annotated[bool, option("--betaflight", "Write a Betaflight mixer, in its axes and units.")] = False,
     out: OutFolder = Path("out"),
 ) -> None:
-    """Write a policy as C99 that needs no library, in float: observation, network, and the command of each rotor; or in the
-    form that an autopilot's firmware takes."""
+    """Write a policy as dependency-free C99 in single precision (observation, network and the command of each rotor), or in
+    the format of an autopilot's firmware."""
     from samara import vehicle as load
     from samara.control.policy import shipped_policy
     from samara.control.policy_c import NED, OURS, measured, write_policy_c
@@ -103,19 +107,19 @@ def export_policy(
         from samara.link.deploy.betaflight import MIXER, write_betaflight_policy
 
         exported = write_betaflight_policy(loaded, model, out)
-        say(f"mixer  {out / MIXER}.c: how to call it is in {MIXER}.h")
+        say(f"mixer  {out / MIXER}.c: {MIXER}.h describes the call")
     else:
         exported = write_policy_c(loaded, model, out, NED if ned else OURS)
     say(f"header {exported.header}\nsource {exported.source}")
     count = exported.parameters
-    say(f"size   {count} numbers, {4 * count} bytes; {exported.memory_bytes} bytes between calls")
+    say(f"size   {count} parameters, {4 * count} bytes; {exported.memory_bytes} bytes of state between calls")
     timing = measured(exported)
     if timing is None:
-        say("no C compiler here: code and time are not measured")
+        say("no C compiler found: code size and time are not measured")
         return
     flash = 4 * count + timing.code_bytes
-    say(f"flash  about {flash / 1024:.0f} KB; code as this machine's compiler makes it for size")
-    say(f"time   {timing.seconds * 1e6:.1f} µs a call on this CPU")
+    say(f"flash  about {flash / 1024:.0f} KB; code size as compiled on this machine, optimised for size")
+    say(f"time   {timing.seconds * 1e6:.1f} µs per call on this CPU")
 
 
 def _export_px4_nn(policy: "Policy", vehicle: "Model", out: Path) -> None:
@@ -124,7 +128,7 @@ def _export_px4_nn(policy: "Policy", vehicle: "Model", out: Path) -> None:
     written = write_px4_nn(policy, vehicle, out)
     for path in written.paths:
         say(f"file   {path}")
-    say(f"size   {written.numbers} numbers, {written.paths[0].stat().st_size} bytes")
+    say(f"size   {written.numbers} parameters, {written.paths[0].stat().st_size} bytes")
     for name, value in written.parameters.items():
         say(f"set    {name} {value:.7g}")
     say("build  with control_net.cpp and .hpp in src/modules/mc_nn_control; it comes to rest facing east")
@@ -132,7 +136,7 @@ def _export_px4_nn(policy: "Policy", vehicle: "Model", out: Path) -> None:
 
 @app.command("engine")
 def export_engine(js: JavaScript = False, out: OutFolder = Path("out")) -> None:
-    """Write the Crazyflie engine: its class, methods and state names in JavaScript, or its vehicle as C99."""
+    """Write the Crazyflie engine: a JavaScript class with its methods and state names, or the engine's vehicle as C99."""
     if not js:
         from samara.documents.engine import CrazyflieParams, engine_vehicle
 
@@ -150,11 +154,11 @@ def export_engine(js: JavaScript = False, out: OutFolder = Path("out")) -> None:
 def export_rigid_body(
     js: JavaScript = False,
     motor_lag: Annotated[
-        float | None, option("--motor-lag", "Lag of four motors [s]; default: command a wrench.")
+        float | None, option("--motor-lag", "Time constant of the four motors [s]; default: command a wrench.")
     ] = None,
     out: OutFolder = Path("out"),
 ) -> None:
-    """Write the rigid-body quadrotor: derivative, RK4 step, hover; C99 with a README, or JavaScript."""
+    """Write the rigid-body quadrotor: derivative, RK4 step and hover trim, as C99 with a README or as JavaScript."""
     from samara.documents.rigid_body import RigidBodyQuadrotor
 
     _write_equations(RigidBodyQuadrotor(motor_lag=motor_lag).vehicle, out, js)
@@ -165,15 +169,15 @@ def _time_in_node(module: Path) -> None:
 
     time = microseconds_a_step(module)
     if time is not None:
-        say(f"{time:.2g} µs a step of 1 ms under Node")
+        say(f"{time:.2g} µs per step of 1 ms under Node")
 
 
 @app.command("web")
 def export_web(
     vehicles: Annotated[
-        list[str] | None, argument("Shipped vehicles or .toml files; default: four shipped ones.")
+        list[str] | None, argument("Shipped vehicles or .toml files; default: four shipped vehicles.")
     ] = None,
-    out: Annotated[Path, out_option("The file.")] = Path("out/fly.html"),
+    out: Annotated[Path, out_option("HTML file to write.")] = Path("out/fly.html"),
 ) -> None:
     """Write a page to fly in with keyboard or gamepad: one HTML file that needs neither a server nor the network."""
     from samara import vehicle as load
@@ -185,9 +189,9 @@ def export_web(
 
 @app.command("drone-physics")
 def export_drone_physics(
-    out: Annotated[Path, out_option("The folder for the library.")] = Path("out/drone_physics"),
+    out: Annotated[Path, out_option("Folder for the library.")] = Path("out/drone_physics"),
 ) -> None:
-    """Write Hakoniwa's library for C and C++: sources, examples, self-tests, CMakeLists.txt and a README."""
+    """Write Hakoniwa's physics library for C and C++: sources, examples, self-tests, CMakeLists.txt and a README."""
     from samara.documents.drone_physics.c_library import write_library
 
     for path in write_library(out):
@@ -196,7 +200,7 @@ def export_drone_physics(
 
 @app.command("csv")
 def export_csv(run: Recording, out: Folder = None) -> None:
-    """Write a recording as CSV files, one for each stream: names with units, numbers that read back exactly."""
+    """Write a recording as CSV files, one per stream: column names with units, values that read back exactly."""
     from samara.record.export import export_csv as write
 
     _write_streams(write, run, out)
@@ -204,7 +208,7 @@ def export_csv(run: Recording, out: Folder = None) -> None:
 
 @app.command("parquet")
 def export_parquet(run: Recording, out: Folder = None) -> None:
-    """Write a recording as Parquet files, one for each stream, units with the columns."""
+    """Write a recording as Parquet files, one per stream, with the units of the columns."""
     from samara.record.export import export_parquet as write
 
     _write_streams(write, run, out)
@@ -219,7 +223,7 @@ def _write_streams(write: "Callable[[Recorded, Path], Iterable[Path]]", run: Pat
 
 @app.command("foxglove-layout")
 def export_foxglove_layout(run: Recording, out: File = None) -> None:
-    """Write a layout for Foxglove: the drones in space, plots of position, attitude and motors by the run's topics."""
+    """Write a Foxglove layout for a recording: a 3D scene, and plots of position, attitude and motors."""
     from samara.record.recording import read_recording
     from samara.view.foxglove_layout import write_layout
 
@@ -228,7 +232,7 @@ def export_foxglove_layout(run: Recording, out: File = None) -> None:
 
 @app.command("rerun")
 def export_rerun(run: Recording, out: File = None) -> None:
-    """Write a recording for Rerun: moving drones, paths, every number over time."""
+    """Write a recording for Rerun: moving drones, paths, and every quantity over time."""
     from samara.record.load import load_run
     from samara.view.rerun_file import write_rerun
 
@@ -237,25 +241,25 @@ def export_rerun(run: Recording, out: File = None) -> None:
 
 @app.command("pictures")
 def export_pictures(run: Recording, out: File = None) -> None:
-    """Write the images of cameras and lidars for Foxglove: an MCAP file of RawImage and PointCloud."""
+    """Write the images of cameras and lidars for Foxglove: an MCAP file of RawImage and PointCloud messages."""
     from samara.record.load import load_run
     from samara.record.pictures import write_pictures
 
-    say(str(write_pictures(load_run(run), _other_file(run, out, ".pictures.mcap", "pictures"))))
+    say(str(write_pictures(load_run(run), _output_file(run, out, ".pictures.mcap", "pictures"))))
 
 
 @app.command("ros2")
 def export_ros2(run: Recording, out: File = None) -> None:
-    """Write a recording as a ROS 2 bag: an MCAP file of standard messages and PX4's, in the frames of REP 103 and 105."""
+    """Write a recording as a ROS 2 bag: an MCAP file of standard and PX4 messages, in the frames of REP 103 and 105."""
     from samara.record.load import load_run
     from samara.record.ros2.bag import write_ros2_bag
 
-    say(str(write_ros2_bag(load_run(run), _other_file(run, out, ".ros2.mcap", "bag"))))
+    say(str(write_ros2_bag(load_run(run), _output_file(run, out, ".ros2.mcap", "bag"))))
 
 
-def _other_file(run: Path, out: Path | None, suffix: str, what: str) -> Path:
-    """The file to write, which must not be the recording itself."""
+def _output_file(run: Path, out: Path | None, suffix: str, content: str) -> Path:
+    """Return the path to write; raise ValueError if it is the recording itself."""
     path = out or run.with_suffix(suffix)
     if path.exists() and path.samefile(run):
-        raise ValueError(f"{path}: is the recording itself; expected another file for the {what}")
+        raise ValueError(f"{path}: is the recording itself; expected another file for the {content}")
     return path

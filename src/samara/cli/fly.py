@@ -25,28 +25,29 @@ if TYPE_CHECKING:
     from samara.scenario.scenario import Scenario
 
 LATEST = "latest"
-MOST_COLUMNS = 6  # drones in the summary
+MAX_SUMMARY_DRONES = 6
 
 STICKS_HELP = "Fly by hand, in real time: auto, gamepad, transmitter, a device (/dev/input/js0) or a map (.toml)."
-STICK_MODES_HELP = "What the sticks command: rate, angle or hold. Default: hold; angle with an autopilot."
+STICK_MODES_HELP = "Quantity that the sticks command: rate, angle or hold. Default: hold; angle with an autopilot."
 
 
 def fly(
-    scenario: Annotated[str, argument("A shipped scenario (`samara scenarios`) or a .toml file.")] = "waypoints",
+    scenario: Annotated[str, argument("Scenario: a shipped name (`samara scenarios`) or a .toml file.")] = "waypoints",
     settings: Settings = None,
-    vehicle: Annotated[str | None, option("--vehicle", "Fly this vehicle: a name or a .toml file.")] = None,
-    controller: Annotated[str | None, option("--controller", "A controller's name, or the folder of a policy.")] = None,
+    vehicle: Annotated[str | None, option("--vehicle", "Fly this vehicle: a shipped name or a .toml file.")] = None,
+    controller: Annotated[str | None, option("--controller", "Name of a controller, or folder of a policy.")] = None,
     wind: Annotated[
         float | None, option("--wind", "Steady wind [m/s], from the scenario's direction or the west.")
     ] = None,
     realtime: Annotated[bool, option("--realtime", "Fly no faster than real time.")] = False,
     step_by_step: Annotated[
-        bool, option("--step-by-step", "Step from Python, not as one program (slower, same bits).")
+        bool,
+        option("--step-by-step", "Step from Python instead of running one compiled program (slower, bit-identical)."),
     ] = False,
-    out: Annotated[Path | None, out_option("Folder of the results; out/<scenario> by default.")] = None,
+    out: Annotated[Path | None, out_option("Folder for the results; default: out/<scenario>.")] = None,
     autopilot: Annotated[str | None, option("--autopilot", f"Let an autopilot fly: {autopilot_help()}.")] = None,
-    binary: Annotated[Path | None, option("--binary", "The autopilot's program, started here.")] = None,
-    connect: Annotated[bool, option("--connect", "Wait for an autopilot that is started elsewhere.")] = False,
+    binary: Annotated[Path | None, option("--binary", "Program of the autopilot; Samara starts it.")] = None,
+    connect: Annotated[bool, option("--connect", "Wait for an autopilot that you start yourself.")] = False,
     mode: Annotated[str | None, option("--mode", f"Follow the reference after take-off. {mode_help()}.")] = None,
     sticks: Annotated[str | None, option("--sticks", STICKS_HELP)] = None,
     sticks_mode: Annotated[str | None, option("--sticks-mode", STICK_MODES_HELP)] = None,
@@ -60,12 +61,12 @@ def fly(
     fails."""
     from samara.record.run import check_expectations
     from samara.scenario.file import load_scenario, steady_wind
-    from samara.sim.fly import fly as fly_it
+    from samara.sim.fly import fly as fly_scenario
 
     if step_by_step and watch:
-        raise ValueError("--step-by-step with --view: a flight that is watched goes so anyway; expected one of them")
+        raise ValueError("--step-by-step with --view: a watched flight steps from Python anyway; expected one of them")
     if speed != 1.0 and not watch:
-        raise ValueError(f"--speed {speed:g} is the pace of a flight that is watched; expected --view with it")
+        raise ValueError(f"--speed {speed:g} sets the speed of a watched flight; expected --view with it")
     changes: dict[str, object] = dict(steady_wind(scenario, wind)) if wind is not None else {}
     changes |= parse_settings(settings or [])
     changes |= autopilot_changes(scenario, changes, autopilot, binary, connect, mode)
@@ -73,39 +74,39 @@ def fly(
         changes["drones.vehicle"] = Typed(Path(vehicle).resolve() if is_file(vehicle) else vehicle)
     if controller is not None:
         changes["drones.controller"] = typed(controller_setting(controller))
-    flown = load_scenario(scenario, changes)
+    loaded = load_scenario(scenario, changes)
     if sticks is not None:
         if controller is not None:
             raise ValueError("--controller and --sticks both fly the drone; expected one of them")
-        flown = fly_by_hand(flown, sticks, sticks_mode)
+        loaded = fly_by_hand(loaded, sticks, sticks_mode)
         realtime = True
     elif sticks_mode is not None:
-        raise ValueError("--sticks-mode belongs to --sticks; expected it with it")
-    _require_packages(flown)
-    _warn_of_implausible_vehicles(scenario, changes, flown)
-    path = _claim_recording(out if out is not None else Path("out") / flown.name)
+        raise ValueError("--sticks-mode applies only to --sticks; expected both or neither")
+    _require_packages(loaded)
+    _warn_of_implausible_vehicles(scenario, changes, loaded)
+    path = _claim_recording(out if out is not None else Path("out") / loaded.name)
     screen = console()
-    clock = Clock()
-    with _progress(f"flying {flown.name}", flown.duration, clock) as progress:
+    real_time_factor = Clock()
+    with _progress(f"flying {loaded.name}", loaded.duration, real_time_factor) as progress:
         try:
             if watch:
                 from samara.cli.view import fly_in_browser
 
-                run = fly_in_browser(flown, path, speed, port, browser, progress)
+                run = fly_in_browser(loaded, path, speed, port, browser, progress)
             else:
-                fly_now = partial(fly_it, realtime=realtime, step_by_step=step_by_step, whole=False)
-                run = fly_now(flown, out=path, overwrite=True, progress=progress, tell=say)
+                fly_now = partial(fly_scenario, realtime=realtime, step_by_step=step_by_step, whole=False)
+                run = fly_now(loaded, out=path, overwrite=True, progress=progress, tell=say)
         except KeyboardInterrupt:
             _point_latest(path)
-            say(f"stopped; {path} holds what was flown")
+            say(f"stopped; {path} holds the flight up to here")
             raise typer.Exit(INTERRUPTED) from None
-    checked = check_expectations(run, flown.expect)
-    screen.print(_summary(run, clock.last))
+    expectation_results = check_expectations(run, loaded.expect)
+    screen.print(_summary(run, real_time_factor.last))
     for line in run.logs[:-1]:
         screen.print(f"{line.time_us / 1e6:9.3f} s  {line.level:7s} {line.message}")
-    for expectation in checked:
+    for expectation in expectation_results:
         screen.print(verdict(expectation.satisfied, f"expected: {expectation.text}"))
-    if run.problem:  # before what else may go wrong: where a disk is full it is full for the picture too
+    if run.problem:  # printed before the picture is drawn: on a full disk the picture fails as well
         screen.print(f"samara: {run.problem}")
     _point_latest(path)
     say(f"recording {path}")
@@ -124,10 +125,10 @@ def fly(
         command = repeat_command(scenario, settings or [], {**flags, "--connect": connect})
         with screen.status("drawing"):
             draw_run(run, picture)
-            write_report([Flown(str(path), run, command)], report, checked, picture)
+            write_report([Flown(str(path), run, command)], report, expectation_results, picture)
         _point_latest(path, picture, report)
         say(f"picture   {picture}\nreport    {report}")
-    if run.problem or not all(expectation.satisfied for expectation in checked):
+    if run.problem or not all(expectation.satisfied for expectation in expectation_results):
         raise typer.Exit(FAILED)
 
 
@@ -139,7 +140,7 @@ def autopilot_changes(
     connect: bool,
     mode: str | None = None,
 ) -> dict[str, object]:
-    """The settings that choose the autopilot of every drone, its program, and whether it is started or waited for."""
+    """Return settings that choose the autopilot of every drone and its program, which is started or waited for."""
     from samara.link.process import require_binary
     from samara.scenario.autopilot import Autopilot
     from samara.scenario.file import scenario_document
@@ -151,10 +152,10 @@ def autopilot_changes(
     drones = scenario_document(scenario, settings).get("drones")
     changes: dict[str, object] = {}
     for i, drone in enumerate(drones if isinstance(drones, list) else ()):
-        present = drone.get("autopilot") if isinstance(drone, dict) else None
-        if present is None and autopilot is None:
+        current = drone.get("autopilot") if isinstance(drone, dict) else None
+        if current is None and autopilot is None:
             continue
-        entries = present if isinstance(present, dict) else {"kind": present}
+        entries = current if isinstance(current, dict) else {"kind": current}
         kind = autopilot or entries.get("kind", Autopilot.kind)
         autopilot_type = AUTOPILOTS.get(kind) if isinstance(kind, str) else None  # None: refused with the scenario
         if autopilot is not None:
@@ -172,13 +173,13 @@ def autopilot_changes(
         changes[f"drones[{i}].autopilot.binary"] = path
     if not changes and (binary is not None or connect or mode is not None):
         raise ValueError(
-            "--binary, --connect, --mode are about an autopilot; expected --autopilot with them, or a scenario that names one"
+            "--binary, --connect and --mode apply to an autopilot; expected --autopilot, or a scenario that names one"
         )
     return changes
 
 
 def _installed_program(autopilot_type: AutopilotType, executable: Executable) -> Typed:
-    """The program of an autopilot that no option names: an environment variable does, or it is installed."""
+    """Find the program of an autopilot without `--binary`: by its environment variable, or as an installed program."""
     from samara.link.process import default_binary, require_binary
 
     if path := default_binary(autopilot_type):
@@ -190,7 +191,7 @@ def _installed_program(autopilot_type: AutopilotType, executable: Executable) ->
 
 
 def fly_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scenario":
-    """The scenario with its one drone flown by a person, with the built-in stick modes or an autopilot's radio receiver."""
+    """Return the scenario with its only drone flown by hand, by the built-in stick modes or an autopilot's radio receiver."""
     from dataclasses import replace
 
     from samara.link.joystick import open_hands
@@ -202,29 +203,29 @@ def fly_by_hand(scenario: "Scenario", sticks: str, mode: str | None) -> "Scenari
     if drone.autopilot is not None and not drone.autopilot.type.takes_sticks:
         with_sticks = " or ".join(entry.name for entry in AUTOPILOTS.values() if entry.takes_sticks)
         raise ValueError(
-            f"--sticks does not reach {drone.autopilot.kind}: a ground station does; expected {with_sticks}, or no autopilot"
+            f"--sticks does not reach {drone.autopilot.kind}: use a ground station; expected {with_sticks}, or no autopilot"
         )
-    hands = open_hands(sticks)
-    layout = "a throttle that springs back" if hands.stick_map.springs else "an absolute throttle"
-    say(f"sticks    {hands.joystick.name or hands.joystick.path}, read as one with {layout}")
-    person = StickController(hands, mode or ("hold" if drone.autopilot is None else "angle"), tell=say)
-    return replace(scenario, drones=(replace(drone, controller=person),))
+    stick_device = open_hands(sticks)
+    layout = "a throttle that springs back" if stick_device.stick_map.springs else "an absolute throttle"
+    say(f"sticks    {stick_device.joystick.name or stick_device.joystick.path}, read as a device with {layout}")
+    stick_controller = StickController(stick_device, mode or ("hold" if drone.autopilot is None else "angle"), tell=say)
+    return replace(scenario, drones=(replace(drone, controller=stick_controller),))
 
 
-def _warn_of_implausible_vehicles(scenario: str, changes: Mapping[str, object], flown: "Scenario") -> None:
-    """Print a line for each implausible parameter, if the scenario uses vehicle files of the user."""
+def _warn_of_implausible_vehicles(scenario: str, changes: Mapping[str, object], loaded: "Scenario") -> None:
+    """Print a line for each implausible parameter if the scenario uses the user's vehicle files."""
     from samara.scenario.file import scenario_document
     from samara.vehicles.plausibility import warnings
 
     if not any(str(drone["vehicle"]).endswith(".toml") for drone in scenario_document(scenario, changes)["drones"]):
         return
-    for name, vehicle in {drone.vehicle.name: drone.vehicle for drone in flown.drones}.items():
+    for name, vehicle in {drone.vehicle.name: drone.vehicle for drone in loaded.drones}.items():
         for warning in warnings(vehicle):
             console().print(verdict(False, f"{name}: {warning}"))
 
 
 def _require_packages(scenario: "Scenario") -> None:
-    """Raise before anything is written where a package is missing that an autopilot's link or a firmware needs."""
+    """Raise an error before any file is written if an autopilot's link or a firmware needs a missing package."""
     from samara.control.crazyflie_firmware.motors import NAMES, PREFIX
     from samara.control.registry import name_of
 
@@ -240,7 +241,7 @@ def _require_packages(scenario: "Scenario") -> None:
 
 
 def controller_setting(word: str) -> object:
-    """A controller as a scenario writes it: its name, or a table with a policy's folder."""
+    """Return a controller as a scenario file states it: a name, or a table with the folder of a policy."""
     from samara.control.registry import NAMES
 
     if word in NAMES and word != "policy":
@@ -251,7 +252,7 @@ def controller_setting(word: str) -> object:
 
 
 def repeat_command(scenario: str, settings: list[str], flags: Mapping[str, object]) -> str:
-    """The command that flies this again; flags that are None or False are left out."""
+    """Format the command that repeats a flight; flags that are None or False are left out."""
     words = ["samara", "fly", scenario, *(word for text in settings for word in ("--set", text))]
     for flag, value in flags.items():
         if value is not None and value is not False:
@@ -260,7 +261,7 @@ def repeat_command(scenario: str, settings: list[str], flags: Mapping[str, objec
 
 
 def _point_latest(recording: Path, picture: Path | None = None, report: Path | None = None) -> None:
-    """The newest flight of a folder under names that never change: latest/run.mcap, run.png and report.html."""
+    """Link the newest flight of a folder as latest/run.mcap, latest/run.png and latest/report.html."""
     folder = recording.parent / LATEST
     for name, path in (("run.mcap", recording), ("run.png", picture), ("report.html", report)):
         if path is not None:
@@ -270,7 +271,7 @@ def _point_latest(recording: Path, picture: Path | None = None, report: Path | N
 
 
 def _claim_recording(folder: Path) -> Path:
-    """Create the first of run.mcap, run-2.mcap, … that does not exist, so that no other run takes its name."""
+    """Create the first of run.mcap, run-2.mcap, … that does not exist, so that no concurrent run takes the same name."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(1, 100_000):
         path = folder / ("run.mcap" if number == 1 else f"run-{number}.mcap")
@@ -279,17 +280,18 @@ def _claim_recording(folder: Path) -> Path:
         except FileExistsError:
             continue
         return path
-    raise OSError(f"{folder}: is full of runs; expected room for another")
+    raise OSError(f"{folder}: contains 99,999 runs; expected an unused name up to run-99999.mcap")
 
 
 class Clock:
-    """How much faster than real time a flight runs, from its first instant on: compiling before it does not count."""
+    """The simulated time over the wall-clock time since the first instant; compilation before it does not count."""
 
     def __init__(self) -> None:
         self._started: float | None = None
         self.last = 0.0
 
     def factor(self, now: float) -> float:
+        """Update the factor at the simulated time `now` [s]."""
         if self._started is None:
             self._started = time.perf_counter()
         self.last = now / max(time.perf_counter() - self._started, 1e-9)
@@ -297,8 +299,8 @@ class Clock:
 
 
 @contextmanager
-def _progress(what: str, total: float, clock: Clock) -> Iterator[Callable[[float, float], None]]:
-    """A bar with the simulated time and how much faster than real time it passes."""
+def _progress(description: str, total: float, real_time_factor: Clock) -> Iterator[Callable[[float, float], None]]:
+    """Show a bar with the simulated time and the real-time factor."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -308,20 +310,20 @@ def _progress(what: str, total: float, clock: Clock) -> Iterator[Callable[[float
         TextColumn("{task.fields[factor]:5.0f}× real time"),
         TimeRemainingColumn(),
     )
-    with progress_bar(what, *columns, total=total, factor=0.0) as (_, update):
-        yield lambda now, _: update(now, factor=clock.factor(now))
+    with progress_bar(description, *columns, total=total, factor=0.0) as (_, update):
+        yield lambda now, _: update(now, factor=real_time_factor.factor(now))
 
 
 def _summary(run: "Run", factor: float) -> "Table":
     from samara.record.metrics import summary_table
 
-    shown = run.tracks[:MOST_COLUMNS]
-    made = table(("", *(track.name for track in shown)), summary_table(track.summary() for track in shown))
-    made.show_header = len(run.tracks) > 1
-    made.add_row("real-time factor", f"{factor:.3g}×")
-    if len(run.tracks) > len(shown):
-        made.caption = f"and {len(run.tracks) - len(shown)} drones more"
-    return made
+    records = run.tracks[:MAX_SUMMARY_DRONES]
+    summary = table(("", *(track.name for track in records)), summary_table(track.summary() for track in records))
+    summary.show_header = len(run.tracks) > 1
+    summary.add_row("real-time factor", f"{factor:.3g}×")
+    if len(run.tracks) > len(records):
+        summary.caption = f"and {len(run.tracks) - len(records)} more drones"
+    return summary
 
 
 def scenarios() -> None:
@@ -333,64 +335,64 @@ def scenarios() -> None:
         scenario = load_scenario(name)
         vehicles = ", ".join(dict.fromkeys(drone.vehicle.name for drone in scenario.drones))
         rows.append((name, scenario.description, vehicles, str(len(scenario.drones)), f"{scenario.duration:g}"))
-    console().print(table(("scenario", "what happens", "vehicle", "drones", "seconds"), rows))
+    console().print(table(("scenario", "description", "vehicle", "drones", "duration [s]"), rows))
 
 
 def replay(
     run: Recording,
-    plant: Annotated[str | None, option("--plant", "Another vehicle for the same inputs.")] = None,
-    integrator: Annotated[str | None, option("--integrator", "rk4 or rk45.")] = None,
+    plant: Annotated[str | None, option("--plant", "Apply the inputs to this vehicle instead.")] = None,
+    integrator: Annotated[str | None, option("--integrator", "Integrator: rk4 or rk45.")] = None,
     out: Annotated[Path | None, out_option("Record the replay to this file.")] = None,
 ) -> None:
-    """Fly the recorded commands, wind and faults again: bit for bit the same, or on another plant, and how far apart."""
+    """Replay the recorded commands, wind and faults bit for bit; or on another plant, and report the deviation."""
     from samara import vehicle
     from samara.record.diff import distances, first_difference
     from samara.record.load import load_run
     from samara.record.run import changed_policies
     from samara.sim.replay import replay as fly_again
 
-    recorded = load_run(run)
-    with _progress(f"replaying {run.name}", float(recorded.time[-1]), Clock()) as progress:
-        other = vehicle(plant) if plant else None
-        again = fly_again(recorded, vehicle=other, integrator=integrator, progress=progress)
+    recording = load_run(run)
+    with _progress(f"replaying {run.name}", float(recording.time[-1]), Clock()) as progress:
+        replacement = vehicle(plant) if plant else None
+        replayed = fly_again(recording, vehicle=replacement, integrator=integrator, progress=progress)
     if out is not None:
-        say(str(again.save(out)))
-    if recorded.problem:
-        say(f"the recording: {recorded.problem}")
-    for sentence in changed_policies(recorded, run.parent):
+        say(str(replayed.save(out)))
+    if recording.problem:
+        say(f"the recording: {recording.problem}")
+    for sentence in changed_policies(recording, run.parent):
         say(sentence)
     if plant is None and integrator is None:
-        return _report_difference(first_difference(recorded, again))
-    for drone in distances(recorded, again):
+        return _report_difference(first_difference(recording, replayed))
+    for drone in distances(recording, replayed):
         say(
-            f"{drone.drone}: position {drone.position_rms:.4g} m RMS, {drone.position_max:.4g} m at most; "
-            f"attitude {drone.attitude_max_deg:.4g}° at most"
+            f"{drone.drone}: position error {drone.position_rms:.4g} m RMS, {drone.position_max:.4g} m maximum; "
+            f"attitude error {drone.attitude_max_deg:.4g}° maximum"
         )
 
 
-def _report_difference(different: object | None) -> None:
-    if different is not None:
-        say(f"different: {different}")
+def _report_difference(difference: object | None) -> None:
+    if difference is not None:
+        say(f"different: {difference}")
         raise typer.Exit(FAILED)
     say("the same, bit for bit")
 
 
 def diff(
-    first: Annotated[Path, argument("A recording.")],
-    second: Annotated[Path, argument("Another.")],
+    first: Annotated[Path, argument("First recording.")],
+    second: Annotated[Path, argument("Second recording.")],
 ) -> None:
-    """Report when and where two runs first differ; exits with status 1 if they do."""
+    """Report the first difference between two recordings; exits with status 1 if they differ."""
     from samara.record.diff import different_vehicles, first_difference
     from samara.record.load import load_run
 
-    one, two = load_run(first), load_run(second)
-    if vehicles := different_vehicles(one, two):
+    first_run, second_run = load_run(first), load_run(second)
+    if vehicles := different_vehicles(first_run, second_run):
         say(f"different vehicles: {vehicles}")
-    _report_difference(first_difference(one, two))
+    _report_difference(first_difference(first_run, second_run))
 
 
 def info(run: Recording) -> None:
-    """Show what a recording holds: scenario, vehicles, versions, streams, and whether it is complete."""
+    """Show the contents of a recording: scenario, vehicles, versions, streams, and whether it is complete."""
     from samara.record.recording import describe, read_recording
 
     for name, text in describe(read_recording(run)):

@@ -1,5 +1,5 @@
-"""`samara identify`: from flight logs to a vehicle with an error on every parameter, and the flight to fly for it;
-`samara validate`: vehicles against real flights."""
+"""`samara identify`: fit a vehicle to flight logs, and plan informative flights; `samara validate`: compare vehicles with
+real flights."""
 
 import math
 import shlex
@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 LOGS = "logs"
 HELD_OUT = "flights held out"
 STAGES = {"checking the logs": 0.02, "forces and torques": 0.3, "prediction error": 0.25, HELD_OUT: 0.43}
-"""The stages of an identification, and the fraction of the time that each takes"""
-WHAT_HELP = "Vehicles, shipped or .toml files, and flight logs or folders of them. Without a vehicle, the Crazyflies."
+"""The stages of an identification, and the fraction of the time that each takes."""
+VALIDATE_HELP = (
+    "Vehicles (shipped or .toml files) and flight logs or folders of them. Default vehicles: the Crazyflies."
+)
 
 
 class Kind(StrEnum):
-    """Which of the two products is written"""
+    """Type of the vehicle that is written: physical parameters, or fitted for prediction alone."""
 
     PHYSICAL = "physical"
     PREDICTOR = "predictor"
@@ -51,17 +53,21 @@ app = typer.Typer(
 @app.command(LOGS)
 def identify(
     logs: Annotated[list[Path], argument("Flight logs of any format, or folders of them.", "LOG")],
-    start: Annotated[str, option("--start", "Vehicle to start from; its mass is taken as true.")] = "crazyflie",
-    out: Annotated[Path, out_option("The vehicle to write.")] = Path("identified.toml"),
-    kind: Annotated[Kind, option("--kind", "Which of the two products that is.")] = Kind.PHYSICAL,
-    predictor_out: Annotated[Path | None, option("--predictor-out", "Default: NAME_predictor.toml.")] = None,
+    start: Annotated[str, option("--start", "Vehicle to start from; its mass is taken as exact.")] = "crazyflie",
+    out: Annotated[Path, out_option("Vehicle file to write.")] = Path("identified.toml"),
+    kind: Annotated[Kind, option("--kind", "Type of the vehicle to write to --out.")] = Kind.PHYSICAL,
+    predictor_out: Annotated[
+        Path | None, option("--predictor-out", "Predictor file; default: NAME_predictor.toml.")
+    ] = None,
     predictor: Annotated[bool, option("--predictor/--no-predictor", "Fit the predictor as well.")] = True,
-    scores: Annotated[bool, option("--scores/--no-scores", "Predict flights held out (slow).")] = True,
-    report: Annotated[Path | None, option("--report", "The folder for the report, a page and PNGs.")] = None,
+    scores: Annotated[
+        bool, option("--scores/--no-scores", "Cross-validate: predict each flight without it (slow).")
+    ] = True,
+    report: Annotated[Path | None, option("--report", "Folder for the report: a page and PNG files.")] = None,
     columns: Columns = None,
     outputs: Outputs = "speed",
 ) -> None:
-    """Identify a vehicle from its flight logs: every parameter with its error, or which manoeuvre would excite it."""
+    """Identify a vehicle from its flight logs: every parameter with its error, or the manoeuvre that would excite it."""
     from samara import save_vehicle
     from samara import vehicle as load
     from samara.core.atomic_files import require_writable
@@ -71,54 +77,57 @@ def identify(
     from samara.identify.scores import held_out, together
     from samara.vehicles.limits import with_lag_motors
 
-    beside = predictor_out or out.with_name(f"{out.stem}_predictor{out.suffix or '.toml'}")
+    predictor_path = predictor_out or out.with_name(f"{out.stem}_predictor{out.suffix or '.toml'}")
     if kind is Kind.PREDICTOR and not predictor:
-        raise ValueError(
-            "--kind predictor with --no-predictor; expected a predictor to be fitted where it is to be written"
-        )
+        raise ValueError("--kind predictor with --no-predictor; expected --predictor, which fits it")
     model = with_lag_motors(load(start))
     require_identifiable(model)
-    for folder in (out.parent, *([beside.parent] if predictor else []), *([report] if report else [])):
+    for folder in (out.parent, *([predictor_path.parent] if predictor else []), *([report] if report else [])):
         require_writable(folder)
     screen = console()
     with screen.status("reading"):
-        flights = read_logs(logs, columns)
-    predicted = []
-    with _progress(scores) as show:
-        found = fit(flights, model, outputs=outputs, predictor=predictor, progress=show)
+        flight_logs = read_logs(logs, columns)
+    predictions = []
+    with _progress(scores) as show_progress:
+        identification = fit(flight_logs, model, outputs=outputs, predictor=predictor, progress=show_progress)
         if scores:
-            predicted = held_out(found.flights, model, predictor=predictor, progress=lambda part: show(HELD_OUT, part))
-    _show_findings(screen, flights, found.findings)
-    for product in found.products:
+            predictions = held_out(
+                identification.flights,
+                model,
+                predictor=predictor,
+                progress=lambda fraction: show_progress(HELD_OUT, fraction),
+            )
+    _show_findings(screen, flight_logs, identification.findings)
+    for product in identification.products:
         screen.print(parameter_table(product))
-    if predicted:
-        screen.print(ratio_table(together([prediction.score() for prediction in predicted])))
+    if predictions:
+        screen.print(ratio_table(together([prediction.score() for prediction in predictions])))
     elif scores:
-        screen.print("nothing was predicted: no flight says how it moves for long enough")
-    vehicles = {Kind.PHYSICAL: found.physical.vehicle}
-    if found.predictor is not None:
-        vehicles[Kind.PREDICTOR] = found.predictor.vehicle
+        screen.print("no flight was predicted: no log records the motion for long enough")
+    vehicles = {Kind.PHYSICAL: identification.physical.vehicle}
+    if identification.predictor is not None:
+        vehicles[Kind.PREDICTOR] = identification.predictor.vehicle
     if kind not in vehicles:
-        lacking = "expected logs with velocity, attitude and rate for it"
-        raise ValueError(f"{printable(str(out))}: there is no predictor; {lacking}")
+        requirement = "expected logs with velocity, attitude and angular rate"
+        raise ValueError(f"{printable(str(out))}: there is no predictor; {requirement}")
     written = {out: kind}
     if kind is Kind.PHYSICAL and Kind.PREDICTOR in vehicles:
-        written[beside] = Kind.PREDICTOR
-    for path, which in written.items():
-        save_vehicle(_renamed(vehicles[which], path.stem), path)
-    say("\n".join(f"{which.value:9s} {path}" for path, which in written.items()))
+        written[predictor_path] = Kind.PREDICTOR
+    for path, product_type in written.items():
+        save_vehicle(_rename_vehicle(vehicles[product_type], path.stem), path)
+    say("\n".join(f"{product_type.value:9s} {path}" for path, product_type in written.items()))
     if report is not None:
         from samara.view.report.identify import write_identification
 
         command = shlex.join(["samara", *sys.argv[1:]])
         page, *_ = write_identification(
-            found, predicted, report, command=command, files=[str(path) for path in written]
+            identification, predictions, report, command=command, files=[str(path) for path in written]
         )
         say(f"report    {page}")
 
 
-def _renamed(vehicle: "Vehicle", name: str) -> "Vehicle":
-    """Name it after its file, so that it is told from the vehicle it started from."""
+def _rename_vehicle(vehicle: "Vehicle", name: str) -> "Vehicle":
+    """Return the vehicle named after its file, which distinguishes it from the vehicle the fit started from."""
     from dataclasses import replace
 
     return replace(vehicle, structure=replace(vehicle.structure, name=name))
@@ -126,23 +135,23 @@ def _renamed(vehicle: "Vehicle", name: str) -> "Vehicle":
 
 @contextmanager
 def _progress(scores: bool) -> Iterator[Callable[[str, float], None]]:
-    """A bar that never goes back: stages that run twice, as regression may, stay where they were."""
+    """Show a bar that never moves backwards, although stages such as the regression may run twice."""
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-    begins, total = {}, 0.0
-    for stage, part in STAGES.items():
-        begins[stage] = total
-        total += part if scores or stage != HELD_OUT else 0.0
+    stage_starts, total = {}, 0.0
+    for stage, fraction in STAGES.items():
+        stage_starts[stage] = total
+        total += fraction if scores or stage != HELD_OUT else 0.0
     columns = (TextColumn("{task.description:<18}", markup=False), BarColumn(), TimeElapsedColumn())
     with progress_bar("checking the logs", *columns, total=total) as (_, update):
-        furthest = 0.0
+        max_completed = 0.0
 
-        def show(stage: str, part: float) -> None:
-            nonlocal furthest
-            furthest = max(furthest, begins[stage] + STAGES[stage] * min(part, 1.0))
-            update(furthest, description=stage)
+        def show_progress(stage: str, fraction: float) -> None:
+            nonlocal max_completed
+            max_completed = max(max_completed, stage_starts[stage] + STAGES[stage] * min(fraction, 1.0))
+            update(max_completed, description=stage)
 
-        yield show
+        yield show_progress
         update(total, description="done")
 
 
@@ -155,16 +164,16 @@ def _show_findings(
 
 
 def parameter_table(product: "Product") -> "Group":
-    """Value ± error, 95 % interval and the start's value; below it what was not excited, and what to fly."""
+    """Tabulate value ± error, 95 % interval and initial value; list parameters that no log excites and what to fly for them."""
     from rich.console import Group
     from rich.text import Text
 
     headings = ("", "value ± error", "95 % interval", "start", "unit")
-    shown = table(headings, title=f"{product.kind} vehicle", right=headings[1:4], no_wrap=True)
-    missing: dict[str, list[str]] = {}
+    parameters = table(headings, title=f"{product.kind} vehicle", right=headings[1:4], no_wrap=True)
+    unexcited: dict[str, list[str]] = {}
     for estimate in product.estimates:
         if not estimate.excited:
-            missing.setdefault(estimate.manoeuvre, []).append(estimate.name)
+            unexcited.setdefault(estimate.manoeuvre, []).append(estimate.name)
         cells = (
             estimate.name if estimate.excited else f"{estimate.name} *",
             f"{estimate.value:.4g} ± {estimate.error:.2g}",
@@ -172,25 +181,25 @@ def parameter_table(product: "Product") -> "Group":
             f"{estimate.start:.4g}",
             estimate.unit,
         )
-        shown.add_row(*(Text(cell, "" if estimate.excited else "dim") for cell in cells))
-    lines = [Text(f"* not excited: {', '.join(names)}; fly {manoeuvre}") for manoeuvre, names in missing.items()]
-    return Group(shown, *lines, *([Text("")] if lines else []))
+        parameters.add_row(*(Text(cell, "" if estimate.excited else "dim") for cell in cells))
+    lines = [Text(f"* not excited: {', '.join(names)}; fly {manoeuvre}") for manoeuvre, names in unexcited.items()]
+    return Group(parameters, *lines, *([Text("")] if lines else []))
 
 
 @app.command("plan")
 def plan(
-    vehicle: Annotated[str, argument("The vehicle as far as it is known: shipped or a .toml file.")],
+    vehicle: Annotated[str, argument("Best available model of the vehicle: a shipped name or a .toml file.")],
     duration: Annotated[float, option("--duration", "Total duration of the manoeuvres [s].")] = 120.0,
-    reach: Annotated[float, option("--reach", "Largest distance from the middle along x and y [m].")] = 4.0,
-    low: Annotated[float, option("--low", "Smallest height [m].")] = 0.5,
-    high: Annotated[float, option("--high", "Largest height [m].")] = 4.0,
-    speed: Annotated[float, option("--speed", "Largest speed [m/s].")] = 5.0,
-    tilt: Annotated[float, option("--tilt", "Largest tilt [deg].")] = 35.0,
-    thrust: Annotated[float, option("--thrust", "Largest fraction of the full thrust.")] = 0.9,
-    wind: Annotated[float, option("--wind", "The wind in which it has to be safe [m/s].")] = 0.0,
-    out: Annotated[Path, out_option("The folder for scenario, waypoints and picture.")] = Path("out/identify"),
+    reach: Annotated[float, option("--reach", "Maximum distance from the centre along x and y [m].")] = 4.0,
+    low: Annotated[float, option("--low", "Minimum height [m].")] = 0.5,
+    high: Annotated[float, option("--high", "Maximum height [m].")] = 4.0,
+    speed: Annotated[float, option("--speed", "Maximum speed [m/s].")] = 5.0,
+    tilt: Annotated[float, option("--tilt", "Maximum tilt [deg].")] = 35.0,
+    thrust: Annotated[float, option("--thrust", "Maximum fraction of the full thrust.")] = 0.9,
+    wind: Annotated[float, option("--wind", "Maximum wind in which the flight must be safe [m/s].")] = 0.0,
+    out: Annotated[Path, out_option("Folder for the scenario, the waypoints and the picture.")] = Path("out/identify"),
 ) -> None:
-    """Plan the most informative flight for identifying a vehicle: a scenario, the same as waypoints, and a picture."""
+    """Plan the most informative flight for identifying a vehicle; write it as a scenario, as waypoints and as a picture."""
     from collections import Counter
 
     from rich.markup import escape
@@ -206,15 +215,15 @@ def plan(
     screen = console()
     room = Room(reach, low, high, speed, math.radians(tilt), thrust, wind)
     with screen.status("planning") as status:
-        planned = plan_flight(model, duration, room, lambda sentence: status.update(escape(sentence)))
-    counts = Counter(manoeuvre.name for manoeuvre in planned.manoeuvres)
-    title = f"{planned.duration:.0f} s of manoeuvres, from hover to hover"
+        flight_plan = plan_flight(model, duration, room, lambda sentence: status.update(escape(sentence)))
+    counts = Counter(manoeuvre.name for manoeuvre in flight_plan.manoeuvres)
+    title = f"{flight_plan.duration:.0f} s of manoeuvres, from hover to hover"
     rows = ((name, str(count)) for name, count in counts.items())
-    screen.print(table(("manoeuvre", "times"), rows, title, right=("times",)))
+    screen.print(table(("manoeuvre", "count"), rows, title, right=("count",)))
     name = str(Path(vehicle).resolve()) if vehicle.endswith(".toml") else vehicle
-    scenario, waypoints = write_plan(planned, out, name)
+    scenario, waypoints = write_plan(flight_plan, out, name)
     picture = scenario.with_suffix(".png")
-    draw_flight_plan(planned, picture)
+    draw_flight_plan(flight_plan, picture)
     say(f"scenario  {scenario}\nwaypoints {waypoints}\npicture   {picture}")
 
 
@@ -222,12 +231,12 @@ def plan(
 
 
 def validate(
-    what: Annotated[list[str], argument(WHAT_HELP, "VEHICLE|LOG")],
-    out: Annotated[Path, out_option("The folder for table and picture.")] = Path("out/validation"),
+    what: Annotated[list[str], argument(VALIDATE_HELP, "VEHICLE|LOG")],
+    out: Annotated[Path, out_option("Folder for the table and the picture.")] = Path("out/validation"),
     columns: Columns = None,
     outputs: Outputs = "speed",
 ) -> None:
-    """Replay recorded motor commands open loop from measured states, and report how far vehicles and real flights diverge."""
+    """Replay recorded motor commands open loop from measured states; report the errors between vehicles and real flights."""
     from rich.markup import escape
 
     from samara.core.atomic_files import write_text
@@ -241,7 +250,7 @@ def validate(
     vehicles = [name for name in what if name in vehicle_names() or name.endswith(".toml")]
     paths = [name for name in what if name not in vehicles]
     if not paths:
-        raise ValueError(f"{' '.join(what)}: vehicles alone; expected flight logs, or a folder of them, too")
+        raise ValueError(f"{' '.join(what)}: only vehicles; expected flight logs, or a folder of them, too")
     screen = console()
     with screen.status("reading") as status:
         logs = read_logs(paths, columns)
@@ -260,23 +269,25 @@ def validate(
 
 
 def score_table(score: "Score") -> "Table":
-    """RMS errors of all flights together"""
+    """Tabulate the RMS errors over all flights."""
     from samara.identify.prediction_error_fit import QUANTITIES, UNITS
     from samara.identify.scores import HORIZONS, at
 
     headings = ("model", *(f"{quantity} {unit}" for quantity, unit in zip(QUANTITIES, UNITS, strict=True)))
     horizons = " / ".join(f"{h:g}" for h in HORIZONS)
-    shown = table(headings, title=f"RMS error after {horizons} s, {score.windows} windows")
-    for column in shown.columns[1:]:
+    errors_table = table(headings, title=f"RMS error after {horizons} s, {score.windows} windows")
+    for column in errors_table.columns[1:]:
         column.no_wrap = True
     for name in score.rms:
         errors = ((at(score, name, quantity, h) for h in HORIZONS) for quantity in QUANTITIES)
-        shown.add_row(name, *(" / ".join(f"{x:.0f}" if x >= 10.0 else f"{x:.2g}" for x in row) for row in errors))
-    return shown
+        errors_table.add_row(
+            name, *(" / ".join(f"{x:.0f}" if x >= 10.0 else f"{x:.2g}" for x in row) for row in errors)
+        )
+    return errors_table
 
 
 def ratio_table(score: "Score") -> "Table":
-    """Errors after half a second over those of constant velocity: below 1 a model predicts better than that."""
+    """Tabulate the errors after 0.5 s relative to constant velocity; a model with a ratio below 1 predicts better."""
     from samara.identify.prediction_error_fit import BASELINES, QUANTITIES
     from samara.identify.scores import COASTING, ratios
 

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and how their texts are read."""
+"""Options and arguments that several commands share, and functions that parse them."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,57 +17,57 @@ if TYPE_CHECKING:
 
 
 def argument(help_text: str, metavar: str | None = None) -> ArgumentInfo:
-    """A positional argument."""
-    made: ArgumentInfo = typer.Argument(help=help_text, metavar=metavar)
-    return made
+    """Create a positional argument."""
+    info: ArgumentInfo = typer.Argument(help=help_text, metavar=metavar)
+    return info
 
 
 def option(
     flag: str, help_text: str, *, min: float | None = None, max: float | None = None, show_default: bool = True
 ) -> OptionInfo:
-    """An option such as `--mode`, or `--plot/--no-plot`, with the range of its values."""
-    made: OptionInfo = typer.Option(flag, help=help_text, min=min, max=max, show_default=show_default)
-    return made
+    """Create an option such as `--mode` or `--plot/--no-plot`, with the range of its values."""
+    info: OptionInfo = typer.Option(flag, help=help_text, min=min, max=max, show_default=show_default)
+    return info
 
 
 def out_option(help_text: str) -> OptionInfo:
-    """`--out`, `-o`: what a command writes."""
-    made: OptionInfo = typer.Option("--out", "-o", help=help_text)
-    return made
+    """Create the option `--out`, `-o`, which names the output of a command."""
+    info: OptionInfo = typer.Option("--out", "-o", help=help_text)
+    return info
 
 
-VEHICLE_HELP = "A shipped vehicle or a .toml file."
+VEHICLE_HELP = "Vehicle: a shipped name or a .toml file."
 LARGEST_SEED = 2**32 - 1
 
-Browser = Annotated[bool, option("--browser/--no-browser", "Open the browser, if there is a screen.")]
-CampaignFile = Annotated[Path, argument("The campaign's TOML file.")]
-Columns = Annotated[Path | None, option("--columns", "A .toml file with the columns of a CSV or topics of a bag.")]
-Outputs = Annotated[str, option("--outputs", "A motor output is linear in the rotor's speed or thrust.")]
+Browser = Annotated[bool, option("--browser/--no-browser", "Open a browser, if there is a display.")]
+CampaignFile = Annotated[Path, argument("TOML file of the campaign.")]
+Columns = Annotated[Path | None, option("--columns", "TOML file that maps the columns of a CSV or topics of a bag.")]
+Outputs = Annotated[str, option("--outputs", "Quantity that is linear in a motor output: speed or thrust.")]
 Plot = Annotated[bool, option("--plot/--no-plot", "Draw a picture.")]
-PolicyFolder = Annotated[Path, argument("The folder of a policy.")]
-Port = Annotated[int, option("--port", "Port of the page, on this machine only; 0 is any free one.")]
-Recording = Annotated[Path, argument("A recording, run.mcap.")]
-Require = Annotated[str | None, option("--require", "Such as 'success > 0.99 @ 95%': status 1 unless shown.")]
+PolicyFolder = Annotated[Path, argument("Folder of a policy.")]
+Port = Annotated[int, option("--port", "Port of the page, on this machine only; 0: any free port.")]
+Recording = Annotated[Path, argument("Recording (run.mcap).")]
+Require = Annotated[str | None, option("--require", "Exit with status 1 unless shown, such as 'success > 0.99 @ 95%'.")]
 Seed = Annotated[int, option("--seed", "Seed of all random numbers.", min=0, max=LARGEST_SEED)]
-Settings = Annotated[list[str] | None, option("--set", "Change the scenario: drones.vehicle=iris.")]
+Settings = Annotated[list[str] | None, option("--set", "Override a key of the scenario, such as drones.vehicle=iris.")]
 Speed = Annotated[float, option("--speed", "Simulated seconds per wall-clock second; 1 is real time.")]
 Vehicle = Annotated[str, option("--vehicle", VEHICLE_HELP)]
 VehicleArgument = Annotated[str, argument(VEHICLE_HELP)]
-PolicyVehicle = Annotated[str | None, option("--vehicle", "A vehicle's name or .toml file; default: the trained one.")]
+PolicyVehicle = Annotated[str | None, option("--vehicle", "Vehicle: a name or a .toml file; default: the trained one.")]
 
 
-OutFolder = Annotated[Path, out_option("The folder for the files.")]
+OutFolder = Annotated[Path, out_option("Folder for the files.")]
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, object]:
-    """Parse `--set` options; the user typed them, so they may name programs, hosts and any file."""
+    """Parse `--set` options; values typed by the user may name programs, hosts and any file."""
     from samara.scenario.file.overrides import parse_override
 
     return {key: typed(value) for key, value in map(parse_override, texts)}
 
 
 def default_command(name: str) -> type[TyperGroup]:
-    """A group in which arguments that name no command belong to the command `name`: `samara identify LOG…` is
+    """Create a group class that passes unknown first words to the command `name`: `samara identify LOG…` means
     `samara identify logs LOG…`."""
 
     class Group(TyperGroup):
@@ -80,12 +80,12 @@ def default_command(name: str) -> type[TyperGroup]:
 
 
 def split_words(text: str) -> list[str]:
-    """'a, b,' as ['a', 'b']."""
+    """Split 'a, b,' into ['a', 'b']."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def load_controller(word: str, option: str = "--controllers") -> "str | Tuned | Callable[..., object]":
-    """The controller of a name, of a policy's folder, or a function of a Python file, which the user named and is run."""
+    """Load a controller: a registered name, the folder of a policy, or `file.py:function`, whose file is executed."""
     from samara.control.registry import NAMES, tuned
 
     if ".py:" in word:
@@ -95,12 +95,12 @@ def load_controller(word: str, option: str = "--controllers") -> "str | Tuned | 
     if Path(word).is_dir():
         return tuned("policy", file=word)
     raise ValueError(
-        f"no controller {word!r}; expected some of {', '.join(NAMES)}, a policy's folder, or a function as file.py:function"
+        f"no controller {word!r}; expected one of {', '.join(NAMES)}, a policy's folder, or a function as file.py:function"
     )
 
 
 def load_function(word: str, option: str) -> Callable[..., object]:
-    """Import `function` of `file.py:function`."""
+    """Import `function` from the file of `file.py:function`."""
     import sys
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -108,9 +108,9 @@ def load_function(word: str, option: str) -> Callable[..., object]:
     if not Path(path).is_file():
         raise ValueError(f"{option} {word}: there is no file {path}; expected file.py:function")
     spec = spec_from_file_location(Path(path).stem, path)
-    assert spec is not None and spec.loader is not None  # a file whose name ends in .py has both
+    assert spec is not None and spec.loader is not None  # always true for a file whose name ends in .py
     module = module_from_spec(spec)
-    sys.path.insert(0, str(Path(path).resolve().parent))  # as `python file.py` has it
+    sys.path.insert(0, str(Path(path).resolve().parent))  # as in `python file.py`
     try:
         spec.loader.exec_module(module)
     except Exception as error:

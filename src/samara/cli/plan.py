@@ -1,4 +1,4 @@
-"""`samara plan`: the fastest way through waypoints that a vehicle can fly."""
+"""`samara plan`: the fastest trajectory through waypoints that a vehicle can fly."""
 
 import math
 from pathlib import Path
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def plan(
-    waypoints: Annotated[Path, argument("A CSV file: x,y,z[,yaw][,time] in m, degrees, s.")],
+    waypoints: Annotated[Path, argument("CSV file of waypoints: x,y,z[,yaw][,time] in m, degrees, s.")],
     vehicle: Vehicle = "crazyflie",
-    order: Annotated[int, option("--order", "Minimise 3: jerk, 4: snap, 5: crackle.")] = 4,
-    thrust: Annotated[float, option("--thrust", "Largest fraction of the full thrust.")] = 0.9,
-    tilt: Annotated[float, option("--tilt", "Largest tilt [deg].")] = 60.0,
-    rate: Annotated[float, option("--rate", "Largest angular rate [deg/s].")] = 573.0,
+    order: Annotated[int, option("--order", "Derivative to minimise: 3 (jerk), 4 (snap) or 5 (crackle).")] = 4,
+    thrust: Annotated[float, option("--thrust", "Maximum fraction of the full thrust.")] = 0.9,
+    tilt: Annotated[float, option("--tilt", "Maximum tilt [deg].")] = 60.0,
+    rate: Annotated[float, option("--rate", "Maximum angular rate [deg/s].")] = 573.0,
     plot: Plot = False,
-    out: Annotated[Path | None, out_option("The picture; beside the file by default.")] = None,
+    out: Annotated[Path | None, out_option("Picture to write; default: beside the waypoints.")] = None,
 ) -> None:
-    """Find the fastest way through waypoints within a vehicle's limits; or, where the file has times, check those."""
+    """Find the fastest trajectory through waypoints within a vehicle's limits, or check the times that the file gives."""
     from samara import vehicle as load
     from samara.plan.time_optimal import Limits, asked, fastest
     from samara.plan.trajectory import through
@@ -42,26 +42,26 @@ def plan(
     screen = console()
     if file.times:
         trajectory = through(file.points, durations(file), order=order, yaw=yaw)
-        used = asked(trajectory, model, limits)
+        limit_fractions = asked(trajectory, model, limits)
     else:
         with screen.status("searching"):
-            trajectory, used = fastest(file.points, model, limits=limits, order=order, yaw=yaw)
-    screen.print(_table(trajectory, used, model, limits))
-    screen.print("passes " + ", ".join(f"{mark.time:.2f}" for mark in trajectory.waypoints) + " s")
+            trajectory, limit_fractions = fastest(file.points, model, limits=limits, order=order, yaw=yaw)
+    screen.print(_table(trajectory, limit_fractions, model, limits))
+    screen.print("passes " + ", ".join(f"{waypoint.time:.2f}" for waypoint in trajectory.waypoints) + " s")
     if plot or out is not None:
         from samara.view.plot.plan import draw_plan
 
         picture = out if out is not None else waypoints.with_suffix(".png")
         draw_plan(trajectory, model, limits, picture)
         say(f"picture {picture}")
-    if max(used.values()) > 1.0:
-        hardest = max(used, key=lambda name: used[name])
+    if max(limit_fractions.values()) > 1.0:
+        hardest = max(limit_fractions, key=lambda name: limit_fractions[name])
         screen.print(verdict(False, f"{model.name} cannot fly this: too much {hardest}"))
         raise typer.Exit(FAILED)
 
 
-def _table(trajectory: "Trajectory", used: dict[str, float], vehicle: "Model", limits: "Limits") -> "Table":
-    """Duration and top speed, and what the trajectory requires against what is allowed."""
+def _table(trajectory: "Trajectory", limit_fractions: dict[str, float], vehicle: "Model", limits: "Limits") -> "Table":
+    """Tabulate duration, top speed, and each quantity of the trajectory against its limit."""
     import numpy as np
 
     from samara.plan.flatness import flat_motion, flat_output
@@ -71,24 +71,27 @@ def _table(trajectory: "Trajectory", used: dict[str, float], vehicle: "Model", l
     motion = flat_motion(flat_output(trajectory, time, SEARCH_ORDER), vehicle)
     speed = float(np.linalg.norm(np.stack(trajectory.at(time).v_W), axis=0).max())
     rows = [("duration", f"{trajectory.duration:.2f} s", "", ""), ("speed", f"{speed:.2f} m/s", "", "")]
-    rows += [(name, *_extremes(name, part, motion, limits), f"{100.0 * part:.1f} %") for name, part in used.items()]
-    columns = ("at most", "limit", "used")
+    rows += [
+        (name, *_extremes(name, fraction, motion, limits), f"{100.0 * fraction:.1f} %")
+        for name, fraction in limit_fractions.items()
+    ]
+    columns = ("extreme", "limit", "used")
     return table((vehicle.name, *columns), rows, right=columns)
 
 
-def _extremes(name: str, used: float, motion: "FlatMotion", limits: "Limits") -> tuple[str, str]:
-    """The largest (or smallest) value along the trajectory and its limit; `used` is their ratio."""
+def _extremes(name: str, limit_fraction: float, motion: "FlatMotion", limits: "Limits") -> tuple[str, str]:
+    """Format the largest (or smallest) value along the trajectory and its limit; `used` is their ratio."""
     import numpy as np
 
     if name == "tilt":
-        return f"{math.degrees(used * limits.tilt):.1f}°", f"{math.degrees(limits.tilt):.1f}°"
+        return f"{math.degrees(limit_fraction * limits.tilt):.1f}°", f"{math.degrees(limits.tilt):.1f}°"
     if name == "rate":
-        return f"{math.degrees(used * limits.rate):.0f} °/s", f"{math.degrees(limits.rate):.0f} °/s"
+        return f"{math.degrees(limit_fraction * limits.rate):.0f} °/s", f"{math.degrees(limits.rate):.0f} °/s"
     if name == "thrust":
-        return f"{float(np.max(motion.thrust)):.4g} N", f"{float(np.max(motion.thrust)) / used:.4g} N"
+        return f"{float(np.max(motion.thrust)):.4g} N", f"{float(np.max(motion.thrust)) / limit_fraction:.4g} N"
     speeds, commands = np.stack(motion.state.rotor_speed), np.stack(motion.command)
     return {
-        "rotor, most": (f"{speeds.max():.0f} rad/s", f"{speeds.max() / math.sqrt(used):.0f} rad/s"),
+        "rotor, most": (f"{speeds.max():.0f} rad/s", f"{speeds.max() / math.sqrt(limit_fraction):.0f} rad/s"),
         "rotor, least": (f"{speeds.min():.0f} rad/s", ""),
         "command, most": (f"{commands.max():.3g}", ""),
         "command, least": (f"{commands.min():.3g}", ""),

@@ -1,4 +1,4 @@
-"""`samara plot`, `samara report`, `samara render`: recordings to look at."""
+"""`samara plot`, `samara report`, `samara render`: pictures, pages and films of recordings."""
 
 import math
 from pathlib import Path
@@ -8,17 +8,17 @@ from samara.cli.console import progress_bar, say
 from samara.cli.options import Recording, argument, option, out_option, split_words
 
 SUBJECTS_HELP = (
-    "position, velocity, attitude, rates, motors, wind, battery, estimate, spectra, path, top; separated by commas. All there "
-    "is by default."
+    "Subjects, separated by commas: position, velocity, attitude, rates, motors, wind, battery, estimate, spectra, path, top. "
+    "Default: all that the recording contains."
 )
 
 
 def plot(
     run: Recording,
     what: Annotated[str, option("--what", SUBJECTS_HELP)] = "",
-    out: Annotated[Path | None, out_option("The folder; beside the recording by default.")] = None,
+    out: Annotated[Path | None, out_option("Output folder; default: beside the recording.")] = None,
 ) -> None:
-    """Draw a recording, one PNG for each subject."""
+    """Draw a recording, one PNG file per subject."""
     from samara.record.load import load_run
     from samara.view.plot.plots import draw_all
 
@@ -28,9 +28,11 @@ def plot(
 
 def report(
     runs: Annotated[list[Path], argument("Recordings: one is described in full, several are compared.")],
-    out: Annotated[Path | None, out_option("The page; beside one recording, or report.html, by default.")] = None,
+    out: Annotated[
+        Path | None, out_option("HTML file; default: beside the recording; report.html for several.")
+    ] = None,
 ) -> None:
-    """Write a page about a recording, or about several side by side: one HTML file, pictures inside."""
+    """Write a report on one recording, or a comparison of several, as one HTML file with its pictures."""
     from samara.view.report.report import report_files
 
     path = out or (runs[0].with_suffix(".html") if len(runs) == 1 else Path("report.html"))
@@ -41,36 +43,43 @@ def report(
 
 def render(
     run: Recording,
-    out: Annotated[Path, out_option("A film, .mp4 or .gif, or a picture, .png.")] = Path("flight.gif"),
-    fps: Annotated[float | None, option("--fps", "Frames a second; 30, of a GIF 10.")] = None,
-    size: Annotated[str | None, option("--size", "Pixels; 960x720, of a GIF 480x360.")] = None,
-    speed: Annotated[float | None, option("--speed", "2 is twice real time; 1, of a GIF what keeps it small.")] = None,
-    camera: Annotated[
-        str | None, option("--camera", "chase, fixed (pictures, several drones), top or onboard.")
+    out: Annotated[Path, out_option("Film (.mp4 or .gif) or picture (.png) to write.")] = Path("flight.gif"),
+    fps: Annotated[float | None, option("--fps", "Frames per second; default: 30, for a GIF 10.")] = None,
+    size: Annotated[str | None, option("--size", "Size in pixels; default: 960x720, for a GIF 480x360.")] = None,
+    speed: Annotated[
+        float | None, option("--speed", "Playback speed; default: 1 (real time), for a GIF as its size allows.")
     ] = None,
-    drone: Annotated[str, option("--drone", "The drone to follow; the first by default.")] = "",
-    start: Annotated[float, option("--start", "From this second of the flight.")] = 0.0,
-    stop: Annotated[float, option("--stop", "To this second; to the end by default.", show_default=False)] = (math.inf),
+    camera: Annotated[
+        str | None,
+        option(
+            "--camera", "Camera: chase, fixed, top or onboard; default: chase, for pictures and several drones fixed."
+        ),
+    ] = None,
+    drone: Annotated[str, option("--drone", "Drone to follow; default: the first.")] = "",
+    start: Annotated[float, option("--start", "Start time in the flight [s].")] = 0.0,
+    stop: Annotated[float, option("--stop", "End time in the flight [s]; default: its end.", show_default=False)] = (
+        math.inf
+    ),
 ) -> None:
-    """Film a recording without a display: lines, discs and numbers."""
+    """Render a recording as a film or a picture; needs no display."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
     from samara.record.load import load_run
     from samara.view.film.render import default_film
-    from samara.view.film.render import render as film_it
+    from samara.view.film.render import render as render_film
 
-    recorded = load_run(run)
-    chosen = {"fps": fps, "size": None if size is None else pixels(size), "speed": speed, "camera": camera}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    film = default_film(recorded, out, drone=drone, start=start, stop=stop, **chosen)
+    recording = load_run(run)
+    film_options = {"fps": fps, "size": None if size is None else pixels(size), "speed": speed, "camera": camera}
+    film_options = {name: value for name, value in film_options.items() if value is not None}
+    film = default_film(recording, out, drone=drone, start=start, stop=stop, **film_options)
     columns = (TextColumn("rendering"), BarColumn(), TextColumn("{task.completed:.0f} frames"), TimeRemainingColumn())
     with progress_bar("rendering", *columns, transient=True) as (_, update):
-        path = film_it(recorded, out, film, update)
+        path = render_film(recording, out, film, update)
     say(str(path))
 
 
 def pixels(text: str) -> tuple[int, int]:
-    """'960x720' as two whole numbers."""
+    """Parse '960x720' into width and height."""
     width, cross, height = text.lower().partition("x")
     if not (cross and width.isdecimal() and height.isdecimal()):
         raise ValueError(f"--size {text!r}: expected width and height in pixels, such as 960x720")

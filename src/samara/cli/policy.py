@@ -1,4 +1,4 @@
-"""`samara policy`: a policy checked before it flies for real, and adapted to the vehicle that flew."""
+"""`samara policy`: test a policy before it flies for real, and adapt it to the vehicle that flew."""
 
 from functools import partial
 from pathlib import Path
@@ -22,18 +22,20 @@ app = typer.Typer(help="Check policies before they fly, and adapt them to the ve
 def check(
     policy: PolicyFolder,
     vehicle: PolicyVehicle = None,
-    scenario: Annotated[str | None, option("--scenario", "What to fly; default: come to rest and hover.")] = None,
+    scenario: Annotated[str | None, option("--scenario", "Scenario to fly; default: come to rest and hover.")] = None,
     worlds: Annotated[int, option("--worlds", "Number of perturbed worlds.", min=2, max=1_000_000)] = 1000,
     spread: Annotated[float, option("--spread", "Factor on the usual ranges of perturbations.", min=0.0)] = 1.0,
-    within: Annotated[float | None, option("--within", "A success ends this near its goal [m].")] = None,
+    within: Annotated[
+        float | None, option("--within", "Maximum distance to the goal at the end of a success [m].")
+    ] = None,
     seed: Seed = 1,
     report: Annotated[Path | None, option("--report", "Write the results to this Markdown file.")] = None,
     keep: Annotated[Path | None, option("--keep", "Record the worst world to this .mcap file.")] = None,
     require: Require = None,
 ) -> None:
-    """Fly a policy in a thousand perturbed worlds (mass, inertia, thrust, lag, wind, noise, start), by other steps of the
-    integrator, at another rate, late, and as the exported C in float; report how often it succeeds, where it fails, and what
-    not to trust."""
+    """Fly a policy in a thousand perturbed worlds (mass, inertia, thrust, lag, wind, noise, start), with other integrator
+    steps, at another rate, with delay, and as exported C in single precision; report its success rate, the perturbations
+    that make it fail, and the conditions in which not to trust it."""
     from samara.campaigns.confidence import parse_requirement
     from samara.campaigns.policy_check import check_policy, fly_world
     from samara.control.policy_file import load_policy
@@ -47,11 +49,11 @@ def check(
             require_writable(path.parent)
     with console().status("") as status:
 
-        def show(trial: str) -> None:
+        def show_trial(trial: str) -> None:
             status.update(f"flying: {trial.replace('_', ' ')}")
 
         fly_worlds = partial(check_policy, worlds=worlds, seed=seed, spread=spread, scenario=scenario, within=within)
-        checked = fly_worlds(loaded, name, tell=show)
+        checked = fly_worlds(loaded, name, tell=show_trial)
     title = f"{loaded} on {checked.scenario.drones[0].vehicle.name}, {checked.scenario.name}"
     _show(checked, title)
     if report is not None:
@@ -62,21 +64,21 @@ def check(
         say(f"worst  {keep}: samara view {keep}")
     if requirement is not None:
         passed = {trial.name: trial.passed for trial in checked.trials[1:]} | {"success": checked.trials[0].passed}
-        counts = {name: int(flights.sum()) for name, flights in passed.items()}
+        counts = {name: int(outcomes.sum()) for name, outcomes in passed.items()}
         raise typer.Exit(evaluate(requirement, counts, len(passed.get(requirement.subject, ()))))
 
 
 @app.command("adapt")
 def adapt(
     policy: PolicyFolder,
-    logs: Annotated[list[Path] | None, argument("Flight logs to identify first.", "[LOG]...")] = None,
+    logs: Annotated[list[Path] | None, argument("Flight logs to identify the vehicle from.", "[LOG]...")] = None,
     vehicle: Annotated[str | None, option("--vehicle", "Vehicle to adapt to; with logs, to start from.")] = None,
-    out: Annotated[Path, out_option("The folder of the adapted policy.")] = Path("adapted"),
+    out: Annotated[Path, out_option("Folder for the adapted policy.")] = Path("adapted"),
     updates: Annotated[int, option("--updates", "Number of gradient updates.", min=1)] = 60,
     seed: Seed = 0,
 ) -> None:
-    """Train a policy further on another vehicle, or on the one that flew some logs, in seconds; report the hover error
-    before and after."""
+    """Continue the training of a policy on another vehicle, or on the one that flew the logs, within seconds; report the
+    hover error before and after."""
     from samara import save_vehicle
     from samara import vehicle as load
     from samara.control.policy_file import load_policy
@@ -86,7 +88,7 @@ def adapt(
 
     loaded = load_policy(policy)
     if vehicle is None and not logs:
-        raise ValueError("neither --vehicle nor a flight log; expected what to adapt the policy to")
+        raise ValueError("neither --vehicle nor a flight log; expected a vehicle to adapt the policy to")
     require_writable(out)
     target = load(vehicle_of(loaded, policy, vehicle))
     if logs:
@@ -95,15 +97,17 @@ def adapt(
         file = out / f"{file_stem(target.name)}.toml"
         save_vehicle(target, file)
         say(f"vehicle {file}")
-    with console().status("learning on"):
+    with console().status("training"):
         adapted = fine_tune(loaded, target, out, updates=updates, seed=seed)
     before, trimmed, after = (f"{1e3 * error:.1f} mm" for error in (adapted.before, adapted.trimmed, adapted.after))
-    took = f"{adapted.training.seconds:.1f} s ({adapted.training.compile_seconds:.1f} s to compile)"
-    say(f"hover error on {target.name}: {before} before, {trimmed} with its trim, {after} after {took}\npolicy {out}")
+    duration = f"{adapted.training.seconds:.1f} s ({adapted.training.compile_seconds:.1f} s to compile)"
+    say(
+        f"hover error on {target.name}: {before} before, {trimmed} with its trim, {after} after {duration}\npolicy {out}"
+    )
 
 
 def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
-    """The vehicle that flew the logs, with the mass and the shape of the start"""
+    """Identify the vehicle that flew the logs, with the mass and geometry of `start`."""
     from dataclasses import replace
 
     from samara.identify.identification import identify
@@ -111,19 +115,19 @@ def _refit(start: "Vehicle", logs: list[Path]) -> "Vehicle":
     from samara.vehicles.limits import with_lag_motors
 
     with console().status("identifying"):
-        found = identify(read_logs(logs), with_lag_motors(start), predictor=False).physical.vehicle
-    return replace(found, structure=replace(found.structure, name=f"{start.name}_refit"))
+        identified = identify(read_logs(logs), with_lag_motors(start), predictor=False).physical.vehicle
+    return replace(identified, structure=replace(identified.structure, name=f"{start.name}_refit"))
 
 
 def vehicle_of(policy: "Policy", folder: Path, vehicle: str | None) -> str:
-    """The vehicle that was named, else the one of the training if it is shipped: an untrusted policy names no files."""
+    """Return the vehicle of `--vehicle`, or the trained one if it is shipped: an untrusted policy cannot name files."""
     from samara.core.sanitise import shown
     from samara.vehicles.loader import vehicle_names
 
     if vehicle is not None:
         return vehicle
     if not policy.vehicle:
-        raise ValueError(f"{folder}: flies any vehicle; expected --vehicle, for one of which it is meant")
+        raise ValueError(f"{folder}: flies any vehicle; expected --vehicle, to choose one")
     if policy.vehicle not in vehicle_names():
         raise ValueError(
             f"{folder}: was trained on {shown(policy.vehicle)}, which does not come with Samara; expected --vehicle with its "
@@ -135,12 +139,12 @@ def vehicle_of(policy: "Policy", folder: Path, vehicle: str | None) -> str:
 # Results --------------------------------------------------------------------------------------------------------------
 
 TRIALS = ("trial", "", "success", "95 % interval", "changed")
-FACTORS = ("factor", "range", "fail at the least", "middle", "most", "trusted")
+FACTORS = ("factor", "range", "failures at minimum", "middle", "maximum", "trusted range")
 Rows = list[tuple[str, ...]]
 
 
 def _tables(checked: "Checked") -> tuple[tuple[tuple[str, ...], Rows], ...]:
-    """Headings and rows of the trials, and of the factors that differ between worlds."""
+    """Return headings and rows of the trials, and of the factors that differ between worlds."""
     trials: Rows = []
     for k, trial in enumerate(checked.trials):
         low, high = trial.interval
@@ -151,9 +155,11 @@ def _tables(checked: "Checked") -> tuple[tuple[tuple[str, ...], Rows], ...]:
     for effect in checked.depends:
         factor = effect.factor
         span = f"{factor.low:.3g} to {factor.high:.3g} {factor.unit}"
-        trusted = f"{effect.trusted[0]:.3g} to {effect.trusted[1]:.3g}" if effect.trusted else "nowhere"
+        trusted = f"{effect.trusted[0]:.3g} to {effect.trusted[1]:.3g}" if effect.trusted else "none"
         cells = (
-            (*(f"{rate:.1%}" for rate in effect.rates), trusted) if effect.matters else ("", "", "", "no effect seen")
+            (*(f"{rate:.1%}" for rate in effect.rates), trusted)
+            if effect.matters
+            else ("", "", "", "no effect observed")
         )
         factors.append((factor.name, span, *cells))
     return (TRIALS, trials), (FACTORS, factors)
@@ -174,14 +180,14 @@ def _show(checked: "Checked", title: str) -> None:
     for sentence in checked.distrust:
         console().print(verdict(False, sentence))
     if not checked.distrust:
-        console().print(verdict(True, "nothing to distrust in the worlds that were flown"))
+        console().print(verdict(True, "no reason for distrust in these worlds"))
 
 
 def markdown(checked: "Checked", title: str) -> str:
-    """The same as a file."""
+    """Format the results of a check as Markdown."""
     parts = [f"# {title}", ""]
     for headings, rows in _tables(checked):
         parts += [f"| {' | '.join(row)} |" for row in (headings, ("---",) * len(headings), *rows)] + [""]
     parts += [_worst(checked), "", "Not to be trusted:", ""]
-    parts += [f"- {sentence}" for sentence in checked.distrust] or ["- nothing in the worlds that were flown"]
+    parts += [f"- {sentence}" for sentence in checked.distrust] or ["- no reason for distrust in these worlds"]
     return "\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""`samara rotor`: what a propeller does, from the shape of its blades."""
+"""`samara rotor`: performance of a propeller from the shape of its blades."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
 
 
 def rotor(
-    name: Annotated[str, argument("A shipped blade, a .toml file, or with --data a UIUC name.")],
+    name: Annotated[str, argument("Blade: a shipped name, a .toml file, or with --data a UIUC name.")],
     rpm: Annotated[float, option("--rpm", "Rotor speed [revolutions per minute].")] = 5000.0,
-    data: Annotated[Path | None, option("--data", "A folder with the UIUC tables.")] = None,
+    data: Annotated[Path | None, option("--data", "Folder with the UIUC tables.")] = None,
     plot: Plot = False,
-    out: Annotated[Path | None, out_option("The picture; out/NAME.png by default.")] = None,
+    out: Annotated[Path | None, out_option("Picture to write; default: out/NAME.png.")] = None,
 ) -> None:
-    """Print thrust, power and efficiency of a propeller by blade element momentum theory, beside what was measured."""
+    """Print thrust, power and efficiency of a propeller by blade element momentum theory, beside measurements."""
     from samara.propeller.blade import BladeError, blade, read_uiuc
 
     screen = console()
     if data is None:
-        shape, measured = blade(name)
+        shape, measurements = blade(name)
     else:
-        known = read_uiuc(data)
-        if name not in known:
-            raise BladeError(f"no propeller {name!r} in {data}; expected one of {', '.join(sorted(known))}")
-        shape, measured = known[name]
+        propellers = read_uiuc(data)
+        if name not in propellers:
+            raise BladeError(f"no propeller {name!r} in {data}; expected one of {', '.join(sorted(propellers))}")
+        shape, measurements = propellers[name]
     if not 0.0 < rpm < 1e6:
         raise ValueError(f"rpm is {rpm}; expected a positive number")
     picture = out or (Path("out") / f"{file_stem(shape.name)}.png" if plot else None)
-    screen.print(_coefficients(shape, measured, rpm))
+    screen.print(_coefficients(shape, measurements, rpm))
     screen.print(_constants(shape, rpm))
     if picture is not None:
         from samara.view.plot.rotor import draw_rotors
 
-        draw_rotors([(shape, measured)], picture, rpm)
+        draw_rotors([(shape, measurements)], picture, rpm)
         say(f"picture {picture}")
 
 
 def _coefficients(shape: "Blade", measured: "Measurement | None", rpm: float) -> "Table":
-    """J, CT, CP and efficiency up to zero thrust; the measured run nearest to this speed beside them."""
+    """Tabulate J, CT, CP and efficiency up to zero thrust, beside the measurements nearest to this speed."""
     import numpy as np
 
     from samara.propeller.bem import rotor_coefficients
@@ -62,7 +62,7 @@ def _coefficients(shape: "Blade", measured: "Measurement | None", rpm: float) ->
 
 
 def _near(measured: "Measurement", advance: float, rpm: float) -> list[str]:
-    """The measured point within 0.03 of J at the speed nearest to this one, or nothing."""
+    """Format the measured point within 0.03 of J whose speed is nearest to `rpm`; empty cells if there is none."""
     import numpy as np
 
     close = np.flatnonzero(np.abs(measured.advance - advance) < 0.03)
@@ -83,6 +83,6 @@ def _constants(shape: "Blade", rpm: float) -> str:
     k_thrust, k_torque = rotor_constants(fit, shape.radius)
     merit = sqrt(2.0 / pi) * fit.thrust[0] ** 1.5 / fit.power[0]
     return (
-        f"{shape.blades} blades, radius {shape.radius:.4g} m, solidity {shape.solidity:.3f}; standing: "
+        f"{shape.blades} blades, radius {shape.radius:.4g} m, solidity {shape.solidity:.3f}; static: "
         f"k_thrust {k_thrust:.4g} N s^2/rad^2, k_torque {k_torque:.4g} N m s^2/rad^2, figure of merit {merit:.2f}"
     )

@@ -1,4 +1,4 @@
-"""`samara sweep`: campaigns of many flights: fly them, query their rows, fly rows again, report, search for failures."""
+"""`samara sweep`: campaigns of many flights: fly, query, replay, report, search for failures."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,21 +26,21 @@ app = typer.Typer(
     no_args_is_help=True,
     subcommand_metavar="CAMPAIGN | COMMAND [ARGS]...",
 )
-Folder = Annotated[Path, argument("The folder of a campaign.")]
+Folder = Annotated[Path, argument("Folder of a campaign.")]
 
 
 @app.command(RUN)
 def run(
     campaign: CampaignFile,
-    out: Annotated[Path | None, out_option("The campaign's folder; out/NAME by default.")] = None,
-    add: Annotated[int, option("--add", "Fly so many more flights than requested before.")] = 0,
-    batch: Annotated[int | None, option("--batch", "Flights per batch, each a file.")] = None,
-    backend: Annotated[str, option("--backend", "auto, llvm, jax or pallas.")] = "auto",
-    ray: Annotated[str | None, option("--ray", "A Ray cluster: auto, or its address.")] = None,
-    keep: Annotated[bool, typer.Option(help="Record the worst flights and first failures completely.")] = True,
+    out: Annotated[Path | None, out_option("Folder for the campaign; default: out/NAME.")] = None,
+    add: Annotated[int, option("--add", "Number of flights to add to those requested before.")] = 0,
+    batch: Annotated[int | None, option("--batch", "Number of flights per batch; each batch is one file.")] = None,
+    backend: Annotated[str, option("--backend", "Backend: auto, llvm, jax or pallas.")] = "auto",
+    ray: Annotated[str | None, option("--ray", "Ray cluster: auto, or its address.")] = None,
+    keep: Annotated[bool, typer.Option(help="Record the worst flights and the first failures completely.")] = True,
     require: Require = None,
 ) -> None:
-    """Fly a campaign. Resumes an interrupted campaign; nothing is flown twice."""
+    """Fly a campaign. Resumes an interrupted campaign; no flight is flown twice."""
     from samara.campaigns.campaign import load_campaign
     from samara.campaigns.confidence import parse_requirement
     from samara.campaigns.outcome import DEGRADED, FAIL, INVALID, PASS
@@ -49,11 +49,11 @@ def run(
     requirement = parse_requirement(require) if require else None
     loaded = load_campaign(campaign)
     folder = out or Path("out") / campaign.stem
-    with _progress() as tell:
-        store = sweep(campaign, folder, add=add, batch=batch, backend=backend, ray=ray, progress=tell)
+    with _progress() as show_progress:
+        store = sweep(campaign, folder, add=add, batch=batch, backend=backend, ray=ray, progress=show_progress)
     counts = counted(store)
     _show(counts)
-    _confirmed(store)
+    _print_gpu_confirmation(store)
     if keep:
         _keep(store, loaded)
     say(f"rows   {folder}\npage   samara sweep report {folder}")
@@ -66,12 +66,12 @@ def run(
 @app.command("query")
 def query(
     folder: Folder,
-    sql: Annotated[str, argument("DuckDB's SQL; the rows are the table `rows`.")],
+    sql: Annotated[str, argument("DuckDB SQL; the table is called `rows`.")],
 ) -> None:
-    """Ask the rows of a campaign: samara sweep query out/ "select outcome, count(*) from rows group by 1"."""
-    from samara.campaigns.store import query as answer
+    """Query the rows of a campaign: samara sweep query out/ "select outcome, count(*) from rows group by 1"."""
+    from samara.campaigns.store import query as query_rows
 
-    names, rows = answer(folder, sql)
+    names, rows = query_rows(folder, sql)
     texts = ((printable(f"{cell:.6g}" if isinstance(cell, float) else str(cell)) for cell in row) for row in rows)
     console().print(table(names, texts))
 
@@ -79,10 +79,10 @@ def query(
 @app.command("report")
 def report(
     folder: Folder,
-    out: Annotated[Path | None, out_option("The page; report.html in the folder by default.")] = None,
+    out: Annotated[Path | None, out_option("HTML file; default: report.html in the folder.")] = None,
     fly: Annotated[bool, typer.Option(help="Fly some rows again to show their trajectories.")] = True,
 ) -> None:
-    """One page about a campaign: rates and how sure they are, where it fails, trajectories, and the worst flights."""
+    """Write a page on a campaign: rates with confidence intervals, causes of failures, trajectories and the worst flights."""
     from samara.view.report.campaign import write_campaign_page
 
     say(f"page   {write_campaign_page(folder, out, fly=fly)}")
@@ -91,23 +91,23 @@ def report(
 @app.command("replay")
 def replay(
     folder: Folder,
-    row: Annotated[int, option("--row", "Which row.")],
-    out: Annotated[Path | None, out_option("The recording to write, an .mcap file.")] = None,
-    view: Annotated[bool, option("--view", "Show it in the browser afterwards.")] = False,
+    row: Annotated[int, option("--row", "Row to replay.")],
+    out: Annotated[Path | None, out_option("Recording to write, an .mcap file.")] = None,
+    view: Annotated[bool, option("--view", "Show the flight in the browser afterwards.")] = False,
 ) -> None:
-    """Fly one row again, bit for bit, with a recording; report whether it ended where its row says."""
+    """Replay one row bit for bit with a recording; exits with status 1 if it does not end as in the row."""
     from samara.campaigns.rerun import flown_again
 
-    found = flown_again(folder, row, out)
-    for name, value in found.values.items():
+    rerun = flown_again(folder, row, out)
+    for name, value in rerun.values.items():
         say(f"{name} = {value:.6g}")
-    say(f"{found.outcome} {found.reason}".strip())
-    say(f"same   {'bit for bit' if found.same else 'NO: it ended elsewhere than its row says'}\nrun    {found.path}")
+    say(f"{rerun.outcome} {rerun.reason}".strip())
+    say(f"same   {'bit for bit' if rerun.same else 'NO: it ended differently from its row'}\nrun    {rerun.path}")
     if view:
         from samara.cli.view import view as show
 
-        show([str(found.path)])
-    if not found.same:
+        show([str(rerun.path)])
+    if not rerun.same:
         raise typer.Exit(FAILED)
 
 
@@ -126,13 +126,15 @@ def _keep(store: "Store", campaign: "Campaign") -> None:
     from samara.campaigns.rerun import keep_flights
 
     with console().status("") as status:
-        kept = keep_flights(store, campaign, lambda done, of: status.update(f"recording flight {done + 1} of {of}"))
-    if kept.paths:
-        say(f"kept   {len(kept.paths)} flights in {kept.paths[0].parent}")
-    if kept.different:
-        say(f"kept   NOT THE SAME: rows {', '.join(map(str, kept.different))} ended elsewhere when flown again")
-    for row, sentence in kept.broken.items():
-        say(f"row {row} was not kept: {sentence}")
+        saved = keep_flights(
+            store, campaign, lambda index, total: status.update(f"recording flight {index + 1} of {total}")
+        )
+    if saved.paths:
+        say(f"saved  {len(saved.paths)} flights in {saved.paths[0].parent}")
+    if saved.different:
+        say(f"saved  NOT THE SAME: rows {', '.join(map(str, saved.different))} ended differently when flown again")
+    for row, sentence in saved.broken.items():
+        say(f"row {row} was not saved: {sentence}")
 
 
 def _show(counts: dict[str, int]) -> None:
@@ -142,11 +144,11 @@ def _show(counts: dict[str, int]) -> None:
     for name, count in counts.items():
         interval = clopper_pearson(count, total)
         rows.append((name, str(count), f"{count / total:.4%}", f"{interval.low:.4%} to {interval.high:.4%}"))
-    console().print(table(("outcome", "flights", "share", "95 % interval"), rows))
+    console().print(table(("outcome", "flights", "fraction", "95 % interval"), rows))
 
 
-def _confirmed(store: "Store") -> None:
-    """What came of a GPU's findings when LLVM flew them again; nothing where there was no GPU"""
+def _print_gpu_confirmation(store: "Store") -> None:
+    """Print the result of flying a GPU's findings again with LLVM; print nothing for a campaign without a GPU."""
     from samara.campaigns.gpu_confirmation import MOST_AGAIN, Confirmed
 
     if store.about.get("confirmed") is None:
@@ -154,18 +156,18 @@ def _confirmed(store: "Store") -> None:
     confirmed = Confirmed(**store.about["confirmed"])
     say(
         f"again  {confirmed.flown_again} flown again on llvm ({confirmed.failures_again} of {confirmed.failures} failures, "
-        f"and the worst): {confirmed.disagree} came out otherwise"
+        f"and the worst): {confirmed.disagree} ended differently"
     )
     if confirmed.failures_again < confirmed.failures:
         say(
             f"       {confirmed.failures - confirmed.failures_again} failures were found by {store.about['backend']} alone: "
-            f"no more than {MOST_AGAIN} of a batch are flown again"
+            f"at most {MOST_AGAIN} per batch are flown again"
         )
 
 
 @contextmanager
 def _progress() -> "Iterator[Callable[[Progress], None]]":
-    """Show a line with flights a second, the rate of success and its interval, and the time left."""
+    """Show a line with flights per second, the success rate with its interval, and the remaining time."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
@@ -173,56 +175,56 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
     from samara.campaigns.outcome import DEGRADED, PASS
 
     bars = Bars(BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), console=console())
-    task, began, first = bars.add_task("", total=None), time.monotonic(), -1
+    task, start_time, initial_count = bars.add_task("", total=None), time.monotonic(), -1
     try:
 
-        def show(state: "Progress") -> None:
-            nonlocal first, began
-            if first < 0:  # errors of the campaign are reported before there is a bar
-                first, began = state.done, time.monotonic()
+        def show_progress(state: "Progress") -> None:
+            nonlocal initial_count, start_time
+            if initial_count < 0:  # errors of the campaign are reported before the bar appears
+                initial_count, start_time = state.done, time.monotonic()
                 bars.start()
-            words = f"{state.done} of {state.total}"
-            if state.done > first:
-                words += f", {(state.done - first) / (time.monotonic() - began):.0f} flights/s"
+            description = f"{state.done} of {state.total}"
+            if state.done > initial_count:
+                description += f", {(state.done - initial_count) / (time.monotonic() - start_time):.0f} flights/s"
             if state.done:
-                good = state.counts[PASS] + state.counts[DEGRADED]
-                interval = confidence_sequence(good, state.done)
-                words += f", {good / state.done:.2%} succeed ({interval.low:.2%} to {interval.high:.2%})"
+                successes = state.counts[PASS] + state.counts[DEGRADED]
+                interval = confidence_sequence(successes, state.done)
+                description += f", {successes / state.done:.2%} succeed ({interval.low:.2%} to {interval.high:.2%})"
             if state.nodes_lost:
-                words += f", nodes lost: {state.nodes_lost}"
-            bars.update(task, completed=state.done, total=state.total, description=words)
+                description += f", nodes lost: {state.nodes_lost}"
+            bars.update(task, completed=state.done, total=state.total, description=description)
 
-        yield show
+        yield show_progress
     finally:
-        if first >= 0:
+        if initial_count >= 0:
             bars.stop()
 
 
 @app.command("falsify")
 def falsify(
     campaign: CampaignFile,
-    budget: Annotated[int, option("--budget", "Flights of the search.", min=1)] = 100,
-    method: Annotated[str, option("--method", "evolution, cma or tpe.")] = "evolution",
+    budget: Annotated[int, option("--budget", "Maximum number of flights.", min=1)] = 100,
+    method: Annotated[str, option("--method", "Search method: evolution, cma or tpe.")] = "evolution",
     seed: Seed = 0,
 ) -> None:
-    """Search a campaign for a flight that fails, shrink it to the fewest changed factors, and write it as a campaign."""
+    """Search a campaign for a failing flight, reduce it to the fewest changed factors, and write it as a campaign."""
     from samara.campaigns.campaign import load_campaign
     from samara.campaigns.search import save_case, weakness
 
     loaded = load_campaign(campaign)
     with console().status("searching"):
-        found = weakness(loaded, budget=budget, method=method, seed=seed)
-    if found.shrunk is None:
-        say(f"no failure in {found.searched.flights} flights; the worst has the margin {found.searched.margin:.4g}")
-        say("that proves nothing: samara sweep rare estimates how rare failures are")
+        weakest = weakness(loaded, budget=budget, method=method, seed=seed)
+    if weakest.shrunk is None:
+        say(f"no failure in {weakest.searched.flights} flights; the smallest margin is {weakest.searched.margin:.4g}")
+        say("this proves nothing: samara sweep rare estimates the failure probability")
     else:
-        words = "the fewest" if found.shrunk.fewest else "none of which can be put back alone"
-        say(f"a failure after {found.searched.flights} flights, its margin {found.shrunk.margin:.4g}")
-        changed = ", ".join(found.changed) or "nothing: the nominal flight fails"
-        say(f"it takes {changed} ({words}; {found.shrunk.flights} flights to know it)")
-    for name, value in found.case.items():
-        say(f"{'*' if name in found.changed else ' '} {name} = {value:.6g}")
-    file = save_case(loaded, found.case, f"{campaign.stem}_case")
+        minimality = "the fewest" if weakest.shrunk.fewest else "none of which can be reset alone"
+        say(f"a failure after {weakest.searched.flights} flights, with margin {weakest.shrunk.margin:.4g}")
+        changed = ", ".join(weakest.changed) or "nothing: the nominal flight fails"
+        say(f"changed factors: {changed} ({minimality}; reduced in {weakest.shrunk.flights} flights)")
+    for name, value in weakest.case.items():
+        say(f"{'*' if name in weakest.changed else ' '} {name} = {value:.6g}")
+    file = save_case(loaded, weakest.case, f"{campaign.stem}_case")
     folder = Path("out") / file.stem
     say(f"case   {file}\nfly    samara sweep {file} && samara sweep replay {folder} --row 0 --view")
 
@@ -230,19 +232,21 @@ def falsify(
 @app.command("rare")
 def rare(
     campaign: CampaignFile,
-    per_level: Annotated[int, option("--per-level", "Flights of each level, a multiple of 10.")] = 6000,
-    budget: Annotated[int, option("--budget", "Flights in all, at most.", min=1)] = 100_000,
+    per_level: Annotated[int, option("--per-level", "Number of flights per level, a multiple of 10.")] = 6000,
+    budget: Annotated[int, option("--budget", "Maximum number of flights in total.", min=1)] = 100_000,
     seed: Seed = 0,
 ) -> None:
-    """Estimate how rarely flights of a campaign fail, by subset simulation: for failures too rare to be counted."""
+    """Estimate the failure probability of a campaign by subset simulation, for failures too rare to count."""
     from samara.campaigns.campaign import load_campaign
     from samara.campaigns.search import rare_failures
 
     with console().status("flying"):
-        found = rare_failures(load_campaign(campaign), seed=seed, per_level=per_level, budget=budget)
-    low, high = found.interval
-    if found.reached:
-        say(f"{found.probability:.3g} of flights fail ({low:.2g} to {high:.2g}, about 95 %)")
+        estimate = rare_failures(load_campaign(campaign), seed=seed, per_level=per_level, budget=budget)
+    low, high = estimate.interval
+    if estimate.reached:
+        say(f"{estimate.probability:.3g} of flights fail ({low:.2g} to {high:.2g}, about 95 %)")
     else:
-        say(f"no failure was reached; fewer than {found.probability:.3g} of flights fail, as far as these tell")
-    say(f"by {found.flights} flights in {len(found.thresholds)} levels")
+        say(
+            f"no failure was reached; fewer than {estimate.probability:.3g} of flights fail, as far as these flights show"
+        )
+    say(f"from {estimate.flights} flights in {len(estimate.thresholds)} levels")

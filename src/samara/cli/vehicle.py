@@ -1,4 +1,4 @@
-"""`samara vehicle`: a vehicle from its parts, from the files of other programs, and out to them."""
+"""`samara vehicle`: create a vehicle from its parts, import it from other programs, export it to them."""
 
 import inspect
 import shlex
@@ -20,44 +20,46 @@ if TYPE_CHECKING:
     from samara.vehicles.parts.performance import PilotFigure
 
 QUESTIONS = {
-    "mass": "Mass, ready to fly, with its battery [kg]",
-    "diagonal": "Diagonal, from motor to motor across the middle [m]",
+    "mass": "Mass, ready to fly, with battery [kg]",
+    "diagonal": "Diagonal, from motor to motor across the centre [m]",
     "motors": "Motors, size and Kv (such as 2207 1950KV)",
     "props": "Propellers, diameter x pitch x blades in inches (such as 5.1x4.3x3)",
     "battery": "Battery, cells and mAh (such as 6S1300 or 4S2P5000)",
 }
 LAYOUT_HELP = (
-    "quad_x, quad_plus, quad_h, deadcat, hexa_x, hexa_plus, octo_x, octo_plus, x8, y6 or tricopter; quad_x by default."
+    "Layout: quad_x, quad_plus, quad_h, deadcat, hexa_x, hexa_plus, octo_x, octo_plus, x8, y6 or tricopter; "
+    "default: quad_x."
 )
 
 app = typer.Typer(
-    help="A vehicle of your own: from its parts, from the files of other programs, and out to them.",
+    help="Create a vehicle from its parts, import it from files of other programs, or export it to them.",
     no_args_is_help=True,
 )
 
 
-def _option(key: str, known: Known) -> inspect.Parameter:
-    """The option of a parameter that replaces an estimate."""
-    help_text = f"{known.about[0].upper()}{known.about[1:]} [{known.unit}]{'' if known.numbers == 1 else ', as x,y,z'}."
+def _option(key: str, parameter: Known) -> inspect.Parameter:
+    """Create the option of a parameter that replaces an estimate."""
+    size = "" if parameter.numbers == 1 else ", as x,y,z"
+    help_text = f"{parameter.about[0].upper()}{parameter.about[1:]} [{parameter.unit}]{size}."
     option = typer.Option(
-        f"--{key.replace('_', '-')}", help=help_text, rich_help_panel="What is known, instead of estimated"
+        f"--{key.replace('_', '-')}", help=help_text, rich_help_panel="Known parameters, instead of estimates"
     )
-    annotation = Annotated[float | None if known.numbers == 1 else str | None, option]  # type: ignore[valid-type]
+    annotation = Annotated[float | None if parameter.numbers == 1 else str | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _with_known_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for every entry of `KNOWN`: Typer reads the signature."""
+def _add_parameter_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for every entry of `KNOWN` to the command's signature, which Typer reads."""
     signature = inspect.signature(command)
-    plain = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
-    parameters = [*plain, *(_option(key, known) for key, known in KNOWN.items())]
+    declared = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
+    parameters = [*declared, *(_option(key, parameter) for key, parameter in KNOWN.items())]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {entry.name: entry.annotation for entry in parameters}
     return command
 
 
 def _values(text: str) -> list[float | str]:
-    """'0.1,0.1,0,ccw' as a list; the parts list refuses words where it expects numbers."""
+    """Parse '0.1,0.1,0,ccw' into a list; the parts list refuses words in place of numbers."""
     values: list[float | str] = []
     for part in map(str.strip, text.split(",")):
         try:
@@ -68,37 +70,45 @@ def _values(text: str) -> list[float | str]:
 
 
 def _show(vehicle: "Vehicle", figures: "Sequence[PilotFigure]") -> None:
-    """Print what a pilot knows, as a table, and what is far from real aircraft."""
+    """Print the flight performance as a table, and warnings about implausible parameters."""
     from samara.vehicles.plausibility import warnings
 
     say(f"{vehicle.name}: {mass_text(vehicle)}, {vehicle.structure.description}")
     rows = ((figure.name, figure.shown, figure.interval) for figure in figures)
-    console().print(table(("what a pilot knows", "", "95 of 100 lie within"), rows, right=("",)))
+    console().print(table(("flight performance", "", "95 % interval"), rows, right=("",)))
     for warning in warnings(vehicle):
         console().print(verdict(False, warning))
 
 
 @app.command("new")
-@_with_known_options
+@_add_parameter_options
 def new(
-    name: Annotated[str | None, argument("What the vehicle is called.")] = None,
-    parts: Annotated[Path | None, option("--parts", "A parts list (TOML); flags take precedence.")] = None,
-    mass: Annotated[float | None, option("--mass", "Ready to fly, with its battery [kg].")] = None,
-    diagonal: Annotated[float | None, option("--diagonal", "From motor to motor, diagonally [m].")] = None,
-    arm: Annotated[float | None, option("--arm", "From the middle to a motor [m], instead of it.")] = None,
-    motors: Annotated[str | None, option("--motors", "'2207 1950KV', '0720 17000KV brushed'.")] = None,
-    props: Annotated[str | None, option("--props", "Diameter x pitch x blades [inch]: 5.1x4.3x3.")] = None,
-    battery: Annotated[str | None, option("--battery", "Cells and mAh: 6S1300, '4S2P5000 25C'.")] = None,
+    name: Annotated[str | None, argument("Name of the vehicle.")] = None,
+    parts: Annotated[Path | None, option("--parts", "Parts list (TOML); options take precedence over it.")] = None,
+    mass: Annotated[float | None, option("--mass", "Mass, ready to fly, with battery [kg].")] = None,
+    diagonal: Annotated[float | None, option("--diagonal", "Distance from motor to motor, diagonally [m].")] = None,
+    arm: Annotated[
+        float | None, option("--arm", "Distance from the centre to a motor [m], instead of --diagonal.")
+    ] = None,
+    motors: Annotated[str | None, option("--motors", "Motors: '2207 1950KV', '0720 17000KV brushed'.")] = None,
+    props: Annotated[
+        str | None, option("--props", "Propellers: diameter x pitch x blades [inch], such as 5.1x4.3x3.")
+    ] = None,
+    battery: Annotated[
+        str | None, option("--battery", "Battery: cells and mAh, such as 6S1300 or '4S2P5000 25C'.")
+    ] = None,
     layout: Annotated[str | None, option("--layout", LAYOUT_HELP)] = None,
-    rotor: Annotated[list[str] | None, option("--rotor", "x,y,z,ccw or cw [m]; once per rotor, no layout.")] = None,
-    apc: Annotated[Path | None, option("--apc", "APC's performance file of the propeller.")] = None,
-    out: Annotated[Path | None, out_option("The vehicle to write; NAME.toml by default.")] = None,
-    picture: Annotated[bool, option("--picture/--no-picture", "Draw it to scale, beside the file.")] = True,
-    report: Annotated[Path | None, option("--report", "A page with all of it, an HTML file.")] = None,
-    **known: float | str | None,
+    rotor: Annotated[
+        list[str] | None, option("--rotor", "Rotor: x,y,z,ccw or cw [m]; repeat per rotor, instead of --layout.")
+    ] = None,
+    apc: Annotated[Path | None, option("--apc", "APC performance file of the propeller.")] = None,
+    out: Annotated[Path | None, out_option("Vehicle file to write; default: NAME.toml.")] = None,
+    picture: Annotated[bool, option("--picture/--no-picture", "Draw the vehicle to scale, beside the file.")] = True,
+    report: Annotated[Path | None, option("--report", "Write a page with all parameters to this HTML file.")] = None,
+    **overrides: float | str | None,
 ) -> None:
-    """Make a vehicle from its parts, every parameter with its derivation and uncertainty; parameters you know replace
-    estimates. Asks for missing ones in a terminal."""
+    """Create a vehicle from its parts, every parameter with its derivation and uncertainty; parameters that you know replace
+    estimates. Prompts for missing parts in a terminal."""
     from samara import save_vehicle
     from samara.core.atomic_files import require_writable
     from samara.vehicles.parts.assemble import assemble
@@ -109,22 +119,24 @@ def new(
     flags: dict[str, object] = {"name": name, "mass": mass, "diagonal": diagonal, "arm": arm, "motors": motors}
     flags |= {"props": props, "battery": battery, "layout": layout, "apc": str(apc) if apc else None}
     flags |= {"rotors": [_values(text) for text in rotor] if rotor else None}
-    flags |= {key: _values(value) if isinstance(value, str) else value for key, value in known.items()}
+    flags |= {key: _values(value) if isinstance(value, str) else value for key, value in overrides.items()}
     entries |= {key: value for key, value in flags.items() if value is not None}
-    lacking = missing(entries)
-    if lacking and sys.stdin.isatty() and sys.stdout.isatty():
-        for key in lacking:
+    missing_parts = missing(entries)
+    if missing_parts and sys.stdin.isatty() and sys.stdout.isatty():
+        for key in missing_parts:
             entries[key] = typer.prompt(QUESTIONS[key], type=float if key in ("mass", "diagonal") else str)
-    elif lacking:
-        raise ValueError(f"{', '.join(f'--{key}' for key in lacking)}: missing; expected them, or a terminal to ask in")
+    elif missing_parts:
+        raise ValueError(
+            f"{', '.join(f'--{key}' for key in missing_parts)}: missing; expected them, or a terminal to prompt in"
+        )
     entries.setdefault("name", out.stem if out else "drone")
-    listed = parts_list(parts.name if parts else "parts", **entries)
-    target = out or Path(f"{file_stem(listed.name)}.toml")
+    part_list = parts_list(parts.name if parts else "parts", **entries)
+    target = out or Path(f"{file_stem(part_list.name)}.toml")
     if target.suffix != ".toml":
-        raise ValueError(f"{target}: has the ending {target.suffix!r}: expected .toml, or it would not be found again")
+        raise ValueError(f"{target}: has the ending {target.suffix!r}: expected .toml, which marks vehicle files")
     for folder in (target.parent, *([report.parent] if report else [])):
         require_writable(folder)
-    vehicle = assemble(listed)
+    vehicle = assemble(part_list)
     figures = pilot_figures(vehicle)
     save_vehicle(vehicle, target)
     _show(vehicle, figures)
@@ -145,21 +157,29 @@ def new(
 
 @app.command("import")
 def import_vehicle(
-    file: Annotated[Path, argument("The file of another program, such as a Gazebo model.sdf.")],
-    out: Annotated[Path | None, out_option("The vehicle file to write; NAME.toml here by default.")] = None,
-    name: Annotated[str | None, option("--name", "What to call it; by default as the file does.")] = None,
-    like: Annotated[str | None, option("--like", "A vehicle (name or .toml) with what the file lacks.")] = None,
-    diagonal: Annotated[float | None, option("--diagonal", "Motor to motor [m], for a file without sizes.")] = None,
-    mass: Annotated[float | None, option("--mass", "Mass [kg], for a file that has none.")] = None,
-    motors: Annotated[str | None, option("--motors", "'2207 1950KV': estimate what the file lacks.")] = None,
-    props: Annotated[str | None, option("--props", "Its propellers, such as 5.1x4.3x3 inches.")] = None,
-    battery: Annotated[str | None, option("--battery", "Its battery, such as 6S1300.")] = None,
-    layout: Annotated[str | None, option("--layout", "quad_x, x8, … if a frame file places no motors.")] = None,
-    drone: Annotated[str | None, option("--drone", "Which one, if the file has several.")] = None,
+    file: Annotated[Path, argument("File of another program, such as a Gazebo model.sdf.")],
+    out: Annotated[Path | None, out_option("Vehicle file to write; default: NAME.toml.")] = None,
+    name: Annotated[str | None, option("--name", "Name of the vehicle; default: the name in the file.")] = None,
+    like: Annotated[
+        str | None, option("--like", "Vehicle (name or .toml) that supplies parameters missing in the file.")
+    ] = None,
+    diagonal: Annotated[
+        float | None, option("--diagonal", "Distance from motor to motor [m], for a file without sizes.")
+    ] = None,
+    mass: Annotated[float | None, option("--mass", "Mass [kg], for a file without one.")] = None,
+    motors: Annotated[
+        str | None, option("--motors", "Motors such as '2207 1950KV', to estimate missing parameters.")
+    ] = None,
+    props: Annotated[str | None, option("--props", "Propellers such as 5.1x4.3x3 [inch].")] = None,
+    battery: Annotated[str | None, option("--battery", "Battery such as 6S1300.")] = None,
+    layout: Annotated[
+        str | None, option("--layout", "Layout such as quad_x or x8, for a frame file without motor positions.")
+    ] = None,
+    drone: Annotated[str | None, option("--drone", "Drone to import from a file with several.")] = None,
     leave_out_missing: Annotated[bool, option("--leave-out-missing", "Ignore missing included models.")] = False,
 ) -> None:
-    """Read an aircraft from a file of another program and write it as a vehicle file, every parameter with the field it came
-    from; what the file cannot say comes from --like, or from the parts that are named."""
+    """Import an aircraft from a file of another program as a vehicle file; each parameter states the field it came from.
+    Parameters missing in the file come from --like, or are estimated from the parts."""
     from dataclasses import replace
 
     from samara import vehicle as load
@@ -168,37 +188,39 @@ def import_vehicle(
     from samara.vehicles.parts.uncertain import given
     from samara.vehicles.writer import save_vehicle
 
-    read = read_aircraft(file, leave_out_missing, layout, drone)
+    aircraft = read_aircraft(file, leave_out_missing, layout, drone)
     if name:
-        read = replace(read, name=name)
-    if mass is not None and read.mass is None:
-        read = replace(read, mass=given(mass, "given with --mass"))
+        aircraft = replace(aircraft, name=name)
+    if mass is not None and aircraft.mass is None:
+        aircraft = replace(aircraft, mass=given(mass, "given with --mass"))
     if diagonal is not None:
-        read = sized(read, given(0.5 * diagonal, "half of --diagonal"))
-    estimated = load(like) if like else None
+        aircraft = sized(aircraft, given(0.5 * diagonal, "half of --diagonal"))
+    template = load(like) if like else None
     if motors or props or battery:
         if like:
-            raise ValueError("--like and parts are both given; expected one of them to say what the file cannot")
-        estimated = estimated_from_parts(read, motors, props, battery)
-    made = built(read, estimated)
-    target = out or Path(f"{file_stem(made.name)}.toml")
-    save_vehicle(made, target)
-    say(f"{read.origin}: {read.format}, {made.name}: {made.mass:.4g} kg, {len(made.rotors)} rotors")
-    for note in read.notes:
+            raise ValueError("--like and parts are both given; expected one of them to supply missing parameters")
+        template = estimated_from_parts(aircraft, motors, props, battery)
+    vehicle = built(aircraft, template)
+    target = out or Path(f"{file_stem(vehicle.name)}.toml")
+    save_vehicle(vehicle, target)
+    say(f"{aircraft.origin}: {aircraft.format}, {vehicle.name}: {vehicle.mass:.4g} kg, {len(vehicle.rotors)} rotors")
+    for note in aircraft.notes:
         say(f"  note: {note}")
-    for lacking in read.lacking:
-        say(f"  not in the file: {lacking}")
+    for parameter in aircraft.lacking:
+        say(f"  not in the file: {parameter}")
     say(f"vehicle {target}")
 
 
 @app.command("export")
 def export_vehicle(
     vehicle: VehicleArgument,
-    sdf: Annotated[bool, option("--sdf", "A Gazebo model: a folder, or a file if --out ends in .sdf.")] = False,
-    px4: Annotated[bool, option("--px4", "PX4's parameters, NAME.params.")] = False,
-    ardupilot: Annotated[bool, option("--ardupilot", "ArduPilot frame and parameters: NAME.json, NAME.parm.")] = False,
-    betaflight: Annotated[bool, option("--betaflight", "Lines for Betaflight's CLI, NAME.txt.")] = False,
-    out: Annotated[Path | None, out_option("What to write; named after the vehicle by default.")] = None,
+    sdf: Annotated[bool, option("--sdf", "Write a Gazebo model: a folder, or a file if --out ends in .sdf.")] = False,
+    px4: Annotated[bool, option("--px4", "Write PX4 parameters: NAME.params.")] = False,
+    ardupilot: Annotated[
+        bool, option("--ardupilot", "Write ArduPilot frame and parameters: NAME.json, NAME.parm.")
+    ] = False,
+    betaflight: Annotated[bool, option("--betaflight", "Write lines for Betaflight's CLI: NAME.txt.")] = False,
+    out: Annotated[Path | None, out_option("File or folder to write; default: named after the vehicle.")] = None,
 ) -> None:
     """Write the vehicle for another program; lists what that format cannot express."""
     from samara import vehicle as load
@@ -215,7 +237,7 @@ def export_vehicle(
     }
     chosen = [name for name, (requested, _, _) in writers.items() if requested]
     if not chosen:
-        raise ValueError(f"samara vehicle export: no format is named; expected --{', --'.join(writers)}")
+        raise ValueError(f"samara vehicle export: no format; expected --{', --'.join(writers)}")
     model = load(vehicle)
     target = out or Path(file_stem(model.name))
     for name in chosen:

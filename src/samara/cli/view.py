@@ -1,4 +1,4 @@
-"""`samara view`: a flight in the browser, as it happens or recorded."""
+"""`samara view`: show a flight in the browser, live or recorded."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,50 +17,54 @@ if TYPE_CHECKING:
 
 RECORDING = ".mcap"
 SIH_VEHICLE = "iris_documented"  # a quadrotor X, numbered as PX4's sihsim_quadx
-WHAT_HELP = "A scenario to fly, shipped or a .toml file; or recordings, run.mcap, to see side by side."
+SOURCES_HELP = "Scenario to fly (a shipped name or a .toml file), or recordings (run.mcap) to show side by side."
 
-Wait = Annotated[bool, option("--wait/--no-wait", "Begin when the first browser shows the page, or without waiting.")]
+Wait = Annotated[bool, option("--wait/--no-wait", "Start when the first browser shows the page, or at once.")]
 
 
 def view(
-    what: Annotated[list[str] | None, argument(WHAT_HELP)] = None,
+    what: Annotated[list[str] | None, argument(SOURCES_HELP)] = None,
     settings: Settings = None,
     speed: Speed = 1.0,
     port: Port = 8080,
     browser: Browser = True,
     wait: Wait = True,
     px4_sih: Annotated[bool, option("--px4-sih", "Show PX4's built-in simulator (SIH) from UDP 19410.")] = False,
-    vehicle: Annotated[str | None, option("--vehicle", "Drawn with --px4-sih; default: iris_documented.")] = None,
-    instances: Annotated[int | None, option("--instances", "Number of PX4 with --px4-sih: UDP 19410, …")] = None,
+    vehicle: Annotated[
+        str | None, option("--vehicle", "Vehicle to draw with --px4-sih; default: iris_documented.")
+    ] = None,
+    instances: Annotated[
+        int | None, option("--instances", "Number of PX4 instances with --px4-sih: UDP 19410, …")
+    ] = None,
 ) -> None:
-    """Show a flight in the browser: fly a scenario there, or play recordings. Ctrl-C ends it; nothing is recorded."""
+    """Show a flight in the browser: fly a scenario live, or play recordings. Ctrl-C ends it; the flight is not recorded."""
     if px4_sih and (what or settings or speed != 1.0):
-        raise ValueError("--px4-sih shows what PX4 computes; expected no scenario, recording, --set or --speed with it")
+        raise ValueError("--px4-sih shows PX4's simulation; expected no scenario, recording, --set or --speed with it")
     if not px4_sih and (vehicle is not None or instances is not None):
-        raise ValueError("--vehicle and --instances belong to --px4-sih; expected it with them")
+        raise ValueError("--vehicle and --instances apply only to --px4-sih; expected it with them")
     names = what or ["waypoints"]
-    recorded = [name for name in names if name.endswith(RECORDING)]
-    if recorded and len(recorded) < len(names):
+    recordings = [name for name in names if name.endswith(RECORDING)]
+    if recordings and len(recordings) < len(names):
         raise ValueError(f"{', '.join(names)}: expected recordings (.mcap) or one scenario, not both")
-    if not recorded and len(names) > 1:
+    if not recordings and len(names) > 1:
         raise ValueError(f"{', '.join(names)}: expected one scenario; only recordings are shown side by side")
-    if recorded and settings:
-        raise ValueError(f"--set {settings[0]}: a recording was flown already; expected a scenario with it")
-    shown: Live | Replay | SihView | None = None
+    if recordings and settings:
+        raise ValueError(f"--set {settings[0]}: a recording cannot be changed; expected a scenario")
+    viewer: Live | Replay | SihView | None = None
     with interrupts() as interrupt:
         try:
             if px4_sih:
-                shown = _sih(vehicle or SIH_VEHICLE, 1 if instances is None else instances, port)
+                viewer = _sih(vehicle or SIH_VEHICLE, 1 if instances is None else instances, port)
             else:
-                shown = _replay(names, port, speed) if recorded else _live(names[0], settings or [], port, speed)
-            announce(shown.page.address, browser)
+                viewer = _replay(names, port, speed) if recordings else _live(names[0], settings or [], port, speed)
+            announce(viewer.page.address, browser)
             interrupt.check()
-            shown.run(wait=wait)
+            viewer.run(wait=wait)
         except KeyboardInterrupt:
             console().print("the page is closed")
         finally:
-            if shown is not None:
-                shown.take_down()
+            if viewer is not None:
+                viewer.take_down()
 
 
 def _live(name: str, settings: list[str], port: int, speed: float) -> "Live":
@@ -89,7 +93,7 @@ def _sih(vehicle: str, instances: int, port: int) -> "SihView":
 
 
 def require_viser() -> None:
-    """Raise a ValueError of one sentence where viser is not installed."""
+    """Raise a ValueError of one sentence if viser is not installed."""
     try:
         import samara.view.web  # noqa: F401
     except ImportError as error:
@@ -97,7 +101,7 @@ def require_viser() -> None:
 
 
 def announce(address: str, browser: bool) -> None:
-    """Print where the page is, and open a browser on it if requested and possible."""
+    """Print the address of the page, and open a browser on it if requested and possible."""
     from samara.view.web.page import show_in_browser
 
     opened = browser and show_in_browser(address)
@@ -107,7 +111,7 @@ def announce(address: str, browser: bool) -> None:
 def fly_in_browser(
     scenario: "Scenario", out: Path, speed: float, port: int, browser: bool, progress: "Callable[[float, float], None]"
 ) -> "Run":
-    """The flight of `samara fly --view`: recorded as any other, and shown while it happens."""
+    """Fly a scenario for `samara fly --view`: recorded like any flight, and shown while it runs."""
     require_viser()
     from samara.view.web.live import fly_watched
 
