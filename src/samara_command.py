@@ -1,4 +1,4 @@
-"""The command `samara`. Outside the package, whose import takes a moment: Ctrl-C in that moment is no traceback either."""
+"""Entry point of the command `samara`, outside the package: Ctrl-C while the package is imported prints no traceback either."""
 
 import os
 import signal
@@ -9,9 +9,8 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line."""
-    if (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):  # else it is ignored, as under nohup, and stays so
+    # an ignored signal, as under nohup, stays ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
     from samara.cli import main as run
 
@@ -19,7 +18,7 @@ def main() -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """At once: nothing is open yet, and imports may swallow a KeyboardInterrupt or make another error of it"""
+    """Exit at once: no file is open yet, and imports may swallow a KeyboardInterrupt or turn it into another error."""
     try:
         os.write(2, b"samara: stopped\n")
     finally:

@@ -1,1 +1,1 @@
-"""The pictures and generated pages of the documentation: `make gallery` draws them again."""
+"""Pictures and generated pages of the documentation; `make gallery` draws them."""

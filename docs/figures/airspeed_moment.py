@@ -1,6 +1,6 @@
-"""A picture of the moment of airspeed: on a Crazyflie over its airspeed, and how it falls with climb.
+"""Picture of the airspeed moment of a Crazyflie over its airspeed, and of its decrease with climb speed.
 
-`PYTHONPATH=docs python -m figures.airspeed_moment docs/images` draws that of the documentation.
+`PYTHONPATH=docs python -m figures.airspeed_moment docs/images` draws the picture of the documentation.
 """
 
 import sys
@@ -24,7 +24,7 @@ ROLL, PITCH = 0.12, 0.14
 
 
 def draw_airspeed_moment(path: str | Path) -> None:
-    """The moment over airspeed with the range of what was measured, and the part of it that a climb leaves"""
+    """Plot the moment over airspeed with the measured range, and the fraction of it that remains in a climb."""
     with samara_style() as plt:
         figure, (level, climbing) = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
         _level(level)
@@ -34,11 +34,11 @@ def draw_airspeed_moment(path: str | Path) -> None:
 
 
 def _level(axes: Any) -> None:
-    turned = switch_on(vehicle("crazyflie"), "airspeed_moment", roll=ROLL, pitch=PITCH)
-    state, command = hover(turned)
+    model = switch_on(vehicle("crazyflie"), "airspeed_moment", roll=ROLL, pitch=PITCH)
+    state, command = hover(model)
     speed = np.linspace(0.0, 4.0, 41)
     forward, left = (
-        wrench_breakdown(state._replace(v_W=v_W), command, turned)["airspeed_moment"].tau_B
+        wrench_breakdown(state._replace(v_W=v_W), command, model)["airspeed_moment"].tau_B
         for v_W in (Vec3(speed, 0.0, 0.0), Vec3(0.0, speed, 0.0))
     )
     lines = (
@@ -63,7 +63,7 @@ def _climbing(axes: Any) -> None:
         up, 1.0 / (0.5 * up + np.sqrt(0.25 * up * up + 1.0)), color=INK, lw=0.9, ls="--", label="momentum theory, climb"
     )
     axes.axvline(0.0, color=INK, linewidth=0.6)
-    axes.set(title="Less in a climb", xlabel="climb speed [v_h]", ylabel="moment, of that in level flight")
+    axes.set(title="Less in a climb", xlabel="climb speed [v_h]", ylabel="moment relative to level flight")
     axes.set(xlim=(-4.0, 4.0), ylim=(0.0, 2.1))
     axes.legend(loc="upper right")
 

@@ -1,7 +1,8 @@
-"""A picture of the package: every folder of src/samara in its layer, and which of them the three walks pass through.
+"""Picture of the package: every folder of src/samara in its layer, and the folders that three example runs use.
 
-The layers are those that test_layers.py holds, the words in a box the folder's own docstring. The walks are made here:
-a folder is on one if any of its functions was called. `PYTHONPATH=docs python -m figures.architecture docs/images` draws it.
+The layers are those that test_layers.py checks; the text in a box is the folder's docstring. The runs are executed here: a
+folder belongs to a run if any of its functions is called.
+`PYTHONPATH=docs python -m figures.architecture docs/images` draws it.
 """
 
 import ast
@@ -26,12 +27,12 @@ ROW, COLUMN, MARGIN, BOX = 0.74, 1.98, 0.55, (1.72, 0.56)  # [in]
 
 
 def layers() -> list[list[str]]:
-    """From the lowest to the highest, as the test has them"""
+    """Return the layers from the lowest to the highest, as the test states them."""
     return [names.split() for names in _table("LAYERS")]
 
 
 def siblings() -> list[tuple[str, str]]:
-    """(who, whom) of one layer: who may import whom"""
+    """Return pairs (importer, imported) of folders in one layer that may import each other."""
     return sorted(_table("SIBLINGS"))
 
 
@@ -45,16 +46,16 @@ def _table(name: str) -> Any:
 
 
 def words(folder: str) -> str:
-    """The beginning of a folder's docstring"""
+    """Return the beginning of a folder's docstring."""
     text = ast.get_docstring(ast.parse((SOURCE / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
-    head, _, tail = text.splitlines()[0].replace("`", "").partition(":")
-    first = tail.strip() if head.lower() == folder else head
-    for mark in ".,":
-        first = first.partition(mark)[0]
-    return "\n".join(textwrap.wrap(first[:1].upper() + first[1:], 28)[:2])
+    before_colon, _, after_colon = text.splitlines()[0].replace("`", "").partition(":")
+    summary = after_colon.strip() if before_colon.lower() == folder else before_colon
+    for separator in ".,":
+        summary = summary.partition(separator)[0]
+    return "\n".join(textwrap.wrap(summary[:1].upper() + summary[1:], 28)[:2])
 
 
-# The walks -----------------------------------------------------------------------------------------------------------
+# Example runs --------------------------------------------------------------------------------------------------------
 
 
 def a_flight() -> None:
@@ -79,40 +80,40 @@ def an_ilqr_solution() -> None:
     ILQR(vehicle).solve(samara.hover(vehicle)[0], (1.0, 0.0, 1.5))
 
 
-WALKS: dict[str, Callable[[], None]] = {
+RUNS: dict[str, Callable[[], None]] = {
     "a flight": a_flight,
     "a compiled rollout": a_compiled_rollout,
     "an iLQR solution": an_ilqr_solution,
 }
 
 
-def passed(walk: Callable[[], None]) -> set[str]:
-    """The folders whose functions a walk calls"""
-    found: set[str] = set()
-    start = f"{SOURCE}/"
+def passed(run: Callable[[], None]) -> set[str]:
+    """Return the folders whose functions a run calls."""
+    folders: set[str] = set()
+    prefix = f"{SOURCE}/"
 
-    def watch(frame: FrameType, event: str, _: Any) -> None:
+    def on_event(frame: FrameType, event: str, _: Any) -> None:
         name = frame.f_code.co_filename
-        if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(start):
-            found.add(name[len(start) :].partition("/")[0])
+        if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(prefix):
+            folders.add(name[len(prefix) :].partition("/")[0])
 
-    sys.setprofile(watch)
+    sys.setprofile(on_event)
     try:
-        walk()
+        run()
     finally:
         sys.setprofile(None)
-    return {name for name in found if not name.endswith(".py")}
+    return {name for name in folders if not name.endswith(".py")}
 
 
 # The picture ---------------------------------------------------------------------------------------------------------
 
 
 def draw_architecture(path: str | Path) -> None:
-    """architecture.png"""
+    """Draw architecture.png."""
     rows = layers()
     width, height = MARGIN + COLUMN * max(map(len, rows)) + 0.1, ROW * len(rows) + 0.4
     middle = MARGIN + 0.5 * (width - MARGIN)
-    place = {
+    position = {
         name: (middle + COLUMN * (k - 0.5 * (len(names) - 1)), ROW * (level + 0.5))
         for level, names in enumerate(rows)
         for k, name in enumerate(names)
@@ -124,23 +125,23 @@ def draw_architecture(path: str | Path) -> None:
         axes.set_axis_off()
         for level in range(0, len(rows), 2):
             axes.add_patch(Rectangle((MARGIN, ROW * level), width, ROW, fc="#f4f6f8", ec="none", zorder=0))
-        for name, (x, y) in place.items():
+        for name, (x, y) in position.items():
             axes.add_patch(_box(x, y))
             axes.text(x, y + 0.14, name, ha="center", va="center", weight="bold", size=9.5)
             axes.text(x, y - 0.11, words(name), ha="center", va="center", size=6.5, linespacing=1.1)
-        for who, whom in siblings():
-            axes.add_patch(_arrow(place[who], place[whom]))
+        for importer, imported in siblings():
+            axes.add_patch(_arrow(position[importer], position[imported]))
         handles = []
-        for k, (title, walk) in enumerate(WALKS.items()):
-            for name in passed(walk) & set(place):
-                x, y = place[name]
+        for k, (title, run) in enumerate(RUNS.items()):
+            for name in passed(run) & set(position):
+                x, y = position[name]
                 axes.plot(x + 0.5 * BOX[0] - 0.1 - 0.13 * (2 - k), y + 0.17, "o", color=COLOURS[k], ms=6, zorder=3)
-            handles.append(Line2D([], [], color=COLOURS[k], marker="o", ls="", label=f"on the way of {title}"))
+            handles.append(Line2D([], [], color=COLOURS[k], marker="o", ls="", label=f"used by {title}"))
         axes.legend(handles=handles, loc="upper right", ncols=3, frameon=False, fontsize=8, borderaxespad=0.2)
         _margin(axes, ROW * len(rows))
         with atomic_write(path) as temporary:
-            about = {"Description": f"the folders of Samara by layer: {' < '.join(map(' '.join, rows))}"}
-            figure.savefig(temporary, format="png", dpi=110, metadata=about)
+            metadata = {"Description": f"the folders of Samara by layer: {' < '.join(map(' '.join, rows))}"}
+            figure.savefig(temporary, format="png", dpi=110, metadata=metadata)
 
 
 def _box(x: float, y: float) -> Any:
@@ -151,7 +152,7 @@ def _box(x: float, y: float) -> Any:
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Any:
-    """Between neighbours of one layer"""
+    """Draw an arrow between neighbours of one layer."""
     (x0, y), (x1, _) = start, end
     side = 0.5 * BOX[0] if x1 > x0 else -0.5 * BOX[0]
     return FancyArrowPatch(
@@ -160,7 +161,7 @@ def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Any:
 
 
 def _margin(axes: Any, top: float) -> None:
-    """Which way imports go"""
+    """Draw the direction of imports."""
     axes.annotate(
         "",
         (0.36, 0.2),

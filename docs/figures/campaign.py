@@ -1,4 +1,4 @@
-"""Pictures of the campaign of docs/campaigns.md: `PYTHONPATH=docs python -m figures.campaign docs/images`."""
+"""Pictures of the campaign in docs/campaigns.md: `PYTHONPATH=docs python -m figures.campaign docs/images`."""
 
 import re
 import sys
@@ -20,14 +20,14 @@ SMALL = 95  # [dots per inch]
 
 
 def draw_campaign(folder: str | Path) -> None:
-    """campaign_rates.png, campaign_map.png: the files of the page, flown"""
+    """Fly the files of the page and draw campaign_rates.png and campaign_map.png."""
     scenario, campaign = re.findall(
         r"^```toml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )[:2]
-    with tempfile.TemporaryDirectory() as own:
-        (Path(own) / "delivery.toml").write_text(scenario, encoding="utf-8")
-        (Path(own) / "gusty.toml").write_text(campaign, encoding="utf-8")
-        rows = sweep(Path(own) / "gusty.toml", Path(own) / "out").table()
+    with tempfile.TemporaryDirectory() as work_folder:
+        (Path(work_folder) / "delivery.toml").write_text(scenario, encoding="utf-8")
+        (Path(work_folder) / "gusty.toml").write_text(campaign, encoding="utf-8")
+        rows = sweep(Path(work_folder) / "gusty.toml", Path(work_folder) / "out").table()
     outcome = rows["outcome"].to_numpy(zero_copy_only=False).astype(str)
     failed = np.isin(outcome, (FAIL, INVALID))
     factors = {name: rows[name].to_numpy() for name in SHOWN}

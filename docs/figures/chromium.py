@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over its DevTools protocol: open a page, click what has a text, read what is on the screen."""
+"""A headless Chromium, controlled over its DevTools protocol: open a page, click elements by text, read the screen."""
 
 import base64
 import itertools
@@ -31,12 +31,12 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def find_chromium() -> str | None:
-    """The browser on this machine, or None"""
+    """Return the path of the browser on this machine, or None."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
 class Browser:
-    """One browser; `page(address)` opens a page in it."""
+    """One browser process; `page(address)` opens a page."""
 
     def __init__(self, program: str, size: tuple[int, int] = (1280, 800)) -> None:
         from websockets.sync.client import connect
@@ -50,9 +50,11 @@ class Browser:
             env={**os.environ, "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
         )
         try:
-            told = Path(self._folder.name) / "DevToolsActivePort"
-            wait_for(lambda: told.is_file() and len(told.read_text().splitlines()) == 2, 30.0, "Chromium to start")
-            port, path = told.read_text().splitlines()
+            port_file = Path(self._folder.name) / "DevToolsActivePort"
+            wait_for(
+                lambda: port_file.is_file() and len(port_file.read_text().splitlines()) == 2, 30.0, "Chromium to start"
+            )
+            port, path = port_file.read_text().splitlines()
             self._socket = connect(f"ws://127.0.0.1:{port}{path}", max_size=None)
         except BaseException:
             self.close()
@@ -61,7 +63,7 @@ class Browser:
         self.events: list[dict[str, Any]] = []
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """One command of the protocol and its answer"""
+        """Send a command of the protocol and return its answer."""
         number = next(self._numbers)
         message = {"id": number, "method": method, "params": parameters}
         self._socket.send(json.dumps(message if session is None else {**message, "sessionId": session}))
@@ -74,11 +76,11 @@ class Browser:
             self.events.append(answer)
 
     def page(self, address: str, size: tuple[int, int] = (1280, 800)) -> "BrowserPage":
-        """Opens an address in a page of its own"""
+        """Open an address in a new page."""
         return BrowserPage(self, address, size)
 
     def close(self) -> None:
-        """Ends the browser"""
+        """Terminate the browser."""
         self._process.terminate()
         try:
             self._process.wait(timeout=10.0)
@@ -89,7 +91,7 @@ class Browser:
 
 
 class BrowserPage:
-    """One page: what it logs, what it asks the network for, what is written on it."""
+    """One page: its console, its network requests and its text."""
 
     def __init__(self, browser: Browser, address: str, size: tuple[int, int]) -> None:
         self._browser = browser
@@ -106,7 +108,7 @@ class BrowserPage:
         return self._browser.call(method, self._session, **parameters)
 
     def evaluate(self, script: str) -> Any:
-        """The value of a piece of JavaScript"""
+        """Evaluate JavaScript and return its value."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{script}: {answer['exceptionDetails'].get('exception', answer['exceptionDetails'])}")
@@ -114,67 +116,76 @@ class BrowserPage:
 
     @property
     def text(self) -> str:
-        """Everything written on the page"""
+        """All text on the page."""
         return self.evaluate("document.body ? document.body.innerText : ''")
 
-    def wait(self, what: str, seconds: float = 20.0) -> None:
-        """Until a text is on the page"""
-        wait_for(lambda: what in self.text, seconds, f"{what!r} on the page")
+    def wait(self, text: str, seconds: float = 20.0) -> None:
+        """Wait until a text is on the page."""
+        wait_for(lambda: text in self.text, seconds, f"{text!r} on the page")
 
-    def click_text(self, text: str, kind: str = "button, label, input, [role=option]") -> None:
-        """Clicks the first element of a kind with exactly this text"""
-        found = self.evaluate(
-            "(() => { const own = [...document.querySelectorAll("
-            f"{json.dumps(kind)})].find(e => e.textContent.trim() === {json.dumps(text)});"
-            "if (!own) return false; own.scrollIntoView({block: 'center'}); own.click(); return true; })()"
+    def click_text(self, text: str, selector: str = "button, label, input, [role=option]") -> None:
+        """Click the first element that matches a selector and has exactly this text."""
+        clicked = self.evaluate(
+            "(() => { const match = [...document.querySelectorAll("
+            f"{json.dumps(selector)})].find(e => e.textContent.trim() === {json.dumps(text)});"
+            "if (!match) return false; match.scrollIntoView({block: 'center'}); match.click(); return true; })()"
         )
-        assert found, f"there is no {text!r} to click on the page: {self.text!r}"
+        assert clicked, f"no element with the text {text!r} on the page: {self.text!r}"
 
     def mouse(self, x: float, y: float) -> None:
-        """A click of the left button at a place of the window  [pixels]"""
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            button = "none" if kind == "mouseMoved" else "left"
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1)
+        """Click the left button at a position of the window [pixels]."""
+        for event_type in ("mouseMoved", "mousePressed", "mouseReleased"):
+            button = "none" if event_type == "mouseMoved" else "left"
+            self.call("Input.dispatchMouseEvent", type=event_type, x=x, y=y, button=button, clickCount=1)
 
-    def key(self, name: str, code: int, place: str = "") -> None:
-        """One key, on whatever has the focus; its name, its number, and what its place is called where that differs"""
-        for kind in ("rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=place or name, windowsVirtualKeyCode=code)
+    def key(self, name: str, code: int, position_name: str = "") -> None:
+        """Press one key on the focused element: its name, its key code, and the name of its position if that differs."""
+        for event_type in ("rawKeyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=event_type,
+                key=name,
+                code=position_name or name,
+                windowsVirtualKeyCode=code,
+            )
 
     def picture(self, path: Path | None = None) -> bytes:
-        """A PNG of what is seen"""
+        """Take a screenshot as PNG."""
         data = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
         if path is not None:
             path.write_bytes(data)
         return data
 
     def _own(self, method: str) -> list[dict[str, Any]]:
-        self.evaluate("1")  # what was said before this answer has been read
-        mine = [event for event in self._browser.events if event.get("sessionId") == self._session]
-        return [event["params"] for event in mine if event["method"] == method]
+        self.evaluate("1")  # reads the events sent before this answer
+        session_events = [event for event in self._browser.events if event.get("sessionId") == self._session]
+        return [event["params"] for event in session_events if event["method"] == method]
 
     def complaints(self) -> list[str]:
-        """Errors in the console, exceptions nobody caught"""
-        said = [each["entry"] for each in self._own("Log.entryAdded")]
-        errors = [each["text"] for each in said if each["level"] == "error"]
-        calls = [each for each in self._own("Runtime.consoleAPICalled") if each["type"] == "error"]
-        errors += [" ".join(str(part.get("value", part.get("description"))) for part in each["args"]) for each in calls]
-        return errors + [each["exceptionDetails"]["text"] for each in self._own("Runtime.exceptionThrown")]
+        """Return errors in the console and uncaught exceptions."""
+        entries = [event["entry"] for event in self._own("Log.entryAdded")]
+        errors = [event["text"] for event in entries if event["level"] == "error"]
+        console_errors = [event for event in self._own("Runtime.consoleAPICalled") if event["type"] == "error"]
+        errors += [
+            " ".join(str(argument.get("value", argument.get("description"))) for argument in event["args"])
+            for event in console_errors
+        ]
+        return errors + [event["exceptionDetails"]["text"] for event in self._own("Runtime.exceptionThrown")]
 
     def asked_for(self) -> list[str]:
-        """Every address the page asked for"""
-        opened = [each["url"] for each in self._own("Network.webSocketCreated")]
-        return [each["request"]["url"] for each in self._own("Network.requestWillBeSent")] + opened
+        """Return every address that the page requested."""
+        socket_urls = [event["url"] for event in self._own("Network.webSocketCreated")]
+        return [event["request"]["url"] for event in self._own("Network.requestWillBeSent")] + socket_urls
 
     def close(self) -> None:
-        """Closes the page"""
+        """Close the page."""
         self._browser.call("Target.closeTarget", targetId=self._target)
 
 
-def wait_for(true: Callable[[], Any], seconds: float, what: str) -> None:
-    """Until something is true; an error that says what it waited for"""
-    until = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > until:
-            raise AssertionError(f"waited {seconds:g} s for {what}")
+def wait_for(condition: Callable[[], Any], seconds: float, description: str) -> None:
+    """Wait until a condition is true; raise an AssertionError that names `what` after a timeout."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:g} s for {description}")
         time.sleep(0.05)

@@ -1,7 +1,7 @@
-"""The Crazyflie firmware's controllers beside ours: a step, a gust and a figure of eight, as tables and a picture.
+"""The Crazyflie firmware's controllers beside Samara's: a step, a gust and a figure of eight, as tables and a picture.
 
-`PYTHONPATH=docs python -m figures.crazyflie_firmware docs/images` draws that of the documentation and prints its tables. It
-needs `cffirmware`, built from Bitcraze's crazyflie-firmware.
+`PYTHONPATH=docs python -m figures.crazyflie_firmware docs/images` draws the picture of the documentation and prints its
+tables. It needs `cffirmware`, built from Bitcraze's crazyflie-firmware.
 """
 
 import math
@@ -29,51 +29,51 @@ OURS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
 DRAWN = ("pid", "geometric", "indi", "ilqr", *NAMES)
 HEIGHT, STEP, WIND, SPEED = 3.0, 1.0, 2.0, 1.0
 DURATION = 10.0
-BLOWS = 1.0  # [s], when the gust begins
+GUST_START = 1.0  # [s], start of the gust
 NEAR = 0.05  # [m]
 
 
-def flown(controller: str, ahead: float, events: tuple[Event, ...] = ()) -> Run:
-    """A flight from hover, to be `ahead` metres ahead from the first instant on"""
+def flown(controller: str, step: float, events: tuple[Event, ...] = ()) -> Run:
+    """Fly from hover with a reference `ahead` metres ahead from the first instant."""
     start = Vec3(0.0, 0.0, HEIGHT)
-    task = trajectory.hover(start + Vec3(ahead, 0.0, 0.0), duration=DURATION)
+    task = trajectory.hover(start + Vec3(step, 0.0, 0.0), duration=DURATION)
     drone = Drone("drone", samara.vehicle("crazyflie"), task, start, airborne=True, controller=controller)
     return samara.fly(at_own_rate(Scenario(controller, (drone,), DURATION, events=events)))
 
 
 def stepped(run: Run) -> list[str]:
-    """Time to nine tenths [s], overshoot [%], time until it stays within 5 cm [s], error at the end [mm]"""
-    x, outside = run.position[:, 0], np.flatnonzero(run.error > NEAR)
+    """Return time to 90 % [s], overshoot [%], settling time within 5 cm [s] and final error [mm]."""
+    x, outside_rows = run.position[:, 0], np.flatnonzero(run.error > NEAR)
     reached = run.time[int(np.argmax(x >= 0.9 * STEP))]
-    settled = math.inf if outside[-1] + 1 == len(run.time) else run.time[outside[-1] + 1]
-    over = max(0.0, float(x.max()) / STEP - 1.0)
-    return [f"{reached:.2f}", f"{100.0 * over:.1f}", f"{settled:.2f}", f"{1e3 * run.error[-1]:.1f}"]
+    settled = math.inf if outside_rows[-1] + 1 == len(run.time) else run.time[outside_rows[-1] + 1]
+    overshoot = max(0.0, float(x.max()) / STEP - 1.0)
+    return [f"{reached:.2f}", f"{100.0 * overshoot:.1f}", f"{settled:.2f}", f"{1e3 * run.error[-1]:.1f}"]
 
 
 def blown(run: Run) -> list[str]:
-    """Largest error and error at the end [mm], and the largest tilt [deg]"""
-    after = run.time >= BLOWS
+    """Return largest error and final error [mm], and largest tilt [deg]."""
+    in_gust = run.time >= GUST_START
     tilt = np.degrees(np.arccos(1.0 - 2.0 * (run.attitude[:, 1] ** 2 + run.attitude[:, 2] ** 2)))
-    return [f"{1e3 * run.error[after].max():.0f}", f"{1e3 * run.error[-1]:.1f}", f"{tilt.max():.1f}"]
+    return [f"{1e3 * run.error[in_gust].max():.0f}", f"{1e3 * run.error[-1]:.1f}", f"{tilt.max():.1f}"]
 
 
-def rows(headings: Sequence[str], found: dict[str, list[str]]) -> str:
-    """A table of Markdown"""
-    lines = [["controller", *headings], ["---"] * (len(headings) + 1), *([name, *own] for name, own in found.items())]
+def rows(headings: Sequence[str], cells: dict[str, list[str]]) -> str:
+    """Format a Markdown table."""
+    lines = [["controller", *headings], ["---"] * (len(headings) + 1), *([name, *row] for name, row in cells.items())]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def tracked(entries: list[Entry]) -> dict[str, list[str]]:
-    """RMSE and largest error [mm] in each wind"""
-    found: dict[str, list[str]] = {}
-    for own in entries:
-        numbers = ["crashed", ""] if own.crashed else [f"{1e3 * own.rmse:.1f}", f"{1e3 * own.max_error:.1f}"]
-        found.setdefault(own.controller, []).extend(numbers)
-    return found
+    """Return RMSE and largest error [mm] in each wind."""
+    cells: dict[str, list[str]] = {}
+    for entry in entries:
+        errors = ["crashed", ""] if entry.crashed else [f"{1e3 * entry.rmse:.1f}", f"{1e3 * entry.max_error:.1f}"]
+        cells.setdefault(entry.controller, []).extend(errors)
+    return cells
 
 
 def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[Entry]) -> None:
-    """The way ahead after a step, the way off in a gust, and the error along the figure of eight"""
+    """Plot the step response, the deviation in a gust, and the error along the figure of eight."""
     with samara_style() as plt:
         figure, (step, gust, eight) = plt.subplots(1, 3, figsize=(15.0, 4.6), layout="constrained")
         styles: dict[str, dict[str, Any]] = {
@@ -84,14 +84,17 @@ def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[
         for name, style in styles.items():
             label = name.replace("crazyflie_", "firmware's ")
             step.plot(steps[name].time, steps[name].position[:, 0], label=label, linewidth=1.4, **style)
-            gust.plot(gusts[name].time - BLOWS, 1e3 * gusts[name].position[:, 0], linewidth=1.4, **style)
-        for own in eights:
-            if own.controller in styles and own.wind == 0.0 and not own.crashed:
-                late = 1e3 * np.maximum(own.run.error, 1e-6)
-                eight.semilogy(own.run.time - SETTLE, late, linewidth=1.2, **styles[own.controller])
-        step.set(title=f"{STEP:g} m ahead at once", xlabel="time [s]", ylabel="x [m]", xlim=(0.0, 5.0))
+            gust.plot(gusts[name].time - GUST_START, 1e3 * gusts[name].position[:, 0], linewidth=1.4, **style)
+        for entry in eights:
+            if entry.controller in styles and entry.wind == 0.0 and not entry.crashed:
+                error_mm = 1e3 * np.maximum(entry.run.error, 1e-6)
+                eight.semilogy(entry.run.time - SETTLE, error_mm, linewidth=1.2, **styles[entry.controller])
+        step.set(title=f"Step of {STEP:g} m", xlabel="time [s]", ylabel="x [m]", xlim=(0.0, 5.0))
         gust.set(
-            title=f"Wind of {WIND:g} m/s at once", xlabel="time [s]", ylabel="x [mm]", xlim=(-0.5, DURATION - BLOWS)
+            title=f"Step of the wind to {WIND:g} m/s",
+            xlabel="time [s]",
+            ylabel="x [mm]",
+            xlim=(-0.5, DURATION - GUST_START),
         )
         eight.set(title=f"Figure of eight at {SPEED:g} m/s", xlabel="time [s]", ylabel="error [mm]")
         eight.set(xlim=(0.0, None), ylim=(0.1, 2e3))
@@ -101,17 +104,18 @@ def draw(path: Path, steps: dict[str, Run], gusts: dict[str, Run], eights: list[
 
 
 def main(folder: Path) -> None:
-    """All flights, three tables and the picture"""
+    """Fly all flights, print three tables and draw the picture."""
     names = (*OURS, *NAMES)
     steps = {name: flown(name, STEP) for name in names}
     print(
         rows(
-            ("to 0.9 m [s]", "overshoot [%]", "within 5 cm [s]", "left [mm]"), {n: stepped(r) for n, r in steps.items()}
+            ("to 0.9 m [s]", "overshoot [%]", "within 5 cm [s]", "final [mm]"),
+            {n: stepped(r) for n, r in steps.items()},
         )
     )
-    gust = (Event(at(BLOWS), wind_step(Vec3(WIND, 0.0, 0.0))),)
+    gust = (Event(at(GUST_START), wind_step(Vec3(WIND, 0.0, 0.0))),)
     gusts = {name: flown(name, 0.0, gust) for name in names}
-    print(rows(("largest [mm]", "left [mm]", "tilt [deg]"), {n: blown(r) for n, r in gusts.items()}))
+    print(rows(("largest [mm]", "final [mm]", "tilt [deg]"), {n: blown(r) for n, r in gusts.items()}))
     eights = contest(samara.vehicle("crazyflie"), names, speed=SPEED, winds=(0.0, WIND))
     print(rows(("RMSE [mm]", "largest [mm]", "RMSE in wind [mm]", "largest in wind [mm]"), tracked(eights)))
     draw(folder / "crazyflie-firmware.png", steps, gusts, eights)

@@ -1,6 +1,6 @@
-"""A picture of where the time of a flight goes, from what `bench/flight_parts.py` has measured.
+"""Picture of the processor time of a flight by part, from the measurements of `bench/flight_parts.py`.
 
-`PYTHONPATH=docs python -m figures.flight_time docs/images` draws that of the documentation.
+`PYTHONPATH=docs python -m figures.flight_time docs/images` draws the picture of the documentation.
 """
 
 import json
@@ -14,8 +14,8 @@ from samara.view.plot.style import samara_style
 MEASURED = Path(__file__).parents[2] / "bench" / "results" / "flight_parts.json"
 PARTS = ("physics", "other stages", "references", "recording", "Python")
 LABELS = {
-    "other stages": "controller, sensors, filter, wind, touchdown: the program's other stages",
-    "Python": "Python, and what it calls",
+    "other stages": "controller, sensors, filter, wind, touchdown: other stages of the program",
+    "Python": "Python, and functions that it calls",
 }
 NAMES = {
     "one Crazyflie": "one Crazyflie, geometric",
@@ -27,7 +27,7 @@ NAMES = {
 
 
 def draw_flight_time(path: str | Path) -> None:
-    """A bar for every flight: the share of each part, and how long a simulated second takes"""
+    """Draw a bar per flight: the fraction of each part, and the processor time of a simulated second."""
     rows = json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]
     with samara_style() as plt:
         figure, axes = plt.subplots(figsize=(10.0, 3.6), layout="constrained")
@@ -35,13 +35,13 @@ def draw_flight_time(path: str | Path) -> None:
         totals = [sum(row[part] for part in PARTS) for row in rows]
         left = [0.0] * len(rows)
         for k, part in enumerate(PARTS):
-            share = [100.0 * row[part] / total for row, total in zip(rows, totals, strict=True)]
-            axes.barh(names, share, left=left, color=COLOURS[k], height=0.65, label=LABELS.get(part, part))
-            left = [a + b for a, b in zip(left, share, strict=True)]
+            fractions = [100.0 * row[part] / total for row, total in zip(rows, totals, strict=True)]
+            axes.barh(names, fractions, left=left, color=COLOURS[k], height=0.65, label=LABELS.get(part, part))
+            left = [a + b for a, b in zip(left, fractions, strict=True)]
         for k, total in enumerate(totals):
             axes.text(101.0, k, f"{total:.3g} ms", va="center")
         axes.invert_yaxis()
-        axes.set(xlim=(0.0, 112.0), xlabel="share of the processor time of a simulated second [%], and that time")
+        axes.set(xlim=(0.0, 112.0), xlabel="fraction of the processor time of a simulated second [%], and that time")
         axes.set_xticks(range(0, 101, 20))
         axes.grid(visible=False, axis="y")
         figure.legend(loc="outside upper center", ncols=3)

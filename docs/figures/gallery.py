@@ -1,9 +1,9 @@
-"""Every picture of the documentation, drawn again: `make gallery`; some of them:
+"""Draw the pictures of the documentation: `make gallery`; or some of them:
 `PYTHONPATH=docs python -m figures.gallery docs/images [names …]`.
 
-Some show measurements that do not come with Samara. `SAMARA_FLIGHTS` names the folder of NanoBench's flights (`validation`),
-`SAMARA_INTERACTION` that of Neural-Swarm2's tables (`neighbours`), `SAMARA_PROPELLERS` that of the UIUC's propellers (`rotor`).
-Those of the viewer are taken in Chromium, where there is one.
+Some pictures show measurements that are not part of Samara. `SAMARA_FLIGHTS` names the folder of NanoBench's flights
+(`validation`), `SAMARA_INTERACTION` that of Neural-Swarm2's tables (`neighbours`), `SAMARA_PROPELLERS` that of the UIUC's
+propellers (`rotor`). Screenshots of the viewer need Chromium.
 """
 
 import math
@@ -19,17 +19,17 @@ from pathlib import Path
 from samara.core.atomic_files import atomic_write
 
 FLIGHTS, INTERACTION, PROPELLERS = "SAMARA_FLIGHTS", "SAMARA_INTERACTION", "SAMARA_PROPELLERS"
-WAY = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as docs/planning.md lists it
-FACING_DEG = (0, 0, 90, 180, 180, 270)
+WAY = ((0, 0, 1), (4, 0, 1.5), (4, 3, 3), (0, 3, 1), (-2, 1, 2), (1, -2, 1.5))  # as in docs/planning.md
+YAW_DEG = (0, 0, 90, 180, 180, 270)
 CONTROLLERS = ("pid", "geometric", "mellinger", "lqr", "indi", "ilqr")
-LARGEST_GIF = 2_500_000  # [bytes] that a reader of the README downloads
+MAX_GIF_BYTES = 2_500_000  # [bytes], limit for readers of the README
 
 
 def _outside(variable: str, pictures: str) -> str:
-    """The folder that a variable names, or "" and a word about it"""
+    """Return the folder that a variable names; print a message and return "" if it is not set."""
     folder = os.environ.get(variable, "")
     if not folder:
-        print(f"         {variable} is not set: {pictures} as it is", flush=True)
+        print(f"         {variable} is not set: {pictures} unchanged", flush=True)
     return folder
 
 
@@ -48,21 +48,21 @@ def architecture(folder: Path) -> None:
 
 
 def trajectories(folder: Path) -> None:
-    """trajectories.png: one of each kind"""
+    """trajectories.png: one trajectory of each type"""
     from figures.trajectories import KINDS, draw_trajectories
 
     draw_trajectories(KINDS, folder / "trajectories.png")
 
 
 def plan(folder: Path) -> None:
-    """plan.png: the fastest way of docs/planning.md"""
+    """plan.png: the fastest trajectory of docs/planning.md"""
     from samara import vehicle
     from samara.plan.time_optimal import Limits, fastest
     from samara.view.plot.plan import draw_plan
 
-    craft, limits = vehicle("iris"), Limits(0.9, math.radians(60.0), math.radians(573.0))
-    yaw = tuple(math.radians(own) for own in FACING_DEG)
-    draw_plan(fastest(WAY, craft, limits=limits, yaw=yaw).trajectory, craft, limits, folder / "plan.png")
+    model, limits = vehicle("iris"), Limits(0.9, math.radians(60.0), math.radians(573.0))
+    yaw = tuple(math.radians(angle_deg) for angle_deg in YAW_DEG)
+    draw_plan(fastest(WAY, model, limits=limits, yaw=yaw).trajectory, model, limits, folder / "plan.png")
 
 
 def controllers(folder: Path) -> None:
@@ -79,7 +79,7 @@ def validation(folder: Path) -> None:
     """validation.png and the tables of docs/validation.md: vehicles against real flights"""
     from figures.validation import write_validation
 
-    if flights := _outside(FLIGHTS, "validation.png and its page stay"):
+    if flights := _outside(FLIGHTS, "validation.png and its page are"):
         write_validation(flights, folder.parent)
 
 
@@ -98,7 +98,7 @@ def identify(folder: Path) -> None:
 
 
 def flight(folder: Path) -> None:
-    """flight.png: the page to look at first of `samara fly`"""
+    """flight.png: the overview that `samara fly` draws"""
     from samara.sim.fly import fly
     from samara.view.plot.plots import draw_run
 
@@ -106,13 +106,13 @@ def flight(folder: Path) -> None:
 
 
 def film(folder: Path) -> None:
-    """flight.gif: nine seconds of the race, followed; and render.png, the figure of eight from the side"""
+    """flight.gif: nine seconds of the race with the chase camera; and render.png, the figure of eight from the side"""
     from samara.sim.fly import fly
     from samara.view.film.render import Film, render
 
     path = render(fly("race"), folder / "flight.gif", Film(12.5, (480, 320), 1.0, "chase", start=3.0, stop=12.0))
-    if path.stat().st_size > LARGEST_GIF:
-        raise ValueError(f"{path}: has {path.stat().st_size} bytes; expected at most {LARGEST_GIF}")
+    if path.stat().st_size > MAX_GIF_BYTES:
+        raise ValueError(f"{path}: has {path.stat().st_size} bytes; expected at most {MAX_GIF_BYTES}")
     render(fly("figure8"), folder / "render.png", Film(size=(960, 560), camera="fixed"))
 
 
@@ -135,20 +135,20 @@ def wind(folder: Path) -> None:
 
 
 def neighbours(folder: Path) -> None:
-    """stack.png, obstacle_course.png, and beside what was measured ground_effect.png and downwash.png"""
+    """stack.png, obstacle_course.png, and beside measurements ground_effect.png and downwash.png"""
     from figures.neighbours import draw_downwash, draw_ground_effect, draw_stack
     from samara.sim.fly import fly
     from samara.view.film.render import Film, render
 
     draw_stack(fly("stack"), folder / "stack.png")
     render(fly("obstacle_course"), folder / "obstacle_course.png", Film(camera="fixed"))
-    if tables := _outside(INTERACTION, "ground_effect.png and downwash.png stay"):
+    if tables := _outside(INTERACTION, "ground_effect.png and downwash.png are"):
         draw_ground_effect(Path(tables), folder / "ground_effect.png")
         draw_downwash(Path(tables), folder / "downwash.png")
 
 
 def rotor(folder: Path) -> None:
-    """rotor_inflow.png, airspeed_moment.png, and beside what was measured rotor_bem.png"""
+    """rotor_inflow.png, airspeed_moment.png, and beside measurements rotor_bem.png"""
     from figures.airspeed_moment import draw_airspeed_moment
     from figures.rotor_inflow import SHOWN, draw_inflow
     from samara.propeller.blade import read_uiuc
@@ -156,14 +156,14 @@ def rotor(folder: Path) -> None:
 
     draw_inflow(folder / "rotor_inflow.png")
     draw_airspeed_moment(folder / "airspeed_moment.png")
-    if measured := _outside(PROPELLERS, "rotor_bem.png stays"):
-        propellers = read_uiuc(measured)
+    if propeller_folder := _outside(PROPELLERS, "rotor_bem.png is"):
+        propellers = read_uiuc(propeller_folder)
         draw_rotors([propellers[name] for name in SHOWN], folder / "rotor_bem.png")
 
 
 def structure(folder: Path) -> None:
-    """structure.png, slung_load.png, propwash.png: arms that shake, a load on its cable, descents into the own wake; and
-    flight-time.png, from measured numbers"""
+    """structure.png, slung_load.png, propwash.png: vibrating arms, a slung load, descents into the drone's own wake; and
+    flight-time.png, from measurements"""
     from figures.flight_time import draw_flight_time
     from figures.propwash import draw_propwash
     from figures.slung_load import draw_slung_load
@@ -177,7 +177,7 @@ def structure(folder: Path) -> None:
 
 
 def estimators(folder: Path) -> None:
-    """estimators-ekf.png: what the Kalman filter of `sensors` gets wrong, and what it believes"""
+    """estimators-ekf.png: errors of the Kalman filter of `sensors`, and their estimated deviations"""
     from samara.sim.fly import fly
     from samara.view.plot.plots import draw
 
@@ -185,21 +185,21 @@ def estimators(folder: Path) -> None:
 
 
 def sensors(folder: Path) -> None:
-    """sensors-allan.png, sensors-eyes.png: by the very lines of docs/sensors.md"""
+    """sensors-allan.png, sensors-eyes.png: by the code blocks of docs/sensors.md"""
     page = (folder.parent / "sensors.md").read_text(encoding="utf-8")
-    here, names = Path.cwd(), {"__name__": "sensors"}
-    with tempfile.TemporaryDirectory() as drawn:
-        os.chdir(drawn)
+    old_folder, names = Path.cwd(), {"__name__": "sensors"}
+    with tempfile.TemporaryDirectory() as work_folder:
+        os.chdir(work_folder)
         try:
             for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
                 exec(block, names)
                 if Path("eyes.png").exists():
                     break
         finally:
-            os.chdir(here)
+            os.chdir(old_folder)
         for name in ("allan", "eyes"):
             with atomic_write(folder / f"sensors-{name}.png") as unfinished:
-                shutil.copyfile(Path(drawn) / f"{name}.png", unfinished)
+                shutil.copyfile(Path(work_folder) / f"{name}.png", unfinished)
 
 
 def viewer(folder: Path) -> None:
@@ -208,18 +208,18 @@ def viewer(folder: Path) -> None:
     from figures.viewer import draw_viewer
 
     if find_chromium() is None:
-        print("         there is no Chromium: the pictures of the viewer stay as they are", flush=True)
+        print("         Chromium not found: the pictures of the viewer are unchanged", flush=True)
         return
     draw_viewer(folder)
 
 
 def cockpit(folder: Path) -> None:
-    """fly.png: the page to fly in, in a browser"""
+    """fly.png: the cockpit page in a browser"""
     from figures.chromium import find_chromium
     from figures.cockpit import draw_cockpit
 
     if find_chromium() is None:
-        print("         there is no Chromium: fly.png stays as it is", flush=True)
+        print("         Chromium not found: fly.png is unchanged", flush=True)
         return
     draw_cockpit(folder / "fly.png")
 
@@ -232,14 +232,14 @@ def report(folder: Path) -> None:
 
     program = find_chromium()
     if program is None:
-        print("         there is no Chromium: report.png stays as it is", flush=True)
+        print("         Chromium not found: report.png is unchanged", flush=True)
         return
-    with tempfile.TemporaryDirectory() as own:
-        path = write_report([Flown("run.mcap", fly("wind"))], Path(own) / "report.html")
+    with tempfile.TemporaryDirectory() as work_folder:
+        path = write_report([Flown("run.mcap", fly("wind"))], Path(work_folder) / "report.html")
         browser = Browser(program, (1180, 760))
         try:
             page = browser.page(path.as_uri(), (1180, 760))
-            page.wait("Fly it again")
+            page.wait("Reproduce")
             page.evaluate("document.querySelector('.pair').scrollIntoView({block: 'start'}); scrollBy(0, -60)")
             left, top = page.evaluate(
                 "(() => { const r = document.querySelector('canvas').getBoundingClientRect(); return [r.left, r.top]; })()"
@@ -253,7 +253,7 @@ def report(folder: Path) -> None:
 
 
 def vehicles(folder: Path) -> None:
-    """vehicles.svg: how the vehicles show themselves in a notebook"""
+    """vehicles.svg: the vehicles as notebooks show them"""
     from samara import vehicle, vehicle_names
     from samara.view.report.html_repr import vehicle_svg
     from samara.view.report.page import Html, element
@@ -262,20 +262,20 @@ def vehicles(folder: Path) -> None:
     shapes = []
     for k, name in enumerate(vehicle_names()):
         x, y = size * (k % columns), (size + gap) * (k // columns)
-        own = vehicle_svg(vehicle(name), size)
-        shapes.append(Html(f'<g transform="translate({x:g} {y + gap:g})">{own}</g>'))
+        svg = vehicle_svg(vehicle(name), size)
+        shapes.append(Html(f'<g transform="translate({x:g} {y + gap:g})">{svg}</g>'))
         label = {"x": f"{x + 0.5 * size:g}", "y": f"{y + 18.0:g}", "text_anchor": "middle", "font_size": 13}
         shapes.append(element("text", name, **label, font_family="sans-serif", fill="#66727d"))
     rows = math.ceil(len(vehicle_names()) / columns)
     box = f"0 0 {columns * size:g} {rows * (size + gap):g}"
     with atomic_write(folder / "vehicles.svg") as temporary:
-        drawn = element("svg", shapes, xmlns="http://www.w3.org/2000/svg", viewBox=box)
-        temporary.write_text(drawn + "\n", encoding="utf-8")
+        document = element("svg", shapes, xmlns="http://www.w3.org/2000/svg", viewBox=box)
+        temporary.write_text(document + "\n", encoding="utf-8")
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {
-    own.__name__: own
-    for own in (
+    draw.__name__: draw
+    for draw in (
         conventions,
         architecture,
         trajectories,
@@ -302,14 +302,14 @@ PICTURES: dict[str, Callable[[Path], None]] = {
 
 
 def draw_gallery(folder: str | Path, names: Sequence[str] = ()) -> None:
-    """All pictures, or those named, into a folder; what each is and how long it took is printed"""
+    """Draw all pictures, or the named ones, into a folder; print each with its time."""
     for name in names:
         if name not in PICTURES:
-            raise ValueError(f"no picture {name!r}; expected some of {', '.join(PICTURES)}")
+            raise ValueError(f"no picture {name!r}; expected one of {', '.join(PICTURES)}")
     for name in names or PICTURES:
-        before = time.perf_counter()
+        start = time.perf_counter()
         PICTURES[name](Path(folder))
-        print(f"{time.perf_counter() - before:6.1f} s {name}: {PICTURES[name].__doc__}", flush=True)
+        print(f"{time.perf_counter() - start:6.1f} s {name}: {PICTURES[name].__doc__}", flush=True)
 
 
 if __name__ == "__main__":

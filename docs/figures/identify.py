@@ -1,4 +1,4 @@
-"""Pictures of an identification, all of one flight that docs/identify.md plans, flies and identifies:
+"""Pictures of an identification, from the flight that docs/identify.md plans, flies and identifies:
 `PYTHONPATH=docs python -m figures.identify docs/images`."""
 
 import sys
@@ -20,36 +20,36 @@ SMALL = 95  # [dots per inch]
 
 
 def guess(truth: Vehicle) -> Vehicle:
-    """As somebody believes it who has weighed and measured it, and read its motors' data sheet wrongly"""
+    """Return the vehicle with measured mass and size, but wrong motor data and inertia."""
     rotors = tuple(
-        own._replace(
-            k_thrust=1.2 * own.k_thrust,
-            k_torque=0.8 * own.k_torque,
-            motor=own.motor._replace(rise=1.5 * own.motor.rise, fall=1.5 * own.motor.fall),
+        rotor._replace(
+            k_thrust=1.2 * rotor.k_thrust,
+            k_torque=0.8 * rotor.k_torque,
+            motor=rotor.motor._replace(rise=1.5 * rotor.motor.rise, fall=1.5 * rotor.motor.fall),
         )
-        for own in truth.rotors
+        for rotor in truth.rotors
     )
     return truth.replace(rotors=rotors, inertia_B=1.3 * truth.inertia_B)
 
 
 def draw_identify(folder: str | Path) -> None:
-    """identify_plan.png, identify_numbers.png, identify_predicted.png, identify_residuals.png"""
+    """Draw identify_plan.png, identify_numbers.png, identify_predicted.png and identify_residuals.png."""
     truth = samara.vehicle("crazyflie").without_effect("damping")
     plan = plan_flight(truth, SECONDS)
     draw_flight_plan(plan, Path(folder) / "identify_plan.png")
-    with tempfile.TemporaryDirectory() as own:
-        samara.save_vehicle(truth, Path(own) / "real.toml")
-        scenario, _ = write_plan(plan, own, "real.toml")
-        recording = Path(own) / "flight.mcap"
+    with tempfile.TemporaryDirectory() as work_folder:
+        samara.save_vehicle(truth, Path(work_folder) / "real.toml")
+        scenario, _ = write_plan(plan, work_folder, "real.toml")
+        recording = Path(work_folder) / "flight.mcap"
         samara.fly(scenario, out=recording, settings={"wind.speed": WIND})
         logs = read_log(recording)
     start = guess(truth)
-    found = identify(logs, start)
-    (first, *_) = held_out(found.flights, start, predictor=False)
+    identification = identify(logs, start)
+    (prediction, *_) = held_out(identification.flights, start, predictor=False)
     weight, arm, _, _ = size_of(start)
-    _save(draw.numbers(found.products), Path(folder) / "identify_numbers.png")
-    _save(draw.flown_and_predicted(first, "physical"), Path(folder) / "identify_predicted.png")
-    _save(draw.residuals(found.residuals, weight, arm), Path(folder) / "identify_residuals.png")
+    _save(draw.numbers(identification.products), Path(folder) / "identify_numbers.png")
+    _save(draw.flown_and_predicted(prediction, "physical"), Path(folder) / "identify_predicted.png")
+    _save(draw.residuals(identification.residuals, weight, arm), Path(folder) / "identify_residuals.png")
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -1,7 +1,7 @@
-"""docs/models.md: every model's equations as the code computes them, where they hold, who found them, what data say of them.
+"""Generate docs/models.md: every model's equations as the code computes them, validity, sources and comparison with data.
 
-`make gallery` writes it. The equations come from the functions, costs are counted; the table `MODELS` adds what no function
-knows. A new model is one entry of it.
+`make gallery` writes it. Equations come from the functions, costs are counted; the table `MODELS` adds the other texts. A new
+model is one entry of it.
 """
 
 import inspect
@@ -58,7 +58,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Line:
-    """A function whose equation is printed. `apart` and `fixed` are those of `tools.latex.equation`."""
+    """A function whose equation is printed; see `tools.latex.equation` for `apart` and `fixed`."""
 
     function: Function
     apart: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -68,10 +68,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Model:
-    """One entry of the page. `said` are functions that iterate or loop: the first line of their docstring is "
-    "printed instead.
+    """One entry of the page.
 
-    `effects` are the effects it is switched on with, each with parameters for an iris; None takes the iris' own.
+    `said` are functions that iterate or loop; the first line of their docstring is printed instead of an equation.
+    `effects` are the effects that switch the model on, each with parameters for an iris; None uses those of the iris.
     """
 
     title: str
@@ -83,7 +83,7 @@ class Model:
     said: tuple[Function, ...] = ()
     effects: tuple[tuple[Effect, Any], ...] = ()
     picture: str = ""
-    summary: str = ""  # the first paragraph of the first file unless set
+    summary: str = ""  # default: the first paragraph of the first file
 
 
 _WRITTEN = (
@@ -567,12 +567,12 @@ _WRITTEN = (
         "Pushes from outside",
         (downwash,),
         (),
-        "What the world computes once for a step, the downwash of other drones, and holds through it.",
+        "Forces that the world computes once per step, such as the downwash of other drones, and holds constant through it.",
         "Forces add.",
-        "A sum: nothing to measure. What pushes has its own entry.",
+        "A sum: nothing to measure. Each source of force has its own entry.",
         said=(downwash.pushed_wrench,),
         effects=((downwash.PUSHED, ()),),
-        summary="External forces: forces and torques that the world computes, and a vehicle feels through one step.",
+        summary="External forces: forces and torques from the world, constant through one step of a vehicle.",
     ),
     Model(
         "Turbulence",
@@ -607,36 +607,41 @@ _WRITTEN = (
 )
 
 
-def _derived() -> Iterator[Model]:
-    """An entry for every optional effect of the physics that has none above, from the docstring of its module
+def _derived_models() -> Iterator[Model]:
+    """Create an entry for every optional effect that has none above, from the docstring of its module.
 
-    The docstring begins with a sentence and has paragraphs that begin with "Valid:", "Source:" and "Against data:".
+    The docstring starts with a sentence and has paragraphs that start with "Valid:", "Source:" and "Against data:".
     """
-    entered = {id(own) for model in _WRITTEN for own, _ in model.effects}
+    listed = {id(known_effect) for model in _WRITTEN for known_effect, _ in model.effects}
     for name, option in OPTIONS.items():
-        effects = [own for own in option.models.values() if id(own) not in entered]
+        effects = [option_effect for option_effect in option.models.values() if id(option_effect) not in listed]
         if effects and option.record.__module__.startswith("samara.physics."):
-            numbers = switch_on(vehicle("iris"), name, **({} if option.completes else option.example))[name]
+            parameters = switch_on(vehicle("iris"), name, **({} if option.completes else option.example))[name]
             file = sys.modules[option.record.__module__]
             functions = [
-                own for own in vars(file).values() if inspect.isfunction(own) and own.__module__ == file.__name__
+                member
+                for member in vars(file).values()
+                if inspect.isfunction(member) and member.__module__ == file.__name__
             ]
-            lines = tuple(own for own in functions if not own.__name__.startswith("_"))
+            lines = tuple(member for member in functions if not member.__name__.startswith("_"))
             valid, source, against = (_paragraph(file, key) for key in ("Valid", "Source", "Against data"))
-            title, costed = name.replace("_", " ").capitalize(), tuple((own, numbers) for own in effects)
-            yield Model(title, (file,), lines, valid, source, against, effects=costed)
+            title, cost_effects = (
+                name.replace("_", " ").capitalize(),
+                tuple((option_effect, parameters) for option_effect in effects),
+            )
+            yield Model(title, (file,), lines, valid, source, against, effects=cost_effects)
 
 
 def _paragraph(file: ModuleType, key: str) -> str:
-    """A paragraph of a module's docstring, without the word it begins with"""
+    """Return a paragraph of a module's docstring without its keyword."""
     for paragraph in (inspect.getdoc(file) or "").split("\n\n"):
         if paragraph.startswith(f"{key}:"):
             return " ".join(paragraph.removeprefix(f"{key}:").split())
-    raise ValueError(f"{file.__name__}: the docstring has no paragraph that begins with '{key}:'")
+    raise ValueError(f"{file.__name__}: no paragraph '{key}:' in the docstring; expected one")
 
 
-MODELS = (*_WRITTEN, *_derived())
-"""Every entry of the page"""
+MODELS = (*_WRITTEN, *_derived_models())
+"""Every entry of the page."""
 
 BLADES = """## Blade element momentum theory
 
@@ -655,35 +660,35 @@ air](rotor.md#from-the-shape-of-a-blade), and a polynomial fitted to it flies as
 
 HEAD = r"""# Models
 
-Every model's equations as the code computes them. This page is made by `make gallery`: `equation` of
+Every model's equations as the code computes them. `make gallery` generates this page: `equation` of
 `docs/tools/latex.py` calls the functions of [`samara.physics`](../src/samara/physics) with SymPy
-symbols. What is printed here is what runs, and a test computes every line at random points against its function.
-[Physics](physics.md) says how the
-files hang together.
+symbols. The printed equations are those that run, and a test computes every line at random points against its function.
+[Physics](physics.md) describes the structure of the
+files.
 
-- **Guards are left out**: $a/b$ stands for `safe_divide`, $\sqrt{x}$ for `safe_sqrt`, $n/|n|$ for `direction`. What
-  these answer at $b=0$, $x \le 0$ and $n=0$ (zero, with finite slopes) is not printed.
+- **Guards are left out**: $a/b$ stands for `safe_divide`, $\sqrt{x}$ for `safe_sqrt`, $n/|n|$ for `direction`. Their
+  results at $b=0$, $x \le 0$ and $n=0$ (zero, with finite slopes) are not printed.
 - **Frames** are subscripts: $W$ world (east, north, up), $B$ body (forward, left, up). $R_{WB}$ turns body axes into
   world axes, $\times$ is the cross product, $\circ$ the product axis by axis, $\otimes$ Hamilton's; an index $i$
   stands for each of $x, y, z$. Each $\xi$ is a part of the lines below it.
-- A function that another line calls with its own arguments stands there as its letter.
-- **Cost** is the number of instructions that an effect adds to the derivative of an iris, which has BASE
-  with its own effects and without its inflow factor. What is off costs nothing.
+- A function that another line calls with arguments of the same names appears there as its letter.
+- **Cost** is the count of instructions that an effect adds to the derivative of an iris, which has BASE
+  with its own effects and without its inflow factor. Effects that are off cost nothing.
 """
 
 
 def lines_of(model: Model) -> list[Line]:
-    """A model's lines, plain functions made into lines"""
-    return [own if isinstance(own, Line) else Line(own) for own in model.lines]
+    """Return the lines of a model, with plain functions converted to lines."""
+    return [line if isinstance(line, Line) else Line(line) for line in model.lines]
 
 
 def known_functions() -> frozenset[Function]:
-    """Functions with a line of their own on the page"""
+    """Return the functions with a line on the page."""
     return frozenset(line.function for model in MODELS for line in lines_of(model))
 
 
 def equation_of(line: Line) -> Equation:
-    """The equation of a line, as the page prints it"""
+    """Return the equation of a line, as the page prints it."""
     return equation(line.function, known=known_functions(), apart=line.apart, only=line.only, **line.fixed)
 
 
@@ -691,11 +696,11 @@ def equation_of(line: Line) -> Equation:
 
 
 @cache
-def instructions(craft: Vehicle) -> int:
-    """Instructions of the derivative of a vehicle"""
+def instructions(model: Vehicle) -> int:
+    """Count the instructions of a vehicle's derivative."""
     state, command = _hovering()
-    state = state._replace(effects=initial_effects(craft))
-    return len(program_of(lambda s, u: (derivative(s, u, craft),), state, command).instructions)
+    state = state._replace(effects=initial_effects(model))
+    return len(program_of(lambda s, u: (derivative(s, u, model),), state, command).instructions)
 
 
 @cache
@@ -705,34 +710,34 @@ def _hovering() -> tuple[State, Command]:
 
 @cache
 def iris() -> Vehicle:
-    """The iris without its inflow factor, which rotors in moving air replace"""
-    craft = vehicle("iris")
-    return replace(craft, structure=replace(craft.structure, inflow=None))
+    """Return the iris without its inflow factor, which rotors in moving air replace."""
+    model = vehicle("iris")
+    return replace(model, structure=replace(model.structure, inflow=None))
 
 
-def cost(own: Effect, parameters: Any, beside: Vehicle) -> int:
-    """How many instructions an effect adds to those of a vehicle without it"""
-    numbers = beside[own.name] if parameters is None else parameters
-    without = beside.without_effect(own.name) if beside.has(own.name) else beside
-    return instructions(without.with_effect(own, numbers)) - instructions(without)
+def cost(added_effect: Effect, parameters: Any, base: Vehicle) -> int:
+    """Count the instructions that an effect adds to a vehicle without it."""
+    effect_parameters = base[added_effect.name] if parameters is None else parameters
+    bare = base.without_effect(added_effect.name) if base.has(added_effect.name) else base
+    return instructions(bare.with_effect(added_effect, effect_parameters)) - instructions(bare)
 
 
 def costs(model: Model) -> Iterator[str]:
-    """`effect` +instructions, for each effect of a model"""
-    for own, parameters in model.effects:
-        beside = iris()
-        if own is rotor_air_effects.FLAPPING:
-            beside = beside.with_effect(rotor_air_effects.DYNAMIC_AIR, blade_element.RotorAir(0.1))
-        yield f"`{constant_of(own, model)}` {cost(own, parameters, beside):+d}"
+    """Yield `effect` +instructions for each effect of a model."""
+    for model_effect, parameters in model.effects:
+        base = iris()
+        if model_effect is rotor_air_effects.FLAPPING:
+            base = base.with_effect(rotor_air_effects.DYNAMIC_AIR, blade_element.RotorAir(0.1))
+        yield f"`{constant_of(model_effect, model)}` {cost(model_effect, parameters, base):+d}"
 
 
-def constant_of(own: Effect, model: Model) -> str:
-    """The name of an effect's constant in the files of its model, `drag.WORLD_AXES`"""
+def constant_of(model_effect: Effect, model: Model) -> str:
+    """Return the name of an effect's constant in the files of its model, such as `drag.WORLD_AXES`."""
     for file in (*model.files, propulsion):
         for name, value in vars(file).items():
-            if value is own:
+            if value is model_effect:
                 return f"{_stem(file)}.{name}"
-    raise ValueError(f"the effect {own.name!r} is in no file of the model {model.title!r}")
+    raise ValueError(f"the effect {model_effect.name!r} is in no file of the model {model.title!r}")
 
 
 def _stem(file: ModuleType) -> str:
@@ -743,7 +748,7 @@ def _stem(file: ModuleType) -> str:
 
 
 def page() -> str:
-    """docs/models.md"""
+    """Return the text of docs/models.md."""
     head = HEAD.replace("BASE", str(instructions(iris())))
     contents = " · ".join(f"[{model.title}](#{_anchor(model.title)})" for model in MODELS)
     sections = [section(model) for model in MODELS]
@@ -756,24 +761,24 @@ def _anchor(title: str) -> str:
 
 
 def section(model: Model) -> str:
-    """One model: sentence, equations, letters, and what holds for it"""
+    """Return the section of one model: summary, equations, letters, validity, source and cost."""
     paths = [file.__name__.replace(".", "/").removeprefix("samara/") + ".py" for file in model.files]
-    named = [f"[`{path}`](../src/samara/{path})" for path in paths]
+    links = [f"[`{path}`](../src/samara/{path})" for path in paths]
     paragraph = model.summary or (inspect.getdoc(model.files[0]) or "").partition("\n\n")[0].replace("\n", " ")
     sentence = paragraph.partition(". ")[0].removesuffix(".")
-    parts = [f"## {model.title}", f"{sentence}. {', '.join(named)}"]
+    parts = [f"## {model.title}", f"{sentence}. {', '.join(links)}"]
     equations = [equation_of(line) for line in lines_of(model)]
     if equations:
         parts.append("```math\n\\begin{aligned}\n" + " \\\\\n".join(_rows(equations)) + "\n\\end{aligned}\n```")
-    parts.append("\n".join(f"- `{own.__name__}`: {_docstring(own)}" for own in model.said))
+    parts.append("\n".join(f"- `{function.__name__}`: {_docstring(function)}" for function in model.said))
     parts.append(letters(equations))
-    known = [f"- **Valid**: {model.valid}", f"- **Source**: {model.source}", f"- **Against data**: {model.against}"]
+    facts = [f"- **Valid**: {model.valid}", f"- **Source**: {model.source}", f"- **Against data**: {model.against}"]
     if model.effects:
-        known.append(f"- **Cost**: {', '.join(costs(model))}")
-    parts.append("\n".join(known))
+        facts.append(f"- **Cost**: {', '.join(costs(model))}")
+    parts.append("\n".join(facts))
     if model.picture:
         parts.append(f"![{model.title}](images/{model.picture})")
-    return "\n\n".join(own for own in parts if own) + "\n"
+    return "\n\n".join(text for text in parts if text) + "\n"
 
 
 def _docstring(function: Function) -> str:
@@ -781,24 +786,28 @@ def _docstring(function: Function) -> str:
 
 
 def _rows(equations: list[Equation]) -> Iterator[str]:
-    for own in equations:
-        name = r"{\scriptsize\mathtt{" + own.function.__name__.replace("_", r"\_") + "}}"
-        for left, right in own.rows:
+    for row_equation in equations:
+        name = r"{\scriptsize\mathtt{" + row_equation.function.__name__.replace("_", r"\_") + "}}"
+        for left, right in row_equation.rows:
             yield rf"{name} && {left} &= {right}"
             name = ""
 
 
 def letters(equations: list[Equation]) -> str:
-    """What the letters stand for: names and units of the code, and constants"""
-    found: dict[str, str] = {}
-    for own in equations:
-        for name, meaning in own.printed.items():
+    """List the letters with names and units in the code, and the constants."""
+    letter_meanings: dict[str, str] = {}
+    for letter_equation in equations:
+        for name, meaning in letter_equation.printed.items():
             unit = "" if meaning.unit in ("", "1") else f"[{meaning.unit.replace('^2', '²').replace('^3', '³')}]"
             code = meaning.name.rpartition(".")[2].partition("[")[0]
-            says_itself = code not in LETTERS and "_" in code and name == letter(code)
-            found.setdefault(name, unit if says_itself else f"`{code}` {unit}".strip())
-        found |= {name: f"= {value:.9g}" for name, value in own.constants.items() if name in own.letters}
-    return " · ".join(f"${name}$ {meaning}" for name, meaning in found.items() if meaning)
+            is_obvious = code not in LETTERS and "_" in code and name == letter(code)
+            letter_meanings.setdefault(name, unit if is_obvious else f"`{code}` {unit}".strip())
+        letter_meanings |= {
+            name: f"= {value:.9g}"
+            for name, value in letter_equation.constants.items()
+            if name in letter_equation.letters
+        }
+    return " · ".join(f"${name}$ {meaning}" for name, meaning in letter_meanings.items() if meaning)
 
 
 if __name__ == "__main__":

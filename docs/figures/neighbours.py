@@ -1,7 +1,7 @@
-"""Pictures of ground effect and downwash beside what was measured.
+"""Pictures of ground effect and downwash beside measurements.
 
-`PYTHONPATH=docs python -m figures.neighbours FOLDER docs/images` draws those of the documentation; FOLDER has the tables of
-Shi and others' Crazyflies (Neural-Swarm2, T-RO 2021).
+`PYTHONPATH=docs python -m figures.neighbours FOLDER docs/images` draws the pictures of the documentation; FOLDER holds the
+tables of Shi and others' Crazyflies (Neural-Swarm2, T-RO 2021).
 """
 
 import math
@@ -28,7 +28,7 @@ from samara.vehicles.shape import COLOURS, INK
 from samara.view.plot.style import DASHES, samara_style
 
 GRAM = 9.80665e-3  # [N]
-WEIGHT, RADIUS, LEGS = 32.0, 0.0231, 0.03  # of the Crazyflies that were flown: grams, and metres
+WEIGHT, RADIUS, LEGS = 32.0, 0.0231, 0.03  # of the measured Crazyflies: grams, and metres
 FITTED = Downwash(spread=0.1006, drag=1.358)
 DOWN = Vec3(0.0, 0.0, -1.0)
 
@@ -42,15 +42,15 @@ def _crazyflie() -> Vehicle:
 
 
 def _lift(height: float, ground_effect: GroundEffect) -> float:
-    """What the ground adds to a level Crazyflie that hovers there  [g]"""
+    """Return the thrust that the ground adds to a level Crazyflie in hover [g]."""
     up, rotors = Vec3(0.0, 0.0, 1.0), _crazyflie().rotors
-    inflow = sum(image_inflow(rotors[0].r_B - own.r_B, height, up, up, radius=RADIUS) for own in rotors)
+    inflow = sum(image_inflow(rotors[0].r_B - rotor.r_B, height, up, up, radius=RADIUS) for rotor in rotors)
     inflow = inflow + len(rotors) * fountain_inflow(height, radius=RADIUS, ground_effect=ground_effect)
     return float(WEIGHT * (1.0 - 1.0 / thrust_ratio(inflow)))
 
 
 def draw_ground_effect(folder: Path, path: str | Path) -> None:
-    """Extra lift over the floor by height: measured, and by four models"""
+    """Plot the extra thrust over the floor by height: measured, and from four models."""
     table = _table(folder / "ground_effect_cf21.csv")
     low, high = table["z_m_lo"] - 0.05 + LEGS, table["z_m_hi"] - 0.05 + LEGS
     height = np.linspace(0.032, 0.4, 300)
@@ -65,45 +65,47 @@ def draw_ground_effect(folder: Path, path: str | Path) -> None:
     )
     with samara_style() as plt:
         figure, axes = plt.subplots(figsize=(8.2, 4.4), layout="constrained")
-        for (name, lift), colour, line in zip(lines, COLOURS, (":", "--", "-", "-."), strict=False):
-            axes.plot(100 * height, lift, line, color=colour, label=name)
+        for (name, extra_thrust), colour, line in zip(lines, COLOURS, (":", "--", "-", "-."), strict=False):
+            axes.plot(100 * height, extra_thrust, line, color=colour, label=name)
         middle, half = 50 * (low + high), 50 * (high - low)
         dots = {"fmt": "o", "color": INK, "markersize": 4.5, "elinewidth": 1.0}
         axes.errorbar(
             middle[1:], table["median_dFz_g"][1:], xerr=half[1:], label="measured, median of each bin", **dots
         )
-        axes.errorbar(middle[:1], table["median_dFz_g"][:1], xerr=half[:1], **dots, mfc="none", label="its legs touch")
-        axes.set(title="A Crazyflie over the floor", xlabel="height of the rotors [cm]", ylabel="extra lift [g]")
+        axes.errorbar(
+            middle[:1], table["median_dFz_g"][:1], xerr=half[:1], **dots, mfc="none", label="legs touch the floor"
+        )
+        axes.set(title="A Crazyflie over the floor", xlabel="height of the rotors [cm]", ylabel="extra thrust [g]")
         axes.set(xlim=(2.5, 40.0), ylim=(-1.0, 6.0))
         axes.legend(loc="upper right")
         _save(figure, path, plt)
 
 
 def draw_downwash(folder: Path, path: str | Path) -> None:
-    """The jet of one drone as air speed, and the force on another below it beside what was measured"""
+    """Plot the air speed in the jet of one drone, and the force on another drone below it beside measurements."""
     with samara_style() as plt:
         figure, (jet_axes, force_axes) = plt.subplots(
             1, 2, figsize=(10.4, 4.8), layout="constrained", width_ratios=(0.62, 1.0)
         )
-        _jet(jet_axes, figure)
+        _draw_jet(jet_axes, figure)
         _forces(force_axes, _table(folder / "downwash_cf21_pair.csv"))
         _save(figure, path, plt)
 
 
 def draw_stack(run: Run, path: str | Path) -> None:
-    """Drones above each other: their heights, dashed what was asked, and the part of its weight that each is pressed with"""
+    """Plot drones above each other: heights with references, and the downward force on each relative to its weight."""
     with samara_style() as plt:
         figure, (heights, forces) = plt.subplots(1, 2, figsize=(10.4, 4.0), layout="constrained", sharex=True)
         for k, track in reversed(list(enumerate(run.tracks))):
             table = track.tables["environment"]
             weight = track.vehicle.mass * track.vehicle["gravity"].acceleration
             heights.plot(track.time, track.position[:, 2], color=COLOURS[k], label=track.name)
-            asked = track.reference_position[:, 2]
-            heights.plot(track.time, asked, color=COLOURS[k], linestyle=DASHES, linewidth=1.0)
-            pressed = -100.0 * table["pushes[0].f_W.z"] / weight
-            forces.step(table.time, pressed, where="post", color=COLOURS[k], label=track.name)
-        heights.set(title="Height, dashed what was asked", xlabel="time [s]", ylabel="height [m]")
-        forces.set(title="Pressed down by the others", xlabel="time [s]", ylabel="force [% of its weight]")
+            reference = track.reference_position[:, 2]
+            heights.plot(track.time, reference, color=COLOURS[k], linestyle=DASHES, linewidth=1.0)
+            force_percent = -100.0 * table["pushes[0].f_W.z"] / weight
+            forces.step(table.time, force_percent, where="post", color=COLOURS[k], label=track.name)
+        heights.set(title="Height, reference dashed", xlabel="time [s]", ylabel="height [m]")
+        forces.set(title="Downward force from the others", xlabel="time [s]", ylabel="force [% of its weight]")
         heights.set_xlim(0.0, float(run.tracks[0].time[-1]))
         heights.legend(loc="upper right", bbox_to_anchor=(1.0, 0.88))
         _save(figure, path, plt)
@@ -113,7 +115,7 @@ def _hovering() -> Jet:
     return Jet(Vec3(0.0, 0.0, 0.0), DOWN, WEIGHT * GRAM, 2 * RADIUS)
 
 
-def _jet(axes: Any, figure: Any) -> None:
+def _draw_jet(axes: Any, figure: Any) -> None:
     x, z = np.meshgrid(np.linspace(-0.25, 0.25, 201), np.linspace(-0.75, 0.05, 321))
     flux = jet_flux(Vec3(x, np.zeros_like(x), z), _hovering(), downwash=FITTED)
     speed = -air_speed(flux, air_density=1.225).z
@@ -125,30 +127,30 @@ def _jet(axes: Any, figure: Any) -> None:
             hub = side * 3.25
             axes.plot([hub - 2.31, hub + 2.31], [height, height], color=INK, linewidth=2.2, solid_capstyle="round")
         axes.plot([-3.25, 3.25], [height - 0.6] * 2, color=INK, linewidth=1.0)
-    axes.set(title="The jet below a Crazyflie", xlabel="beside [cm]", ylabel="above [cm]", aspect="equal")
+    axes.set(title="The jet below a Crazyflie", xlabel="lateral [cm]", ylabel="vertical [cm]", aspect="equal")
     axes.grid(visible=False)
 
 
 def _forces(axes: Any, table: Any) -> None:
-    far = table["r_m_lo"] >= 0.2
-    force = table["median_Fz_lower_g"] - np.average(table["median_Fz_lower_g"][far], weights=table["n"][far])
+    is_far = table["r_m_lo"] >= 0.2
+    force = table["median_Fz_lower_g"] - np.average(table["median_Fz_lower_g"][is_far], weights=table["n"][is_far])
     middle = 50 * (table["r_m_lo"] + table["r_m_hi"])
-    beside = np.linspace(0.0, 0.3, 120)
+    lateral = np.linspace(0.0, 0.3, 120)
     angles = np.arange(8) * math.pi / 4
-    flown, marks = _crazyflie(), "sovD"
+    drone, markers = _crazyflie(), "sovD"
     for k, low in enumerate(np.unique(table["dz_m_lo"])):
-        inside = table["dz_m_lo"] == low
+        in_layer = table["dz_m_lo"] == low
         height = low + 0.05
-        x, y = beside[:, None] * np.cos(angles), beside[:, None] * np.sin(angles)
+        x, y = lateral[:, None] * np.cos(angles), lateral[:, None] * np.sin(angles)
         exposed = Exposed(Vec3(x, y, np.full_like(x, -height)), IDENTITY)
         for line, downwash in (("-", FITTED), (":", Downwash())):
-            felt = np.mean(downwash_wrench(exposed, _hovering(), flown, downwash).f_W.z, axis=1) / GRAM
-            axes.plot(100 * beside, felt, line, color=COLOURS[k], linewidth=1.4 if line == "-" else 1.0)
+            mean_force = np.mean(downwash_wrench(exposed, _hovering(), drone, downwash).f_W.z, axis=1) / GRAM
+            axes.plot(100 * lateral, mean_force, line, color=COLOURS[k], linewidth=1.4 if line == "-" else 1.0)
         label = f"{100 * low:.0f} to {100 * low + 10:.0f} cm below"
-        axes.plot(middle[inside], force[inside], marks[k], color=COLOURS[k], markersize=5, label=label)
+        axes.plot(middle[in_layer], force[in_layer], markers[k], color=COLOURS[k], markersize=5, label=label)
     axes.plot([], [], "-", color=INK, label="model, spread and drag fitted")
     axes.plot([], [], ":", color=INK, label="model, a free jet and a plate")
-    axes.set(title="Force on another below it", xlabel="beside [cm]", ylabel="force [g], measured less its bias")
+    axes.set(title="Force on a drone below", xlabel="lateral [cm]", ylabel="force [g], measured minus bias")
     axes.set(xlim=(0.0, 30.0), ylim=(-10.5, 1.0))
     axes.legend(loc="lower right")
 

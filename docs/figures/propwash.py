@@ -1,6 +1,6 @@
-"""A picture of propwash: the flow below a rotor, and how much a descent shakes.
+"""Picture of propwash: the flow below a rotor, and the vibration in a descent.
 
-`PYTHONPATH=docs python -m figures.propwash docs/images` draws that of the documentation.
+`PYTHONPATH=docs python -m figures.propwash docs/images` draws the picture of the documentation.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ ABOVE = Vec3(0.0, 0.0, 20.0)
 
 
 def draw_propwash(path: str | Path) -> None:
-    """Flow and gusts over the speed of descent, two descents in time, and the shaking of many"""
+    """Plot flow and gust strength over the descent speed, two descents over time, and the rates of many."""
     with samara_style() as plt:
         figure, (flow, time, shaking) = plt.subplots(
             1, 3, figsize=(13.0, 4.3), layout="constrained", width_ratios=(1.1, 1.0, 0.9)
@@ -49,7 +49,7 @@ def _flow(axes: Any) -> None:
     gusts = ring_strength(x, 0.0 * x)
     axes.fill_between(x, -4.4, -4.4 + gusts, color=COLOURS[4], alpha=0.5, linewidth=0.0, label="strength of gusts")
     axes.axhline(0.0, color=INK, linewidth=0.6)
-    axes.set(title="Air flow down past what is below a rotor", xlabel="climb speed [v_h]", ylabel="flow down [v_h]")
+    axes.set(title="Air flow below a rotor", xlabel="climb speed [v_h]", ylabel="downward flow [v_h]")
     axes.set(xlim=(-4.0, 1.5), ylim=(-4.4, 3.2))
     axes.legend(loc="upper left")
 
@@ -61,33 +61,33 @@ def _descents(time: Any, shaking: Any) -> None:
         straight.append(_rates(run).std(axis=0).max())
         slanted.append(_rates(descent(ratio, 1.0)).std(axis=0).max())
         if ratio in SHOWN:
-            own = run.time > 4.0
+            settled = run.time > 4.0
             k = SHOWN.index(ratio)
             time.plot(
-                run.time[own] - 4.0,
+                run.time[settled] - 4.0,
                 np.degrees(_rates(run)[:, 0]),
                 color=COLOURS[k],
                 linewidth=1.0,
                 label=f"{ratio:g} v_h",
             )
-    time.set(title="Roll rate of a hexarotor coming down", xlabel="time [s]", ylabel="roll rate [°/s]", xlim=(0.0, 4.0))
+    time.set(title="Roll rate of a hexarotor in descent", xlabel="time [s]", ylabel="roll rate [°/s]", xlim=(0.0, 4.0))
     time.margins(y=0.12)
     time.legend(loc="upper right", ncols=2)
     shaking.plot(RATIOS, np.degrees(straight), "o-", color=COLOURS[1], markersize=4, label="straight down")
     shaking.plot(RATIOS, np.degrees(slanted), "s-", color=COLOURS[0], markersize=4, label="and forward at v_h")
     shaking.set(
-        title="Its deviation", xlabel="speed of descent [v_h]", ylabel="roll or pitch rate [°/s]", xlim=(0.0, 1.65)
+        title="Standard deviation", xlabel="descent speed [v_h]", ylabel="roll or pitch rate [°/s]", xlim=(0.0, 1.65)
     )
     shaking.set_ylim(0.0, None)
     shaking.legend(loc="upper left")
 
 
 def descent(ratio: float, forward: float = 0.0, seconds: float = 8.0) -> Run:
-    """A hexarotor that stands still in air that rises: a descent at a part of v_h, seen from the air"""
-    craft = switch_on(switch_on(vehicle("hexarotor_x"), "rotor_air"), "propwash")
-    share = craft.mass * craft["gravity"].acceleration / len(craft.rotors)
-    v_h = float(hover_induced(share, SEA_LEVEL_DENSITY, craft.rotors[0].radius))
-    drone = Drone("hexarotor", craft, trajectory.hover(ABOVE), ABOVE, airborne=True)
+    """Fly a stationary hexarotor in rising air: a descent relative to the air at a fraction of v_h."""
+    hexarotor = switch_on(switch_on(vehicle("hexarotor_x"), "rotor_air"), "propwash")
+    thrust_per_rotor = hexarotor.mass * hexarotor["gravity"].acceleration / len(hexarotor.rotors)
+    v_h = float(hover_induced(thrust_per_rotor, SEA_LEVEL_DENSITY, hexarotor.rotors[0].radius))
+    drone = Drone("hexarotor", hexarotor, trajectory.hover(ABOVE), ABOVE, airborne=True)
     wind = Constant(Vec3(-forward * v_h, 0.0, ratio * v_h))
     return fly(Scenario("descent", (drone,), seconds, seed=1, wind=wind))
 

@@ -1,4 +1,4 @@
-"""The policy for every quadrotor inside PX4 and in our own hands: one reference, a table and a picture.
+"""The universal quadrotor policy inside PX4 and in Samara: one reference, a table and a picture.
 
 `SAMARA_PX4=…/bin/px4 PYTHONPATH=docs python -m figures.px4_policy docs/images` flies both, prints the table of the
 documentation and draws its picture. It needs PX4 1.18 built by `make px4_sitl_raptor`.
@@ -86,7 +86,7 @@ HOVER, STEPS, EIGHT = (25.0, 45.0), (45.0, 55.0), (55.0, 80.0)  # [s]
 
 
 def flown(vehicle: str = "iris", rate: int = 100, *, px4: bool, good: bool = True, wind: str = "") -> Run:
-    """A flight by PX4's module at a rate of its turns, or by us, with sensors that err little or as usual"""
+    """Fly with PX4's module at a control rate, or with Samara; with nearly ideal sensors or with the usual ones."""
     sensors = GOOD.format(rate=rate) if px4 and good else ""
     text = SCENARIO.format(vehicle=vehicle, sensors=sensors, wind=wind)
     if not px4:
@@ -100,16 +100,16 @@ def within(run: Run, span: tuple[float, float]) -> Any:
     return (run.time >= span[0]) & (run.time < span[1])
 
 
-def row(name: str, run: Run, beside: Run) -> str:
-    """RMS of the error in each part [cm], of the way between both flights [cm], and what the motors do in hover"""
+def row(name: str, run: Run, other: Run) -> str:
+    """Format RMS error in each phase [cm], RMS distance between both flights [cm], and motor commands in hover."""
     errors = [100.0 * float(np.sqrt(np.mean(run.error[within(run, span)] ** 2))) for span in (HOVER, STEPS, EIGHT)]
-    places = np.transpose([np.interp(run.time, beside.time, beside.position[:, k]) for k in range(3)])
-    after = run.time > HOVER[0]
-    apart = 100.0 * float(np.sqrt(np.mean(np.sum((run.position - places)[after] ** 2, axis=1))))
+    other_positions = np.transpose([np.interp(run.time, other.time, other.position[:, k]) for k in range(3)])
+    in_flight = run.time > HOVER[0]
+    distance = 100.0 * float(np.sqrt(np.mean(np.sum((run.position - other_positions)[in_flight] ** 2, axis=1))))
     time, command = commands(run)
     hovering = command[(time > HOVER[0]) & (time < HOVER[1])]
     spread = f"{hovering.mean():.2f} ± {hovering.std(axis=0).max():.2f}"
-    return f"| {name} | {' | '.join(f'{own:.1f}' for own in errors)} | {apart:.1f} | {spread} |"
+    return f"| {name} | {' | '.join(f'{error:.1f}' for error in errors)} | {distance:.1f} | {spread} |"
 
 
 def commands(run: Run) -> tuple[Any, Any]:
@@ -118,24 +118,22 @@ def commands(run: Run) -> tuple[Any, Any]:
 
 
 def draw(path: Path, flights: dict[str, Run]) -> None:
-    """The figure of eight from above, the error over time, and a quarter of a second of a motor in hover"""
+    """Plot the figure of eight from above, the error over time, and a motor command in hover."""
     with samara_style() as plt:
-        figure, (above, error, motor) = plt.subplots(1, 3, figsize=(15.0, 4.6), layout="constrained")
-        first = next(iter(flights.values()))
-        asked = first.tracks[0].tables["reference"].rows[within(first, EIGHT), :2]
-        above.plot(*asked.T, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), label="asked")
+        figure, (top_view, error, motor) = plt.subplots(1, 3, figsize=(15.0, 4.6), layout="constrained")
+        first_run = next(iter(flights.values()))
+        reference = first_run.tracks[0].tables["reference"].rows[within(first_run, EIGHT), :2]
+        top_view.plot(*reference.T, color=INK, linewidth=0.8, linestyle=(0, (1, 2)), label="reference")
         for k, (name, run) in enumerate(flights.items()):
             style: dict[str, Any] = {"color": COLOURS[k], "linewidth": 1.2, "label": name}
-            above.plot(*run.position[within(run, EIGHT), :2].T, **style)
+            top_view.plot(*run.position[within(run, EIGHT), :2].T, **style)
             flying = run.time > 20.0
             error.plot(run.time[flying], 100.0 * run.error[flying], **style)
             time, command = commands(run)
-            some = (time >= 40.0) & (time < 40.4)
-            motor.step(time[some] - 40.0, command[some, 0], where="post", **style)
-        above.set(title="Figure of eight at 1.5 m/s", xlabel="east [m]", ylabel="north [m]", aspect="equal")
-        error.set(
-            title="Hover, a step there and back, the eight", xlabel="time [s]", ylabel="error [cm]", ylim=(0.0, None)
-        )
+            in_window = (time >= 40.0) & (time < 40.4)
+            motor.step(time[in_window] - 40.0, command[in_window, 0], where="post", **style)
+        top_view.set(title="Figure of eight at 1.5 m/s", xlabel="east [m]", ylabel="north [m]", aspect="equal")
+        error.set(title="Hover, step, figure of eight", xlabel="time [s]", ylabel="error [cm]", ylim=(0.0, None))
         motor.set(title="The first motor in hover", xlabel="time [s]", ylabel="command", ylim=(-0.02, 1.02))
         error.legend(loc="upper left", fontsize=8)
         with atomic_write(path) as unfinished:
@@ -143,21 +141,21 @@ def draw(path: Path, flights: dict[str, Run]) -> None:
 
 
 def main(folder: Path) -> None:
-    """All flights, the table and the picture"""
-    ours, fast = flown(px4=False), flown(px4=True, rate=400)
-    theirs = flown(px4=True)
-    print("| | hover | steps | eight | apart | motors |\n|---|---|---|---|---|---|")
-    print(row("ours", ours, ours))
-    print(row("PX4, 100 Hz", theirs, ours))
-    print(row("PX4, 400 Hz", fast, ours))
-    print(row("PX4, usual sensors", flown(px4=True, good=False), ours))
-    blown = flown(px4=False, wind=WIND)
-    print(row("ours, 4 m/s of wind", blown, blown))
-    print(row("PX4, 4 m/s of wind", flown(px4=True, wind=WIND), blown))
-    small = flown("crazyflie", px4=False)
-    print(row("ours, `crazyflie`", small, small))
-    print(row("PX4, `crazyflie`", flown("crazyflie", px4=True), small))
-    draw(folder / "px4-policy.png", {"ours": ours, "in PX4, 100 Hz": theirs, "in PX4, 400 Hz": fast})
+    """Fly all flights, print the table and draw the picture."""
+    samara_run, px4_fast = flown(px4=False), flown(px4=True, rate=400)
+    px4_run = flown(px4=True)
+    print("| | hover | steps | eight | distance | motors |\n|---|---|---|---|---|---|")
+    print(row("Samara", samara_run, samara_run))
+    print(row("PX4, 100 Hz", px4_run, samara_run))
+    print(row("PX4, 400 Hz", px4_fast, samara_run))
+    print(row("PX4, usual sensors", flown(px4=True, good=False), samara_run))
+    windy = flown(px4=False, wind=WIND)
+    print(row("Samara, 4 m/s of wind", windy, windy))
+    print(row("PX4, 4 m/s of wind", flown(px4=True, wind=WIND), windy))
+    crazyflie = flown("crazyflie", px4=False)
+    print(row("Samara, `crazyflie`", crazyflie, crazyflie))
+    print(row("PX4, `crazyflie`", flown("crazyflie", px4=True), crazyflie))
+    draw(folder / "px4-policy.png", {"Samara": samara_run, "PX4, 100 Hz": px4_run, "PX4, 400 Hz": px4_fast})
 
 
 if __name__ == "__main__":

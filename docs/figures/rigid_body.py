@@ -25,12 +25,12 @@ DASHED = (0, (2, 2))
 TILT = np.radians(30.0)
 STEPS = (Reference(Vec3(3.0, 0.0, 2.0)), Reference(Vec3(3.0, 3.0, 3.0), yaw=np.pi / 2))
 STEP_SECONDS = 3.0
-GAINS = Gains(position=2.5, attitude=Vec3(14.0, 14.0, 5.0))  # slow enough to be watched, fast enough to lean
+GAINS = Gains(position=2.5, attitude=Vec3(14.0, 14.0, 5.0))  # slow enough to watch, fast enough to tilt
 FLAT, UNEQUAL = "A flat body", "Three different moments of inertia"
 
 
 class DemoFlight(NamedTuple):
-    """Times [s], and at each of them the state with a quaternion (13, k), the command (4, k), and where it was sent (3, k)."""
+    """Times [s], and at each the state with a quaternion (13, k), the command (4, k) and the reference position (3, k)."""
 
     quad: RigidBodyQuadrotor
     time: Array
@@ -40,7 +40,7 @@ class DemoFlight(NamedTuple):
 
 
 def step_response() -> DemoFlight:
-    """Twice the wanted place jumps, the second time also the yaw, and Lee's controller follows."""
+    """Simulate two steps of the reference position, the second also of the yaw, with Lee's controller."""
     quad = RigidBodyQuadrotor()
     control = geometric(quad.vehicle, GAINS)
     start = np.zeros(12)
@@ -49,10 +49,10 @@ def step_response() -> DemoFlight:
     legs = []
     for reference in STEPS:
 
-        def pilot(x: Array, reference: Reference = reference) -> Array:
+        def controller_function(x: Array, reference: Reference = reference) -> Array:
             return np.array(control(quad.state(x), reference, quad.vehicle, ())[0])
 
-        legs.append(_fly(quad, x, pilot, STEP_SECONDS, np.array(reference.p_W)))
+        legs.append(_fly(quad, x, controller_function, STEP_SECONDS, np.array(reference.p_W)))
         x = legs[-1].x[:, -1]
     return DemoFlight(
         quad,
@@ -62,9 +62,9 @@ def step_response() -> DemoFlight:
 
 
 def tumbling() -> dict[str, DemoFlight]:
-    """Turning about all axes at once, weightless and without torque: a flat body, and one of three moments
+    """Simulate torque-free rotation about all axes without gravity: a flat body, and one with three different moments.
 
-    The second turns about its middle axis, nearly, and so turns over and over.
+    The second rotates nearly about its intermediate axis, which is unstable, and so flips repeatedly.
     """
     return {
         name: _fly(
@@ -82,9 +82,9 @@ def tumbling() -> dict[str, DemoFlight]:
 
 
 def tilted() -> dict[str, DemoFlight]:
-    """Leaning 30° to the right with the thrust of hover, with enough to keep its height, and a point mass
+    """Simulate a body tilted 30° to the right with hover thrust and with enough thrust to hold its height, and a point mass.
 
-    A point mass may push straight up whatever its attitude: it flies as the body does that is level.
+    A point mass pushes straight up whatever its attitude: it moves like a level body.
     """
     quad = RigidBodyQuadrotor()
     hover = quad.hover_thrust()
@@ -110,14 +110,14 @@ def _held(thrust: float) -> Callable[[Array], Array]:
 def _fly(
     quad: RigidBodyQuadrotor,
     start: Array,
-    pilot: Callable[[Array], Array],
+    control: Callable[[Array], Array],
     seconds: float,
     target: Any = (np.nan, np.nan, np.nan),
     rtol: float = 1e-8,
 ) -> DemoFlight:
     time = np.linspace(0.0, seconds, round(100 * seconds) + 1)
-    flown = solve_ivp(
-        lambda t, x: quad.dynamics(t, x, pilot(x)),
+    solution = solve_ivp(
+        lambda t, x: quad.dynamics(t, x, control(x)),
         (0.0, seconds),
         start,
         method="DOP853",
@@ -125,10 +125,10 @@ def _fly(
         rtol=rtol,
         atol=0.1 * rtol,
     )
-    if not flown.success:
-        raise FloatingPointError(flown.message)
-    commands = np.array([pilot(x) for x in flown.y.T]).T
-    return DemoFlight(quad, time, flown.y, commands, np.tile(np.asarray(target)[:, None], len(time)))
+    if not solution.success:
+        raise FloatingPointError(solution.message)
+    commands = np.array([control(x) for x in solution.y.T]).T
+    return DemoFlight(quad, time, solution.y, commands, np.tile(np.asarray(target)[:, None], len(time)))
 
 
 def draw_demo(folder: Path) -> list[Path]:
@@ -148,61 +148,61 @@ def _save(figure: Any, path: str | Path) -> None:
 
 
 def _legend_above(axes: Any, columns: int) -> None:
-    """On the line of the title, where no curve can run through it."""
+    """Place the legend on the line of the title, away from the curves."""
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=columns, borderaxespad=0.2, handlelength=1.5)
 
 
 # The step response ---------------------------------------------------------------------------------------------------
 
 
-def draw_step_response(flown: DemoFlight, path: str | Path) -> None:
-    """Path in space with body frames, position against target, attitude, thrust and torques."""
+def draw_step_response(flight: DemoFlight, path: str | Path) -> None:
+    """Plot the path in space with body frames, position against target, attitude, thrust and torques."""
     with samara_style() as plt:
         figure = plt.figure(figsize=(13, 8), layout="constrained")
         grid = figure.add_gridspec(4, 2, width_ratios=(1.0, 1.25))
         rows = [figure.add_subplot(grid[row, 0]) for row in range(4)]
         position, attitude, thrust, torque = rows
         for k, name in enumerate(("x east", "y north", "z up")):
-            position.plot(flown.time, flown.x[k], color=COLOURS[k], label=name)
-            position.plot(flown.time, flown.target[k], color=COLOURS[k], linestyle=DASHED, linewidth=1.0)
+            position.plot(flight.time, flight.x[k], color=COLOURS[k], label=name)
+            position.plot(flight.time, flight.target[k], color=COLOURS[k], linestyle=DASHED, linewidth=1.0)
         position.plot([], [], color=INK, linestyle=DASHED, linewidth=1.0, label="target")
-        angles = np.degrees(flown.quad.euler_state(flown.x)[6:9])
+        angles = np.degrees(flight.quad.euler_state(flight.x)[6:9])
         for k, name in enumerate(("roll φ", "pitch θ", "yaw ψ")):
-            attitude.plot(flown.time, angles[k], color=COLOURS[k], label=name)
-        thrust.axhline(flown.quad.hover_thrust(), color=INK, linestyle=DASHED, linewidth=1.0, label="m g")
-        thrust.plot(flown.time, flown.u[0], color=COLOURS[0], label="F")
+            attitude.plot(flight.time, angles[k], color=COLOURS[k], label=name)
+        thrust.axhline(flight.quad.hover_thrust(), color=INK, linestyle=DASHED, linewidth=1.0, label="m g")
+        thrust.plot(flight.time, flight.u[0], color=COLOURS[0], label="F")
         for k, name in enumerate(("τφ", "τθ", "τψ")):
-            torque.plot(flown.time, flown.u[k + 1], color=COLOURS[k], label=name)
+            torque.plot(flight.time, flight.u[k + 1], color=COLOURS[k], label=name)
         for axes, title, unit, columns in (
             (position, "Position", "[m]", 4),
             (attitude, "Attitude", "[°]", 3),
             (thrust, "Thrust", "[N]", 2),
             (torque, "Torque", "[N m]", 3),
         ):
-            axes.set(title=title, ylabel=unit, xlim=(flown.time[0], flown.time[-1]))
+            axes.set(title=title, ylabel=unit, xlim=(flight.time[0], flight.time[-1]))
             axes.axvline(STEP_SECONDS, color=INK, alpha=0.3, linewidth=1.0)
             _legend_above(axes, columns)
         torque.set_xlabel("time [s]")
-        _draw_path(figure.add_subplot(grid[:, 1], projection="3d"), flown)
+        _draw_path(figure.add_subplot(grid[:, 1], projection="3d"), flight)
         figure.suptitle(
-            "A rigid body tilts to move sideways: two steps of the wanted place, flown by Lee's controller",
+            "A rigid body tilts to move sideways: two steps of the reference position, flown by Lee's controller",
             fontweight="bold",
         )
         _save(figure, path)
 
 
-def _draw_path(axes: Any, flown: DemoFlight) -> None:
-    p = flown.x[0:3]
+def _draw_path(axes: Any, flight: DemoFlight) -> None:
+    p = flight.x[0:3]
     low, high = p.min(axis=1), p.max(axis=1)
     middle, half = 0.5 * (low + high), 0.58 * float((high - low).max())
     axes.plot(*p, color=INK, linewidth=1.6, label="flown")
     axes.plot(p[0], p[1], np.zeros_like(p[2]), color=INK, alpha=0.25, linewidth=1.0, label="shadow")
-    places = np.unique(flown.target.T, axis=0)
-    axes.scatter(*places.T, marker="x", s=45, color=COLOURS[4], linewidths=2.0, label="target", depthshade=False)
-    spots = _evenly_spaced(p, 0.2 * half)
-    for k, axis in enumerate(flown.quad.get_body_axes(flown.x)):
-        for spot in spots:
-            ends = np.stack([p[:, spot], p[:, spot] + 0.22 * half * axis[:, spot]])
+    targets = np.unique(flight.target.T, axis=0)
+    axes.scatter(*targets.T, marker="x", s=45, color=COLOURS[4], linewidths=2.0, label="target", depthshade=False)
+    samples = _evenly_spaced(p, 0.2 * half)
+    for k, axis in enumerate(flight.quad.get_body_axes(flight.x)):
+        for sample in samples:
+            ends = np.stack([p[:, sample], p[:, sample] + 0.22 * half * axis[:, sample]])
             axes.plot(*ends.T, color=COLOURS[k], linewidth=1.5)
         axes.plot([], [], color=COLOURS[k], label=("body x forward", "body y left", "body z thrust")[k])
     axes.set(xlabel="x east [m]", ylabel="y north [m]", zlabel="z up [m]")
@@ -211,38 +211,38 @@ def _draw_path(axes: Any, flown: DemoFlight) -> None:
     axes.set_zlim(0.0, 2.0 * half)
     axes.set_box_aspect((1.0, 1.0, 1.0), zoom=0.92)
     axes.view_init(elev=22.0, azim=-58.0)
-    axes.set_title("Path, with the body's axes")
+    axes.set_title("Path, with body axes")
     axes.legend(loc="upper left")
 
 
 def _evenly_spaced(p: Any, distance: float) -> list[int]:
-    """Where to draw a frame: whenever so much of the path has gone by since the last."""
-    spots = [0]
+    """Return the samples at which to draw a frame, at least `distance` apart along the path."""
+    samples = [0]
     for k in range(p.shape[1]):
-        if float(np.linalg.norm(p[:, k] - p[:, spots[-1]])) >= distance:
-            spots.append(k)
-    return spots
+        if float(np.linalg.norm(p[:, k] - p[:, samples[-1]])) >= distance:
+            samples.append(k)
+    return samples
 
 
 # Tumbling without torque ---------------------------------------------------------------------------------------------
 
 
-def draw_tumbling(flown: dict[str, DemoFlight], path: str | Path) -> None:
-    """ω, L in the body and in the world, and how well energy and momentum are kept, of both bodies."""
+def draw_tumbling(flights: dict[str, DemoFlight], path: str | Path) -> None:
+    """Plot ω, L in the body and in the world, and the conservation of energy and momentum, for both bodies."""
     with samara_style() as plt:
         figure = plt.figure(figsize=(14, 8), layout="constrained")
         grid = figure.add_gridspec(3, 3, width_ratios=(1.0, 1.0, 1.0))
-        for column, (name, run) in enumerate(flown.items()):
-            rates, momentum, kept = (figure.add_subplot(grid[row, column]) for row in range(3))
+        for column, (name, run) in enumerate(flights.items()):
+            rates, momentum, conservation = (figure.add_subplot(grid[row, column]) for row in range(3))
             _draw_rates(rates, run, name)
             _draw_momentum(momentum, run)
-            _draw_kept(kept, run)
-            for axes in (rates, momentum, kept):
+            _draw_conservation(conservation, run)
+            for axes in (rates, momentum, conservation):
                 axes.set_xlim(run.time[0], run.time[-1])
-            kept.set_xlabel("time [s]")
-        _draw_sphere(figure.add_subplot(grid[:, 2], projection="3d"), flown)
+            conservation.set_xlabel("time [s]")
+        _draw_sphere(figure.add_subplot(grid[:, 2], projection="3d"), flights)
         figure.suptitle(
-            "ω × Iω: no torque acts, and still ω changes; L stands still in the world and turns in the body",
+            "ω × Iω: ω changes without torque; L is constant in the world and rotates in the body",
             fontweight="bold",
         )
         _save(figure, path)
@@ -267,59 +267,61 @@ def _draw_momentum(axes: Any, run: DemoFlight) -> None:
     _legend_above(axes, 2)
 
 
-def _draw_kept(axes: Any, run: DemoFlight) -> None:
+def _draw_conservation(axes: Any, run: DemoFlight) -> None:
     energy = run.quad.total_energy(run.x)
     momentum = run.quad.angular_momentum(run.x, "world")
     size = float(np.linalg.norm(momentum[:, 0]))
-    for lost, colour, label in (
+    for deviation, colour, label in (
         (np.abs(energy / energy[0] - 1.0), COLOURS[4], "energy"),
         (np.linalg.norm(momentum - momentum[:, :1], axis=0) / size, COLOURS[3], "L in the world"),
     ):
-        largest_so_far = np.maximum(np.maximum.accumulate(lost), np.finfo(float).eps)
-        axes.semilogy(run.time, largest_so_far, color=colour, label=label)
-    axes.set(title="Largest change so far", ylabel="relative [1]", ylim=(1e-16, 1e-9))
+        max_deviation = np.maximum(np.maximum.accumulate(deviation), np.finfo(float).eps)
+        axes.semilogy(run.time, max_deviation, color=colour, label=label)
+    axes.set(title="Largest change", ylabel="relative [1]", ylim=(1e-16, 1e-9))
     _legend_above(axes, 2)
 
 
-def _draw_sphere(axes: Any, flown: dict[str, DemoFlight]) -> None:
+def _draw_sphere(axes: Any, flights: dict[str, DemoFlight]) -> None:
     longitude, latitude = np.meshgrid(np.linspace(0.0, 2.0 * np.pi, 37), np.linspace(-0.5 * np.pi, 0.5 * np.pi, 19))
     ball = (np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude))
     elevation, azimuth = 24.0, 35.0
-    across, rise = np.cos(np.radians(elevation)), np.sin(np.radians(elevation))
-    to_eye = np.array([across * np.cos(np.radians(azimuth)), across * np.sin(np.radians(azimuth)), rise])
-    axes.computed_zorder = False  # Matplotlib sorts whole curves, and would draw the ball over all of them
+    horizontal, vertical = np.cos(np.radians(elevation)), np.sin(np.radians(elevation))
+    to_eye = np.array([horizontal * np.cos(np.radians(azimuth)), horizontal * np.sin(np.radians(azimuth)), vertical])
+    axes.computed_zorder = False  # Matplotlib sorts entire curves, and would draw the ball over all of them
     axes.plot_surface(*ball, color=GRID, alpha=0.5, linewidth=0.0, zorder=1)
     for name, colour in ((FLAT, COLOURS[0]), (UNEQUAL, COLOURS[1])):
-        momentum = flown[name].quad.angular_momentum(flown[name].x, "body")
-        along = momentum / np.linalg.norm(momentum, axis=0)
-        axes.plot(*along, color=colour, linewidth=1.0, alpha=0.5, zorder=2)
-        axes.plot(*np.where(to_eye @ along > 0.0, along, np.nan), color=colour, linewidth=2.4, label=name, zorder=3)
-        axes.scatter(*along[:, 0], color=colour, s=30, depthshade=False, zorder=4)
+        momentum = flights[name].quad.angular_momentum(flights[name].x, "body")
+        direction = momentum / np.linalg.norm(momentum, axis=0)
+        axes.plot(*direction, color=colour, linewidth=1.0, alpha=0.5, zorder=2)
+        axes.plot(
+            *np.where(to_eye @ direction > 0.0, direction, np.nan), color=colour, linewidth=2.4, label=name, zorder=3
+        )
+        axes.scatter(*direction[:, 0], color=colour, s=30, depthshade=False, zorder=4)
     axes.set(xlabel="Lx / |L| [1]", ylabel="Ly / |L| [1]", zlabel="Lz / |L| [1]")
     axes.set(xticks=(-1, 0, 1), yticks=(-1, 0, 1), zticks=(-1, 0, 1))
     axes.set_box_aspect((1.0, 1.0, 1.0), zoom=0.84)
     axes.view_init(elev=elevation, azim=azimuth)
-    axes.set_title("Where L points, seen from the body:\nround a sphere, for its length is kept")
+    axes.set_title("Direction of L in the body:\non a sphere, because its length is conserved")
     axes.legend(loc="upper left", bbox_to_anchor=(0.1, -0.02))
 
 
 # A tilted body against a point mass ----------------------------------------------------------------------------------
 
 
-def draw_tilted(flown: dict[str, DemoFlight], path: str | Path) -> None:
-    """Seen from behind: who falls, who drifts."""
+def draw_tilted(flights: dict[str, DemoFlight], path: str | Path) -> None:
+    """Plot the bodies from behind: fall and drift."""
     with samara_style() as plt:
         figure = plt.figure(figsize=(12, 8), layout="constrained")
         grid = figure.add_gridspec(2, 2, height_ratios=(1.35, 1.0))
         side = figure.add_subplot(grid[0, :])
         height, drift = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
-        # drawn last and dashed is who would hide another: the point mass and the body that keeps its height
-        for (name, run), colour, line in zip(flown.items(), COLOURS, ("-", "-", (0, (4, 3))), strict=False):
+        # dashed and drawn last is the curve that would hide another: the point mass and the body that holds its height
+        for (name, run), colour, line in zip(flights.items(), COLOURS, ("-", "-", (0, (4, 3))), strict=False):
             _draw_from_behind(side, run, name, colour)
             height.plot(run.time, run.x[2] - run.x[2, 0], color=colour, linestyle=line, linewidth=2.2)
             drift.plot(run.time, -run.x[1], color=colour, linestyle=line, linewidth=2.2)
         side.set(
-            title=f"Seen from behind every 0.4 s, with the thrust; both bodies lean {np.degrees(TILT):.0f}° to the right",
+            title=f"Seen from behind every 0.4 s, with the thrust; both bodies are tilted {np.degrees(TILT):.0f}° to the right",
             xlabel="to the right, −y [m]",
             ylabel="height z [m]",
             xlim=(-1.6, 12.6),
@@ -332,7 +334,7 @@ def draw_tilted(flown: dict[str, DemoFlight], path: str | Path) -> None:
         for axes in (height, drift):
             axes.set_xlim(0.0, run.time[-1])
         figure.suptitle(
-            "Thrust points where the body points: leaning 30°, 0.50 F pushes sideways and 0.87 F up",
+            "Thrust acts along the body axis: tilted 30°, 0.50 F acts sideways and 0.87 F upwards",
             fontweight="bold",
         )
         _save(figure, path)
@@ -340,20 +342,25 @@ def draw_tilted(flown: dict[str, DemoFlight], path: str | Path) -> None:
 
 def _draw_from_behind(axes: Any, run: DemoFlight, name: str, colour: str) -> None:
     right, up = -run.x[1], run.x[2]
-    point = name.startswith("point")
+    is_point_mass = name.startswith("point")
     axes.plot(right, up, color=colour, linewidth=1.0, alpha=0.6)
-    axes.plot([], [], color=colour, marker="o", linewidth=0.0 if point else 3.0, label=name)
+    axes.plot([], [], color=colour, marker="o", linewidth=0.0 if is_point_mass else 3.0, label=name)
     _, left_W, thrust_W = run.quad.get_body_axes(run.x)
     for k in range(0, len(run.time), 40):
-        here = np.array([right[k], up[k]])
+        position = np.array([right[k], up[k]])
         arm = 0.45 * np.array([-left_W[1, k], left_W[2, k]])
-        push = 1.3 * run.u[0, k] / run.quad.hover_thrust() * np.array([-thrust_W[1, k], thrust_W[2, k]])
-        if not point:
-            axes.plot(*np.stack([here - arm, here + arm]).T, color=colour, linewidth=3.0, solid_capstyle="round")
+        thrust_arrow = 1.3 * run.u[0, k] / run.quad.hover_thrust() * np.array([-thrust_W[1, k], thrust_W[2, k]])
+        if not is_point_mass:
+            axes.plot(
+                *np.stack([position - arm, position + arm]).T, color=colour, linewidth=3.0, solid_capstyle="round"
+            )
         axes.annotate(
-            "", xy=here + push, xytext=here, arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.4}
+            "",
+            xy=position + thrust_arrow,
+            xytext=position,
+            arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.4},
         )
-        axes.plot(*here, marker="o", color=colour, markersize=9.0 if point else 4.0)
+        axes.plot(*position, marker="o", color=colour, markersize=9.0 if is_point_mass else 4.0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The inflow of a rotor through every flow state: rotor_inflow.png."""
+"""Induced velocity of a rotor in every flow state: rotor_inflow.png."""
 
 from pathlib import Path
 
@@ -9,13 +9,13 @@ from samara.vehicles.shape import COLOURS, GRID, INK
 from samara.view.plot.style import DASHES, samara_style, save
 
 SHOWN = ("apce 9.0x4.5", "kyosho 10.0x7.0", "gwssf 11.0x8.0", "apcsf 10.0x4.7")
-"""Four propellers of the documentation: three usual ones, and one of the family that the model misses most."""
+"""Four propellers for the documentation: three common ones, and one of the family with the largest model error."""
 LEISHMAN = (1.0, -1.125, -1.372, -1.718, -0.655)
 """ν = Σ kᵢ xⁱ, −2 ≤ x ≤ 0: J. G. Leishman, Principles of Helicopter Aerodynamics (2006)"""
 
 
 def draw_inflow(path: str | Path) -> None:
-    """ν = v/v_h against climb, through every flow state and at four side winds; with the theories it is made of"""
+    """Plot ν = v/v_h against climb speed in every flow state and at four edgewise speeds, with the underlying theories."""
     with samara_style() as plt:
         figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8), sharey=True)
         x = np.linspace(-4.0, 3.0, 1401)
@@ -35,19 +35,19 @@ def draw_inflow(path: str | Path) -> None:
             linestyle=DASHES,
             label="momentum theory",
         )
-        middle = x[(x >= -2.0) & (x <= 0.0)]
+        descent = x[(x >= -2.0) & (x <= 0.0)]
         left.plot(
-            middle,
-            np.polyval(LEISHMAN[::-1], middle),
+            descent,
+            np.polyval(LEISHMAN[::-1], descent),
             color=COLOURS[1],
             linestyle=(0, (6, 2)),
             label="Leishman's quartic",
         )
-        within = x[(x >= -2.0) & (x <= -1.0)]
+        johnson_range = x[(x >= -2.0) & (x <= -1.0)]
         cubic, _, linear = JOHNSON
         left.plot(
-            within,
-            within * (cubic * within**2 + linear),
+            johnson_range,
+            johnson_range * (cubic * johnson_range**2 + linear),
             color=COLOURS[4],
             linewidth=4.5,
             alpha=0.55,
@@ -56,9 +56,11 @@ def draw_inflow(path: str | Path) -> None:
         left.plot(x, induced_ratio(x, np.zeros_like(x)), color=COLOURS[0], linewidth=2.2, label="samara")
         left.set(title="axial flight", ylabel="induced velocity  v / v_h", ylim=(0.0, 2.6))
         left.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
-        for edge, colour in zip((0.0, 0.5, 1.0, 2.0), COLOURS, strict=False):
-            right.plot(x, induced_ratio(x, np.full_like(x, edge)), color=colour, label=f"V_e / v_h = {edge:g}")
-        right.set(title="with a side wind")
+        for edge_ratio, colour in zip((0.0, 0.5, 1.0, 2.0), COLOURS, strict=False):
+            right.plot(
+                x, induced_ratio(x, np.full_like(x, edge_ratio)), color=colour, label=f"V_e / v_h = {edge_ratio:g}"
+            )
+        right.set(title="with edgewise flow")
         right.legend(loc="upper right")
         for axes in (left, right):
             axes.set(xlabel="climb speed  V_c / v_h", xlim=(-4.0, 3.0))

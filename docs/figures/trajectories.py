@@ -1,4 +1,4 @@
-"""One trajectory of each kind, coloured by speed: trajectories.png."""
+"""One trajectory of each type, coloured by speed: trajectories.png."""
 
 import math
 from collections.abc import Mapping
@@ -45,27 +45,27 @@ KINDS = {
 
 
 def draw_trajectories(trajectories: Mapping[str, Trajectory], path: str | Path, columns: int = 4) -> None:
-    """One panel for each, all on one scale of speed; what never ends is drawn for a minute."""
+    """Draw one panel per trajectory, with a common speed scale; endless trajectories for a minute."""
     rows = math.ceil(len(trajectories) / columns)
-    drawn = {name: _flown(trajectory) for name, trajectory in trajectories.items()}
-    fastest = max(float(speed.max()) for _, speed in drawn.values())
+    samples = {name: _flown(trajectory) for name, trajectory in trajectories.items()}
+    max_speed = max(float(speed.max()) for _, speed in samples.values())
     with samara_style() as plt:
         figure = plt.figure(figsize=(3.5 * columns, 3.3 * rows), layout="constrained")
-        scale = ScalarMappable(Normalize(0.0, fastest), "viridis_r")
+        scale = ScalarMappable(Normalize(0.0, max_speed), "viridis_r")
         panels = []
-        for place, (name, (p, speed)) in enumerate(drawn.items(), start=1):
-            axes = figure.add_subplot(rows, columns, place, projection="3d")
+        for index, (name, (p, speed)) in enumerate(samples.items(), start=1):
+            axes = figure.add_subplot(rows, columns, index, projection="3d")
             draw_trajectory(axes, p, scale.to_rgba(speed), trajectories[name])
             duration = trajectories[name].duration
-            lasts = f"{duration:.1f} s" if math.isfinite(duration) else "endless"
+            duration_text = f"{duration:.1f} s" if math.isfinite(duration) else "endless"
             axes.text2D(0.02, 0.93, name, fontsize=11, fontweight="bold", transform=axes.transAxes)
-            axes.text2D(0.02, 0.875, lasts, fontsize=8.5, transform=axes.transAxes)
+            axes.text2D(0.02, 0.875, duration_text, fontsize=8.5, transform=axes.transAxes)
             panels.append(axes)
         figure.colorbar(scale, ax=panels, label="speed [m/s]", shrink=0.6, pad=0.03)
         save(figure, path)
 
 
 def _flown(trajectory: Trajectory) -> tuple[Array, Array]:
-    """Positions (n, 3) and speeds (n,) at equal times."""
+    """Return positions (n, 3) and speeds (n,) at equal time steps."""
     reference = trajectory.at(np.linspace(0.0, min(trajectory.duration, 60.0), 500))
     return np.stack(reference.p_W, axis=1), np.linalg.norm(np.stack(reference.v_W, axis=1), axis=1)

@@ -1,4 +1,4 @@
-"""The picture and the tables of docs/validation.md, from NanoBench's flights:
+"""Picture and tables of docs/validation.md, from NanoBench's flights:
 `PYTHONPATH=docs python -m figures.validation FOLDER docs`."""
 
 import sys
@@ -21,86 +21,103 @@ DAMPING = (0.0, 2e-4, 4e-4, 6e-4, 1e-3)  # [N m s/rad]
 
 
 def before_these_flights() -> Vehicle:
-    """The Crazyflie as it was known without them: drag after Foerster (2015), no moment of airspeed, no damping
+    """Return the Crazyflie without knowledge of these flights: drag after Foerster (2015), no airspeed moment, no damping.
 
-    What is shipped has numbers from these very flights: who begins with it has seen what is to be predicted.
+    The shipped vehicle has parameters from these flights, so a fit that starts from it has seen the data to predict.
     """
-    own = load("crazyflie").without_effect("airspeed_moment", "damping")
-    return own.replace({"drag.linear": Vec3(0.0069, 0.0069, 0.0078)})
+    crazyflie = load("crazyflie").without_effect("airspeed_moment", "damping")
+    return crazyflie.replace({"drag.linear": Vec3(0.0069, 0.0069, 0.0078)})
 
 
 def write_validation(flights: str | Path, docs: str | Path) -> None:
-    """All numbers anew: vehicles as they are shipped, and each flight predicted by vehicles identified on the others"""
+    """Recompute all numbers: shipped vehicles, and each flight predicted by vehicles identified from the others."""
     logs, start = read_logs([flights]), before_these_flights()
-    found = identify(logs, start)
-    predicted = [own.score() for own in held_out(found.flights, start)]
-    shipped = {own.flight: own for own in validate(logs, SHIPPED)}
+    identification = identify(logs, start)
+    held_out_scores = [score.score() for score in held_out(identification.flights, start)]
+    shipped_scores = {score.flight: score for score in validate(logs, SHIPPED)}
     scores = [
-        own._replace(rms=shipped[own.flight].rms | {kind: own.rms[kind] for kind in ("physical", "predictor")})
-        for own in predicted
+        score._replace(
+            rms=shipped_scores[score.flight].rms
+            | {product: score.rms[product] for product in ("physical", "predictor")}
+        )
+        for score in held_out_scores
     ]
     parts = {
         "ratios": ratio_table(together(scores)),
         "all": table(scores).split(f"| {scores[0].flight} ")[0],
-        "flights": "\n".join(_after_all(table(scores).splitlines())) + "\n",
-        "numbers": number_table(found),
+        "flights": "\n".join(_without_totals(table(scores).splitlines())) + "\n",
+        "numbers": parameter_table(identification),
         "damping": damping_table(logs),
     }
     page = Path(docs) / "validation.md"
     write_text(page, filled(page.read_text(encoding="utf-8"), parts))
-    draw_validation([_drawn(own) for own in scores], Path(docs) / "images" / "validation.png")
+    draw_validation([_drawn(score) for score in scores], Path(docs) / "images" / "validation.png")
 
 
-def _drawn(own: Score) -> Score:
-    return own._replace(rms={name: each for name, each in own.rms.items() if name in (*BASELINES, *DRAWN)})
+def _drawn(score: Score) -> Score:
+    return score._replace(rms={name: errors for name, errors in score.rms.items() if name in (*BASELINES, *DRAWN)})
 
 
-def _after_all(lines: Sequence[str]) -> list[str]:
+def _without_totals(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if not line.startswith("| all flights")]
 
 
-def ratio_table(whole: Score) -> str:
-    """Errors after half a second over those of constant velocity"""
-    lines = [f"| half a second ahead | {' | '.join(QUANTITIES)} |", f"|---|{'---:|' * len(QUANTITIES)}"]
-    for name in whole.rms:
+def ratio_table(total_score: Score) -> str:
+    """Tabulate errors after 0.5 s relative to constant velocity."""
+    lines = [f"| 0.5 s ahead | {' | '.join(QUANTITIES)} |", f"|---|{'---:|' * len(QUANTITIES)}"]
+    for name in total_score.rms:
         if name not in BASELINES:
-            lines.append(f"| {name} | {' | '.join(f'{own:.2f}' for own in ratios(whole, name).values())} |")
+            lines.append(f"| {name} | {' | '.join(f'{ratio:.2f}' for ratio in ratios(total_score, name).values())} |")
     return "\n".join(lines) + "\n"
 
 
-def number_table(found: Identified) -> str:
-    """What all flights together tell, of both products"""
+def parameter_table(identification: Identified) -> str:
+    """Tabulate the parameters of both products, identified from all flights."""
     lines = [
-        "| number | start | physical | 95 % interval | predictor | unit |",
+        "| parameter | start | physical | 95 % interval | predictor | unit |",
         "|---|---:|---:|---:|---:|---|",
     ]
-    for k, own in enumerate(found.physical.estimates):
-        best = found.predictor.estimates[k] if found.predictor else None
-        mine = f"{own.value:.3g} ± {own.error:.1g}" if own.excited else "not excited"
-        held = f"{own.low:.3g} … {own.high:.3g}" if own.excited else "–"
-        other = "–" if best is None else f"{best.value:.3g} ± {best.error:.1g}" if best.excited else "not excited"
-        lines.append(f"| `{own.name}` | {own.start:.3g} | {mine} | {held} | {other} | {own.unit} |")
+    for k, estimate in enumerate(identification.physical.estimates):
+        predicted = identification.predictor.estimates[k] if identification.predictor else None
+        value_text = f"{estimate.value:.3g} ± {estimate.error:.1g}" if estimate.excited else "not excited"
+        interval_text = f"{estimate.low:.3g} … {estimate.high:.3g}" if estimate.excited else "–"
+        predictor_text = (
+            "–"
+            if predicted is None
+            else f"{predicted.value:.3g} ± {predicted.error:.1g}"
+            if predicted.excited
+            else "not excited"
+        )
+        cells = (
+            f"`{estimate.name}`",
+            f"{estimate.start:.3g}",
+            value_text,
+            interval_text,
+            predictor_text,
+            estimate.unit,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def damping_table(logs: Sequence[FlightLog]) -> str:
-    """The shipped Crazyflie, trimmed, with more or less of its damping"""
+    """Tabulate the errors of the shipped Crazyflie, trimmed, for several damping coefficients."""
     lines = ["| damping [N m s/rad] | position | velocity | attitude | rate |", "|---|---:|---:|---:|---:|"]
-    own = load("crazyflie")
+    crazyflie = load("crazyflie")
     for linear in DAMPING:
-        vehicle = own.replace({"damping.linear": Vec3(linear, linear, linear)})
-        found = ratios(together(validate(logs, [vehicle])), "crazyflie, trimmed")
-        shown = f"**{linear:g}**" if linear == own["damping"].linear.x else f"{linear:g}"
-        lines.append(f"| {shown} | {' | '.join(f'{each:.2f}' for each in found.values())} |")
+        vehicle = crazyflie.replace({"damping.linear": Vec3(linear, linear, linear)})
+        ratios_by_quantity = ratios(together(validate(logs, [vehicle])), "crazyflie, trimmed")
+        heading = f"**{linear:g}**" if linear == crazyflie["damping"].linear.x else f"{linear:g}"
+        lines.append(f"| {heading} | {' | '.join(f'{ratio:.2f}' for ratio in ratios_by_quantity.values())} |")
     return "\n".join(lines) + "\n"
 
 
 def filled(page: str, parts: dict[str, str]) -> str:
-    """A page with what is between `<!-- begin name -->` and `<!-- end name -->` replaced"""
+    """Replace the text between `<!-- begin name -->` and `<!-- end name -->` in a page."""
     for name, text in parts.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if page.count(begin) != 1 or page.count(end) != 1:
-            raise ValueError(f"the page has not one place {begin} … {end}; expected one")
+            raise ValueError(f"the page has not exactly one section {begin} … {end}; expected one")
         page = f"{page.partition(begin)[0]}{begin}\n\n{text}\n{end}{page.partition(end)[2]}"
     return page
 

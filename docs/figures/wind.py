@@ -1,6 +1,6 @@
-"""A picture of turbulence and the boundary layer.
+"""Picture of turbulence and the boundary layer.
 
-`PYTHONPATH=docs python -m figures.wind docs/images` draws that of the documentation.
+`PYTHONPATH=docs python -m figures.wind docs/images` draws the picture of the documentation.
 """
 
 import math
@@ -37,16 +37,16 @@ MODELS = (
 
 
 def draw_wind(path: str | Path) -> None:
-    """Spectra of the two models by formula and from flights, half a minute of gusts, and the mean wind over height"""
+    """Plot spectra of both models by formula and from simulation, half a minute of gusts, and the mean wind over height."""
     with samara_style() as plt:
         figure, (spectra, gusts, layer) = plt.subplots(
             1, 3, figsize=(13.0, 4.3), layout="constrained", width_ratios=(1.15, 1.15, 0.7)
         )
-        for k, (name, kind, along, across) in enumerate(MODELS):
-            blown = _flown(kind(Vec3(MEAN, 0.0, 0.0)))
-            _spectra(spectra, blown, name, along, across, COLOURS[k])
-            if kind is Dryden:
-                _gusts(gusts, blown)
+        for k, (name, model, along, across) in enumerate(MODELS):
+            winds = _flown(model(Vec3(MEAN, 0.0, 0.0)))
+            _draw_spectra(spectra, winds, name, along, across, COLOURS[k])
+            if model is Dryden:
+                _draw_gusts(gusts, winds)
         spectra.set(title="Spectra at 50 m in 8 m/s", xlabel="frequency [Hz]", ylabel="power density [(m/s)²/Hz]")
         spectra.set(xlim=(0.015, 12.0), ylim=(2e-4, 60.0))
         spectra.legend(loc="lower left")
@@ -56,39 +56,41 @@ def draw_wind(path: str | Path) -> None:
 
 
 def _flown(wind: Any) -> Any:
-    """(steps, 3, drones) of drones that hover there"""
-    memory, blown = wind.initial(), np.empty((STEPS, 3, DRONES))
-    for first in range(0, STEPS, 1000):
-        ticks = np.arange(first, first + 1000)
-        drawn = normals(1, "wind", np.arange(DRONES)[None, :], ticks[:, None], wind.normals_needed)
+    """Simulate the wind at hovering drones, (steps, 3, drones)."""
+    filter_state, winds = wind.initial(), np.empty((STEPS, 3, DRONES))
+    for block_start in range(0, STEPS, 1000):
+        ticks = np.arange(block_start, block_start + 1000)
+        draws = normals(1, "wind", np.arange(DRONES)[None, :], ticks[:, None], wind.normals_needed)
         for row, tick in enumerate(ticks):
             dt = DT if tick else math.inf
-            own, memory = wind.sample_at(tick * DT, dt, drawn[row].T, memory, Vec3(0.0, 0.0, HEIGHT), ZERO)
-            blown[tick] = np.stack(np.broadcast_arrays(*own, np.zeros(DRONES))[:3])
-    return blown
+            sample, filter_state = wind.sample_at(
+                tick * DT, dt, draws[row].T, filter_state, Vec3(0.0, 0.0, HEIGHT), ZERO
+            )
+            winds[tick] = np.stack(np.broadcast_arrays(*sample, np.zeros(DRONES))[:3])
+    return winds
 
 
-def _spectra(axes: Any, blown: Any, name: str, along: Any, across: Any, colour: str) -> None:
-    frequency, density = welch(np.moveaxis(blown, 0, -1), 1 / DT, 3000)
+def _draw_spectra(axes: Any, winds: Any, name: str, along: Any, across: Any, colour: str) -> None:
+    frequency, density = welch(np.moveaxis(winds, 0, -1), 1 / DT, 3000)
     power = np.moveaxis(density, -1, 0)
     sigma = turbulence_deviations(HEIGHT, wind_6m=MEAN, aloft=1.5)
     lengths = turbulence_lengths(HEIGHT, aloft=DRYDEN_ALOFT)
-    smooth = np.logspace(math.log10(0.015), math.log10(12.0), 200)
+    frequencies = np.logspace(math.log10(0.015), math.log10(12.0), 200)
     edges = np.logspace(math.log10(0.045), math.log10(10.0), 18)
-    for axis, formula, factor, line in ((0, along, 1.0, "-"), (2, across, 0.1, "--")):
-        wave = 2 * math.pi * smooth / MEAN
+    for axis, formula, factor, line_style in ((0, along, 1.0, "-"), (2, across, 0.1, "--")):
+        wave = 2 * math.pi * frequencies / MEAN
         expected = formula(wave, sigma=sigma[axis], length=lengths[axis]) * 2 * math.pi / MEAN
         label = f"{name}, along the wind" if axis == 0 else f"{name}, up (÷ 10)"
-        axes.loglog(smooth, factor * expected, line, color=colour, label=label)
-        inside = [(frequency >= low) & (frequency < high) for low, high in pairwise(edges)]
-        dots = [(frequency[own].mean(), power[own, axis].mean()) for own in inside if own.any()]
-        axes.loglog(*(np.array(dots).T * np.array([[1.0], [factor]])), "o", color=colour, markersize=3.5)
+        axes.loglog(frequencies, factor * expected, line_style, color=colour, label=label)
+        bins = [(frequency >= low) & (frequency < high) for low, high in pairwise(edges)]
+        points = [(frequency[in_bin].mean(), power[in_bin, axis].mean()) for in_bin in bins if in_bin.any()]
+        axes.loglog(*(np.array(points).T * np.array([[1.0], [factor]])), "o", color=colour, markersize=3.5)
 
 
-def _gusts(axes: Any, blown: Any) -> None:
+def _draw_gusts(axes: Any, winds: Any) -> None:
     time = DT * np.arange(1500)
     for axis, label in enumerate(("along the wind", "across", "up")):
-        axes.plot(time, blown[:1500, axis, 1], color=COLOURS[axis], label=label, linewidth=1.1)
+        axes.plot(time, winds[:1500, axis, 1], color=COLOURS[axis], label=label, linewidth=1.1)
     axes.set(title="Dryden's wind on one drone", xlabel="time [s]", ylabel="wind [m/s]", xlim=(0.0, 30.0))
     axes.set_ylim(-3.0, 10.5)
     axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.56), ncols=3)
@@ -97,7 +99,7 @@ def _gusts(axes: Any, blown: Any) -> None:
 def _layer(axes: Any) -> None:
     height = np.linspace(0.0, 60.0, 400)
     axes.plot(MEAN * power_law(height, at=10.0, exponent=1 / 7), height, color=COLOURS[0], label="power law, 1/7")
-    grass, town = (log_law(height, at=10.0, roughness=own) for own in (0.03, 1.0))
+    grass, town = (log_law(height, at=10.0, roughness=roughness) for roughness in (0.03, 1.0))
     axes.plot(MEAN * grass, height, color=COLOURS[1], label="logarithm, grass (3 cm)")
     axes.plot(MEAN * town, height, color=COLOURS[2], label="logarithm, town (1 m)")
     axes.plot([MEAN], [10.0], "o", color=INK, markersize=5)

@@ -1,6 +1,6 @@
-"""The API reference: a page for `samara` and one for each package, made from the docstrings.
+"""API reference: a page for `samara` and one for each package, generated from the docstrings.
 
-Public is what `samara.__all__` names, and every module that a page, the README or an example imports from.
+Public names are those in `samara.__all__`, and the modules that a page, the README or an example imports from.
 """
 
 import ast
@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: Any) -> Any:
-    """The pages in the navigation, below the subjects"""
+    """Add the pages to the navigation, below the subjects."""
     config.nav.append({"API reference": [{title: uri} for title, uri, _ in pages()]})
     return config
 
@@ -30,15 +30,15 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def pages() -> list[tuple[str, str, str]]:
-    """Title, place and Markdown of each page"""
+    """Return title, path and Markdown of each page."""
     packages: dict[str, list[str]] = {"samara": [f"samara.{name}" for name in samara.__all__]}
     for module in sorted(imported_modules()):
         packages.setdefault(".".join(module.split(".")[:2]), []).append(module)
-    return [(package, f"api/{package}.md", _page(package, things)) for package, things in packages.items()]
+    return [(package, f"api/{package}.md", _page(package, members)) for package, members in packages.items()]
 
 
 def imported_modules() -> set[str]:
-    """What documentation and examples import from"""
+    """Return the modules that documentation and examples import from."""
     texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "examples").glob("*.py")]
     for page in (REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")):
         texts += BLOCK.findall(page.read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def _page(title: str, paths: list[str]) -> str:
 
 
 def _place_of(path: str) -> str:
-    """Where a module is written, should its public path be another name for it; docstrings are read there, not run"""
+    """Return the name of the file that defines a module, if its public path is an alias; docstrings are parsed, not run."""
     try:
         return importlib.import_module(path).__name__
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""LaTeX as MathML, made while the site is built: a page needs no script and no network to show its equations."""
+"""Convert LaTeX to MathML when the site is built: pages show equations without scripts and without the network."""
 
 import html
 import re
@@ -12,13 +12,13 @@ LABEL = re.compile(r"\{\\scriptsize\\mathtt\{(.*?)\}\}")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Every ```math fence as a table: the function's name, the left side, the right side"""
-    return FENCE.sub(lambda found: _table(found[1]), markdown)
+    """Convert every ```math fence to a table: function name, left side, right side."""
+    return FENCE.sub(lambda match: _table(match[1]), markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Every $…$ in a sentence"""
-    return INLINE.sub(lambda found: convert(html.unescape(found[1])), content)
+    """Convert every inline $…$."""
+    return INLINE.sub(lambda match: convert(html.unescape(match[1])), content)
 
 
 def _table(block: str) -> str:
@@ -30,7 +30,7 @@ def _row(line: str) -> str:
     name, _, equation = line.rpartition("&&")
     left, _, right = equation.replace("pmatrix", "matrix").partition(
         "&="
-    )  # site.css draws the brackets: fonts may have none
+    )  # site.css draws the brackets, which a font may lack
     label = LABEL.search(name)
     cells = f"<code>{label[1].replace(chr(92), '')}</code>" if label else "", convert(left), convert(f"= {right}")
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"

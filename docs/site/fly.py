@@ -1,4 +1,4 @@
-"""The page to fly in, made with the site: the front page leads to it."""
+"""Build the cockpit page with the site; the front page links to it."""
 
 from pathlib import Path
 from typing import Any
@@ -8,5 +8,5 @@ from samara.view.cockpit.page import DEFAULT, write_cockpit
 
 
 def on_post_build(config: Any) -> None:
-    """fly.html beside index.html"""
+    """Write fly.html beside index.html."""
     write_cockpit([samara.vehicle(name) for name in DEFAULT], Path(config.site_dir) / "fly.html")

@@ -1,4 +1,4 @@
-"""Links to what is no page lead to the repository: on the site there is no ../src."""
+"""Redirect links to files outside the site to the repository: the site has no ../src."""
 
 import posixpath
 import re
@@ -10,14 +10,14 @@ LINK = re.compile(r"(\]\()((?!\w+:|#)[^)\s]+)(\))")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """`](../src/…)` as seen from docs/ becomes the file in the repository; a link to a page or picture is left alone"""
+    """Replace `](../src/…)` by the address in the repository; links to pages and pictures stay."""
 
-    def outside(found: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page.file.src_uri), found[2]))
-        within = files.get_file_from_path(target.partition("#")[0].removeprefix("docs/"))
-        a_page = within and within.inclusion.is_included()
-        if a_page or not (REPOSITORY / target.partition("#")[0]).exists():  # then the build says that it leads nowhere
-            return found[0]
-        return f"{found[1]}{config.repo_url}/blob/main/{target}{found[3]}"
+    def replace_link(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page.file.src_uri), match[2]))
+        site_file = files.get_file_from_path(target.partition("#")[0].removeprefix("docs/"))
+        is_page = site_file and site_file.inclusion.is_included()
+        if is_page or not (REPOSITORY / target.partition("#")[0]).exists():  # the build reports a broken link
+            return match[0]
+        return f"{match[1]}{config.repo_url}/blob/main/{target}{match[3]}"
 
-    return LINK.sub(outside, markdown)
+    return LINK.sub(replace_link, markdown)

@@ -1,4 +1,4 @@
-"""The finished site loads nothing from elsewhere: read on a train, it is the same site."""
+"""Check that the finished site loads nothing from other servers, so that it can be read offline."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=.?https?:[^>]*>|
 
 
 def on_post_build(config: Any) -> None:
-    """A script, style sheet, font or picture with an address of its own ends the build"""
+    """Fail the build on a script, style sheet, font or picture with an external address."""
     for page in sorted(Path(config.site_dir).rglob("*.html")):
-        if found := LOADED.search(page.read_text(encoding="utf-8")):
-            raise PluginError(f"{page} loads something from elsewhere: {found[0][:200]}")
+        if match := LOADED.search(page.read_text(encoding="utf-8")):
+            raise PluginError(f"{page} loads an external resource: {match[0][:200]}")

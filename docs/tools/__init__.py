@@ -1,1 +1,1 @@
-"""Tools of the documentation: equations of the physics printed as LaTeX."""
+"""Tools of the documentation: LaTeX of the physics equations, and checks of the rigid body."""

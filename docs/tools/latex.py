@@ -1,11 +1,11 @@
-"""The equations of the physics, written down by the functions themselves.
+"""LaTeX of the physics equations, derived from the functions themselves.
 
-`equation(rotor_load)` calls the function with symbols for its arguments and with an algebra that writes where the usual one
-computes: the same code, run with other meanings of `cross`, `where` and `safe_divide`. Nothing is typed twice, so what is
-printed is what is computed, except for the guards: `safe_divide(a, b)` is written a/b, `safe_sqrt(x)` √x, `direction(a)` a/|a|,
-though the code also knows what to answer at b = 0, x ≤ 0 and a = 0. `Equation.evaluate` computes what is printed.
+`equation(rotor_load)` calls the function with symbols as arguments and with an algebra that builds expressions instead of
+values: the same code, with other implementations of `cross`, `where` and `safe_divide`. The printed equation is therefore the
+computed one, except for the guards: `safe_divide(a, b)` is printed as a/b, `safe_sqrt(x)` as √x and `direction(a)` as a/|a|,
+although the code also defines results for b = 0, x ≤ 0 and a = 0. `Equation.evaluate` computes the printed equation.
 
-An argument that is declared positive is: √R² is written R. An expression that is long is written with names ξ for its parts.
+Arguments declared positive are positive symbols: √R² is printed as R. Long expressions are split into parts named ξ.
 """
 
 import inspect
@@ -36,13 +36,13 @@ from tools.latex_algebra import (
 )
 from tools.symbols import LETTERS, letter, with_suffix
 
-LONGEST = 240  # characters of LaTeX, of an expression that is printed in one piece
-SHORTEST = 30  # of a part that is given a name
+LONGEST = 240  # LaTeX characters: longer expressions are split into parts
+SHORTEST = 30  # LaTeX characters: shorter parts are not named
 Function = Callable[..., Any]
 
 
 class Call(NamedTuple):
-    """A function that an equation leaves standing: the letters of its result, and what it was called with."""
+    """A call that an equation does not expand: the letters of its result, the function and its arguments."""
 
     result: Any
     function: Function
@@ -50,7 +50,7 @@ class Call(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What a letter stands for: its name in the code, and its unit."""
+    """The name in the code and the unit of a letter."""
 
     name: str
     unit: str
@@ -58,7 +58,7 @@ class Meaning(NamedTuple):
 
 @dataclass(frozen=True)
 class Equation:
-    """What a function computes: letters on the left, SymPy expressions on the right, and what its symbols stand for."""
+    """The equation of a function: letters on the left, SymPy expressions on the right, and the meaning of its symbols."""
 
     function: Function
     arguments: dict[str, Any]
@@ -71,44 +71,49 @@ class Equation:
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """(left, right) of every named part and result in LaTeX: of three components that are alike one, of a zero none"""
-        written = [(symbol.name, latex(part)) for symbol, part in self.parts]
+        """(left, right) of every part and result in LaTeX; three equal components become one, zeros are left out."""
+        rows = [(symbol.name, latex(part)) for symbol, part in self.parts]
         for left, right in zip(self.left, self.right, strict=True):
             if right != 0:
-                one = alike(right)
-                written.append((left, latex(right)) if one is None else (with_suffix(left, "i"), latex(one)))
-        return written
+                common = alike(right)
+                rows.append((left, latex(right)) if common is None else (with_suffix(left, "i"), latex(common)))
+        return rows
 
     @property
     def latex(self) -> str:
-        """The rows, one below the other"""
+        """The rows, joined for an aligned environment."""
         return " \\\\\n".join(f"{left} &= {right}" for left, right in self.rows)
 
     @property
     def letters(self) -> set[str]:
-        """All letters on the right"""
-        rights = [own.replace(terms.Table, lambda x, *_: x) for own in (*self.right, *(part for _, part in self.parts))]
+        """All letters on the right."""
+        rights = [
+            expression.replace(terms.Table, lambda x, *_: x)
+            for expression in (*self.right, *(part for _, part in self.parts))
+        ]
         return {symbol.name for right in rights for symbol in right.free_symbols}
 
     @property
     def printed(self) -> dict[str, Meaning]:
-        """What those letters stand for that are arguments of the function"""
+        """The meaning of the printed letters that are arguments of the function."""
         return {name: meaning for name, meaning in self.meanings.items() if name in self.letters}
 
     def evaluate(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """The results, computed from what is printed; functions that are left standing are called"""
-        given = inspect.signature(self.function).bind(*args, **kwargs).arguments
+        """Compute the results from the printed expressions; functions that are not expanded are called."""
+        bound = inspect.signature(self.function).bind(*args, **kwargs).arguments
         values: dict[str, Any] = dict(self.constants)
-        for name, own in self.arguments.items():
-            for symbol, value in zip(leaves(own), leaves(given[name]), strict=True):
+        for name, symbolic in self.arguments.items():
+            for symbol, value in zip(leaves(symbolic), leaves(bound[name]), strict=True):
                 values[_name(symbol)] = value
         for call in self.calls:
-            result = call.function(**{name: _computed(own, values) for name, own in call.arguments.items()})
+            result = call.function(
+                **{name: _evaluate_tree(symbolic, values) for name, symbolic in call.arguments.items()}
+            )
             for symbol, value in zip(leaves(call.result), leaves(result), strict=True):
                 values[_name(symbol)] = value
         for symbol, part in self.parts:
-            values[symbol.name] = _compute(part, values)
-        return [_compute(right, values) for right in self.right]
+            values[symbol.name] = _evaluate(part, values)
+        return [_evaluate(right, values) for right in self.right]
 
 
 def equation(
@@ -119,46 +124,51 @@ def equation(
     only: tuple[str, ...] = (),
     **fixed: Any,
 ) -> Equation:
-    """The equation of a physics function.
+    """Derive the equation of a physics function.
 
-    A function of `known` that is called with arguments of its own names is left standing, as its letter. `apart` names the
-    letters for other calls that are: {function: one letter for each different call}. `only` picks results by their letters.
-    `fixed` gives an argument, or a constant of the function's file, a value.
+    Args:
+        function: the function.
+        known: functions that appear as their letter if they are called with arguments of the same names.
+        apart: letters for other calls that are not expanded: {function name: one letter per different call}.
+        only: letters of the results to print; default: all.
+        fixed: values for arguments, or for constants of the function's module.
     """
     arguments, meanings = arguments_of(function)
-    arguments |= {name: own for name, own in fixed.items() if name in arguments}
-    writing = _Writing(function.__module__, frozenset(known) - {function}, dict(apart or {}), fixed)
-    result = writing.run(function, **arguments)
-    left = [_name(own) for own in leaves(result_of(function))]
-    picked = [k for k, name in enumerate(left) if not only or name in only]
-    right = [tidy(written_of(own)) for own in leaves(result)]
-    parts, right = _in_parts([right[k] for k in picked])
-    chosen = tuple(left[k] for k in picked)
-    return Equation(function, arguments, chosen, tuple(right), parts, tuple(writing.calls), writing.constants, meanings)
+    arguments |= {name: value for name, value in fixed.items() if name in arguments}
+    writer = _SymbolicRun(function.__module__, frozenset(known) - {function}, dict(apart or {}), fixed)
+    result = writer.run(function, **arguments)
+    left = [_name(leaf) for leaf in leaves(result_of(function))]
+    selected = [k for k, name in enumerate(left) if not only or name in only]
+    right = [tidy(written_of(leaf)) for leaf in leaves(result)]
+    parts, right = _split_expressions([right[k] for k in selected])
+    selected_left = tuple(left[k] for k in selected)
+    return Equation(
+        function, arguments, selected_left, tuple(right), parts, tuple(writer.calls), writer.constants, meanings
+    )
 
 
-def _in_parts(right: list[Any]) -> tuple[tuple[tuple[Any, Any], ...], list[Any]]:
-    """Expressions as they are, or, where one is long, with names for what they repeat and for its longest sums."""
-    if all(_size(own) <= LONGEST for own in right):
+def _split_expressions(right: list[Any]) -> tuple[tuple[tuple[Any, Any], ...], list[Any]]:
+    """Return expressions unchanged; or, if one is long, with names for repeated terms and for its longest sums."""
+    if all(_size(expression) <= LONGEST for expression in right):
         return (), right
-    found, right = sympy.cse(right, order="none", list=True)
-    inside: dict[Any, Any] = {}
+    common_terms, right = sympy.cse(right, order="none", list=True)
+    replacements: dict[Any, Any] = {}
     rows: list[tuple[Any, Any]] = []
-    for symbol, part in (*found, *((None, own) for own in right)):
-        part = part.xreplace(inside)
+    for symbol, part in (*common_terms, *((None, expression) for expression in right)):
+        part = part.xreplace(replacements)
         if symbol is not None and (_size(part) < SHORTEST or part.is_Boolean):
-            inside[symbol] = part
+            replacements[symbol] = part
             continue
-        while _size(part) > LONGEST and (longest := _longest_sum(part)) is not None:
-            name = sympy.Dummy(real=None if is_vector(longest) else True)
-            rows.append((name, longest))
-            part = part.xreplace({longest: name})
+        while _size(part) > LONGEST and (longest_sum := _longest_sum(part)) is not None:
+            name = sympy.Dummy(real=None if is_vector(longest_sum) else True)
+            rows.append((name, longest_sum))
+            part = part.xreplace({longest_sum: name})
         if symbol is not None:
-            inside[symbol] = sympy.Dummy(real=None if is_vector(part) else True)
-        rows.append((inside.get(symbol), part))
-    named = {old: _xi(k, old) for k, (old, _) in enumerate(own for own in rows if own[0] is not None)}
-    written = [(named.get(old), part.xreplace(named)) for old, part in rows]
-    return tuple(own for own in written if own[0] is not None), [part for name, part in written if name is None]
+            replacements[symbol] = sympy.Dummy(real=None if is_vector(part) else True)
+        rows.append((replacements.get(symbol), part))
+    letters = {old: _xi(k, old) for k, (old, _) in enumerate(row for row in rows if row[0] is not None)}
+    written = [(letters.get(old), part.xreplace(letters)) for old, part in rows]
+    return tuple(row for row in written if row[0] is not None), [part for name, part in written if name is None]
 
 
 def _xi(k: int, old: Any) -> Any:
@@ -166,17 +176,17 @@ def _xi(k: int, old: Any) -> Any:
 
 
 def _size(written: Any) -> int:
-    one = alike(written)
-    return len(latex(written if one is None else one))
+    common = alike(written)
+    return len(latex(written if common is None else common))
 
 
 def _longest_sum(written: Any) -> Any:
-    sums = [own for own in sympy.preorder_traversal(written) if own.is_Add and own != written]
-    return max((own for own in sums if SHORTEST <= _size(own) <= 0.7 * _size(written)), key=_size, default=None)
+    sums = [term for term in sympy.preorder_traversal(written) if term.is_Add and term != written]
+    return max((term for term in sums if SHORTEST <= _size(term) <= 0.7 * _size(written)), key=_size, default=None)
 
 
-class _Writing:
-    """Runs functions with writing stand-ins for what they call, and notes which calls were left standing."""
+class _SymbolicRun:
+    """Runs functions with symbolic replacements of their globals, and records the calls that are not expanded."""
 
     def __init__(
         self, home: str, known: frozenset[Function], apart: dict[str, tuple[str, ...]], fixed: dict[str, Any]
@@ -186,9 +196,9 @@ class _Writing:
         self.constants: dict[str, float] = {}
 
     def run(self, function: Function, *args: Any, **kwargs: Any) -> Any:
-        """The function's own code, in a namespace where everything writes"""
+        """Run the function's code in a namespace of symbolic replacements."""
         assert isinstance(function, FunctionType)
-        used = _names_in(function.__code__)
+        used = _used_names(function.__code__)
         namespace = {
             name: self.stand_in(name, value) if name in used else value for name, value in function.__globals__.items()
         }
@@ -196,18 +206,18 @@ class _Writing:
         return copy(**self.bound(function, *args, **kwargs))
 
     def bound(self, function: Function, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """All arguments by name; a default that is a constant of the file is that constant's letter"""
-        named = {id(value): name for name, value in inspect.getmodule(function).__dict__.items()}
+        """Return all arguments by name; a default that is a constant of the module becomes the constant's letter."""
+        constant_names = {id(value): name for name, value in inspect.getmodule(function).__dict__.items()}
         bound = inspect.signature(function).bind(*args, **kwargs)
-        given = set(bound.arguments)
+        passed = set(bound.arguments)
         bound.apply_defaults()
         return {
-            name: value if name in given else self.stand_in(named.get(id(value), ""), value)
+            name: value if name in passed else self.stand_in(constant_names.get(id(value), ""), value)
             for name, value in bound.arguments.items()
         }
 
     def stand_in(self, name: str, value: Any) -> Any:
-        """What writes in place of a global of the function's file"""
+        """Return the symbolic replacement of a global of the function's module."""
         if name in self.fixed:
             return self.fixed[name]
         if value is math:
@@ -227,16 +237,16 @@ class _Writing:
         return value
 
     def call(self, function: Function, *args: Any, **kwargs: Any) -> Any:
-        """Left standing where it is known, else written out"""
+        """Return the letters of a function that is not expanded, else expand it."""
         bound = self.bound(function, *args, **kwargs)
-        own = [str(written_of(leaf)) for value in bound.values() for leaf in leaves(value)]
+        arguments_written = [str(written_of(leaf)) for value in bound.values() for leaf in leaves(value)]
         for call in self.calls:
-            if call.function is function and own == _written(call.arguments):
+            if call.function is function and arguments_written == _written(call.arguments):
                 return call.result
         if function.__name__ in self.apart:
-            earlier = sum(call.function is function for call in self.calls)
-            result = result_of(function, self.apart[function.__name__][earlier])
-        elif function in self.known and own == _written(arguments_of(function)[0]):
+            previous_calls = sum(call.function is function for call in self.calls)
+            result = result_of(function, self.apart[function.__name__][previous_calls])
+        elif function in self.known and arguments_written == _written(arguments_of(function)[0]):
             result = result_of(function)
         else:
             return self.run(function, **bound)
@@ -244,10 +254,10 @@ class _Writing:
         return result
 
 
-def _names_in(code: Any) -> set[str]:
-    """The names a function's code uses, also within its comprehensions."""
-    inner = (own for own in code.co_consts if inspect.iscode(own))
-    return set(code.co_names).union(*(_names_in(own) for own in inner))
+def _used_names(code: Any) -> set[str]:
+    """Return the names that a function's code uses, including its comprehensions."""
+    inner = (inner_code for inner_code in code.co_consts if inspect.iscode(inner_code))
+    return set(code.co_names).union(*(_used_names(inner_code) for inner_code in inner))
 
 
 def _written(arguments: Mapping[str, Any]) -> list[str]:
@@ -258,25 +268,25 @@ def _written(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def arguments_of(function: Function) -> tuple[dict[str, Any], dict[str, Meaning]]:
-    """A symbol for every number and vector among a function's arguments, and what the symbols stand for"""
+    """Return a symbol for every number and vector of a function's arguments, and their meanings."""
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     meanings: dict[str, Meaning] = {}
     records = [hint for hint in hints.values() if inspect.isclass(hint) and hasattr(hint, "_fields")]
-    twice = {hint for hint in records if records.count(hint) > 1}
+    repeated = {hint for hint in records if records.count(hint) > 1}
     arguments = {}
     for name, hint in hints.items():
-        suffix = LETTERS.get(f"={name}", name) if inspect.isclass(hint) and hint in twice else ""
+        suffix = LETTERS.get(f"={name}", name) if inspect.isclass(hint) and hint in repeated else ""
         arguments[name] = _symbols(hint, (f"{function.__name__}.{name}", name), name, suffix, meanings)
     return arguments, meanings
 
 
 def _symbols(hint: Any, keys: tuple[str, ...], path: str, suffix: str, meanings: dict[str, Meaning]) -> Any:
-    base, declared = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, None)
+    base, quantity = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, None)
     if get_origin(base) is tuple:
         element = get_args(base)[0]
         inner = (
-            element if declared is None else Annotated[element, Quantity(declared.unit, declared.low, declared.high)]
+            element if quantity is None else Annotated[element, Quantity(quantity.unit, quantity.low, quantity.high)]
         )
         return tuple(_symbols(inner, keys, f"{path}[{k}]", f"{suffix}{k + 1}", meanings) for k in range(2))
     if hasattr(base, "_fields") and base not in (Vec3, Quat, Mat3):
@@ -284,44 +294,49 @@ def _symbols(hint: Any, keys: tuple[str, ...], path: str, suffix: str, meanings:
         return base(
             **{
                 field: ()
-                if own is Any
-                else _symbols(own, (f"{base.__name__}.{field}", field), f"{path}.{field}", suffix, meanings)
-                for field, own in fields.items()
+                if field_type is Any
+                else _symbols(field_type, (f"{base.__name__}.{field}", field), f"{path}.{field}", suffix, meanings)
+                for field, field_type in fields.items()
             }
         )
     name = with_suffix(letter(*keys), suffix)
     if name in meanings:
         raise ValueError(
-            f"{path} and {meanings[name].name} would both be written {name}; give one of them another letter"
+            f"{path} and {meanings[name].name} have the same letter {name}; expected different letters in LETTERS"
         )
-    meanings[name] = Meaning(path, getattr(declared, "unit", ""))
-    return _symbol(base, name, declared)
+    meanings[name] = Meaning(path, getattr(quantity, "unit", ""))
+    return _symbol(base, name, quantity)
 
 
-def _symbol(base: Any, name: str, declared: Any = None) -> Any:
-    kinds = {Vec3: Vector, Quat: Quaternion, Mat3: Matrix}
-    if base in kinds:
-        return kinds[base](sympy.Symbol(name))
-    return sympy.Symbol(name, positive=True) if getattr(declared, "low", -1.0) > 0 else sympy.Symbol(name, real=True)
+def _symbol(base: Any, name: str, quantity: Any = None) -> Any:
+    symbol_types = {Vec3: Vector, Quat: Quaternion, Mat3: Matrix}
+    if base in symbol_types:
+        return symbol_types[base](sympy.Symbol(name))
+    return sympy.Symbol(name, positive=True) if getattr(quantity, "low", -1.0) > 0 else sympy.Symbol(name, real=True)
 
 
 def result_of(function: Function, name: str | None = None) -> Any:
-    """Symbols for what a function returns, or one of the given name"""
+    """Return symbols for the results of a function, or one with the given name."""
     hint = get_type_hints(function, include_extras=True)["return"]
-    own = function.__name__
+    function_name = function.__name__
     if get_origin(hint) is tuple:
-        return tuple(_symbol(part, letter(f"{own}->{k}")) for k, part in enumerate(get_args(hint)))
+        return tuple(
+            _symbol(element_type, letter(f"{function_name}->{k}")) for k, element_type in enumerate(get_args(hint))
+        )
     if hasattr(hint, "_fields") and hint not in (Vec3, Quat, Mat3):
         fields = get_type_hints(hint)
-        keys = {field: (f"{own}->{field}", f"{hint.__name__}.{field}", field) for field in fields}
+        keys = {field: (f"{function_name}->{field}", f"{hint.__name__}.{field}", field) for field in fields}
         return hint(
-            **{field: () if kind is tuple else _symbol(kind, letter(*keys[field])) for field, kind in fields.items()}
+            **{
+                field: () if field_type is tuple else _symbol(field_type, letter(*keys[field]))
+                for field, field_type in fields.items()
+            }
         )
-    return _symbol(hint, letter(f"{own}->") if name is None else letter("", name))
+    return _symbol(hint, letter(f"{function_name}->") if name is None else letter("", name))
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The numbers, vectors, quaternions and matrices of a record, in order"""
+    """Return the numbers, vectors, quaternions and matrices of a record, in order."""
     if isinstance(tree, tuple) and not isinstance(tree, (Vec3, Quat, Mat3)):
         return [leaf for branch in tree for leaf in leaves(branch)]
     return [tree]
@@ -331,17 +346,17 @@ def _name(symbol: Any) -> str:
     return str(written_of(symbol).name)
 
 
-# Computing what is printed -----------------------------------------------------------------------------------------
+# Evaluation --------------------------------------------------------------------------------------------------------
 
 
-def _computed(tree: Any, values: Mapping[str, Any]) -> Any:
+def _evaluate_tree(tree: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(tree, tuple) and not isinstance(tree, (Vec3, Quat, Mat3)):
-        branches = [_computed(branch, values) for branch in tree]
+        branches = [_evaluate_tree(branch, values) for branch in tree]
         return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
-    return _compute(tidy(written_of(tree)), values)
+    return _evaluate(tidy(written_of(tree)), values)
 
 
-def _compute(written: Any, values: Mapping[str, Any]) -> Any:
+def _evaluate(written: Any, values: Mapping[str, Any]) -> Any:
     names, compiled = _compiled(written)
     return compiled(*(values[name] for name in names))
 
@@ -349,4 +364,4 @@ def _compute(written: Any, values: Mapping[str, Any]) -> Any:
 @cache
 def _compiled(written: Any) -> tuple[list[str], Function]:
     symbols = sorted(written.free_symbols, key=str)
-    return [own.name for own in symbols], sympy.lambdify(symbols, written, modules=[COMPUTED, "math"])
+    return [symbol.name for symbol in symbols], sympy.lambdify(symbols, written, modules=[COMPUTED, "math"])

@@ -1,7 +1,7 @@
-"""Vectors, quaternions, matrices and operations that write where those of `samara.core.algebra` and `samara.core.ops` compute.
+"""Symbolic vectors, quaternions, matrices and operations in place of `samara.core.algebra` and `samara.core.ops`.
 
-Vectors are SymPy symbols like numbers; `Cross`, `Dot` and the others are functions that are left standing. `WRITING` says what
-stands in for what, `COMPUTED` what a written operation computes.
+Vectors are SymPy symbols like numbers; `Cross`, `Dot` and the others are unevaluated functions. `WRITING` maps each operation
+to its symbolic form, `COMPUTED` maps each symbolic operation to the function that computes it.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ try:
     import sympy as sympy  # type: ignore[import-untyped]
     from sympy.printing.latex import LatexPrinter  # type: ignore[import-untyped]
 except ImportError as error:
-    raise MissingExtraError("equations are printed through SymPy: pip install 'samara[symbolic]'") from error
+    raise MissingExtraError("printing equations needs SymPy: pip install 'samara[symbolic]'") from error
 
 AXES = ("x", "y", "z", "i")
-EACH = 3  # the axis that stands for all three
+EACH = 3  # index of the axis i, which stands for all three
 DENOMINATORS = (
     1,
     2,
@@ -32,11 +32,11 @@ DENOMINATORS = (
     32,
     45,
     140,
-)  # of fractions printed as such: 16/45π of Pitt and Peters, 33/140 of a beam
+)  # denominators of fractions printed as such: 16/45π of Pitt and Peters, 33/140 of a beam
 
 
 class Operation(sympy.Function):  # type: ignore[misc]
-    """An operation of `samara.core.algebra` that is left standing."""
+    """An unevaluated operation of `samara.core.algebra`."""
 
     template = ""
     loose = False  # needs parentheses beside a factor
@@ -133,18 +133,20 @@ class Imaginary(Operation):
     template = r"\operatorname{{Im}} {0}"
 
 
-class Whole(Operation):
+class ScalarVector(Operation):
     """The quaternion (w, v)"""
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
-        return r"\left({}, {}\right)".format(*(printer.doprint(own) for own in self.args))
+        return r"\left({}, {}\right)".format(*(printer.doprint(argument) for argument in self.args))
 
 
 class Column(Operation):
     """The vector (x, y, z)"""
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
-        return r"\begin{pmatrix} " + r" \\ ".join(printer.doprint(own) for own in self.args) + r" \end{pmatrix}"
+        return (
+            r"\begin{pmatrix} " + r" \\ ".join(printer.doprint(argument) for argument in self.args) + r" \end{pmatrix}"
+        )
 
 
 class Component(Operation):
@@ -162,7 +164,7 @@ class Component(Operation):
 
 
 class Table(Operation):
-    """y(x) through a table, straight between its rows"""
+    """y(x) from a table, linear between its rows"""
 
     is_real = True
 
@@ -171,7 +173,7 @@ class Table(Operation):
 
 
 class Cases(Operation):
-    """a if condition, b if another, else c; SymPy's Piecewise would rewrite the conditions"""
+    """a if condition, b if another, else c; SymPy's Piecewise would rewrite the conditions."""
 
     loose = True
     is_real = True
@@ -193,7 +195,7 @@ class Cases(Operation):
 
 
 class Vector:
-    """A vector expression: `Vec3` for one that writes."""
+    """A symbolic vector in place of `Vec3`."""
 
     def __init__(self, written: Any) -> None:
         self.written = sympy.sympify(written)
@@ -242,7 +244,7 @@ class Vector:
 
 
 class Quaternion(Vector):
-    """A quaternion expression; `*` is Hamilton's product, or scales."""
+    """A symbolic quaternion; `*` is Hamilton's product, or scales."""
 
     def __mul__(self, other: Any) -> "Quaternion":
         if isinstance(other, Quaternion):
@@ -255,14 +257,14 @@ class Quaternion(Vector):
 
 
 class Matrix(Vector):
-    """A matrix expression; `@` applies it."""
+    """A symbolic matrix; `@` applies it."""
 
     def __matmul__(self, other: Vector) -> Vector:
         return Vector(Apply(self.written, other.written))
 
 
 def component(written: Any, axis: int) -> Any:
-    """One component of a vector expression, as far inside as it goes"""
+    """Return one component of a vector expression, distributed over sums and products."""
     if written.is_zero:
         return sympy.S.Zero
     if isinstance(written, Column):
@@ -270,63 +272,64 @@ def component(written: Any, axis: int) -> Any:
     if isinstance(written, Scale):
         return component(written.args[0], axis) * component(written.args[1], axis)
     if written.is_Add:
-        return sympy.Add(*(component(own, axis) for own in written.args))
+        return sympy.Add(*(component(term, axis) for term in written.args))
     if written.is_Mul:
-        return sympy.Mul(*(component(own, axis) if is_vector(own) else own for own in written.args))
+        return sympy.Mul(*(component(term, axis) if is_vector(term) else term for term in written.args))
     return Component(written, axis)
 
 
 def written_of(vector: Any) -> Any:
+    """Return the SymPy expression of a symbolic or numeric value."""
     if isinstance(vector, Vec3):
         return column(*vector).written
     return vector.written if isinstance(vector, Vector) else sympy.sympify(vector)
 
 
 def column(x: Any, y: Any, z: Any) -> Vector:
-    """The vector of three components, put together again where they are the components of one."""
-    parts = [sympy.sympify(own) for own in (x, y, z)]
-    if all(own.is_zero for own in parts):
+    """Return the vector of three components, recombined if they are the components of one vector."""
+    parts = [sympy.sympify(part) for part in (x, y, z)]
+    if all(part.is_zero for part in parts):
         return Vector(0)
-    whole = parts[0].replace(Component, lambda own, _: own)
-    if is_vector(whole) and all(component(whole, axis) == own for axis, own in enumerate(parts)):
-        return Vector(whole)
+    vector = parts[0].replace(Component, lambda part, _: part)
+    if is_vector(vector) and all(component(vector, axis) == part for axis, part in enumerate(parts)):
+        return Vector(vector)
     return Vector(Column(*parts))
 
 
 def _quaternion(w: Any, x: Any, y: Any, z: Any) -> Quaternion:
-    return Quaternion(Whole(sympy.sympify(w), column(x, y, z).written))
+    return Quaternion(ScalarVector(sympy.sympify(w), column(x, y, z).written))
 
 
 def _direction(a: Vector) -> Vector:
     return a / Norm(a.written)
 
 
-# Operations that write ---------------------------------------------------------------------------------------------
+# Symbolic operations -----------------------------------------------------------------------------------------------
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
-    """Cases; within a case its own condition is decided, which is how the code guards a quotient."""
+    """Return cases; within a case its condition is decided, because the code guards quotients in this way."""
     if condition in (True, False):
         return a if condition else b
-    first, second = (_decided(sympy.sympify(own), condition, branch) for branch, own in enumerate((a, b)))
+    first, second = (_decide_condition(sympy.sympify(value), condition, branch) for branch, value in enumerate((a, b)))
     if first == second:
         return first
-    others = second.args if isinstance(second, Cases) else (second,)
-    return Cases(first, condition, *others)
+    remaining = second.args if isinstance(second, Cases) else (second,)
+    return Cases(first, condition, *remaining)
 
 
-def _decided(written: Any, condition: Any, branch: int) -> Any:
-    def same(own: Any) -> bool:
-        return isinstance(own, Cases) and len(own.args) == 3 and own.args[1] == condition
+def _decide_condition(written: Any, condition: Any, branch: int) -> Any:
+    def has_condition(expression: Any) -> bool:
+        return isinstance(expression, Cases) and len(expression.args) == 3 and expression.args[1] == condition
 
-    return written.replace(same, lambda own: own.args[2 * branch])
+    return written.replace(has_condition, lambda expression: expression.args[2 * branch])
 
 
 def _length(*components: Any) -> Any:
     vector = column(*components) if len(components) == 3 else None
     if vector is not None and not isinstance(vector.written, Column):
         return Norm(vector.written)
-    return sympy.sqrt(sum(sympy.sympify(own) ** 2 for own in components))
+    return sympy.sqrt(sum(sympy.sympify(value) ** 2 for value in components))
 
 
 WRITING: dict[Any, Any] = {
@@ -377,7 +380,7 @@ COMPUTED = {
     "Hamilton": lambda a, b: a * b,
     "Conjugate": algebra.conjugate,
     "Imaginary": lambda q: q.vector,
-    "Whole": lambda w, v: Quat(w, *v),
+    "ScalarVector": lambda w, v: Quat(w, *v),
     "Column": Vec3,
     "Component": lambda v, axis: v[axis],
     "Table": lambda x, *table: ops.piecewise_linear(x, table[: len(table) // 2], table[len(table) // 2 :]),
@@ -385,7 +388,7 @@ COMPUTED = {
 
 
 def fraction(number: Any) -> Any:
-    """3, 4/3 or 0.177: a float that is a plain fraction, or one of π, is written as one."""
+    """3, 4/3 or 0.177: convert a float to a simple fraction, also of π, if it is one."""
     value = float(number)
     for factor in (sympy.S.One, sympy.pi, 1 / sympy.pi):
         for denominator in DENOMINATORS:
@@ -396,23 +399,27 @@ def fraction(number: Any) -> Any:
 
 
 def exact(code: CodeType) -> CodeType:
-    """A function's code with its literals as numbers that SymPy knows exactly: 0.5 as ½"""
+    """Return a function's code with exact SymPy literals: 0.5 as ½."""
     literals = (
-        fraction(own) if isinstance(own, float) else exact(own) if isinstance(own, CodeType) else own
-        for own in code.co_consts
+        fraction(literal)
+        if isinstance(literal, float)
+        else exact(literal)
+        if isinstance(literal, CodeType)
+        else literal
+        for literal in code.co_consts
     )
     return code.replace(co_consts=tuple(literals))
 
 
 def tidy(written: Any) -> Any:
-    return sympy.sympify(written).replace(lambda own: isinstance(own, sympy.Float), fraction)
+    return sympy.sympify(written).replace(lambda number: isinstance(number, sympy.Float), fraction)
 
 
 # Printing ----------------------------------------------------------------------------------------------------------
 
 
 class Printer(LatexPrinter):  # type: ignore[misc]
-    """LaTeX in the order people write: numbers, scalars, then what is left standing, vectors last; sums begin with a plus."""
+    """LaTeX printer: numbers, scalars, unevaluated operations, then vectors; sums start with a positive term."""
 
     def _print_Mul(self, expr: Any) -> str:
         if not expr.is_Mul:
@@ -420,8 +427,8 @@ class Printer(LatexPrinter):  # type: ignore[misc]
         factors = factors_of(expr)
         if len(factors) == 1:
             return str(self.doprint(factors[0]))
-        if sum(not own.is_number for own in factors) > 1:
-            factors = [self._closed(own) for own in factors]
+        if sum(not factor.is_number for factor in factors) > 1:
+            factors = [self._closed(factor) for factor in factors]
         if factors[0] == -1 and len(factors) == 2 and factors[1].is_Symbol:
             return "- " + str(self.doprint(factors[1]))
         return str(super()._print_Mul(sympy.Mul(*factors, evaluate=False)))
@@ -436,20 +443,22 @@ class Printer(LatexPrinter):  # type: ignore[misc]
 
 
 def factors_of(product: Any) -> list[Any]:
-    """The factors of a product as they are written: one number, then scalars, vectors last; −1 − e as −(1 + e)"""
-    turned = [own for own in product.args if _negative_sum(own)]
-    number = sympy.Mul(*(own for own in product.args if own.is_Number)) * (-1) ** len(turned)
-    others = sorted((-own if own in turned else own for own in product.args if not own.is_Number), key=_rank)
-    return others if number == 1 and others else [number, *others]
+    """Return the factors of a product in printing order: one number, scalars, vectors; −1 − e as −(1 + e)."""
+    negative_sums = [factor for factor in product.args if _negative_sum(factor)]
+    number = sympy.Mul(*(factor for factor in product.args if factor.is_Number)) * (-1) ** len(negative_sums)
+    sorted_factors = sorted(
+        (-factor if factor in negative_sums else factor for factor in product.args if not factor.is_Number), key=_rank
+    )
+    return sorted_factors if number == 1 and sorted_factors else [number, *sorted_factors]
 
 
 def terms_of(total: Any) -> list[Any]:
-    """The terms of a sum as they are written: numbers first, those with a minus last"""
-    return sorted(total.args, key=lambda own: (own.could_extract_minus_sign(), not own.is_number))
+    """Return the terms of a sum in printing order: numbers first, negative terms last."""
+    return sorted(total.args, key=lambda term: (term.could_extract_minus_sign(), not term.is_number))
 
 
 def _rank(factor: Any) -> tuple[int, int, str]:
-    """Numbers, scalars (μ, m, k, N, Ω), functions, sums, vectors."""
+    """Printing order of factors: numbers, scalars (μ, m, k, N, Ω), functions, sums, vectors."""
     base = factor.base if factor.is_Pow else factor
     if factor.is_number:
         return 0, int(not factor.is_Number), ""
@@ -463,28 +472,28 @@ def _rank(factor: Any) -> tuple[int, int, str]:
 
 
 def _negative_sum(written: Any) -> bool:
-    """−1 − e, which is written −(1 + e)"""
-    return bool(written.is_Add and all(own.could_extract_minus_sign() for own in written.args))
+    """Whether the expression is a sum of negative terms, −1 − e, which is printed as −(1 + e)."""
+    return bool(written.is_Add and all(term.could_extract_minus_sign() for term in written.args))
 
 
 def is_vector(written: Any) -> bool:
-    """Whether an expression is a vector: symbols and operations of vectors are not declared real"""
+    """Whether an expression is a vector; symbols and operations of vectors are not declared real."""
     if written.is_Add or written.is_Mul:
-        return any(is_vector(own) for own in written.args)
+        return any(is_vector(term) for term in written.args)
     return (written.is_Symbol or isinstance(written, Operation)) and not written.is_real
 
 
 def latex(written: Any) -> str:
-    """An expression in LaTeX"""
+    """Format an expression in LaTeX."""
     return str(Printer({"order": "none", "ln_notation": True}).doprint(written))
 
 
 def alike(written: Any) -> Any:
-    """The one component, of axis i, that a vector of three alike ones repeats; None for others"""
+    """Return the common component, with axis i, of a vector with three equal components; None for others."""
     if not written.has(Column):
         return None
     parts = [component(written, axis) for axis in range(3)]
-    if any({int(own.args[1]) for own in part.atoms(Component)} != {axis} for axis, part in enumerate(parts)):
+    if any({int(argument.args[1]) for argument in part.atoms(Component)} != {axis} for axis, part in enumerate(parts)):
         return None
-    each = {part.replace(Component, lambda own, _: Component(own, EACH)) for part in parts}
-    return each.pop() if len(each) == 1 else None
+    common = {part.replace(Component, lambda argument, _: Component(argument, EACH)) for part in parts}
+    return common.pop() if len(common) == 1 else None

@@ -34,7 +34,7 @@ class Check(NamedTuple):
 
 
 def seven_checks() -> list[Check]:
-    """All of them, in the document's order; what raises has failed."""
+    """Run all checks in the document's order; a check that raises has failed."""
     checks = []
     for name, (law, allowed) in LAWS.items():
         try:
@@ -46,11 +46,11 @@ def seven_checks() -> list[Check]:
 
 
 def table(checks: list[Check]) -> str:
-    """The document's table; behind a name that fails stands by how much."""
+    """Format the document's table; a failed check states its deviation."""
     lines = [
         f"✓ PASS  | {check.name}"
         if check.passed
-        else f"✗ FAIL  | {check.name}: off by {check.deviation:.3g}, allowed {check.allowed:.0e}"
+        else f"✗ FAIL  | {check.name}: deviation {check.deviation:.3g}, allowed {check.allowed:.0e}"
         for check in checks
     ]
     passed = sum(check.passed for check in checks)
@@ -78,7 +78,7 @@ def free_fall() -> float:
 
 
 def hover() -> float:
-    """F = m g, level, at rest: ten seconds later nothing has moved."""
+    """F = m g, level, at rest: nothing moves in ten seconds."""
     quad = RigidBodyQuadrotor()
     start = np.zeros(12)
     start[2] = 3.0
@@ -94,16 +94,18 @@ def pure_rotation() -> float:
 
 
 def gyroscopic_effect() -> float:
-    """ω̇x = (Iyy − Izz) ωy ωz / Ixx, and round the axes, without any torque."""
+    """ω̇x = (Iyy − Izz) ωy ωz / Ixx, and cyclically, with zero torque."""
     Ixx, Iyy, Izz = moments = np.array([0.006, 0.009, 0.0142])
     p, q, r = 2.0, 3.0, 5.0
     x = np.array([*np.zeros(9), p, q, r])
-    found = RigidBodyQuadrotor(inertia=moments).dynamics(0.0, x, NOTHING)[9:12]
-    return _largest(found - np.array([(Iyy - Izz) * q * r, (Izz - Ixx) * r * p, (Ixx - Iyy) * p * q]) / moments)
+    angular_acceleration = RigidBodyQuadrotor(inertia=moments).dynamics(0.0, x, NOTHING)[9:12]
+    return _largest(
+        angular_acceleration - np.array([(Iyy - Izz) * q * r, (Izz - Ixx) * r * p, (Ixx - Iyy) * p * q]) / moments
+    )
 
 
 def angular_momentum_is_conserved_in_the_world() -> float:
-    """R I ω stays, by NumPy, of a body with three different moments of inertia and no torque; relative to |L|."""
+    """R I ω is constant, by NumPy, for a body with three different moments of inertia and no torque; relative to |L|."""
     quad = RigidBodyQuadrotor(inertia=(0.006, 0.009, 0.0142))
     start = quad.quaternion_state(TUMBLING)
     momenta = []
@@ -114,7 +116,7 @@ def angular_momentum_is_conserved_in_the_world() -> float:
 
 
 def energy_is_conserved() -> float:
-    """½ m v² + ½ ω·Iω + m g z stays, by NumPy, without thrust, torque and drag; relative to itself."""
+    """½ m v² + ½ ω·Iω + m g z is constant, by NumPy, without thrust, torque and drag; relative to itself."""
     quad = RigidBodyQuadrotor(inertia=(0.006, 0.009, 0.0142), D=0)
     start = quad.quaternion_state(TUMBLING)
     energies = []
@@ -135,13 +137,13 @@ LAWS: dict[str, tuple[Callable[[], float], float]] = {
 
 
 def _fly(quad: RigidBodyQuadrotor, start: Array, u: Array, seconds: float) -> Array:
-    """The state after so many seconds under a constant u."""
-    flown = solve_ivp(
+    """Return the state after `seconds` under a constant u."""
+    solution = solve_ivp(
         lambda t, x: quad.dynamics(t, x, u), (0.0, seconds), start, method="DOP853", rtol=1e-12, atol=1e-13
     )
-    if not flown.success:
-        raise FloatingPointError(flown.message)
-    end: Array = flown.y[:, -1]
+    if not solution.success:
+        raise FloatingPointError(solution.message)
+    end: Array = solution.y[:, -1]
     return end
 
 

@@ -1,14 +1,15 @@
-"""Which letter stands for which name of the code, when its equations are printed.
+"""Letters for the names of the code in printed equations.
 
-A key is the name of an argument or a field, `Record.field` or `function.argument` where the same name needs another letter
-there, `function->` and `function->field` for results, or a constant's name. `=argument` is what is added to the letters of a
-record that a function takes twice. A name without a letter is written as it is: a Greek one by its letter, a frame below.
+A key is the name of an argument or a field, `Record.field` or `function.argument` if the same name needs another letter
+there, `function->` and `function->field` for results, or the name of a constant. `=argument` is the suffix of letters of a
+record type that a function takes twice. A name without a letter is printed literally: Greek names as letters, frames as
+subscripts.
 """
 
 GREEK = ("omega", "tau", "alpha", "gamma", "sigma", "rho", "theta", "mu", "nu", "lambda")
 
 LETTERS = {
-    # What many files speak of
+    # Common names
     "mass": "m",
     "inertia_B": "J_B",
     "speed": r"\Omega",
@@ -424,23 +425,23 @@ LETTERS = {
 
 
 def letter(*keys: str) -> str:
-    """The LaTeX of the first key that has a letter, else of the last one's own name"""
-    own = next((LETTERS[key] for key in keys if key in LETTERS), keys[-1].removesuffix("->"))
-    if any(sign in own for sign in "(/"):
-        return own
-    base, _, below = own.partition("_")
+    """Return the LaTeX of the first key that has a letter, or of the last key's name."""
+    name = next((LETTERS[key] for key in keys if key in LETTERS), keys[-1].removesuffix("->"))
+    if any(sign in name for sign in "(/"):
+        return name
+    base, _, subscript = name.partition("_")
     if base in GREEK:
         base = "\\" + base
     elif len(base.rstrip("'")) > 1 and not base.startswith("\\"):
-        return r"\mathrm{" + own.replace("_", r"\ ") + "}"
-    plain = below.isalpha() and below.islower() and len(below) > 1
-    prime = "'" if below.endswith("'") else ""
-    below = rf"\mathrm{{{below}}}" if plain else below.rstrip("'")
-    return (f"{base}_{{{below}}}" if below else base) + prime
+        return r"\mathrm{" + name.replace("_", r"\ ") + "}"
+    is_word = subscript.isalpha() and subscript.islower() and len(subscript) > 1
+    prime = "'" if subscript.endswith("'") else ""
+    subscript = rf"\mathrm{{{subscript}}}" if is_word else subscript.rstrip("'")
+    return (f"{base}_{{{subscript}}}" if subscript else base) + prime
 
 
 def with_suffix(written: str, suffix: str) -> str:
-    """A letter with one more subscript"""
+    """Add a subscript to a letter."""
     if not suffix:
         return written
     return f"{written[:-1]},{suffix}}}" if written.endswith("}") and "_{" in written else f"{written}_{{{suffix}}}"

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from samara.compiler.scan import scan
 from samara.compiler.simulator import compile
-from samara.core import lazy_import as _presentation
+from samara.core import lazy_import as _lazy_import
 from samara.core.algebra import Quat, Vec3
 from samara.core.lazy_import import lazily as _lazily
 from samara.core.version import __version__ as __version__
@@ -31,7 +31,7 @@ if _TYPE_CHECKING:
     from samara.sim.replay import replay
 
 
-_LATER = {  # what needs a backend or a file format is imported when it is asked for
+_LAZY_MEMBERS = {  # imported on first use: each needs a backend or a file format
     "Run": "samara.record.run",
     "Scenario": "samara.scenario.scenario",
     "fly": "samara.sim.fly",
@@ -82,7 +82,7 @@ __all__ = [
     "wrench_breakdown",
 ]
 
-_presentation.register(
+_lazy_import.register(
     {
         "Run.html": "samara.view.report.html_repr:run_html",
         "Run.plot": "samara.view.plot.plots:plot_run",
@@ -93,4 +93,4 @@ _presentation.register(
     }
 )
 
-__getattr__, __dir__ = _lazily(__name__, __path__, _LATER)
+__getattr__, __dir__ = _lazily(__name__, __path__, _LAZY_MEMBERS)

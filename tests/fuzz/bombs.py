@@ -226,7 +226,7 @@ BOMBS = {
     "formats of a ULog": Bomb(nested_formats, read_log, 6, "has too many fields; expected at most 200,000"),
     "frames of a blackbox log": Bomb(empty_frames, read_log, 300_000, "has too many numbers; expected at most"),
     "a view of a ROS 2 bag": Bomb(recursive_view, read_log, 1 << 60, "has no table 'messages'"),
-    "a chunk of a ROS 2 bag": Bomb(bag_chunk, read_log, 500, "has a chunk of another size than it says"),
+    "a chunk of a ROS 2 bag": Bomb(bag_chunk, read_log, 500, "has a chunk that differs from its stated size"),
     "chunks of a recording": Bomb(recording_chunks, read_recording, 20, TOO_MANY_BYTES),
     "properties of a xacro": Bomb(
         property_doubling, read_aircraft, 30, "has too many elements and evaluations; expected at most 50,000"

@@ -153,14 +153,14 @@ def test_two_arguments_do_not_share_a_letter():
     def shared(mass: rotor.Factor, m: rotor.Factor) -> rotor.Scalar:
         return mass * m
 
-    with pytest.raises(ValueError, match="m and mass would both be written m; give one of them another letter"):
+    with pytest.raises(ValueError, match="m and mass have the same letter m; expected different letters in LETTERS"):
         equation(shared)
 
 
 def test_without_sympy_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sympy", None)
     monkeypatch.delitem(sys.modules, "tools.latex_algebra")
-    with pytest.raises(ImportError, match=r"printed through SymPy: pip install 'samara\[symbolic\]'"):
+    with pytest.raises(ImportError, match=r"printing equations needs SymPy: pip install 'samara\[symbolic\]'"):
         importlib.import_module("tools.latex_algebra")
 
 

@@ -1,4 +1,4 @@
-"""A line of ArduPilot's JSON protocol, and the readings of a vehicle that stands."""
+"""A line of ArduPilot's JSON protocol, and the readings of a vehicle at rest on the ground."""
 
 import math
 

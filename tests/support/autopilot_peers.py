@@ -1,7 +1,6 @@
-"""Autopilots for tests: they speak as the real ones were seen to, with a small controller inside that can hold a height.
+"""Autopilots for tests: they imitate the observed behaviour of the real ones, with a small controller that can hold a height.
 
-They are written on pymavlink and on plain sockets, with frames, units and mixers of their own: what they have in common with
-Samara is only what goes over the wire.
+They use pymavlink and plain sockets, with independent frames, units and mixers: they share only the protocol with Samara.
 """
 
 import fcntl
@@ -22,20 +21,20 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def one_at_a_time() -> Iterator[None]:
-    """The ports of autopilots are fixed: tests that use them wait for each other, in whatever process they run."""
+    """Serialise tests that use the fixed ports of autopilots, across processes."""
     with open(Path(tempfile.gettempdir()) / "samara-autopilot-ports.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 class Hold:
-    """Attitude, height and place held as a flight controller does it, in NED and FRD, torques and thrust normalized."""
+    """Holds attitude, height and position as a flight controller does, in NED and FRD, with normalised torques and thrust."""
 
     def __init__(self, target_ned: tuple[float, float, float], hover: float, gains: tuple[float, float, float]) -> None:
         self.target, self.hover, self.gains = np.array(target_ned), hover, np.array(gains)
 
     def demand(self, p: Any, v: Any, q: Any, rates: Any) -> np.ndarray:
-        """(thrust, roll, pitch, yaw): the normalized thrust, and torques of a P controller on a P controller"""
+        """(thrust, roll, pitch, yaw): normalised thrust, and torques of a cascaded P controller."""
         return self.attitude(3.0 * np.clip(self.target - p, -2.0, 2.0) - 3.2 * np.asarray(v), q, rates)
 
     def attitude(self, a: Any, q: Any, rates: Any, yaw: float | None = None) -> np.ndarray:
@@ -45,21 +44,23 @@ class Hold:
         heading = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
         forward = a[0] * math.cos(heading) + a[1] * math.sin(heading)
         right = -a[0] * math.sin(heading) + a[1] * math.cos(heading)
-        lean = 0.35
-        wanted = np.array([np.clip(right / 9.81, -lean, lean), np.clip(-forward / 9.81, -lean, lean), 0.0])
-        error = wanted - np.array([roll, pitch, heading - (heading if yaw is None else yaw)])
+        max_tilt = 0.35
+        desired = np.array(
+            [np.clip(right / 9.81, -max_tilt, max_tilt), np.clip(-forward / 9.81, -max_tilt, max_tilt), 0.0]
+        )
+        error = desired - np.array([roll, pitch, heading - (heading if yaw is None else yaw)])
         torques = self.gains * (np.array([6.5, 6.5, 2.8]) * error - np.asarray(rates))
         thrust = self.hover * (9.81 - a[2]) / 9.81 / max(math.cos(roll) * math.cos(pitch), 0.5)
         return np.array([thrust, *torques])
 
 
 def mixer_of(parameters: dict[str, float]) -> np.ndarray:
-    """PX4's own: the pseudo-inverse of its effectiveness, columns of roll and pitch scaled to √(n/2), yaw to 1, thrust to 1"""
+    """PX4's mixer: the pseudo-inverse of its effectiveness, columns of roll and pitch scaled to √(n/2), yaw and thrust to 1."""
     columns = []
     for i in range(int(parameters["CA_ROTOR_COUNT"])):
-        place = np.array([parameters[f"CA_ROTOR{i}_P{letter}"] for letter in "XYZ"])
+        position = np.array([parameters[f"CA_ROTOR{i}_P{letter}"] for letter in "XYZ"])
         axis = np.array([parameters[f"CA_ROTOR{i}_A{letter}"] for letter in "XYZ"])
-        torque = np.cross(place, axis) - parameters[f"CA_ROTOR{i}_KM"] * axis
+        torque = np.cross(position, axis) - parameters[f"CA_ROTOR{i}_KM"] * axis
         columns.append([-axis[2], *torque])
     inverse = np.linalg.pinv(np.array(columns).T)
     n = len(columns)
@@ -84,7 +85,7 @@ class Px4Peer(threading.Thread):
         trouble_at: int = 100,
         together: threading.Barrier | None = None,
     ) -> None:
-        """With `together` it answers an instant only when every other peer at that barrier has its sensors too."""
+        """With the barrier `together` it answers an instant only when every other peer has received its sensors too."""
         super().__init__(daemon=True)
         from pymavlink.dialects.v20 import common
 
@@ -123,8 +124,8 @@ class Px4Peer(threading.Thread):
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wire.settimeout(60.0)
         wire.sendall(self.common.MAVLink_heartbeat_message(0, 0, 12, 0, 0, 3).pack(self.mav))
-        ask = self.common.MAVLink_command_long_message(0, 0, 511, 0, 115, 4000, 0, 0, 0, 0, 0)
-        wire.sendall(ask.pack(self.mav))
+        request = self.common.MAVLink_command_long_message(0, 0, 511, 0, 115, 4000, 0, 0, 0, 0, 0)
+        wire.sendall(request.pack(self.mav))
         truth = None
         while self.running:
             try:
@@ -134,25 +135,25 @@ class Px4Peer(threading.Thread):
             if not data:
                 break
             for message in self.heard.parse_buffer(data) or []:
-                kind = message.get_type()
-                if kind == "HIL_GPS":
+                message_type = message.get_type()
+                if message_type == "HIL_GPS":
                     self.fixes.append(message)
-                elif kind == "HIL_STATE_QUATERNION":
+                elif message_type == "HIL_STATE_QUATERNION":
                     truth = message
                     self.truths.append(message)
-                elif kind == "HIL_SENSOR":
+                elif message_type == "HIL_SENSOR":
                     self.sensors.append(message)
                     due = message.time_usec >= self.boot_us and len(self.sensors) % self.answers_every == 0
                     if due and not self._answer(wire, message, truth):
                         return
 
     def _connected(self) -> socket.socket:
-        until = time.monotonic() + 60.0
+        deadline = time.monotonic() + 60.0
         while True:
             try:
                 return socket.create_connection(("127.0.0.1", self.port), timeout=1.0)
             except OSError:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
 
@@ -190,14 +191,14 @@ class Px4Peer(threading.Thread):
         return np.clip(self.mixer @ self.hold.demand(p, v, truth.attitude_quaternion, rates), 0.0, 1.0)
 
     def stop(self) -> None:
-        """Ends it, and says what went wrong in it"""
+        """End the thread; fail if an error occurred in it."""
         self.running = False
         self.join(6.0)
         assert self.problem == ""
 
 
 class GroundPeer(threading.Thread):
-    """The MAVLink port of a PX4: heartbeats, and orders that are refused at first and then obeyed."""
+    """The MAVLink port of a PX4: heartbeats, and orders that are refused at first and then executed."""
 
     def __init__(self, port: int = 14540, refusals: int = 2, origin: tuple[int, int, int] | None = None) -> None:
         super().__init__(daemon=True)
@@ -230,15 +231,15 @@ class GroundPeer(threading.Thread):
         wire.close()
 
     def _obey(self, wire: socket.socket, message: Any) -> None:
-        kind = message.get_type()
-        if kind == "BATTERY_STATUS":
+        message_type = message.get_type()
+        if message_type == "BATTERY_STATUS":
             self.batteries.append(message)
             self.on_battery(message)
-        if kind == "SET_POSITION_TARGET_LOCAL_NED":
+        if message_type == "SET_POSITION_TARGET_LOCAL_NED":
             self.setpoints.append(message)
-        if kind == "PARAM_SET":
+        if message_type == "PARAM_SET":
             self.height = message.param_value if message.param_id == "MIS_TAKEOFF_ALT" else self.height
-        if kind not in ("COMMAND_LONG", "COMMAND_INT"):
+        if message_type not in ("COMMAND_LONG", "COMMAND_INT"):
             return
         self.orders.append(message)
         result = 0
@@ -249,7 +250,7 @@ class GroundPeer(threading.Thread):
         elif message.command == 400:
             self.armed = message.param1 == 1.0
             if self.armed and self.origin is not None:
-                self.mode = 4 << 16 | 3 << 24  # and up it is, and holds
+                self.mode = 4 << 16 | 3 << 24  # take-off is done: it holds its position
         elif message.command == 176:
             self.mode = int(message.param2) << 16 | int(message.param3) << 24
         wire.sendto(self.common.MAVLink_command_ack_message(message.command, result).pack(self.mav), self.to)
@@ -324,7 +325,7 @@ class ArduPilotPeer(threading.Thread):
                 continue
             if self.trouble == "lost line" and len(self.lines) == self.trouble_at:
                 self.trouble = ""
-                continue  # as if it had never come
+                continue  # as if it had been lost
             assert self.raw[:1] == self.raw[-1:] == b"\n"
             line: dict[str, Any] = json.loads(self.raw)
             self.lines.append(line)
@@ -365,8 +366,8 @@ class BetaflightPeer(threading.Thread):
         self.arrivals: list[float] = []
         self.attitude, self.running, self.armed, self.problem = np.zeros(3), True, False, ""
         self.sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
-        for own, port in zip(self.sockets, (9003, 9004, 0), strict=True):
-            own.bind(("127.0.0.1", port))
+        for sock, port in zip(self.sockets, (9003, 9004, 0), strict=True):
+            sock.bind(("127.0.0.1", port))
         self.start()
 
     def run(self) -> None:
@@ -392,11 +393,11 @@ class BetaflightPeer(threading.Thread):
         except Exception as error:
             self.problem = f"{type(error).__name__}: {error}"
         finally:
-            for own in self.sockets:
-                own.close()
+            for sock in self.sockets:
+                sock.close()
 
     def _motors(self) -> list[float]:
-        """The sticks are angles; its own sign of gyro and acceleration, and its own order of motors"""
+        """Interpret the sticks as angles, with the version's signs of gyro and acceleration and its motor order."""
         numbers = self.states[-1]
         dt = numbers[0] - self.states[-2][0] if len(self.states) > 1 else 0.0
         rates = np.array(numbers[1:4])
@@ -414,8 +415,8 @@ class BetaflightPeer(threading.Thread):
         if not self.armed:
             self.attitude = np.zeros(3)
             return [0.0] * 4
-        wanted = np.radians([60.0 * roll, -60.0 * pitch])
-        rate = np.array([*(6.5 * (wanted - self.attitude[:2])), math.radians(200.0) * yaw])
+        desired = np.radians([60.0 * roll, -60.0 * pitch])
+        rate = np.array([*(6.5 * (desired - self.attitude[:2])), math.radians(200.0) * yaw])
         torque = np.array(self.gains) * (rate - rates)
         fr, rl, fl, rr = np.clip(X_MIXER @ np.array([max((throttle + 1.0) / 2.0, 0.05), *torque]), 0.01, 1.0)
         return [fr, rl, fl, rr] if self.convention == "4.6" else [rr, fr, rl, fl]

@@ -1,4 +1,4 @@
-"""A writer of blackbox logs, after the format's own description: what the reader must turn back into the same numbers.
+"""A writer of blackbox logs, after the format's description; the reader must restore the same numbers.
 
 log = Log([Field("time", False, (0, 1), (2, 0)), ...], {"minthrottle": "1070"})
 log.main({"time": 1000, ...}); log.event(15, 4); log.end()
@@ -13,7 +13,7 @@ GROUPS = {6: 8, 7: 3, 8: 4, 10: 3}
 
 
 class Field(NamedTuple):
-    """(predictor, encoding) in I frames, or in the only kind there is; the same of P frames"""
+    """A field with its (predictor, encoding) in I frames, or in frames without types, and in P frames."""
 
     name: str
     signed: bool
@@ -22,12 +22,12 @@ class Field(NamedTuple):
 
 
 def unsigned(value: int) -> bytes:
-    out = b""
+    data = b""
     value &= 0xFFFFFFFF
     while value > 127:
-        out += bytes([value & 127 | 128])
+        data += bytes([value & 127 | 128])
         value >>= 7
-    return out + bytes([value])
+    return data + bytes([value])
 
 
 def signed(value: int) -> bytes:
@@ -39,7 +39,7 @@ def fits(values: list[int], bits: tuple[int, ...]) -> bool:
 
 
 def packed(tag: int, values: list[int], bits: tuple[int, ...], gaps: tuple[int, ...]) -> bytes:
-    """Two bits of a tag, then each value after a gap, from the highest bit down"""
+    """Pack a two-bit tag, then each value after a gap, from the highest bit down."""
     number = tag
     length = 2
     for value, n, gap in zip(values, bits, gaps, strict=True):
@@ -48,8 +48,8 @@ def packed(tag: int, values: list[int], bits: tuple[int, ...], gaps: tuple[int, 
     return number.to_bytes(length // 8, "big")
 
 
-def three(values: list[int], ways: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> bytes:
-    for tag, (bits, gaps) in enumerate(ways):
+def three(values: list[int], layouts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> bytes:
+    for tag, (bits, gaps) in enumerate(layouts):
         if fits(values, bits):
             return packed(tag, values, bits, gaps)
     sizes = [next(n for n in (1, 2, 3, 4) if fits([value], (8 * n,))) for value in values]
@@ -60,7 +60,7 @@ def three(values: list[int], ways: tuple[tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def written(encoding: int, values: list[int]) -> bytes:
-    """Differences of the fields that share a tag, or of one field"""
+    """Encode differences of the fields that share a tag, or of one field."""
     if encoding in (0, 6) and len(values) == 1:
         return signed(values[0])
     if encoding == 1:
@@ -97,7 +97,7 @@ def written(encoding: int, values: list[int]) -> bytes:
 
 @dataclass
 class Log:
-    """One log: frames as they are added, every `interval`-th main frame an I frame"""
+    """One log: frames are appended; every `interval`-th main frame is an I frame."""
 
     fields: list[Field]
     headers: dict[str, str] = field(default_factory=dict)
@@ -110,71 +110,79 @@ class Log:
     _count: int = 0
 
     def head(self) -> bytes:
-        """The header"""
+        """Return the header."""
         lines = {"Data version": "2"}
         for letter, fields in (("I", self.fields), ("S", self.slow), ("G", self.gps), ("H", self.home)):
             if fields:
-                lines[f"Field {letter} name"] = ",".join(own.name for own in fields)
-                lines[f"Field {letter} signed"] = ",".join(str(int(own.signed)) for own in fields)
-                for at, what in enumerate(("predictor", "encoding")):
-                    lines[f"Field {letter} {what}"] = ",".join(str(own.intra[at]) for own in fields)
+                lines[f"Field {letter} name"] = ",".join(log_field.name for log_field in fields)
+                lines[f"Field {letter} signed"] = ",".join(str(int(log_field.signed)) for log_field in fields)
+                for index, property_name in enumerate(("predictor", "encoding")):
+                    lines[f"Field {letter} {property_name}"] = ",".join(
+                        str(log_field.intra[index]) for log_field in fields
+                    )
                     if letter == "I":
-                        lines[f"Field P {what}"] = ",".join(str(own.inter[at]) for own in fields)
+                        lines[f"Field P {property_name}"] = ",".join(
+                            str(log_field.inter[index]) for log_field in fields
+                        )
         return PRODUCT + b"".join(f"H {name}:{value}\n".encode() for name, value in (lines | self.headers).items())
 
     def __bytes__(self) -> bytes:
         return self.head() + bytes(self.body)
 
     def main(self, values: dict[str, int]) -> None:
-        """A main frame"""
+        """Append a main frame."""
         intra = self._count % self.interval == 0
         if intra:
             self._one = self._two = values
         self.starts.append(len(self.body))
-        ways = [own.intra if intra else own.inter for own in self.fields]
-        self._add("I" if intra else "P", self.fields, ways, values)
+        codings = [log_field.intra if intra else log_field.inter for log_field in self.fields]
+        self._add("I" if intra else "P", self.fields, codings, values)
         self._two, self._one = (values if intra else self._one), values
         self._count += 1
 
     def other(self, letter: str, values: dict[str, int]) -> None:
-        """A slow, GPS or home frame"""
+        """Append a slow, GPS or home frame."""
         fields = {"S": self.slow, "G": self.gps, "H": self.home}[letter]
         if letter == "H":
             self._home = list(values.values())
-        self._add(letter, fields, [own.intra for own in fields], values)
+        self._add(letter, fields, [log_field.intra for log_field in fields], values)
 
     def event(self, number: int, *values: int) -> None:
-        """One whose contents are unsigned numbers"""
+        """Append an event whose contents are unsigned numbers."""
         self.body += b"E" + bytes([number]) + b"".join(map(unsigned, values))
 
     def end(self) -> None:
-        """That it ends here"""
+        """Append the end of the log."""
         self.body += b"E\xffEnd of log\0"
 
-    def _add(self, letter: str, fields: list[Field], ways: list[tuple[int, int]], values: dict[str, int]) -> None:
+    def _add(self, letter: str, fields: list[Field], codings: list[tuple[int, int]], values: dict[str, int]) -> None:
         self.body += letter.encode()
-        waiting: list[int] = []
-        homes = 0
-        for at, (own, (predictor, encoding)) in enumerate(zip(fields, ways, strict=True)):
-            difference = values[own.name] - self._predicted(predictor, own.name, values, homes)
-            homes += predictor == 7
-            waiting.append((difference + (1 << 31)) % (1 << 32) - (1 << 31))
-            together = at + 1 < len(ways) and ways[at + 1][1] == encoding and len(waiting) < GROUPS.get(encoding, 1)
-            if not together:
-                self.body += written(encoding, waiting)
-                waiting = []
+        pending: list[int] = []
+        home_index = 0
+        for index, (log_field, (predictor, encoding)) in enumerate(zip(fields, codings, strict=True)):
+            difference = values[log_field.name] - self._predicted(predictor, log_field.name, values, home_index)
+            home_index += predictor == 7
+            pending.append((difference + (1 << 31)) % (1 << 32) - (1 << 31))
+            is_grouped = (
+                index + 1 < len(codings)
+                and codings[index + 1][1] == encoding
+                and len(pending) < GROUPS.get(encoding, 1)
+            )
+            if not is_grouped:
+                self.body += written(encoding, pending)
+                pending = []
 
-    def _predicted(self, predictor: int, name: str, now: dict[str, int], homes: int) -> int:
+    def _predicted(self, predictor: int, name: str, values: dict[str, int], home_index: int) -> int:
         if predictor in (1, 2, 3, 6):
-            one, two = self._one[name], self._two[name]
-            return {1: one, 2: 2 * one - two, 3: int((one + two) / 2), 6: one + 1}[predictor]
+            last, second_last = self._one[name], self._two[name]
+            return {1: last, 2: 2 * last - second_last, 3: int((last + second_last) / 2), 6: last + 1}[predictor]
         if predictor == 5:
-            return now["motor[0]"]
+            return values["motor[0]"]
         if predictor == 7:
-            return self._home[homes]
+            return self._home[home_index]
         if predictor == 10:
             return self._one["time"]
-        given = {4: "minthrottle", 9: "vbatref", 11: "motorOutput"}
-        if predictor in given:
-            return int(self.headers[given[predictor]].split(",")[0])
+        header_names = {4: "minthrottle", 9: "vbatref", 11: "motorOutput"}
+        if predictor in header_names:
+            return int(self.headers[header_names[predictor]].split(",")[0])
         return {0: 0, 8: 1500}[predictor]

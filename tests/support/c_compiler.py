@@ -1,4 +1,4 @@
-"""The C compiler of this machine, and what its objects may ask for."""
+"""The C compiler of this machine, and the external symbols that its objects may use."""
 
 import shutil
 import subprocess
@@ -12,13 +12,13 @@ COMPILERS_OWN = {"memcpy", "memset", "memmove", "__stack_chk_fail", "_GLOBAL_OFF
 
 
 def compiler(name: str = "cc") -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         do_without(f"there is no compiler `{name}`")
-    return found
+    return path
 
 
 def run(*command: Any) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([str(argument) for argument in command], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return process.stdout

@@ -1,4 +1,4 @@
-"""Processes that a test starts. None outlives its test, and Ctrl-C reaches each, also where the tests run under nohup."""
+"""Processes that a test starts. None outlives its test, and Ctrl-C reaches each, also if the tests run under nohup."""
 
 import os
 import signal
@@ -15,8 +15,8 @@ COMMAND = (sys.executable, "-m", "samara_command")
 """The command `samara`, of the sources that are tested."""
 SOURCES = {"PYTHONPATH": str(Path(samara.__file__).parent.parent)}
 
-# A program becomes the child, since `preexec_fn` would run between the locks of other threads. A signal that its parent
-# ignores stays ignored in a child; and the kernel kills it when its parent ends, however that ends (PR_SET_PDEATHSIG).
+# A Python script executes the program, since `preexec_fn` would run while other threads hold locks. It resets signals that the
+# parent ignores; and the kernel kills the child when its parent ends, for whatever reason (PR_SET_PDEATHSIG).
 BECOME = """
 import ctypes, os, signal, sys
 for name in {"SIGINT", "SIGTERM", "SIGHUP"} & {*dir(signal)}:
@@ -30,27 +30,29 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 @contextmanager
-def child(words: Sequence[str | Path], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
-    """The program that `words` name, running; killed with all it has started where the block ends
+def child(arguments: Sequence[str | Path], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
+    """Run the program with its arguments `words`; at the end of the block kill it and all processes that it has started.
 
     `options` are those of `subprocess.Popen`.
     """
-    become = [sys.executable, "-I", "-S", "-c", BECOME, str(os.getpid())]
+    launcher = [sys.executable, "-I", "-S", "-c", BECOME, str(os.getpid())]
     environment = {**(options.pop("env", None) or os.environ), **SOURCES}
-    running = subprocess.Popen([*become, *map(str, words)], start_new_session=True, env=environment, **options)
+    process = subprocess.Popen([*launcher, *map(str, arguments)], start_new_session=True, env=environment, **options)
     try:
-        yield running
+        yield process
     finally:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-        for stream in (running.stdin, running.stdout, running.stderr):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
 
 
-def ended(words: Sequence[str | Path], seconds: float = 600.0, **options: Any) -> "subprocess.CompletedProcess[Any]":
-    """The program after its end, with what it said; TimeoutExpired where it does not end in so many seconds"""
-    with child(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as running:
-        said, complained = running.communicate(timeout=seconds)
-    return subprocess.CompletedProcess(words, running.returncode, said, complained)
+def ended(
+    arguments: Sequence[str | Path], seconds: float = 600.0, **options: Any
+) -> "subprocess.CompletedProcess[Any]":
+    """Run a program to its end and return its output; raise TimeoutExpired after `seconds`."""
+    with child(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
+        stdout, stderr = process.communicate(timeout=seconds)
+    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)

@@ -11,7 +11,7 @@ def call(monkeypatch, capsys, *arguments: str, columns: int = 120) -> tuple[int,
     """`samara …` within this process: exit status, stdout, stderr."""
     monkeypatch.setattr(sys, "argv", ["samara", *arguments])
     monkeypatch.setenv("COLUMNS", str(columns))
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         cli.main()
     output = capsys.readouterr()
-    return int(ended.value.code or 0), output.out, output.err
+    return int(exit_info.value.code or 0), output.out, output.err

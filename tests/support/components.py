@@ -1,4 +1,4 @@
-"""The smallest table of every registered component, from what the registries know: a new component is there by itself."""
+"""The minimal table of every registered component, derived from the registries, so that new components are included."""
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
@@ -18,24 +18,24 @@ CHOSEN: dict[str, dict[str, Any]] = {
     "propwash": {"gusts": 0.0},
     "thrust_curve": {"linear": 0.2},
 }
-"""Parameters that are not chosen from their ranges"""
+"""Parameters that are not taken from their ranges."""
 BESIDE: dict[str, dict[str, Any]] = {
     "flapping": {"rotor_air": True},
     "thrust_scale": {"battery": True},
     "battery_monitor": {"battery": True},
 }
-"""The effects that a component needs"""
+"""The effects that a component needs."""
 IMAGES = {"width": 4, "height": 3, "columns": 3, "channels": 2}
 REPLAY = "time,wind_x,wind_y,wind_z\n0,1,0,0\n1,2,0,0\n"
 FIELD = "x,y,z,wind_x,wind_y,wind_z\n" + "".join(
     f"{x},{y},{z},{1 + z},0,0\n" for x in (-9, 9) for y in (-9, 9) for z in (-9, 9)
 )
 FUSED = ["bmi088", "vicon"]
-"""Sensors that every filter can use"""
+"""Sensors that every filter can use."""
 
 
 class Component(NamedTuple):
-    """A registered component, and the settings of a scenario that has it."""
+    """A registered component, and the settings of a scenario that uses it."""
 
     registry: str
     name: str
@@ -54,84 +54,86 @@ class Bundle(NamedTuple):
 
     @property
     def identifier(self) -> str:
-        return "+".join(own.name for own in self.components)
+        return "+".join(component.name for component in self.components)
 
 
 def effect_numbers(name: str) -> dict[str, Any]:
-    """The parameters of an effect that have to be given"""
+    """Return the required parameters of an effect."""
     option = OPTIONS[name]
     return CHOSEN.get(name, {}) if name in CHOSEN or option.completes else option.example
 
 
 def sensor_table(name: str) -> dict[str, Any]:
-    """The first shipped part of a type of sensor, as `sensors` of a scenario names it; an image has a few pixels"""
-    parts = [own for own in part_names() if part(own).kind == name]
+    """Return the first shipped part of a sensor type, as in `sensors` of a scenario; images have a few pixels."""
+    parts = [part_name for part_name in part_names() if part(part_name).kind == name]
     assert parts, f"sensor type {name!r} has no part in src/samara/sensors/parts"
     fields = part(parts[0]).numbers._fields
     return {"part": parts[0], **{key: value for key, value in IMAGES.items() if key in fields}}
 
 
 def wind_table(name: str) -> dict[str, Any]:
-    """The parameters of a wind source that have to be given, in place of a wind vector its speed and direction"""
+    """Return the required parameters of a wind source; speed and direction instead of a wind vector."""
     table: dict[str, Any] = {"kind": name}
-    maker: Any = WINDS[name]
-    parameters = signature(maker).parameters
+    factory: Any = WINDS[name]
+    parameters = signature(factory).parameters
     if "data" in parameters:
         return {**table, "file": f"{name}.csv"}
-    if hasattr(maker, "from_direction"):
+    if hasattr(factory, "from_direction"):
         table |= {"speed": 2.0, "from_deg": 200.0}
-        parameters = signature(maker.from_direction).parameters
-    given = {"speed", "direction_from"}
-    needed = [key for key, own in parameters.items() if own.default is Parameter.empty and key not in given]
-    return table | dict.fromkeys(needed, 0.05)
+        parameters = signature(factory.from_direction).parameters
+    provided = {"speed", "direction_from"}
+    required = [
+        key for key, parameter in parameters.items() if parameter.default is Parameter.empty and key not in provided
+    ]
+    return table | dict.fromkeys(required, 0.05)
 
 
 def components() -> list[Component]:
-    """Every sensor, estimator, controller, effect, wind source and integrator of a flight"""
-    found = []
+    """Return every sensor, estimator, controller, effect, wind source and integrator of a flight."""
+    result = []
     for name in SENSOR_TYPES:
         effects = {"drones.effects": BESIDE[name]} if name in BESIDE else {}
-        found.append(Component("sensor", name, {"drones.sensors": [sensor_table(name)], **effects}))
-    for name, own in ESTIMATORS.items():
+        result.append(Component("sensor", name, {"drones.sensors": [sensor_table(name)], **effects}))
+    for name, estimator_type in ESTIMATORS.items():
         required = {
             key: 0.02
-            for options in own.options
+            for options in estimator_type.options
             for key in options.record._fields
             if key not in options.record._field_defaults
         }
-        sensors = {"drones.sensors": FUSED} if own.fuses else {}
-        found.append(Component("estimator", name, {**sensors, "drones.estimator": {"kind": name, **required}}))
-    found += [Component("controller", name, {"drones.controller": name}) for name in CONTROLLERS]
+        sensors = {"drones.sensors": FUSED} if estimator_type.fuses else {}
+        result.append(Component("estimator", name, {**sensors, "drones.estimator": {"kind": name, **required}}))
+    result += [Component("controller", name, {"drones.controller": name}) for name in CONTROLLERS]
     for name in OPTIONS:
         table = {**BESIDE.get(name, {}), name: effect_numbers(name) or True}
-        found.append(Component("effect", name, {"drones.effects": table}))
-    found += [Component("wind", name, {"wind": [wind_table(name)]}) for name in WINDS]
-    found += [Component("integrator", name, {"integrator": name}) for name in IN_FLIGHT]
-    return found
+        result.append(Component("effect", name, {"drones.effects": table}))
+    result += [Component("wind", name, {"wind": [wind_table(name)]}) for name in WINDS]
+    result += [Component("integrator", name, {"integrator": name}) for name in IN_FLIGHT]
+    return result
 
 
-def bundles(chosen: Sequence[Component], fits: Callable[[dict[str, Any]], bool]) -> list[Bundle]:
-    """Each component in the first bundle with which its settings agree and that still loads"""
-    found: list[Bundle] = []
-    for component in chosen:
-        for k, bundle in enumerate(found):
-            together = _merged(bundle.settings, component.settings)
-            if together is not None and fits(together):
-                found[k] = Bundle((*bundle.components, component), together)
+def bundles(candidates: Sequence[Component], fits: Callable[[dict[str, Any]], bool]) -> list[Bundle]:
+    """Put each component in the first bundle whose settings are compatible and that still loads."""
+    result: list[Bundle] = []
+    for component in candidates:
+        for k, bundle in enumerate(result):
+            merged = _merged(bundle.settings, component.settings)
+            if merged is not None and fits(merged):
+                result[k] = Bundle((*bundle.components, component), merged)
                 break
         else:
-            found.append(Bundle((component,), component.settings))
-    return found
+            result.append(Bundle((component,), component.settings))
+    return result
 
 
 def _merged(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any] | None:
-    """Lists one after the other and tables with the entries of both; None where both say something else of one setting"""
-    together = {**b, **a}
+    """Concatenate lists and merge tables; return None if the settings conflict."""
+    merged = {**b, **a}
     for key in a.keys() & b.keys():
         if isinstance(a[key], list):
-            together[key] = a[key] + [own for own in b[key] if own not in a[key]]
-        elif isinstance(a[key], dict) and all(a[key].get(name, own) == own for name, own in b[key].items()):
-            together[key] = {**a[key], **b[key]}
+            merged[key] = a[key] + [value for value in b[key] if value not in a[key]]
+        elif isinstance(a[key], dict) and all(a[key].get(name, value) == value for name, value in b[key].items()):
+            merged[key] = {**a[key], **b[key]}
         else:
             return None
-    return together
+    return merged

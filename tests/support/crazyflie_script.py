@@ -1,7 +1,7 @@
-"""Runs a script written for cflib by the clock of the simulation, not of the machine: python crazyflie_script.py CLOCK SCRIPT …
+"""Run a script for cflib in simulated time instead of real time: python crazyflie_script.py CLOCK SCRIPT …
 
-CLOCK is a file with the time of the simulation [s], as a double. The script itself is unchanged: only `time.sleep` and
-`time.time` are other than usual, so that it flies the same on a machine that is slow or busy.
+CLOCK is a file with the time of the simulation [s], as a double. The script is unchanged: only `time.sleep` and `time.time` are
+replaced, so that it flies the same on a slow or busy machine.
 """
 
 import mmap
@@ -14,7 +14,7 @@ _sleep, _begun = time.sleep, time.time()
 
 
 def main() -> None:
-    """Lays the clock under the script, and runs it"""
+    """Replace the clock and run the script."""
     with open(sys.argv[1], "rb") as file:
         clock = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
 
@@ -23,8 +23,8 @@ def main() -> None:
         return _begun + float(seconds)
 
     def sleep(seconds: float) -> None:
-        until = now() + seconds
-        while now() < until:
+        deadline = now() + seconds
+        while now() < deadline:
             _sleep(0.002)
 
     time.time, time.sleep = now, sleep

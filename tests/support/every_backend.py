@@ -29,52 +29,63 @@ def flat(case: Case) -> Any:
 
 
 def excess(a: np.ndarray, b: np.ndarray, limit: np.ndarray) -> float:
-    """The largest difference in units of what is allowed."""
+    """Return the largest difference in units of the tolerance."""
     return float((np.abs(a - b) / limit).max())
 
 
 def compare(case: Case) -> float:
-    """Values within 1e-12 (relative above one) of the float's, or within a few rounding errors of the arguments where the
-    function magnifies those more: metres from angles on the globe, newtons from the depth of a stiff contact."""
+    """Compare the backends and return the largest difference.
+
+    Values must agree within 1e-12 (relative above one) of the float's, or within a few rounding errors of the arguments if the
+    function magnifies those: metres from angles on the globe, newtons from the depth of a stiff contact.
+    """
     call = flat(case)
     points = np.array([flatten(point) for point in case.points], dtype=float)
-    by_float = np.array([call([float(x) for x in row]) for row in points], dtype=float)
-    if not by_float.size:
+    float_values = np.array([call([float(x) for x in row]) for row in points], dtype=float)
+    if not float_values.size:
         return 0.0
-    assert np.isfinite(by_float).all(), f"{case.name} is not finite at {points[~np.isfinite(by_float).all(axis=1)][0]}"
-    by_casadi, jacobians = traced(call, points)
+    assert np.isfinite(float_values).all(), (
+        f"{case.name} is not finite at {points[~np.isfinite(float_values).all(axis=1)][0]}"
+    )
+    casadi_values, jacobians = traced(call, points)
     assert np.isfinite(jacobians).all(), f"{case.name}: the CasADi Jacobian is not finite"
 
     magnified = np.einsum("pij,pj->pi", np.abs(jacobians), np.abs(points))
-    limit = TOLERANCE * np.maximum(1.0, np.abs(by_float)) + ROUNDINGS * np.finfo(float).eps * magnified
-    others = {
-        "CasADi": by_casadi,
+    limit = TOLERANCE * np.maximum(1.0, np.abs(float_values)) + ROUNDINGS * np.finfo(float).eps * magnified
+    values_by_backend = {
+        "CasADi": casadi_values,
         "NumPy": by_numpy(call, points),
         "JAX": by_jax(call, points),
         "SymPy": by_sympy(call, points),
     }
-    # SymPy's π has more digits than a float's: half a turn is on either side of the branch cut there
-    half_turn = np.abs(by_float) == math.pi
-    others["SymPy"][half_turn] = np.copysign(others["SymPy"][half_turn], by_float[half_turn])
-    for name, own in others.items():
-        assert excess(by_float, own, limit) <= 1.0, f"{case.name}: {name} differs by {np.abs(by_float - own).max()}"
+    # SymPy's π has more digits than a float's: half a turn may be on either side of the branch cut there
+    half_turn = np.abs(float_values) == math.pi
+    values_by_backend["SymPy"][half_turn] = np.copysign(values_by_backend["SymPy"][half_turn], float_values[half_turn])
+    for name, values in values_by_backend.items():
+        assert excess(float_values, values, limit) <= 1.0, (
+            f"{case.name}: {name} differs by {np.abs(float_values - values).max()}"
+        )
 
-    weights = np.random.default_rng(1).uniform(0.5, 1.5, by_float.shape[1])
-    by_rows, by_grad = np.einsum("i,pij->pj", weights, jacobians), gradients_jax(call, points, weights)
-    bad = ~np.isfinite(by_grad).all(axis=1)
-    assert not bad.any(), f"{case.name}: the JAX gradient is not finite at {points[bad][0].tolist()}"
-    steepest = np.maximum(1.0, np.abs(by_rows).max(axis=1, keepdims=True))
-    assert excess(by_rows, by_grad, TOLERANCE * steepest) <= 1.0, f"{case.name}: gradients of JAX and CasADi differ"
-    return max(excess(by_float, own, np.maximum(1.0, np.abs(by_float))) for own in others.values())
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, float_values.shape[1])
+    casadi_gradients, jax_gradients = np.einsum("i,pij->pj", weights, jacobians), gradients_jax(call, points, weights)
+    is_bad = ~np.isfinite(jax_gradients).all(axis=1)
+    assert not is_bad.any(), f"{case.name}: the JAX gradient is not finite at {points[is_bad][0].tolist()}"
+    steepest = np.maximum(1.0, np.abs(casadi_gradients).max(axis=1, keepdims=True))
+    assert excess(casadi_gradients, jax_gradients, TOLERANCE * steepest) <= 1.0, (
+        f"{case.name}: gradients of JAX and CasADi differ"
+    )
+    return max(
+        excess(float_values, values, np.maximum(1.0, np.abs(float_values))) for values in values_by_backend.values()
+    )
 
 
 def by_numpy(call: Any, points: np.ndarray) -> np.ndarray:
-    """All points as one batch: the components are arrays."""
+    """Evaluate all points as one batch: the components are arrays."""
     return np.stack(np.broadcast_arrays(*call(list(points.T)), points[:, 0])[:-1], axis=1)
 
 
 def by_jax(call: Any, points: np.ndarray) -> np.ndarray:
-    """Compiled, as a batch. XLA's fusion pass would only copy the shared scalars of a big graph into every output."""
+    """Evaluate compiled, as a batch. XLA's fusion pass would only copy the shared scalars of a big graph into every output."""
     compiled = jax.jit(jax.vmap(lambda leaves: [jnp.asarray(y, dtype=float) for y in call(leaves)]))
     columns = [jnp.asarray(column) for column in points.T]
     fast_to_build = {"xla_disable_hlo_passes": "fusion"} if len(columns) > 100 else {}
@@ -82,13 +93,13 @@ def by_jax(call: Any, points: np.ndarray) -> np.ndarray:
 
 
 def by_sympy(call: Any, points: np.ndarray) -> np.ndarray:
-    """By value, in 30 digits: an oracle of the arithmetic itself."""
+    """Evaluate in 30 digits: an oracle of the arithmetic."""
     rows = [call([sympy.Float(x, 30) for x in row]) for row in points]
     return np.array([[float(y) for y in row] for row in rows])
 
 
 def traced(call: Any, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and Jacobians from one CasADi trace."""
+    """Return values and Jacobians from one CasADi trace."""
     n = points.shape[1]
     x = casadi.SX.sym("x", n)
     y = casadi.vertcat(*call([x[i] for i in range(n)]))
@@ -98,7 +109,7 @@ def traced(call: Any, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gradients_jax(call: Any, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    def weighted(leaves: Any) -> Any:
+    def weighted_sum(leaves: Any) -> Any:
         return sum(weight * y for weight, y in zip(weights, call(leaves), strict=True)) + 0.0 * leaves[0]
 
-    return np.stack(jax.vmap(jax.grad(weighted))([jnp.asarray(column) for column in points.T]), axis=1)
+    return np.stack(jax.vmap(jax.grad(weighted_sum))([jnp.asarray(column) for column in points.T]), axis=1)

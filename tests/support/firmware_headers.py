@@ -1,6 +1,6 @@
-"""What the C of a policy needs of a firmware's headers: written here with what is used of them, or the real ones.
+"""The firmware headers that the C of a policy includes: stand-ins with the parts that it uses, or the real ones.
 
-SAMARA_CRAZYFLIE_SOURCE and SAMARA_BETAFLIGHT_SOURCE lead to the sources of the real firmwares; their headers are then used.
+If SAMARA_CRAZYFLIE_SOURCE and SAMARA_BETAFLIGHT_SOURCE lead to the sources of the real firmwares, their headers are used.
 """
 
 import os
@@ -14,11 +14,11 @@ CRAZYFLIE = {
     "math3d.h": """#include <math.h>
 struct vec { float x, y, z; };
 struct quat { float x, y, z, w; };
-static inline float degrees(float own) { return 180.0f / (float)M_PI * own; }
+static inline float degrees(float angle) { return 180.0f / (float)M_PI * angle; }
 static inline struct quat mkquat(float x, float y, float z, float w) { struct quat q = {x, y, z, w}; return q; }
 static inline struct vec quat2rpy(struct quat q) {
-    struct vec own = {0.0f, 0.0f, atan2f(2.0f * (q.w * q.z + q.x * q.y), 1.0f - 2.0f * (q.y * q.y + q.z * q.z))};
-    return own;
+    struct vec rpy = {0.0f, 0.0f, atan2f(2.0f * (q.w * q.z + q.x * q.y), 1.0f - 2.0f * (q.y * q.y + q.z * q.z))};
+    return rpy;
 }
 """,
     "controller.h": """#pragma once
@@ -65,7 +65,7 @@ extern quaternion_t imuAttitudeQuaternion;
 extern float motor[8];
 #define ARMING_FLAG(mask) (armingFlags & (mask))
 static inline timeDelta_t cmpTimeUs(timeUs_t a, timeUs_t b) { return (timeDelta_t)(a - b); }
-static inline float constrainf(float own, float low, float high) { return own < low ? low : own > high ? high : own; }
+static inline float constrainf(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 const positionEstimate3d_t *positionEstimatorGetEstimate(void);
 float motorConvertFromExternal(uint16_t externalValue);
 float getMotorOutputLow(void);
@@ -99,13 +99,13 @@ FOLDERS = {
 
 
 def real(firmware: str) -> tuple[str, ...]:
-    """The compiler's options for the headers of the real firmware; none where it is not here"""
+    """Return the compiler options for the headers of the real firmware; empty if its source is not available."""
     source = os.environ.get(f"SAMARA_{firmware}_SOURCE")
-    return tuple(f"-isystem{Path(source) / own}" for own in FOLDERS[firmware]) if source else ()
+    return tuple(f"-isystem{Path(source) / directory}" for directory in FOLDERS[firmware]) if source else ()
 
 
 def written(headers: dict[str, str], folder: Path) -> str:
-    """The compiler's option for the stand-ins, which are written into the folder"""
+    """Write the stand-ins into the folder; return the compiler option for them."""
     for name, text in headers.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Synthetic cases whose logs went through a file: written as a format has them, and read back."""
+"""Synthetic cases whose logs are written in a format and read back."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ from .log_files import KINDS
 
 RECORDING = "samara"
 FORMATS = (*(name for name in KINDS if name != "nanobench"), RECORDING)
-"""All but NanoBench's: its PWM and voltage mean the speeds of one brushed motor, which no synthetic vehicle has."""
+"""All but NanoBench's: its PWM and voltage imply the speeds of one brushed motor, which no synthetic vehicle has."""
 
 
 def numbers_for(name: str, first: int, count: int) -> list[int]:
-    """The next so many vehicles whose truth such a log can hold: even ones have motion capture"""
+    """Return the next `count` vehicles whose truth such a log can hold: even ones have motion capture."""
     if name == RECORDING or len(KINDS[name].needs) == 2:
         return list(range(first, first + count))
     begin = first + (is_captured(first) != (KINDS[name].needs[0] == MOTION_CAPTURE))
@@ -28,18 +28,26 @@ def numbers_for(name: str, first: int, count: int) -> list[int]:
 
 
 def through_each(
-    wanted: dict[str, Sequence[int]], numbers: Sequence[int], folder: Path, answered: Identify, seed: int = 1
+    numbers_by_format: dict[str, Sequence[int]], numbers: Sequence[int], folder: Path, identify: Identify, seed: int = 1
 ) -> None:
-    """These vehicles, flown once, through every format that wants them and has not had them: a folder of cases for each"""
-    left = {
-        name: [own for own in numbers if own in few and not (folder / name / f"case_{own:04d}.json").exists()]
-        for name, few in wanted.items()
+    """Fly these vehicles once and pass them through every format that needs them: a folder of cases for each format."""
+    remaining = {
+        name: [
+            number
+            for number in numbers
+            if number in format_numbers and not (folder / name / f"case_{number:04d}.json").exists()
+        ]
+        for name, format_numbers in numbers_by_format.items()
     }
-    for case in cases([own for own in numbers if any(own in few for few in left.values())], seed, telemetry=True):
-        for name, few in left.items():
-            if case.number in few:
+    for case in cases(
+        [number for number in numbers if any(number in format_numbers for format_numbers in remaining.values())],
+        seed,
+        telemetry=True,
+    ):
+        for name, format_numbers in remaining.items():
+            if case.number in format_numbers:
                 (folder / name).mkdir(parents=True, exist_ok=True)
-                work([case.number], folder / name, lambda _, case=case, name=name: _through(case, name, seed), answered)
+                work([case.number], folder / name, lambda _, case=case, name=name: _through(case, name, seed), identify)
 
 
 def _through(case: Case, name: str, seed: int) -> Iterator[Case]:
@@ -49,16 +57,16 @@ def _through(case: Case, name: str, seed: int) -> Iterator[Case]:
 
 
 def written(log: FlightLog, name: str, folder: Path) -> FlightLog:
-    """A log as a file of a format gives it back"""
+    """Write a log in a format and read it back."""
     path, columns = KINDS[name].write(KINDS[name].told(log), folder)
-    (back,) = read_log(path, columns)
-    return replace(back, name=log.name)
+    (log_read,) = read_log(path, columns)
+    return replace(log_read, name=log.name)
 
 
 def recorded(case: Case, seed: int, folder: Path) -> FlightLog:
-    """The same flight, recorded by ourselves"""
-    captured = is_captured(case.number)
-    scenario = scenario_of([case.truth], [case.task], [case.number], captured=captured, telemetry=False)
+    """Return the log of the same flight recorded by Samara."""
+    has_motion_capture = is_captured(case.number)
+    scenario = scenario_of([case.truth], [case.task], [case.number], captured=has_motion_capture, telemetry=False)
     samara.fly(replace(scenario, seed=seed * 1_000_000 + case.number), out=folder / "flight.mcap", whole=False)
-    (back,) = read_log(folder / "flight.mcap")
-    return back
+    (log_read,) = read_log(folder / "flight.mcap")
+    return log_read

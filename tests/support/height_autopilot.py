@@ -1,4 +1,4 @@
-"""A fifth autopilot, for tests: holds the height it is ordered to take off to, by its own state, without a wire."""
+"""A fifth autopilot, for tests: holds the take-off height with the true state, without a connection."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,7 +27,7 @@ class HeightAutopilot:
         self.sent = self.answered = 0
 
     def begin(self, readings: Readings) -> None:
-        """Do nothing: there is no wire"""
+        """Do nothing: there are no packets."""
 
     def exchange(self, readings: Readings) -> Sequence[float]:
         self.sent, self.answered = self.sent + 1, self.answered + 1
@@ -47,7 +47,7 @@ class HeightAutopilot:
         yield "info", f"{self.title} answered {self.answered} of {self.sent}"
 
     def close(self) -> None:
-        """Do nothing: there is no wire"""
+        """Do nothing: there are no sockets."""
 
 
 HEIGHT_HOLD = AutopilotType(

@@ -1,4 +1,4 @@
-"""The command `samara`, held after the first rows of a campaign: it says so and waits until its standard input ends."""
+"""The command `samara`, paused after the first rows of a campaign: it prints "held" and waits for the end of its input."""
 
 import sys
 
@@ -8,12 +8,12 @@ from samara.campaigns.store import Store
 write = Store.write
 
 
-def written_and_held(*own: object) -> None:
-    write(*own)
+def write_and_wait(*arguments: object) -> None:
+    write(*arguments)
     Store.write = write
     print("held", flush=True)
     sys.stdin.read()
 
 
-Store.write = written_and_held
+Store.write = write_and_wait
 samara_command.main()

@@ -1,4 +1,4 @@
-"""A policy that `samara learn hover` made (seed 0, on a CPU, 8 kB), and the same made worse."""
+"""A policy that `samara learn hover` trained (seed 0, on a CPU, 8 kB), and a weakened copy."""
 
 import tempfile
 from functools import cache
@@ -20,10 +20,12 @@ def trained() -> Policy:
 
 @cache
 def softened(share: float = 0.3) -> Policy:
-    """With so much of what goes into the last activation: it hovers in calm air, and gives way to wind"""
-    own = trained()
-    tensors = {name: np.array(array) for name, array in read_tensors(dict(own.files)[WEIGHTS]).items()}
+    """Scale the input of the last activation by `share`: the policy hovers in calm air, and drifts in wind."""
+    policy = trained()
+    tensors = {name: np.array(array) for name, array in read_tensors(dict(policy.files)[WEIGHTS]).items()}
     for name in ("2.weight", "2.bias"):
         tensors[name] *= share
     with tempfile.TemporaryDirectory() as folder:
-        return save_policy(folder, samara.vehicle("crazyflie"), own.kinds, tensors, task="hover", period=own.period)
+        return save_policy(
+            folder, samara.vehicle("crazyflie"), policy.kinds, tensors, task="hover", period=policy.period
+        )

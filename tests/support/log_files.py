@@ -1,14 +1,14 @@
 """Flights written as the logs of autopilots: in their units, axes, rotor order, rates and resolution.
 
     kind = KINDS["px4"]
-    told = kind.told(log)              # what of a flight such a log holds, at its rates, its motors in its order
+    told = kind.told(log)              # the signals that such a log holds, at its rates, its motors in its order
     path, columns = kind.write(told, folder)
     (back,) = read_log(path, columns)  # the same signals, to kind.resolution
 
 PX4's SDLOG_PROFILE is default + high rate (+ computer vision with motion capture): motors, gyroscope, accelerometer and
-attitude as they come, position ten times a second, motion capture every 30 ms. ArduPilot's LOG_BITMASK has IMU_FAST and
-ATTITUDE_FAST: the IMU and RATE, of which its mixer makes what motors are told, as they come, the estimate 25 times a second.
-RCOU, which it writes ten times a second, tells nothing of a motor's lag: a log without RATE is `ardupilot_slow`.
+attitude at full rate, position ten times a second, motion capture every 30 ms. ArduPilot's LOG_BITMASK has IMU_FAST and
+ATTITUDE_FAST: the IMU and RATE, from which its mixer computes the motor commands, at full rate, the estimate 25 times a second.
+RCOU, which it writes ten times a second, cannot resolve a motor's lag: a log without RATE is `ardupilot_slow`.
 """
 
 import math
@@ -33,17 +33,17 @@ from support.blackbox_writer import Field, Log
 Array = np.ndarray[Any, Any]
 Columns = Mapping[str, Any] | None
 
-BOOT_US = 30_000_000  # what the clock says when the flight begins
+BOOT_US = 30_000_000  # the autopilot's clock at the start of the flight
 FULL, THRUST_MODEL, POLES, ONE_G = 65535, 0.3, 14, 2048
 POSES = ("position", "velocity", "attitude")
 INERTIAL = ("rate", "specific_force")
 
 
 class Kind(NamedTuple):
-    """A kind of log: who numbers its rotors, how often it has each signal at most [Hz], to which step, and who writes it
+    """A log format: its rotor numbering, the largest rate of each signal [Hz], the resolutions, and its writer.
 
-    `needs` is the truth that such a log can tell of: motion capture, the estimate, or either. Signals that are `together` have
-    the times of the first of them, and there the last value they had; others have times of their own.
+    `needs` is the truth that such a log can hold: motion capture, the estimate, or either. Signals that are `together` have
+    the times of the first of them, with the last value before each; others have separate times.
     """
 
     numbering: str
@@ -52,50 +52,50 @@ class Kind(NamedTuple):
     write: Callable[[FlightLog, Path], tuple[Path, Columns]]
     needs: tuple[str, ...] = (MOTION_CAPTURE, ESTIMATE)
     together: tuple[str, ...] = ()
-    fitted: bool = False  # velocity by slopes of the position
+    fitted: bool = False  # velocity is fitted to the position
 
     def told(self, log: FlightLog) -> FlightLog:
-        """What such a log holds of a flight"""
+        """Return the signals of a flight that such a log holds."""
         if self.fitted and log.position is not None:
             log = replace(log, velocity=slopes(log.position))
-        held: dict[str, Any] = dict.fromkeys(signal_names())
+        signals: dict[str, Any] = dict.fromkeys(signal_names())
         for name, rate in self.rates.items():
-            own = getattr(log, name)
-            averaged = name in INERTIAL and name not in self.together
-            held[name] = None if own is None else at_most(own, rate, averaged=averaged)
+            signal = getattr(log, name)
+            is_averaged = name in INERTIAL and name not in self.together
+            signals[name] = None if signal is None else at_most(signal, rate, averaged=is_averaged)
         for name in self.together[1:]:
-            time, own = held[self.together[0]].time, getattr(log, name)
-            held[name] = None if own is None or name not in self.rates else Signal(time, held_at(time, own))
+            time, signal = signals[self.together[0]].time, getattr(log, name)
+            signals[name] = None if signal is None or name not in self.rates else Signal(time, held_at(time, signal))
         if self.numbering != "samara":
-            order = list(rotor_order(self.numbering, "crazyflie_engine"))  # which counts as our quadrotors do
+            order = list(rotor_order(self.numbering, "crazyflie_engine"))  # the numbering of Samara's quadrotors
             for name in ("command", "rotor_speed"):
-                if held[name] is not None:
-                    held[name] = held[name]._replace(values=held[name].values[order])
-        truth = log.truth if any(held[name] for name in POSES) else ""
-        return replace(log, numbering=self.numbering, truth=truth, **held)
+                if signals[name] is not None:
+                    signals[name] = signals[name]._replace(values=signals[name].values[order])
+        truth = log.truth if any(signals[name] for name in POSES) else ""
+        return replace(log, numbering=self.numbering, truth=truth, **signals)
 
 
-def at_most(own: Signal, rate: float, *, averaged: bool) -> Signal:
-    """Every n-th sample, or the means of n, so that there are no more than `rate` a second"""
-    n = max(1, math.ceil((len(own.time) - 1) / (own.time[-1] - own.time[0]) / rate - 0.01))
+def at_most(signal: Signal, rate: float, *, averaged: bool) -> Signal:
+    """Take every n-th sample, or means of n, so that there are at most `rate` a second."""
+    n = max(1, math.ceil((len(signal.time) - 1) / (signal.time[-1] - signal.time[0]) / rate - 0.01))
     if n == 1 or not averaged:
-        return Signal(own.time[::n], own.values[:, ::n])
-    count = len(own.time) // n
-    means = own.values[:, : n * count].reshape(len(own.values), count, n).mean(axis=2)
-    return Signal(own.time[: n * count].reshape(count, n).mean(axis=1), means)
+        return Signal(signal.time[::n], signal.values[:, ::n])
+    count = len(signal.time) // n
+    means = signal.values[:, : n * count].reshape(len(signal.values), count, n).mean(axis=2)
+    return Signal(signal.time[: n * count].reshape(count, n).mean(axis=1), means)
 
 
 def microseconds(time: Array) -> Array:
     return BOOT_US + np.rint(1e6 * time).astype(np.int64)
 
 
-def held_at(time: Array, own: Signal) -> Array:
-    """The last values there were"""
-    return own.values[:, np.clip(np.searchsorted(own.time, time + 1e-9) - 1, 0, None)]
+def held_at(time: Array, signal: Signal) -> Array:
+    """Return the last values before each time."""
+    return signal.values[:, np.clip(np.searchsorted(signal.time, time + 1e-9) - 1, 0, None)]
 
 
 def in_order(times: Sequence[Array], tables: Sequence[Array]) -> bytes:
-    """Packed records of several kinds by their times"""
+    """Sort packed records of several types by their times."""
     pieces, stamps = [], np.concatenate(times)
     for table in tables:
         data, size = table.tobytes(), table.dtype.itemsize
@@ -104,12 +104,12 @@ def in_order(times: Sequence[Array], tables: Sequence[Array]) -> bytes:
 
 
 def table_of(layout: str, columns: Sequence[Any]) -> Array:
-    """Records of a layout of `struct`, column by column"""
-    letters = [own for count, letter in re.findall(r"(\d*)([a-zA-Z?])", layout) for own in [letter] * int(count or 1)]
-    dtype = np.dtype([(f"c{i}", f"<{letter}") for i, letter in enumerate(letters)])
-    table = np.zeros(max(np.size(own) for own in columns), dtype)
-    for name, own in zip(dtype.names or (), columns, strict=True):
-        table[name] = own
+    """Build records of a `struct` layout, column by column."""
+    codes = [code for count, letter in re.findall(r"(\d*)([a-zA-Z?])", layout) for code in [letter] * int(count or 1)]
+    dtype = np.dtype([(f"c{i}", f"<{letter}") for i, letter in enumerate(codes)])
+    table = np.zeros(max(np.size(column) for column in columns), dtype)
+    for name, column in zip(dtype.names or (), columns, strict=True):
+        table[name] = column
     return table
 
 
@@ -129,14 +129,14 @@ def ned_attitude(rows: Array) -> Array:
 
 
 def write_ulog(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
-    """`actuator_motors` holds thrusts by THR_MDL_FAC"""
-    u, none = log.command.values, [np.nan] * 8
+    """Write a ULog; `actuator_motors` holds thrusts by THR_MDL_FAC."""
+    u, unused = log.command.values, [np.nan] * 8
     topics: dict[str, tuple[Array, list[Any]]] = {
-        "actuator_motors": (log.command.time, [0, *(THRUST_MODEL * u * u + (1.0 - THRUST_MODEL) * u), *none])
+        "actuator_motors": (log.command.time, [0, *(THRUST_MODEL * u * u + (1.0 - THRUST_MODEL) * u), *unused])
     }
     if log.rate is not None and log.specific_force is not None:
-        felt = [*frd(log.rate.values), 0, 0, *frd(log.specific_force.values), 0]
-        topics["sensor_combined"] = (log.rate.time, felt)
+        imu = [*frd(log.rate.values), 0, 0, *frd(log.specific_force.values), 0]
+        topics["sensor_combined"] = (log.rate.time, imu)
     if log.position is not None and log.attitude is not None:
         q, p = ned_attitude(log.attitude.values), ned(log.position.values)
         if log.truth == MOTION_CAPTURE:
@@ -146,12 +146,12 @@ def write_ulog(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
             topics["vehicle_attitude"] = (log.attitude.time, [*q, 0, 0, 0, 0])
             topics["vehicle_local_position"] = (log.position.time, [*p, *ned(log.velocity.values)])
     if log.rotor_speed is not None:
-        reports = [own for i, rpm in enumerate(np.rint(log.rotor_speed.values / RPM)) for own in (rpm, 101 + i)]
+        reports = [value for i, rpm in enumerate(np.rint(log.rotor_speed.values / RPM)) for value in (rpm, 101 + i)]
         topics["esc_status"] = (log.rotor_speed.time, reports)
     times, tables = [], []
     for number, (name, (time, columns)) in enumerate(topics.items()):
-        said = microseconds(time)
-        clocks = [said, said] if "timestamp_sample" in PX4[name][0] else [said]
+        stamps = microseconds(time)
+        clocks = [stamps, stamps] if "timestamp_sample" in PX4[name][0] else [stamps]
         layout = "HBH" + PX4[name][1].removeprefix("<")
         size = struct.calcsize("<" + layout) - 3
         tables.append(table_of(layout, [size, ord("D"), number, *clocks, *columns]))
@@ -167,26 +167,26 @@ def write_ulog(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
 
 
 MIXER = np.array([[-0.5, 0.5, 0.5, 1.0], [0.5, -0.5, 0.5, 1.0], [0.5, 0.5, -0.5, 1.0], [-0.5, -0.5, -0.5, 1.0]])
-"""Front right, back left, front left, back right, of roll to the right, nose up, turn to the right, and all of them."""
+"""Front right, back left, front left, back right, for roll right, nose up, yaw right, and collective."""
 LINEAR = {"FRAME_CLASS": 1, "FRAME_TYPE": 1, "MOT_THST_EXPO": 0, "MOT_SPIN_MIN": 0, "MOT_SPIN_MAX": 1}
 LINEAR |= {"INS_GYRO_FILTER": 0, "INS_ACCEL_FILTER": 0}
 
 
 def write_dataflash(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
-    """Motors on outputs 1, 2, 5 and 6, in whole µs from MOT_PWM_MIN to MOT_PWM_MAX, ten times a second; all of them in RATE"""
+    """Write a DataFlash log: motors on outputs 1, 2, 5 and 6, in whole µs, ten times a second; all samples in RATE."""
     assert log.position is not None and log.velocity is not None and log.attitude is not None
     assert log.rate is not None and log.specific_force is not None
     low, high = PARAMETERS["MOT_PWM_MIN"], PARAMETERS["MOT_PWM_MAX"]
-    every = max(1, round(0.1 / float(np.median(np.diff(log.command.time)))))
-    pulses = np.rint(low + (high - low) * log.command.values[:, ::every])
+    step = max(1, round(0.1 / float(np.median(np.diff(log.command.time)))))
+    pulses = np.rint(low + (high - low) * log.command.values[:, ::step])
     p, v, q = ned(log.position.values), ned(log.velocity.values), ned_attitude(log.attitude.values)
     kinds = {
-        "RCOU": (log.command.time[::every], [pulses[0], pulses[1], 0, 0, pulses[2], pulses[3]]),
+        "RCOU": (log.command.time[::step], [pulses[0], pulses[1], 0, 0, pulses[2], pulses[3]]),
         "IMU": (log.rate.time, [0, *frd(log.rate.values), *frd(log.specific_force.values)]),
         "XKF1": (log.position.time, [0, 0, 0, 0, *v, 0, *p]),
         "XKQ": (log.attitude.time, [0, *q]),
     }
-    if every > 1:
+    if step > 1:
         kinds = {"RATE": (log.command.time, [*np.linalg.solve(MIXER, log.command.values)])} | kinds
     if log.rotor_speed is not None:
         for output, speed in zip((0, 1, 4, 5), log.rotor_speed.values, strict=True):
@@ -196,9 +196,9 @@ def write_dataflash(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     for name, (time, columns) in kinds.items():
         kind = name.partition(" ")[0]
         letters = DATAFLASH[kind][0]
-        written = [own * UNIT.get(letter, 1) for letter, own in zip(letters[1:], columns, strict=True)]
+        scaled = [column * UNIT.get(letter, 1) for letter, column in zip(letters[1:], columns, strict=True)]
         layout = "BBB" + "".join(PACK[letter] for letter in letters)
-        tables.append(table_of(layout, [0xA3, 0x95, numbers[kind], microseconds(time), *written]))
+        tables.append(table_of(layout, [0xA3, 0x95, numbers[kind], microseconds(time), *scaled]))
         times.append(time)
     parameters = [
         packed("PARM", numbers["PARM"], DATAFLASH["PARM"][0], (1000, name, value, value))
@@ -213,11 +213,11 @@ def write_dataflash(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
 
 
 def write_blackbox(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
-    """Every loop: gyro in 0.1 °/s, accelerometer in 1/2048 g, motors in steps of DShot, electrical rpm / 100"""
+    """Write a blackbox log at every loop: gyro in 0.1 °/s, accelerometer in 1/2048 g, motors in DShot steps, eRPM / 100."""
     assert log.rate is not None and log.specific_force is not None
     time = log.rate.time
-    wide = {"gyroADC": 10.0 / DEGREE * log.rate.values, "accSmooth": ONE_G / G * log.specific_force.values}
-    wide["motor"] = 48.0 + 1999.0 * log.command.values
+    signals = {"gyroADC": 10.0 / DEGREE * log.rate.values, "accSmooth": ONE_G / G * log.specific_force.values}
+    signals["motor"] = 48.0 + 1999.0 * log.command.values
     fields = [
         Field("loopIteration", False, (0, 1), (6, 9)),
         Field("time", False, (0, 1), (2, 0)),
@@ -226,24 +226,26 @@ def write_blackbox(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
         *(Field(f"motor[{i}]", False, (5, 0), (3, 0)) for i in (1, 2, 3)),
     ]
     if log.rotor_speed is not None:
-        wide["eRPM"] = log.rotor_speed.values / RPM * (POLES / 2) / 100.0
+        signals["eRPM"] = log.rotor_speed.values / RPM * (POLES / 2) / 100.0
         fields += [Field(f"eRPM[{i}]", False, (0, 1), (1, 0)) for i in range(4)]
-    head = {
+    headers = {
         "Firmware revision": "Betaflight 4.5.1 (77d01ba3b) STM32F7X2",
         **{"gyro_scale": "0x3f800000", "blackbox_high_resolution": "1", "acc_1G": str(ONE_G), "minthrottle": "1070"},
         **{"motorOutput": "158,2047", "motor_poles": str(POLES), "yaw_motors_reversed": "0", "vbatref": "1650"},
     }
-    written = Log(fields, head, interval=32)
+    blackbox_log = Log(fields, headers, interval=32)
     columns = {
-        f"{name}[{i}]": np.rint(own).astype(int).tolist() for name, rows in wide.items() for i, own in enumerate(rows)
+        f"{name}[{i}]": np.rint(row).astype(int).tolist()
+        for name, rows in signals.items()
+        for i, row in enumerate(rows)
     }
     columns |= {"loopIteration": range(len(time)), "time": microseconds(time).tolist()}
     names = list(columns)
     for row in zip(*columns.values(), strict=True):
-        written.main(dict(zip(names, row, strict=True)))
-    written.end()
+        blackbox_log.main(dict(zip(names, row, strict=True)))
+    blackbox_log.end()
     path = folder / "flight.bbl"
-    path.write_bytes(bytes(written))
+    path.write_bytes(bytes(blackbox_log))
     return path, None
 
 
@@ -251,38 +253,38 @@ def write_blackbox(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
 
 
 def crazyflie_columns(log: FlightLog) -> tuple[dict[str, Array], dict[str, Array]]:
-    """By the firmware's names: what has the IMU's times, and what has those of the pose"""
+    """Return columns by the firmware's names: those at the IMU's times, and those at the times of the pose."""
     assert (
         log.rate is not None
         and log.specific_force is not None
         and log.position is not None
         and log.attitude is not None
     )
-    quick = {f"acc.{axis}": own / G for axis, own in zip("xyz", log.specific_force.values, strict=True)}
-    quick |= {f"gyro.{axis}": own / DEGREE for axis, own in zip("xyz", log.rate.values, strict=True)}
-    told = np.rint(FULL * log.command.values)
-    quick |= {f"motor.m{i + 1}": own for i, own in enumerate(told)}
+    imu_columns = {f"acc.{axis}": row / G for axis, row in zip("xyz", log.specific_force.values, strict=True)}
+    imu_columns |= {f"gyro.{axis}": row / DEGREE for axis, row in zip("xyz", log.rate.values, strict=True)}
+    pwm = np.rint(FULL * log.command.values)
+    imu_columns |= {f"motor.m{i + 1}": row for i, row in enumerate(pwm)}
     group = "locSrv" if log.truth == MOTION_CAPTURE else "stateEstimate"
-    slow = {f"{group}.{axis}": own for axis, own in zip("xyz", log.position.values, strict=True)}
-    slow |= {f"{group}.q{axis}": own for axis, own in zip("wxyz", log.attitude.values, strict=True)}
+    pose_columns = {f"{group}.{axis}": row for axis, row in zip("xyz", log.position.values, strict=True)}
+    pose_columns |= {f"{group}.q{axis}": row for axis, row in zip("wxyz", log.attitude.values, strict=True)}
     if log.velocity is not None:
-        slow |= {f"{group}.v{axis}": own for axis, own in zip("xyz", log.velocity.values, strict=True)}
-    return quick, slow
+        pose_columns |= {f"{group}.v{axis}": row for axis, row in zip("xyz", log.velocity.values, strict=True)}
+    return imu_columns, pose_columns
 
 
 def write_card(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
-    """Two kinds of records: IMU and motors, and the pose"""
+    """Write an SD-card log with two types of records: IMU and motors, and the pose."""
     assert log.rate is not None and log.position is not None
-    quick, slow = crazyflie_columns(log)
+    imu_columns, pose_columns = crazyflie_columns(log)
     types = (
-        (0xFFFF, b"fixedFrequency", log.rate.time, quick, [*"ffffff", *"HHHH"]),
-        (7, b"pose", log.position.time, slow, ["f"] * len(slow)),
+        (0xFFFF, b"fixedFrequency", log.rate.time, imu_columns, [*"ffffff", *"HHHH"]),
+        (7, b"pose", log.position.time, pose_columns, ["f"] * len(pose_columns)),
     )
     head = struct.pack("<BHH", 0xBC, 2, len(types))
     times, tables = [], []
     for number, name, time, columns, letters in types:
         head += struct.pack("<H", number) + name + b"\0" + struct.pack("<H", len(columns))
-        head += b"".join(f"{own}({x})".encode() + b"\0" for own, x in zip(columns, letters, strict=True))
+        head += b"".join(f"{column}({x})".encode() + b"\0" for column, x in zip(columns, letters, strict=True))
         tables.append(table_of("HQ" + "".join(letters), [number, microseconds(time), *columns.values()]))
         times.append(time)
     data = head + in_order(times, tables)
@@ -292,15 +294,16 @@ def write_card(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
 
 
 def write_crazyflie_csv(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
-    """By radio: all of it at one pace, in whole ms"""
+    """Write a radio log: all variables at one rate, in whole ms."""
     assert log.rate is not None and log.position is not None
-    quick, slow = crazyflie_columns(log)
+    imu_columns, pose_columns = crazyflie_columns(log)
     time = log.rate.time
-    both = [*quick.values(), *slow.values()]
+    columns = [*imu_columns.values(), *pose_columns.values()]
     stamps = 1e-3 * microseconds(time)
-    lines = [",".join(["timestamp", *quick, *slow])]
+    lines = [",".join(["timestamp", *imu_columns, *pose_columns])]
     lines += [
-        ",".join([f"{stamp:.0f}", *(f"{own:.6g}" for own in row)]) for stamp, *row in zip(stamps, *both, strict=True)
+        ",".join([f"{stamp:.0f}", *(f"{value:.6g}" for value in row)])
+        for stamp, *row in zip(stamps, *columns, strict=True)
     ]
     path = folder / "crazyflie.csv"
     path.write_text("\n".join(lines) + "\n")
@@ -308,7 +311,7 @@ def write_crazyflie_csv(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
 
 
 def write_nanobench(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
-    """Everything at the camera's pace; velocity and rate by the camera are slopes over 11 samples"""
+    """Write all signals at the camera's rate; velocity and rate are slopes over 11 samples."""
     assert (
         log.rate is not None
         and log.specific_force is not None
@@ -319,9 +322,9 @@ def write_nanobench(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     time = log.position.time
     names = "t,px,py,pz,vx,vy,vz,qw,qx,qy,qz,wx_vicon,wy_vicon,wz_vicon,motor_motor_m1,motor_motor_m2,motor_motor_m3"
     names += ",motor_motor_m4,pwr_pm_vbat,imu_acc_x,imu_acc_y,imu_acc_z,imu_gyro_x,imu_gyro_y,imu_gyro_z"
-    told, rate = np.rint(FULL * log.command.values), log.rate.values
+    pwm, rate = np.rint(FULL * log.command.values), log.rate.values
     columns = [
-        *(1.7e9 + time, *log.position.values, *log.velocity.values, *log.attitude.values, *rate, *told),
+        *(1.7e9 + time, *log.position.values, *log.velocity.values, *log.attitude.values, *rate, *pwm),
         *(np.full(len(time), 3.9), *(log.specific_force.values / G), *rate),
     ]
     path = folder / "nanobench.csv"
@@ -329,20 +332,20 @@ def write_nanobench(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     return path, None
 
 
-def slopes(own: Signal, width: int = 11) -> Signal:
-    """Fitted over so many samples"""
+def slopes(signal: Signal, width: int = 11) -> Signal:
+    """Fit slopes over `width` samples."""
     half = width // 2
     steps = np.arange(-half, half + 1)
-    kernel = -steps / (steps @ steps) / float(np.median(np.diff(own.time)))
-    padded = np.pad(own.values, [(0, 0), (half, half)], mode="edge")
-    return Signal(own.time, np.stack([np.convolve(row, kernel, "valid") for row in padded]))
+    kernel = -steps / (steps @ steps) / float(np.median(np.diff(signal.time)))
+    padded = np.pad(signal.values, [(0, 0), (half, half)], mode="edge")
+    return Signal(signal.time, np.stack([np.convolve(row, kernel, "valid") for row in padded]))
 
 
 # ROS 2 -----------------------------------------------------------------------------------------------------------------
 
 
 def write_bag(log: FlightLog, folder: Path, storage: str = "MCAP") -> tuple[Path, Columns]:
-    """`actuator_msgs/Actuators`, `sensor_msgs/Imu`, and poses of motion capture or odometry with the body's velocity"""
+    """Write a bag with `actuator_msgs/Actuators`, `sensor_msgs/Imu`, and motion-capture poses or odometry."""
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
@@ -355,57 +358,65 @@ def write_bag(log: FlightLog, folder: Path, storage: str = "MCAP") -> tuple[Path
     store = get_typestore(Stores.ROS2_HUMBLE)
     actuators = "std_msgs/Header header\nfloat64[] position\nfloat64[] velocity\nfloat64[] normalized"
     store.register(get_types_from_msg(actuators, "actuator_msgs/msg/Actuators"))
-    kind = {name.rpartition("/")[2]: own for name, own in store.types.items()}
-    nine, many, none = np.zeros(9), np.zeros(36), np.zeros(0)
-    unit = kind["Quaternion"](0.0, 0.0, 0.0, 1.0)
+    message_classes = {name.rpartition("/")[2]: message_class for name, message_class in store.types.items()}
+    zero_3x3, zero_6x6, empty = np.zeros(9), np.zeros(36), np.zeros(0)
+    unit = message_classes["Quaternion"](0.0, 0.0, 0.0, 1.0)
     position, attitude, velocity = log.position.values, log.attitude.values, log.velocity
 
     def header(time_ns: int) -> Any:
-        return kind["Header"](kind["Time"](time_ns // 10**9, time_ns % 10**9), "world")
+        return message_classes["Header"](message_classes["Time"](time_ns // 10**9, time_ns % 10**9), "world")
 
     def vector(row: Array) -> Any:
-        return kind["Vector3"](*map(float, row))
+        return message_classes["Vector3"](*map(float, row))
 
     def pose(k: int) -> Any:
         w, x, y, z = map(float, attitude[:, k])
-        return kind["Pose"](kind["Point"](*map(float, position[:, k])), kind["Quaternion"](x, y, z, w))
+        return message_classes["Pose"](
+            message_classes["Point"](*map(float, position[:, k])), message_classes["Quaternion"](x, y, z, w)
+        )
 
-    def actuated(k: int, time_ns: int) -> Any:
-        return kind["Actuators"](header(time_ns), none, none, log.command.values[:, k].copy())
+    def actuator_message(k: int, time_ns: int) -> Any:
+        return message_classes["Actuators"](header(time_ns), empty, empty, log.command.values[:, k].copy())
 
-    def felt(k: int, time_ns: int) -> Any:
+    def imu_message(k: int, time_ns: int) -> Any:
         assert log.rate is not None and log.specific_force is not None
-        turning, force = vector(log.rate.values[:, k]), vector(log.specific_force.values[:, k])
-        return kind["Imu"](header(time_ns), unit, nine, turning, nine, force, nine)
+        rates, force = vector(log.rate.values[:, k]), vector(log.specific_force.values[:, k])
+        return message_classes["Imu"](header(time_ns), unit, zero_3x3, rates, zero_3x3, force, zero_3x3)
 
-    def seen(k: int, time_ns: int) -> Any:
-        return kind["PoseStamped"](header(time_ns), pose(k))
+    def pose_message(k: int, time_ns: int) -> Any:
+        return message_classes["PoseStamped"](header(time_ns), pose(k))
 
     if velocity is not None:
         v_B = np.stack(rotate(conjugate(Quat(*attitude)), Vec3(*velocity.values)))
 
-    def estimated(k: int, time_ns: int) -> Any:
-        twist = kind["TwistWithCovariance"](kind["Twist"](vector(v_B[:, k]), vector(np.zeros(3))), many)
-        return kind["Odometry"](header(time_ns), "base_link", kind["PoseWithCovariance"](pose(k), many), twist)
+    def odometry_message(k: int, time_ns: int) -> Any:
+        twist = message_classes["TwistWithCovariance"](
+            message_classes["Twist"](vector(v_B[:, k]), vector(np.zeros(3))), zero_6x6
+        )
+        return message_classes["Odometry"](
+            header(time_ns), "base_link", message_classes["PoseWithCovariance"](pose(k), zero_6x6), twist
+        )
 
     topics = {
-        "/motors": ("actuator_msgs/msg/Actuators", log.command.time, actuated),
-        "/imu": ("sensor_msgs/msg/Imu", log.rate.time, felt),
-        "/pose": ("geometry_msgs/msg/PoseStamped", log.position.time, seen)
+        "/motors": ("actuator_msgs/msg/Actuators", log.command.time, actuator_message),
+        "/imu": ("sensor_msgs/msg/Imu", log.rate.time, imu_message),
+        "/pose": ("geometry_msgs/msg/PoseStamped", log.position.time, pose_message)
         if log.truth == MOTION_CAPTURE
-        else ("nav_msgs/msg/Odometry", log.position.time, estimated),
+        else ("nav_msgs/msg/Odometry", log.position.time, odometry_message),
     }
     path = folder / f"bag_{storage.lower()}"
     with Writer(path, version=9, storage_plugin=StoragePlugin[storage]) as writer:
-        own = {topic: writer.add_connection(topic, name, typestore=store) for topic, (name, *_) in topics.items()}
+        connections = {
+            topic: writer.add_connection(topic, name, typestore=store) for topic, (name, *_) in topics.items()
+        }
         order = sorted(
             (1_700_000_000 * 10**9 + round(1e9 * t), topic, k)
             for topic, (_, time, _) in topics.items()
             for k, t in enumerate(time)
         )
         for time_ns, topic, k in order:
-            name, _, said = topics[topic]
-            writer.write(own[topic], time_ns, store.serialize_cdr(said(k, time_ns), name))
+            name, _, build_message = topics[topic]
+            writer.write(connections[topic], time_ns, store.serialize_cdr(build_message(k, time_ns), name))
     return path, None
 
 
@@ -417,7 +428,7 @@ def write_database(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
 
 
 def write_mapped(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
-    """FRD and NED, ms, °/s, g, pulses in µs; cells are empty where a signal has no sample"""
+    """Write FRD and NED, ms, °/s, g, pulses in µs; cells are empty if a signal has no sample."""
     signals = {
         "motors": (log.command, 1000.0 + 1000.0 * log.command.values),
         "position": (log.position, None if log.position is None else ned(log.position.values)),
@@ -429,18 +440,20 @@ def write_mapped(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
             None if log.specific_force is None else frd(log.specific_force.values) / G,
         ),
     }
-    held = {name: (own.time, rows) for name, (own, rows) in signals.items() if own is not None and rows is not None}
-    stamps = np.unique(np.concatenate([microseconds(time) for time, _ in held.values()]))
-    names = {name: [f"{name}_{i}" for i in range(len(rows))] for name, (_, rows) in held.items()}
+    available = {
+        name: (signal.time, rows) for name, (signal, rows) in signals.items() if signal is not None and rows is not None
+    }
+    stamps = np.unique(np.concatenate([microseconds(time) for time, _ in available.values()]))
+    names = {name: [f"{name}_{i}" for i in range(len(rows))] for name, (_, rows) in available.items()}
     cells = [[f"{1e-3 * stamp:.3f}" for stamp in stamps]]
-    for time, rows in held.values():
-        at = np.searchsorted(stamps, microseconds(time))
+    for time, rows in available.values():
+        rows_of_signal = np.searchsorted(stamps, microseconds(time))
         for row in rows:
             column = [""] * len(stamps)
-            for k, value in zip(at, row, strict=True):
+            for k, value in zip(rows_of_signal, row, strict=True):
                 column[k] = f"{value:.9g}"
             cells.append(column)
-    heading = ["t", *(own for each in names.values() for own in each)]
+    heading = ["t", *(column_name for column_names in names.values() for column_name in column_names)]
     path = folder / "mapped.csv"
     path.write_text("\n".join([",".join(heading), *(",".join(row) for row in zip(*cells, strict=True))]) + "\n")
     columns = {
@@ -450,7 +463,7 @@ def write_mapped(log: FlightLog, folder: Path) -> tuple[Path, Columns]:
     return path, columns
 
 
-# All of them -----------------------------------------------------------------------------------------------------------
+# All formats -----------------------------------------------------------------------------------------------------------
 
 LOOP = 250.0  # [Hz]
 FLOAT = {"position": 4e-6, "velocity": 2e-6, "attitude": 2e-7, "rate": 4e-6, "specific_force": 1e-5}

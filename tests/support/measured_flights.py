@@ -1,4 +1,4 @@
-"""Flights whose every number is known, as an estimator would have measured them without any error."""
+"""Flights with exact values, as an estimator without error would measure them."""
 
 import numpy as np
 
@@ -20,25 +20,27 @@ HOME_W = Vec3(0.0, 0.0, 2.0)
 
 
 def lively(vehicle: Vehicle) -> Trajectory:
-    """Steps to and fro along every axis, yaw steps and a sprint"""
-    own = [each for each in family(vehicle, Room()) if each.name.startswith(("steps", "yaw", "sprint"))]
-    return trajectory([*own[2:12], *own[:2], *own[-2:]], HOME_W)
+    """Return steps to and fro along every axis, yaw steps and a sprint."""
+    manoeuvres = [
+        manoeuvre for manoeuvre in family(vehicle, Room()) if manoeuvre.name.startswith(("steps", "yaw", "sprint"))
+    ]
+    return trajectory([*manoeuvres[2:12], *manoeuvres[:2], *manoeuvres[-2:]], HOME_W)
 
 
 def exact_samples(vehicle: Vehicle, task: Trajectory, seconds: float) -> Samples:
-    """What is flown in still air, every 4 ms, with the specific force of the equations themselves"""
+    """Fly in still air and sample every 4 ms, with the specific force of the equations."""
     drone = Drone("exact", vehicle, task, HOME_W, airborne=True, controller=controller_for(Room()))
     blocks = []
     scenario = Scenario("exact", (drone,), seconds, rates=Rates(log=1.0 / PERIOD))
-    Simulation(scenario, lambda own, lines: blocks.extend(own)).run()
-    found = tables(blocks)
-    state, told = (np.ascontiguousarray(found[f"/exact/{name}"][1].T) for name in ("state", "command"))
-    n = min(state.shape[1], told.shape[1])
+    Simulation(scenario, lambda new_blocks, lines: blocks.extend(new_blocks)).run()
+    tables_by_topic = tables(blocks)
+    state, commands = (np.ascontiguousarray(tables_by_topic[f"/exact/{name}"][1].T) for name in ("state", "command"))
+    n = min(state.shape[1], commands.shape[1])
     speeds = np.stack(
-        [speed_from_command(u, rotor.motor) for u, rotor in zip(told[:, :n], vehicle.rotors, strict=True)]
+        [speed_from_command(u, rotor.motor) for u, rotor in zip(commands[:, :n], vehicle.rotors, strict=True)]
     )
-    body, turning = state[:13, :n], state[13 : 13 + len(vehicle.rotors), :n]
-    force = acting(ready(vehicle), body, turning, speeds).f_B / vehicle.mass
-    usable = np.ones(n, dtype=bool)
-    knows = frozenset({"position", "velocity", "attitude", "rate", "specific_force"})
-    return Samples("exact", PERIOD, PERIOD * np.arange(n), body, speeds, force, None, None, usable, knows)
+    body, rotor_speeds = state[:13, :n], state[13 : 13 + len(vehicle.rotors), :n]
+    force = acting(ready(vehicle), body, rotor_speeds, speeds).f_B / vehicle.mass
+    is_usable = np.ones(n, dtype=bool)
+    signals = frozenset({"position", "velocity", "attitude", "rate", "specific_force"})
+    return Samples("exact", PERIOD, PERIOD * np.arange(n), body, speeds, force, None, None, is_usable, signals)

@@ -1,4 +1,4 @@
-"""Networks of random numbers."""
+"""Networks with random weights."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ import numpy as np
 from samara.control.policy_file import LayerKind, tensor_shapes
 
 
-def drawn(kinds: Sequence[LayerKind], inputs: int, seed: int = 1) -> dict[str, np.ndarray]:
-    """The arrays of these layers, so large that what they give is about 1 in size"""
-    draw = np.random.default_rng(seed)
-    shapes = tensor_shapes(kinds, inputs)
-    return {name: np.float32(draw.normal(size=shape) / np.sqrt(shape[-1])) for name, shape in shapes.items()}
+def drawn(layer_kinds: Sequence[LayerKind], inputs: int, seed: int = 1) -> dict[str, np.ndarray]:
+    """Draw the arrays of these layers, scaled so that the outputs are about 1."""
+    rng = np.random.default_rng(seed)
+    shapes = tensor_shapes(layer_kinds, inputs)
+    return {name: np.float32(rng.normal(size=shape) / np.sqrt(shape[-1])) for name, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""Node on this machine, and what a module prints in it."""
+"""Node.js on this machine, and the output of modules that it runs."""
 
 import json
 import shutil
@@ -11,17 +11,17 @@ from support.repository import do_without
 
 
 def node() -> str:
-    found = shutil.which("node")
-    if found is None:
+    path = shutil.which("node")
+    if path is None:
         do_without("Node is not installed")
-    return found
+    return path
 
 
 def printed(folder: Path, script: str, given: Any = None, read: Callable[[str], Any] = json.loads) -> Any:
-    """What a script in a folder of modules says; `given` is what it finds in `given`"""
+    """Run a script in a folder of modules and parse its output; the script reads `given` as `given`."""
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "given.js").write_text(f"export const given = {json.dumps(given)};\n")
     (folder / "script.js").write_text(f'import {{ given }} from "./given.js";\n{script}')
-    done = subprocess.run([node(), "script.js"], cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return read(done.stdout)
+    process = subprocess.run([node(), "script.js"], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    return read(process.stdout)

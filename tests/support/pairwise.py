@@ -1,10 +1,10 @@
-"""Neighbours: what every drone of a world does to every other, as one primitive.
+"""Pairwise sums: the effect of every drone of a world on every other, as one primitive.
 
     felt = sum_over_others(f, mine, theirs)         # feltᵢ = Σ f(mineᵢ, theirsⱼ) over all j ≠ i
 
 `mine` and `theirs` are nested tuples, `f` a pure function of one of each. Their scalars are arrays, one number per drone
-(NumPy or JAX), or `mine` and `theirs` are lists of one tuple per drone (floats, symbols). Where only those who are near matter,
-`llvm_neighbours.py` has the sum as machine code.
+(NumPy or JAX), or `mine` and `theirs` are lists of one tuple per drone (floats, symbols). If only near drones matter,
+`llvm_neighbours.py` has the compiled sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,32 +15,32 @@ import numpy as np
 from samara.core.ops import where
 from samara.core.tree import flatten, unflatten
 
-_PAIRS = 1 << 14  # at once; what is worked on stays in the cache
+_PAIRS = 1 << 14  # computed at once; the working set stays in the cache
 
 Pair = Callable[[Any, Any], Any]
 
 
-def sum_over_others(f: Pair, mine: Any, theirs: Any, me: Any = None, them: Any = None) -> Any:
-    """Σ_{j: themⱼ ≠ meᵢ} f(mineᵢ, theirsⱼ), for every i
+def sum_over_others(f: Pair, trees: Any, other_trees: Any, me: Any = None, other_indices: Any = None) -> Any:
+    """Σ_{j: themⱼ ≠ meᵢ} f(mineᵢ, theirsⱼ), for every i.
 
-    `me` and `them` are the drones' numbers, 0, 1, 2, … when not given; who has another number is another. So some drones
-    may ask about all.
+    `me` and `them` are the drones' indices, 0, 1, 2, … by default; a drone with another index is another drone. So the sum may
+    be over all drones for some of them.
     """
-    if isinstance(mine, list):
-        return _one_by_one(f, mine, theirs, me, them)
-    own, other = flatten(mine), flatten(theirs)
-    library = _library(own + other)
-    own, other = _rows(own, library), _rows(other, library)
-    n, m = len(own[0]), len(other[0])
+    if isinstance(trees, list):
+        return _one_by_one(f, trees, other_trees, me, other_indices)
+    leaves, other_leaves = flatten(trees), flatten(other_trees)
+    library = _library(leaves + other_leaves)
+    leaves, other_leaves = _rows(leaves, library), _rows(other_leaves, library)
+    n, m = len(leaves[0]), len(other_leaves[0])
     me = library.arange(n) if me is None else library.asarray(me)
-    them = library.arange(m) if them is None else library.asarray(them)
-    columns = unflatten(theirs, iter([x[None, :] for x in other]))
+    other_indices = library.arange(m) if other_indices is None else library.asarray(other_indices)
+    columns = unflatten(other_trees, iter([x[None, :] for x in other_leaves]))
 
     def block(rows: slice) -> list[Any]:
-        felt = f(unflatten(mine, iter([x[rows, None] for x in own])), columns)
-        others = me[rows, None] != them[None, :]
-        shape.append(felt)
-        return [where(others, x + library.zeros(others.shape), 0.0).sum(axis=1) for x in flatten(felt)]
+        effect = f(unflatten(trees, iter([x[rows, None] for x in leaves])), columns)
+        is_other = me[rows, None] != other_indices[None, :]
+        shape.append(effect)
+        return [where(is_other, x + library.zeros(is_other.shape), 0.0).sum(axis=1) for x in flatten(effect)]
 
     shape: list[Any] = []
     size = n if library is not np else max(1, _PAIRS // max(m, 1))
@@ -49,17 +49,20 @@ def sum_over_others(f: Pair, mine: Any, theirs: Any, me: Any = None, them: Any =
     return unflatten(shape[0], iter(sums))
 
 
-def _one_by_one(f: Pair, mine: list[Any], theirs: Sequence[Any], me: Any, them: Any) -> list[Any]:
-    me, them = range(len(mine)) if me is None else me, range(len(theirs)) if them is None else them
-    felt = []
-    for i, own in zip(me, mine, strict=True):
-        template = f(own, theirs[0])
+def _one_by_one(f: Pair, trees: list[Any], other_trees: Sequence[Any], indices: Any, other_indices: Any) -> list[Any]:
+    indices, other_indices = (
+        range(len(trees)) if indices is None else indices,
+        range(len(other_trees)) if other_indices is None else other_indices,
+    )
+    sums = []
+    for i, tree in zip(indices, trees, strict=True):
+        template = f(tree, other_trees[0])
         total = [0.0 for _ in flatten(template)]
-        for j, other in zip(them, theirs, strict=True):
+        for j, other_tree in zip(other_indices, other_trees, strict=True):
             if i != j:
-                total = [a + b for a, b in zip(total, flatten(f(own, other)), strict=True)]
-        felt.append(unflatten(template, iter(total)))
-    return felt
+                total = [a + b for a, b in zip(total, flatten(f(tree, other_tree)), strict=True)]
+        sums.append(unflatten(template, iter(total)))
+    return sums
 
 
 def _library(leaves: list[Any]) -> Any:
@@ -71,7 +74,7 @@ def _library(leaves: list[Any]) -> Any:
 
 
 def _rows(leaves: list[Any], library: Any) -> list[Any]:
-    """Every leaf as long as the longest: a number that all drones share is repeated."""
+    """Broadcast every leaf to the length of the longest; a value that all drones share is repeated."""
     return list(library.broadcast_arrays(*(library.asarray(leaf, dtype=float) for leaf in leaves), library.zeros(1)))[
         :-1
     ]

@@ -1,4 +1,4 @@
-"""The ten aircraft of published_aircraft.toml beside what their parts alone predict: rows, and the table of the page.
+"""The ten aircraft of published_aircraft.toml and the predictions from their parts alone: rows, and the table of the page.
 
 PYTHONPATH=tests python -m support.published_aircraft    prints the table of docs/own-drone-check.md
 """
@@ -25,7 +25,7 @@ ROTORS = {"x8": 8, "octo_x": 8}
 
 
 class Row(NamedTuple):
-    """One published number and what is predicted of it, in the same unit."""
+    """One published number and its prediction, in the same unit."""
 
     aircraft: str
     what: str
@@ -35,101 +35,107 @@ class Row(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Predicted over published, less one"""
+        """Predicted over published, minus one."""
         return self.predicted.value / self.published - 1.0
 
     @property
     def held(self) -> bool:
-        """Whether the stated interval holds the published number"""
+        """Whether the stated interval contains the published number."""
         return self.predicted.low <= self.published <= self.predicted.high
 
 
 def aircraft():
-    """The list, as it was fixed before any fit"""
+    """Return the list, as it was fixed before any fit."""
     return tomllib.loads(LIST.read_text(encoding="utf-8"))["aircraft"]
 
 
 def propulsion_rows():
-    """Hover throttle, maximum thrust of a rotor, endurance in hover, battery resistance: what needs no airframe"""
-    for own in aircraft():
-        parts, rotors = own["parts"], ROTORS.get(own["layout"], 4)
-        for told in own["published"]:
-            if told["kind"] == "battery_resistance":
+    """Yield hover throttle, maximum thrust of a rotor, hover endurance and battery resistance: these need no airframe."""
+    for entry in aircraft():
+        parts, rotors = entry["parts"], ROTORS.get(entry["layout"], 4)
+        for publication in entry["published"]:
+            if publication["kind"] == "battery_resistance":
                 value = battery(parts["battery"]).resistance
-                yield Row(own["name"], "battery resistance", told["value"], value, "Ω")
+                yield Row(entry["name"], "battery resistance", publication["value"], value, "Ω")
             if "motors" not in parts:
                 continue
-            made, blades = motor(parts["motors"]), propeller(parts["props"])
+            motor_model, blades = motor(parts["motors"]), propeller(parts["props"])
             weight = parts["mass"] * STANDARD_GRAVITY / rotors
-            if told["kind"] == "bench":
-                yield from bench_rows(own["name"], told, made, parts["props"], weight)
-            if told["kind"] == "hover_throttle":
-                value = at_work(lambda at, w=weight, v=told["voltage"]: hover_duty(w, v, at), made, blades)
-                yield Row(own["name"], "hover throttle", told["value"], value, "")
-            if told["kind"] == "endurance":
-                cells, lift = battery(parts["battery"]), told["mass"] * STANDARD_GRAVITY / rotors
+            if publication["kind"] == "bench":
+                yield from bench_rows(entry["name"], publication, motor_model, parts["props"], weight)
+            if publication["kind"] == "hover_throttle":
+                value = at_work(
+                    lambda drive, w=weight, v=publication["voltage"]: hover_duty(w, v, drive), motor_model, blades
+                )
+                yield Row(entry["name"], "hover throttle", publication["value"], value, "")
+            if publication["kind"] == "endurance":
+                cells, rotor_thrust = battery(parts["battery"]), publication["mass"] * STANDARD_GRAVITY / rotors
 
-                def minutes(at, cells=cells, lift=lift, rotors=rotors):
-                    drawn = working(hover_duty(lift, cells.nominal, at), cells.nominal, at).drawn
-                    return cells.capacity.value / (60.0 * rotors * drawn)
+                def minutes(drive, cells=cells, rotor_thrust=rotor_thrust, rotors=rotors):
+                    current = working(hover_duty(rotor_thrust, cells.nominal, drive), cells.nominal, drive).drawn
+                    return cells.capacity.value / (60.0 * rotors * current)
 
-                what = f"hover time at {told['mass']:g} kg"
-                yield Row(own["name"], what, told["minutes"], at_work(minutes, made, blades), "min")
+                quantity = f"hover time at {publication['mass']:g} kg"
+                yield Row(entry["name"], quantity, publication["minutes"], at_work(minutes, motor_model, blades), "min")
 
 
-def bench_rows(name, told, made, size, weight):
-    """The last row of a stand's table, and the throttle at which the table reaches the weight of a rotor's share"""
-    full = told.get("full_throttle_at", 1.0)
-    volts = told.get("voltage_by_row") or [told["voltage"]] * len(told["thrust"])
-    duty, voltage = min(1.0, told["throttle"][-1] / full), volts[-1]
-    value = at_work(lambda at: working(duty, voltage, at).thrust, made, at_full_throttle(made, size, voltage))
-    yield Row(name, "max thrust of a rotor", max(told["thrust"]), value, "N")
-    if len(told["thrust"]) > 1:
-        throttle, there = (float(np.interp(weight, told["thrust"], each)) for each in (told["throttle"], volts))
-        value = at_work(lambda at: hover_duty(weight, there, at), made, propeller(size))
+def bench_rows(name, publication, motor_model, size, weight):
+    """Yield the last row of a stand's table, and the throttle at which the table reaches a rotor's share of the weight."""
+    full = publication.get("full_throttle_at", 1.0)
+    volts = publication.get("voltage_by_row") or [publication["voltage"]] * len(publication["thrust"])
+    duty, voltage = min(1.0, publication["throttle"][-1] / full), volts[-1]
+    value = at_work(
+        lambda drive: working(duty, voltage, drive).thrust, motor_model, at_full_throttle(motor_model, size, voltage)
+    )
+    yield Row(name, "max thrust of a rotor", max(publication["thrust"]), value, "N")
+    if len(publication["thrust"]) > 1:
+        throttle, voltage_at_weight = (
+            float(np.interp(weight, publication["thrust"], column)) for column in (publication["throttle"], volts)
+        )
+        value = at_work(lambda drive: hover_duty(weight, voltage_at_weight, drive), motor_model, propeller(size))
         yield Row(name, "hover throttle", throttle / full, value, "")
 
 
 def inertia_rows():
-    """Moments of inertia of the assembled aircraft, at the mass for which they were published"""
-    for own in aircraft():
-        for told in own["published"]:
-            if told["kind"] == "inertia":
-                parts = own["parts"] | {"mass": told["mass"], "layout": own["layout"]}
-                if "rotors" in own:
+    """Yield moments of inertia of the assembled aircraft, at the mass for which they were published."""
+    for entry in aircraft():
+        for publication in entry["published"]:
+            if publication["kind"] == "inertia":
+                parts = entry["parts"] | {"mass": publication["mass"], "layout": entry["layout"]}
+                if "rotors" in entry:
                     parts = {key: value for key, value in parts.items() if key not in ("diagonal", "layout")}
-                    parts["rotors"] = own["rotors"]
-                made = assemble(parts_list(name="published", **parts))
-                spread = dict(made.structure.spreads)["body.inertia"]
-                tensor = made.inertia_B
+                    parts["rotors"] = entry["rotors"]
+                vehicle = assemble(parts_list(name="published", **parts))
+                spread = dict(vehicle.structure.spreads)["body.inertia"]
+                tensor = vehicle.inertia_B
                 for axis, published, value in zip(
-                    "xyz", told["values"], (tensor.xx, tensor.yy, tensor.zz), strict=True
+                    "xyz", publication["values"], (tensor.xx, tensor.yy, tensor.zz), strict=True
                 ):
                     yield Row(
-                        own["name"], f"I{axis}{axis}", published, Estimate(float(value), spread, "parts"), "kg m²"
+                        entry["name"], f"I{axis}{axis}", published, Estimate(float(value), spread, "parts"), "kg m²"
                     )
 
 
 def table(rows):
-    """Markdown, one line a number"""
+    """Format the rows as Markdown, one line per number."""
     lines = [
         "| aircraft | what | published | predicted | 95 % interval | error | |",
         "|---|---|---:|---:|---:|---:|---|",
     ]
-    for own in rows:
-        unit = f" {own.unit}" if own.unit else ""
-        ends = f"{own.predicted.low:.3g} to {own.predicted.high:.3g}"
-        mark = "" if own.held else "outside"
-        error = f"{100.0 * own.error:+.0f} %"
-        numbers = f"{own.published:.3g}{unit} | {own.predicted.value:.3g}{unit} | {ends}"
-        lines.append(f"| {own.aircraft} | {own.what} | {numbers} | {error} | {mark} |")
+    for row in rows:
+        unit = f" {row.unit}" if row.unit else ""
+        ends = f"{row.predicted.low:.3g} to {row.predicted.high:.3g}"
+        mark = "" if row.held else "outside"
+        error = f"{100.0 * row.error:+.0f} %"
+        numbers = f"{row.published:.3g}{unit} | {row.predicted.value:.3g}{unit} | {ends}"
+        lines.append(f"| {row.aircraft} | {row.what} | {numbers} | {error} | {mark} |")
     return "\n".join(lines)
 
 
-def median_and_worst(rows, what):
-    """Of |error| over the rows of one kind"""
-    errors = [abs(own.error) for own in rows if own.what.startswith(what)]
-    return float(np.median(errors)), max(errors), math.fsum(own.held for own in rows if own.what.startswith(what))
+def median_and_worst(rows, quantity):
+    """Return median and maximum of |error| over the rows of one quantity, and the count inside their intervals."""
+    errors = [abs(row.error) for row in rows if row.what.startswith(quantity)]
+    return float(np.median(errors)), max(errors), math.fsum(row.held for row in rows if row.what.startswith(quantity))
 
 
 if __name__ == "__main__":

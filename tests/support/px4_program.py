@@ -57,9 +57,9 @@ def write_px4_program(folder: Path) -> Path:
 
 
 def read_reports(folder: Path) -> list[tuple[int, str, int, int]]:
-    """Process, folder, answers and last time of each instance that has answered so far, by its number."""
+    """Return process, folder, answers and last time of each instance that has answered, in the order of the instances."""
     reports = []
     for path in sorted(folder.glob("px4-[0-9]")):
-        process, where, answers, time_us = path.read_text().split()
-        reports.append((int(process), where, int(answers), int(time_us)))
+        process, working_folder, answers, time_us = path.read_text().split()
+        reports.append((int(process), working_folder, int(answers), int(time_us)))
     return reports

@@ -1,8 +1,8 @@
-"""A Ray cluster on this machine alone: a head that flies nothing and two nodes of one processor each.
+"""A Ray cluster on this machine: a head that flies nothing and two nodes of one processor each.
 
-    python ray_cluster.py      prints the address, then does what the lines on its standard input say: node, head
+    python ray_cluster.py      prints the address, then executes the commands on its standard input: node, head
 
-`node` kills a node, `head` the head, both as a power cut would; at the end of the input all of it goes.
+`node` kills a node, `head` the head, both as a power cut would; at the end of the input everything is killed.
 """
 
 import sys
@@ -18,12 +18,12 @@ def main() -> None:
     print("address", cluster.address, flush=True)
     try:
         for line in sys.stdin:
-            own = cluster.head_node if line.strip() == "head" else nodes.pop()
-            own.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+            node = cluster.head_node if line.strip() == "head" else nodes.pop()
+            node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
             print("killed", flush=True)
     finally:
-        for own in [*nodes, cluster.head_node]:
-            own.kill_all_processes(check_alive=False, allow_graceful=False)
+        for node in [*nodes, cluster.head_node]:
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
 
 
 main()

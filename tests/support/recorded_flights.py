@@ -1,7 +1,7 @@
-"""Flights as they were: the first fifth of a second of every shipped scenario as a recording, and the SHA-256 of every stream
-of the whole flights, in `tests/recordings/flights`.
+"""Reference flights: the first fifth of a second of every shipped scenario as a recording, and the SHA-256 of every stream
+of the complete flights, in `tests/recordings/flights`.
 
-`python -m tests.support.recorded_flights` writes both again, after a change that is meant to change a flight.
+`python -m tests.support.recorded_flights` writes both again, after an intended change of a flight.
 """
 
 import hashlib
@@ -31,16 +31,16 @@ def streams(run: samara.Run) -> dict[str, Any]:
 
 
 def digest(table: Any) -> str:
-    named = json.dumps([table.fields, table.units]).encode()
-    return hashlib.sha256(named + table.times_us.tobytes() + table.rows.tobytes()).hexdigest()
+    header = json.dumps([table.fields, table.units]).encode()
+    return hashlib.sha256(header + table.times_us.tobytes() + table.rows.tobytes()).hexdigest()
 
 
 def arithmetic() -> str:
-    """What the bits of a flight depend on beside Samara: the C library's functions, and whether multiply-adds can be fused"""
+    """Return a hash of the arithmetic that flights depend on: the C library's functions, and fused multiply-add."""
     angles = [0.001 * 1.07**k for k in range(200)]
     values = [f(x) for f in (math.sin, math.cos, math.tan, math.exp, math.log, math.atan) for x in angles if x < 700.0]
-    fused = llvm.get_host_cpu_features().get("fma", False)
-    return hashlib.sha256(f"{values} {fused}".encode()).hexdigest()
+    has_fma = llvm.get_host_cpu_features().get("fma", False)
+    return hashlib.sha256(f"{values} {has_fma}".encode()).hexdigest()
 
 
 def recording(flight: str) -> Path:
@@ -52,11 +52,11 @@ def kept() -> dict[str, Any]:
 
 
 def write() -> None:
-    """The recordings and sums of today"""
+    """Write the recordings and hashes of the current code."""
     for flight in FLIGHTS:
         flown(flight, duration=SHORT).save(recording(flight), overwrite=True)
-    whole = {flight: {name: digest(table) for name, table in streams(flown(flight)).items()} for flight in FLIGHTS}
-    WHOLE.write_text(json.dumps({"arithmetic": arithmetic(), "flights": whole}, indent=1) + "\n", encoding="utf-8")
+    hashes = {flight: {name: digest(table) for name, table in streams(flown(flight)).items()} for flight in FLIGHTS}
+    WHOLE.write_text(json.dumps({"arithmetic": arithmetic(), "flights": hashes}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Another process on the wire of ROS 2, where Cyclone DDS is installed."""
+"""Another process on ROS 2's network, if Cyclone DDS is installed."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -16,6 +16,6 @@ def require_cyclonedds() -> None:
 
 
 def peer(program: str, domain: int, **options: Any) -> AbstractContextManager[Any]:
-    """A process that runs the program, with the names of `support.ros2_types`, in a domain on loopback"""
-    words = [sys.executable, "-c", f"from support.ros2_types import *\n{program}", str(domain), dds.configuration()]
-    return child(words, cwd=TESTS, **options)
+    """Run the program in another process, with the names of `support.ros2_types`, in a domain on loopback."""
+    arguments = [sys.executable, "-c", f"from support.ros2_types import *\n{program}", str(domain), dds.configuration()]
+    return child(arguments, cwd=TESTS, **options)

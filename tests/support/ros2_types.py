@@ -1,5 +1,5 @@
-"""A plain participant of DDS, with types of its own: nothing here is Samara's. Imported by other processes alone, whose
-arguments are the number of the domain and the configuration of Cyclone DDS."""
+"""A plain DDS participant with independent types: nothing here is Samara's. Imported only by other processes, whose
+arguments are the domain id and the configuration of Cyclone DDS."""
 
 import sys
 from dataclasses import dataclass
@@ -93,15 +93,15 @@ class ParticipantEntitiesInfo(IdlStruct, typename="rmw_dds_common::msg::dds_::Pa
     node_entities_info_seq: sequence[NodeEntitiesInfo]
 
 
-DOMAIN = Domain(int(sys.argv[1]), sys.argv[2])  # as long as this is held
+DOMAIN = Domain(int(sys.argv[1]), sys.argv[2])  # must stay referenced
 PARTICIPANT = DomainParticipant(int(sys.argv[1]))
 QUALITY = Qos(Policy.Reliability.Reliable(10**9), Policy.History.KeepLast(10))
 LATCHED = Qos(Policy.Reliability.Reliable(10**9), Policy.History.KeepAll, Policy.Durability.TransientLocal)
 
 
-def reader(name: str, kind: Any, quality: Qos = QUALITY) -> DataReader:
-    return DataReader(PARTICIPANT, Topic(PARTICIPANT, name, kind, qos=quality), qos=quality)
+def reader(name: str, message_type: Any, quality: Qos = QUALITY) -> DataReader:
+    return DataReader(PARTICIPANT, Topic(PARTICIPANT, name, message_type, qos=quality), qos=quality)
 
 
-def writer(name: str, kind: Any) -> DataWriter:
-    return DataWriter(PARTICIPANT, Topic(PARTICIPANT, name, kind, qos=QUALITY), qos=QUALITY)
+def writer(name: str, message_type: Any) -> DataWriter:
+    return DataWriter(PARTICIPANT, Topic(PARTICIPANT, name, message_type, qos=QUALITY), qos=QUALITY)

@@ -1,7 +1,7 @@
-"""Arguments for any physics function, drawn from what its annotations declare.
+"""Arguments for any physics function, drawn from the declarations in its annotations.
 
-`case_of(function, vehicle)` draws nested tuples of floats: random points, and the special ones (rest, both ends of every range,
-identity, half turns, gimbal lock, unit axes) where roots and quotients like to break.
+`case_of(function, vehicle)` draws nested tuples of floats: random points, and special ones (rest, both ends of every range,
+identity, half turns, gimbal lock, unit axes), at which roots and quotients are prone to fail.
 """
 
 import inspect
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """How to pick a value: at random, or one of the special places."""
+    """How to pick a value: at random, or one of the special points."""
 
     kind: str
     rng: np.random.Generator
@@ -67,8 +67,8 @@ class Draw(NamedTuple):
     def definite(self, low: float, high: float) -> Mat3:
         if self.kind != "random":
             return Mat3(low, 0.0, 0.0, 0.0, high, 0.0, 0.0, 0.0, high)
-        turn = np.array(matrix_from_quat(self.attitude_value())).reshape(3, 3)
-        return Mat3(*(float(x) for x in (turn @ np.diag(self.rng.uniform(low, high, 3)) @ turn.T).reshape(-1)))
+        R = np.array(matrix_from_quat(self.attitude_value())).reshape(3, 3)
+        return Mat3(*(float(x) for x in (R @ np.diag(self.rng.uniform(low, high, 3)) @ R.T).reshape(-1)))
 
 
 def draws(seed: int) -> Iterator[Draw]:
@@ -80,23 +80,23 @@ def draws(seed: int) -> Iterator[Draw]:
             yield Draw(kind, rng, attitude)
 
 
-def sample(hint: Any, draw: Draw, where: str) -> Any:
-    """A value of an annotated type; an undeclared one is an error, and so the test of its function fails."""
+def sample(hint: Any, draw: Draw, path: str) -> Any:
+    """Draw a value of an annotated type; an undeclared type is an error, so the test of its function fails."""
     if get_origin(hint) is Annotated:
         base, declared = get_args(hint)[:2]
         return _declared(base, declared, draw)
     if get_origin(hint) is tuple and get_args(hint)[1:] == (Ellipsis,):
-        return tuple(sample(get_args(hint)[0], draw, where) for _ in range(4))
+        return tuple(sample(get_args(hint)[0], draw, path) for _ in range(4))
     if isinstance(hint, type) and hasattr(hint, "_fields"):
-        return _record(hint, draw, where)
-    raise TypeError(f"{where}: {hint} declares no kind and range; write Annotated[..., Quantity(unit, low, high)]")
+        return _record(hint, draw, path)
+    raise TypeError(f"{path}: {hint} declares no kind and range; write Annotated[..., Quantity(unit, low, high)]")
 
 
-def _record(kind: Any, draw: Draw, where: str) -> Any:
-    hints = get_type_hints(kind, include_extras=True)
+def _record(record_type: Any, draw: Draw, path: str) -> Any:
+    hints = get_type_hints(record_type, include_extras=True)
     opaque = {field for field, hint in hints.items() if hint in (Any, tuple[Any, ...])}
-    return kind(
-        **{field: sample(hint, draw, f"{where}.{field}") for field, hint in hints.items() if field not in opaque}
+    return record_type(
+        **{field: sample(hint, draw, f"{path}.{field}") for field, hint in hints.items() if field not in opaque}
     )
 
 
@@ -119,18 +119,18 @@ def _declared(base: Any, declared: Any, draw: Draw) -> Any:
 
 
 def structures(function: Any) -> list[str | None]:
-    """The shipped vehicles a function is to be tried on, one of each structure; [None] for one that takes no vehicle."""
+    """Return the shipped vehicles to test a function on, one of each structure; [None] if it takes no vehicle."""
     if Vehicle not in get_type_hints(function).values():
         return [None]
-    found: dict[Any, str] = {}
+    names_by_structure: dict[Any, str] = {}
     for name in vehicle_names():
         structure = vehicle(name).structure
-        found.setdefault((structure.actuation, structure.effects, structure.inflow), name)
-    return list(found.values())
+        names_by_structure.setdefault((structure.actuation, structure.effects, structure.inflow), name)
+    return list(names_by_structure.values())
 
 
 def case_of(function: Any, vehicle_name: str | None) -> Case:
-    """The function at all its points, on a vehicle if it takes one."""
+    """Return the function at all its points, on a vehicle if it takes one."""
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     missing = set(inspect.signature(function).parameters) - set(hints)
@@ -152,42 +152,48 @@ def case_of(function: Any, vehicle_name: str | None) -> Case:
     return Case(function.__qualname__, call, points)
 
 
-def _vehicle_case(function: Any, hints: dict[str, Any], craft: Vehicle, seed: int) -> Case:
+def _vehicle_case(function: Any, hints: dict[str, Any], base_vehicle: Vehicle, seed: int) -> Case:
     names = list(hints)
 
-    def numbers_at(draw: Draw) -> tuple[Any, ...]:
-        return tuple(_vehicle_argument(hints[name], craft, draw, f"{function.__qualname__}({name})") for name in names)
+    def draw_numbers(draw: Draw) -> tuple[Any, ...]:
+        return tuple(
+            _vehicle_argument(hints[name], base_vehicle, draw, f"{function.__qualname__}({name})") for name in names
+        )
 
     def call(numbers: Any) -> Any:
         arguments = dict(zip(names, numbers, strict=True))
         for name in names:
             if hints[name] is Vehicle:
                 mass, inertia_B, rotors, parameters = arguments[name]
-                arguments[name] = craft.replace(mass=mass, inertia_B=inertia_B, rotors=rotors, parameters=parameters)
+                arguments[name] = base_vehicle.replace(
+                    mass=mass, inertia_B=inertia_B, rotors=rotors, parameters=parameters
+                )
         result = function(**arguments)
         return tuple(result.values()) if isinstance(result, dict) else result
 
-    return Case(f"{function.__qualname__}[{craft.name}]", call, tuple(numbers_at(draw) for draw in draws(seed)))
+    return Case(
+        f"{function.__qualname__}[{base_vehicle.name}]", call, tuple(draw_numbers(draw) for draw in draws(seed))
+    )
 
 
-def _vehicle_argument(hint: Any, craft: Vehicle, draw: Draw, where: str) -> Any:
+def _vehicle_argument(hint: Any, base_vehicle: Vehicle, draw: Draw, path: str) -> Any:
     if hint is Vehicle:
-        return (craft.mass, craft.inertia_B, craft.rotors, craft.parameters)
+        return (base_vehicle.mass, base_vehicle.inertia_B, base_vehicle.rotors, base_vehicle.parameters)
     if hint is State:
-        return _vehicle_state(craft, draw)
+        return _vehicle_state(base_vehicle, draw)
     if hint == Command:
-        return tuple(draw.number(0.0, 1.0) for _ in range(craft.command_size))
+        return tuple(draw.number(0.0, 1.0) for _ in range(base_vehicle.command_size))
     if hint is Environment:
-        powers = tuple(draw.number(0.0, 1.0) for _ in craft.rotors)
-        winds = tuple(Vec3(*(draw.number(-10.0, 10.0) for _ in range(3))) for _ in craft.rotors)
-        return sample(Environment, draw, where)._replace(hub_wind_W=winds, motor_power=powers)
-    return sample(hint, draw, where)
+        powers = tuple(draw.number(0.0, 1.0) for _ in base_vehicle.rotors)
+        winds = tuple(Vec3(*(draw.number(-10.0, 10.0) for _ in range(3))) for _ in base_vehicle.rotors)
+        return sample(Environment, draw, path)._replace(hub_wind_W=winds, motor_power=powers)
+    return sample(hint, draw, path)
 
 
-def _vehicle_state(craft: Vehicle, draw: Draw) -> State:
-    trim, _ = hover(craft)
-    free = _record(State, draw, "State")
-    near_ground = free._replace(p_W=free.p_W * 1e-3, v_W=free.v_W * 0.1)
+def _vehicle_state(base_vehicle: Vehicle, draw: Draw) -> State:
+    trim, _ = hover(base_vehicle)
+    state = _record(State, draw, "State")
+    near_ground = state._replace(p_W=state.p_W * 1e-3, v_W=state.v_W * 0.1)
     effects = unflatten(
         trim.effects, iter([x * draw.number(0.5, 1.0) + draw.number(0.0, 1e-3) for x in flatten(trim.effects)])
     )

@@ -1,4 +1,4 @@
-"""Scans to compile: a spring, and flights with and without a controller, each with the answer by another road."""
+"""Scans to compile: a spring, and flights with and without a controller, each with an independent solution."""
 
 import os
 import subprocess
@@ -30,13 +30,13 @@ class Mass(NamedTuple):
 
 
 def spring(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple]:
-    """Explicit Euler of v̇ = u − k x, and as outputs the new place and the old energy: one of the carry, one that is not."""
+    """Explicit Euler of v̇ = u − k x; outputs are the new position, which is in the carry, and the old energy."""
     advanced = Mass(mass.x + 0.1 * mass.v, mass.v + 0.1 * (force[0] - stiffness[0] * mass.x))
     return advanced, (advanced.x, 0.5 * (mass.v * mass.v + stiffness[0] * mass.x * mass.x))
 
 
 def spring_by_matrices(x0: np.ndarray, k: np.ndarray, u: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same linear system drone by drone: z' = A z + b u, with NumPy's matrix product; all places and energies."""
+    """The same linear system drone by drone: z' = A z + b u, with NumPy's matrix product; all positions and energies."""
     n = x0.shape[1]
     k, u = np.broadcast_to(k, n), np.broadcast_to(u, (steps, n))
     outputs = np.empty((steps, 2, n))
@@ -76,14 +76,14 @@ def check_spring(compile_scan: Any, n: int, steps: int, every: int, own_k: bool,
 
 
 def against_wall(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple]:
-    """Euler of v̇ = u − k min(x, 0): free, but for a springy wall at 0; as outputs the new place and the push of the wall."""
+    """Euler of v̇ = u − k min(x, 0): free, except for a springy wall at 0; outputs are the new position and the wall's push."""
     push = where(mass.x < 0.0, -stiffness[0] * mass.x, 0.0)
     advanced = Mass(mass.x + 0.1 * mass.v, mass.v + 0.1 * (force[0] + push))
     return advanced, (advanced.x, push)
 
 
 def past_wall(mass: Mass, stiffness: tuple, force: tuple) -> tuple[Mass, tuple, Any]:
-    """The same without the wall, which it may be wrong about: it looks at where the mass is, and then at where it was."""
+    """The same without the wall; the third result is whether that was correct for the position before the step."""
     advanced = Mass(mass.x + 0.1 * mass.v, mass.v + 0.1 * force[0])
     return advanced, (advanced.x, 0.0), mass.x > 0.0
 
@@ -92,17 +92,17 @@ WALL = Quiet(lambda mass, stiffness, force: mass.x > -0.2, past_wall)
 
 
 def check_wall(compile_scan: Any, n: int) -> None:
-    """Masses that fall against a wall and bounce off it, one after the other: with the branch the numbers are those without."""
+    """Masses fall against a wall and bounce off it one after the other: the branch must not change the numbers."""
     carry = np.array([np.linspace(0.3, 6.0, n), np.linspace(-1.0, 0.0, n)])
     inputs = np.full((60, 1), -0.5)
-    ways = [
+    results = [
         compile_scan(against_wall, SPRING, quiet, dtype="float64")(carry.copy(), [3.0], inputs, 60, 1)
         for quiet in (WALL, None)
     ]
-    for guarded, plain in zip(*ways, strict=True):
+    for guarded, plain in zip(*results, strict=True):
         assert np.asarray(guarded) == pytest.approx(np.asarray(plain), rel=1e-14, abs=1e-14)
-    touching = np.asarray(ways[0][1])[:, 1] > 0.0
-    assert touching.any(axis=0).all() and not touching.any(axis=1).all()
+    has_contact = np.asarray(results[0][1])[:, 1] > 0.0
+    assert has_contact.any(axis=0).all() and not has_contact.any(axis=1).all()
 
 
 class Flight(NamedTuple):
@@ -118,9 +118,9 @@ class Flight(NamedTuple):
 def open_loop(vehicle: samara.Vehicle, n: int, steps: int, advance: Any = rk4) -> Flight:
     """Tumbling drones of different mass under commands that change at every step."""
 
-    def body(state: Any, held: Any, command: Any) -> tuple[Any, Any]:
-        heavier = vehicle.replace(mass=held[0])
-        advanced = advance(lambda s: derivative(s, command, heavier), state, DT)
+    def body(state: Any, constants: Any, command: Any) -> tuple[Any, Any]:
+        loaded = vehicle.replace(mass=constants[0])
+        advanced = advance(lambda s: derivative(s, command, loaded), state, DT)
         return advanced, (advanced.p_W, advanced.omega_B)
 
     state, command = samara.hover(vehicle)
@@ -134,11 +134,11 @@ def open_loop(vehicle: samara.Vehicle, n: int, steps: int, advance: Any = rk4) -
 
 
 def closed_loop(vehicle: samara.Vehicle, n: int, steps: int) -> Flight:
-    """Lee's controller at every step, drones that start away from a place which moves."""
+    """Lee's controller at every step, with drones that start away from a moving position."""
     controller = geometric(vehicle)
 
-    def body(state: Any, held: Any, place: Any) -> tuple[Any, Any]:
-        command, _ = controller(state, Reference(Vec3(*place)), vehicle, ())
+    def body(state: Any, constants: Any, position: Any) -> tuple[Any, Any]:
+        command, _ = controller(state, Reference(Vec3(*position)), vehicle, ())
         advanced = rk4(lambda s: derivative(s, command, vehicle), state, DT)
         return advanced, command
 
@@ -162,19 +162,19 @@ def worst(a: Any, b: Any) -> float:
 
 
 def check_flight(compile_scan: Any, flight: Flight, every: int, dtype: str, bound: float) -> None:
-    """The final carry and what was recorded against the Python loop in float64."""
-    body, templates, carry, held, inputs = flight
+    """Compare the final carry and the records with the Python loop in float64."""
+    body, templates, carry, constants, inputs = flight
     steps = len(inputs)
-    expected = compile_scan_python(body, templates, dtype="float64")(carry.copy(), held, inputs, steps, every)
-    found = compile_scan(body, templates, dtype=dtype)(carry, held, inputs, steps, every)
-    assert all(x.dtype == dtype for x in found)
-    assert max(worst(a, b) for a, b in zip(found, expected, strict=True)) <= bound
+    expected = compile_scan_python(body, templates, dtype="float64")(carry.copy(), constants, inputs, steps, every)
+    result = compile_scan(body, templates, dtype=dtype)(carry, constants, inputs, steps, every)
+    assert all(x.dtype == dtype for x in result)
+    assert max(worst(a, b) for a, b in zip(result, expected, strict=True)) <= bound
 
 
 def python_with(environment: dict[str, str], source: str) -> None:
-    """Another Python with that environment runs the source, and succeeds."""
+    """Run the source in another Python with that environment; fail unless it succeeds."""
     base = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(source)],
         env=base | environment,
         capture_output=True,
@@ -182,4 +182,4 @@ def python_with(environment: dict[str, str], source: str) -> None:
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert process.returncode == 0, process.stderr[-3000:]

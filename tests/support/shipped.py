@@ -1,4 +1,4 @@
-"""The shipped vehicles as parameters of a test: one of each kind in every run, all of them in the long one."""
+"""The shipped vehicles as test parameters: one of each type in every run, all of them in the long one."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ ONE_OF_EACH = ("crazyflie_documented", "hakoniwa", "rigid_body_quadrotor")  # la
 
 
 def shipped(names: Iterable[str] | None = None) -> list[Any]:
-    """Names for `parametrize`; those that are like another one are marked long"""
+    """Return names for `parametrize`; vehicles similar to another one are marked long."""
     return [
         pytest.param(name, marks=() if name in ONE_OF_EACH else pytest.mark.long)
         for name in (samara.vehicle_names() if names is None else names)

@@ -1,4 +1,4 @@
-"""Stages by themselves: entries of a flight's sequence on drones that nothing moves, run tick by tick by either executor."""
+"""Run single stages: entries of a flight's sequence on drones at rest, tick by tick, with either executor."""
 
 from types import SimpleNamespace
 
@@ -55,15 +55,15 @@ class StageRun:
         executor="llvm",
         slots=None,
     ):
-        """`drones` are their numbers in the flight, by which random numbers are drawn; `slots` adds to those of the entries"""
+        """`drones` are their indices in the flight, which seed their random numbers; `slots` adds to those of the entries."""
         periods = {"physics": period_us, **dict.fromkeys(STAGES, period_us)}
         self.period_us, self.tick = period_us, -1
         flight = FlightSetup(
             *(environment, 0.0, wind or NoWind(), World(), periods), backend="llvm", wind_at_hubs=wind_at_hubs
         )
         setup = DroneSetup(vehicle, None, (True,) * len(vehicle.rotors), estimator, tuple(sensors), None, (), flight)
-        more = () if slots is None else (StageFactory("more slots", "", lambda setup: StageSet(slots=slots)),)
-        entries = (BASIC_SLOTS, *more, *entries)
+        extra = () if slots is None else (StageFactory("more slots", "", lambda setup: StageSet(slots=slots)),)
+        entries = (BASIC_SLOTS, *extra, *entries)
         numbers, n = np.array(drones), len(drones)
         self.group = group = Group([setup], tuple(range(n)), (seed,) * n, numbers, tuple(map(str, drones)), 1)
         group.link(entries, [setup])
@@ -87,7 +87,7 @@ class StageRun:
         self._program = EXECUTORS[executor](self.fleet, group)
 
     def advance(self):
-        """Run all entries at the next tick, the first at time 0; return its time [s]"""
+        """Run all entries at the next tick, the first at time 0; return its time [s]."""
         self.tick += 1
         fleet, entries = self.fleet, self.fleet.stages
         fleet.time_us = self.tick * self.period_us
@@ -101,7 +101,7 @@ class StageRun:
         return fleet.time_us / MICROSECONDS
 
     def record(self, ticks, *paths):
-        """Run so many ticks; the rows of each path after every one, (ticks, rows, drones)"""
+        """Run `ticks` ticks; return the rows of each path after every one, (ticks, rows, drones)."""
         rows = [[] for _ in paths]
         for _ in range(ticks):
             self.advance()
@@ -111,12 +111,12 @@ class StageRun:
 
 
 def simulate_stage(entry, seconds, *paths, period_us=4000, **setup):
-    """Run one entry for a time; the rows of each path after every tick, (ticks, rows, drones)"""
+    """Run one entry for a time; return the rows of each path after every tick, (ticks, rows, drones)."""
     return StageRun(entry, period_us=period_us, **setup).record(round(seconds * MICROSECONDS / period_us) + 1, *paths)
 
 
 def put_ground_below(plant, world, ground):
-    """Write the plane below each drone of a plant into its environment, as the stage of the ground does"""
+    """Write the plane below each drone of a plant into its environment, as the ground stage does."""
     surface, tops = standing_surfaces(world, ground)
     first = plant.row("ground.point_W.x")
     rows = plant.environment[first : first + 6]

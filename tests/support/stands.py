@@ -1,10 +1,10 @@
-"""Motors and propellers at full throttle on stands (tests/vehicles/full_throttle_data.csv) beside what their sizes
-alone predict.
+"""Motors and propellers at full throttle on stands (tests/vehicles/full_throttle_data.csv) and the predictions from their sizes
+alone.
 
 PYTHONPATH=tests python -m support.stands    prints the table of docs/own-drone-check.md
 
-Every other motor, in the order of their names, is for fits; the rest tells whether they hold. Those of 8 to 13 mm
-(tests/vehicles/small_stand_data.csv) came later, and are in no fit.
+Every other motor, in the order of their names, is for fits; the others check them. Motors of 8 to 13 mm
+(tests/vehicles/small_stand_data.csv) were added later, and are in no fit.
 """
 
 import csv
@@ -25,7 +25,7 @@ SMALL = DATA.with_name("small_stand_data.csv")
 
 
 class Stand(NamedTuple):
-    """One row: the motor, its propeller, and what was measured in SI units but for rpm"""
+    """One row: the motor, its propeller, and the measurements in SI units except for rpm."""
 
     source: str
     name: str
@@ -40,8 +40,10 @@ class Stand(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """ln(predicted/measured) of speed, thrust and current at full throttle, and of the throttle that pulls what was pulled at
-    one half; and ln(thrust) and ln(throttle) over their stated standard deviations. Not a number where it was not run."""
+    """ln(predicted/measured) of speed, thrust and current at full throttle, and of the throttle for the thrust at one half.
+
+    `thrust_off` and `throttle_off` are these ln over their stated standard deviations. NaN if not measured.
+    """
 
     stand: Stand
     speed: float
@@ -54,7 +56,7 @@ class Predicted(NamedTuple):
 
 @cache
 def stands(data: Path = DATA) -> tuple[Stand, ...]:
-    """Every row of the data"""
+    """Return every row of the data."""
     lines = [line for line in data.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     rows = list(csv.DictReader(lines))
     names = sorted({row["name"] for row in rows})
@@ -79,58 +81,65 @@ def _height(height: float) -> str:
     return f"{height:04.1f}" if height % 1.0 else f"{height:02.0f}"
 
 
-def at_work(function, own: Motor, blades: Propeller) -> Estimate:
-    """An estimate of a function of the drive, from those of motor and propeller"""
+def at_work(function, motor_model: Motor, blades: Propeller) -> Estimate:
+    """Estimate a function of the drive from the estimates of motor and propeller."""
     return derived(
         "parts",
         lambda kf, km, k, r, i0, inductance: function(Drive(kf, km, k, r, inductance, i0)),
         blades.k_thrust,
         blades.k_torque,
-        own.constant,
-        own.resistance,
-        own.no_load_current,
-        own.inductance,
+        motor_model.constant,
+        motor_model.resistance,
+        motor_model.no_load_current,
+        motor_model.inductance,
         together=TOGETHER,
     )
 
 
 @cache
 def predicted(data: Path = DATA) -> tuple[Predicted, ...]:
-    """Every row from the sizes of motor and propeller and the voltage alone"""
+    """Predict every row from the sizes of motor and propeller and the voltage alone."""
     return tuple(_predicted(stand) for stand in stands(data))
 
 
 def _predicted(stand: Stand) -> Predicted:
     volts, blades = stand.voltage, at_full_throttle(stand.motor, stand.propeller, stand.voltage)
-    at = working(1.0, volts, drive(stand.motor, blades))
-    thrust = at_work(lambda own: working(1.0, volts, own).thrust, stand.motor, blades)
-    throttle, throttle_off = math.nan, math.nan
+    operating_point = working(1.0, volts, drive(stand.motor, blades))
+    thrust = at_work(lambda drive_model: working(1.0, volts, drive_model).thrust, stand.motor, blades)
+    throttle, throttle_score = math.nan, math.nan
     if stand.half is not None:
-        there, pulled = stand.half
-        value = at_work(lambda own: hover_duty(pulled, there, own), stand.motor, propeller(stand.propeller))
+        half_voltage, half_thrust = stand.half
+        value = at_work(
+            lambda drive_model: hover_duty(half_thrust, half_voltage, drive_model),
+            stand.motor,
+            propeller(stand.propeller),
+        )
         throttle = math.log(value.value / 0.5)
-        throttle_off = throttle / value.spread
+        throttle_score = throttle / value.spread
     error = math.log(thrust.value / stand.thrust)
-    speed, current = math.log(at.speed * RPM_PER_RAD_S / stand.rpm), math.log(at.drawn / stand.current)
-    return Predicted(stand, speed, error, current, throttle, error / thrust.spread, throttle_off)
+    speed, current = (
+        math.log(operating_point.speed * RPM_PER_RAD_S / stand.rpm),
+        math.log(operating_point.drawn / stand.current),
+    )
+    return Predicted(stand, speed, error, current, throttle, error / thrust.spread, throttle_score)
 
 
 def table() -> str:
-    """Markdown: median of the error, of its size, and its size in the ninth of ten; of the half for fits and of the other"""
+    """Format Markdown: median error, median and 90 % quantile of its size; for the motors for fits and the others."""
     lines = [
         "| half | motors | rows | speed | thrust | current | throttle of half | thrust inside | throttle inside |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, data, half in (("for fits", DATA, True), ("to check", DATA, False), ("small ones", SMALL, False)):
-        own = [row for row in predicted(data) if row.stand.for_fits == half]
-        cells = [name, str(len({row.stand.name for row in own})), str(len(own))]
+        rows = [row for row in predicted(data) if row.stand.for_fits == half]
+        cells = [name, str(len({row.stand.name for row in rows})), str(len(rows))]
         for k in (1, 2, 3, 4):
-            errors = np.expm1([row[k] for row in own if math.isfinite(row[k])])
+            errors = np.expm1([row[k] for row in rows if math.isfinite(row[k])])
             size = np.quantile(np.abs(errors), (0.5, 0.9))
             cells.append(f"{100 * np.median(errors):+.0f} %, {100 * size[0]:.0f} %, {100 * size[1]:.0f} %")
         for k in (5, 6):
-            held = [abs(row[k]) < COVERED_95 for row in own if math.isfinite(row[k])]
-            cells.append(f"{100 * np.mean(held):.0f} %")
+            is_inside = [abs(row[k]) < COVERED_95 for row in rows if math.isfinite(row[k])]
+            cells.append(f"{100 * np.mean(is_inside):.0f} %")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""A visitor without a browser: speaks to the page's server as viser's client does, and says that it keeps up."""
+"""A client without a browser: uses the protocol of viser's client, and acknowledges all batches."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ CAMERA = {
 
 
 class Visitor:
-    """Connects, reads everything, remembers the latest of each property of each node and element."""
+    """Connects, reads everything, and stores the latest value of each property of each node and element."""
 
     def __init__(self, port: int, **options: Any) -> None:
         self.socket = connect(
@@ -46,29 +46,31 @@ class Visitor:
         self.socket.send(msgspec.msgpack.encode(message))
 
     def press(self, label: str, value: Any = True) -> None:
-        """Uses the element of the page that has this label"""
-        for own in self.created.values():
-            if own["props"].get("label") == label:
-                return self.say({"type": "GuiUpdateMessage", "uuid": own["uuid"], "updates": {"value": value}})
+        """Use the element of the page that has this label."""
+        for element in self.created.values():
+            if element["props"].get("label") == label:
+                return self.say({"type": "GuiUpdateMessage", "uuid": element["uuid"], "updates": {"value": value}})
         raise AssertionError(
             f"there is no {label!r}; there are {[o['props'].get('label') for o in self.created.values()]}"
         )
 
     def key(self, key: str) -> None:
-        """Presses a key"""
-        (command,) = (own["uuid"] for own in self.created.values() if own["props"].get("hotkey") == key)
+        """Press a key."""
+        (command,) = (element["uuid"] for element in self.created.values() if element["props"].get("hotkey") == key)
         self.say({"type": "CommandTriggerMessage", "uuid": command})
 
     def text(self) -> str:
-        """All HTML on the page, as it was last set"""
+        """Return all HTML on the page, as last set."""
         return " ".join(str(value) for (_, name), value in self.latest.items() if name == "content")
 
     def _read(self) -> None:
-        plain = zstandard.ZstdDecompressor()
+        decompressor = zstandard.ZstdDecompressor()
         try:
             for raw in self.socket:
-                size, packed = int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:16], "little")
-                batch = msgspec.msgpack.decode(plain.decompress(raw[16 : 16 + packed], max_output_size=size))
+                size, compressed_size = int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:16], "little")
+                batch = msgspec.msgpack.decode(
+                    decompressor.decompress(raw[16 : 16 + compressed_size], max_output_size=size)
+                )
                 self.batches, self.bytes = self.batches + 1, self.bytes + len(raw)
                 for message in batch["messages"]:
                     self._take(message)
@@ -91,10 +93,10 @@ class Visitor:
         self._thread.join(timeout=5.0)
 
 
-def wait_for(true: Any, seconds: float, what: str) -> None:
-    """Until something is true; an error that says what it waited for"""
-    until = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > until:
-            raise AssertionError(f"waited {seconds:g} s for {what}")
+def wait_for(condition: Any, seconds: float, description: str) -> None:
+    """Wait until a condition is true; fail with its description after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:g} s for {description}")
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Small worlds the tests share: long flights made fast by tracing the one source through CasADi."""
+"""Small worlds the tests share: long flights made fast by tracing the source through CasADi."""
 
 import math
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from samara.physics.rotors.rotor import Rotor
 from samara.physics.types import CALM, Environment, State, Vehicle
 
 
-@lru_cache(maxsize=4)  # a flight is often resumed: settle, then watch
+@lru_cache(maxsize=4)  # a flight is often resumed: settle, then measure
 def traced_step(
     vehicle: Vehicle, dt: float, environment: Environment = CALM, method: Callable = rk4
 ) -> casadi.Function:
-    """(components, command) → components after one step: the one source as a flat list of instructions."""
+    """(components, command) → components after one step: the source as a flat list of instructions."""
     state = at_rest(vehicle)
     n, m = len(flatten(state)), vehicle.command_size
     x, u = casadi.SX.sym("x", n), casadi.SX.sym("u", m)
@@ -44,44 +44,47 @@ def fly(
 ) -> np.ndarray:
     """Every `every`-th state of a flight under a constant command, the first included: (records, components).
 
-    The step writes from one buffer into the other and back, which is what makes a minute at 1 kHz take a second.
+    The step writes alternately from one buffer into the other, so that a minute at 1 kHz takes a second.
     """
     step = traced_step(vehicle, dt, environment)
-    here, there = np.array(flatten(state), dtype=float), np.empty(len(flatten(state)))
-    held = np.array(command, dtype=float)
-    forth, back = (_buffered(step, source, held, target) for source, target in ((here, there), (there, here)))
-    records = [here.copy()]
+    even_buffer, odd_buffer = np.array(flatten(state), dtype=float), np.empty(len(flatten(state)))
+    constant_command = np.array(command, dtype=float)
+    step_forth, step_back = (
+        _buffered(step, source, constant_command, target)
+        for source, target in ((even_buffer, odd_buffer), (odd_buffer, even_buffer))
+    )
+    records = [even_buffer.copy()]
     for i in range(1, round(seconds / dt) + 1):
-        (forth if i % 2 else back)()
+        (step_forth if i % 2 else step_back)()
         if i % every == 0:
-            records.append((there if i % 2 else here).copy())
+            records.append((odd_buffer if i % 2 else even_buffer).copy())
     return np.array(records)
 
 
-def _buffered(step: casadi.Function, x: np.ndarray, u: np.ndarray, out: np.ndarray) -> Callable[[], None]:
+def _buffered(step: casadi.Function, x: np.ndarray, u: np.ndarray, result: np.ndarray) -> Callable[[], None]:
     buffer, evaluate = step.buffer()
     buffer.set_arg(0, memoryview(x))
     buffer.set_arg(1, memoryview(u))
-    buffer.set_res(0, memoryview(out))
+    buffer.set_res(0, memoryview(result))
 
-    def once(_keep: tuple = (buffer, x, u, out)) -> None:
+    def evaluate_once(_keep: tuple = (buffer, x, u, result)) -> None:
         evaluate()
 
-    return once
+    return evaluate_once
 
 
 def state_of(vehicle: Vehicle, components: np.ndarray) -> State:
-    """The state that one record of `fly` holds."""
+    """Convert one record of `fly` to a state."""
     return unflatten(at_rest(vehicle), (float(x) for x in components))
 
 
 def states_of(vehicle: Vehicle, records: np.ndarray) -> State:
-    """All records of `fly` as one batched state."""
+    """Convert all records of `fly` to one batched state."""
     return unflatten(at_rest(vehicle), iter(records.T))
 
 
 def rotation(q_WB: tuple) -> Rotation:
-    """SciPy's rotation for (w, x, y, z): the other road for everything attitude."""
+    """SciPy's rotation for (w, x, y, z): an independent implementation of attitudes."""
     w, x, y, z = q_WB
     return Rotation.from_quat(np.stack([x, y, z, w], axis=-1))
 
@@ -114,10 +117,10 @@ def free_body(rotors: tuple[Rotor, ...]) -> Vehicle:
 
 
 def world_angular_momentum(state: State, vehicle: Vehicle) -> np.ndarray:
-    """R (J ω + Σ s J_r Ω a), in NumPy"""
+    """R (J ω + Σ s J_r Ω a), in NumPy."""
     inertia = np.array(vehicle.inertia_B, dtype=float).reshape(3, 3)
-    spinning = sum(
+    rotor_momentum_B = sum(
         rotor.spin * rotor.inertia * speed * np.array(rotor.axis_B)
         for rotor, speed in zip(vehicle.rotors, state.rotor_speed, strict=True)
     )
-    return rotation(state.q_WB).apply(inertia @ np.array(state.omega_B) + spinning)
+    return rotation(state.q_WB).apply(inertia @ np.array(state.omega_B) + rotor_momentum_B)

@@ -1,6 +1,6 @@
-"""A stand-in for the Crazyflie firmware's bindings: their names and structs, none of their code, and a controller of a page.
+"""A stand-in for the Crazyflie firmware's bindings: their names and structs, none of their code, and a short controller.
 
-It flies in the firmware's units, forgets nothing (its globals are those of a process), and has no INDI, as Bitcraze's has none.
+It uses the firmware's units, has process-wide global state, and has no INDI, like Bitcraze's bindings.
 """
 
 import math
@@ -52,53 +52,59 @@ def controllerPidInit() -> None:
 
 
 def controllerPid(control, setpoint, sensors, state, step) -> None:  # type: ignore[no-untyped-def]
-    """A thrust and a level to lean to, from the errors of place and velocity; a torque from those of angles and rates"""
+    """Compute a thrust and a tilt from the errors of position and velocity; a torque from those of angles and rates."""
     calls.append(step)
     if any(getattr(setpoint.mode, axis) != modeAbs for axis in ("x", "y", "z", "yaw")):
         return
-    lag, wanted = 1.0 + 1e-3 * min(len(calls), 500), []
+    gain_factor, acceleration = 1.0 + 1e-3 * min(len(calls), 500), []
     for axis in ("x", "y", "z"):
-        place, speed = (
+        position_error, velocity_error = (
             getattr(getattr(setpoint, name), axis) - getattr(getattr(state, name), axis)
             for name in ("position", "velocity")
         )
-        wanted.append(getattr(setpoint.acceleration, axis) + (4.0 * place + 3.0 * speed) * lag)
+        acceleration.append(
+            getattr(setpoint.acceleration, axis) + (4.0 * position_error + 3.0 * velocity_error) * gain_factor
+        )
     yaw = math.radians(state.attitude.yaw)
-    ahead = wanted[0] * math.cos(yaw) + wanted[1] * math.sin(yaw)
-    left = wanted[1] * math.cos(yaw) - wanted[0] * math.sin(yaw)
-    asked = (-math.degrees(left / 9.81), -math.degrees(ahead / 9.81), setpoint.attitude.yaw)  # pitch up to brake
-    turned = (sensors.gyro.x, -sensors.gyro.y, sensors.gyro.z)
-    known = (state.attitude.roll, state.attitude.pitch, state.attitude.yaw)
+    forward = acceleration[0] * math.cos(yaw) + acceleration[1] * math.sin(yaw)
+    left = acceleration[1] * math.cos(yaw) - acceleration[0] * math.sin(yaw)
+    desired_angles = (
+        -math.degrees(left / 9.81),
+        -math.degrees(forward / 9.81),
+        setpoint.attitude.yaw,
+    )  # pitch up to brake
+    rates = (sensors.gyro.x, -sensors.gyro.y, sensors.gyro.z)
+    angles = (state.attitude.roll, state.attitude.pitch, state.attitude.yaw)
     torque = [
         J * (40.0 * math.radians((a - k + 180.0) % 360.0 - 180.0) - 14.0 * math.radians(w))
-        for J, a, k, w in zip(INERTIA, asked, known, turned, strict=True)
+        for J, a, k, w in zip(INERTIA, desired_angles, angles, rates, strict=True)
     ]
     control.controlMode = controlModeForceTorque
-    control.thrustSi = MASS * (9.81 + wanted[2])
+    control.thrustSi = MASS * (9.81 + acceleration[2])
     control.torqueX, control.torqueY, control.torqueZ = torque[0], -torque[1], torque[2]
 
 
-def powerDistribution(control, wanted) -> None:  # type: ignore[no-untyped-def]
-    """A quarter of the thrust, and of each torque over its arm"""
+def powerDistribution(control, uncapped) -> None:  # type: ignore[no-untyped-def]
+    """A quarter of the thrust, and of each torque over its arm."""
     roll, pitch = 0.25 * control.torqueX / ARM, 0.25 * control.torqueY / ARM
-    lift, yaw = 0.25 * control.thrustSi, 0.25 * control.torqueZ / TORQUE_RATIO
+    thrust, yaw = 0.25 * control.thrustSi, 0.25 * control.torqueZ / TORQUE_RATIO
     forces = (
-        lift - roll - pitch - yaw,
-        lift - roll + pitch + yaw,
-        lift + roll + pitch - yaw,
-        lift + roll - pitch + yaw,
+        thrust - roll - pitch - yaw,
+        thrust - roll + pitch + yaw,
+        thrust + roll + pitch - yaw,
+        thrust + roll - pitch + yaw,
     )
     for name, force in zip(("m1", "m2", "m3", "m4"), forces, strict=True):
-        setattr(wanted.motors, name, int(max(force, 0.0) / MOST * 65535))
+        setattr(uncapped.motors, name, int(max(force, 0.0) / MOST * 65535))
 
 
-def powerDistributionCap(wanted, pwm) -> bool:  # type: ignore[no-untyped-def]
-    """All of them less by what the greatest is beyond 65535"""
-    numbers = vars(wanted.motors)
-    beyond = max(0, max(numbers.values()) - 65535)
-    for name, own in numbers.items():
-        setattr(pwm.motors, name, max(0, own - beyond))
-    return beyond > 0
+def powerDistributionCap(uncapped, pwm) -> bool:  # type: ignore[no-untyped-def]
+    """Reduce all motors by the excess of the largest over 65535."""
+    thrusts = vars(uncapped.motors)
+    excess = max(0, max(thrusts.values()) - 65535)
+    for name, thrust in thrusts.items():
+        setattr(pwm.motors, name, max(0, thrust - excess))
+    return excess > 0
 
 
 def powerDistributionGetMaxThrust() -> float:
